@@ -1,0 +1,158 @@
+"""Every error that kafkats raises on purpose.
+
+    KafkatsError                path, position, base offset, reason; exit code; does a retry help?
+    ├── UsageError              wrong words, settings or policy                         exit 2
+    ├── BadInput                bytes or files that are not what they should be         exit 2
+    │   ├── CorruptBatch        a batch, wrapper or record
+    │   ├── CorruptIndex        an .index, .timeindex or .txnindex
+    │   ├── CorruptFile         a checkpoint, snapshot, meta.properties, journal
+    │   └── CorruptPlan         a plan or run folder
+    ├── Refused                 allowed by nothing but a changed situation              exit 3
+    │   ├── Locked              a broker, or another writer, holds the directory        retry helps
+    │   ├── Changed             a file is not as the plan or the run left it
+    │   ├── Fenced              a newer attempt has taken over
+    │   └── NotPermitted        owner, group, mode or xattrs could not be kept
+    └── StorageFailed           the file system said no                                 exit 2
+        ├── Vanished            a file went away meanwhile (a live broker does that)    retry helps
+        ├── DiskFull                                                                    retry helps
+        └── ReadOnly
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class KafkatsError(Exception):
+    """What went wrong, where, and whether trying again can help.
+
+    `position` is a byte in the file at `path`; `base_offset` is the segment's.
+    """
+
+    exit_code = 2
+    retryable = False
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        position: int | None = None,
+        base_offset: int | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.path = None if path is None else os.fspath(path)
+        self.position = position
+        self.base_offset = base_offset
+
+    def __str__(self) -> str:
+        where = self.path or ""
+        if self.position is not None:
+            where += f" at byte {self.position}"
+        return f"{where.strip()}: {self.reason}" if where else self.reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors cross process borders in Spark tasks; keyword arguments do not survive the default.
+        return _restore, (type(self), self.reason, self.path, self.position, self.base_offset)
+
+
+def _restore(
+    kind: type[KafkatsError], reason: str, path: str | None, position: int | None, base_offset: int | None
+) -> KafkatsError:
+    return kind(reason, path=path, position=position, base_offset=base_offset)
+
+
+class UsageError(KafkatsError):
+    """Wrong words on the command line, wrong settings, a wrong policy."""
+
+
+class BadInput(KafkatsError):
+    """Bytes or files that are not what their name or place promises."""
+
+
+class CorruptBatch(BadInput):
+    """A batch, wrapper or record that Kafka's own reader would refuse."""
+
+
+class CorruptIndex(BadInput):
+    """An index file whose entries cannot be read."""
+
+
+class CorruptFile(BadInput):
+    """A checkpoint, producer snapshot, properties file or journal that cannot be read."""
+
+
+class CorruptPlan(BadInput):
+    """A plan or run folder that is incomplete or was edited."""
+
+
+class Refused(KafkatsError):
+    """Refused for safety; nothing was changed."""
+
+    exit_code = 3
+
+
+class Locked(Refused):
+    """A broker or another writer holds the directory."""
+
+    retryable = True
+
+
+class Changed(Refused):
+    """A file is not as the plan saw it or as the run left it."""
+
+
+class Fenced(Refused):
+    """A newer attempt of the same work has taken over."""
+
+
+class NotPermitted(Refused):
+    """Mode, owner, group or extended attributes of a file could not be kept."""
+
+
+class StorageFailed(KafkatsError):
+    """The file system refused a read or a write."""
+
+
+class Vanished(StorageFailed):
+    """A file or directory went away meanwhile."""
+
+    retryable = True
+
+
+class DiskFull(StorageFailed):
+    """No space, no inodes or no quota left."""
+
+    retryable = True
+
+
+class ReadOnly(StorageFailed):
+    """The file system or the file does not allow the write or read."""
+
+
+_KINDS: dict[int, type[StorageFailed]] = {
+    errno.ENOENT: Vanished,
+    errno.ESTALE: Vanished,
+    errno.ENOSPC: DiskFull,
+    errno.EDQUOT: DiskFull,
+    errno.EROFS: ReadOnly,
+    errno.EACCES: ReadOnly,
+    errno.EPERM: ReadOnly,
+}
+
+
+@contextmanager
+def storage(path: str | os.PathLike[str], doing: str) -> Iterator[None]:
+    """Turn an OSError raised inside into ours, naming `path` and what was being done.
+
+    Raises StorageFailed or one of its children.
+    """
+    try:
+        yield
+    except OSError as e:
+        kind = _KINDS.get(e.errno or 0, StorageFailed)
+        raise kind(f"{doing}: {e.strerror or e}", path=e.filename or path) from e

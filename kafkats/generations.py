@@ -1,0 +1,48 @@
+"""What differs between Kafka generations, and the dialects of the documents, as one frozen table.
+
+A *rule* says which offset an index entry carries when a broker of that generation rebuilds it from the `.log`:
+
+    last-offset    Kafka 2.0 and later (KAFKA-6530): offset of the last record of the batch. The default.
+    first-offset   Kafka 0.8 to 1.1: offset of the first record (of a wrapper: the first inner message, decompressed).
+    kip33          the text of KIP-33: time entries carry the *next* offset, and a segment without timestamps gets
+                   the one entry (mtime -> next base offset). For reading and reports: a broker, which searches with
+                   >=, would start after the matching record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+INDEX_INTERVAL_BYTES: Final = 4096
+"""Kafka's default of `index.interval.bytes`."""
+SEGMENT_INDEX_BYTES: Final = 10 * 1024 * 1024
+"""Kafka's default of `segment.index.bytes`."""
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one generation's recovery fills the indexes of a segment."""
+
+    name: str
+    kafka: str
+    first_offset: bool
+    """The offset index carries the first offset of the batch, not the last."""
+    next_offset: bool
+    """Time entries carry the offset after the batch that holds the maximum."""
+    mtime_entry: bool
+    """A segment without timestamps gets the entry (mtime, next base offset)."""
+    for_brokers: bool
+    """May be written where a broker reads."""
+
+
+RULES: Final = {
+    r.name: r
+    for r in (
+        Rule("last-offset", "2.0 and later", first_offset=False, next_offset=False, mtime_entry=False, for_brokers=True),
+        Rule("first-offset", "0.8 to 1.1", first_offset=True, next_offset=False, mtime_entry=False, for_brokers=True),
+        Rule("kip33", "KIP-33's text", first_offset=False, next_offset=True, mtime_entry=True, for_brokers=False),
+    )
+}
+DEFAULT_RULE: Final = RULES["last-offset"]

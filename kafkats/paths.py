@@ -1,0 +1,84 @@
+"""File and directory names of a log directory. Nobody else formats or splits one.
+
+A segment's files share its base offset, zero-padded to 20 digits: `00000000000000000042.timeindex`. While a broker
+works on them they carry one more suffix (`.deleted`, `.cleaned`, `.swap`). Partition directories are `topic-partition`,
+with `.<id>-delete`, `.<id>-future` or `.<id>-stray` while a broker moves or deletes them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+LOG: Final = ".log"
+OFFSET_INDEX: Final = ".index"
+TIME_INDEX: Final = ".timeindex"
+TXN_INDEX: Final = ".txnindex"
+SNAPSHOT: Final = ".snapshot"
+SEGMENT_KINDS: Final = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT)
+TRANSIENT_SUFFIXES: Final = (".deleted", ".cleaned", ".swap")
+
+LOCK: Final = ".lock"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+RECOVERY_POINT: Final = "recovery-point-offset-checkpoint"
+HIGH_WATERMARK: Final = "replication-offset-checkpoint"
+LOG_START: Final = "log-start-offset-checkpoint"
+CLEANER: Final = "cleaner-offset-checkpoint"
+OFFSET_CHECKPOINTS: Final = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER)
+META_PROPERTIES: Final = "meta.properties"
+LEADER_EPOCH: Final = "leader-epoch-checkpoint"
+PARTITION_METADATA: Final = "partition.metadata"
+CLUSTER_METADATA: Final = "__cluster_metadata-0"
+REMOTE_INDEX_CACHE: Final = "remote-log-index-cache"
+
+# Kafka parses the digits before the dot with Long.parseLong: any number of them, up to Long.MAX.
+_SEGMENT_FILE: Final = re.compile(
+    r"(?P<digits>[0-9]{1,20})(?P<kind>\.(?:log|index|timeindex|txnindex|snapshot))(?P<suffix>\.(?:deleted|cleaned|swap))?"
+)
+_PARTITION: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]{1,10})")
+_MOVING: Final = re.compile(r"(?P<name>.+)\.(?P<id>[0-9a-f]+)-(?P<state>delete|future|stray)")
+_MAX_TOPIC_LENGTH: Final = 249
+
+
+class SegmentFile(NamedTuple):
+    """A name inside a partition directory, taken apart."""
+
+    base_offset: int
+    kind: str
+    suffix: str
+
+
+class PartitionName(NamedTuple):
+    """A partition directory's name, taken apart. `state` is empty, `delete`, `future` or `stray`."""
+
+    topic: str
+    partition: int
+    state: str
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def segment_file(base_offset: int, kind: str) -> str:
+    """The name of one file of a segment, e.g. `segment_file(42, TIME_INDEX)`."""
+    return f"{base_offset:020d}{kind}"
+
+
+def parse_segment_file(name: str) -> SegmentFile | None:
+    """Take a file name apart, or None when Kafka would not see a segment's file in it."""
+    m = _SEGMENT_FILE.fullmatch(name)
+    if m is None or int(m["digits"]) > 2**63 - 1:
+        return None
+    return SegmentFile(int(m["digits"]), m["kind"], m["suffix"] or "")
+
+
+def parse_partition(name: str) -> PartitionName | None:
+    """Take a directory name apart, or None when Kafka would not see a partition in it."""
+    moving = _MOVING.fullmatch(name)
+    m = _PARTITION.fullmatch(moving["name"] if moving else name)
+    if m is None or int(m["partition"]) > 2**31 - 1:
+        return None
+    topic = m["topic"]
+    if topic in (".", "..") or len(topic) > _MAX_TOPIC_LENGTH:
+        return None
+    return PartitionName(topic, int(m["partition"]), moving["state"] if moving else "")
