@@ -1,21 +1,21 @@
 """Every error that kafkats raises on purpose.
 
-    KafkatsError                path, position, base offset, reason; exit code; does a retry help?
-    ├── UsageError              wrong words, settings or policy                         exit 2
-    ├── BadInput                bytes or files that are not what they should be         exit 2
-    │   ├── CorruptBatch        a batch, wrapper or record
-    │   ├── CorruptIndex        an .index, .timeindex or .txnindex
-    │   ├── CorruptFile         a checkpoint, snapshot, meta.properties, journal
-    │   └── CorruptPlan         a plan or run folder
-    ├── Refused                 allowed by nothing but a changed situation              exit 3
-    │   ├── Locked              a broker, or another writer, holds the directory        retry helps
-    │   ├── Changed             a file is not as the plan or the run left it
-    │   ├── Fenced              a newer attempt has taken over
-    │   └── NotPermitted        owner, group, mode or xattrs could not be kept
-    └── StorageFailed           the file system said no                                 exit 2
-        ├── Vanished            a file went away meanwhile (a live broker does that)    retry helps
-        ├── DiskFull                                                                    retry helps
-        └── ReadOnly
+KafkatsError                path, position, base offset, reason; exit code; does a retry help?
+├── UsageError              wrong words, settings or policy                         exit 2
+├── BadInput                bytes or files that are not what they should be         exit 2
+│   ├── CorruptBatch        a batch, wrapper or record
+│   ├── CorruptIndex        an .index, .timeindex or .txnindex
+│   ├── CorruptFile         a checkpoint, snapshot, meta.properties, journal
+│   └── CorruptPlan         a plan or run folder
+├── Refused                 allowed by nothing but a changed situation              exit 3
+│   ├── Locked              a broker, or another writer, holds the directory        retry helps
+│   ├── Changed             a file is not as the plan or the run left it
+│   ├── Fenced              a newer attempt has taken over
+│   └── NotPermitted        owner, group, mode or xattrs could not be kept
+└── StorageFailed           the file system said no                                 exit 2
+    ├── Vanished            a file went away meanwhile (a live broker does that)    retry helps
+    ├── DiskFull                                                                    retry helps
+    └── ReadOnly
 """
 
 from __future__ import annotations

@@ -40,7 +40,9 @@ class Rule:
 RULES: Final = {
     r.name: r
     for r in (
-        Rule("last-offset", "2.0 and later", first_offset=False, next_offset=False, mtime_entry=False, for_brokers=True),
+        Rule(
+            "last-offset", "2.0 and later", first_offset=False, next_offset=False, mtime_entry=False, for_brokers=True
+        ),
         Rule("first-offset", "0.8 to 1.1", first_offset=True, next_offset=False, mtime_entry=False, for_brokers=True),
         Rule("kip33", "KIP-33's text", first_offset=False, next_offset=True, mtime_entry=True, for_brokers=False),
     )

@@ -1,0 +1,81 @@
+"""What a look at a log directory can find: one table of kinds, each with a severity.
+
+danger   a broker that starts on this loses or reuses offsets without a word
+damage   wrong: something that Kafka reads here is not true of the log
+remark   differs from what was expected, harms nobody
+state    normal while a broker runs or after it was killed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+SEVERITIES: Final = ("state", "remark", "damage", "danger")
+"""From harmless to worst."""
+
+KINDS: Final[dict[str, tuple[str, str]]] = {
+    # the .log
+    "torn-tail-marked-clean": ("danger", "torn tail beside a clean-shutdown marker: the next start moves the log end back and reuses offsets"),
+    "torn-tail": ("damage", "the last batch is incomplete"),
+    "zero-tail": ("damage", "zeros after the last batch, or a preallocated file never cut to size"),
+    "bad-length": ("damage", "a batch's size field is impossible"),
+    "bad-magic": ("damage", "a batch of an unknown format"),
+    "bad-crc": ("damage", "a batch's checksum does not match its bytes"),
+    "bad-header": ("damage", "a batch's header contradicts itself"),
+    "offsets-not-increasing": ("damage", "a batch begins at or below the last offset of the batch before"),
+    "offset-out-of-range": ("damage", "an offset below the segment's base, or more than 2^31-1 above it"),
+    "undecodable": ("damage", "records that do not decode"),
+    "wrong-maximum": ("damage", "a batch's maximum timestamp is not its records' maximum"),
+    "overlap": ("damage", "a segment ends above the base offset of the next one"),
+    # .index and .timeindex
+    "missing-index": ("damage", "the file does not exist"),
+    "empty-index": ("damage", "no entries though the log has timestamps"),
+    "zero-entries": ("damage", "zeros in place of entries, or a preallocated file never cut to size"),
+    "partial-entry": ("damage", "the length is not a whole number of entries"),
+    "not-monotonic": ("damage", "an entry does not lie above the one before"),
+    "below-base": ("damage", "an entry's offset lies below the segment's base offset"),
+    "beyond-end": ("damage", "an entry points behind the end of the log"),
+    "not-in-log": ("damage", "an entry misleads: what it says is not true of the log"),
+    "below-maximum": ("damage", "the last timestamp is below the log's maximum"),
+    "above-maximum": ("damage", "the last timestamp is above the log's maximum"),
+    "index-full": ("damage", "a rebuild needs more entries than segment.index.bytes allows: recovery would fail"),
+    "other-rule": ("remark", "sound, but equal to another generation's rebuild"),
+    "sound": ("remark", "sound, but not equal to a rebuild"),
+    "timestamps-not-in-log": ("remark", "timestamps beside a magic-0 log: taken from the messages before 0.10 stripped them"),
+    # the directory
+    "orphan": ("damage", "an index or snapshot without its log"),
+    "stray": ("remark", "a file or directory that Kafka does not know"),
+    "stops-the-broker": ("damage", "a name that a broker refuses to start with"),
+    "transient": ("state", "left by a broker at work: .deleted, .cleaned, .swap, -delete, -future, -stray"),
+    "unreadable": ("damage", "could not be read"),
+    "vanished": ("state", "went away while we looked"),
+    "preallocated": ("state", "the active segment's files are preallocated while a broker runs, and after kill -9"),
+    "moving-tail": ("state", "the log grew while we looked, or its last batch is being written"),
+}  # fmt: skip
+
+
+class Finding(NamedTuple):
+    """One thing found in one file.
+
+    `position` is a byte in `file` (-1: the file as a whole), `entry` the number of an index entry (-1: none);
+    `expected` and `found` are short texts, for people.
+    """
+
+    kind: str
+    file: str
+    reason: str
+    position: int = -1
+    entry: int = -1
+    expected: str = ""
+    found: str = ""
+
+    @property
+    def severity(self) -> str:
+        return KINDS[self.kind][0]
+
+
+def worst(findings: Iterable[Finding]) -> str:
+    """The worst severity among `findings`, or "" when there is none."""
+    ranks = [SEVERITIES.index(f.severity) for f in findings]
+    return SEVERITIES[max(ranks)] if ranks else ""
