@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
@@ -146,7 +146,7 @@ _KINDS: dict[int, type[StorageFailed]] = {
 
 
 @contextmanager
-def storage(path: str | os.PathLike[str], doing: str) -> Iterator[None]:
+def storage(path: str | os.PathLike[str], doing: str) -> Generator[None, None, None]:
     """Turn an OSError raised inside into ours, naming `path` and what was being done.
 
     Raises StorageFailed or one of its children.
