@@ -1,0 +1,13 @@
+"""What all tests share: the golden log directories, unpacked once per session."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.golden import Unpacked
+
+
+@pytest.fixture(scope="session")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Unpacked:
+    """`golden("crash-4.3.1", "before")` is that state's unpacked root. Shared by all tests: read only."""
+    return Unpacked(tmp_path_factory.mktemp("golden"))
