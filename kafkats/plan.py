@@ -1,0 +1,124 @@
+"""A plan: what an operation would do to which files, made from what, with a digest to approve.
+
+A plan is a folder: `plan.json` (operation, options, totals, digest) and `items.parquet` (one row per file). The digest is
+sha256 over canonical JSON: the header without the digest on the first line, then one line per item, sorted. It
+covers neither the time of planning nor Parquet's own bytes, so that equal plans have equal digests, whoever made them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kafkats import __version__
+from kafkats.errors import Changed, CorruptPlan, UsageError, storage
+from kafkats.report import FILE, read_json, read_table, write_json, write_table
+
+FORMAT: Final = 1
+
+ITEMS: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("base_offset", pa.int64()),
+    ("file", pa.string()),
+    ("action", pa.string()),        # replace, add; blocked: nothing is done, and the reason says why
+    ("reason", pa.string()),
+    ("before", FILE),               # the file to replace; null where it is missing
+    ("log", FILE),                  # the .log that it is built from, which must not have changed
+    ("log_valid_bytes", pa.int64()),
+    ("after_bytes", pa.int64()),
+    ("after_sha256", pa.string()),
+    ("rule", pa.string()),
+    ("index_interval_bytes", pa.int64()),
+    ("segment_index_bytes", pa.int64()),
+])  # fmt: skip
+_ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset", "file")]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`header` holds operation, options and totals; `items` is a table of ITEMS, sorted; `digest` covers both."""
+
+    header: Mapping[str, Any]
+    items: pa.Table
+    digest: str
+
+    @property
+    def operation(self) -> str:
+        return str(self.header["operation"])
+
+    @property
+    def run_id(self) -> str:
+        """Names the run in every work area: the same plan is the same run, so that a repeated apply finishes it."""
+        return f"{self.operation}-{self.digest[:16]}"
+
+
+def make_plan(operation: str, options: Mapping[str, Any], totals: Mapping[str, Any], items: pa.Table) -> Plan:
+    """Sort `items` (ITEMS) and seal them with their digest."""
+    ordered = items.cast(ITEMS).sort_by(_ORDER).combine_chunks()
+    header = {
+        "operation": operation,
+        "format": FORMAT,
+        "kafkats": __version__,
+        "options": dict(options),
+        "totals": dict(totals),
+    }
+    return Plan(header, ordered, _digest(header, ordered))
+
+
+def write_plan(plan: Plan, folder: Path) -> None:
+    """Write the plan's folder. Raises UsageError when `folder` exists and is no plan, StorageFailed."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / "plan.json").exists():
+        raise UsageError("exists and is no plan", path=folder)
+    with storage(folder, "writing the plan"):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_table(folder / "items.parquet", plan.items)
+    write_json(folder / "plan.json", dict(plan.header) | {"digest": plan.digest})
+
+
+def read_plan(folder: Path) -> Plan:
+    """Read a plan's folder and check its digest.
+
+    Raises CorruptPlan when it is incomplete, of another format, or was edited; StorageFailed.
+    """
+    if not (folder / "plan.json").is_file():
+        raise CorruptPlan("no plan here: plan.json is missing", path=folder)
+    header = read_json(folder / "plan.json")
+    digest = header.pop("digest", None)
+    if header.get("format") != FORMAT:
+        raise CorruptPlan(f"a plan of format {header.get('format')}; this kafkats reads {FORMAT}", path=folder)
+    items = read_table(folder / "items.parquet", ITEMS)
+    if _digest(header, items) != digest:
+        raise CorruptPlan("the digest does not match: the plan was edited or damaged", path=folder)
+    return Plan(header, items, digest)
+
+
+def check_digest(plan: Plan, approved: str) -> None:
+    """Refuse a plan that is not the approved one. A prefix of at least 8 digits will do; `any` is for throw-away copies.
+
+    Raises Changed, or UsageError for a prefix that is too short to mean anything.
+    """
+    if approved == "any":
+        return
+    if len(approved) < 8:
+        raise UsageError("a digest needs at least 8 digits")
+    if not plan.digest.startswith(approved.lower()):
+        raise Changed(f"approved was digest {approved}, but the plan's is {plan.digest}")
+
+
+def _digest(header: Mapping[str, Any], items: pa.Table) -> str:
+    state = hashlib.sha256(_canonical(header))
+    for batch in items.to_batches(max_chunksize=65536):
+        for row in batch.to_pylist():
+            state.update(_canonical(row))
+    return state.hexdigest()
+
+
+def _canonical(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"

@@ -1,0 +1,181 @@
+"""What every operation gives back: Arrow tables with stable column names, and the JSON made from them.
+
+    SEGMENTS    one row per segment, with what was found in it; findings about a directory as a whole stand in rows of
+                their own, with base_offset -1
+    ACTIONS     one row per file that a run touched or refused to touch
+
+Record timestamps are epoch milliseconds (-1: none), sizes are bytes, mtime and ctime nanoseconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kafkats.errors import CorruptPlan, storage
+from kafkats.findings import SEVERITIES, Finding, worst
+
+FILE: Final = pa.struct([("size", pa.int64()), ("mtime_ns", pa.int64()), ("ctime_ns", pa.int64()), ("inode", pa.int64())])
+"""What identifies a file between planning and applying; null: the file is missing."""
+
+FINDING: Final = pa.struct([
+    ("kind", pa.string()),
+    ("severity", pa.string()),
+    ("file", pa.string()),
+    ("position", pa.int64()),
+    ("entry", pa.int64()),
+    ("expected", pa.string()),
+    ("found", pa.string()),
+    ("reason", pa.string()),
+])  # fmt: skip
+
+SEGMENTS: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("base_offset", pa.int64()),
+    ("active", pa.bool_()),
+    ("clean", pa.bool_()),              # the root has a clean-shutdown marker
+    ("recovery", pa.bool_()),           # an unclean start of the broker would recover this segment
+    ("depth", pa.string()),             # stat, tail, full, deep
+    ("log", FILE),
+    ("index", FILE),
+    ("timeindex", FILE),
+    ("valid_bytes", pa.int64()),        # up to the end of the last good batch; -1 not known at this depth
+    ("stop", pa.string()),              # why reading stopped before the end of the file, "" when it did not
+    ("batches", pa.int64()),
+    ("records", pa.int64()),            # -1 where wrappers were not decompressed
+    ("first_offset", pa.int64()),
+    ("last_offset", pa.int64()),
+    ("first_timestamp", pa.int64()),
+    ("max_timestamp", pa.int64()),
+    ("offset_of_max_timestamp", pa.int64()),
+    ("magic_bytes", pa.list_(pa.int64(), 3)),
+    ("codec_batches", pa.list_(pa.int64(), 5)),
+    ("offset_index", pa.string()),      # equal, sound, defective, missing; "" not looked at
+    ("time_index", pa.string()),
+    ("rule", pa.string()),
+    ("index_interval_bytes", pa.int64()),
+    ("segment_index_bytes", pa.int64()),
+    ("inferred", pa.bool_()),           # the two settings were inferred from the files
+    ("rebuilt_index_bytes", pa.int64()),
+    ("rebuilt_index_sha256", pa.string()),
+    ("rebuilt_timeindex_bytes", pa.int64()),
+    ("rebuilt_timeindex_sha256", pa.string()),
+    ("worst", pa.string()),
+    ("findings", pa.list_(FINDING)),
+])  # fmt: skip
+
+ACTIONS: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("file", pa.string()),
+    ("base_offset", pa.int64()),
+    ("action", pa.string()),            # replace, add
+    ("reason", pa.string()),
+    ("outcome", pa.string()),           # done, already, refused, failed
+    ("error", pa.string()),
+    ("before_bytes", pa.int64()),       # -1: there was none
+    ("after_bytes", pa.int64()),
+    ("read_bytes", pa.int64()),         # of the .log
+    ("seconds", pa.float64()),
+    ("sha256", pa.string()),            # of the new bytes
+])  # fmt: skip
+
+
+def finding_rows(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """Findings as rows of the FINDING struct."""
+    return [f._asdict() | {"severity": f.severity} for f in findings]
+
+
+def directory_row(log_dir: str, partition_dir: str, findings: Sequence[Finding]) -> dict[str, Any]:
+    """A SEGMENTS row for findings that belong to no single segment."""
+    return {
+        "log_dir": log_dir,
+        "partition_dir": partition_dir,
+        "topic": "",
+        "partition": -1,
+        "base_offset": -1,
+        "worst": worst(findings),
+        "findings": finding_rows(findings),
+    }
+
+
+def damaged(segments: pa.Table) -> pa.Table:
+    """The rows whose worst finding is damage or danger."""
+    return segments.filter(pc.is_in(segments["worst"], pa.array(SEVERITIES[2:])))
+
+
+def all_findings(segments: pa.Table) -> list[dict[str, Any]]:
+    """Every finding as a flat row, with the directory and segment it was found in."""
+    rows = segments.filter(pc.not_equal(segments["worst"], "")).select(
+        ["log_dir", "partition_dir", "base_offset", "findings"]
+    )
+    return [
+        {"log_dir": row["log_dir"], "partition_dir": row["partition_dir"], "base_offset": row["base_offset"]} | finding
+        for row in rows.to_pylist()
+        for finding in row["findings"]
+    ]
+
+
+def summary(segments: pa.Table) -> dict[str, Any]:
+    """Counts and bytes of a SEGMENTS table: segments, bytes, findings per severity and per kind."""
+    found = all_findings(segments)
+    real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
+    return {
+        "segments": real.num_rows,
+        "partitions": len(real.group_by(["log_dir", "partition_dir"]).aggregate([])),
+        "log_bytes": pc.sum(pc.struct_field(real["log"], "size")).as_py() or 0,
+        "severities": _counted(row["severity"] for row in found),
+        "kinds": _counted(row["kind"] for row in found),
+        "worst": max((row["severity"] for row in found), key=SEVERITIES.index, default=""),
+    }
+
+
+def _counted(words: Iterable[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for word in words:
+        counts[word] = counts.get(word, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a table as Parquet (zstd). Raises StorageFailed."""
+    with storage(path, "writing"):
+        pq.write_table(table, path, compression="zstd")
+
+
+def read_table(path: Path, schema: pa.Schema) -> pa.Table:
+    """Read a table that `write_table` wrote. Raises CorruptPlan when it is not one, StorageFailed."""
+    try:
+        with storage(path, "reading"):
+            table = pq.read_table(path)
+        return table.select(schema.names).cast(schema)
+    except (pa.ArrowException, KeyError) as e:
+        raise CorruptPlan(f"not a readable table: {e}", path=path) from e
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write one JSON object, indented. Raises StorageFailed."""
+    with storage(path, "writing"):
+        path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read one JSON object. Raises CorruptPlan when it is none, StorageFailed."""
+    with storage(path, "reading"):
+        text = path.read_bytes()
+    try:
+        content = json.loads(text)
+    except ValueError as e:
+        raise CorruptPlan(f"not JSON: {e}", path=path) from e
+    if not isinstance(content, dict):
+        raise CorruptPlan("not a JSON object", path=path)
+    return content
