@@ -1,0 +1,38 @@
+"""One Spark session for all job tests: two task slots, four attempts per task, a real Python worker pool."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "spark_jobs"))
+
+# Before anything starts a JVM: this Python for the workers, loopback, and a JVM that is quick to start.
+os.environ |= {
+    "PYSPARK_PYTHON": sys.executable,
+    "SPARK_LOCAL_IP": "127.0.0.1",
+    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+}
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[object]:
+    from pyspark.sql import SparkSession
+
+    import fanout
+
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    builder = SparkSession.builder.master("local[2,4]").appName("tests").config("spark.ui.enabled", "false")
+    for key, value in fanout.SETTINGS.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.addPyFile(fanout.__file__)
+    yield session
+    session.stop()
