@@ -1,0 +1,226 @@
+"""One partition directory: the family of files of each segment, and everything that does not belong.
+
+Only names and `lstat` are read here, never contents, so this works under a running broker and takes a few microseconds
+a file. Between listing and looking a broker may roll, clean or delete; what disappears is a finding `vanished`, and an
+index is called an orphan only after a second look.
+
+Which names stop a broker follows Kafka's LogLoader (before 3.0: Log): it takes the text before the first dot of every
+`.log`, `.index`, `.timeindex`, `.txnindex`, `.snapshot`, `.cleaned` and `.swap` for a number, and the load fails when it
+is none. 0.10 and older look at fewer of these names; `.deleted` files are removed unread by all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kafkats import errors, paths
+from kafkats.findings import Finding
+
+PARTITION_FILES: Final = (paths.LEADER_EPOCH, paths.PARTITION_METADATA)
+"""What lies in a partition directory beside the segments."""
+
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,20}")
+_PARSED_BY_KAFKA: Final = (*paths.SEGMENT_KINDS, ".cleaned", ".swap")
+_OTHERS: Final = frozenset(name + end for name in PARTITION_FILES for end in ("", ".tmp"))
+
+
+class FileFacts(NamedTuple):
+    """What `lstat` says of one regular file. Times in ns since the epoch, `blocks` in units of 512 bytes."""
+
+    name: str
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    mode: int
+    uid: int
+    gid: int
+    blocks: int
+
+
+class SegmentFiles(NamedTuple):
+    """The files of one segment by kind (`paths.SEGMENT_KINDS`); its `.log` is always among them."""
+
+    base_offset: int
+    files: dict[str, FileFacts]
+
+    @property
+    def log(self) -> FileFacts:
+        return self.files[paths.LOG]
+
+
+@dataclass(frozen=True)
+class PartitionDir:
+    """What lies in one partition directory.
+
+    `name` is None for a copy whose directory is not called `topic-partition`. `segments` are sorted by base offset, the
+    last is the active one. `others` are the remaining known files: epochs, metadata, snapshots that lie between
+    segment bases, files with a suffix, and indexes without a log. In `findings` a `file` is a name in this directory.
+    """
+
+    path: Path
+    name: paths.PartitionName | None
+    segments: tuple[SegmentFiles, ...]
+    others: tuple[FileFacts, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def label(self) -> str:
+        """`topic-partition`, or the directory's name where that is none."""
+        return str(self.name) if self.name else printable(self.path.name)
+
+
+def scan_partition(path: str | os.PathLike[str]) -> PartitionDir:
+    """List the partition directory at `path`.
+
+    Raises Vanished, or another StorageFailed, when the directory itself cannot be listed; a file that cannot be looked
+    at is a finding.
+    """
+    folder = Path(path)
+    families: dict[int, dict[str, FileFacts]] = {}
+    others: list[FileFacts] = []
+    findings: list[Finding] = []
+    links: set[str] = set()
+    with errors.storage(folder, "listing the partition directory"), os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name
+            facts = _look(entry, findings, links)
+            if facts is None:
+                continue
+            parsed = paths.parse_segment_file(name)
+            if parsed is None or name != paths.segment_file(parsed.base_offset, parsed.kind) + parsed.suffix:
+                _judge_name(name, facts, others, findings)
+            elif parsed.suffix:
+                others.append(facts)
+                findings.append(Finding("transient", name, _TRANSIENT[parsed.suffix]))
+            else:
+                families.setdefault(parsed.base_offset, {})[parsed.kind] = facts
+    segments = _segments(folder, families, links, others, findings)
+    return PartitionDir(
+        folder, paths.parse_partition(folder.name), segments, tuple(sorted(others)), tuple(sorted(findings))
+    )
+
+
+def file_facts(name: str, st: os.stat_result) -> FileFacts:
+    """`st` as FileFacts."""
+    return FileFacts(
+        name, st.st_size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino, st.st_mode, st.st_uid, st.st_gid, st.st_blocks
+    )
+
+
+def printable(name: str) -> str:
+    """`name` as text that any encoder takes: bytes of a name that are not UTF-8 become `\\xNN`."""
+    return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def starts_with_number(name: str) -> bool:
+    """Whether Kafka's Long.parseLong takes the text before the first dot."""
+    digits = name.partition(".")[0]
+    return bool(_NUMBER.fullmatch(digits)) and -(2**63) <= int(digits) < 2**63
+
+
+_TRANSIENT: Final = {
+    ".deleted": "a broker removes it at its next start, or sooner",
+    ".cleaned": "an unfinished cleaning: a broker removes it at its next start",
+    ".swap": "an unfinished swap: a broker completes it at its next start",
+}
+
+
+def _look(entry: os.DirEntry[str], findings: list[Finding], links: set[str]) -> FileFacts | None:
+    """Facts of a regular file; anything else becomes a finding."""
+    try:
+        st = entry.stat(follow_symlinks=False)
+    except OSError as e:
+        findings.append(gone_or_unreadable(entry.name, e))
+        return None
+    if stat.S_ISREG(st.st_mode):
+        return file_facts(entry.name, st)
+    name = printable(entry.name)
+    if stat.S_ISLNK(st.st_mode):
+        links.add(entry.name)
+        findings.append(Finding("stray", name, "a symbolic link: Kafka follows it, kafkats does not"))
+    elif stat.S_ISDIR(st.st_mode):
+        findings.append(Finding("stray", name, "a directory inside a partition: brokers do not look at it"))
+    else:
+        findings.append(Finding("stray", name, "neither a file nor a directory"))
+    return None
+
+
+def gone_or_unreadable(name: str, error: OSError) -> Finding:
+    """The finding for something that was listed and then could not be looked at."""
+    if isinstance(error, FileNotFoundError):
+        return Finding("vanished", printable(name), "was listed, and was gone a moment later")
+    return Finding("unreadable", printable(name), error.strerror or str(error))
+
+
+def _judge_name(name: str, facts: FileFacts, others: list[FileFacts], findings: list[Finding]) -> None:
+    """A name that is not a segment's."""
+    if name in _OTHERS:
+        others.append(facts)
+    elif name.endswith(_PARSED_BY_KAFKA) and not starts_with_number(name):
+        reason = f"{printable(name.partition('.')[0])!r} is not an offset: {_versions(name)} do not start with this name here"
+        findings.append(Finding("stops-the-broker", printable(name), reason))
+    elif name.endswith(_PARSED_BY_KAFKA):
+        findings.append(Finding("stray", printable(name), "brokers write 20 digits: they would not read this file"))
+    elif name.endswith(".deleted"):
+        findings.append(Finding("transient", printable(name), _TRANSIENT[".deleted"]))
+    else:
+        findings.append(Finding("stray", printable(name), "not a file that Kafka writes here"))
+
+
+def _versions(name: str) -> str:
+    """Which brokers refuse a name whose text before the dot is no number (tried on ten versions)."""
+    if name.endswith(paths.LOG):
+        return "all brokers"
+    return "brokers from 2.0 on" if name.endswith(".cleaned") else "brokers from 0.11 on"
+
+
+def _segments(
+    folder: Path,
+    families: dict[int, dict[str, FileFacts]],
+    links: set[str],
+    others: list[FileFacts],
+    findings: list[Finding],
+) -> tuple[SegmentFiles, ...]:
+    """Families that have a log; the rest goes to `others`, and to `findings` when it is an orphan."""
+    has_log = any(paths.LOG in files for files in families.values())
+    segments = []
+    for base, files in sorted(families.items()):
+        if paths.LOG not in files and paths.segment_file(base, paths.LOG) not in links:
+            _look_again(folder, base, files, has_log, findings)
+        if paths.LOG in files:
+            segments.append(SegmentFiles(base, files))
+        else:
+            others.extend(files.values())
+    return tuple(segments)
+
+
+def _look_again(folder: Path, base: int, files: dict[str, FileFacts], has_log: bool, findings: list[Finding]) -> None:
+    """No log was listed for `base`: it was created or deleted meanwhile, or these files are orphans.
+
+    A snapshot needs no segment of its own: brokers write one at each roll and one at the log end.
+    """
+    late = _facts_of(folder, paths.segment_file(base, paths.LOG))
+    if late is not None:
+        files[paths.LOG] = late
+        return
+    for kind in [k for k in files if k != paths.SNAPSHOT or not has_log]:
+        name = files[kind].name
+        if _facts_of(folder, name) is None:
+            del files[kind]
+            findings.append(Finding("vanished", name, "was listed, and was gone a moment later"))
+        else:
+            findings.append(Finding("orphan", name, "there is no .log for it: a broker removes it at its next start"))
+
+
+def _facts_of(folder: Path, name: str) -> FileFacts | None:
+    try:
+        st = (folder / name).lstat()
+    except OSError:
+        return None
+    return file_facts(name, st) if stat.S_ISREG(st.st_mode) else None

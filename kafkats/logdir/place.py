@@ -1,0 +1,91 @@
+"""What the path that someone gave is: a `log.dirs` root, one partition directory, or one segment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from kafkats import errors, paths
+from kafkats.errors import BadInput, UsageError
+
+_ROOT_SIGNS: Final = (*paths.OFFSET_CHECKPOINTS, paths.META_PROPERTIES, paths.CLEAN_SHUTDOWN)
+_PARTITION_SIGNS: Final = (paths.LEADER_EPOCH, paths.PARTITION_METADATA)
+
+
+class Place(NamedTuple):
+    """`path` as given, and the directories around it.
+
+    `root` is the log.dirs root: the path itself, or the directory above a partition when it has a root's files; None
+    for a partition that was copied elsewhere. `partition` is None for a root; `base_offset` is a segment's.
+    """
+
+    kind: Literal["root", "partition", "segment"]
+    path: Path
+    root: Path | None
+    partition: Path | None
+    base_offset: int | None
+
+
+def locate(path: str | os.PathLike[str]) -> Place:
+    """Find out what `path` is by what lies in it; names alone decide nothing, since roots are called `kafka-1`, too.
+
+    Raises UsageError for what is none of the three and says what was looked for, BadInput for an empty directory,
+    StorageFailed when it cannot be listed.
+    """
+    where = Path(path)
+    if where.name == paths.CLUSTER_METADATA:
+        raise UsageError("belongs to KRaft's controllers, kafkats leaves it alone", path=where)
+    if where.is_dir():
+        return _directory(where)
+    if not os.path.lexists(where):
+        raise UsageError("does not exist", path=where)
+    return _segment(where)
+
+
+def _directory(where: Path) -> Place:
+    with errors.storage(where, "listing"):
+        names = {entry.name for entry in where.iterdir()}
+    if not names:
+        raise BadInput("is an empty directory", path=where)
+    if any(_is_segment(name) for name in names) or names & set(_PARTITION_SIGNS):
+        return Place("partition", where, _root_above(where), where, None)
+    if names & set(_ROOT_SIGNS) or any(_is_partition(where / name) for name in names):
+        return Place("root", where, where, None, None)
+    raise UsageError(
+        "is neither a log.dirs root (no checkpoint file, no meta.properties, no topic-partition directory with Kafka's "
+        "files) nor a partition directory (no 00000000000000000000.log)",
+        path=where,
+    )
+
+
+def _segment(where: Path) -> Place:
+    parsed = paths.parse_segment_file(where.name)
+    if not where.is_file() or parsed is None or parsed.kind != paths.LOG or parsed.suffix:
+        raise UsageError(
+            "is neither a directory nor a segment (a file named like 00000000000000000000.log); "
+            "`kafkats dump` reads the other files of a log directory",
+            path=where,
+        )
+    return Place("segment", where, _root_above(where.parent), where.parent, parsed.base_offset)
+
+
+def _root_above(partition: Path) -> Path | None:
+    above = partition.absolute().parent
+    return above if any((above / name).exists() for name in _ROOT_SIGNS) else None
+
+
+def _is_segment(name: str) -> bool:
+    parsed = paths.parse_segment_file(name)
+    return parsed is not None and not parsed.suffix and parsed.kind != paths.SNAPSHOT
+
+
+def _is_partition(where: Path) -> bool:
+    """Named like a partition, with something of Kafka's in it."""
+    if paths.parse_partition(where.name) is None or not where.is_dir():
+        return False
+    try:
+        names = [entry.name for entry in where.iterdir()]
+    except OSError:
+        return False
+    return any(_is_segment(name) or name in _PARTITION_SIGNS for name in names)

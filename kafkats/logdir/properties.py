@@ -1,0 +1,133 @@
+"""`meta.properties` of a root, `partition.metadata` of a partition, and the clean-shutdown marker.
+
+meta.properties       Java properties. version=0 (0.8.2+, ZooKeeper): broker.id, cluster.id (0.10.1+);
+                      version=1 (KRaft): node.id, cluster.id, directory.id (3.7+). 0.8.1 has none.
+partition.metadata    `version: 0` and `topic_id: ` + 22 characters of base64url; no newline at the end (2.8+).
+.kafka_cleanshutdown  empty, from 3.7 on JSON: {"version":0,"brokerEpoch":8}. Only its existence counts: it says that
+                      the broker stopped cleanly, and that the next start need not recover anything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kafkats.errors import CorruptFile
+from kafkats.logdir.text import Line, read_lines, read_small
+
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
+_PROPERTY: Final = re.compile(r"(?P<key>(?:[^\s\\=:]|\\.)*)\s*[=:\s]\s*(?P<value>.*)")
+_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
+_CONTROL: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+@dataclass(frozen=True)
+class MetaProperties:
+    """Whose log directory this is. `node_id` is `broker.id` of version 0; `other` are keys unknown here."""
+
+    version: int
+    node_id: int | None
+    cluster_id: str | None
+    directory_id: str | None
+    other: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class PartitionMetadata:
+    """Which topic, beyond its name, a partition directory belongs to."""
+
+    version: int
+    topic_id: str
+
+
+def read_meta_properties(path: str | os.PathLike[str]) -> MetaProperties:
+    """Decode `meta.properties`. Raises CorruptFile with the line, Vanished when the file does not exist."""
+    found = {key: (line, value) for line, key, value in _properties(path)}
+    if "version" not in found:
+        raise CorruptFile("has no version", path=path, position=0)
+    version = _version(*found.pop("version"), known=(0, 1))
+    node = found.pop("node.id" if version else "broker.id", None)
+    if version and node is None:
+        raise CorruptFile("version 1 has no node.id", path=path, position=0)
+    cluster = found.pop("cluster.id", None)
+    directory = found.pop("directory.id", None)
+    return MetaProperties(
+        version,
+        None if node is None else _node_id(*node),
+        cluster[1] if cluster else None,
+        directory[1] if directory else None,
+        {key: value for key, (_, value) in found.items()},
+    )
+
+
+def read_partition_metadata(path: str | os.PathLike[str]) -> PartitionMetadata:
+    """Decode `partition.metadata`. Raises CorruptFile with the line, Vanished when the file does not exist."""
+    lines = read_lines(path)
+    if len(lines) != 2:
+        raise CorruptFile(f"{len(lines)} lines instead of 2", path=path, position=0)
+    values = []
+    for line, key in zip(lines, ("version", "topic_id"), strict=True):
+        name, colon, value = line.text.partition(":")
+        if name != key or not colon:
+            raise line.corrupt(f"not {key!r}: {line.text[:80]!r}")
+        values.append(value.strip())
+    if not _ID.fullmatch(values[1]):
+        raise lines[1].corrupt(f"{values[1][:80]!r} is not a topic id of 22 base64url characters")
+    return PartitionMetadata(_version(lines[0], values[0], known=(0,)), values[1])
+
+
+def encode_partition_metadata(metadata: PartitionMetadata) -> bytes:
+    """The file's bytes: no newline at the end."""
+    return f"version: {metadata.version}\ntopic_id: {metadata.topic_id}".encode()
+
+
+def read_clean_shutdown(path: str | os.PathLike[str]) -> int | None:
+    """The broker epoch in the marker, None when it carries none.
+
+    Raises CorruptFile for other contents (which brokers ignore), Vanished when there is no marker.
+    """
+    data = read_small(path)
+    if not data.strip():
+        return None
+    try:
+        marker = json.loads(data)
+        epoch = marker["brokerEpoch"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise CorruptFile("neither empty nor JSON with a brokerEpoch", path=path, position=0) from None
+    if type(epoch) is not int:
+        raise CorruptFile("brokerEpoch is not a number", path=path, position=0)
+    return epoch
+
+
+def _properties(path: str | os.PathLike[str]) -> list[tuple[Line, str, str]]:
+    """Lines `key=value` of a Java properties file. Lines that continue with a backslash are not written by Kafka."""
+    found = []
+    for line in read_lines(path):
+        text = line.text.lstrip(" \t\f")
+        if not text or text[0] in "#!":
+            continue
+        m = _PROPERTY.fullmatch(text)
+        if m is None or not m["key"]:
+            raise line.corrupt(f"not key=value: {text[:80]!r}")
+        found.append((line, _unescaped(m["key"]), _unescaped(m["value"])))
+    return found
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda m: chr(int(m[1][1:], 16)) if len(m[1]) > 1 else _CONTROL.get(m[1], m[1]), text)
+
+
+def _version(line: Line, text: str, known: tuple[int, ...]) -> int:
+    if text not in {str(v) for v in known}:
+        raise line.corrupt(f"version {text[:40]!r}, known are {', '.join(map(str, known))}")
+    return int(text)
+
+
+def _node_id(line: Line, text: str) -> int:
+    if not re.fullmatch(r"-?[0-9]{1,10}", text):
+        raise line.corrupt(f"{text[:40]!r} is not a number")
+    return int(text)

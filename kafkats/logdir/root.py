@@ -1,0 +1,158 @@
+"""A `log.dirs` root: its partitions, its checkpoints, its marker, and everything that does not belong.
+
+Every directory in a root must be named like a partition, or a broker does not start (LogManager; only
+`remote-log-index-cache` is excepted, from 3.6 on). Loose files are ignored by brokers. `__cluster_metadata-0` belongs
+to KRaft: it is listed nowhere and never looked into.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from kafkats import errors, paths
+from kafkats.findings import Finding
+from kafkats.logdir.checkpoints import read_offsets
+from kafkats.logdir.partition import PartitionDir, gone_or_unreadable, printable, scan_partition
+from kafkats.logdir.properties import MetaProperties, read_meta_properties
+from kafkats.paths import PartitionName
+
+ROOT_FILES: Final = (paths.LOCK, paths.CLEAN_SHUTDOWN, *paths.OFFSET_CHECKPOINTS, paths.META_PROPERTIES)
+"""The files of a root that kafkats reads."""
+
+_KNOWN: Final = frozenset({
+    *(name + end for name in (*ROOT_FILES, "bootstrap.checkpoint") for end in ("", ".tmp")),
+    "_rlmm_committed_offsets",
+})  # fmt: skip
+_STATES: Final = {
+    "delete": "a broker is deleting this partition",
+    "future": "a copy that a broker was moving here from another log directory",
+    "stray": "a broker set it aside: the cluster does not know this partition",
+}
+_LOADED_ALL_THE_SAME: Final = re.compile(r".+-\+?[0-9]{1,10}(\.\S+-(delete|future|stray))?")
+_Read = TypeVar("_Read")
+
+
+@dataclass(frozen=True)
+class LogDir:
+    """What lies in a `log.dirs` root.
+
+    `checkpoints` has those of `paths.OFFSET_CHECKPOINTS` that exist and can be read; their keys are PartitionNames
+    without state. `partitions` are sorted by directory name and hold those that a broker moves or deletes, too
+    (`name.state`). In `findings` a `file` is a name in this directory.
+    """
+
+    path: Path
+    meta: MetaProperties | None
+    checkpoints: Mapping[str, Mapping[PartitionName, int]]
+    clean_shutdown: bool
+    partitions: tuple[PartitionDir, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class RootNames:
+    """The entries of a root by what they are: partition directories (sorted), loose files."""
+
+    partitions: tuple[str, ...]
+    files: frozenset[str]
+    findings: tuple[Finding, ...]
+
+
+def scan_root(path: str | os.PathLike[str]) -> LogDir:
+    """List the root at `path` and every partition in it.
+
+    A partition of 100 000 segments takes 100 MB; to hold one partition at a time use `read_root`, `list_root` and
+    `scan_partition`. Raises Vanished, or another StorageFailed, when the root itself cannot be listed.
+    """
+    names = list_root(path)
+    root = read_root(path, names)
+    partitions: list[PartitionDir] = []
+    findings = list(root.findings)
+    for name in names.partitions:
+        try:
+            partitions.append(scan_partition(root.path / name))
+        except errors.Vanished:
+            findings.append(Finding("vanished", name, "was listed, and was gone a moment later"))
+        except errors.StorageFailed as e:
+            findings.append(Finding("unreadable", name, e.reason))
+    return LogDir(
+        root.path, root.meta, root.checkpoints, root.clean_shutdown, tuple(partitions), tuple(sorted(findings))
+    )
+
+
+def read_root(path: str | os.PathLike[str], names: RootNames | None = None) -> LogDir:
+    """The root's own files, `partitions` left empty. Raises as `scan_root`."""
+    folder = Path(path)
+    names = names or list_root(folder)
+    findings = list(names.findings)
+    meta = None
+    if paths.META_PROPERTIES in names.files:
+        meta = _readable(read_meta_properties, folder / paths.META_PROPERTIES, findings)
+    checkpoints = {}
+    for name in paths.OFFSET_CHECKPOINTS:
+        offsets = _readable(read_offsets, folder / name, findings) if name in names.files else None
+        if offsets is not None:
+            checkpoints[name] = offsets
+    return LogDir(folder, meta, checkpoints, paths.CLEAN_SHUTDOWN in names.files, (), tuple(sorted(findings)))
+
+
+def list_root(path: str | os.PathLike[str]) -> RootNames:
+    """Names only. Raises Vanished, or another StorageFailed, when the root cannot be listed."""
+    partitions = []
+    files = set()
+    findings: list[Finding] = []
+    with errors.storage(path, "listing the log directory"), os.scandir(path) as entries:
+        for entry in entries:
+            name = entry.name
+            if name in {paths.CLUSTER_METADATA, paths.REMOTE_INDEX_CACHE}:
+                continue
+            try:
+                is_link, is_dir, is_file = entry.is_symlink(), entry.is_dir(), entry.is_file()
+            except OSError as e:
+                findings.append(gone_or_unreadable(name, e))
+                continue
+            parsed = paths.parse_partition(name)
+            if is_dir and parsed and not is_link:
+                partitions.append(name)
+                if parsed.state:
+                    findings.append(Finding("transient", name, _STATES[parsed.state]))
+            elif is_dir or is_link:
+                findings.append(_foreign(name, is_dir, is_link))
+            elif is_file:
+                files.add(name)
+                if name not in _KNOWN:
+                    findings.append(Finding("stray", printable(name), "not a file that Kafka writes here"))
+            else:
+                findings.append(Finding("stray", printable(name), "neither a file nor a directory"))
+    return RootNames(tuple(sorted(partitions)), frozenset(files), tuple(sorted(findings)))
+
+
+def _foreign(name: str, is_dir: bool, is_link: bool) -> Finding:
+    """A directory that is not named like a partition, or a symbolic link."""
+    shown = printable(name)
+    if is_dir and not _LOADED_ALL_THE_SAME.fullmatch(name):
+        return Finding(
+            "stops-the-broker", shown, "a directory that is not named topic-partition: no broker starts with it here"
+        )
+    if is_link:
+        return Finding("stray", shown, "a symbolic link: Kafka follows it, kafkats does not")
+    return Finding("stray", shown, "not a valid topic's name, though a broker would load it as a partition")
+
+
+def _readable(
+    read: Callable[[Path], _Read],
+    path: Path,
+    findings: list[Finding],
+) -> _Read | None:
+    try:
+        return read(path)
+    except errors.Vanished:
+        findings.append(Finding("vanished", path.name, "was listed, and was gone a moment later"))
+    except errors.KafkatsError as e:
+        findings.append(Finding("unreadable", path.name, e.reason, -1 if e.position is None else e.position))
+    return None

@@ -1,0 +1,50 @@
+"""The small text files of a log directory: whole files, lines with their place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kafkats.errors import CorruptFile, storage
+
+_MAX_BYTES: Final = 256 * 1024 * 1024
+"""Beyond this nothing here is what its name says: a million partitions are 70 MB of checkpoint."""
+
+
+class Line(NamedTuple):
+    """One line without its end. `number` counts from 1, `position` is its first byte in the file at `path`."""
+
+    path: str
+    number: int
+    position: int
+    text: str
+
+    def corrupt(self, reason: str) -> CorruptFile:
+        return CorruptFile(f"line {self.number}: {reason}", path=self.path, position=self.position)
+
+
+def read_small(path: str | os.PathLike[str]) -> bytes:
+    """All bytes. Raises CorruptFile above 256 MiB, Vanished or another StorageFailed."""
+    with storage(path, "reading"), Path(path).open("rb") as f:
+        data = f.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise CorruptFile(f"larger than {_MAX_BYTES} bytes", path=path)
+    return data
+
+
+def read_lines(path: str | os.PathLike[str]) -> list[Line]:
+    """UTF-8 lines ended by LF or CR LF; the last may lack its end, as Java's readers allow.
+
+    Raises CorruptFile for bytes that are not UTF-8, Vanished or another StorageFailed.
+    """
+    lines = []
+    position = 0
+    for number, raw in enumerate(read_small(path).splitlines(keepends=True), 1):
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError as e:
+            raise CorruptFile(f"line {number}: not UTF-8", path=path, position=position + e.start) from None
+        lines.append(Line(os.fspath(path), number, position, text.rstrip("\r\n")))
+        position += len(raw)
+    return lines
