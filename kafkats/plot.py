@@ -1,0 +1,132 @@
+"""The picture of a report: time-index health, partitions x segments, colour = the worst defect of the segment.
+
+Needs matplotlib (the extra `plot`), which is imported when a picture is drawn and not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats.errors import UsageError, storage
+from kafkats.findings import KINDS, SEVERITIES
+from kafkats.paths import TIME_INDEX
+
+FINE: Final = "no defect"
+NONE: Final = "no segment"
+_COLOURS: Final = {"state": "Greys", "remark": "Blues", "damage": "YlOrRd", "danger": "magma"}
+_SPAN: Final = {"state": (0.35, 0.6), "remark": (0.4, 0.8), "damage": (0.3, 1.0), "danger": (0.0, 0.1)}
+_LABELLED_ROWS: Final = 60
+_TALLEST_INCHES: Final = 40.0
+
+
+def plot_health(panels: Mapping[str, pa.Table], path: Path) -> None:
+    """Draw one heatmap per panel (title -> report.SEGMENTS), the same partitions and colours in all, as PNG at `path`.
+
+    Raises UsageError when matplotlib is not installed, StorageFailed when `path` cannot be written.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.colors import ListedColormap
+        from matplotlib.figure import Figure
+        from matplotlib.patches import Patch
+    except ImportError as e:
+        raise UsageError("the plot needs matplotlib: pip install 'kafkats[plot]'") from e
+
+    grids = {title: worst_kinds(table) for title, table in panels.items()}
+    rows = sorted({row for grid in grids.values() for row in grid})
+    kinds = _present(grids)
+    colours = _palette(kinds)
+    width = max((len(cells) for grid in grids.values() for cells in grid.values()), default=1)
+
+    panel_width = min(max(2.5, 0.18 * width), 14.0)
+    height = min(1.6 + 0.17 * max(len(rows), 6), _TALLEST_INCHES)
+    figure = Figure(figsize=(2.6 + (panel_width + 0.3) * len(grids) + 2.2, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    for n, (title, grid) in enumerate(grids.items()):
+        axes = figure.add_subplot(1, max(len(grids), 1), n + 1)
+        axes.imshow(
+            _numbers(grid, rows, kinds, width),
+            cmap=ListedColormap([colours[kind] for kind in kinds]),
+            vmin=-0.5,
+            vmax=len(kinds) - 0.5,
+            aspect="auto",
+            interpolation="nearest",
+        )
+        axes.set_title(title)
+        axes.set_xlabel("segment, oldest first")
+        axes.set_yticks(*_labels(rows) if n == 0 else ([], []), fontsize=7)
+    legend = [Patch(color=colours[kind], label=_label(kind)) for kind in kinds if kind != NONE]
+    figure.legend(handles=legend, loc="outside right upper", fontsize=8, frameon=False)
+    figure.suptitle("time-index health: worst defect of each segment", fontsize=10)
+    with storage(path, "writing the plot"):
+        figure.savefig(path, dpi=110, format="png")
+
+
+def worst_kinds(segments: pa.Table) -> dict[tuple[str, str], list[str]]:
+    """(log directory, partition directory) -> per segment, oldest first, the kind of its worst finding or FINE.
+
+    Between findings of one severity one about the time index comes first.
+    """
+    real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
+    ordered = real.select(["log_dir", "partition_dir", "base_offset", "findings"]).sort_by([
+        ("log_dir", "ascending"),
+        ("partition_dir", "ascending"),
+        ("base_offset", "ascending"),
+    ])
+    grid: dict[tuple[str, str], list[str]] = {}
+    for row in ordered.to_pylist():
+        grid.setdefault((row["log_dir"], row["partition_dir"]), []).append(_worst(row["findings"] or []))
+    return grid
+
+
+def _worst(findings: list[dict[str, Any]]) -> str:
+    def rank(finding: dict[str, Any]) -> tuple[int, bool]:
+        return SEVERITIES.index(finding["severity"]), finding["file"].endswith(TIME_INDEX)
+
+    return str(max(findings, key=rank)["kind"]) if findings else FINE
+
+
+def _present(grids: Mapping[str, Mapping[tuple[str, str], list[str]]]) -> list[str]:
+    """The kinds in the grids, harmless first, behind NONE and FINE."""
+    found = {kind for grid in grids.values() for cells in grid.values() for kind in cells} - {FINE}
+    order = list(KINDS)
+    return [NONE, FINE, *sorted(found, key=lambda kind: (SEVERITIES.index(KINDS[kind][0]), order.index(kind)))]
+
+
+def _palette(kinds: list[str]) -> dict[str, Any]:
+    from matplotlib import colormaps
+
+    chosen: dict[str, Any] = {NONE: "#ffffff", FINE: "#b7dfb9"}
+    for severity in SEVERITIES:
+        of_it = [kind for kind in kinds if kind in KINDS and KINDS[kind][0] == severity]
+        shades = np.linspace(*_SPAN[severity], max(len(of_it), 1))
+        chosen |= {kind: colormaps[_COLOURS[severity]](shade) for kind, shade in zip(of_it, shades, strict=False)}
+    return chosen
+
+
+def _numbers(
+    grid: Mapping[tuple[str, str], list[str]], rows: list[tuple[str, str]], kinds: list[str], width: int
+) -> np.ndarray[tuple[int, int], np.dtype[np.int16]]:
+    numbers = np.zeros((max(len(rows), 1), width), np.int16)
+    for y, row in enumerate(rows):
+        cells = grid.get(row, [])
+        numbers[y, : len(cells)] = [kinds.index(kind) for kind in cells]
+    return numbers
+
+
+def _labels(rows: list[tuple[str, str]]) -> tuple[list[int], list[str]]:
+    """Tick positions and names: every partition up to _LABELLED_ROWS, then evenly chosen ones."""
+    several = len({log_dir for log_dir, _ in rows}) > 1
+    step = -(-len(rows) // _LABELLED_ROWS) or 1
+    at = list(range(0, len(rows), step))
+    return at, [f"{Path(rows[y][0]).name}/{rows[y][1]}" if several else rows[y][1] for y in at]
+
+
+def _label(kind: str) -> str:
+    return kind if kind == FINE else f"{kind} ({KINDS[kind][0]})"
