@@ -34,18 +34,18 @@ def locate(path: str | os.PathLike[str]) -> Place:
     StorageFailed when it cannot be listed.
     """
     where = Path(path)
-    if where.name == paths.CLUSTER_METADATA:
+    if paths.CLUSTER_METADATA in {where.name, where.absolute().parent.name}:
         raise UsageError("belongs to KRaft's controllers, kafkats leaves it alone", path=where)
-    if where.is_dir():
-        return _directory(where)
-    if not os.path.lexists(where):
-        raise UsageError("does not exist", path=where)
-    return _segment(where)
+    with errors.storage(where, "looking at it"):
+        if where.is_dir():
+            return _directory(where)
+        if not os.path.lexists(where):
+            raise UsageError("does not exist", path=where)
+        return _segment(where)
 
 
 def _directory(where: Path) -> Place:
-    with errors.storage(where, "listing"):
-        names = {entry.name for entry in where.iterdir()}
+    names = {entry.name for entry in where.iterdir()}
     if not names:
         raise BadInput("is an empty directory", path=where)
     if any(_is_segment(name) for name in names) or names & set(_PARTITION_SIGNS):
@@ -61,7 +61,7 @@ def _directory(where: Path) -> Place:
 
 def _segment(where: Path) -> Place:
     parsed = paths.parse_segment_file(where.name)
-    if not where.is_file() or parsed is None or parsed.kind != paths.LOG or parsed.suffix:
+    if not where.is_file() or parsed is None or where.name != paths.segment_file(parsed.base_offset, paths.LOG):
         raise UsageError(
             "is neither a directory nor a segment (a file named like 00000000000000000000.log); "
             "`kafkats dump` reads the other files of a log directory",

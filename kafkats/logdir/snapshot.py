@@ -1,0 +1,85 @@
+"""Producer snapshots: what a broker knew of idempotent and transactional producers at an offset.
+
+    int16   version         1
+    uint32  crc             CRC-32C of everything after this field
+    int32   count
+    count x 46 bytes        ENTRY, one producer each
+
+The number in the name is the end, exclusive, of what the snapshot covers. Brokers from 0.11 on write one at each roll and
+at a clean stop, and rebuild a missing or damaged one from the log. Layout: ProducerStateManager, unchanged since 0.11.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from kafkats.checksums import crc32c
+from kafkats.errors import CorruptFile
+from kafkats.logdir.text import read_small
+
+VERSION: Final = 1
+HEADER: Final = struct.Struct(
+    ">"
+    "h"  # version
+    "I"  # crc
+    "i"  # count
+)
+ENTRY: Final = struct.Struct(
+    ">"
+    "q"  # producer_id
+    "h"  # producer_epoch
+    "i"  # last_sequence
+    "q"  # last_offset
+    "i"  # offset_delta
+    "q"  # timestamp
+    "i"  # coordinator_epoch
+    "q"  # txn_first_offset
+)
+_CRC_AT: Final = 2
+_AFTER_CRC: Final = 6
+
+
+class ProducerEntry(NamedTuple):
+    """One producer. `last_*` and `offset_delta` (first to last offset) are of its last batch, `timestamp` in ms;
+    `txn_first_offset` is -1 outside a transaction.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    txn_first_offset: int
+
+
+def read_snapshot(path: str | os.PathLike[str]) -> list[ProducerEntry]:
+    """Decode the file at `path`. Raises as `decode_snapshot`, and Vanished or another StorageFailed."""
+    return decode_snapshot(read_small(path), path)
+
+
+def decode_snapshot(data: bytes, path: str | os.PathLike[str] | None = None) -> list[ProducerEntry]:
+    """The producers in a snapshot. Raises CorruptFile with the position; `path` is only named in it."""
+    if len(data) < HEADER.size:
+        raise CorruptFile(f"{len(data)} bytes, the header alone has {HEADER.size}", path=path, position=len(data))
+    version, crc, count = HEADER.unpack_from(data)
+    if version != VERSION:
+        raise CorruptFile(f"version {version}, known is {VERSION}", path=path, position=0)
+    actual = crc32c(data[_AFTER_CRC:])
+    if crc != actual:
+        raise CorruptFile(f"CRC {crc:08x}, its bytes give {actual:08x}", path=path, position=_CRC_AT)
+    if len(data) != HEADER.size + count * ENTRY.size:
+        reason = f"{count} producers announced, {len(data) - HEADER.size} bytes of {ENTRY.size} each found"
+        raise CorruptFile(reason, path=path, position=_AFTER_CRC)
+    return [ProducerEntry(*fields) for fields in ENTRY.iter_unpack(data[HEADER.size :])]
+
+
+def encode_snapshot(producers: Iterable[ProducerEntry]) -> bytes:
+    """The file's bytes."""
+    entries = [ENTRY.pack(*p) for p in producers]
+    covered = struct.pack(">i", len(entries)) + b"".join(entries)
+    return struct.pack(">hI", VERSION, crc32c(covered)) + covered
