@@ -1,0 +1,79 @@
+"""A run: the folder that applying a plan leaves behind, and from which it is undone or purged.
+
+`run.json` is written before the first change: what was approved, and in which directories it will act. `report.parquet`
+(report.ACTIONS) and `report.json` say what happened. The journals and undo material themselves lie next to each volume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats.errors import CorruptPlan, UsageError, storage
+from kafkats.plan import Plan
+from kafkats.report import ACTIONS, read_json, read_table, write_json, write_table
+
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run was approved to do, and where. `directories` maps each log dir to its partition directories."""
+
+    operation: str
+    run_id: str
+    digest: str
+    directories: Mapping[str, list[str]]
+    place: str | None = None
+    """Where undo material lies, when it is not in the default work area."""
+    owner_stopped: bool = False
+
+
+def run_of(plan: Plan, *, place: Path | None = None, owner_stopped: bool = False) -> Run:
+    """The run of a plan: only directories in which something would be written."""
+    writes = plan.items.filter(pc.not_equal(plan.items["action"], "blocked"))
+    directories: dict[str, list[str]] = {}
+    for row in writes.group_by(["log_dir", "partition_dir"], use_threads=False).aggregate([]).to_pylist():
+        directories.setdefault(row["log_dir"], []).append(row["partition_dir"])
+    return Run(plan.operation, plan.run_id, plan.digest, directories, str(place) if place else None, owner_stopped)
+
+
+def begin_run(run: Run, folder: Path) -> None:
+    """Write `run.json`. Raises UsageError when the folder belongs to another run, StorageFailed."""
+    if (folder / "run.json").exists() and read_run(folder).run_id != run.run_id:
+        raise UsageError("belongs to another run", path=folder)
+    with storage(folder, "writing the run"):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "run.json", asdict(run) | {"format": FORMAT})
+
+
+def finish_run(folder: Path, actions: pa.Table, summary: Mapping[str, Any]) -> None:
+    """Write what happened, replacing an earlier report of the same run in one step each."""
+    write_table(folder / "report.parquet.tmp", actions.cast(ACTIONS))
+    write_json(folder / "report.json.tmp", summary)
+    with storage(folder, "writing the report"):
+        for name in ("report.parquet", "report.json"):
+            (folder / f"{name}.tmp").replace(folder / name)
+
+
+def read_run(folder: Path) -> Run:
+    """Read `run.json`. Raises CorruptPlan when the folder is no run, StorageFailed."""
+    if not (folder / "run.json").is_file():
+        raise CorruptPlan("no run here: run.json is missing", path=folder)
+    content = read_json(folder / "run.json")
+    if content.pop("format", None) != FORMAT:
+        raise CorruptPlan(f"not a run of format {FORMAT}", path=folder)
+    try:
+        return Run(**content)
+    except TypeError as e:
+        raise CorruptPlan(f"run.json has wrong fields: {e}", path=folder) from e
+
+
+def read_actions(folder: Path) -> pa.Table:
+    """The run's report, a table of report.ACTIONS. Raises CorruptPlan, StorageFailed."""
+    return read_table(folder / "report.parquet", ACTIONS)
