@@ -21,7 +21,12 @@ import pyarrow.parquet as pq
 from kafkats.errors import CorruptPlan, storage
 from kafkats.findings import SEVERITIES, Finding, worst
 
-FILE: Final = pa.struct([("size", pa.int64()), ("mtime_ns", pa.int64()), ("ctime_ns", pa.int64()), ("inode", pa.int64())])
+FILE: Final = pa.struct([
+    ("size", pa.int64()),
+    ("mtime_ns", pa.int64()),
+    ("ctime_ns", pa.int64()),
+    ("inode", pa.int64()),
+])
 """What identifies a file between planning and applying; null: the file is missing."""
 
 FINDING: Final = pa.struct([
@@ -115,9 +120,12 @@ def damaged(segments: pa.Table) -> pa.Table:
 
 def all_findings(segments: pa.Table) -> list[dict[str, Any]]:
     """Every finding as a flat row, with the directory and segment it was found in."""
-    rows = segments.filter(pc.not_equal(segments["worst"], "")).select(
-        ["log_dir", "partition_dir", "base_offset", "findings"]
-    )
+    rows = segments.filter(pc.not_equal(segments["worst"], "")).select([
+        "log_dir",
+        "partition_dir",
+        "base_offset",
+        "findings",
+    ])
     return [
         {"log_dir": row["log_dir"], "partition_dir": row["partition_dir"], "base_offset": row["base_offset"]} | finding
         for row in rows.to_pylist()
@@ -154,6 +162,8 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 def read_table(path: Path, schema: pa.Schema) -> pa.Table:
     """Read a table that `write_table` wrote. Raises CorruptPlan when it is not one, StorageFailed."""
+    if not path.is_file():
+        raise CorruptPlan("is missing", path=path)
     try:
         with storage(path, "reading"):
             table = pq.read_table(path)
@@ -179,3 +189,11 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise CorruptPlan("not a JSON object", path=path)
     return content
+
+
+def write_report(folder: Path, segments: pa.Table) -> None:
+    """Write a SEGMENTS table and its summary into `folder`: `segments.parquet`, `report.json`. Raises StorageFailed."""
+    with storage(folder, "writing the report"):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_table(folder / "segments.parquet", segments)
+    write_json(folder / "report.json", summary(segments))

@@ -1,0 +1,101 @@
+"""Plans: equal plans have equal digests, edited ones are refused."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafkats.errors import Changed, CorruptPlan, UsageError
+from kafkats.plan import ITEMS, Plan, check_digest, make_plan, read_plan, write_plan
+from kafkats.report import read_table, write_table
+
+
+def item(number: int) -> dict[str, Any]:
+    file = {"size": number, "mtime_ns": 1, "ctime_ns": 2, "inode": 3}
+    return {
+        "log_dir": "/data",
+        "partition_dir": f"orders-{number % 3}",
+        "base_offset": number,
+        "file": f"{number:020d}.timeindex",
+        "action": "add" if number % 2 else "replace",
+        "reason": "missing-index",
+        "before": None if number % 2 else file,
+        "log": file,
+        "log_valid_bytes": number,
+        "after_bytes": 12,
+        "after_sha256": "00",
+        "rule": "last-offset",
+        "index_interval_bytes": 4096,
+        "segment_index_bytes": 10485760,
+    }
+
+
+def plan_of(numbers: list[int], **options: object) -> Plan:
+    items = pa.Table.from_pylist([item(n) for n in numbers], schema=ITEMS)
+    return make_plan("rebuild", options, {"files": len(numbers)}, items)
+
+
+def test_the_digest_knows_content_and_not_order(tmp_path: Path) -> None:
+    numbers = list(range(50))
+    shuffled = random.Random(1).sample(numbers, 50)
+    plan = plan_of(numbers, rule="last-offset")
+    assert plan_of(shuffled, rule="last-offset").digest == plan.digest
+    assert plan_of(numbers, rule="first-offset").digest != plan.digest
+    assert plan_of(numbers[1:], rule="last-offset").digest != plan.digest
+    write_plan(plan, tmp_path / "plan")
+    assert read_plan(tmp_path / "plan").digest == plan.digest
+    assert read_plan(tmp_path / "plan").items.equals(plan.items)
+
+
+def test_an_edited_plan_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "plan"
+    write_plan(plan_of([1, 2, 3]), folder)
+    rows = read_table(folder / "items.parquet", ITEMS).to_pylist()
+    rows[0]["after_bytes"] += 1
+    write_table(folder / "items.parquet", pa.Table.from_pylist(rows, schema=ITEMS))
+    with pytest.raises(CorruptPlan, match="edited"):
+        read_plan(folder)
+
+
+@pytest.mark.parametrize("broken", ["plan.json", "items.parquet"])
+@pytest.mark.parametrize("content", [None, b"", b"[]", b"{}", b"PAR1"])
+def test_a_broken_plan_is_refused(tmp_path: Path, broken: str, content: bytes | None) -> None:
+    folder = tmp_path / "plan"
+    write_plan(plan_of([1]), folder)
+    if content is None:
+        (folder / broken).unlink()
+    else:
+        (folder / broken).write_bytes(content)
+    with pytest.raises(CorruptPlan):
+        read_plan(folder)
+
+
+def test_another_format_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "plan"
+    write_plan(plan_of([1]), folder)
+    header = json.loads((folder / "plan.json").read_text())
+    (folder / "plan.json").write_text(json.dumps(header | {"format": 99}))
+    with pytest.raises(CorruptPlan, match="format 99"):
+        read_plan(folder)
+
+
+def test_a_folder_of_something_else_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(UsageError):
+        write_plan(plan_of([1]), tmp_path)
+
+
+def test_approval_is_of_a_digest() -> None:
+    plan = plan_of([1])
+    check_digest(plan, plan.digest)
+    check_digest(plan, plan.digest[:8].upper())
+    check_digest(plan, "any")
+    with pytest.raises(UsageError):
+        check_digest(plan, plan.digest[:7])
+    with pytest.raises(Changed):
+        check_digest(plan, "0" * 64)
