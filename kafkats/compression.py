@@ -1,0 +1,73 @@
+"""The codecs of Kafka, one table: none, gzip, snappy, lz4, zstd.
+
+Each codec's module says which framing Kafka's Java classes write and what their readers accept; the page for people is
+docs/formats/compression.md. Readers never put out more than `max_output_bytes` (a bomb of 1 MiB can hold terabytes)
+and take memory in steps on the way there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Final
+
+from kafkats.codecs import gzip, lz4, snappy, zstd
+from kafkats.codecs.limit import MAX_OUTPUT_BYTES
+from kafkats.errors import BadInput, CorruptBatch
+from kafkats.primitives import Buffer, view
+
+__all__ = ["MAX_OUTPUT_BYTES", "Codec", "compress", "decompress"]
+
+
+class Codec(IntEnum):
+    """The lowest three attribute bits of every magic."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+_COMPRESS: Final[dict[int, Callable[[memoryview], bytes]]] = {
+    Codec.NONE: bytes,
+    Codec.GZIP: gzip.compress,
+    Codec.SNAPPY: snappy.compress,
+    Codec.LZ4: lz4.compress,
+    Codec.ZSTD: zstd.compress,
+}
+_DECOMPRESS: Final[dict[int, Callable[[memoryview, int], bytes]]] = {
+    Codec.GZIP: gzip.decompress,
+    Codec.SNAPPY: snappy.decompress,
+    Codec.LZ4: lz4.decompress,
+    Codec.ZSTD: zstd.decompress,
+}
+
+
+def compress(codec: int, data: Buffer, *, broken_lz4: bool = False) -> bytes:
+    """`data` in the framing that Kafka's Java clients and brokers write, at default levels.
+
+    `broken_lz4` writes magic 0's header checksum. Raises BadInput for an unknown codec.
+    """
+    if codec not in _COMPRESS:
+        raise BadInput(f"codec {codec} is not one of none, gzip, snappy, lz4, zstd")
+    if codec == Codec.LZ4 and broken_lz4:
+        return lz4.compress(view(data), broken_header=True)
+    return _COMPRESS[codec](view(data))
+
+
+def decompress(
+    codec: int, data: Buffer, *, broken_lz4: bool = False, max_output_bytes: int = MAX_OUTPUT_BYTES
+) -> bytes:
+    """What `data` holds, read as leniently as Kafka's readers and no more.
+
+    `broken_lz4` ignores the lz4 header checksum, as readers of magic 0 must. Raises CorruptBatch, without a position,
+    for bytes that do not decode, an unknown codec, and output beyond `max_output_bytes`.
+    """
+    if codec == Codec.NONE:
+        return bytes(view(data))
+    if codec not in _DECOMPRESS:
+        raise CorruptBatch(f"codec {codec} is unknown")
+    if codec == Codec.LZ4 and broken_lz4:
+        return lz4.decompress(view(data), max_output_bytes, check_header=False)
+    return _DECOMPRESS[codec](view(data), max_output_bytes)

@@ -1,0 +1,151 @@
+"""What magic 0 and 1 share: one message, and message sets inside a wrapper.
+
+A wrapper is an ordinary message with a codec in its attributes; its value is the compressed concatenation of complete
+messages, each with its own 12 bytes of offset and size and its own CRC. Rules of Kafka's reader (0.11 and later,
+AbstractLegacyRecordBatch), which we copy:
+
+* The wrapper's value must not be null, its codec must be gzip, snappy or lz4.
+* The set ends at the first short read: a partial last message is dropped silently. A size below 14 is corruption.
+* At least one message, and none of them compressed itself.
+* The wrapper alone says who set the timestamps, and under LogAppendTime also which: what the messages carry is ignored.
+* The magic of the messages may differ from the wrapper's: the cleaner of 0.10.0 left such sets (KAFKA-4298). Whether
+  offsets are relative is decided by the wrapper; a magic-0 message has no timestamp wherever it lies.
+
+The CRCs of messages inside a wrapper are not looked at, as in Kafka's recovery: the wrapper's covers them. Bytes after
+a message's value are ignored, and any negative length is null, as there. A magic other than 0 or 1 inside is refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
+
+from kafkats.checksums import crc32
+from kafkats.compression import Codec, decompress
+from kafkats.errors import BadInput, CorruptBatch
+from kafkats.formats.framing import FRAME, MAGIC_AT, MIN_SIZE, OVERHEAD, Frame, FrameHeader, decompressed
+from kafkats.formats.model import NO_TIMESTAMP, Batch, Record, TimestampType, codec_of
+from kafkats.primitives import INT64, Buffer, encode_bytes, read_bytes, read_int32, view
+
+CRC_FROM: Final = 16
+"""Where the CRC-32 of both magics begins: at the magic byte, to the end of the value."""
+ATTRIBUTES_AT: Final = 17
+TIMESTAMP_AT: Final = 18
+KEY_AT: Final = (18, 26)
+"""Where the key's length lies, by magic."""
+WRAPPER_CODECS: Final = frozenset({Codec.GZIP, Codec.SNAPPY, Codec.LZ4})
+
+AbsoluteOffsets: TypeAlias = Callable[[list[int], int], list[int]]
+"""(offsets as the inner messages carry them, the wrapper's offset) -> offsets of the records."""
+
+
+class Dialect(NamedTuple):
+    """In what the wrappers of the two magics differ."""
+
+    absolute_offsets: AbsoluteOffsets
+    broken_lz4: bool
+
+
+def check_crc(buf: Buffer, batch: Batch) -> None:
+    """Raise CorruptBatch unless the stored CRC-32 matches the bytes from the magic on."""
+    found = crc32(view(buf)[batch.position + CRC_FROM : batch.end])
+    if found != batch.crc:
+        raise CorruptBatch(f"CRC-32 is {found:08x}, the message says {batch.crc:08x}", position=batch.position)
+
+
+def decode_records(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes: int) -> list[Record]:
+    """The message itself, or the messages of the wrapper, as records. Raises CorruptBatch."""
+    data = view(buf)
+    key, value = _key_and_value(data[: batch.end], batch.position, batch.magic)
+    if batch.codec == Codec.NONE:
+        return [Record(batch.last_offset, batch.max_timestamp, batch.timestamp_type, key, value)]
+    inner = _open(batch, value, dialect, max_output_bytes)
+    with decompressed(batch.position):
+        frames = _inner_frames(inner)
+        offsets = dialect.absolute_offsets([frame.offset for frame in frames], batch.last_offset)
+        return [_inner_record(inner, frame, offset, batch) for frame, offset in zip(frames, offsets, strict=True)]
+
+
+def first_offset(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes: int) -> int:
+    """The absolute offset of the first message. Raises CorruptBatch."""
+    if batch.codec == Codec.NONE:
+        return batch.last_offset
+    _, value = _key_and_value(view(buf)[: batch.end], batch.position, batch.magic)
+    inner = _open(batch, value, dialect, max_output_bytes)
+    with decompressed(batch.position):
+        offsets = [frame.offset for frame in _inner_frames(inner)]
+        return dialect.absolute_offsets(offsets, batch.last_offset)[0]
+
+
+def _open(batch: Batch, value: bytes | None, dialect: Dialect, max_output_bytes: int) -> memoryview:
+    if batch.codec not in WRAPPER_CODECS:
+        raise CorruptBatch(f"codec {batch.codec} cannot be in magic {batch.magic}", position=batch.position)
+    if value is None:
+        raise CorruptBatch("a wrapper without a value", position=batch.position)
+    with decompressed(batch.position):
+        plain = decompress(batch.codec, value, broken_lz4=dialect.broken_lz4, max_output_bytes=max_output_bytes)
+    return memoryview(plain)
+
+
+def _inner_frames(inner: memoryview) -> list[Frame]:
+    found = []
+    position = 0
+    # Unlike a file, which ends quietly at 18 bytes: here the 12 of offset and size are read, and judged, on their own.
+    while len(inner) - position >= OVERHEAD:
+        header = FrameHeader._make(FRAME.unpack_from(inner, position))
+        if header.size < MIN_SIZE:
+            raise CorruptBatch(f"size field {header.size} of a message is below {MIN_SIZE}", position=position)
+        size = OVERHEAD + header.size
+        if size > len(inner) - position:
+            break
+        found.append(Frame(position, size, header.offset, inner[position + MAGIC_AT]))
+        position += size
+    if not found:
+        raise CorruptBatch("a wrapper without messages")
+    return found
+
+
+def _inner_record(inner: memoryview, frame: Frame, offset: int, wrapper: Batch) -> Record:
+    if frame.magic >= len(KEY_AT):
+        raise CorruptBatch(f"magic {frame.magic} of a message in a wrapper is not 0 or 1", position=frame.position)
+    if codec_of(inner[frame.position + ATTRIBUTES_AT]) != Codec.NONE:
+        raise CorruptBatch("a compressed message in a wrapper", position=frame.position)
+    end = frame.position + frame.size
+    key, value = _key_and_value(inner[:end], frame.position, frame.magic)
+    if frame.magic == 0:
+        return Record(offset, NO_TIMESTAMP, TimestampType.NONE, key, value)
+    if wrapper.timestamp_type == TimestampType.LOG_APPEND_TIME:
+        timestamp = wrapper.max_timestamp
+    else:
+        (timestamp,) = INT64.unpack_from(inner, frame.position + TIMESTAMP_AT)
+    return Record(offset, timestamp, wrapper.timestamp_type, key, value)
+
+
+def _key_and_value(until_end: memoryview, position: int, magic: int) -> tuple[bytes | None, bytes | None]:
+    length, pos = read_int32(until_end, position + KEY_AT[magic])
+    key, pos = read_bytes(until_end, pos, length)
+    length, pos = read_int32(until_end, pos)
+    return key, read_bytes(until_end, pos, length)[0]
+
+
+def encode_message(offset: int, header: bytes, key: bytes | None, value: bytes | None) -> bytes:
+    """A whole message; `header` is what lies between the CRC and the key: magic, attributes and any timestamp.
+
+    Raises BadInput when a number or length does not fit.
+    """
+    body = header + encode_bytes(key) + encode_bytes(value)
+    try:
+        return FRAME.pack(offset, 4 + len(body)) + crc32(body).to_bytes(4, "big") + body
+    except struct.error as e:
+        raise BadInput(f"offset {offset} or a size of {len(body)} bytes does not fit into a message: {e}") from e
+
+
+def check_encodable(records: list[Record], codec: int) -> None:
+    """Raise BadInput for what no message set can hold: headers, an empty wrapper, zstd."""
+    if any(record.headers for record in records):
+        raise BadInput("magic 0 and 1 have no record headers")
+    if codec != Codec.NONE and codec not in WRAPPER_CODECS:
+        raise BadInput(f"codec {codec} cannot be in magic 0 or 1")
+    if codec != Codec.NONE and not records:
+        raise BadInput("a wrapper needs at least one message")

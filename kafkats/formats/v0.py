@@ -1,0 +1,117 @@
+"""Magic 0: the message of Kafka 0.8 and 0.9, without a timestamp.
+
+    frame    = offset int64 | size int32 | message                            size = bytes of message, 14 or more
+    message  = crc int32 | magic int8 = 0 | attributes int8 | key | value
+    key      = length int32 (-1: null) | bytes                                value likewise
+    wrapper  = a message with codec != 0, key null, value = compressed (frame ...)
+
+CRC: CRC-32 (zlib's) of everything after the CRC field, magic to the end of the value. Offset and size are not covered.
+
+    attributes    7 6 5 4 3 | 2 1 0
+                  written 0 | codec: 0 none, 1 gzip, 2 snappy, 3 lz4
+
+Source: LegacyRecord and AbstractLegacyRecordBatch of Kafka 0.11 to 4.3; Message and ByteBufferMessageSet before.
+The page for people is docs/formats/message-v0.md.
+
+Why wrappers look as they do: the batch of a producer was squeezed into the only unit that existed. In magic 0 the
+messages inside carry their absolute offsets, so a leader that assigned offsets had to decompress and recompress every
+wrapper; KIP-31 made them relative in magic 1. The lz4 of magic 0 is no valid LZ4 frame: its header checksum was taken
+over the wrong bytes (KAFKA-3160), and as magic-0 readers depended on it, it stayed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from kafkats.compression import MAX_OUTPUT_BYTES, compress
+from kafkats.formats import message_set
+from kafkats.formats.framing import Frame
+from kafkats.formats.message_set import check_crc
+from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType, codec_of
+from kafkats.primitives import Buffer, view
+
+__all__ = ["HEADER", "MAGIC", "check_crc", "decode_batch", "decode_records", "encode_batch", "first_offset"]
+
+MAGIC: Final = 0
+
+
+class MessageHeader(NamedTuple):
+    """What lies before the key."""
+
+    offset: int
+    size: int
+    crc: int
+    magic: int
+    attributes: int
+
+
+HEADER: Final = struct.Struct(
+    ">"
+    "q"  # offset
+    "i"  # size
+    "I"  # crc
+    "b"  # magic
+    "B"  # attributes
+)
+assert HEADER.size == message_set.KEY_AT[MAGIC] == 18  # ruff: ignore[assert]
+
+
+def decode_batch(buf: Buffer, frame: Frame) -> Batch:
+    """The header facts of the message or wrapper in `frame`."""
+    header = MessageHeader._make(HEADER.unpack_from(view(buf), frame.position))
+    codec = codec_of(header.attributes)
+    plain = codec == Codec.NONE
+    return Batch(
+        position=frame.position,
+        size=frame.size,
+        magic=MAGIC,
+        base_offset=header.offset if plain else -1,
+        last_offset=header.offset,
+        codec=codec,
+        timestamp_type=TimestampType.NONE,
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=NO_TIMESTAMP,
+        leader_epoch=-1,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        count=1 if plain else -1,
+        crc=header.crc,
+        attributes=header.attributes,
+    )
+
+
+def _absolute_offsets(offsets: list[int], wrapper_offset: int) -> list[int]:
+    return offsets
+
+
+_DIALECT: Final = message_set.Dialect(_absolute_offsets, broken_lz4=True)
+
+
+def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int = MAX_OUTPUT_BYTES) -> list[Record]:
+    """The records of a batch, timestamp -1 of type NONE. Raises CorruptBatch."""
+    return message_set.decode_records(buf, batch, _DIALECT, max_output_bytes)
+
+
+def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int = MAX_OUTPUT_BYTES) -> int:
+    """The offset of the first record; a wrapper is decompressed for it. Raises CorruptBatch."""
+    return message_set.first_offset(buf, batch, _DIALECT, max_output_bytes)
+
+
+def encode_batch(records: Iterable[Record], *, codec: int = Codec.NONE) -> bytes:
+    """One message per record or, with a codec, one wrapper at the offset of the last; timestamps are dropped.
+
+    Raises BadInput for headers, zstd, an empty wrapper, and what does not fit.
+    """
+    records = list(records)
+    message_set.check_encodable(records, codec)
+    messages = b"".join(_encode_message(r.offset, Codec.NONE, r.key, r.value) for r in records)
+    if codec == Codec.NONE:
+        return messages
+    return _encode_message(records[-1].offset, codec, None, compress(codec, messages, broken_lz4=True))
+
+
+def _encode_message(offset: int, attributes: int, key: bytes | None, value: bytes | None) -> bytes:
+    return message_set.encode_message(offset, bytes((MAGIC, attributes)), key, value)

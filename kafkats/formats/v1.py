@@ -1,0 +1,163 @@
+"""Magic 1: the message of Kafka 0.10, with a timestamp (KIP-32) and relative inner offsets (KIP-31).
+
+    frame    = offset int64 | size int32 | message                            size = bytes of message, 22 or more
+    message  = crc int32 | magic int8 = 1 | attributes int8 | timestamp int64 | key | value
+    key      = length int32 (-1: null) | bytes                                value likewise
+    wrapper  = a message with codec != 0, key null, value = compressed (frame ...), offset = that of the last record
+
+CRC: CRC-32 (zlib's) of everything after the CRC field, magic to the end of the value. Offset and size are not covered.
+
+    attributes    7 6 5 4   |  3                                        | 2 1 0
+                  written 0 |  timestamp: 0 CreateTime, 1 LogAppendTime | codec: 0 none, 1 gzip, 2 snappy, 3 lz4
+
+Source: LegacyRecord and AbstractLegacyRecordBatch of Kafka 0.11 to 4.3; KIP-31, KIP-32.
+The page for people is docs/formats/message-v1.md.
+
+Why offsets are relative: a leader can then assign offsets to a wrapper by writing one number, outside the CRC, and
+never recompress. Inside a wrapper offsets count 0, 1, 2 ... from its first message; the wrapper carries the absolute
+offset of its *last* one, so absolute = wrapper - last inner + inner, which holds with the holes of compaction too.
+Two exceptions live in Kafka's reader and here: a wrapper at offset exactly 0 counts from 0 (early librdkafka), and any
+other wrapper below its own last inner offset is corrupt.
+
+The wrapper's timestamp is the maximum of the inner ones, or the broker's time under LogAppendTime, when readers ignore
+the inner timestamps. A broker that could keep the compressed bytes left the producer's timestamps inside; one that had
+to rebuild the wrapper (0.11 and later) wrote its own time and bit 3 into every message.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from kafkats.compression import MAX_OUTPUT_BYTES, compress
+from kafkats.errors import BadInput, CorruptBatch
+from kafkats.formats import message_set
+from kafkats.formats.framing import Frame
+from kafkats.formats.message_set import check_crc
+from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType, codec_of
+from kafkats.primitives import Buffer, view, wrap_int64
+
+__all__ = ["HEADER", "MAGIC", "check_crc", "decode_batch", "decode_records", "encode_batch", "first_offset"]
+
+MAGIC: Final = 1
+LOG_APPEND_TIME_BIT: Final = 0x08
+MIN_FRAME_BYTES: Final = 34
+"""12 of offset and size, 22 of a message with null key and null value."""
+
+
+class MessageHeader(NamedTuple):
+    """What lies before the key."""
+
+    offset: int
+    size: int
+    crc: int
+    magic: int
+    attributes: int
+    timestamp: int
+
+
+HEADER: Final = struct.Struct(
+    ">"
+    "q"  # offset
+    "i"  # size
+    "I"  # crc
+    "b"  # magic
+    "B"  # attributes
+    "q"  # timestamp
+)
+assert HEADER.size == message_set.KEY_AT[MAGIC] == 26  # ruff: ignore[assert]
+
+
+def decode_batch(buf: Buffer, frame: Frame) -> Batch:
+    """The header facts of the message or wrapper in `frame`. Raises CorruptBatch when it is too short for magic 1."""
+    if frame.size < MIN_FRAME_BYTES:
+        raise CorruptBatch(
+            f"a magic-1 message of {frame.size} bytes, at least {MIN_FRAME_BYTES}", position=frame.position
+        )
+    header = MessageHeader._make(HEADER.unpack_from(view(buf), frame.position))
+    codec = codec_of(header.attributes)
+    plain = codec == Codec.NONE
+    appended = header.attributes & LOG_APPEND_TIME_BIT
+    return Batch(
+        position=frame.position,
+        size=frame.size,
+        magic=MAGIC,
+        base_offset=header.offset if plain else -1,
+        last_offset=header.offset,
+        codec=codec,
+        timestamp_type=TimestampType.LOG_APPEND_TIME if appended else TimestampType.CREATE_TIME,
+        base_timestamp=header.timestamp,
+        max_timestamp=header.timestamp,
+        leader_epoch=-1,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        count=1 if plain else -1,
+        crc=header.crc,
+        attributes=header.attributes,
+    )
+
+
+def _absolute_offsets(offsets: list[int], wrapper_offset: int) -> list[int]:
+    last = offsets[-1]
+    if wrapper_offset == 0:
+        return offsets
+    if wrapper_offset < last:
+        raise CorruptBatch(f"the wrapper's offset {wrapper_offset} is below its last message's {last}, and not 0")
+    base = wrapper_offset - last
+    return [wrap_int64(base + offset) for offset in offsets]
+
+
+_DIALECT: Final = message_set.Dialect(_absolute_offsets, broken_lz4=False)
+
+
+def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int = MAX_OUTPUT_BYTES) -> list[Record]:
+    """The records of a batch, with absolute offsets and the wrapper's timestamp type. Raises CorruptBatch."""
+    return message_set.decode_records(buf, batch, _DIALECT, max_output_bytes)
+
+
+def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int = MAX_OUTPUT_BYTES) -> int:
+    """The offset of the first record; a wrapper is decompressed for it. Raises CorruptBatch."""
+    return message_set.first_offset(buf, batch, _DIALECT, max_output_bytes)
+
+
+def encode_batch(
+    records: Iterable[Record],
+    *,
+    codec: int = Codec.NONE,
+    log_append_time: int | None = None,
+    stamp_inner: bool = True,
+) -> bytes:
+    """One message per record or, with a codec, one wrapper at the offset of the last record.
+
+    `log_append_time` in ms makes it LogAppendTime. A wrapper's messages then carry that time and bit 3 too, as a broker
+    of 0.11 or later rebuilds them; with `stamp_inner` False they keep CreateTime, as when the leader stamped the
+    wrapper in place. Raises BadInput for headers, zstd, an empty wrapper, and what does not fit.
+    """
+    records = list(records)
+    message_set.check_encodable(records, codec)
+    if codec == Codec.NONE:
+        return b"".join(_encode_message(r.offset, r.timestamp, r.key, r.value, log_append_time) for r in records)
+    base = records[0].offset
+    inner_time = log_append_time if stamp_inner else None
+    inner = b"".join(_encode_message(r.offset - base, r.timestamp, r.key, r.value, inner_time) for r in records)
+    newest = max(NO_TIMESTAMP, *(r.timestamp for r in records))
+    return _encode_message(records[-1].offset, newest, None, compress(codec, inner), log_append_time, codec)
+
+
+def _encode_message(
+    offset: int,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+    log_append_time: int | None,
+    codec: int = Codec.NONE,
+) -> bytes:
+    appended = log_append_time is not None
+    attributes = codec | (LOG_APPEND_TIME_BIT if appended else 0)
+    try:
+        header = struct.pack(">bBq", MAGIC, attributes, log_append_time if appended else timestamp)
+    except struct.error as e:
+        raise BadInput(f"a timestamp does not fit into 64 bits: {e}") from e
+    return message_set.encode_message(offset, header, key, value)

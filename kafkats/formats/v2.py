@@ -1,0 +1,277 @@
+"""Magic 2: the record batch of Kafka 0.11 and later (KIP-98, headers by KIP-82).
+
+    batch    = header (61 bytes) | records                                    with a codec, records are one stream
+    record   = length varint | attributes int8 = 0 | timestamp delta varlong | offset delta varint
+               | key length varint (-1: null) | key | value length varint (-1: null) | value
+               | header count varint | (key length varint | UTF-8 key | value length varint (-1: null) | value) ...
+
+    position  0 base offset 8 | 8 length 4 | 12 leader epoch 4 | 16 magic 1 | 17 crc 4 | 21 attributes 2
+             23 last offset delta 4 | 27 base timestamp 8 | 35 max timestamp 8 | 43 producer id 8
+             51 producer epoch 2 | 53 base sequence 4 | 57 record count 4 | 61 records
+
+CRC: CRC-32C (Castagnoli) of everything from the attributes (position 21) to the end. Base offset, length, leader epoch
+and magic are not covered, so that a leader can write them without touching the rest.
+
+    attributes    15 ... 7  |  6             | 5       | 4             | 3                                        | 2 1 0
+                  written 0 | delete horizon | control | transactional | timestamp: 0 CreateTime, 1 LogAppendTime | codec
+
+Source: DefaultRecordBatch and DefaultRecord of Kafka 0.11 to 4.3; bit 6 KIP-534 (3.1); zstd KIP-110 (2.1).
+The page for people is docs/formats/batch-v2.md.
+
+Why numbers in the header outlive the records: compaction removes records but keeps base offset, last offset delta,
+producer fields and maximum as they were, for offsets must not be used twice and producer sequences must stay known.
+So the first record may lie above base offset, the last below last offset, and a batch may be empty (61 bytes) only
+to keep its producer's state. With bit 6, base timestamp holds the time at which tombstones may go, and deltas count
+from it. Under LogAppendTime the header's maximum is every record's time, and the deltas still tell the producer's.
+What Kafka does not check on reading is not checked here: deltas against the header, order, attributes of a record.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from kafkats.checksums import crc32c
+from kafkats.compression import MAX_OUTPUT_BYTES, compress, decompress
+from kafkats.errors import BadInput, CorruptBatch
+from kafkats.formats.framing import OVERHEAD, Frame, decompressed
+from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Header, Record, TimestampType, codec_of
+from kafkats.primitives import (
+    Buffer,
+    encode_varint,
+    encode_varint_bytes,
+    read_bytes,
+    read_varint,
+    read_varlong,
+    view,
+    wrap_int64,
+)
+
+MAGIC: Final = 2
+LOG_APPEND_TIME_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
+CRC_FROM: Final = 21
+HEADER_BYTES: Final = 61
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes before the records."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+
+HEADER: Final = struct.Struct(
+    ">"
+    "q"  # base_offset
+    "i"  # length
+    "i"  # leader_epoch
+    "b"  # magic
+    "I"  # crc
+    "h"  # attributes
+    "i"  # last_offset_delta
+    "q"  # base_timestamp
+    "q"  # max_timestamp
+    "q"  # producer_id
+    "h"  # producer_epoch
+    "i"  # base_sequence
+    "i"  # record_count
+)
+assert HEADER.size == HEADER_BYTES  # ruff: ignore[assert]
+
+
+def decode_batch(buf: Buffer, frame: Frame) -> Batch:
+    """The header facts of the batch in `frame`. Raises CorruptBatch when it is shorter than its header."""
+    if frame.size < HEADER_BYTES:
+        raise CorruptBatch(f"a magic-2 batch of {frame.size} bytes, at least {HEADER_BYTES}", position=frame.position)
+    header = BatchHeader._make(HEADER.unpack_from(view(buf), frame.position))
+    flags = header.attributes
+    appended = flags & LOG_APPEND_TIME_BIT
+    return Batch(
+        position=frame.position,
+        size=frame.size,
+        magic=MAGIC,
+        base_offset=header.base_offset,
+        last_offset=wrap_int64(header.base_offset + header.last_offset_delta),
+        codec=codec_of(flags),
+        timestamp_type=TimestampType.LOG_APPEND_TIME if appended else TimestampType.CREATE_TIME,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=header.max_timestamp,
+        leader_epoch=header.leader_epoch,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        count=header.record_count,
+        crc=header.crc,
+        attributes=flags,
+        transactional=bool(flags & TRANSACTIONAL_BIT),
+        control=bool(flags & CONTROL_BIT),
+        delete_horizon_ms=header.base_timestamp if flags & DELETE_HORIZON_BIT else None,
+    )
+
+
+def check_crc(buf: Buffer, batch: Batch) -> None:
+    """Raise CorruptBatch unless the stored CRC-32C matches the bytes from the attributes on."""
+    found = crc32c(view(buf)[batch.position + CRC_FROM : batch.end])
+    if found != batch.crc:
+        raise CorruptBatch(f"CRC-32C is {found:08x}, the batch says {batch.crc:08x}", position=batch.position)
+
+
+def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int = MAX_OUTPUT_BYTES) -> int:
+    """The header's base offset, which compaction keeps."""
+    return batch.base_offset
+
+
+def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int = MAX_OUTPUT_BYTES) -> list[Record]:
+    """The records of a batch, control records included; [] for an empty retained batch. Raises CorruptBatch."""
+    if batch.count < 0:
+        raise CorruptBatch(f"record count {batch.count} is negative", position=batch.position)
+    if batch.count == 0:
+        # Kafka returns before it looks at the area, whatever lies there.
+        return []
+    data = view(buf)
+    area = batch.position + HEADER_BYTES
+    if batch.codec == Codec.NONE:
+        return _decode_area(data[: batch.end], area, batch)
+    with decompressed(batch.position):
+        plain = decompress(batch.codec, data[area : batch.end], max_output_bytes=max_output_bytes)
+        return _decode_area(memoryview(plain), 0, batch)
+
+
+def _decode_area(area: memoryview, pos: int, batch: Batch) -> list[Record]:
+    records = []
+    for _ in range(batch.count):
+        record, pos = _decode_record(area, pos, batch)
+        records.append(record)
+    if pos != len(area):
+        raise CorruptBatch(f"{len(area) - pos} bytes left after {batch.count} records", position=pos)
+    return records
+
+
+def _decode_record(area: memoryview, start: int, batch: Batch) -> tuple[Record, int]:
+    length, body = read_varint(area, start)
+    end = body + length
+    if end > len(area):
+        raise CorruptBatch(f"a record of {length} bytes, {len(area) - body} left", position=start)
+    delta, pos = read_varlong(area, body + 1)
+    offset_delta, pos = read_varint(area, pos)
+    length, pos = read_varint(area, pos)
+    key, pos = read_bytes(area, pos, length)
+    length, pos = read_varint(area, pos)
+    value, pos = read_bytes(area, pos, length)
+    headers, pos = _decode_headers(area, pos)
+    if pos != end:
+        raise CorruptBatch(f"a record of {end - body} bytes whose fields take {pos - body}", position=start)
+    appended = batch.timestamp_type == TimestampType.LOG_APPEND_TIME
+    timestamp = batch.max_timestamp if appended else wrap_int64(batch.base_timestamp + delta)
+    offset = wrap_int64(batch.base_offset + offset_delta)
+    return Record(offset, timestamp, batch.timestamp_type, key, value, headers), pos
+
+
+def _decode_headers(area: memoryview, start: int) -> tuple[tuple[Header, ...], int]:
+    count, pos = read_varint(area, start)
+    if not 0 <= count <= len(area) - pos:
+        raise CorruptBatch(f"{count} record headers, {len(area) - pos} bytes left", position=start)
+    headers = []
+    for _ in range(count):
+        length, at = read_varint(area, pos)
+        key, pos = read_bytes(area, at, length)
+        if key is None:
+            raise CorruptBatch(f"a record header's key of {length} bytes", position=at)
+        length, pos = read_varint(area, pos)
+        value, pos = read_bytes(area, pos, length)
+        # As Java: what is not UTF-8 reads as U+FFFD.
+        headers.append(Header(key.decode("utf-8", "replace"), value))
+    return tuple(headers), pos
+
+
+def encode_batch(
+    records: Sequence[Record],
+    *,
+    codec: int = Codec.NONE,
+    base_offset: int | None = None,
+    last_offset: int | None = None,
+    log_append_time: int | None = None,
+    max_timestamp: int | None = None,
+    delete_horizon_ms: int | None = None,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+) -> bytes:
+    """One batch, as Kafka's MemoryRecordsBuilder lays it out.
+
+    Where not given: `base_offset` and `last_offset` are the first and last record's, `max_timestamp` the records'
+    maximum (at least -1) or `log_append_time`, which also makes the batch LogAppendTime. Without records the two
+    offsets must be given, the codec's bits are 0 and the base timestamp -1: what compaction leaves for a producer's
+    state. Raises BadInput for what does not fit.
+    """
+    if not records and (base_offset is None or last_offset is None):
+        raise BadInput("an empty batch needs its base and last offset")
+    base = records[0].offset if base_offset is None else base_offset
+    base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
+    if delete_horizon_ms is not None and records:
+        base_timestamp = delete_horizon_ms
+    newest = max([NO_TIMESTAMP, *(r.timestamp for r in records)]) if log_append_time is None else log_append_time
+    flags = (
+        (LOG_APPEND_TIME_BIT if log_append_time is not None else 0)
+        | (TRANSACTIONAL_BIT if transactional else 0)
+        | (CONTROL_BIT if control else 0)
+        | (DELETE_HORIZON_BIT if delete_horizon_ms is not None and records else 0)
+    )
+    area = b"".join(_encode_record(r, base, base_timestamp) for r in records)
+    header = BatchHeader(
+        base_offset=base,
+        length=0,
+        leader_epoch=leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=flags | (codec if records else 0),
+        last_offset_delta=(records[-1].offset if last_offset is None else last_offset) - base,
+        base_timestamp=base_timestamp,
+        max_timestamp=newest if max_timestamp is None else max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(records),
+    )
+    return _seal(header, compress(codec, area) if records else b"")
+
+
+def _encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
+    body = b"".join((
+        b"\0",
+        encode_varint(wrap_int64(record.timestamp - base_timestamp)),
+        encode_varint(record.offset - base_offset),
+        encode_varint_bytes(record.key),
+        encode_varint_bytes(record.value),
+        encode_varint(len(record.headers)),
+        *(encode_varint_bytes(h.key.encode()) + encode_varint_bytes(h.value) for h in record.headers),
+    ))
+    return encode_varint(len(body)) + body
+
+
+def _seal(header: BatchHeader, area: bytes) -> bytes:
+    """Header and records with length and CRC filled in."""
+    try:
+        length = HEADER_BYTES - OVERHEAD + len(area)
+        covered = HEADER.pack(*header)[CRC_FROM:] + area
+        return HEADER.pack(*header._replace(length=length, crc=crc32c(covered)))[:CRC_FROM] + covered
+    except struct.error as e:
+        raise BadInput(f"a field or the size does not fit into a magic-2 batch: {e}") from e
