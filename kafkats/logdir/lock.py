@@ -53,6 +53,11 @@ class LockState(NamedTuple):
     pid: int
     why: str
 
+    @property
+    def held(self) -> bool:
+        """Whether a broker is seen to run; False does not prove that none does where a lock proves nothing."""
+        return self.state == "held"
+
 
 @dataclass
 class _Hold:

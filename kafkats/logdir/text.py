@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+import stat
 from typing import Final, NamedTuple
 
 from kafkats.errors import CorruptFile, storage
@@ -25,9 +25,17 @@ class Line(NamedTuple):
 
 
 def read_small(path: str | os.PathLike[str]) -> bytes:
-    """All bytes. Raises CorruptFile above 256 MiB, Vanished or another StorageFailed."""
-    with storage(path, "reading"), Path(path).open("rb") as f:
-        data = f.read(_MAX_BYTES + 1)
+    """All bytes. Raises CorruptFile above 256 MiB and for what is no regular file, Vanished or another StorageFailed."""
+    with storage(path, "reading"):
+        # Opening a FIFO would wait for a writer.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise CorruptFile("not a regular file", path=path)
+            with os.fdopen(fd, "rb", closefd=False) as f:
+                data = f.read(_MAX_BYTES + 1)
+        finally:
+            os.close(fd)
     if len(data) > _MAX_BYTES:
         raise CorruptFile(f"larger than {_MAX_BYTES} bytes", path=path)
     return data

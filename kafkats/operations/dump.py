@@ -1,0 +1,323 @@
+"""Any file of a log directory, entry by entry: for eyes, for `jq`, and to compare with Kafka's own dump tool.
+
+Every row is a dict that json.dumps takes, its `kind` says which fields it has:
+
+    .log                    batch        position size magic base_offset last_offset count codec timestamp_type
+                                         base_timestamp max_timestamp leader_epoch producer_id producer_epoch
+                                         base_sequence transactional control delete_horizon_ms crc crc_valid
+                            record       position (its batch's) offset timestamp timestamp_type key value headers;
+                                         in control batches also control_type (deep=True only)
+                            tail         position size: bytes after the last whole batch, a write that did not finish
+    .index                  offset-entry entry relative_offset offset position
+    .timeindex              time-entry   entry timestamp relative_offset offset
+    .txnindex               aborted-txn  entry version producer_id first_offset last_offset last_stable_offset
+    the last three          zeros        entry position size: zeros to the end, a preallocated file never cut to size
+    .snapshot               producer     producer_id producer_epoch last_sequence last_offset offset_delta timestamp
+                                         coordinator_epoch txn_first_offset
+    the four *-checkpoint   offset       topic partition offset
+    leader-epoch-checkpoint epoch        epoch start_offset
+    meta.properties         meta         version node_id cluster_id directory_id other
+    partition.metadata      partition    version topic_id
+    .kafka_cleanshutdown    clean-stop   broker_epoch
+
+`count`, and `base_offset` of a wrapper, are null where only decompression tells (deep=True does). Timestamps are ms since
+the epoch, positions are bytes. `key` and `value` are text; bytes that are not UTF-8 come as `key_hex`, `value_hex`
+instead. `offset` of an index entry is null when the file's name does not tell the base offset. Names with `.deleted`,
+`.cleaned`, `.swap` are read as what they were, and a `.checkpoint` of KRaft as a log.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from kafkats import paths
+from kafkats.errors import CorruptBatch, CorruptIndex, UsageError, storage
+from kafkats.formats.dispatch import batches, records
+from kafkats.formats.model import Batch, Codec, Header, Record
+from kafkats.index import offset_index, time_index, txn_index
+from kafkats.logdir.checkpoints import read_epochs, read_offsets
+from kafkats.logdir.properties import read_clean_shutdown, read_meta_properties, read_partition_metadata
+from kafkats.logdir.snapshot import read_snapshot
+from kafkats.segment.reader import open_file
+
+Row: TypeAlias = dict[str, Any]
+
+WINDOW: Final = 1024 * 1024
+"""Bytes read at once; files are not mapped, because a running broker cuts them."""
+MAX_FRAME: Final = 256 * 1024 * 1024
+"""A single batch beyond this is not looked at: memory is bounded."""
+_CONTROL_TYPES: Final = (
+    "ABORT",
+    "COMMIT",
+    "LEADER_CHANGE",
+    "SNAPSHOT_HEADER",
+    "SNAPSHOT_FOOTER",
+    "KRAFT_VERSION",
+    "KRAFT_VOTERS",
+)
+_CONTROL_KEY: Final = struct.Struct(
+    ">"
+    "h"  # version
+    "h"  # type
+)
+
+
+def dump(path: str | os.PathLike[str], *, deep: bool = False) -> Iterator[Row]:
+    """The rows of one file; with `deep` also the records of a log.
+
+    Raises UsageError for a file that is none of Kafka's. While the rows are taken: CorruptBatch, CorruptIndex or
+    CorruptFile with the position, after every row that could be read; a CRC that does not match and a batch that does
+    not decode do not end the dump, the first of them is raised at its end.
+    """
+    where = Path(path)
+    with storage(where, "looking at it"):
+        if not where.is_file():
+            raise UsageError("is not a file" if os.path.lexists(where) else "does not exist", path=where)
+    if where.name in _BY_NAME:
+        return _BY_NAME[where.name](where)
+    parsed = paths.parse_segment_file(where.name)
+    kind = parsed.kind if parsed else _kind(where.name)
+    if kind in {paths.LOG, _KRAFT_CHECKPOINT}:
+        return _log(where, deep)
+    if kind in _INDEXES:
+        dtype, row = _INDEXES[kind]
+        return _index(where, dtype, row, parsed.base_offset if parsed else None)
+    if kind == paths.SNAPSHOT:
+        return _snapshot(where)
+    raise UsageError(
+        f"is no file that dump knows; known are *{', *'.join(paths.SEGMENT_KINDS)} and {', '.join(_BY_NAME)}",
+        path=where,
+    )
+
+
+_KRAFT_CHECKPOINT: Final = ".checkpoint"
+
+
+def _kind(name: str) -> str:
+    """The kind of a copy whose name is not a number."""
+    stem, dot, suffix = name.rpartition(".")
+    return _kind(stem) if dot + suffix in paths.TRANSIENT_SUFFIXES else dot + suffix
+
+
+def _log(path: Path, deep: bool) -> Iterator[Row]:
+    later: list[CorruptBatch] = []
+    with open_file(path) as (fd, size):
+        position = 0
+        window = WINDOW
+        while position < size:
+            with storage(path, "reading"):
+                data = os.pread(fd, min(window, size - position), position)
+            done = 0
+            try:
+                for batch in batches(data, verify=False):
+                    yield from _batch(data, batch, position, path, deep, later)
+                    done = batch.end
+            except CorruptBatch as e:
+                raise _moved(e, position, path) from None
+            if done == 0 and (len(data) < window or not data):
+                yield {"kind": "tail", "position": position, "size": len(data)}
+                break
+            if done == 0 and window >= MAX_FRAME:
+                raise CorruptBatch(f"a batch of more than {MAX_FRAME} bytes", path=path, position=position)
+            window = WINDOW if done else window * 4
+            position += done
+    if later:
+        raise later[0]
+
+
+def _batch(data: bytes, batch: Batch, origin: int, path: Path, deep: bool, later: list[CorruptBatch]) -> Iterator[Row]:
+    """Rows of one batch in the window that begins at `origin`; what is wrong with its content is kept in `later`."""
+    decoded: list[Record] = []
+    crc_valid = True
+    try:
+        for _ in batches(data, batch.position, batch.end):
+            pass
+    except CorruptBatch as e:
+        crc_valid = False
+        later.append(_moved(e, origin, path))
+    if deep and crc_valid:
+        try:
+            decoded = records(data, batch)
+        except CorruptBatch as e:
+            later.append(_moved(e, origin, path))
+    yield _batch_row(batch, origin, crc_valid, decoded)
+    for record in decoded:
+        yield _record_row(record, batch, origin)
+
+
+def _batch_row(batch: Batch, origin: int, crc_valid: bool, decoded: list[Record]) -> Row:
+    wrapper = batch.count < 0
+    first = decoded[0].offset if decoded else None
+    return {
+        "kind": "batch",
+        "position": origin + batch.position,
+        "size": batch.size,
+        "magic": batch.magic,
+        "base_offset": first if wrapper else batch.base_offset,
+        "last_offset": batch.last_offset,
+        "count": (len(decoded) or None) if wrapper else batch.count,
+        "codec": batch.codec.name.lower() if isinstance(batch.codec, Codec) else batch.codec,
+        "timestamp_type": batch.timestamp_type.name,
+        "base_timestamp": batch.base_timestamp,
+        "max_timestamp": batch.max_timestamp,
+        "leader_epoch": batch.leader_epoch,
+        "producer_id": batch.producer_id,
+        "producer_epoch": batch.producer_epoch,
+        "base_sequence": batch.base_sequence,
+        "transactional": batch.transactional,
+        "control": batch.control,
+        "delete_horizon_ms": batch.delete_horizon_ms,
+        "crc": batch.crc,
+        "crc_valid": crc_valid,
+    }
+
+
+def _record_row(record: Record, batch: Batch, origin: int) -> Row:
+    row: Row = {
+        "kind": "record",
+        "position": origin + batch.position,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "timestamp_type": record.timestamp_type.name,
+        **_text("key", record.key),
+        **_text("value", record.value),
+        "headers": [_header_row(header) for header in record.headers],
+    }
+    if batch.control:
+        row["control_type"] = _control_type(record.key)
+    return row
+
+
+def _header_row(header: Header) -> Row:
+    return {"key": header.key, **_text("value", header.value)}
+
+
+def _control_type(key: bytes | None) -> str | int | None:
+    """The name of a control record's type, its number when it has none here (newer Kafka), None without a key."""
+    if key is None or len(key) < _CONTROL_KEY.size:
+        return None
+    number: int = _CONTROL_KEY.unpack_from(key)[1]
+    return _CONTROL_TYPES[number] if 0 <= number < len(_CONTROL_TYPES) else number
+
+
+def _text(name: str, data: bytes | None) -> Row:
+    if data is None:
+        return {name: None}
+    try:
+        return {name: data.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {f"{name}_hex": data.hex()}
+
+
+def _moved(error: CorruptBatch, origin: int, path: Path) -> CorruptBatch:
+    """The error with its position in the file instead of in the window."""
+    return CorruptBatch(error.reason, path=path, position=origin + (error.position or 0))
+
+
+def _index(path: Path, dtype: np.dtype[Any], row: Callable[..., Row], base: int | None) -> Iterator[Row]:
+    width = dtype.itemsize
+    with open_file(path) as (fd, size):
+        zeros = _zeros_from(fd, size // width * width, width)
+        per_window = WINDOW // width
+        for first in range(0, zeros, per_window):
+            count = min(per_window, zeros - first)
+            with storage(path, "reading"):
+                data = os.pread(fd, count * width, first * width)
+            for n, fields in enumerate(np.frombuffer(data[: len(data) // width * width], dtype).tolist(), first):
+                yield row(n, base, *fields)
+        if zeros < size // width:
+            yield {"kind": "zeros", "entry": zeros, "position": zeros * width, "size": size - zeros * width}
+        if size % width:
+            reason = f"{size % width} bytes after the last whole entry of {width}"
+            raise CorruptIndex(reason, path=path, position=size // width * width)
+
+
+def _zeros_from(fd: int, end: int, width: int) -> int:
+    """The number of the first entry from which on everything up to `end` is zero. Entry 0 may itself be zeros."""
+    while end > width:
+        start = max(0, end - WINDOW)
+        used = len(os.pread(fd, end - start, start).rstrip(b"\0"))
+        if used:
+            return max(1, -(-(start + used) // width))
+        end = start
+    return 1 if end else 0
+
+
+def _offset_row(n: int, base: int | None, relative: int, position: int) -> Row:
+    offset = None if base is None else base + relative
+    return {"kind": "offset-entry", "entry": n, "relative_offset": relative, "offset": offset, "position": position}
+
+
+def _time_row(n: int, base: int | None, timestamp: int, relative: int) -> Row:
+    offset = None if base is None else base + relative
+    return {"kind": "time-entry", "entry": n, "timestamp": timestamp, "relative_offset": relative, "offset": offset}
+
+
+def _txn_row(n: int, _: int | None, version: int, producer: int, first: int, last: int, stable: int) -> Row:
+    return {
+        "kind": "aborted-txn",
+        "entry": n,
+        "version": version,
+        "producer_id": producer,
+        "first_offset": first,
+        "last_offset": last,
+        "last_stable_offset": stable,
+    }
+
+
+_INDEXES: Final[dict[str, tuple[np.dtype[Any], Callable[..., Row]]]] = {
+    paths.OFFSET_INDEX: (offset_index.ENTRY, _offset_row),
+    paths.TIME_INDEX: (time_index.ENTRY, _time_row),
+    paths.TXN_INDEX: (txn_index.ENTRY, _txn_row),
+}
+
+
+def _snapshot(path: Path) -> Iterator[Row]:
+    for producer in read_snapshot(path):
+        yield {"kind": "producer", **producer._asdict()}
+
+
+def _offsets(path: Path) -> Iterator[Row]:
+    for name, offset in read_offsets(path).items():
+        yield {"kind": "offset", "topic": name.topic, "partition": name.partition, "offset": offset}
+
+
+def _epochs(path: Path) -> Iterator[Row]:
+    for epoch in read_epochs(path):
+        yield {"kind": "epoch", **epoch._asdict()}
+
+
+def _meta(path: Path) -> Iterator[Row]:
+    meta = read_meta_properties(path)
+    yield {
+        "kind": "meta",
+        "version": meta.version,
+        "node_id": meta.node_id,
+        "cluster_id": meta.cluster_id,
+        "directory_id": meta.directory_id,
+        "other": dict(meta.other),
+    }
+
+
+def _metadata(path: Path) -> Iterator[Row]:
+    metadata = read_partition_metadata(path)
+    yield {"kind": "partition", "version": metadata.version, "topic_id": metadata.topic_id}
+
+
+def _clean_stop(path: Path) -> Iterator[Row]:
+    yield {"kind": "clean-stop", "broker_epoch": read_clean_shutdown(path)}
+
+
+_BY_NAME: Final[dict[str, Callable[[Path], Iterator[Row]]]] = {
+    **dict.fromkeys(paths.OFFSET_CHECKPOINTS, _offsets),
+    paths.LEADER_EPOCH: _epochs,
+    paths.META_PROPERTIES: _meta,
+    paths.PARTITION_METADATA: _metadata,
+    paths.CLEAN_SHUTDOWN: _clean_stop,
+}
