@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import heapq
 import json
-import pickle
+import pickle  # ruff: ignore[suspicious-pickle-import] - only what our own driver and tasks pickled is read back
 import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -146,7 +146,7 @@ def _run_bin(
         raise UsageError(f"this worker has kafkats {kafkats.__version__}, the driver {version}")
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
-        for unit, size in pickle.loads(packed):  # noqa: S301 - pickled by our own driver
+        for unit, size in pickle.loads(packed):  # ruff: ignore[suspicious-pickle-usage]
             writer.write(do(unit))
             done.add(1)
             done_bytes.add(size)
@@ -155,7 +155,7 @@ def _run_bin(
 
 def _rows(answer: bytes, schema: pa.Schema) -> pa.Table:
     if answer[:1] == b"\x80":  # a pickle; an Arrow stream begins with 0xff
-        raise pickle.loads(answer)  # noqa: S301 - pickled by our own task
+        raise pickle.loads(answer)  # ruff: ignore[suspicious-pickle-usage]
     return pa.ipc.open_stream(answer).read_all().cast(schema)
 
 
@@ -167,7 +167,7 @@ def _attempts(master: str, max_failures: str) -> int:
 @contextmanager
 def _progress(
     spark: SparkSession, stage: str, units: int, total: int, done: Callable[[], tuple[int, int]]
-) -> Iterator[None]:
+) -> Generator[None, None, None]:
     """Says how far the stage is, every PROGRESS_SECONDS while it runs and once at its end."""
     tracker = spark.sparkContext.statusTracker()
     began, over, failed = time.monotonic(), threading.Event(), [0]

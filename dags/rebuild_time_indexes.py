@@ -1,0 +1,97 @@
+"""
+### Rebuild time indexes
+
+Finds `.timeindex` and `.index` files that are missing, empty, padded, short or simply wrong, and writes anew those and
+only those, byte for byte what the broker's own recovery would write. A broker that starts after a hard failure does not
+look inside its indexes: a wrong one makes retention by time delete too early or never, and searches by time find nothing.
+
+**When.** After a broker was killed or its host lost power, before it is started again; after restoring a snapshot; every
+night on the volumes of stopped brokers or replicas under repair. A directory whose broker runs is never written: the run
+says so and fails. A run that finds nothing changes nothing, so schedules, retries and backfills are harmless.
+
+**Before.** The policy file lists the volumes and the Spark connection whose workers see each of them.
+
+**What it does.** `plan` looks at every segment and writes a plan; `approve` waits for a yes to exactly that plan (one day,
+then it counts as no); `apply` writes the files, each by one atomic rename, keeping the old ones; `verify` reads logs and
+indexes again and proves each file equal to a rebuild; `report` puts everything in `folder`: numbers, every finding, plot.
+
+**When it fails.** `apply` says which file and why: a broker holds the lock, or a file changed since it was planned. Clear
+the run to plan anew. Killed half-way, it finishes on the next try. `kafkats undo RUN` puts every old file back;
+`kafkats purge RUN` gives up the old files and frees their space. Corrupt logs are reported as blocked and left alone.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Asset, Param, TriggerRule, get_current_context, task
+from airflow.sdk.exceptions import AirflowFailException
+from kafkats_airflow.applications import FOLDER, POLICY, changing, planning, run_folder
+from kafkats_airflow.approval import PlanApproval
+from kafkats_airflow.reports import UNFINISHED, outcome, write_report
+from kafkats_airflow.spark_job import KafkatsJobOperator
+
+INDEXES = Asset(name="kafka_time_indexes", uri="kafkats://time-indexes", group="kafkats")
+
+with DAG(
+    "rebuild_time_indexes",
+    description="Find wrong time indexes, rebuild only those, prove it",
+    doc_md=__doc__,
+    schedule="30 2 * * *",
+    catchup=False,
+    max_active_runs=1,
+    default_args={"owner": "kafka", "retries": 1, "retry_delay": timedelta(minutes=1)},
+    tags=["kafkats", "repair"],
+    params={
+        "policy": Param(POLICY, type="string", description="The file that names the volumes (default: KAFKATS_POLICY)"),
+        "volumes": Param(
+            [], type="array", items={"type": "string"}, description="Globs over paths or brokers; none: all"
+        ),
+        "topics": Param("*", type="string", description="Glob over topic names"),
+        "rule": Param(
+            "last-offset", enum=["last-offset", "first-offset"], description="Kafka 2.0 and later, or up to 1.1"
+        ),
+        "only_after_unclean_stop": Param(
+            False, type="boolean", description="Skip volumes with a clean-shutdown marker"
+        ),
+        "need_approval": Param(True, type="boolean", description="Wait for a person before writing"),
+        "dry_run": Param(False, type="boolean", description="Plan and report, write nothing"),
+        "folder": Param(
+            FOLDER,
+            type="string",
+            description="Where plans, runs and reports go (default: KAFKATS_FOLDER)",
+            section="Places",
+        ),
+    },
+) as dag:
+
+    @task
+    def applications() -> list[dict]:
+        context = get_current_context()
+        return planning(context["params"], context["run_id"])
+
+    @task.short_circuit(ignore_downstream_trigger_rules=False)
+    def changes(asked: list[dict], plans: list[dict]) -> list[dict]:
+        return changing(get_current_context()["params"], list(asked), list(plans))
+
+    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[INDEXES])
+    def report(plans: list[dict], answer: dict | None, proofs: list[dict]) -> dict:
+        context = get_current_context()
+        plans, proofs = list(plans or []), list(proofs or [])
+        end = outcome(context["params"], plans, answer, proofs)
+        said = write_report(run_folder(context["params"]["folder"], context["run_id"]), plans, proofs, outcome=end)
+        context["outlet_events"][INDEXES].extra = {key: said[key] for key in ("volumes", "outcome", "report")}
+        if end == UNFINISHED:
+            raise AirflowFailException(f"not every planned file was written and proved: see {said['report']}")
+        return said
+
+    asked = applications()
+    plan = KafkatsJobOperator.partial(task_id="plan", job="plan", map_index_template="{{ task.connection }}")
+    plan = plan.expand_kwargs(asked)
+    work = changes(asked, plan.output)
+    approve = PlanApproval(task_id="approve", subject="Rebuild the time indexes in {{ run_id }}?")
+    run = KafkatsJobOperator.partial(task_id="apply", job="apply", map_index_template="{{ task.connection }}")
+    run = run.expand_kwargs(work.map(lambda one: one["apply"]))
+    proof = KafkatsJobOperator.partial(task_id="verify", job="verify", map_index_template="{{ task.connection }}")
+    proof = proof.expand_kwargs(work.map(lambda one: one["verify"]))
+    work >> approve >> run >> proof >> report(plan.output, approve.output, proof.output)

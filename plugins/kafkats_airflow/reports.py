@@ -1,0 +1,87 @@
+"""The report of one DAG run: what its applications wrote, put together in one folder.
+
+report.json         what was found, done and proved, in numbers, and where the plans and runs are
+segments.parquet    kafkats.report.SEGMENTS before the change, one row per segment
+after.parquet       the same for the segments that were changed, after it
+actions.parquet     kafkats.report.ACTIONS, one row per file
+health.png          time-index health, partitions x segments, before and after
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Results = Sequence[Mapping[str, Any]]
+
+UNFINISHED = "not finished"
+
+
+def outcome(params: Mapping[str, Any], plans: Results, answer: Mapping[str, Any] | None, proofs: Results) -> str:
+    """How the run ended, in words."""
+    todo = [plan for plan in plans if plan["totals"]["files"]]
+    if not todo:
+        return "nothing to rebuild"
+    if params["dry_run"]:
+        return "dry run"
+    if answer and "Approve" not in answer["chosen_options"]:
+        return "rejected"
+    proved = sum(proof["equal"] for proof in proofs)
+    return "rebuilt and proved" if proved == sum(plan["totals"]["files"] for plan in todo) else UNFINISHED
+
+
+def write_report(folder: Path, plans: Results, proofs: Results, *, outcome: str) -> dict[str, Any]:
+    """Write the folder; returns the content of report.json. Repeating it writes the same again."""
+    from kafkats.plot import plot_health
+    from kafkats.report import ACTIONS, SEGMENTS, summary, write_json, write_table
+    from kafkats.run import read_actions
+
+    before = _tables(plans, lambda plan: plan["seen"]["report"])
+    after = _tables(proofs, lambda proof: proof["report"])
+    # Also of a run that failed: what it did, and what it refused to do, is in its own report.
+    runs = [run for plan in plans if ((run := Path(plan["plan"]).parent / "run") / "report.parquet").exists()]
+    actions = _concat([read_actions(run) for run in runs], ACTIONS)
+    panels = {"before": before}
+    if proofs:
+        panels["after"] = _overlaid(before, after)
+    said = {
+        "outcome": outcome,
+        "volumes": sorted(log_dir for plan in plans for log_dir in plan["log_dirs"]),
+        "plans": [{key: plan[key] for key in ("plan", "digest", "totals")} for plan in plans],
+        "runs": [str(run) for run in runs],
+        "seen": summary(before),
+        "files_planned": sum(plan["totals"]["files"] for plan in plans),
+        "files_blocked": sum(plan["totals"]["blocked"] for plan in plans),
+        "files_proved_equal": sum(proof["equal"] for proof in proofs),
+        "report": str(folder),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    write_table(folder / "segments.parquet", before.cast(SEGMENTS))
+    write_table(folder / "after.parquet", after.cast(SEGMENTS))
+    write_table(folder / "actions.parquet", actions)
+    plot_health(panels, folder / "health.png")
+    write_json(folder / "report.json", said)
+    return said
+
+
+def _tables(results: Results, where: Any) -> Any:
+    from kafkats.report import SEGMENTS, read_table
+
+    return _concat([read_table(Path(where(result)) / "segments.parquet", SEGMENTS) for result in results], SEGMENTS)
+
+
+def _concat(tables: list[Any], schema: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _overlaid(before: Any, after: Any) -> Any:
+    """`before` with the rows of `after` in place of their own: the whole volume as it is now."""
+    import pyarrow as pa
+
+    keys = ("log_dir", "partition_dir", "base_offset")
+    changed = set(zip(*(after[key].to_pylist() for key in keys), strict=True))
+    rows = zip(*(before[key].to_pylist() for key in keys), strict=True)
+    return pa.concat_tables([before.filter(pa.array([row not in changed for row in rows], pa.bool_())), after])

@@ -1,0 +1,55 @@
+"""Do what an approved plan says, as a Spark job: spark-submit spark_jobs/apply.py PLAN --digest D [--run RUN]
+
+One unit of work is one partition directory, changed under its own lease and journal: a task that Spark runs again finishes
+what the lost one began, and one that still runs somewhere is fenced. Applying a finished plan again does nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import arguments
+from fanout import run_job, spread
+from pyspark.sql import SparkSession
+
+from kafkats.operations.rebuild import apply_partition, partition_works, summarize
+from kafkats.plan import check_digest, read_plan
+from kafkats.report import ACTIONS
+from kafkats.run import begin_run, finish_run, run_of
+
+ORDER = [("log_dir", "ascending"), ("partition_dir", "ascending"), ("base_offset", "ascending"), ("file", "ascending")]
+
+
+def apply(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+    plan = read_plan(args.plan)
+    check_digest(plan, args.digest)
+    folder = args.run or args.plan.with_name(args.plan.name + ".run")
+    run = run_of(plan, place=args.work_area, owner_stopped=args.owner_stopped)
+    begin_run(run, folder)
+    actions = spread(spark, "apply", partition_works(plan, run), apply_partition, ACTIONS, size=lambda w: w.bytes)
+    actions = actions.sort_by(ORDER)
+    summary = summarize(actions)
+    finish_run(folder, actions, summary)
+    for row in actions.to_pylist():
+        if row["error"]:
+            print(f"{row['outcome']}: {row['log_dir']}/{row['partition_dir']}/{row['file']}: {row['error']}")
+    return {"run": str(folder), **summary}
+
+
+def main() -> int:
+    parser = arguments.parser(__doc__)
+    parser.add_argument("plan", type=Path, metavar="PLAN")
+    parser.add_argument("--digest", required=True, help="the digest that was approved; 8 digits will do")
+    parser.add_argument("--run", type=Path, metavar="RUN", help="the run's folder; PLAN.run if not given")
+    parser.add_argument("--owner-stopped", action="store_true", help="no broker runs, where a lock cannot prove it")
+    parser.add_argument("--work-area", type=Path, metavar="FOLDER", help="undo material goes here, not beside LOG_DIR")
+    args = parser.parse_args()
+    return run_job("kafkats apply", lambda spark: apply(spark, args))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""What inventory, verify and plan share: look at every segment on the workers, keep what was seen in a report folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from fanout import new_folder, spread
+from pyspark.sql import SparkSession
+
+from kafkats.operations.verify import Unit, VerifyOptions, verify_unit
+from kafkats.report import SEGMENTS, summary, write_json, write_table
+
+ORDER = [("log_dir", "ascending"), ("partition_dir", "ascending"), ("base_offset", "ascending")]
+
+
+def look(spark: SparkSession, units: Sequence[Unit], options: VerifyOptions) -> pa.Table:
+    """Verify the units; report.SEGMENTS, sorted."""
+    table = spread(spark, "verify", units, partial(verify_unit, options=options), SEGMENTS, size=lambda u: u.bytes)
+    return table.sort_by(ORDER)
+
+
+def keep(segments: pa.Table, folder: Path | None, **more: Any) -> Mapping[str, Any]:
+    """The summary of what was seen; with a folder also written there, beside the rows themselves."""
+    said = summary(segments) | more
+    if folder is not None:
+        new_folder(folder)
+        write_table(folder / "segments.parquet", segments)
+        write_json(folder / "report.json", said)
+        said["report"] = str(folder)
+    return said

@@ -1,0 +1,64 @@
+"""A throw-away Airflow: its own home and SQLite, this repository's DAGs and plugins, a local Spark."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+HOME = Path(tempfile.mkdtemp(prefix="kafkats-airflow-"))
+atexit.register(shutil.rmtree, HOME, ignore_errors=True)
+
+# Before anything imports airflow: it reads these once, and makes ~/airflow without them.
+os.environ |= {
+    "AIRFLOW_HOME": str(HOME),
+    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME}/airflow.db",
+    "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+    "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+    "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2,4]"}',
+    "PYSPARK_PYTHON": sys.executable,
+    "SPARK_LOCAL_IP": "127.0.0.1",
+    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+}
+sys.path.insert(0, str(ROOT / "plugins"))
+sys.path.insert(0, str(ROOT / "dags"))
+
+
+@pytest.fixture(scope="session")
+def bag() -> Any:
+    """All DAGs, parsed and known to the database."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
+    from airflow.utils.db import initdb
+
+    initdb()
+    DagBundlesManager().sync_bundles_to_db()
+    dags = ROOT / "dags"
+    found = BundleDagBag(dag_folder=dags, bundle_path=dags, bundle_name="dags-folder")
+    sync_bag_to_db(found, "dags-folder", None)
+    return found
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a policy file with these log directories as volumes; words after them go into every volume."""
+
+    def write(*log_dirs: Path, **more: Any) -> Path:
+        path = tmp_path / "policy.yaml"
+        volumes = [{"broker": str(n), "path": str(log_dir)} | more for n, log_dir in enumerate(log_dirs)]
+        path.write_text(yaml.safe_dump({"volumes": volumes}))
+        return path
+
+    return write

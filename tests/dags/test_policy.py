@@ -1,0 +1,67 @@
+"""What every DAG file here keeps to."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "dags").glob("*.py"))
+HEAVY = {"numpy", "numba", "pyarrow", "pyspark", "pandas", "matplotlib", "kafkats"}
+
+
+def test_every_file_gives_its_dag(bag: Any) -> None:
+    assert bag.import_errors == {}
+    assert sorted(bag.dags) == [path.stem for path in FILES]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_short_and_light(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= 100
+    tops = {
+        alias.name.partition(".")[0]
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in (node.names if isinstance(node, ast.Import) else [ast.alias(node.module or "")])
+    }
+    assert not tops & HEAVY
+
+
+def test_prose_owner_and_tags(bag: Any) -> None:
+    for dag in bag.dags.values():
+        assert dag.doc_md and len(dag.doc_md) > 500
+        assert "**When it fails.**" in dag.doc_md
+        assert dag.description
+        assert "kafkats" in dag.tags
+        assert dag.catchup is False
+        assert dag.max_active_runs == 1
+        for task in dag.tasks:
+            assert task.owner == "kafka"
+            assert task.retries >= 1, f"{task.task_id}: everything here may be tried again"
+
+
+def test_every_param_says_what_it_is(bag: Any) -> None:
+    for dag in bag.dags.values():
+        for name in dag.params:
+            assert dag.params.get_param(name).description, name
+
+
+def test_parsing_loads_nothing_heavy() -> None:
+    code = "import rebuild_time_indexes, sys; print(*sorted({'numpy', 'numba', 'pyarrow', 'pyspark', 'pandas', 'matplotlib'} & set(sys.modules)))"
+    path = f"{ROOT / 'dags'}:{ROOT / 'plugins'}:{ROOT}"
+    import os
+
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.split() == []
+
+
+def test_the_page_is_what_the_docstrings_say() -> None:
+    subprocess.run([sys.executable, str(ROOT / "docs" / "dags_page.py"), "--check"], check=True)
