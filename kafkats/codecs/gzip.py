@@ -20,7 +20,8 @@ HEADER: Final = bytes.fromhex("1f8b08000000000000ff")
 _START: Final = HEADER[:3]
 _TRAILER: Final = struct.Struct("<II")
 _FHCRC, _FEXTRA, _FNAME, _FCOMMENT = 2, 4, 8, 16
-_STEP: Final = 1 << 20
+_STEP: Final = 1 << 16
+_OUTPUT_STEP: Final = 1 << 20
 
 
 def compress(data: memoryview) -> bytes:
@@ -65,23 +66,26 @@ def _after_header(data: memoryview, start: int) -> int | None:
 def _read_member(data: memoryview, pos: int, output: Output) -> int:
     """Add the member whose deflate bytes begin at `pos`; returns the position after its trailer."""
     inflate = zlib.decompressobj(-zlib.MAX_WBITS)
-    rest: bytes | memoryview = data[pos:]
+    step: bytes | memoryview = b""
     crc = size = 0
     while not inflate.eof:
+        if not step:
+            step = data[pos : pos + _STEP]
+            pos += len(step)
         try:
             # One byte more than allowed tells a full output from one that is too large.
-            piece = inflate.decompress(rest, min(_STEP, output.left + 1))
+            piece = inflate.decompress(step, min(_OUTPUT_STEP, output.left + 1))
         except zlib.error as e:
             raise CorruptBatch(f"gzip: {e}") from e
-        if not piece and not inflate.eof and not inflate.unconsumed_tail:
+        step = inflate.unconsumed_tail
+        if not (piece or step or inflate.eof) and pos == len(data):
             raise CorruptBatch("gzip: the bytes end inside a member")
         output.add(piece)
         crc = zlib.crc32(piece, crc)
         size += len(piece)
-        rest = inflate.unconsumed_tail
-    trailer = inflate.unused_data[: _TRAILER.size]
-    if len(trailer) < _TRAILER.size:
+    pos -= len(inflate.unused_data)
+    if len(data) - pos < _TRAILER.size:
         raise CorruptBatch("gzip: the bytes end inside a member's trailer")
-    if _TRAILER.unpack(trailer) != (crc, size & 0xFFFF_FFFF):
+    if _TRAILER.unpack_from(data, pos) != (crc, size & 0xFFFF_FFFF):
         raise CorruptBatch("gzip: CRC or size of a member does not match")
-    return len(data) - len(inflate.unused_data) + _TRAILER.size
+    return pos + _TRAILER.size

@@ -1,6 +1,7 @@
 """Bytes that Kafka 4.1.1's own classes wrote, read by us and written by us.
 
-Every vector holds in both directions, the snappy one by decoding to the same (no wheel has the C++ compressor).
+Every vector holds in both directions. The snappy ones are short enough for that; longer blocks decode to the same,
+but no wheel has the C++ compressor.
 """
 
 from __future__ import annotations
