@@ -1,0 +1,32 @@
+# One image for Airflow and for Spark: driver and workers then have the same Python, kafkats and libraries.
+FROM apache/airflow:3.3.2-python3.11
+
+USER root
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps \
+    && rm -rf /var/lib/apt/lists/* \
+    && install --directory --owner=airflow --group=root /opt/kafkats /var/lib/kafkats /var/lib/kafka
+USER airflow
+WORKDIR /opt/kafkats
+
+# Its own environment, made from the lock alone: nothing of the base image's packages shines through.
+COPY --chown=airflow:root requirements.lock ./
+RUN python3.11 -m venv .venv \
+    && .venv/bin/pip install --quiet --no-cache-dir uv==0.13.8 \
+    && .venv/bin/uv pip sync --quiet --no-cache --python .venv/bin/python --require-hashes requirements.lock
+
+COPY --chown=airflow:root pyproject.toml README.md LICENSE ./
+COPY --chown=airflow:root kafkats kafkats
+RUN .venv/bin/uv pip install --quiet --no-cache --python .venv/bin/python --no-deps .
+COPY --chown=airflow:root spark_jobs spark_jobs
+COPY --chown=airflow:root dags dags
+COPY --chown=airflow:root plugins plugins
+
+ENV PATH=/opt/kafkats/.venv/bin:$PATH \
+    PYTHONPATH= \
+    PYSPARK_PYTHON=/opt/kafkats/.venv/bin/python \
+    NUMBA_CACHE_DIR=/opt/kafkats/.numba \
+    AIRFLOW__CORE__DAGS_FOLDER=/opt/kafkats/dags \
+    AIRFLOW__CORE__PLUGINS_FOLDER=/opt/kafkats/plugins \
+    AIRFLOW__CORE__LOAD_EXAMPLES=False \
+    KAFKATS_SPARK_JOBS=/opt/kafkats/spark_jobs
