@@ -1,0 +1,158 @@
+"""The one seam between a changeset and the file system.
+
+Every look and every effect of a changeset is one method call here, and each effect is one step of the kernel's, so
+that tests can stop a run between any two of them, and can put a file system in its place that forgets what was not
+synced. Effects never follow a link, and never write over an existing file but by rename.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from kafkats.errors import Locked, NotPermitted
+from kafkats.logdir.identity import Attributes, FileIdentity, identify, read_attributes
+from kafkats.logdir.lock import hold_shared
+
+_WINDOW = 1 << 20
+
+
+class Disk:
+    """The real file system. OSErrors go up as they are, but where a name of ours says more."""
+
+    # Looks
+
+    def identify(self, path: Path) -> FileIdentity | None:
+        return identify(path)
+
+    def attributes(self, path: Path) -> Attributes:
+        return read_attributes(path)
+
+    def names(self, directory: Path) -> list[str]:
+        """What is in a directory, sorted; nothing when there is no such directory."""
+        try:
+            return sorted(path.name for path in directory.iterdir())
+        except FileNotFoundError:
+            return []
+
+    def is_dir(self, path: Path) -> bool:
+        try:
+            return stat.S_ISDIR(path.lstat().st_mode)
+        except FileNotFoundError:
+            return False
+
+    def read(self, path: Path) -> bytes:
+        return path.read_bytes()
+
+    def sha256(self, path: Path) -> str:
+        """Hash a synced file as the device has it: its cached pages are dropped first, where the system lets us."""
+        digest = hashlib.sha256()
+        with path.open("rb", buffering=0) as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            while window := file.read(_WINDOW):
+                digest.update(window)
+        return digest.hexdigest()
+
+    # Effects
+
+    def make_dir(self, path: Path) -> None:
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            if not self.is_dir(path):
+                raise
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Make a new file, readable by its owner alone until it is given its attributes."""
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+        finally:
+            os.close(fd)
+
+    def own(self, path: Path, mode: int, uid: int, gid: int) -> None:
+        st = path.lstat()
+        try:
+            if (st.st_uid, st.st_gid) != (uid, gid):
+                os.chown(path, uid, gid, follow_symlinks=False)
+            path.chmod(mode)  # after chown, which clears bits
+        except PermissionError as e:
+            raise NotPermitted(f"may not give user {uid}, group {gid}, mode {mode:o}", path=path) from e
+
+    def set_xattrs(self, path: Path, xattrs: tuple[tuple[str, bytes], ...]) -> None:
+        """Make the extended attributes those of `xattrs`, no more and no fewer."""
+        have = dict(read_attributes(path).xattrs)
+        want = dict(xattrs)
+        try:
+            for name in have.keys() - want.keys():
+                os.removexattr(path, name, follow_symlinks=False)
+            for name, value in want.items():
+                if have.get(name) != value:
+                    os.setxattr(path, name, value, follow_symlinks=False)
+        except OSError as e:
+            raise NotPermitted(f"may not keep the extended attributes: {e.strerror}", path=path) from e
+
+    def set_mtime(self, path: Path, mtime_ns: int) -> None:
+        os.utime(path, ns=(path.lstat().st_atime_ns, mtime_ns), follow_symlinks=False)
+
+    def link(self, source: Path, name: Path) -> None:
+        os.link(source, name, follow_symlinks=False)
+
+    def rename(self, source: Path, name: Path) -> None:
+        source.rename(name)
+
+    def unlink(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def remove_dir(self, path: Path) -> None:
+        with suppress(FileNotFoundError):
+            path.rmdir()
+
+    def sync_file(self, path: Path) -> None:
+        _fsync(path, os.O_RDONLY | os.O_NOFOLLOW)
+
+    def sync_dir(self, path: Path) -> None:
+        _fsync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    @contextmanager
+    def hold_root(self, root: Path, owner_stopped: bool) -> Generator[None]:
+        """Keep brokers from starting. Raises Locked, also when a lock held already is no longer the one that counts."""
+        with hold_shared(root, owner_stopped):
+            yield
+
+    @contextmanager
+    def lock(self, path: Path) -> Generator[None]:
+        """Hold `path` exclusively, against threads and processes alike; the kernel lets go when this process ends.
+
+        flock rather than a POSIX record lock: that one would not keep two threads of a process apart, and is lost
+        with the first descriptor of the file that anyone in the process closes. Raises Locked.
+        """
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as e:
+            os.close(fd)
+            raise Locked("another run is changing this partition", path=path) from e
+        try:
+            yield
+        finally:
+            fcntl.flock(fd, fcntl.LOCK_UN)  # for all copies of fd, such as a forked child's
+            os.close(fd)
+
+
+def _fsync(path: Path, flags: int) -> None:
+    fd = os.open(path, flags)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+DISK = Disk()

@@ -1,0 +1,106 @@
+"""Which file this is, and what belongs to a file besides its bytes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kafkats import paths
+from kafkats.errors import BadInput, NotPermitted, UsageError, storage
+
+# Hashes and signatures of the content: true of the old bytes only, so they are not carried over.
+_OF_THE_CONTENT: Final = {"security.ima", "security.evm"}
+
+
+class FileIdentity(NamedTuple):
+    """What a plan remembers of a file: a file with the same four is the same file, untouched."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+    def same_file(self, other: FileIdentity | None) -> bool:
+        """The same inode with the same bytes; ctime may differ, which a mere hard link to the file moves."""
+        return other is not None and self._replace(ctime_ns=0) == other._replace(ctime_ns=0)
+
+
+class Attributes(NamedTuple):
+    """What a file keeps when it is replaced. `mode` is the permission bits; `xattrs` include POSIX ACLs and labels."""
+
+    mode: int
+    uid: int
+    gid: int
+    xattrs: tuple[tuple[str, bytes], ...]
+
+
+def identify(path: str | os.PathLike[str]) -> FileIdentity | None:
+    """The identity of the file at `path`, or None when there is none.
+
+    Raises BadInput when something else than a regular file has that name (links are not followed), StorageFailed.
+    """
+    with storage(path, "look at the file"):
+        try:
+            st = os.lstat(path)
+        except FileNotFoundError:
+            return None
+    if not stat.S_ISREG(st.st_mode):
+        raise BadInput("not a regular file", path=path)
+    return FileIdentity(st.st_size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino)
+
+
+def read_attributes(path: str | os.PathLike[str]) -> Attributes:
+    """Mode, owner, group and extended attributes of the file at `path`. Raises StorageFailed."""
+    with storage(path, "read the attributes"):
+        st = os.lstat(path)
+        return Attributes(stat.S_IMODE(st.st_mode), st.st_uid, st.st_gid, tuple(_xattrs(path)))
+
+
+def _xattrs(path: str | os.PathLike[str]) -> Iterable[tuple[str, bytes]]:
+    try:
+        names = sorted(set(os.listxattr(path, follow_symlinks=False)) - _OF_THE_CONTENT)
+    except OSError as e:
+        if e.errno != errno.ENOTSUP:
+            raise
+        return
+    for name in names:
+        yield name, os.getxattr(path, name, follow_symlinks=False)
+
+
+def model_of(name: str, existing: set[str]) -> str:
+    """The file whose attributes a new file `name` takes: the one it replaces, else its segment's .log.
+
+    Raises UsageError when there is neither.
+    """
+    segment = paths.parse_segment_file(name)
+    log = paths.segment_file(segment.base_offset, paths.LOG) if segment else ""
+    for candidate in (name, log):
+        if candidate in existing:
+            return candidate
+    raise UsageError("no file to take mode, owner and group from", path=name)
+
+
+def permitted(directory: Path, names: Iterable[str]) -> None:
+    """Ask at plan time whether a run by this user could replace or add the files `names`, attributes and all.
+
+    Raises NotPermitted, UsageError, StorageFailed.
+    """
+    with storage(directory, "list the directory"):
+        existing = {path.name for path in directory.iterdir()}
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise NotPermitted("this user may not write to the directory", path=directory)
+    for name in names:
+        model = directory / model_of(name, existing)
+        wanted = read_attributes(model)
+        if not _may_give(wanted):
+            who = f"user {os.geteuid()}"
+            raise NotPermitted(f"{who} may not create files of user {wanted.uid} and group {wanted.gid}", path=model)
+
+
+def _may_give(wanted: Attributes) -> bool:
+    me = os.geteuid()
+    return me == 0 or (wanted.uid == me and wanted.gid in {os.getegid(), *os.getgroups()})

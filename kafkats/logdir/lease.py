@@ -1,0 +1,86 @@
+"""Who may change a partition: one lock for the moment, one lease for the attempt.
+
+A task that seems lost is started again while its first attempt may still be running: a zombie. Each attempt claims the
+partition and gets an epoch; the newest claim counts. The lease is looked at only while the lock is held, and claiming
+takes the same lock, so a zombie either has finished before the newer claim was made, or finds itself fenced.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkats.errors import CorruptFile, Fenced, storage
+from kafkats.logdir.disk import DISK, Disk
+from kafkats.logdir.workarea import Site, WorkArea, make_folder, site, write_durably
+
+
+class Lease(NamedTuple):
+    """One attempt's claim to one partition. `token` tells apart claims of equal epoch, should a lease file be lost."""
+
+    site: Site
+    epoch: int
+    token: str
+
+    def staged(self, name: str) -> Path:
+        """Where this attempt builds the new file `name`."""
+        return self.site.staged(self.epoch, name)
+
+
+def claim(area: WorkArea, partition: str, run_id: str, *, disk: Disk = DISK) -> Lease:
+    """Claim a partition for an attempt of a run; every earlier claim is fenced from now on.
+
+    `partition` is a directory's name, or ROOT for the files of the log dir itself.
+    Raises Locked while another process changes the partition, UsageError, NotPermitted, StorageFailed.
+    """
+    place = site(area, partition, run_id)
+    with storage(place.folder, "claim the partition"):
+        make_folder(place.run, area, disk)
+        with exclusive(place, disk):
+            lease = take_over(place, disk)
+        if area.linked:
+            make_folder(place.staging(lease.epoch), area, disk)
+    return lease
+
+
+@contextmanager
+def exclusive(place: Site, disk: Disk) -> Generator[None]:
+    """Hold the partition's lock. Raises Locked."""
+    path = place.folder / "lock"
+    with disk.lock(path):
+        disk.own(path, place.area.mode & 0o666, place.area.uid, place.area.gid)
+        yield
+
+
+def take_over(place: Site, disk: Disk) -> Lease:
+    """Fence all earlier claims; the caller holds the lock."""
+    epoch, _ = _read(place, disk)
+    lease = Lease(place, epoch + 1, secrets.token_hex(8))
+    text = json.dumps({"epoch": lease.epoch, "token": lease.token, "run_id": place.run_id})
+    write_durably(place.folder / "lease", text.encode(), place.area, disk)
+    return lease
+
+
+def check_lease(lease: Lease, disk: Disk) -> None:
+    """Raise Fenced when there was a newer claim; the caller holds the lock."""
+    epoch, token = _read(lease.site, disk)
+    if (epoch, token) != (lease.epoch, lease.token):
+        raise Fenced(
+            f"a newer attempt has claimed the partition (epoch {epoch}, this is {lease.epoch})",
+            path=lease.site.directory,
+        )
+
+
+def _read(place: Site, disk: Disk) -> tuple[int, str]:
+    path = place.folder / "lease"
+    if disk.identify(path) is None:
+        return 0, ""
+    try:
+        lease = json.loads(disk.read(path))
+        return int(lease["epoch"]), str(lease["token"])
+    except (ValueError, KeyError, TypeError) as e:
+        raise CorruptFile(f"not a lease: {e}", path=path) from e

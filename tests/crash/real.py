@@ -1,0 +1,34 @@
+"""The scenes on a real file system."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from kafkats.logdir.workarea import WorkArea, work_area
+from tests.crash.scene import LIVE, PARTITION, XATTRS
+
+
+def make_area(base: Path, scene: str, xattrs: bool = True) -> WorkArea:
+    """A log dir under `base` with one partition, odd modes and old times."""
+    root = base / "kafka-logs"
+    partition = root / PARTITION
+    partition.mkdir(parents=True)
+    (root / ".lock").touch()
+    for i, (name, data) in enumerate(LIVE.items()):
+        path = partition / name
+        path.write_bytes(data)
+        path.chmod(0o640 if i % 2 else 0o604)
+        if xattrs:
+            give_xattrs(path)
+        os.utime(path, ns=(10**18, 1_234_567_890_123_456_789 + i))
+    return work_area(root)._replace(linked=scene != "copied")
+
+
+def give_xattrs(path: Path) -> None:
+    """Where the file system has them."""
+    try:
+        for name, value in XATTRS:
+            os.setxattr(path, name, value)
+    except OSError:
+        pass

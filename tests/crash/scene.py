@@ -1,0 +1,129 @@
+"""Three small changesets, to be done on a real or a forgetful disk, and what may be true after a crash in them.
+
+indexes   the .log stays: a .timeindex and an .index replaced, a missing .timeindex added
+copied    the same with the work area on another file system
+logs      one segment rewritten with its indexes, the next one removed
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkats.logdir.changeset import Change, Outcome, Remove, Replace, commit
+from kafkats.logdir.disk import Disk
+from kafkats.logdir.identity import Attributes, FileIdentity
+from kafkats.logdir.lease import Lease, claim
+from kafkats.logdir.workarea import WorkArea
+
+PARTITION = "topic-0"
+RUN = "run-1"
+A, B = "00000000000000000000", "00000000000000000100"
+XATTRS = (("user.tier", b"hot"),)
+
+LIVE = {
+    f"{A}.log": b"old log of a",
+    f"{A}.index": b"old index of a",
+    f"{A}.timeindex": b"old time index of a",
+    f"{A}.txnindex": b"",
+    f"{B}.log": b"old log of b",
+    f"{B}.index": b"old index of b",
+    "leader-epoch-checkpoint": b"0\n0\n",
+}
+INDEXES = {
+    f"{A}.timeindex": b"new time index of a",
+    f"{A}.index": b"new index",
+    f"{B}.timeindex": b"new time index of b",
+}
+LOGS = {
+    f"{A}.log": b"new log of a",
+    f"{A}.index": b"new index of a!",
+    f"{A}.timeindex": b"new time index of a",
+    f"{A}.txnindex": None,
+    f"{B}.log": None,
+    f"{B}.index": None,
+}
+SCENES: dict[str, dict[str, bytes | None]] = {"indexes": dict(INDEXES), "copied": dict(INDEXES), "logs": LOGS}
+
+
+class Seen(NamedTuple):
+    """All of a live file that undo must bring back, but for the inode."""
+
+    data: bytes
+    mtime_ns: int
+    attributes: Attributes
+
+
+def begin(scene: str, area: WorkArea, disk: Disk) -> tuple[list[Change], dict[str, FileIdentity], Lease]:
+    """Claim and stage."""
+    lease = claim(area, PARTITION, RUN, disk=disk)
+    directory = area.root / PARTITION
+    changes: list[Change] = []
+    for name, data in SCENES[scene].items():
+        before = disk.identify(directory / name)
+        if data is not None:
+            disk.write(lease.staged(name), data)
+            changes.append(Replace(name, lease.staged(name), before, hashlib.sha256(data).hexdigest()))
+        elif before is not None:
+            changes.append(Remove(name, before))
+    unchanged = {name: disk.identify(directory / name) for name in LIVE if name not in SCENES[scene]}
+    return changes, {name: identity for name, identity in unchanged.items() if identity}, lease
+
+
+def change(scene: str, area: WorkArea, disk: Disk) -> Outcome:
+    """Claim, stage and commit."""
+    changes, unchanged, lease = begin(scene, area, disk)
+    return commit(area.root / PARTITION, changes, unchanged, lease, disk=disk)
+
+
+def look(area: WorkArea, disk: Disk) -> dict[str, Seen]:
+    """Every live file by name, our temporary ones left out."""
+    seen = {}
+    directory = area.root / PARTITION
+    for name in disk.names(directory):
+        identity = disk.identify(directory / name)
+        if identity is not None and not (name.startswith(".kafkats-") and name.endswith(".tmp")):
+            seen[name] = Seen(disk.read(directory / name), identity.mtime_ns, disk.attributes(directory / name))
+    return seen
+
+
+def new_bytes(scene: str) -> dict[str, bytes]:
+    """What is live after the commit."""
+    return {name: data for name, data in {**LIVE, **SCENES[scene]}.items() if data is not None}
+
+
+def check_never_stale(scene: str, area: WorkArea, disk: Disk) -> None:
+    """What must hold at every moment, and after every crash.
+
+    Every file is the old one, or the new one, or, when a .log changes, a missing index; none is torn. And no index
+    lies beside the other .log than its own.
+    """
+    live = {name: seen.data for name, seen in look(area, disk).items()}
+    for name in {*LIVE, *SCENES[scene]}:
+        old, new = LIVE.get(name), SCENES[scene].get(name, LIVE.get(name))
+        allowed = [old, new, None] if scene == "logs" and name.endswith("index") else [old, new]
+        assert live.get(name) in allowed, f"{name} is {live.get(name)!r}"
+    assert live.keys() <= {*LIVE, *SCENES[scene]}
+    if scene != "logs":
+        return
+    for base in (A, B):
+        log = live.get(f"{base}.log")
+        for kind in (".index", ".timeindex", ".txnindex"):
+            index = live.get(base + kind)
+            side = LIVE if log == LIVE[f"{base}.log"] else SCENES[scene]
+            assert index is None or index == side.get(base + kind), f"stale {base}{kind}: {index!r} beside {log!r}"
+
+
+def check_nothing_lost(scene: str, area: WorkArea, disk: Disk) -> None:
+    """Every old file is live, or kept for undo."""
+    live = look(area, disk)
+    kept = area.path / PARTITION / "runs" / RUN / "undo"
+    for name in SCENES[scene]:
+        if name in LIVE and live.get(name, Seen(b"-", 0, None)).data != LIVE[name]:  # type: ignore[arg-type]
+            assert name in disk.names(kept), f"the old {name} is lost"
+            assert disk.read(kept / name) == LIVE[name]
+
+
+def folder(area: WorkArea) -> Path:
+    return area.root / PARTITION

@@ -1,0 +1,369 @@
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from kafkats.errors import BadInput, Changed, CorruptFile, Fenced, Locked, NotPermitted, Refused, UsageError
+from kafkats.logdir.changeset import Change, Remove, Replace, commit, purge, resume, undo
+from kafkats.logdir.disk import DISK
+from kafkats.logdir.identity import FileIdentity, permitted
+from kafkats.logdir.lease import claim
+from kafkats.logdir.workarea import ROOT, WorkArea, work_area
+from tests.crash.real import make_area
+from tests.crash.scene import LIVE, PARTITION, RUN, SCENES, A, B, begin, change, folder, look, new_bytes
+
+scenes = pytest.mark.parametrize("scene", SCENES)
+
+
+def bytes_of(area: WorkArea) -> dict[str, bytes]:
+    return {name: seen.data for name, seen in look(area, DISK).items()}
+
+
+@scenes
+def test_commit_undo_commit_purge(tmp_path: Path, scene: str) -> None:
+    area = make_area(tmp_path, scene)
+    before = look(area, DISK)
+    inodes = {name: (folder(area) / name).stat().st_ino for name in before}
+
+    assert change(scene, area, DISK).state == "committed"
+    assert bytes_of(area) == new_bytes(scene)
+    assert sorted(os.listdir(folder(area))) == sorted(new_bytes(scene)), "something of ours was left in there"
+
+    assert undo(area, PARTITION, RUN).state == "undone"
+    assert look(area, DISK) == before
+    if area.linked:
+        assert {name: (folder(area) / name).stat().st_ino for name in before} == inodes
+    assert undo(area, PARTITION, RUN).state == "already"
+    with pytest.raises(Refused, match="undone"):
+        change(scene, area, DISK)
+    assert look(area, DISK) == before
+
+
+@scenes
+def test_a_second_commit_and_a_resume_change_nothing(tmp_path: Path, scene: str) -> None:
+    area = make_area(tmp_path, scene)
+    changes, unchanged, lease = begin(scene, area, DISK)
+    first = commit(folder(area), changes, unchanged, lease)
+    inodes = {name: (folder(area) / name).stat().st_ino for name in new_bytes(scene)}
+    assert first.state == "committed"
+    assert first.undo_bytes == sum(len(LIVE[name]) for name in SCENES[scene] if name in LIVE)
+
+    again = commit(folder(area), changes, unchanged, lease)
+    assert again == first._replace(state="already")
+    assert resume(area, PARTITION, RUN).state == "already"
+    assert {name: (folder(area) / name).stat().st_ino for name in new_bytes(scene)} == inodes
+
+
+@scenes
+def test_purge_frees_the_old_bytes_and_ends_undo(tmp_path: Path, scene: str) -> None:
+    area = make_area(tmp_path, scene)
+    change(scene, area, DISK)
+    run = area.path / PARTITION / "runs" / RUN
+    assert (run / "undo").exists()
+
+    assert purge(area, PARTITION, RUN).state == "purged"
+    assert os.listdir(run) == ["journal"]
+    assert purge(area, PARTITION, RUN).state == "already"
+    with pytest.raises(Refused, match="closed"):
+        undo(area, PARTITION, RUN)
+    assert bytes_of(area) == new_bytes(scene)
+
+
+def test_nothing_to_do_where_the_run_never_was(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "indexes")
+    for call in (resume, undo, purge):
+        assert call(area, PARTITION, RUN).state == "nothing"
+    assert not area.path.exists(), "asking has made something"
+
+
+@scenes
+def test_new_files_take_the_attributes_of_the_old(tmp_path: Path, scene: str) -> None:
+    area = make_area(tmp_path, scene)
+    before = look(area, DISK)
+    change(scene, area, DISK)
+    after = look(area, DISK)
+    for name in SCENES[scene].keys() & after.keys():
+        model = before.get(name) or before[name.replace(".timeindex", ".log")]
+        assert after[name].attributes == model.attributes
+    for name in after.keys() - SCENES[scene].keys():
+        assert after[name] == before[name]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_the_owner_is_kept_and_the_work_area_is_the_log_dirs_owners(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "indexes")
+    os.chown(area.root, 1234, 4321)
+    os.chmod(area.root, 0o750)
+    for name in LIVE:
+        os.chown(folder(area) / name, 1234, 4321)
+    area = area._replace(uid=1234, gid=4321, mode=0o750)
+    change("indexes", area, DISK)
+    for name in new_bytes("indexes"):
+        st = (folder(area) / name).stat()
+        assert (st.st_uid, st.st_gid) == (1234, 4321), name
+    for path in [area.path.parent, area.path, *area.path.rglob("*")]:
+        if path.parent.name != "undo":
+            st = path.stat()
+            assert (st.st_uid, st.st_gid, st.st_mode & 0o777) == (1234, 4321, 0o750 if path.is_dir() else 0o640), path
+
+
+def test_mtime_is_given_where_it_is_data(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "indexes")
+    changes, unchanged, lease = begin("indexes", area, DISK)
+    dated = [c._replace(mtime_ns=10**18 + 7) if isinstance(c, Replace) else c for c in changes]
+    commit(folder(area), dated, unchanged, lease)
+    assert {(folder(area) / c.name).stat().st_mtime_ns for c in dated} == {10**18 + 7}
+
+
+def test_files_of_the_log_dir_itself(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "indexes")
+    checkpoint = area.root / "recovery-point-offset-checkpoint"
+    checkpoint.write_bytes(b"0\n0\n")
+    lease = claim(area, ROOT, RUN)
+    digest = hashlib.sha256(b"other bytes").hexdigest()
+    lease.staged(checkpoint.name).write_bytes(b"0\n1\ntopic 0 7\n")
+    with pytest.raises(Changed, match="read back"):
+        commit(
+            area.root,
+            [Replace(checkpoint.name, lease.staged(checkpoint.name), DISK.identify(checkpoint), digest)],
+            {},
+            lease,
+        )
+    assert checkpoint.read_bytes() == b"0\n0\n"
+    digest = DISK.sha256(lease.staged(checkpoint.name))
+    commit(
+        area.root,
+        [Replace(checkpoint.name, lease.staged(checkpoint.name), DISK.identify(checkpoint), digest)],
+        {},
+        lease,
+    )
+    assert checkpoint.read_bytes() == b"0\n1\ntopic 0 7\n"
+    assert undo(area, ROOT, RUN).state == "undone"
+    assert checkpoint.read_bytes() == b"0\n0\n"
+
+
+# What is refused, with nothing changed
+
+
+@scenes
+@pytest.mark.parametrize("name", [f"{A}.timeindex", f"{A}.log", f"{B}.timeindex", f"{B}.log"])
+@pytest.mark.parametrize("how", ["touch", "append", "chmod", "replace"])
+def test_a_file_that_changed_since_planning(tmp_path: Path, scene: str, name: str, how: str) -> None:
+    area = make_area(tmp_path, scene)
+    changes, unchanged, lease = begin(scene, area, DISK)
+    path = folder(area) / name
+    if not path.exists() and scene == "logs":
+        pytest.skip("not part of it")
+    meddle(path, how)
+    meddled = look(area, DISK)
+    with pytest.raises(Changed) as caught:
+        commit(folder(area), changes, unchanged, lease)
+    assert caught.value.path == str(path)
+    assert look(area, DISK) == meddled
+
+
+@scenes
+@pytest.mark.parametrize("how", ["touch", "append", "chmod", "replace", "remove"])
+def test_undo_refuses_what_is_not_as_the_run_left_it(tmp_path: Path, scene: str, how: str) -> None:
+    area = make_area(tmp_path, scene)
+    change(scene, area, DISK)
+    meddle(folder(area) / f"{A}.timeindex", how)
+    meddled = look(area, DISK)
+    with pytest.raises(Changed, match="not as the run left it"):
+        undo(area, PARTITION, RUN)
+    assert look(area, DISK) == meddled
+
+
+def test_undo_refuses_old_indexes_beside_a_log_that_moved_on(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "indexes")
+    change("indexes", area, DISK)
+    meddle(folder(area) / f"{A}.log", "append")
+    with pytest.raises(Changed, match="since the run"):
+        undo(area, PARTITION, RUN)
+    assert (folder(area) / f"{A}.index").read_bytes() == SCENES["indexes"][f"{A}.index"]
+
+
+def test_a_backup_that_hard_links_does_not_hinder_undo(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "indexes")
+    change("indexes", area, DISK)
+    for name in list(new_bytes("indexes")):
+        os.link(folder(area) / name, tmp_path / name)
+    assert undo(area, PARTITION, RUN).state == "undone"
+
+
+def meddle(path: Path, how: str) -> None:
+    if how == "remove":
+        path.unlink()
+    elif how == "replace" or not path.exists():
+        path.with_name("x.tmp").write_bytes(b"someone else's")
+        path.with_name("x.tmp").rename(path)
+    elif how == "touch":
+        os.utime(path)
+    elif how == "append":
+        with open(path, "ab") as file:
+            file.write(b"!")
+    elif how == "chmod":
+        os.chmod(path, 0o600)
+
+
+def test_the_lock_of_another_writer(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "indexes")
+    changes, unchanged, lease = begin("indexes", area, DISK)
+    with DISK.lock(area.path / PARTITION / "lock"):
+        for call in (
+            lambda: commit(folder(area), changes, unchanged, lease),
+            lambda: claim(area, PARTITION, "run-2"),
+            lambda: resume(area, PARTITION, RUN),
+            lambda: undo(area, PARTITION, RUN),
+            lambda: purge(area, PARTITION, RUN),
+        ):
+            with pytest.raises(Locked) as caught:
+                call()
+            assert caught.value.retryable
+    assert bytes_of(area) == LIVE
+
+
+def test_a_newer_claim_fences_an_older(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "indexes")
+    changes, unchanged, lease = begin("indexes", area, DISK)
+    for newer in (RUN, "run-2"):
+        claim(area, PARTITION, newer)
+        with pytest.raises(Fenced):
+            commit(folder(area), changes, unchanged, lease)
+    assert bytes_of(area) == LIVE
+
+
+def test_undo_and_purge_fence_too(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "indexes")
+    for call in (undo, purge):
+        changes, unchanged, lease = begin("indexes", area, DISK)
+        call(area, PARTITION, RUN)
+        with pytest.raises(Fenced):
+            commit(folder(area), changes, unchanged, lease)
+
+
+def test_a_zombie_wakes_after_its_successor_has_committed(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "indexes")
+    changes, unchanged, zombie = begin("indexes", area, DISK)
+    assert change("indexes", area, DISK).state == "committed"
+    after = look(area, DISK)
+    with pytest.raises(Fenced):
+        commit(folder(area), changes, unchanged, zombie)
+    assert look(area, DISK) == after
+    assert undo(area, PARTITION, RUN).state == "undone"
+
+
+def test_requests_that_make_no_sense(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "logs")
+    changes, unchanged, lease = begin("logs", area, DISK)
+    index = DISK.identify(folder(area) / f"{A}.index")
+    log = DISK.identify(folder(area) / f"{A}.log")
+    assert index and log
+    elsewhere = tmp_path / "elsewhere"
+    requests: list[tuple[list[Change], dict[str, FileIdentity], str]] = [
+        ([], {}, "at least one"),
+        ([*changes, *changes], unchanged, "once"),
+        (changes, {**unchanged, f"{A}.index": index}, "once"),
+        ([Remove(f"../{A}.index", index)], {}, "once"),
+        ([Replace(f"{A}.index", elsewhere, index, "")], {}, "stages"),
+        ([Remove(f"{A}.log", log)], {}, "index whose .log"),
+    ]
+    for asked, same, words in requests:
+        with pytest.raises(UsageError, match=words):
+            commit(folder(area), asked, same, lease)
+    with pytest.raises(UsageError, match="the claim is for"):
+        commit(tmp_path, changes, unchanged, lease)
+    assert bytes_of(area) == LIVE
+
+
+def test_only_index_files_with_the_work_area_elsewhere(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "copied")
+    changes, unchanged, lease = begin("logs", area, DISK)
+    with pytest.raises(Refused, match="only index files"):
+        commit(folder(area), changes, unchanged, lease)
+    assert bytes_of(area) == LIVE
+
+
+def test_a_link_or_a_directory_in_a_files_place(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "indexes")
+    changes, unchanged, lease = begin("indexes", area, DISK)
+    path = folder(area) / f"{A}.timeindex"
+    path.unlink()
+    path.symlink_to(folder(area) / f"{A}.index")
+    with pytest.raises(BadInput, match="regular"):
+        commit(folder(area), changes, unchanged, lease)
+    assert path.is_symlink()
+
+
+def test_a_run_id_is_used_for_one_changeset(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "indexes")
+    change("indexes", area, DISK)
+    changes, unchanged, lease = begin("indexes", area, DISK)
+    with pytest.raises(Changed, match="other files or bytes"):
+        commit(folder(area), changes[:1], unchanged, lease)
+
+
+def test_a_damaged_journal_or_lease_is_named(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "indexes")
+    change("indexes", area, DISK)
+    journal = area.path / PARTITION / "runs" / RUN / "journal"
+    good = journal.read_bytes()
+    for i in range(len(good) - 1):
+        journal.write_bytes(good[:i] + bytes([good[i] ^ 1]) + good[i + 1 :])
+        with pytest.raises(CorruptFile):
+            resume(area, PARTITION, RUN)
+    journal.write_bytes(good)
+    (area.path / PARTITION / "lease").write_bytes(b"{}")
+    with pytest.raises(CorruptFile):
+        undo(area, PARTITION, RUN)
+
+
+def test_unfit_names(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "indexes")
+    for partition in ("..", "a/b-0", "topic", ""):
+        with pytest.raises(UsageError):
+            claim(area, partition, RUN)
+    for run_id in ("", "..", "a/b", "a~b", "x" * 101, ".hidden"):
+        with pytest.raises(UsageError):
+            claim(area, PARTITION, run_id)
+    claim(area, PARTITION, "manual__2026-11-21T12:00:00+00:00")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another user")
+def test_attributes_that_cannot_be_kept() -> None:
+    with TemporaryDirectory() as base:  # pytest's own directories are closed to other users
+        os.chown(base, 1234, 1234)
+        area = make_area(Path(base), "indexes")
+        for path in (area.root, folder(area)):
+            os.chown(path, 1234, 1234)
+
+        def as_another() -> None:
+            mine = work_area(area.root)
+            with pytest.raises(NotPermitted, match="may not create files of user 0"):
+                permitted(folder(mine), SCENES["indexes"])
+            changes, unchanged, lease = begin("indexes", mine, DISK)
+            with pytest.raises(NotPermitted, match="may not give user 0"):
+                commit(folder(mine), changes, unchanged, lease)
+
+        run_as(1234, as_another)
+        assert bytes_of(area) == LIVE
+
+
+def run_as(uid: int, what: Callable[[], None]) -> None:
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+            what()
+        except BaseException as e:
+            print(repr(e), flush=True)
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
