@@ -172,6 +172,15 @@ class Unpacked:
         for one, state in states(*kinds):
             yield from segments(one, state, self(one, state))
 
+    def segments_in(self, one: Case | str, state: str) -> list[Segment]:
+        """Every segment of one state."""
+        one = case(one) if isinstance(one, str) else one
+        return list(segments(one, state, self(one, state)))
+
+    def segments_of(self, name: str, state: str, partition: str) -> list[Segment]:
+        """The segments of one partition directory."""
+        return [s for s in self.segments_in(name, state) if s.partition.name == partition]
+
 
 def tree(root: Path) -> dict[str, tuple[int, int, int, int]]:
     """path -> (size, mtime_ns, mode, inode) of everything below `root`: to prove that nothing was touched."""

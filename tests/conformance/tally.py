@@ -1,0 +1,67 @@
+"""What was compared with whom, and what differed."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.table import Table
+
+SHOWN = 40
+
+
+@dataclass
+class Tally:
+    """Counts per check, version and case; a check that compared nothing is itself a difference."""
+
+    console: Console
+    compared: dict[tuple[str, str], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    differences: list[str] = field(default_factory=list)
+
+    def same(self, check: str, version: str, case: str, what: str, ours: object, theirs: object) -> bool:
+        """Count one comparison, and remember it when the two differ."""
+        self.compared[check, version][case] += 1
+        if ours != theirs:
+            self.differs(f"{check}, Kafka {version}, {what}: ours {ours}, Kafka's {theirs}")
+        return ours == theirs
+
+    def differs(self, text: str) -> None:
+        self.differences.append(text)
+        if len(self.differences) <= SHOWN:
+            self.console.print(f"DIFFERENT  {text}", style="red", markup=False, highlight=False)
+        elif len(self.differences) == SHOWN + 1:
+            self.console.print("(more differences are only counted)", style="red")
+
+    def expect(self, check: str, version: str, at_least: int = 1) -> None:
+        """A check that has nothing to compare cannot say no."""
+        counted = self.compared[check, version].total()
+        if counted < at_least:
+            self.differs(f"{check}, Kafka {version}: only {counted} compared, {at_least} or more expected")
+
+    def expect_any(self, check: str, at_least: int) -> None:
+        """The same over all versions of the check."""
+        counted = sum(counter.total() for (name, _), counter in self.compared.items() if name == check)
+        if counted < at_least:
+            self.differs(f"{check}: only {counted} compared, {at_least} or more expected")
+
+    def show(self) -> None:
+        for check in dict.fromkeys(check for check, _ in self.compared):
+            counters = {version: counter for (name, version), counter in self.compared.items() if name == check}
+            table = Table(title=check, title_justify="left", title_style="bold")
+            table.add_column("case")
+            for version in counters:
+                table.add_column(version, justify="right")
+            for case in sorted(set().union(*counters.values())):
+                table.add_row(case, *(f"{counter[case]:,}" if counter[case] else "-" for counter in counters.values()))
+            table.add_section()
+            table.add_row("all", *(f"{counter.total():,}" for counter in counters.values()))
+            self.console.print(table)
+
+    def totals(self) -> None:
+        table = Table(title="compared", title_justify="left", title_style="bold")
+        for column, justify in (("check", "left"), ("Kafka", "left"), ("cases", "right"), ("compared", "right")):
+            table.add_column(column, justify=justify)  # type: ignore[arg-type]
+        for (check, version), counter in self.compared.items():
+            table.add_row(check, version, str(len(counter)), f"{counter.total():,}")
+        self.console.print(table)
