@@ -1,0 +1,1 @@
+"""The sparse indexes beside a .log: reading, searching, building, checking."""

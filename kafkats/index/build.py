@@ -1,0 +1,179 @@
+"""Both indexes of a segment, byte for byte as that Kafka generation's LogSegment.recover would leave them.
+
+A batch gets an entry when it begins more than `index.interval.bytes` behind the last batch that got one (the first: behind the
+segment's beginning). With it goes a time entry, if the largest timestamp so far is above the last time entry's; and one more closes
+the time index. Only the part of the log before a bad batch counts: recovery cuts the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafkats.errors import CorruptBatch
+from kafkats.formats import dispatch
+from kafkats.generations import DEFAULT_RULE, INDEX_INTERVAL_BYTES, MAX_RELATIVE_OFFSET, SEGMENT_INDEX_BYTES, Rule
+from kafkats.index import offset_index, time_index
+from kafkats.segment.facts import SegmentFacts
+from kafkats.segment.reader import Bytes, Source, array_source
+from kafkats.segment.walk import Points, walk
+
+_UNKNOWN: Final = -(2**63)
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a rebuild of one segment gives.
+
+    `blocked` is "" or the kind of finding for which recovery itself would fail or empty the segment; the bytes are then
+    no rebuild.
+    """
+
+    facts: SegmentFacts
+    offset_index: bytes
+    time_index: bytes
+    blocked: str = ""
+
+
+class IndexBuilder:
+    """Turns index points, chunk by chunk, into the bytes of both files."""
+
+    def __init__(
+        self, base_offset: int, rule: Rule, segment_index_bytes: int, first_offset: Callable[[int], int]
+    ) -> None:
+        self.base_offset = base_offset
+        self.rule = rule
+        self.first_offset = first_offset
+        self.offset_index = bytearray()
+        self.time_index = bytearray()
+        self.blocked = ""
+        self.last_timestamp = -1
+        self.last_position = -1
+        self._most_offset = segment_index_bytes // offset_index.ENTRY_SIZE
+        self._most_time = segment_index_bytes // time_index.ENTRY_SIZE - 1
+
+    def add(self, points: Points) -> None:
+        """Take the next index points; see `segment.walk.Points`."""
+        if self.blocked == "index-full":
+            return
+        before = np.concatenate(([self.last_timestamp], points[:-1, 3]))
+        timed = points[points[:, 3] > before]
+        entries = len(self.offset_index) // offset_index.ENTRY_SIZE + len(points)
+        times = len(self.time_index) // time_index.ENTRY_SIZE + len(timed) - int(points[-1, 3] > before[-1])
+        if entries > self._most_offset or times >= self._most_time:
+            self.blocked = "index-full"
+            return
+        offsets = points[:, 2]
+        if self.rule.first_offset:
+            offsets = first_offsets(points, self.first_offset)
+        self.offset_index += offset_bytes(offsets - self.base_offset, points[:, 0])
+        self.time_index += self._time_bytes(timed[:, 3], timed[:, 4])
+        self.last_timestamp = int(points[-1, 3])
+        self.last_position = int(points[-1, 0])
+
+    def close(self, facts: SegmentFacts, mtime_ms: int, next_base_offset: int | None) -> Built:
+        """The closing time entry; what cannot be built."""
+        if facts.max_timestamp > self.last_timestamp:
+            self.time_index += self._time_bytes(
+                np.array([facts.max_timestamp]), np.array([facts.offset_of_max_timestamp])
+            )
+        elif self.rule.mtime_entry and facts.valid_bytes and not facts.has_timestamps:
+            following = facts.next_offset if next_base_offset is None else next_base_offset
+            relative = min(max(following - self.base_offset, 0), MAX_RELATIVE_OFFSET)
+            self.time_index += time_bytes(np.array([mtime_ms]), np.array([relative]))
+        blocked = self.blocked
+        if facts.out_of_range_position >= 0 or self.last_position > MAX_RELATIVE_OFFSET:
+            blocked = "offset-out-of-range"
+        elif facts.not_increasing_position >= 0:
+            blocked = "offsets-not-increasing"
+        return Built(facts, bytes(self.offset_index), bytes(self.time_index), blocked)
+
+    def _time_bytes(self, timestamps: NDArray[np.int64], offsets: NDArray[np.int64]) -> bytes:
+        return time_bytes(timestamps, offsets - self.base_offset + int(self.rule.next_offset))
+
+
+def build(
+    log: Bytes,
+    base_offset: int,
+    *,
+    rule: Rule = DEFAULT_RULE,
+    index_interval_bytes: int = INDEX_INTERVAL_BYTES,
+    segment_index_bytes: int = SEGMENT_INDEX_BYTES,
+    mtime_ms: int = -1,
+    next_base_offset: int | None = None,
+) -> Built:
+    """Rebuild both indexes from the bytes of a .log (uint8, shape (size,)).
+
+    `mtime_ms` and `next_base_offset` matter to rules with an mtime entry only. Raises CorruptBatch when a wrapper whose
+    first offset is wanted does not decompress.
+    """
+    source = array_source(log, mtime_ms)
+    return build_from(source, base_offset, rule, index_interval_bytes, segment_index_bytes, next_base_offset)
+
+
+def build_from(
+    source: Source,
+    base_offset: int,
+    rule: Rule,
+    index_interval_bytes: int,
+    segment_index_bytes: int,
+    next_base_offset: int | None = None,
+) -> Built:
+    """The same from a source, window by window."""
+    first = first_offset_reader(source)
+    builder = IndexBuilder(base_offset, rule, segment_index_bytes, first)
+    walked = walk(source, base_offset, interval=index_interval_bytes, on_points=builder.add)
+    return builder.close(with_first_offset(walked.facts, first), source.mtime_ms, next_base_offset)
+
+
+def with_first_offset(facts: SegmentFacts, first_offset: Callable[[int], int]) -> SegmentFacts:
+    """`facts` with the first offset of a log that begins with a wrapper; left out where the wrapper does not decompress."""
+    if facts.first_offset >= 0 or not facts.batches:
+        return facts
+    try:
+        return replace(facts, first_offset=first_offset(0))
+    except CorruptBatch:
+        return facts
+
+
+def first_offsets(points: Points, first_offset: Callable[[int], int]) -> NDArray[np.int64]:
+    """First offset per point; wrappers are decompressed for theirs."""
+    offsets = points[:, 1].copy()
+    for i in np.flatnonzero(offsets == _UNKNOWN):
+        offsets[i] = first_offset(int(points[i, 0]))
+    return offsets
+
+
+def first_offset_reader(source: Source) -> Callable[[int], int]:
+    """A function from the position of a batch to the offset of its first record."""
+
+    def first_offset(position: int) -> int:
+        size = 12 + int.from_bytes(source.read(position + 8, 4), "big")
+        data = source.read(position, size)
+        try:
+            batch = next(iter(dispatch.batches(data, verify=False)))
+            return dispatch.first_offset(data, batch)
+        except CorruptBatch as e:
+            raise CorruptBatch(e.reason, position=position) from e
+
+    return first_offset
+
+
+def offset_bytes(relative: Iterable[int] | NDArray[np.int64], positions: Iterable[int] | NDArray[np.int64]) -> bytes:
+    """Entries of an offset index."""
+    relative, positions = np.asarray(relative), np.asarray(positions)
+    entries = np.empty(len(relative), offset_index.ENTRY)
+    entries["relative_offset"], entries["position"] = relative, positions
+    return entries.tobytes()
+
+
+def time_bytes(timestamps: Iterable[int] | NDArray[np.int64], relative: Iterable[int] | NDArray[np.int64]) -> bytes:
+    """Entries of a time index."""
+    timestamps, relative = np.asarray(timestamps), np.asarray(relative)
+    entries = np.empty(len(timestamps), time_index.ENTRY)
+    entries["timestamp"], entries["relative_offset"] = timestamps, relative
+    return entries.tobytes()

@@ -1,0 +1,60 @@
+"""What the offset index and the time index have in common: a file of equal entries, nothing else in it."""
+
+from __future__ import annotations
+
+import os
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafkats.errors import CorruptIndex, storage
+from kafkats.segment.reader import open_file
+
+Entries = NDArray[np.void]
+
+_MOST: Final = 2**31 - 1
+"""Kafka maps index files whole, so they end at 2^31-1 bytes."""
+_CHUNK: Final = 1 << 20
+
+
+class IndexBytes(NamedTuple):
+    """An index file: `data` up to the last byte that is not zero (rounded up to an entry), and the size of it all."""
+
+    data: bytes
+    size: int
+
+
+def read_index_bytes(path: str | os.PathLike[str], entry_size: int) -> IndexBytes:
+    """The file without the zeros at its end; holes are not read, so a preallocated file costs little.
+
+    Raises Vanished, StorageFailed, BadInput, CorruptIndex (larger than any index can be).
+    """
+    with open_file(path) as fd, storage(path, "read"):
+        size = os.fstat(fd).st_size
+        if size > _MOST:
+            raise CorruptIndex(f"{size} bytes are more than an index file can have", path=path)
+        data = os.pread(fd, size, 0) if size <= _CHUNK else _read_extents(fd, size)
+    used = -(-len(data.rstrip(b"\0")) // entry_size) * entry_size
+    return IndexBytes(data[:used], size)
+
+
+def _read_extents(fd: int, size: int) -> bytes:
+    """Bytes up to the end of the last extent with data."""
+    parts, at = [], 0
+    while at < size:
+        try:
+            start = os.lseek(fd, at, os.SEEK_DATA)
+        except OSError:  # ENXIO: the rest is a hole
+            break
+        part = os.pread(fd, _CHUNK, start)
+        if not part:
+            break
+        parts += [bytes(start - at), part]
+        at = start + len(part)
+    return b"".join(parts)
+
+
+def whole_entries(data: bytes, entry_size: int, dtype: np.dtype[np.void]) -> Entries:
+    """The complete entries in `data`."""
+    return np.frombuffer(data, dtype, len(data) // entry_size)

@@ -1,0 +1,68 @@
+"""Settings of the broker that wrote a segment, told from its index files: they stand in no file of a log directory.
+
+The distances between indexed positions say almost everything about `index.interval.bytes`: it lies below the smallest, and every
+value from the real one up to that gives the same file.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from kafkats.generations import INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES
+from kafkats.index import offset_index, time_index
+from kafkats.index.entries import whole_entries
+from kafkats.index.structure import Structure
+from kafkats.segment.reader import Source
+from kafkats.segment.walk import Points, walk
+
+GIVEN: Final = "given"
+INFERRED: Final = "inferred"
+DEFAULT: Final = "default"
+
+_TRIED_ENTRIES: Final = 64
+_TRIED_BYTES: Final = 4 * 1024 * 1024
+_USUAL: Final = tuple(
+    sorted(
+        {1, *(m * 10**e for e in range(1, 8) for m in (1, 2, 5)), 1500, *(2**e for e in range(4, 25)), 0}, reverse=True
+    )
+)
+
+
+def infer_interval(given: int | None, offsets: Structure | None, source: Source, base_offset: int) -> tuple[int, str]:
+    """index.interval.bytes, and where it is from: as given, else 4096 if that gives the index's positions, else the largest usual value
+    that does, else the largest that does, else 4096 because nothing does."""
+    if given is not None:
+        return given, GIVEN
+    entries = whole_entries(offsets.entries if offsets else b"", offset_index.ENTRY_SIZE, offset_index.ENTRY)
+    positions = entries["position"].astype(np.int64)
+    if not positions.size or positions[0] <= 0:
+        return INDEX_INTERVAL_BYTES, DEFAULT
+    largest = int(np.diff(positions, prepend=0).min()) - 1
+    usual = next(v for v in _USUAL if v <= largest)
+    tried = positions[: max(1, min(_TRIED_ENTRIES, int((positions < _TRIED_BYTES).sum())))]
+    for interval in dict.fromkeys((INDEX_INTERVAL_BYTES, usual, largest)):
+        if interval <= largest and _gives(interval, tried, source, base_offset):
+            return interval, INFERRED
+    return INDEX_INTERVAL_BYTES, DEFAULT
+
+
+def infer_index_bytes(given: int | None, offsets: Structure | None, times: Structure | None) -> tuple[int, str]:
+    """segment.index.bytes, and where it is from: as given, else the size of preallocated files or of an index above the default."""
+    if given is not None:
+        return given, GIVEN
+    sizes = [s.size for s in (offsets, times) if s and (s.zeros > 1 or s.size > SEGMENT_INDEX_BYTES)]
+    if not sizes or max(sizes) < time_index.ENTRY_SIZE * 2:
+        return SEGMENT_INDEX_BYTES, DEFAULT
+    return max(sizes), INFERRED
+
+
+def _gives(interval: int, positions: np.ndarray, source: Source, base_offset: int) -> bool:
+    last = int(positions[-1])
+    if last + 12 > source.size:
+        return False
+    end = last + 12 + int.from_bytes(source.read(last + 8, 4), "big")
+    found: list[Points] = []
+    walk(source, base_offset, interval=interval, end=end, checksums=False, on_points=lambda p: found.append(p.copy()))
+    return bool(found) and np.array_equal(np.concatenate(found)[:, 0], positions)

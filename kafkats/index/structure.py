@@ -1,0 +1,109 @@
+"""What can be seen of an index file without its .log: its length, zeros at its end, the order of its entries."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from kafkats.errors import Vanished
+from kafkats.findings import Finding
+from kafkats.index import offset_index, time_index
+from kafkats.index.entries import Entries, read_index_bytes, whole_entries
+
+
+class Structure(NamedTuple):
+    """One index file, taken apart.
+
+    `data` is the file without the zeros at its end, `entries` the part of it that can be searched: whole entries as long as they
+    increase. `used` and `zeros` are numbers of entries.
+    """
+
+    name: str
+    size: int
+    data: bytes
+    entries: bytes
+    used: int
+    zeros: int
+    findings: tuple[Finding, ...]
+
+    def equals(self, built: bytes) -> bool:
+        """Whether the file holds exactly these bytes."""
+        used = len(self.data)
+        return self.size == len(built) and built.startswith(self.data) and built.count(0, used) == len(built) - used
+
+
+def examine_offset_index(path: str | os.PathLike[str]) -> Structure | None:
+    """Take an .index apart; None when there is none. Raises StorageFailed, BadInput."""
+    found = _read(path, offset_index.ENTRY_SIZE)
+    if found is None:
+        return None
+    data, size = found
+    entries = whole_entries(data, offset_index.ENTRY_SIZE, offset_index.ENTRY)
+    increases = _increases(entries["relative_offset"]) & _increases(entries["position"])
+    return _structure(Path(path).name, size, data, entries, increases)
+
+
+def examine_time_index(path: str | os.PathLike[str]) -> Structure | None:
+    """Take a .timeindex apart; None when there is none. Raises StorageFailed, BadInput."""
+    found = _read(path, time_index.ENTRY_SIZE)
+    if found is None:
+        return None
+    data, size = found
+    if size == time_index.ENTRY_SIZE and not data:
+        data = bytes(size)  # timestamp 0 at the base offset is an entry
+    entries = whole_entries(data, time_index.ENTRY_SIZE, time_index.ENTRY)
+    increases = _increases(entries["timestamp"]) & _increases(entries["relative_offset"], or_stays=True)
+    return _structure(Path(path).name, size, data, entries, increases)
+
+
+def _read(path: str | os.PathLike[str], entry_size: int) -> tuple[bytes, int] | None:
+    try:
+        return read_index_bytes(path, entry_size)
+    except Vanished:
+        return None
+
+
+def _increases(values: np.ndarray, *, or_stays: bool = False) -> np.ndarray:
+    """For each entry but the first: does it lie above the one before?"""
+    native = values.astype(np.int64)
+    return native[1:] >= native[:-1] if or_stays else native[1:] > native[:-1]
+
+
+def _structure(name: str, size: int, data: bytes, entries: Entries, increases: np.ndarray) -> Structure:
+    entry_size = entries.itemsize
+    findings = []
+    if size % entry_size:
+        reason = f"{size} bytes are not a whole number of entries of {entry_size}"
+        findings.append(
+            Finding("partial-entry", name, reason, position=size - size % entry_size, entry=size // entry_size)
+        )
+    falls = np.flatnonzero(~increases)
+    searchable = int(falls[0]) + 1 if falls.size else len(entries)
+    if falls.size:
+        reason = f"entry {searchable} {_text(entries, searchable)} does not lie above the one before"
+        before = _text(entries, searchable - 1)
+        findings.append(
+            Finding(
+                "not-monotonic",
+                name,
+                reason,
+                searchable * entry_size,
+                searchable,
+                f"above {before}",
+                _text(entries, searchable),
+            )
+        )
+    below = np.flatnonzero(entries["relative_offset"] < 0)
+    if below.size:
+        first = int(below[0])
+        reason = f"entry {first} lies {-int(entries['relative_offset'][first])} below the segment's base offset"
+        findings.append(Finding("below-base", name, reason, first * entry_size, first))
+    zeros = size // entry_size - len(entries)
+    return Structure(name, size, data, data[: searchable * entry_size], len(entries), zeros, tuple(findings))
+
+
+def _text(entries: Entries, i: int) -> str:
+    return f"({', '.join(str(v) for v in entries[i].item())})"

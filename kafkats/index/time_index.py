@@ -1,0 +1,50 @@
+"""The time index, `.timeindex`, Kafka 0.10.1 and later: from which offset on to look for a timestamp.
+
+    entry   timestamp        int64    the largest timestamp so far, epoch milliseconds
+            relative offset  int32    last offset of the earliest batch that holds it, minus the segment's base offset
+
+Big endian, 12 bytes, timestamps strictly increasing. The last entry holds the segment's maximum: retention and rolling go
+by it, and take the file's mtime where there is none.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kafkats.errors import CorruptIndex
+from kafkats.index.entries import Entries, read_index_bytes, whole_entries
+
+ENTRY_SIZE: Final = 12
+ENTRY: Final = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
+assert ENTRY.itemsize == ENTRY_SIZE
+
+
+class TimeEntry(NamedTuple):
+    """Everything before `offset` is older than `timestamp`."""
+
+    timestamp: int
+    offset: int
+
+
+def read(path: str | os.PathLike[str]) -> Entries:
+    """All entries before the zeros of a preallocated file: dtype ENTRY, shape (n,).
+
+    Raises Vanished, StorageFailed, BadInput, CorruptIndex (a length that is not a whole number of entries). A single entry
+    of zeros, timestamp 0 at the base offset, is an entry when nothing follows it.
+    """
+    data, size = read_index_bytes(path, ENTRY_SIZE)
+    if size % ENTRY_SIZE:
+        raise CorruptIndex(f"{size} bytes are not a whole number of entries of {ENTRY_SIZE}", path=path, position=size)
+    return whole_entries(data if data or size != ENTRY_SIZE else bytes(ENTRY_SIZE), ENTRY_SIZE, ENTRY)
+
+
+def lookup(entries: Entries, base_offset: int, target: int) -> TimeEntry:
+    """The greatest entry at or before `target` (ms), else (-1, base offset). Entries must be increasing."""
+    found = int(np.searchsorted(entries["timestamp"].astype(np.int64), target, side="right")) - 1
+    if found < 0:
+        return TimeEntry(-1, base_offset)
+    entry = entries[found]
+    return TimeEntry(int(entry["timestamp"]), base_offset + int(entry["relative_offset"]))

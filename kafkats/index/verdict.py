@@ -1,0 +1,187 @@
+"""From what a pass found to a verdict per index file: its state, and findings in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+import numpy as np
+
+from kafkats.findings import Finding
+from kafkats.generations import Rule
+from kafkats.index import offset_index, time_index
+from kafkats.index.build import Built, first_offsets, offset_bytes
+from kafkats.index.entries import Entries, whole_entries
+from kafkats.index.structure import Structure
+from kafkats.segment.facts import SegmentFacts
+from kafkats.segment.walk import Merged, Points
+
+
+class IndexState(StrEnum):
+    """What became of one index file."""
+
+    EQUAL = "equal"
+    SOUND = "sound"
+    DEFECTIVE = "defective"
+    MISSING = "missing"
+
+
+Verdict = tuple[IndexState, list[Finding]]
+
+
+class OtherRule:
+    """Holds an offset index against the rule that was not asked for, chunk by chunk."""
+
+    def __init__(
+        self, base_offset: int, rule: Rule, offsets: Structure | None, first_offset: Callable[[int], int]
+    ) -> None:
+        self.base_offset = base_offset
+        self.first = not rule.first_offset
+        self.first_offset = first_offset
+        self.data = offsets.data if offsets else b""
+        self.at = 0
+        self.equal = bool(offsets and offsets.used and offsets.size == len(self.data))
+
+    def add(self, points: Points) -> None:
+        """Compare the next index points."""
+        if not self.equal:
+            return
+        end = self.at + len(points) * offset_index.ENTRY_SIZE
+        known = points[points[:, 1] != -(2**63)] if self.first else points
+        entries = whole_entries(self.data[self.at : end], offset_index.ENTRY_SIZE, offset_index.ENTRY)
+        self.at = end
+        self.equal = end <= len(self.data) and self._same(entries, points, known)
+
+    def close(self) -> bool:
+        """Whether the file is what the other rule builds."""
+        return self.equal and self.at == len(self.data)
+
+    def _same(self, entries: Entries, points: Points, known: Points) -> bool:
+        if not np.array_equal(entries["position"], points[:, 0]):
+            return False
+        if not self.first:
+            return offset_bytes(points[:, 2] - self.base_offset, points[:, 0]) == entries.tobytes()
+        plain = points[:, 1] != -(2**63)
+        if not np.array_equal(entries["relative_offset"][plain], known[:, 1] - self.base_offset):
+            return False
+        for entry, point in zip(entries[~plain], points[~plain], strict=True):  # the first that differs ends it
+            if first_offsets(point[None, :], self.first_offset)[0] - self.base_offset != entry["relative_offset"]:
+                return False
+        return True
+
+
+def judge_offset_index(
+    found: Structure | None, name: str, built: Built, merged: Merged, other_rule: bool, preallocated: bool
+) -> Verdict:
+    """The verdict on an .index. `preallocated`: zeros at its end are a state.
+
+    2.6 and later make the files when they are first used: a segment that was never written to has none.
+    """
+    if found is None:
+        missing = [Finding("missing-index", name, "the file does not exist")] if built.facts.batches else []
+        return IndexState.MISSING, missing
+    if found.equals(built.offset_index):
+        return IndexState.EQUAL, []
+    facts = built.facts
+    entries = whole_entries(found.entries, offset_index.ENTRY_SIZE, offset_index.ENTRY)
+    findings = [*found.findings, *_zeros(found, preallocated)]
+    findings += _wrong(
+        found, merged, entries, facts, "not where a batch begins, or offsets from there on lie before it"
+    )
+    beyond = (entries["position"].astype(np.int64) >= facts.valid_bytes) | (
+        entries["relative_offset"].astype(np.int64) + facts.base_offset > facts.last_offset
+    )
+    findings += _beyond(found, entries, beyond, facts)
+    inside = np.flatnonzero(~beyond[merged.passed :])
+    if inside.size and not merged.wrong:
+        i = merged.passed + int(inside[0])
+        findings.append(_entry_finding("not-in-log", found, entries, i, "is not where a batch begins"))
+    return _state(found, findings, other_rule, preallocated)
+
+
+def judge_time_index(
+    found: Structure | None, name: str, built: Built, merged: Merged, other_rule: bool, preallocated: bool
+) -> Verdict:
+    """The verdict on a .timeindex. Where a rebuild would leave it empty, a missing one says the same."""
+    if found is None:
+        missing = [Finding("missing-index", name, "the file does not exist")] if built.time_index else []
+        return IndexState.MISSING, missing
+    if found.equals(built.time_index):
+        return IndexState.EQUAL, []
+    facts = built.facts
+    entries = whole_entries(found.entries, time_index.ENTRY_SIZE, time_index.ENTRY)
+    findings = [*found.findings, *_zeros(found, preallocated)]
+    if found.size == time_index.ENTRY_SIZE and not any(found.data) and facts.max_timestamp != 0:
+        reason = "one entry of zeros, but 0 is not the log's maximum"
+        return IndexState.DEFECTIVE, [*findings, Finding("zero-entries", name, reason, 0, 0)]
+    findings += _wrong(found, merged, entries, facts, "followed by older offsets that hold its time or later ones")
+    beyond = entries["relative_offset"].astype(np.int64) + facts.base_offset > facts.last_offset
+    findings += _beyond(found, entries, beyond, facts)
+    if _stripped(facts, found, findings):
+        reason = "the log is of magic 0, which has no timestamps: these are from the messages before the broker stripped them"
+        return IndexState.SOUND, [*findings, Finding("timestamps-not-in-log", name, reason)]
+    findings += _maximum(found, entries, facts, preallocated)
+    return _state(found, findings, other_rule, preallocated)
+
+
+def _state(found: Structure, findings: list[Finding], other_rule: bool, preallocated: bool) -> Verdict:
+    if any(f.severity in {"damage", "danger"} for f in findings):
+        return IndexState.DEFECTIVE, findings
+    if not findings:
+        kind = "other-rule" if other_rule else "sound"
+        reason = "as another generation's recovery builds it" if other_rule else "true, but not what a rebuild gives"
+        findings.append(Finding(kind, found.name, reason))
+    return IndexState.SOUND, findings
+
+
+def _zeros(found: Structure, preallocated: bool) -> list[Finding]:
+    if not found.zeros:
+        return []
+    position = found.size - found.zeros * (found.size // (found.used + found.zeros))
+    if preallocated:
+        return [Finding("preallocated", found.name, f"{found.zeros} slots not used yet", position)]
+    reason = f"{found.zeros} entries of zeros from entry {found.used} on"
+    return [Finding("zero-entries", found.name, reason, position, found.used)]
+
+
+def _wrong(found: Structure, merged: Merged, entries: Entries, facts: SegmentFacts, what: str) -> list[Finding]:
+    if not merged.wrong:
+        return []
+    more = f"; {merged.wrong} entries are like this" if merged.wrong > 1 else ""
+    return [_entry_finding("not-in-log", found, entries, merged.first_wrong, f"is {what}{more}")]
+
+
+def _beyond(found: Structure, entries: Entries, beyond: np.ndarray, facts: SegmentFacts) -> list[Finding]:
+    which = np.flatnonzero(beyond)
+    if not which.size:
+        return []
+    end = f"the log ends at byte {facts.valid_bytes} with offset {facts.last_offset}"
+    more = f"; {which.size} entries are like this" if which.size > 1 else ""
+    return [_entry_finding("beyond-end", found, entries, int(which[0]), f"lies behind the end: {end}{more}")]
+
+
+def _maximum(found: Structure, entries: Entries, facts: SegmentFacts, preallocated: bool) -> list[Finding]:
+    if not found.used:
+        empty = facts.has_timestamps and not found.zeros and not preallocated
+        reason = f"no entries, but the log has timestamps up to {facts.max_timestamp}"
+        return [Finding("empty-index", found.name, reason, expected=str(facts.max_timestamp))] if empty else []
+    if len(entries) < found.used:  # where the order breaks there is no last entry
+        return []
+    last = int(entries["timestamp"][-1])
+    if last == facts.max_timestamp or (last < facts.max_timestamp and preallocated):
+        return []
+    kind = "below-maximum" if last < facts.max_timestamp else "above-maximum"
+    reason = f"the last timestamp is {last}, the log's maximum {facts.max_timestamp}"
+    i = len(entries) - 1
+    return [Finding(kind, found.name, reason, i * entries.itemsize, i, str(facts.max_timestamp), str(last))]
+
+
+def _stripped(facts: SegmentFacts, found: Structure, findings: list[Finding]) -> bool:
+    """0.10.1 and 0.10.2 with message.format.version below 0.10 index timestamps that they then strip."""
+    only_magic_0 = facts.magics[0] > 0 and not facts.magics[1] and not facts.magics[2]
+    return only_magic_0 and bool(found.used) and not findings
+
+
+def _entry_finding(kind: str, found: Structure, entries: Entries, i: int, what: str) -> Finding:
+    text = ", ".join(str(v) for v in entries[i].item())
+    return Finding(kind, found.name, f"entry {i} ({text}) {what}", i * entries.itemsize, i, found=text)

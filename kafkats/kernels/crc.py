@@ -1,0 +1,95 @@
+"""Addresses of CRC functions for the kernels: the library's, or our own where the library has none.
+
+Our own are tables of 16 x 256 (slicing by 16), compiled by numba as C functions with ISA-L's signatures.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+from numba import carray, cfunc, types
+
+from kafkats.checksums import Addresses, answers, library_addresses
+from kafkats.errors import KafkatsError
+
+_CRC32_POLYNOMIAL: Final = 0xEDB88320
+_CRC32C_POLYNOMIAL: Final = 0x82F63B78
+_SLICES: Final = 16
+
+
+@cache
+def crc_addresses() -> Addresses:
+    """Functions for this process; the compiled fallback stays alive as long as the process."""
+    found = library_addresses()
+    return fallback_addresses() if found is None else found
+
+
+@cache
+def fallback_addresses() -> Addresses:
+    """Our own functions. Raises KafkatsError if they fail the known-answer test."""
+    refl, iscsi = _compile()
+    _KEPT.extend((refl, iscsi))
+    found = Addresses(refl.address, iscsi.address)
+    if not answers(found):
+        raise KafkatsError("checksum functions give wrong answers on this machine")
+    return found
+
+
+_KEPT: Final[list[Any]] = []
+
+
+def _table(polynomial: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
+    table = np.zeros((_SLICES, 256), np.uint32)
+    crc = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        crc = np.where(crc & 1, (crc >> 1) ^ np.uint32(polynomial), crc >> 1).astype(np.uint32)
+    table[0] = crc
+    for k in range(1, _SLICES):
+        table[k] = (table[k - 1] >> 8) ^ table[0][table[k - 1] & 0xFF]
+    return table
+
+
+_CRC32: Final = _table(_CRC32_POLYNOMIAL)
+_CRC32C: Final = _table(_CRC32C_POLYNOMIAL)
+
+
+def _compile() -> tuple[Any, Any]:
+    from numba import njit
+
+    @njit(nogil=True)  # type: ignore[untyped-decorator]
+    def slide(crc: Any, data: Any, table: Any) -> Any:
+        n, i = data.size, 0
+        while n - i >= 16:
+            first = np.uint32(crc) ^ (
+                np.uint32(data[i])
+                | np.uint32(data[i + 1]) << np.uint32(8)
+                | np.uint32(data[i + 2]) << np.uint32(16)
+                | np.uint32(data[i + 3]) << np.uint32(24)
+            )
+            crc = (
+                table[15, first & np.uint32(255)]
+                ^ table[14, (first >> np.uint32(8)) & np.uint32(255)]
+                ^ table[13, (first >> np.uint32(16)) & np.uint32(255)]
+                ^ table[12, first >> np.uint32(24)]
+            )
+            for k in range(4, 16):
+                crc ^= table[15 - k, data[i + k]]
+            i += 16
+        while i < n:
+            crc = (np.uint32(crc) >> np.uint32(8)) ^ table[0, (crc ^ data[i]) & np.uint32(255)]
+            i += 1
+        return np.uint32(crc)
+
+    crc32_table, crc32c_table = _CRC32, _CRC32C
+
+    @cfunc(types.uint32(types.uint32, types.CPointer(types.uint8), types.uint64))  # type: ignore[untyped-decorator]
+    def refl(init: Any, start: Any, length: Any) -> Any:
+        return ~slide(~np.uint32(init), carray(start, length), crc32_table)
+
+    @cfunc(types.uint32(types.CPointer(types.uint8), types.int32, types.uint32))  # type: ignore[untyped-decorator]
+    def iscsi(start: Any, length: Any, init: Any) -> Any:
+        return slide(np.uint32(init), carray(start, length), crc32c_table)
+
+    return refl, iscsi

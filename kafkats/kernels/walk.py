@@ -1,0 +1,308 @@
+"""One pass over a segment: batch headers, checksums, facts, what both indexes need, and whether existing entries hold.
+
+    walk(state, counts, points) -> why it returned
+
+`state` is an int64 vector, one slot per name below. The caller fills in where the bytes are and what is wanted, and gets
+everything else back; the kernel can be called again with the same state to go on where it stopped. Positions are
+bytes in the file. A window is the part of the file that lies in memory: file positions ORIGIN to LOADED at ADDRESS.
+
+`points` is int64 of shape (n, 5): one row per batch that gets an index entry: its position, first and last offset, then the
+largest timestamp so far and the offset that goes with it. The first offset of a wrapper is inside of it: UNKNOWN.
+
+Rules: reading as Kafka's FileLogInputStream, plus a range check of the magic; checksums and index points as LogSegment.recover.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+from kafkats.kernels.jit import intrinsic, kernel
+
+# Where the bytes are.
+ADDRESS: Final = 0
+ORIGIN: Final = 1
+LOADED: Final = 2
+LIMIT: Final = 3  # batches that begin here or later are left to the next call
+FILE_END: Final = 4
+# What is wanted.
+CRC32: Final = 5  # function addresses; 0: checksums are not looked at
+CRC32C: Final = 6
+BASE_OFFSET: Final = 7
+INTERVAL: Final = 8  # index.interval.bytes
+# Existing entries, big endian as in the files, in order; the first that was not yet passed, and how many there are.
+OFFSET_ENTRIES: Final = 9
+OFFSET_NEXT: Final = 10
+OFFSET_COUNT: Final = 11
+TIME_ENTRIES: Final = 12
+TIME_NEXT: Final = 13
+TIME_COUNT: Final = 14
+# What came out.
+POSITION: Final = 15
+LAST_INDEXED: Final = 16
+POINTS: Final = 17  # rows of `points` filled
+NEEDED: Final = 18  # bytes that must be loaded from POSITION on
+STOP: Final = 19
+BATCHES: Final = 20
+RECORDS: Final = 21  # of v2 and of single v0/v1 messages
+WRAPPERS: Final = 22
+FIRST_OFFSET: Final = 23
+LAST_OFFSET: Final = 24  # of the last batch
+HIGHEST_OFFSET: Final = 25
+FIRST_TIMESTAMP: Final = 26  # the first batch's maximum: what rolling goes by
+MAX_TIMESTAMP: Final = 27
+MAX_TIMESTAMP_OFFSET: Final = 28
+NOT_INCREASING: Final = 29  # positions, -1: nowhere
+OUT_OF_RANGE: Final = 30
+BAD_HEADER: Final = 31
+UNKNOWN_CODEC: Final = 32
+CONTROL_BATCHES: Final = 33
+TRANSACTIONAL_BATCHES: Final = 34
+DELETE_HORIZON_BATCHES: Final = 35
+LAST_EPOCH: Final = 36
+OFFSET_WRONG: Final = 37  # how many entries do not hold, and the first of them
+OFFSET_WRONG_FIRST: Final = 38
+TIME_WRONG: Final = 39
+TIME_WRONG_FIRST: Final = 40
+LAST_BATCH: Final = 41  # position of the last good batch
+STATE_SLOTS: Final = 42
+
+# counts, int64 of shape (COUNT_SLOTS,): bytes per magic, batches per codec (0 to 7), batches per timestamp type (none, create, append)
+MAGIC_BYTES: Final = 0
+CODEC_BATCHES: Final = 4
+TYPE_BATCHES: Final = 12
+COUNT_SLOTS: Final = 16
+
+POINT_COLUMNS: Final = 5
+UNKNOWN: Final = -(2**63)
+
+# Why the kernel returned.
+STOPPED: Final = 0
+AT_LIMIT: Final = 1
+POINTS_FULL: Final = 2
+NEED_BYTES: Final = 3
+
+# STOP
+END: Final = 0
+TORN_TAIL: Final = 1
+BAD_LENGTH: Final = 2
+BAD_MAGIC: Final = 3
+BAD_CRC: Final = 4
+
+_HEADER_V2: Final = 61
+_MAX_RELATIVE: Final = 2**31 - 1
+
+
+def new_state() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """A state at the beginning of a file, without a window."""
+    state = np.zeros(STATE_SLOTS, np.int64)
+    for slot in (NOT_INCREASING, OUT_OF_RANGE, BAD_HEADER, UNKNOWN_CODEC, LAST_EPOCH, LAST_BATCH):
+        state[slot] = -1
+    for slot in (FIRST_OFFSET, LAST_OFFSET, FIRST_TIMESTAMP, MAX_TIMESTAMP, OFFSET_WRONG_FIRST, TIME_WRONG_FIRST):
+        state[slot] = -1
+    state[HIGHEST_OFFSET] = UNKNOWN
+    return state
+
+
+def _load(bits: int, signed: bool) -> Any:
+    @intrinsic
+    def load(typingctx: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            integer = ir.IntType(bits)
+            value = builder.load(builder.inttoptr(args[0], integer.as_pointer()), align=1)
+            if bits > 8:
+                value = builder.bswap(value)
+            extend = builder.sext if signed else builder.zext
+            return value if bits == 64 else extend(value, ir.IntType(64))
+
+        return types.int64(types.int64), codegen
+
+    return load
+
+
+_i64 = _load(64, signed=True)
+_i32 = _load(32, signed=True)
+_u32 = _load(32, signed=False)
+_i8 = _load(8, signed=True)
+
+
+@intrinsic
+def _crc32(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
+        target = builder.inttoptr(args[0], ir.FunctionType(i32, [i32, pointer, i64]).as_pointer())
+        crc = builder.call(target, [ir.Constant(i32, 0), builder.inttoptr(args[1], pointer), args[2]])
+        return builder.zext(crc, i64)
+
+    return types.int64(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _crc32c(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
+        target = builder.inttoptr(args[0], ir.FunctionType(i32, [pointer, i32, i32]).as_pointer())
+        length = builder.trunc(args[2], i32)
+        crc = builder.call(target, [builder.inttoptr(args[1], pointer), length, ir.Constant(i32, 0xFFFFFFFF)])
+        return builder.zext(builder.not_(crc), i64)
+
+    return types.int64(types.int64, types.int64, types.int64), codegen
+
+
+@kernel
+def walk(state: Any, counts: Any, points: Any) -> int:  # noqa: C901 - one loop, everything in registers
+    """Go on from state[POSITION]; see the module. The GIL is not held."""
+    address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
+    limit, file_end = state[LIMIT], state[FILE_END]
+    crc32, crc32c, base_offset, interval = state[CRC32], state[CRC32C], state[BASE_OFFSET], state[INTERVAL]
+    offset_entries, offset_next, offset_count = state[OFFSET_ENTRIES], state[OFFSET_NEXT], state[OFFSET_COUNT]
+    time_entries, time_next, time_count = state[TIME_ENTRIES], state[TIME_NEXT], state[TIME_COUNT]
+    position, last_indexed, filled = state[POSITION], state[LAST_INDEXED], state[POINTS]
+    batches, records = state[BATCHES], state[RECORDS]
+    highest, last = state[HIGHEST_OFFSET], state[LAST_OFFSET]
+    max_timestamp, max_offset = state[MAX_TIMESTAMP], state[MAX_TIMESTAMP_OFFSET]
+    last_batch = state[LAST_BATCH]
+    capacity = points.shape[0]
+
+    far = np.int64(2**63 - 1)
+    entry_position = far  # of the next existing offset entry; `far` when there is none
+    if offset_next < offset_count:
+        entry_position = _u32(offset_entries + 8 * offset_next + 4)
+    entry_offset = far  # of the next existing time entry
+    if time_next < time_count:
+        entry_offset = base_offset + _i32(time_entries + 12 * time_next + 8)
+
+    while True:
+        if position >= limit and position < file_end:
+            why = AT_LIMIT
+            break
+        left = file_end - position
+        if left < 18:
+            why, state[STOP] = STOPPED, (END if left <= 0 else TORN_TAIL)
+            break
+        if position + 18 > loaded:
+            why, state[NEEDED] = NEED_BYTES, 18
+            break
+        at = address + (position - origin)
+        size = _i32(at + 8)
+        total = size + 12
+        if size < 14:
+            why, state[STOP] = STOPPED, BAD_LENGTH
+            break
+        if total > left:
+            why, state[STOP] = STOPPED, TORN_TAIL
+            break
+        magic = _i8(at + 16)
+        if magic < 0 or magic > 2:
+            why, state[STOP] = STOPPED, BAD_MAGIC
+            break
+        if (magic == 2 and total < _HEADER_V2) or (magic == 1 and size < 22):
+            why, state[STOP] = STOPPED, BAD_LENGTH
+            break
+        if position + total > loaded:
+            why, state[NEEDED] = NEED_BYTES, total
+            break
+        if filled == capacity:  # there is room for the point that this batch may need
+            why = POINTS_FULL
+            break
+
+        if magic == 2:
+            if crc32c != 0 and _crc32c(crc32c, at + 21, total - 21) != _u32(at + 17):
+                why, state[STOP] = STOPPED, BAD_CRC
+                break
+            first = _i64(at)
+            delta, count = _i32(at + 23), _i32(at + 57)
+            last = first + delta
+            attributes = _i8(at + 22)
+            timestamp = _i64(at + 35)
+            codec = attributes & 7
+            counts[TYPE_BATCHES + 1 + ((attributes >> 3) & 1)] += 1
+            records += count
+            deep_first = first
+            if attributes & 0x70:
+                state[TRANSACTIONAL_BATCHES] += (attributes >> 4) & 1
+                state[CONTROL_BATCHES] += (attributes >> 5) & 1
+                state[DELETE_HORIZON_BATCHES] += (attributes >> 6) & 1
+            state[LAST_EPOCH] = _i32(at + 12)
+            if (delta < 0 or count < 0 or count > delta + 1) and state[BAD_HEADER] < 0:
+                state[BAD_HEADER] = position
+            if codec > 4 and state[UNKNOWN_CODEC] < 0:
+                state[UNKNOWN_CODEC] = position
+        else:
+            if crc32 != 0 and _crc32(crc32, at + 16, total - 16) != _u32(at + 12):
+                why, state[STOP] = STOPPED, BAD_CRC
+                break
+            first = last = deep_first = _i64(at)
+            attributes = _i8(at + 17)
+            codec = attributes & 7
+            if magic == 1:
+                timestamp = _i64(at + 18)
+                counts[TYPE_BATCHES + 1 + ((attributes >> 3) & 1)] += 1
+            else:
+                timestamp = np.int64(-1)
+                counts[TYPE_BATCHES] += 1
+            if codec == 0:
+                records += 1
+            else:
+                deep_first = np.int64(UNKNOWN)
+                state[WRAPPERS] += 1
+                if codec > 3 and state[UNKNOWN_CODEC] < 0:
+                    state[UNKNOWN_CODEC] = position
+
+        counts[MAGIC_BYTES + magic] += total
+        counts[CODEC_BATCHES + codec] += 1
+        if batches == 0:
+            state[FIRST_OFFSET], state[FIRST_TIMESTAMP] = deep_first, timestamp
+        batches += 1
+        if first <= highest and state[NOT_INCREASING] < 0:
+            state[NOT_INCREASING] = position
+        relative = last - base_offset
+        in_range = relative >= 0 and relative <= _MAX_RELATIVE
+        if (not in_range or first < base_offset) and state[OUT_OF_RANGE] < 0:
+            state[OUT_OF_RANGE] = position
+
+        # Entries that were passed: a lookup that lands on one must not have skipped what it looks for.
+        while position >= entry_position:
+            holds = entry_position == position and highest < base_offset + _i32(offset_entries + 8 * offset_next)
+            if not holds:
+                if state[OFFSET_WRONG] == 0:
+                    state[OFFSET_WRONG_FIRST] = offset_next
+                state[OFFSET_WRONG] += 1
+            offset_next += 1
+            entry_position = far
+            if offset_next < offset_count:
+                entry_position = _u32(offset_entries + 8 * offset_next + 4)
+        while last >= entry_offset:
+            if max_timestamp >= _i64(time_entries + 12 * time_next):
+                if state[TIME_WRONG] == 0:
+                    state[TIME_WRONG_FIRST] = time_next
+                state[TIME_WRONG] += 1
+            time_next += 1
+            entry_offset = far
+            if time_next < time_count:
+                entry_offset = base_offset + _i32(time_entries + 12 * time_next + 8)
+
+        highest = max(highest, last)
+        if timestamp > max_timestamp:
+            max_timestamp, max_offset = timestamp, last
+        if position - last_indexed > interval and in_range:
+            points[filled, 0] = position
+            points[filled, 1] = deep_first
+            points[filled, 2] = last
+            points[filled, 3] = max_timestamp
+            points[filled, 4] = max_offset
+            filled += 1
+            last_indexed = position
+        last_batch = position
+        position += total
+
+    state[OFFSET_NEXT], state[TIME_NEXT] = offset_next, time_next
+    state[POSITION], state[LAST_INDEXED], state[POINTS] = position, last_indexed, filled
+    state[BATCHES], state[RECORDS] = batches, records
+    state[HIGHEST_OFFSET], state[LAST_OFFSET] = highest, last
+    state[MAX_TIMESTAMP], state[MAX_TIMESTAMP_OFFSET] = max_timestamp, max_offset
+    state[LAST_BATCH] = last_batch
+    return why

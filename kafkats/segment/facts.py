@@ -1,0 +1,80 @@
+"""What is known of a segment without decoding its records, and how deep was looked for it.
+
+stat    names, sizes and times of the files
+tail    the ends of the index files, and the log from the index's last entry on; nothing is checked in between
+full    every batch header and checksum
+deep    also every record
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+DEPTHS: Final = ("stat", "tail", "full", "deep")
+
+
+class StopReason(StrEnum):
+    """Why reading ended before the end of the file; the words of `findings.KINDS`."""
+
+    TORN_TAIL = "torn-tail"
+    ZERO_TAIL = "zero-tail"
+    BAD_LENGTH = "bad-length"
+    BAD_MAGIC = "bad-magic"
+    BAD_CRC = "bad-crc"
+
+
+@dataclass(frozen=True)
+class SegmentFacts:
+    """One segment's batches in numbers. -1 is "not known at this depth" or "there is none".
+
+    Offsets are Kafka's, positions bytes in the .log, timestamps epoch milliseconds as the batch headers have them.
+    """
+
+    base_offset: int
+    depth: str
+    log_bytes: int
+    valid_bytes: int = -1
+    """End of the last good batch."""
+    stop: StopReason | None = None
+    stop_position: int = -1
+    """Where reading ended; the end of the file when nothing stopped it."""
+    batches: int = -1
+    records: int = -1
+    """-1 where wrappers (compressed magic 0 or 1) were not decompressed."""
+    wrappers: int = -1
+    first_offset: int = -1
+    """Of the first batch: v2 its base offset, a wrapper's first inner offset where it was decompressed (else -1)."""
+    last_offset: int = -1
+    next_offset: int = -1
+    """What the next batch would get: last offset + 1, or the base offset of an empty segment."""
+    first_timestamp: int = -1
+    """The first batch's maximum: what rolling by time goes by."""
+    max_timestamp: int = -1
+    offset_of_max_timestamp: int = -1
+    """Last offset of the earliest batch that holds the maximum."""
+    magics: tuple[int, int, int] = (-1, -1, -1)
+    """Bytes in batches of magic 0, 1, 2."""
+    codecs: tuple[int, int, int, int, int] = (-1, -1, -1, -1, -1)
+    """Batches per codec: none, gzip, snappy, lz4, zstd."""
+    timestamp_types: tuple[int, int, int] = (-1, -1, -1)
+    """Batches without timestamps (magic 0), with CreateTime, with LogAppendTime."""
+    control_batches: int = -1
+    transactional_batches: int = -1
+    delete_horizon_batches: int = -1
+    last_leader_epoch: int = -1
+    last_batch_position: int = -1
+    first_magic: int = -1
+    last_magic: int = -1
+    not_increasing_position: int = -1
+    """First batch that begins at or below an offset before it."""
+    out_of_range_position: int = -1
+    """First batch below the base offset, or more than 2^31-1 above it."""
+    bad_header_position: int = -1
+    """First v2 batch with a negative count or span, or more records than offsets."""
+    unknown_codec_position: int = -1
+
+    @property
+    def has_timestamps(self) -> bool:
+        return self.max_timestamp > -1

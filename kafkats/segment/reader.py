@@ -1,0 +1,187 @@
+"""The bytes of one .log: as one read-only view, or window by window.
+
+A view is a memory map. Reading a map behind the end of a file that was cut meanwhile kills the process (SIGBUS), and a
+broker does cut: so a map is for directories that no broker holds, and windows that are read (not mapped) for the others.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import stat
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafkats.errors import BadInput, storage
+
+Bytes = NDArray[np.uint8]
+
+WINDOW: Final = 8 * 1024 * 1024
+"""Bytes of a map that are made present at once, and looked at before the next."""
+BUFFER: Final = 1024 * 1024
+"""Bytes that are read at once where a file is not mapped; stays in the processor's cache."""
+
+
+class Window(NamedTuple):
+    """File positions `origin` to `loaded` lie at `address`. Batches that begin at `limit` or later want the next window."""
+
+    address: int
+    origin: int
+    loaded: int
+    limit: int
+    file_end: int
+
+
+class Source(NamedTuple):
+    """A .log to go through. `window(position, needed)` brings `needed` bytes from `position` on, `read(position, size)` copies
+    them; `only_zeros(position)` says whether there is a rest and all of it is zeros (holes are not read)."""
+
+    size: int
+    mtime_ms: int
+    window: Callable[[int, int], Window]
+    read: Callable[[int, int], bytes]
+    only_zeros: Callable[[int], bool]
+
+
+@contextmanager
+def open_segment(path: str | os.PathLike[str]) -> Generator[Bytes, None, None]:
+    """The whole file as a read-only uint8 view of shape (size,), valid inside the `with`.
+
+    Raises Vanished, StorageFailed, BadInput (not a regular file).
+    """
+    with open_file(path) as fd, _mapped(fd, os.fstat(fd).st_size, path) as view:
+        yield view
+
+
+@contextmanager
+def open_source(path: str | os.PathLike[str], *, mapped: bool = True) -> Generator[Source, None, None]:
+    """The file for one pass: mapped, or (where a broker may cut it meanwhile) read into one reused buffer.
+
+    Raises Vanished, StorageFailed, BadInput (not a regular file).
+    """
+    with open_file(path) as fd:
+        facts = os.fstat(fd)
+        if not mapped or facts.st_size < BUFFER:
+            yield _read_source(fd, facts, path)
+            return
+        with _mapped(fd, facts.st_size, path) as view:
+            yield _mapped_source(fd, facts, view, path)
+
+
+@contextmanager
+def open_file(path: str | os.PathLike[str]) -> Generator[int, None, None]:
+    """A descriptor of a regular file, closed afterwards."""
+    with storage(path, "open"):
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise BadInput("not a regular file", path=path)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def array_source(view: Bytes, mtime_ms: int = -1) -> Source:
+    """Bytes in memory as a source; `view` must stay alive and be contiguous."""
+    size, address = len(view), view.ctypes.data if len(view) else 0
+    whole = Window(address, 0, size, size, size)
+
+    def read(position: int, length: int) -> bytes:
+        return view[position : position + length].tobytes()
+
+    def only_zeros(position: int) -> bool:
+        return position < size and not view[position:].any()
+
+    return Source(size, mtime_ms, lambda position, needed: whole, read, only_zeros)
+
+
+def _only_zeros(fd: int, position: int, path: str | os.PathLike[str]) -> bool:
+    with storage(path, "read"):
+        size = os.fstat(fd).st_size
+        at = position
+        while at < size:
+            try:
+                at = os.lseek(fd, at, os.SEEK_DATA)
+            except OSError:  # ENXIO: only a hole is left
+                break
+            data = os.pread(fd, BUFFER, at)
+            if data.count(0) != len(data):
+                return False
+            at += max(len(data), 1)
+    return position < size
+
+
+@contextmanager
+def _mapped(fd: int, size: int, path: str | os.PathLike[str]) -> Generator[Bytes, None, None]:
+    if size == 0:
+        yield np.empty(0, np.uint8)
+        return
+    with storage(path, "map"):
+        region = mmap.mmap(fd, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+    try:
+        yield np.frombuffer(region, np.uint8)
+    finally:
+        with suppress(BufferError):  # a view of it lives on; the last one unmaps
+            region.close()
+
+
+def _mapped_source(fd: int, facts: os.stat_result, view: Bytes, path: str | os.PathLike[str]) -> Source:
+    size = facts.st_size
+    address = view.ctypes.data
+    page = mmap.PAGESIZE
+
+    def window(position: int, needed: int) -> Window:
+        start = position // page * page
+        limit = min(size, start + WINDOW)
+        _madvise(address + start, limit - start, _POPULATE_READ)
+        return Window(address, 0, size, limit, size)
+
+    def read(position: int, length: int) -> bytes:
+        return view[position : position + length].tobytes()
+
+    return Source(size, facts.st_mtime_ns // 1_000_000, window, read, lambda position: _only_zeros(fd, position, path))
+
+
+def _read_source(fd: int, facts: os.stat_result, path: str | os.PathLike[str]) -> Source:
+    size = facts.st_size
+    kept: list[Any] = [np.empty(0, np.uint8)]
+
+    def window(position: int, needed: int) -> Window:
+        wanted = min(max(needed, BUFFER), size - position)
+        if len(kept[0]) < wanted:
+            kept[0] = np.empty(wanted, np.uint8)
+        buffer = kept[0]
+        with storage(path, "read"):
+            got = _read_into(fd, buffer[:wanted], position)
+        loaded = position + got
+        file_end = size if got == wanted else loaded  # cut meanwhile
+        return Window(buffer.ctypes.data, position, loaded, loaded, file_end)
+
+    def read(position: int, length: int) -> bytes:
+        with storage(path, "read"):
+            return os.pread(fd, length, position)
+
+    return Source(size, facts.st_mtime_ns // 1_000_000, window, read, lambda position: _only_zeros(fd, position, path))
+
+
+def _read_into(fd: int, buffer: Bytes, position: int) -> int:
+    got = 0
+    while got < len(buffer):
+        n = os.preadv(fd, [buffer[got:].data], position + got)
+        if n == 0:
+            break
+        got += n
+    return got
+
+
+_POPULATE_READ: Final = 22  # Linux 5.14; refused by older kernels, and then pages come one by one
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def _madvise(address: int, length: int, advice: int) -> None:
+    _libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(length), advice)

@@ -1,0 +1,154 @@
+"""One pass over a .log: the kernel does the walking, this brings windows and takes what comes out."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafkats.segment.facts import SegmentFacts, StopReason
+from kafkats.segment.reader import Source
+
+Points = NDArray[np.int64]
+"""Shape (n, 5): position, first offset, last offset, largest timestamp so far, its offset. One row per index entry."""
+
+POINTS_AT_ONCE: Final = 16384
+NO_INTERVAL: Final = 2**62
+
+_STOPS: Final = (
+    None,
+    StopReason.TORN_TAIL,
+    StopReason.BAD_LENGTH,
+    StopReason.BAD_MAGIC,
+    StopReason.BAD_CRC,
+)
+
+
+class Merged(NamedTuple):
+    """Of existing entries that were walked past: how many are untrue, the first such, and how many were passed."""
+
+    passed: int
+    wrong: int
+    first_wrong: int
+
+
+class Walked(NamedTuple):
+    """What one pass found."""
+
+    facts: SegmentFacts
+    offset_entries: Merged
+    time_entries: Merged
+    cut_to: int
+    """Size of the file, less than at first when it was cut while we read."""
+
+
+def walk(
+    source: Source,
+    base_offset: int,
+    *,
+    interval: int = NO_INTERVAL,
+    offset_entries: bytes = b"",
+    time_entries: bytes = b"",
+    start: int = 0,
+    end: int | None = None,
+    checksums: bool = True,
+    on_points: Callable[[Points], None] | None = None,
+) -> Walked:
+    """Walk from `start` to `end` (else the end of the file) or the first bad batch, as LogSegment.recover does.
+
+    `offset_entries` and `time_entries` are whole entries of existing indexes, increasing; every one that is walked
+    past is held against the log. `on_points` gets the batches that an index entry belongs to, in chunks.
+    Raises Vanished, StorageFailed.
+    """
+    from kafkats.kernels import walk as k
+    from kafkats.kernels.crc import crc_addresses
+
+    state = k.new_state()
+    counts = np.zeros(k.COUNT_SLOTS, np.int64)
+    points = np.empty((POINTS_AT_ONCE if on_points else 1, k.POINT_COLUMNS), np.int64)
+    if checksums:
+        state[k.CRC32], state[k.CRC32C] = crc_addresses()
+    state[k.BASE_OFFSET], state[k.INTERVAL] = base_offset, interval if on_points else NO_INTERVAL
+    state[k.POSITION] = start
+    state[k.OFFSET_ENTRIES], state[k.OFFSET_COUNT] = _address(offset_entries), len(offset_entries) // 8
+    state[k.TIME_ENTRIES], state[k.TIME_COUNT] = _address(time_entries), len(time_entries) // 12
+    end = source.size if end is None else min(end, source.size)
+    state[k.FILE_END] = state[k.LIMIT] = state[k.LOADED] = 0
+    if end > start:
+        _load(state, source, start, 18, end)
+    while True:
+        why = k.walk(state, counts, points)
+        if why == k.POINTS_FULL and on_points:
+            on_points(points)
+            state[k.POINTS] = 0
+            continue
+        if why == k.STOPPED:
+            break
+        needed = int(state[k.NEEDED]) if why == k.NEED_BYTES else 18
+        _load(state, source, int(state[k.POSITION]), needed, end)
+    if on_points and state[k.POINTS]:
+        on_points(points[: state[k.POINTS]])
+    return Walked(
+        _facts(state, counts, source, base_offset, start, checksums),
+        Merged(int(state[k.OFFSET_NEXT]), int(state[k.OFFSET_WRONG]), int(state[k.OFFSET_WRONG_FIRST])),
+        Merged(int(state[k.TIME_NEXT]), int(state[k.TIME_WRONG]), int(state[k.TIME_WRONG_FIRST])),
+        int(state[k.FILE_END]),
+    )
+
+
+def _load(state: NDArray[np.int64], source: Source, position: int, needed: int, end: int) -> None:
+    address, origin, loaded, limit, file_end = source.window(position, needed)
+    state[:5] = address, origin, min(loaded, end), min(limit, end), min(file_end, end)
+
+
+def _address(data: bytes) -> int:
+    return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
+
+
+def _facts(
+    state: NDArray[np.int64], counts: NDArray[np.int64], source: Source, base_offset: int, start: int, checksums: bool
+) -> SegmentFacts:
+    from kafkats.kernels import walk as k
+
+    s, c = state.tolist(), counts.tolist()
+    batches = s[k.BATCHES]
+    stop = _STOPS[s[k.STOP]]
+    position = s[k.POSITION]
+    if (
+        stop in {StopReason.TORN_TAIL, StopReason.BAD_LENGTH}
+        and s[k.FILE_END] == source.size
+        and source.only_zeros(position)
+    ):
+        stop = StopReason.ZERO_TAIL
+    return SegmentFacts(
+        base_offset=base_offset,
+        depth="full" if start == 0 and checksums else "tail",
+        log_bytes=source.size,
+        valid_bytes=position,
+        stop=stop,
+        stop_position=position,
+        batches=batches,
+        records=s[k.RECORDS] if not s[k.WRAPPERS] else -1,
+        wrappers=s[k.WRAPPERS],
+        first_offset=max(s[k.FIRST_OFFSET], -1),
+        last_offset=s[k.LAST_OFFSET],
+        next_offset=s[k.LAST_OFFSET] + 1 if batches else base_offset,
+        first_timestamp=s[k.FIRST_TIMESTAMP],
+        max_timestamp=s[k.MAX_TIMESTAMP],
+        offset_of_max_timestamp=s[k.MAX_TIMESTAMP_OFFSET] if s[k.MAX_TIMESTAMP] > -1 else -1,
+        magics=(c[0], c[1], c[2]),
+        codecs=(c[4], c[5], c[6], c[7], c[8]),
+        timestamp_types=(c[12], c[13], c[14]),
+        control_batches=s[k.CONTROL_BATCHES],
+        transactional_batches=s[k.TRANSACTIONAL_BATCHES],
+        delete_horizon_batches=s[k.DELETE_HORIZON_BATCHES],
+        last_leader_epoch=s[k.LAST_EPOCH],
+        last_batch_position=s[k.LAST_BATCH],
+        not_increasing_position=s[k.NOT_INCREASING],
+        out_of_range_position=s[k.OUT_OF_RANGE],
+        bad_header_position=s[k.BAD_HEADER],
+        unknown_codec_position=s[k.UNKNOWN_CODEC],
+    )
