@@ -69,7 +69,7 @@ SEGMENTS: Final = pa.schema([
     ("rule", pa.string()),
     ("index_interval_bytes", pa.int64()),
     ("segment_index_bytes", pa.int64()),
-    ("inferred", pa.bool_()),           # the two settings were inferred from the files
+    ("settings_from", pa.string()),     # where the two settings are from: given, inferred (from index files), default
     ("rebuilt_index_bytes", pa.int64()),
     ("rebuilt_index_sha256", pa.string()),
     ("rebuilt_timeindex_bytes", pa.int64()),

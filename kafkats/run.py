@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +41,13 @@ def run_of(plan: Plan, *, place: Path | None = None, owner_stopped: bool = False
     for row in writes.group_by(["log_dir", "partition_dir"], use_threads=False).aggregate([]).to_pylist():
         directories.setdefault(row["log_dir"], []).append(row["partition_dir"])
     return Run(plan.operation, plan.run_id, plan.digest, directories, str(place) if place else None, owner_stopped)
+
+
+def directories(run: Run) -> Iterator[tuple[str, str]]:
+    """Every (log dir, partition directory) of a run."""
+    for log_dir, partitions in run.directories.items():
+        for partition in partitions:
+            yield log_dir, partition
 
 
 def begin_run(run: Run, folder: Path) -> None:

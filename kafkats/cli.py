@@ -1,0 +1,345 @@
+"""kafkats <verb> LOG_DIR: every operation, without Spark or Airflow.
+
+Tables for people on standard output, or with --json one JSON object per line; progress on standard error. Exit codes:
+0 fine, 1 findings, 2 bad usage or bad input, 3 refused for safety.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from kafkats import __version__
+from kafkats.errors import KafkatsError, UsageError
+from kafkats.generations import RULES
+
+# Everything that imports numpy, pyarrow or numba is imported by the verb that needs it: --help answers at once.
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkats.config import Policy
+    from kafkats.plan import Plan
+
+FINDINGS_EXIT: Final = 1
+_LOG_DIRS = click.argument("log_dirs", metavar="LOG_DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+_TOPICS = click.option("--topics", default="*", show_default=True, metavar="GLOB", help="Only these topics.")
+_POLICY = click.option("--policy", "policy_file", type=click.Path(path_type=Path), help="A policy file (YAML).")
+_CONFIG = click.option(
+    "--config", "settings", multiple=True, metavar="KEY=VALUE", help="A topic setting, by Kafka's key."
+)
+_RULE = click.option(
+    "--generation", "rule", type=click.Choice(list(RULES)), default="last-offset", show_default=True,
+    help="Whose recovery to be identical with: last-offset is Kafka 2.0 and later, first-offset 0.8 to 1.1.",
+)  # fmt: skip
+_STOPPED = click.option(
+    "--owner-stopped", is_flag=True, help="States that no broker runs on it, where a lock cannot prove that."
+)
+_PLACE = click.option(
+    "--work-area",
+    "place",
+    type=click.Path(path_type=Path),
+    help="Where to keep undo material, instead of beside LOG_DIR.",
+)
+T = TypeVar("T")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="kafkats")
+def cli() -> None:
+    """Keeps Kafka log directories right by time.
+
+    LOG_DIR is a broker's log.dirs root, one partition directory, or one segment's .log.
+    """
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line. Exits with 0 fine, 1 findings, 2 bad usage or input, 3 refused for safety."""
+    try:
+        code = cli.main(args=None if argv is None else list(argv), prog_name="kafkats", standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("kafkats: interrupted", err=True)
+        sys.exit(130)
+    except click.ClickException as e:
+        e.show()
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output went away: there is nobody left to tell
+        sys.exit(2)
+    except KafkatsError as e:
+        again = " (trying again may help)" if e.retryable else ""
+        click.echo(f"kafkats: {e}{again}", err=True)
+        sys.exit(e.exit_code)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+@cli.command()
+@_LOG_DIRS
+@click.option("--deep", is_flag=True, help="Also decode every record.")
+@_RULE
+@_TOPICS
+@_POLICY
+@_CONFIG
+@click.option("--remarks", is_flag=True, help="Also list what differs and harms nobody.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write the full report into this folder.")
+@_JSON
+def verify(
+    log_dirs: tuple[Path, ...],
+    deep: bool,
+    rule: str,
+    topics: str,
+    policy_file: Path | None,
+    settings: tuple[str, ...],
+    remarks: bool,
+    output: Path | None,
+    as_json: bool,
+) -> int:
+    """Every defect, classified. Exits with 1 when there is one."""
+    from kafkats import report
+    from kafkats.operations.verify import VerifyOptions
+
+    options = VerifyOptions(rule=rule, deep=deep, policy=_policy(policy_file, settings))
+    segments = _verified(log_dirs, topics, options)
+    summary = report.summary(segments)
+    if output is not None:
+        report.write_report(output, segments)
+    found = report.all_findings(segments)
+    shown = found if remarks or as_json else [f for f in found if f["severity"] in ("damage", "danger")]
+    _show_rows(shown, ("severity", "kind", "partition_dir", "file", "position", "reason"), as_json)
+    _say_summary(summary, as_json)
+    return FINDINGS_EXIT if summary["worst"] in ("damage", "danger") else 0
+
+
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--deep", is_flag=True, help="Also show every record of a .log.")
+def dump(file: Path, deep: bool) -> None:
+    """Any file of a log directory, entry by entry, as one JSON object per line."""
+    from kafkats.operations.dump import dump as operation
+
+    for row in operation(file, deep=deep):
+        click.echo(json.dumps(row))
+
+
+@cli.group()
+def plan() -> None:
+    """Decide what to do, and write it down for approval. Changes nothing."""
+
+
+@plan.command("rebuild")
+@_LOG_DIRS
+@click.option(
+    "-o", "--output", required=True, metavar="PLAN", type=click.Path(path_type=Path), help="The plan's folder."
+)
+@click.option("--all", "rewrite_sound", is_flag=True, help="Also rewrite sound indexes that differ from a rebuild.")
+@click.option(
+    "--valid-prefix", is_flag=True, help="Where the log is corrupt, rebuild for the part before the corruption."
+)
+@click.option("--only-after-unclean-stop", is_flag=True, help="Leave directories with a clean-shutdown marker alone.")
+@click.option("--not-for-a-broker", is_flag=True, help="Allows --generation kip33, which would mislead a broker.")
+@_RULE
+@_TOPICS
+@_POLICY
+@_CONFIG
+@_JSON
+def plan_rebuild(
+    log_dirs: tuple[Path, ...],
+    output: Path,
+    rewrite_sound: bool,
+    valid_prefix: bool,
+    only_after_unclean_stop: bool,
+    not_for_a_broker: bool,
+    rule: str,
+    topics: str,
+    policy_file: Path | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Which index files to write anew, made from what, and why."""
+    from kafkats.operations import rebuild
+    from kafkats.operations.verify import VerifyOptions
+    from kafkats.plan import write_plan
+
+    segments = _verified(log_dirs, topics, VerifyOptions(rule=rule, policy=_policy(policy_file, settings)))
+    made = rebuild.plan_rebuild(
+        segments,
+        rebuild.RebuildOptions(
+            rule=rule,
+            topics=topics,
+            all=rewrite_sound,
+            valid_prefix=valid_prefix,
+            only_after_unclean_stop=only_after_unclean_stop,
+            not_for_a_broker=not_for_a_broker,
+        ),
+    )
+    write_plan(made, output)
+    _show_plan(made, output, as_json)
+
+
+@cli.command()
+@click.argument("folder", metavar="PLAN", type=click.Path(path_type=Path))
+@_JSON
+def show(folder: Path, as_json: bool) -> None:
+    """What a plan would do, to which bytes, and why."""
+    from kafkats.plan import read_plan
+
+    _show_plan(read_plan(folder), folder, as_json)
+
+
+@cli.command()
+@click.argument("folder", metavar="PLAN", type=click.Path(path_type=Path))
+@click.option("--digest", help="The digest that was approved (8 digits will do); `any` is for throw-away copies.")
+@click.option(
+    "--run",
+    "run_folder",
+    metavar="RUN",
+    type=click.Path(path_type=Path),
+    help="The run's folder; PLAN.run if not given.",
+)
+@_STOPPED
+@_PLACE
+@_JSON
+def apply(
+    folder: Path, digest: str | None, run_folder: Path | None, owner_stopped: bool, place: Path | None, as_json: bool
+) -> int:
+    """Do what the approved plan says. Repeating it finishes an interrupted run, and does nothing to a finished one."""
+    from kafkats.operations import rebuild
+    from kafkats.plan import check_digest, read_plan
+    from kafkats.report import ACTIONS
+    from kafkats.run import begin_run, finish_run, run_of
+
+    made = read_plan(folder)
+    if digest is None:
+        digest = _ask_for_approval(made, folder)
+    check_digest(made, digest)
+    run_folder = run_folder or folder.with_name(folder.name + ".run")
+    run = run_of(made, place=place, owner_stopped=owner_stopped)
+    begin_run(run, run_folder)
+    works = rebuild.partition_works(made, run)
+    batches = [rebuild.apply_partition(work) for work in _progress(works, "writing", lambda w: w.bytes)]
+    actions = _table(batches, ACTIONS)
+    summary = rebuild.summarize(actions)
+    finish_run(run_folder, actions, summary)
+    shown = [row for row in actions.to_pylist() if as_json or row["outcome"] != "already"]
+    _show_rows(shown, ("outcome", "action", "partition_dir", "file", "after_bytes", "reason", "error"), as_json)
+    _say_summary(summary | {"run": str(run_folder)}, as_json)
+    return int(summary["exit_code"])
+
+
+@cli.command()
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@_JSON
+def undo(folder: Path, as_json: bool) -> int:
+    """Put back every file of a run, with its bytes, times, mode, owner and attributes."""
+    return _end_of_run(folder, "undo", as_json)
+
+
+@cli.command()
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@_JSON
+def purge(folder: Path, as_json: bool) -> int:
+    """End the undo window of a run: only this frees the old bytes."""
+    return _end_of_run(folder, "purge", as_json)
+
+
+def _end_of_run(folder: Path, verb: str, as_json: bool) -> int:
+    from kafkats.operations import rebuild
+    from kafkats.run import directories, read_run
+
+    run = read_run(folder)
+    rows = [rebuild.end_partition(run, verb, *where) for where in directories(run)]
+    _show_rows(rows, ("outcome", "partition_dir", "files", "error"), as_json)
+    return max((row["exit_code"] for row in rows), default=0)
+
+
+def _verified(log_dirs: Iterable[Path], topics: str, options: Any) -> pa.Table:
+    from kafkats.operations.verify import list_units, verify_unit
+
+    units = list(list_units(log_dirs, topics=topics))
+    return _table([verify_unit(u, options) for u in _progress(units, "verifying", lambda u: u.bytes)])
+
+
+def _table(batches: Sequence[Any], schema: Any = None) -> pa.Table:
+    import pyarrow as pa
+
+    from kafkats.report import SEGMENTS
+
+    return pa.Table.from_batches(batches, schema=schema or SEGMENTS)
+
+
+def _policy(file: Path | None, settings: Iterable[str]) -> Policy:
+    from kafkats.config import Policy, read_policy, with_settings
+
+    return with_settings(read_policy(file) if file else Policy(), settings)
+
+
+def _ask_for_approval(made: Plan, folder: Path) -> str:
+    if not sys.stdin.isatty():
+        raise UsageError("apply needs --digest where nobody can be asked; `kafkats show` prints it")
+    _show_plan(made, folder, as_json=False)
+    click.confirm("Apply this plan?", abort=True)
+    return made.digest
+
+
+def _show_plan(made: Plan, folder: Path, as_json: bool) -> None:
+    rows = made.items.select(["action", "log_dir", "partition_dir", "file", "after_bytes", "reason"]).to_pylist()
+    _show_rows(rows, ("action", "partition_dir", "file", "after_bytes", "reason"), as_json)
+    _say_summary({"plan": str(folder), "digest": made.digest} | dict(made.header["totals"]), as_json)
+
+
+def _say_summary(summary: Mapping[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"summary": summary}))
+        return
+    for key, value in summary.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{word} {count}" for word, count in value.items()) or "none"
+        click.echo(f"{key.replace('_', ' ')}: {value}")
+
+
+def _show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(row))
+        return
+    if not rows:
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        number = isinstance(rows[0].get(column), int)
+        table.add_column(column.replace("_", " "), justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(row.get(column)) for column in columns))
+    # A pipe has no width: whole lines then, for grep.
+    Console(width=None if sys.stdout.isatty() else 250, markup=False, highlight=False).print(table)
+
+
+def _cell(value: object) -> str:
+    return "" if value is None or value == -1 else str(value)
+
+
+def _progress(items: Sequence[T], what: str, size: Callable[[T], int]) -> Iterator[T]:
+    """`items`, with bytes done, rate and time left on standard error while they are worked on."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=sum(map(size, items)))
+        for item in items:
+            yield item
+            progress.advance(task, size(item))

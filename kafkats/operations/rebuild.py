@@ -1,0 +1,310 @@
+"""Rebuild: new `.index` and `.timeindex` files where the old ones are wrong, from the `.log`, which is never written.
+
+The contract is byte identity with what that Kafka generation's own recovery would build (`generations.RULES`). Sound
+indexes that merely differ from a rebuild are left alone unless asked. Where the log itself is corrupt nothing is done
+unless asked: then the indexes are built for the part before the corruption.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats.errors import Changed, KafkatsError, Refused, UsageError, storage
+from kafkats.generations import RULES
+from kafkats.index.build import build_from
+from kafkats.logdir.changeset import Replace, commit, purge, resume, undo
+from kafkats.logdir.disk import DISK
+from kafkats.logdir.identity import FileIdentity
+from kafkats.logdir.journal import read_journal
+from kafkats.logdir.lease import Lease, claim
+from kafkats.logdir.lock import hold_shared
+from kafkats.logdir.workarea import WorkArea, site, work_area
+from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
+from kafkats.plan import ITEMS, Plan, make_plan
+from kafkats.report import ACTIONS, damaged
+from kafkats.run import Run
+from kafkats.segment.reader import open_source
+
+OPERATION: Final = "rebuild"
+_FILES: Final = (("offset_index", "index", OFFSET_INDEX), ("time_index", "timeindex", TIME_INDEX))
+_NOTHING_HELPS: Final = {
+    "index-full": "a rebuild does not fit into segment.index.bytes, and recovery itself would fail",
+    "offset-out-of-range": "the log cannot be indexed; recovery itself would split the segment or fail",
+    "offsets-not-increasing": "the log cannot be indexed; recovery itself would empty the segment",
+}
+_NEEDS_REBUILD: Final = ("missing", "defective")
+
+
+@dataclass(frozen=True)
+class RebuildOptions:
+    """What to rebuild. `topics` is a glob; `not_for_a_broker` allows a rule that would mislead one."""
+
+    rule: str = "last-offset"
+    topics: str = "*"
+    all: bool = False
+    valid_prefix: bool = False
+    only_after_unclean_stop: bool = False
+    not_for_a_broker: bool = False
+
+
+def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
+    """Decide from facts (report.SEGMENTS, depth full) which index files to write.
+
+    Raises UsageError for an unknown rule, Refused for one that no broker may read.
+    """
+    rule = RULES.get(options.rule)
+    if rule is None:
+        raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(RULES)}")
+    if not rule.for_brokers and not options.not_for_a_broker:
+        raise Refused(f"rule {rule.name} would mislead a broker that reads these files; ask twice if none ever will")
+    chosen = _chosen(segments, options)
+    items = [item for row in chosen.to_pylist() for item in _items(row, segments, options)]
+    table = pa.Table.from_pylist(items, schema=ITEMS)
+    return make_plan(OPERATION, asdict(options), _totals(table, segments), table)
+
+
+def _chosen(segments: pa.Table, options: RebuildOptions) -> pa.Table:
+    wanted = (*_NEEDS_REBUILD, "sound") if options.all else _NEEDS_REBUILD
+    values = pa.array(wanted)
+    mask = pc.or_(pc.is_in(segments["offset_index"], values), pc.is_in(segments["time_index"], values))
+    chosen = segments.filter(mask)
+    if options.topics != "*":
+        topics = [t for t in pc.unique(chosen["topic"]).to_pylist() if fnmatch.fnmatchcase(t, options.topics)]
+        chosen = chosen.filter(pc.is_in(chosen["topic"], pa.array(topics, pa.string())))
+    if options.only_after_unclean_stop:
+        chosen = chosen.filter(pc.invert(chosen["clean"]))
+    return chosen
+
+
+def _items(row: dict[str, Any], segments: pa.Table, options: RebuildOptions) -> Iterator[dict[str, Any]]:
+    wanted = (*_NEEDS_REBUILD, "sound") if options.all else _NEEDS_REBUILD
+    blocked = _blocked(row, segments, options)
+    for state, name, kind in _FILES:
+        file = segment_file(row["base_offset"], kind)
+        if row[state] not in wanted or (row[state] == "missing" and not _found(row, file)):
+            continue
+        action = "blocked" if blocked else "replace" if row[name] else "add"
+        yield {
+            "log_dir": row["log_dir"],
+            "partition_dir": row["partition_dir"],
+            "base_offset": row["base_offset"],
+            "file": file,
+            "action": action,
+            "reason": blocked or ", ".join(_found(row, file)),
+            "before": row[name],
+            "log": row["log"],
+            "log_valid_bytes": row["valid_bytes"],
+            "after_bytes": row[f"rebuilt_{name}_bytes"],
+            "after_sha256": row[f"rebuilt_{name}_sha256"],
+            "rule": row["rule"],
+            "index_interval_bytes": row["index_interval_bytes"],
+            "segment_index_bytes": row["segment_index_bytes"],
+        }
+
+
+def _found(row: dict[str, Any], file: str) -> list[str]:
+    """The kinds of findings about one file. None for a missing one: nothing is missed there."""
+    return list(dict.fromkeys(f["kind"] for f in row["findings"] if f["file"] == file))
+
+
+def _blocked(row: dict[str, Any], segments: pa.Table, options: RebuildOptions) -> str:
+    """Why nothing may be written for this segment, or ""."""
+    for finding in row["findings"]:
+        if finding["kind"] in _NOTHING_HELPS:
+            return f"{finding['kind']}: {_NOTHING_HELPS[finding['kind']]}"
+    if not row["stop"] or options.valid_prefix:
+        return ""
+    cut = row["log"]["size"] - row["valid_bytes"]
+    later = segments.filter(
+        pc.and_(
+            pc.and_(
+                pc.equal(segments["log_dir"], row["log_dir"]), pc.equal(segments["partition_dir"], row["partition_dir"])
+            ),
+            pc.greater(segments["base_offset"], row["base_offset"]),
+        )
+    )
+    dropped = pc.sum(pc.struct_field(later["log"], "size")).as_py() or 0
+    return (
+        f"the log itself is corrupt at byte {row['valid_bytes']} ({row['stop']}): Kafka's recovery would cut {cut} bytes"
+        f" and drop {later.num_rows} later segments ({dropped} bytes)"
+    )
+
+
+def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
+    writes = items.filter(pc.not_equal(items["action"], "blocked"))
+    logs = writes.select(["log_dir", "partition_dir", "base_offset", "log_valid_bytes"]).group_by([
+        "log_dir",
+        "partition_dir",
+        "base_offset",
+        "log_valid_bytes",
+    ])
+    recovery = segments.filter(pc.equal(segments["recovery"], True))
+    per_log = logs.aggregate([])
+    return {
+        "files": writes.num_rows,
+        "blocked": items.num_rows - writes.num_rows,
+        "segments": per_log.num_rows,
+        "partitions": len(writes.group_by(["log_dir", "partition_dir"]).aggregate([])),
+        "read_bytes": pc.sum(per_log["log_valid_bytes"]).as_py() or 0,
+        "write_bytes": pc.sum(writes["after_bytes"]).as_py() or 0,
+        "segments_seen": segments.num_rows,
+        "segments_damaged": damaged(segments).num_rows,
+        "recovery_segments": recovery.num_rows,
+        "recovery_bytes": pc.sum(pc.struct_field(recovery["log"], "size")).as_py() or 0,
+    }
+
+
+class PartitionWork(NamedTuple):
+    """What a run has to do in one partition directory; `items` are rows of plan.ITEMS, none of them blocked."""
+
+    log_dir: str
+    partition_dir: str
+    run_id: str
+    place: str | None
+    owner_stopped: bool
+    items: tuple[Mapping[str, Any], ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the logs to read."""
+        return sum({item["base_offset"]: item["log_valid_bytes"] for item in self.items}.values())
+
+
+def partition_works(plan: Plan, run: Run) -> list[PartitionWork]:
+    """The plan's work, cut by partition directory: each is changed as a whole, with one journal."""
+    by_directory: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for item in plan.items.to_pylist():
+        if item["action"] != "blocked":
+            by_directory.setdefault((item["log_dir"], item["partition_dir"]), []).append(item)
+    return [
+        PartitionWork(*where, run.run_id, run.place, run.owner_stopped, tuple(items))
+        for where, items in by_directory.items()
+    ]
+
+
+def apply_partition(work: PartitionWork, *, last_attempt: bool = True) -> pa.RecordBatch:
+    """Build the partition's new files beside it and swap them in: rows of report.ACTIONS.
+
+    What goes wrong is said in the rows, and then nothing in this partition was changed, or resume finishes it when
+    the apply is repeated. Errors that a retry may heal are raised instead when this is not the `last_attempt`.
+    """
+    began = time.monotonic()
+    try:
+        outcome, error = _apply(work), ""
+    except KafkatsError as e:
+        if e.retryable and not last_attempt:
+            raise
+        outcome, error = "refused" if isinstance(e, Refused) else "failed", str(e)
+    seconds = (time.monotonic() - began) / len(work.items)
+    rows = [
+        {
+            "log_dir": work.log_dir,
+            "partition_dir": work.partition_dir,
+            "file": item["file"],
+            "base_offset": item["base_offset"],
+            "action": item["action"],
+            "reason": item["reason"],
+            "outcome": outcome,
+            "error": error,
+            "before_bytes": item["before"]["size"] if item["before"] else -1,
+            "after_bytes": item["after_bytes"],
+            "read_bytes": item["log_valid_bytes"],
+            "seconds": seconds,
+            "sha256": item["after_sha256"],
+        }
+        for item in work.items
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=ACTIONS)
+
+
+def _apply(work: PartitionWork) -> str:
+    area = work_area(work.log_dir, work.place)
+    with hold_shared(work.log_dir, work.owner_stopped):
+        before = resume(area, work.partition_dir, work.run_id, owner_stopped=work.owner_stopped).state
+        if before != "nothing":
+            return _finished(area, work, before)
+        lease = claim(area, work.partition_dir, work.run_id)
+        changes = [change for base in _by_segment(work) for change in _stage_segment(work, base, lease)]
+        logs = {segment_file(i["base_offset"], LOG): FileIdentity(**i["log"]) for i in work.items}
+        commit(Path(work.log_dir, work.partition_dir).resolve(), changes, logs, lease, owner_stopped=work.owner_stopped)
+        return "done"
+
+
+def _finished(area: WorkArea, work: PartitionWork, state: str) -> str:
+    """An earlier attempt of this run got as far as its journal: say how it ended."""
+    journal = read_journal(site(area, work.partition_dir, work.run_id), DISK)
+    if journal is None or journal.phase in {"undo", "undone"}:
+        raise Refused("this run was undone; plan anew", path=Path(work.log_dir, work.partition_dir))
+    return "done" if state == "finished" else "already"
+
+
+def _by_segment(work: PartitionWork) -> Iterator[list[Mapping[str, Any]]]:
+    by_base: dict[int, list[Mapping[str, Any]]] = {}
+    for item in work.items:
+        by_base.setdefault(item["base_offset"], []).append(item)
+    yield from by_base.values()
+
+
+def _stage_segment(work: PartitionWork, items: list[Mapping[str, Any]], lease: Lease) -> Iterator[Replace]:
+    """Build one segment's indexes once more, and hold them against what was approved."""
+    first = items[0]
+    log = Path(work.log_dir, work.partition_dir, segment_file(first["base_offset"], LOG))
+    with open_source(log) as source:
+        built = build_from(
+            source,
+            first["base_offset"],
+            RULES[first["rule"]],
+            first["index_interval_bytes"],
+            first["segment_index_bytes"],
+            first["log"]["mtime_ns"] // 1_000_000,
+        )
+    for item in items:
+        content = built.time_index if item["file"].endswith(TIME_INDEX) else built.offset_index
+        sha256 = hashlib.sha256(content).hexdigest()
+        if sha256 != item["after_sha256"]:
+            raise Changed("a rebuild gives other bytes than the plan says: the log has changed", path=log)
+        staged = lease.staged(item["file"])
+        with storage(staged, "writing the new index"):
+            staged.write_bytes(content)
+        before = FileIdentity(**item["before"]) if item["before"] else None
+        yield Replace(item["file"], staged, before, sha256)
+
+
+def summarize(actions: pa.Table) -> dict[str, Any]:
+    """Counts, bytes and the exit code of a run's ACTIONS."""
+    counted = actions.group_by(["outcome"]).aggregate([("file", "count")])
+    outcomes = {row["outcome"]: row["file_count"] for row in counted.to_pylist()}
+    done = actions.filter(pc.equal(actions["outcome"], "done"))
+    summary = {
+        "files": actions.num_rows,
+        "outcomes": dict(sorted(outcomes.items())),
+        "written_bytes": pc.sum(done["after_bytes"]).as_py() or 0,
+        "errors": sorted(set(actions["error"].to_pylist()) - {""})[:20],
+        "exit_code": 3 if "refused" in outcomes else 2 if "failed" in outcomes else 0,
+    }
+    if set(outcomes) == {"already"}:
+        summary["note"] = "this plan had been applied before: nothing was changed"
+    return summary
+
+
+def end_partition(run: Run, verb: str, log_dir: str, partition_dir: str) -> dict[str, Any]:
+    """`undo` or `purge` a run in one partition directory: a row with the outcome."""
+    row: dict[str, Any] = {"log_dir": log_dir, "partition_dir": partition_dir, "files": 0, "error": "", "exit_code": 0}
+    try:
+        area = work_area(log_dir, run.place)
+        if verb == "undo":
+            outcome = undo(area, partition_dir, run.run_id, owner_stopped=run.owner_stopped)
+        else:
+            outcome = purge(area, partition_dir, run.run_id)
+    except KafkatsError as e:
+        return row | {"outcome": "failed", "error": str(e), "exit_code": e.exit_code}
+    return row | {"outcome": outcome.state, "files": len(outcome.names)}

@@ -1,0 +1,289 @@
+"""Verify: every defect of every segment, classified, and what a rebuild of its indexes would be.
+
+`list_units` looks at names alone and cuts the work into segments; `verify_unit` does one of them, in any process that
+sees the files. Reading never takes a lock and never writes, so both work under a running broker.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kafkats import paths
+from kafkats.config import Policy
+from kafkats.errors import KafkatsError, Vanished
+from kafkats.findings import Finding, worst
+from kafkats.generations import RULES
+from kafkats.index.check import SegmentCheck, check_segment
+from kafkats.index.infer import DEFAULT, INFERRED, infer_interval
+from kafkats.index.structure import examine_offset_index
+from kafkats.logdir.lock import lock_state
+from kafkats.logdir.partition import PartitionDir, scan_partition
+from kafkats.logdir.place import locate
+from kafkats.logdir.recovery import recovery_of
+from kafkats.logdir.root import LogDir, list_root, read_root
+from kafkats.report import SEGMENTS, directory_row, finding_rows
+from kafkats.segment.reader import open_source
+
+_INDEXES: Final = (("index", paths.OFFSET_INDEX), ("timeindex", paths.TIME_INDEX))
+_ASKED_NEIGHBOURS: Final = 4
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One segment to look at, or, with base_offset -1, the findings about a directory as a whole."""
+
+    log_dir: str
+    partition_dir: str
+    base_offset: int
+    bytes: int = 0
+    next_base_offset: int = -1
+    """-1: this is the active segment."""
+    clean: bool = False
+    live: bool = False
+    recovery: bool = False
+    time_index_expected: bool = True
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def active(self) -> bool:
+        return self.next_base_offset < 0
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    """`rule` names the generation to compare with; the policy gives the topics' index settings."""
+
+    rule: str = "last-offset"
+    deep: bool = False
+    policy: Policy = Policy()  # ruff: ignore[function-call-in-dataclass-default-argument]
+
+
+def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*") -> Iterator[Unit]:
+    """The units of log.dirs roots, partition directories or single segments. `topics` is a glob over topic names.
+
+    Raises UsageError or BadInput for a path that is none of these, StorageFailed when it cannot be listed.
+    """
+    for given in log_dirs:
+        place = locate(given)
+        if place.partition is None:
+            yield from _root_units(place.path, topics)
+        else:
+            root = read_root(place.root) if place.root else None
+            partition = scan_partition(place.partition.absolute())
+            units = _partition_units(partition, root, live=_live(place.root))
+            yield from (u for u in units if place.base_offset is None or u.base_offset == place.base_offset)
+
+
+def _root_units(path: Path, topics: str) -> Iterator[Unit]:
+    names = list_root(path)
+    root = read_root(path, names)
+    live = _live(path)
+    if root.findings:
+        yield Unit(str(path), "", -1, findings=root.findings)
+    for name in names.partitions:
+        parsed = paths.parse_partition(name)
+        if parsed is None or parsed.state in ("delete", "stray") or not fnmatch.fnmatchcase(parsed.topic, topics):
+            continue
+        try:
+            yield from _partition_units(scan_partition(path / name), root, live=live)
+        except Vanished as e:
+            yield Unit(str(path), name, -1, findings=(Finding("vanished", name, e.reason),))
+        except KafkatsError as e:
+            yield Unit(str(path), name, -1, findings=(Finding("unreadable", name, e.reason),))
+
+
+def _partition_units(partition: PartitionDir, root: LogDir | None, *, live: bool) -> Iterator[Unit]:
+    log_dir = str(root.path if root else partition.path.parent)
+    if partition.findings:
+        yield Unit(log_dir, partition.path.name, -1, findings=partition.findings)
+    clean = root is not None and root.clean_shutdown
+    recovered = {s.base_offset for s in recovery_of(root, partition).segments} if root and not live else set()
+    expected = _has_time_indexes(partition)
+    for segment, following in zip(partition.segments, [*partition.segments[1:], None], strict=True):
+        yield Unit(
+            log_dir,
+            partition.path.name,
+            segment.base_offset,
+            bytes=segment.log.size,
+            next_base_offset=following.base_offset if following else -1,
+            clean=clean,
+            live=live,
+            recovery=segment.base_offset in recovered,
+            time_index_expected=expected,
+        )
+
+
+def _has_time_indexes(partition: PartitionDir) -> bool:
+    """Brokers before 0.10.1 have none: it is not missing where nothing shows a later broker at work."""
+    kinds = {kind for segment in partition.segments for kind in segment.files}
+    others = {f.name for f in partition.others}
+    later = {paths.TIME_INDEX, paths.TXN_INDEX, paths.SNAPSHOT}
+    return bool(kinds & later or others & {paths.LEADER_EPOCH, paths.PARTITION_METADATA})
+
+
+def _live(root: Path | None) -> bool:
+    return root is not None and lock_state(root).held
+
+
+def verify_unit(unit: Unit, options: VerifyOptions) -> pa.RecordBatch:
+    """Look at one unit: a row of report.SEGMENTS. What cannot be read becomes a finding, not an error."""
+    if unit.base_offset < 0:
+        row = directory_row(unit.log_dir, unit.partition_dir, unit.findings)
+    else:
+        row = _segment_row(unit, options)
+    return pa.RecordBatch.from_pylist([row], schema=SEGMENTS)
+
+
+def _segment_row(unit: Unit, options: VerifyOptions) -> dict[str, Any]:
+    directory = Path(unit.log_dir, unit.partition_dir)
+    name = paths.parse_partition(unit.partition_dir)
+    settings = options.policy.settings(name.topic if name else "")
+    log = paths.segment_file(unit.base_offset, paths.LOG)
+    row: dict[str, Any] = {
+        "log_dir": unit.log_dir,
+        "partition_dir": unit.partition_dir,
+        "topic": name.topic if name else "",
+        "partition": name.partition if name else -1,
+        "base_offset": unit.base_offset,
+        "active": unit.active,
+        "clean": unit.clean,
+        "recovery": unit.recovery,
+        "rule": options.rule,
+        "log": file_identity(directory / log),
+    }
+    for column, kind in _INDEXES:
+        row[column] = file_identity(directory / paths.segment_file(unit.base_offset, kind))
+    try:
+        check = _check(unit, directory / log, settings.index_interval_bytes, settings.segment_index_bytes, options)
+    except Vanished as e:
+        findings = [Finding("vanished", log, e.reason)]
+    except KafkatsError as e:
+        findings = [Finding("unreadable", log, e.reason, -1 if e.position is None else e.position)]
+    else:
+        row |= _check_columns(check)
+        findings = list(_in_context(unit, check))
+    return row | {"worst": worst(findings), "findings": finding_rows(findings)}
+
+
+def _check(
+    unit: Unit, log: Path, interval: int | None, index_bytes: int | None, options: VerifyOptions
+) -> SegmentCheck:
+    def check(interval: int | None) -> SegmentCheck:
+        return check_segment(
+            log,
+            rule=RULES[options.rule],
+            index_interval_bytes=interval,
+            segment_index_bytes=index_bytes,
+            deep=options.deep,
+            active=unit.active,
+            live=unit.live or not unit.clean,
+        )
+
+    found = check(interval)
+    if found.interval_from != DEFAULT or not (found.built.offset_index or found.facts.batches > 1):
+        return found
+    # This segment's own index says nothing: its neighbours have the topic's setting, too.
+    beside = interval_of_partition(log.parent, log.parent.stat().st_mtime_ns)
+    if beside in (None, found.index_interval_bytes):
+        return found
+    return replace(check(beside), interval_from=INFERRED)
+
+
+@lru_cache(maxsize=64)
+def interval_of_partition(directory: Path, mtime_ns: int) -> int | None:
+    """index.interval.bytes, inferred from the fullest offset indexes of a partition directory; None where none tells.
+
+    `mtime_ns` is the directory's, so that an answer is remembered only as long as its files are the same.
+    """
+    indexes = sorted(directory.glob(f"*{paths.OFFSET_INDEX}"), key=_size, reverse=True)
+    for index in indexes[:_ASKED_NEIGHBOURS]:
+        log = index.with_suffix(paths.LOG)
+        name = paths.parse_segment_file(log.name)
+        if name is None or not _size(log):
+            continue
+        with suppress(KafkatsError), open_source(log) as source:
+            interval, origin = infer_interval(None, examine_offset_index(index), source, name.base_offset)
+            if origin == INFERRED:
+                return interval
+    return None
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _check_columns(check: SegmentCheck) -> dict[str, Any]:
+    facts, built = check.facts, check.built
+    return {
+        "depth": facts.depth,
+        "valid_bytes": facts.valid_bytes,
+        "stop": facts.stop or "",
+        "batches": facts.batches,
+        "records": facts.records,
+        "first_offset": facts.first_offset,
+        "last_offset": facts.last_offset,
+        "first_timestamp": facts.first_timestamp,
+        "max_timestamp": facts.max_timestamp,
+        "offset_of_max_timestamp": facts.offset_of_max_timestamp,
+        "magic_bytes": facts.magics,
+        "codec_batches": facts.codecs,
+        "offset_index": check.offset_index,
+        "time_index": check.time_index,
+        "index_interval_bytes": check.index_interval_bytes,
+        "segment_index_bytes": check.segment_index_bytes,
+        "settings_from": check.interval_from,
+        "rebuilt_index_bytes": len(built.offset_index),
+        "rebuilt_index_sha256": hashlib.sha256(built.offset_index).hexdigest(),
+        "rebuilt_timeindex_bytes": len(built.time_index),
+        "rebuilt_timeindex_sha256": hashlib.sha256(built.time_index).hexdigest(),
+    }
+
+
+def _in_context(unit: Unit, check: SegmentCheck) -> Iterator[Finding]:
+    """The segment's own findings, as its place in the directory makes them better or worse."""
+    expected = unit.time_index_expected or any(check.facts.magics[1:])
+    for finding in check.findings:
+        if finding.kind == "missing-index" and finding.file.endswith(paths.TIME_INDEX) and not expected:
+            continue
+        if finding.kind == "moving-tail" and not unit.live:
+            # Nobody is writing: this is what a killed broker left, and what its recovery will cut.
+            yield finding._replace(kind=str(check.facts.stop))
+        elif finding.kind == "torn-tail" and unit.active and unit.clean:
+            yield finding._replace(
+                kind="torn-tail-marked-clean",
+                reason=f"{finding.reason}; the broker's next start would set the log end back to as low as"
+                f" {unit.base_offset} and give out offsets again: remove {paths.CLEAN_SHUTDOWN} before it starts",
+            )
+        else:
+            yield finding
+    if not unit.active and check.facts.last_offset >= unit.next_base_offset:
+        log = paths.segment_file(unit.base_offset, paths.LOG)
+        yield Finding(
+            "overlap",
+            log,
+            "ends above the next segment's base offset",
+            expected=f"below {unit.next_base_offset}",
+            found=str(check.facts.last_offset),
+        )
+
+
+def file_identity(path: Path) -> dict[str, int] | None:
+    """Size, mtime, ctime and inode of a file as a report.FILE, None when it is missing."""
+    try:
+        st = path.lstat()
+    except OSError:
+        return None
+    return {"size": st.st_size, "mtime_ns": st.st_mtime_ns, "ctime_ns": st.st_ctime_ns, "inode": st.st_ino}
