@@ -93,7 +93,7 @@ def scan_partition(path: str | os.PathLike[str]) -> PartitionDir:
             if facts is None:
                 continue
             parsed = paths.parse_segment_file(name)
-            if parsed is None or name != paths.segment_file(parsed.base_offset, parsed.kind) + parsed.suffix:
+            if parsed is None or name[20:21] != ".":
                 _judge_name(name, facts, others, findings)
             elif parsed.suffix:
                 others.append(facts)
