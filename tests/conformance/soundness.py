@@ -4,7 +4,8 @@
     time entry (T, o)       every batch before the one that a search for o finds has a maximum below T
     last time entry         T is the log's maximum; with none, the log has no timestamps
 
-Entries rise, lie inside the log, and fill the file.
+Entries rise, lie inside the log, and fill the file. An offset entry of zeros alone, which no Kafka writes since the first batch
+gets none, is padding.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def offset_index_is_sound(index: bytes, base_offset: int, log: list[Extent]) -> 
     for relative, position in struct.iter_unpack(">ii", index):
         offset = base_offset + relative
         inside = relative >= 0 and position in starts and offset <= log[-1].last_offset
-        if not inside or relative <= before[0] or position <= before[1]:
+        if not inside or position == 0 or relative <= before[0] or position <= before[1]:
             return False
         if any(extent.last_offset >= offset for extent in log[: starts[position]]):
             return False
