@@ -16,6 +16,7 @@ import click
 
 from kafkats import __version__
 from kafkats.errors import KafkatsError, UsageError
+from kafkats.findings import SEVERITIES
 from kafkats.generations import RULES
 
 # Everything that imports numpy, pyarrow or numba is imported by the verb that needs it: --help answers at once.
@@ -111,7 +112,7 @@ def verify(
     found = report.all_findings(segments)
     shown = found if remarks or as_json else [f for f in found if f["severity"] in ("damage", "danger")]
     _show_rows(shown, ("severity", "kind", "partition_dir", "file", "position", "reason"), as_json)
-    _say_summary(summary, as_json)
+    _say_summary(summary, as_json, _seen_sentences(summary))
     return FINDINGS_EXIT if summary["worst"] in ("damage", "danger") else 0
 
 
@@ -227,7 +228,7 @@ def apply(
     finish_run(run_folder, actions, summary)
     shown = [row for row in actions.to_pylist() if as_json or row["outcome"] != "already"]
     _show_rows(shown, ("outcome", "action", "partition_dir", "file", "after_bytes", "reason", "error"), as_json)
-    _say_summary(summary | {"run": str(run_folder)}, as_json)
+    _say_summary(summary | {"run": str(run_folder)}, as_json, _run_sentences(summary, run_folder))
     return int(summary["exit_code"])
 
 
@@ -289,17 +290,61 @@ def _ask_for_approval(made: Plan, folder: Path) -> str:
 def _show_plan(made: Plan, folder: Path, as_json: bool) -> None:
     rows = made.items.select(["action", "log_dir", "partition_dir", "file", "after_bytes", "reason"]).to_pylist()
     _show_rows(rows, ("action", "partition_dir", "file", "after_bytes", "reason"), as_json)
-    _say_summary({"plan": str(folder), "digest": made.digest} | dict(made.header["totals"]), as_json)
+    summary = {"plan": str(folder), "digest": made.digest} | dict(made.header["totals"])
+    _say_summary(summary, as_json, _plan_sentences(made, folder))
 
 
-def _say_summary(summary: Mapping[str, Any], as_json: bool) -> None:
+def _say_summary(summary: Mapping[str, Any], as_json: bool, sentences: Sequence[str]) -> None:
     if as_json:
         click.echo(json.dumps({"summary": summary}))
-        return
-    for key, value in summary.items():
-        if isinstance(value, dict):
-            value = ", ".join(f"{word} {count}" for word, count in value.items()) or "none"
-        click.echo(f"{key.replace('_', ' ')}: {value}")
+    else:
+        for sentence in sentences:
+            click.echo(sentence)
+
+
+def _seen_sentences(summary: Mapping[str, Any]) -> list[str]:
+    counts = summary["severities"]
+    found = ", ".join(f"{counts.get(s, 0)} {s}" for s in reversed(SEVERITIES))
+    return [
+        f"{summary['segments']} segments in {summary['partitions']} partitions, {_bytes(summary['log_bytes'])}: {found}"
+    ]
+
+
+def _plan_sentences(made: Plan, folder: Path) -> list[str]:
+    totals = made.header["totals"]
+    said = [
+        f"{totals['files']} files to write ({_bytes(totals['write_bytes'])}) for {totals['segments']} segments in"
+        f" {totals['partitions']} partitions, reading {_bytes(totals['read_bytes'])} of logs; {totals['blocked']} blocked;"
+        f" {totals['segments_seen']} segments seen"
+    ]
+    if totals["recovery_segments"]:
+        said.append(
+            "no clean-shutdown marker: whatever is rebuilt, the broker's next start recovers"
+            f" {totals['recovery_segments']} segments ({_bytes(totals['recovery_bytes'])}) by itself"
+        )
+    origins = {k: v for k, v in totals["settings_from"].items() if k != "given"}
+    if origins:
+        words = {"inferred": "inferred from other index files", "default": "taken as Kafka's default"}
+        how = ", ".join(f"{words[k]} for {v} files" for k, v in sorted(origins.items()))
+        said.append(f"index.interval.bytes was not given: {how}")
+    said.append(f"digest {made.digest}")
+    if totals["files"]:
+        said.append(f"to do it: kafkats apply {folder} --digest {made.digest[:12]}")
+    return said
+
+
+def _run_sentences(summary: Mapping[str, Any], folder: Path) -> list[str]:
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in summary["outcomes"].items()) or "nothing to do"
+    said = [f"{summary['files']} files: {counts}; {_bytes(summary['written_bytes'])} written"]
+    said += [f"error: {error}" for error in summary["errors"]]
+    said += [summary["note"]] if "note" in summary else []
+    return [*said, f"run {folder}"]
+
+
+def _bytes(count: int) -> str:
+    from rich.filesize import decimal
+
+    return str(decimal(count))
 
 
 def _show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:

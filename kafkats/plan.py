@@ -37,6 +37,7 @@ ITEMS: Final = pa.schema([
     ("rule", pa.string()),
     ("index_interval_bytes", pa.int64()),
     ("segment_index_bytes", pa.int64()),
+    ("settings_from", pa.string()),  # given, inferred, default
 ])  # fmt: skip
 _ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset", "file")]
 

@@ -32,6 +32,7 @@ def item(number: int) -> dict[str, Any]:
         "rule": "last-offset",
         "index_interval_bytes": 4096,
         "segment_index_bytes": 10485760,
+        "settings_from": "given",
     }
 
 

@@ -108,6 +108,7 @@ def _items(row: dict[str, Any], segments: pa.Table, options: RebuildOptions) -> 
             "rule": row["rule"],
             "index_interval_bytes": row["index_interval_bytes"],
             "segment_index_bytes": row["segment_index_bytes"],
+            "settings_from": row["settings_from"],
         }
 
 
@@ -156,8 +157,12 @@ def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
         "partitions": len(writes.group_by(["log_dir", "partition_dir"]).aggregate([])),
         "read_bytes": pc.sum(per_log["log_valid_bytes"]).as_py() or 0,
         "write_bytes": pc.sum(writes["after_bytes"]).as_py() or 0,
-        "segments_seen": segments.num_rows,
+        "segments_seen": segments.filter(pc.greater_equal(segments["base_offset"], 0)).num_rows,
         "segments_damaged": damaged(segments).num_rows,
+        "settings_from": {
+            row["settings_from"]: row["file_count"]
+            for row in writes.group_by("settings_from").aggregate([("file", "count")]).to_pylist()
+        },
         "recovery_segments": recovery.num_rows,
         "recovery_bytes": pc.sum(pc.struct_field(recovery["log"], "size")).as_py() or 0,
     }
