@@ -1,26 +1,32 @@
 # One image for Airflow and for Spark: driver and workers then have the same Python, kafkats and libraries.
 FROM apache/airflow:3.3.2-python3.11
 
+# The owner of the broker's files: new index files must have the owner of those that they replace.
+ARG KAFKA_UID=1000
+ARG KAFKA_GID=1000
+
 USER root
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps \
     && rm -rf /var/lib/apt/lists/* \
-    && install --directory --owner=airflow --group=root /opt/kafkats /var/lib/kafkats /var/lib/kafka
+    && groupadd --non-unique --gid "$KAFKA_GID" kafka \
+    && usermod --non-unique --uid "$KAFKA_UID" --gid kafka airflow \
+    && install --directory --owner=airflow --group=kafka /opt/kafkats /var/lib/kafkats
 USER airflow
 WORKDIR /opt/kafkats
 
 # Its own environment, made from the lock alone: nothing of the base image's packages shines through.
-COPY --chown=airflow:root requirements.lock ./
+COPY --chown=airflow:kafka requirements.lock ./
 RUN python3.11 -m venv .venv \
     && .venv/bin/pip install --quiet --no-cache-dir uv==0.13.8 \
     && .venv/bin/uv pip sync --quiet --no-cache --python .venv/bin/python --require-hashes requirements.lock
 
-COPY --chown=airflow:root pyproject.toml README.md LICENSE ./
-COPY --chown=airflow:root kafkats kafkats
+COPY --chown=airflow:kafka pyproject.toml README.md LICENSE ./
+COPY --chown=airflow:kafka kafkats kafkats
 RUN .venv/bin/uv pip install --quiet --no-cache --python .venv/bin/python --no-deps .
-COPY --chown=airflow:root spark_jobs spark_jobs
-COPY --chown=airflow:root dags dags
-COPY --chown=airflow:root plugins plugins
+COPY --chown=airflow:kafka spark_jobs spark_jobs
+COPY --chown=airflow:kafka dags dags
+COPY --chown=airflow:kafka plugins plugins
 
 ENV PATH=/opt/kafkats/.venv/bin:$PATH \
     PYTHONPATH= \
@@ -30,3 +36,6 @@ ENV PATH=/opt/kafkats/.venv/bin:$PATH \
     AIRFLOW__CORE__PLUGINS_FOLDER=/opt/kafkats/plugins \
     AIRFLOW__CORE__LOAD_EXAMPLES=False \
     KAFKATS_SPARK_JOBS=/opt/kafkats/spark_jobs
+
+# The base image's entry point takes every command for one of Airflow's; ours are whole commands.
+ENTRYPOINT []

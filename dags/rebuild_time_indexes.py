@@ -75,11 +75,12 @@ with DAG(
         return changing(get_current_context()["params"], list(asked), list(plans))
 
     @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[INDEXES])
-    def report(plans: list[dict], answer: dict | None, proofs: list[dict]) -> dict:
+    def report(plans: list[dict], answer: dict | None, runs: list[dict], proofs: list[dict]) -> dict:
         context = get_current_context()
-        plans, proofs = list(plans or []), list(proofs or [])
+        plans, runs, proofs = list(plans or []), list(runs or []), list(proofs or [])
         end = outcome(context["params"], plans, answer, proofs)
-        said = write_report(run_folder(context["params"]["folder"], context["run_id"]), plans, proofs, outcome=end)
+        folder = run_folder(context["params"]["folder"], context["run_id"])
+        said = write_report(folder, plans, runs, proofs, outcome=end)
         context["outlet_events"][INDEXES].extra = {key: said[key] for key in ("volumes", "outcome", "report")}
         if end == UNFINISHED:
             raise AirflowFailException(f"not every planned file was written and proved: see {said['report']}")
@@ -94,4 +95,4 @@ with DAG(
     run = run.expand_kwargs(work.map(lambda one: one["apply"]))
     proof = KafkatsJobOperator.partial(task_id="verify", job="verify", map_index_template="{{ task.connection }}")
     proof = proof.expand_kwargs(work.map(lambda one: one["verify"]))
-    work >> approve >> run >> proof >> report(plan.output, approve.output, proof.output)
+    work >> approve >> run >> proof >> report(plan.output, approve.output, run.output, proof.output)

@@ -49,6 +49,9 @@ BIN_BYTES: Final = (16 * 1024**2, 1024**3)
 BIN_UNITS: Final = 2000
 PROGRESS_SECONDS: Final = 2.0
 
+_rates: dict[str, dict[str, Any]] = {}
+"""Per stage of this job its last progress line."""
+
 
 def run_job(name: str, job: Callable[[SparkSession], Mapping[str, Any]]) -> int:
     """Run `job` in a Spark session and print its result. Returns the exit code, as the command line has them."""
@@ -65,7 +68,7 @@ def run_job(name: str, job: Callable[[SparkSession], Mapping[str, Any]]) -> int:
             say(RESULT, {"error": str(e), "kind": type(e).__name__, "retryable": e.retryable})
             return e.exit_code
     code = int(result.pop("exit_code", 0))
-    say(RESULT, result)
+    say(RESULT, result | {"rates": _rates})
     return code
 
 
@@ -172,7 +175,7 @@ def _progress(
     tracker = spark.sparkContext.statusTracker()
     began, over, failed = time.monotonic(), threading.Event(), [0]
 
-    def report(*, last: bool = False) -> None:
+    def report(*, last: bool = False) -> dict[str, Any]:
         for number in tracker.getActiveStageIds():
             if info := tracker.getStageInfo(number):
                 failed[0] = max(failed[0], info.numFailedTasks)
@@ -182,7 +185,7 @@ def _progress(
             (units, total) if last else (min(n, of) for n, of in zip(done(), (units, total), strict=True))
         )
         rate = now_bytes / seconds if seconds > 0 else 0.0
-        say(PROGRESS, {
+        said = {
             "stage": stage,
             "units": now_units,
             "of_units": units,
@@ -192,7 +195,9 @@ def _progress(
             "bytes_per_second": round(rate),
             "seconds_left": round((total - now_bytes) / rate) if rate else None,
             "failed_tasks": failed[0],
-        })  # fmt: skip
+        }
+        say(PROGRESS, said)
+        return said
 
     def loop() -> None:
         while not over.wait(PROGRESS_SECONDS):
@@ -205,4 +210,4 @@ def _progress(
     finally:
         over.set()
         thread.join()
-    report(last=True)
+    _rates[stage] = report(last=True)

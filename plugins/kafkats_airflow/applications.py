@@ -56,7 +56,7 @@ def planning(params: Mapping[str, Any], run_id: str) -> list[dict[str, Any]]:
 def changing(
     params: Mapping[str, Any], planning: Sequence[Mapping[str, Any]], plans: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """For each plan that writes something: {"apply": arguments, "verify": arguments}. Empty for a dry run."""
+    """For each plan that writes something: {"plan", "apply": arguments, "verify": arguments}. Empty for a dry run."""
     if params["dry_run"]:
         return []
     stopped = {str(v.path) for v in read_policy(Path(params["policy"])).volumes if v.owner_stopped}
@@ -67,6 +67,7 @@ def changing(
         folder = Path(plan["plan"]).parent
         vouched = ["--owner-stopped"] if stopped.issuperset(plan["log_dirs"]) else []
         work.append({
+            "plan": dict(plan),
             "apply": {
                 "conn_id": asked["conn_id"],
                 "application_args": [plan["plan"], "--digest", plan["digest"], "--run", str(folder / "run"), *vouched],

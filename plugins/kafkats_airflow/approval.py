@@ -11,7 +11,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 BODY: Final = """\
 | volumes | files to write | bytes | blocked | digest | plan |
 |---|---|---|---|---|---|
-{% for one in ti.xcom_pull(task_ids=params.plan_task | default('plan')) -%}
+{% for one in ti.xcom_pull(task_ids='changes') | map(attribute='plan') -%}
 | {{ one.log_dirs | join(', ') }} | {{ one.totals.files }} | {{ one.totals.write_bytes }} | {{ one.totals.blocked }} \
 | `{{ one.digest[:16] }}` | `{{ one.plan }}` |
 {% endfor %}

@@ -31,7 +31,7 @@ def outcome(params: Mapping[str, Any], plans: Results, answer: Mapping[str, Any]
     return "rebuilt and proved" if proved == sum(plan["totals"]["files"] for plan in todo) else UNFINISHED
 
 
-def write_report(folder: Path, plans: Results, proofs: Results, *, outcome: str) -> dict[str, Any]:
+def write_report(folder: Path, plans: Results, runs: Results, proofs: Results, *, outcome: str) -> dict[str, Any]:
     """Write the folder; returns the content of report.json. Repeating it writes the same again."""
     from kafkats.plot import plot_health
     from kafkats.report import ACTIONS, SEGMENTS, summary, write_json, write_table
@@ -40,8 +40,8 @@ def write_report(folder: Path, plans: Results, proofs: Results, *, outcome: str)
     before = _tables(plans, lambda plan: plan["seen"]["report"])
     after = _tables(proofs, lambda proof: proof["report"])
     # Also of a run that failed: what it did, and what it refused to do, is in its own report.
-    runs = [run for plan in plans if ((run := Path(plan["plan"]).parent / "run") / "report.parquet").exists()]
-    actions = _concat([read_actions(run) for run in runs], ACTIONS)
+    folders = [run for plan in plans if ((run := Path(plan["plan"]).parent / "run") / "report.parquet").exists()]
+    actions = _concat([read_actions(run) for run in folders], ACTIONS)
     panels = {"before": before}
     if proofs:
         panels["after"] = _overlaid(before, after)
@@ -49,11 +49,15 @@ def write_report(folder: Path, plans: Results, proofs: Results, *, outcome: str)
         "outcome": outcome,
         "volumes": sorted(log_dir for plan in plans for log_dir in plan["log_dirs"]),
         "plans": [{key: plan[key] for key in ("plan", "digest", "totals")} for plan in plans],
-        "runs": [str(run) for run in runs],
+        "runs": [str(run) for run in folders],
         "seen": summary(before),
         "files_planned": sum(plan["totals"]["files"] for plan in plans),
         "files_blocked": sum(plan["totals"]["blocked"] for plan in plans),
         "files_proved_equal": sum(proof["equal"] for proof in proofs),
+        "rates": {
+            stage: [result["rates"] for result in results]
+            for stage, results in (("plan", plans), ("apply", runs), ("verify", proofs))
+        },
         "report": str(folder),
     }
     folder.mkdir(parents=True, exist_ok=True)
