@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import mmap
 import struct
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -21,6 +22,9 @@ from kafkats.errors import CorruptBatch
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | mmap.mmap | npt.NDArray[np.uint8]
 """Anything with contiguous bytes; positions count from its start."""
+
+Reader: TypeAlias = Callable[[memoryview, int], tuple[int, int]]
+"""(buf, pos) -> (value, pos after it)."""
 
 INT16: Final = struct.Struct(">h")
 INT32: Final = struct.Struct(">i")

@@ -25,7 +25,7 @@ _END_MARKER: Final = struct.Struct(
     "h"  # version
     "i"  # coordinator_epoch
 )
-assert (_KEY.size, _END_MARKER.size) == (4, 6)  # ruff: ignore[assert]
+assert (_KEY.size, _END_MARKER.size) == (4, 6)
 
 
 class ControlType(IntEnum):

@@ -39,7 +39,7 @@ FRAME: Final = struct.Struct(
     "q"  # offset
     "i"  # size
 )
-assert FRAME.size == OVERHEAD  # ruff: ignore[assert]
+assert FRAME.size == OVERHEAD
 
 
 class Frame(NamedTuple):

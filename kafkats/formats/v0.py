@@ -55,7 +55,7 @@ HEADER: Final = struct.Struct(
     "b"  # magic
     "B"  # attributes
 )
-assert HEADER.size == message_set.KEY_AT[MAGIC] == 18  # ruff: ignore[assert]
+assert HEADER.size == message_set.KEY_AT[MAGIC] == 18
 
 
 def decode_batch(buf: Buffer, frame: Frame) -> Batch:

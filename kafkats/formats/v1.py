@@ -66,7 +66,7 @@ HEADER: Final = struct.Struct(
     "B"  # attributes
     "q"  # timestamp
 )
-assert HEADER.size == message_set.KEY_AT[MAGIC] == 26  # ruff: ignore[assert]
+assert HEADER.size == message_set.KEY_AT[MAGIC] == 26
 
 
 def decode_batch(buf: Buffer, frame: Frame) -> Batch:

@@ -91,7 +91,7 @@ HEADER: Final = struct.Struct(
     "i"  # base_sequence
     "i"  # record_count
 )
-assert HEADER.size == HEADER_BYTES  # ruff: ignore[assert]
+assert HEADER.size == HEADER_BYTES
 
 
 def decode_batch(buf: Buffer, frame: Frame) -> Batch:
@@ -255,16 +255,28 @@ def encode_batch(
 
 
 def _encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
+    offset_delta = record.offset - base_offset
+    if not -(1 << 31) <= offset_delta < 1 << 31 or wrap_int64(record.timestamp) != record.timestamp:
+        raise BadInput(
+            f"offset {record.offset} or timestamp {record.timestamp} does not fit into a batch that begins at {base_offset}"
+        )
     body = b"".join((
         b"\0",
         encode_varint(wrap_int64(record.timestamp - base_timestamp)),
-        encode_varint(record.offset - base_offset),
+        encode_varint(offset_delta),
         encode_varint_bytes(record.key),
         encode_varint_bytes(record.value),
         encode_varint(len(record.headers)),
-        *(encode_varint_bytes(h.key.encode()) + encode_varint_bytes(h.value) for h in record.headers),
+        *(encode_varint_bytes(_encode_key(h)) + encode_varint_bytes(h.value) for h in record.headers),
     ))
     return encode_varint(len(body)) + body
+
+
+def _encode_key(header: Header) -> bytes:
+    try:
+        return header.key.encode()
+    except UnicodeEncodeError as e:
+        raise BadInput(f"a record header's key is not text: {e.reason}") from e
 
 
 def _seal(header: BatchHeader, area: bytes) -> bytes:
