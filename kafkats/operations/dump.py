@@ -107,7 +107,8 @@ def _kind(name: str) -> str:
 
 def _log(path: Path, deep: bool) -> Iterator[Row]:
     later: list[CorruptBatch] = []
-    with open_file(path) as (fd, size):
+    with open_file(path) as fd:
+        size = os.fstat(fd).st_size
         position = 0
         window = WINDOW
         while position < size:
@@ -125,7 +126,7 @@ def _log(path: Path, deep: bool) -> Iterator[Row]:
                 break
             if done == 0 and window >= MAX_FRAME:
                 raise CorruptBatch(f"a batch of more than {MAX_FRAME} bytes", path=path, position=position)
-            window = WINDOW if done else window * 4
+            window = WINDOW if done else min(window * 4, MAX_FRAME)
             position += done
     if later:
         raise later[0]
@@ -222,7 +223,8 @@ def _moved(error: CorruptBatch, origin: int, path: Path) -> CorruptBatch:
 
 def _index(path: Path, dtype: np.dtype[Any], row: Callable[..., Row], base: int | None) -> Iterator[Row]:
     width = dtype.itemsize
-    with open_file(path) as (fd, size):
+    with open_file(path) as fd:
+        size = os.fstat(fd).st_size
         zeros = _zeros_from(fd, size // width * width, width)
         per_window = WINDOW // width
         for first in range(0, zeros, per_window):
@@ -232,21 +234,30 @@ def _index(path: Path, dtype: np.dtype[Any], row: Callable[..., Row], base: int 
             for n, fields in enumerate(np.frombuffer(data[: len(data) // width * width], dtype).tolist(), first):
                 yield row(n, base, *fields)
         if zeros < size // width:
-            yield {"kind": "zeros", "entry": zeros, "position": zeros * width, "size": size - zeros * width}
+            yield {
+                "kind": "zeros",
+                "entry": zeros,
+                "position": zeros * width,
+                "size": size // width * width - zeros * width,
+            }
         if size % width:
             reason = f"{size % width} bytes after the last whole entry of {width}"
             raise CorruptIndex(reason, path=path, position=size // width * width)
 
 
 def _zeros_from(fd: int, end: int, width: int) -> int:
-    """The number of the first entry from which on everything up to `end` is zero. Entry 0 may itself be zeros."""
-    while end > width:
-        start = max(0, end - WINDOW)
-        used = len(os.pread(fd, end - start, start).rstrip(b"\0"))
+    """The number of the first entry from which on everything up to `end` is zero.
+
+    A lone entry of zeros is an entry: timestamp 0 at the base offset.
+    """
+    at = 0 if end == width else end
+    while at > 0:
+        start = max(0, at - WINDOW)
+        used = len(os.pread(fd, at - start, start).rstrip(b"\0"))
         if used:
-            return max(1, -(-(start + used) // width))
-        end = start
-    return 1 if end else 0
+            return -(-(start + used) // width)
+        at = start
+    return 1 if end == width else 0
 
 
 def _offset_row(n: int, base: int | None, relative: int, position: int) -> Row:
