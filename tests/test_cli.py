@@ -1,0 +1,160 @@
+"""The command line: exit codes, machine output, and words instead of tracebacks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafkats.cli import main
+from kafkats.paths import CLEAN_SHUTDOWN
+from tests.golden import case
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "kafka").mkdir()
+    return case("matrix-4.3.1-v2").unpack("data", tmp_path / "kafka")
+
+
+@pytest.fixture
+def damaged(root: Path) -> Path:
+    for index in root.glob("none-ct-0/*.timeindex"):
+        index.unlink()
+    return root
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as e:
+        main([str(word) for word in words])
+    said = capsys.readouterr()
+    assert isinstance(e.value.code, int)
+    return e.value.code, said.out, said.err
+
+
+def lines(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_from_damage_to_proof(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = tmp_path / "plan"
+    code, out, _ = run(capsys, "verify", damaged)
+    assert code == 1
+    assert "missing-index" in out
+    code, out, _ = run(capsys, "plan", "rebuild", damaged, "-o", plan, "--json")
+    assert code == 0
+    summary = lines(out)[-1]["summary"]
+    assert isinstance(summary, dict)
+    code, out, _ = run(capsys, "show", plan)
+    assert code == 0
+    assert summary["digest"] in out
+    code, out, _ = run(capsys, "apply", plan, "--digest", summary["digest"])
+    assert code == 0
+    assert f"run {plan}.run" in out
+    code, out, _ = run(capsys, "verify", damaged)
+    assert (code, "0 danger, 0 damage" in out) == (0, True)
+    code, out, _ = run(capsys, "apply", plan, "--digest", summary["digest"])
+    assert code == 0
+    assert "nothing was changed" in out
+    code, out, _ = run(capsys, "undo", f"{plan}.run")
+    assert code == 0
+    assert run(capsys, "verify", damaged)[0] == 1
+
+
+def test_purge_ends_the_undo_window(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = tmp_path / "plan"
+    run(capsys, "plan", "rebuild", damaged, "-o", plan)
+    run(capsys, "apply", plan, "--digest", "any")
+    assert run(capsys, "purge", f"{plan}.run")[0] == 0
+    code, out, _ = run(capsys, "undo", f"{plan}.run")
+    assert code == 3
+    assert "undo window" in out
+
+
+def test_json_is_one_object_per_line(damaged: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "verify", damaged, "--json")
+    rows = lines(out)
+    assert code == 1
+    assert "Traceback" not in err
+    assert {"kind", "severity", "file", "position", "partition_dir", "base_offset", "reason"} <= set(rows[0])
+    assert list(rows[-1]) == ["summary"]
+
+
+def test_the_digest_must_be_the_approved_one(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = tmp_path / "plan"
+    run(capsys, "plan", "rebuild", damaged, "-o", plan)
+    code, _, err = run(capsys, "apply", plan, "--digest", "0123456789abcdef")
+    assert (code, "approved was digest" in err) == (3, True)
+    code, _, err = run(capsys, "apply", plan)
+    assert (code, "needs --digest" in err) == (2, True)
+    assert run(capsys, "verify", damaged)[0] == 1
+
+
+def test_a_directory_that_a_broker_holds_is_never_written(
+    damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plan"
+    (damaged / CLEAN_SHUTDOWN).unlink()
+    run(capsys, "plan", "rebuild", damaged, "-o", plan)
+    hold = (
+        "import fcntl, sys, os\n"
+        "fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)\n"
+        "fcntl.lockf(fd, fcntl.LOCK_EX)\n"
+        "print('held', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(damaged / ".lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as broker:
+        assert broker.stdout is not None
+        assert broker.stdout.readline() == b"held\n"
+        before = {p: p.stat().st_ino for p in damaged.rglob("*")}
+        code, out, err = run(capsys, "apply", plan, "--digest", "any")
+        assert run(capsys, "verify", damaged)[0] == 1, "reading works beside a broker"
+        assert broker.stdin is not None
+        broker.stdin.close()
+    assert code == 3
+    assert "refused" in out + err
+    assert {p: p.stat().st_ino for p in damaged.rglob("*")} == before
+    assert run(capsys, "apply", plan, "--digest", "any")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["verify"],
+        ["verify", "/no/such/place"],
+        ["verify", "EMPTY"],
+        ["verify", "FILE"],
+        ["plan", "rebuild", "EMPTY", "-o", "PLAN"],
+        ["plan", "rebuild", "ROOT", "-o", "PLAN", "--config", "nonsense=1"],
+        ["plan", "rebuild", "ROOT", "-o", "PLAN", "--policy", "FILE"],
+        ["plan", "rebuild", "ROOT", "-o", "PLAN", "--generation", "newest"],
+        ["show", "EMPTY"],
+        ["apply", "EMPTY", "--digest", "any"],
+        ["undo", "EMPTY"],
+        ["dump", "FILE"],
+        ["dump", "/no/such/file"],
+        ["fly"],
+    ],
+)  # fmt: skip
+def test_bad_words_are_answered_in_words(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").write_text("nothing of Kafka's")
+    places = {"EMPTY": tmp_path / "empty", "FILE": tmp_path / "notes.txt", "PLAN": tmp_path / "plan", "ROOT": root}
+    code, _, err = run(capsys, *(places.get(word, word) for word in words))
+    assert code == 2
+    assert err.strip()
+    assert "Traceback" not in err
+
+
+def test_help_answers_at_once() -> None:
+    """Nothing heavy is imported for it: numba alone takes half a second."""
+    script = "import sys; from kafkats.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\nprint([m for m in ('numpy', 'numba', 'pyarrow') if m in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert said.endswith("[]\n")
