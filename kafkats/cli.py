@@ -259,7 +259,8 @@ def _end_of_run(folder: Path, verb: str, as_json: bool) -> int:
 
 
 def _verified(log_dirs: Iterable[Path], topics: str, options: Any) -> pa.Table:
-    from kafkats.operations.verify import list_units, verify_unit
+    from kafkats.operations.verify import verify_unit
+    from kafkats.units import list_units
 
     units = list(list_units(log_dirs, topics=topics))
     return _table([verify_unit(u, options) for u in _progress(units, "verifying", lambda u: u.bytes)])

@@ -11,8 +11,9 @@ import pyarrow as pa
 from fanout import new_folder, spread
 from pyspark.sql import SparkSession
 
-from kafkats.operations.verify import Unit, VerifyOptions, verify_unit
+from kafkats.operations.verify import VerifyOptions, verify_unit
 from kafkats.report import SEGMENTS, summary, write_json, write_table
+from kafkats.units import Unit
 
 ORDER = [("log_dir", "ascending"), ("partition_dir", "ascending"), ("base_offset", "ascending")]
 

@@ -18,8 +18,8 @@ from looking import keep, look
 from pyspark.sql import SparkSession
 
 from kafkats.operations.rebuild import RebuildOptions, plan_rebuild
-from kafkats.operations.verify import list_units
 from kafkats.plan import write_plan
+from kafkats.units import list_units
 
 
 def plan(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:

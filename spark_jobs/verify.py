@@ -19,10 +19,10 @@ from fanout import run_job
 from looking import keep, look
 from pyspark.sql import SparkSession
 
-from kafkats.operations.verify import Unit, list_units
 from kafkats.paths import TIME_INDEX
 from kafkats.plan import Plan, read_plan
 from kafkats.report import all_findings
+from kafkats.units import Unit, list_units
 
 PRINTED = 200
 """Findings printed one by one; the report has them all."""

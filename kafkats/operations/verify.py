@@ -1,15 +1,13 @@
 """Verify: every defect of every segment, classified, and what a rebuild of its indexes would be.
 
-`list_units` looks at names alone and cuts the work into segments; `verify_unit` does one of them, in any process that
-sees the files. Reading never takes a lock and never writes, so both work under a running broker.
+`verify_unit` does one unit in any process that sees the files. Reading takes no lock and never writes, so it works under a
+running broker, too.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -26,37 +24,12 @@ from kafkats.generations import RULES
 from kafkats.index.check import SegmentCheck, check_segment
 from kafkats.index.infer import DEFAULT, INFERRED, infer_interval
 from kafkats.index.structure import examine_offset_index
-from kafkats.logdir.lock import lock_state
-from kafkats.logdir.partition import PartitionDir, scan_partition
-from kafkats.logdir.place import locate
-from kafkats.logdir.recovery import recovery_of
-from kafkats.logdir.root import LogDir, list_root, read_root
 from kafkats.report import SEGMENTS, directory_row, finding_rows
 from kafkats.segment.reader import open_source
+from kafkats.units import Unit
 
 _INDEXES: Final = (("index", paths.OFFSET_INDEX), ("timeindex", paths.TIME_INDEX))
 _ASKED_NEIGHBOURS: Final = 4
-
-
-@dataclass(frozen=True)
-class Unit:
-    """One segment to look at, or, with base_offset -1, the findings about a directory as a whole."""
-
-    log_dir: str
-    partition_dir: str
-    base_offset: int
-    bytes: int = 0
-    next_base_offset: int = -1
-    """-1: this is the active segment."""
-    clean: bool = False
-    live: bool = False
-    recovery: bool = False
-    time_index_expected: bool = True
-    findings: tuple[Finding, ...] = ()
-
-    @property
-    def active(self) -> bool:
-        return self.next_base_offset < 0
 
 
 @dataclass(frozen=True)
@@ -66,73 +39,6 @@ class VerifyOptions:
     rule: str = "last-offset"
     deep: bool = False
     policy: Policy = Policy()  # ruff: ignore[function-call-in-dataclass-default-argument]
-
-
-def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*") -> Iterator[Unit]:
-    """The units of log.dirs roots, partition directories or single segments. `topics` is a glob over topic names.
-
-    Raises UsageError or BadInput for a path that is none of these, StorageFailed when it cannot be listed.
-    """
-    for given in log_dirs:
-        place = locate(given)
-        if place.partition is None:
-            yield from _root_units(place.path, topics)
-        else:
-            root = read_root(place.root) if place.root else None
-            partition = scan_partition(place.partition.absolute())
-            units = _partition_units(partition, root, live=_live(place.root))
-            yield from (u for u in units if place.base_offset is None or u.base_offset == place.base_offset)
-
-
-def _root_units(path: Path, topics: str) -> Iterator[Unit]:
-    names = list_root(path)
-    root = read_root(path, names)
-    live = _live(path)
-    if root.findings:
-        yield Unit(str(path), "", -1, findings=root.findings)
-    for name in names.partitions:
-        parsed = paths.parse_partition(name)
-        if parsed is None or parsed.state in ("delete", "stray") or not fnmatch.fnmatchcase(parsed.topic, topics):
-            continue
-        try:
-            yield from _partition_units(scan_partition(path / name), root, live=live)
-        except Vanished as e:
-            yield Unit(str(path), name, -1, findings=(Finding("vanished", name, e.reason),))
-        except KafkatsError as e:
-            yield Unit(str(path), name, -1, findings=(Finding("unreadable", name, e.reason),))
-
-
-def _partition_units(partition: PartitionDir, root: LogDir | None, *, live: bool) -> Iterator[Unit]:
-    log_dir = str(root.path if root else partition.path.parent)
-    if partition.findings:
-        yield Unit(log_dir, partition.path.name, -1, findings=partition.findings)
-    clean = root is not None and root.clean_shutdown
-    recovered = {s.base_offset for s in recovery_of(root, partition).segments} if root and not live else set()
-    expected = _has_time_indexes(partition)
-    for segment, following in zip(partition.segments, [*partition.segments[1:], None], strict=True):
-        yield Unit(
-            log_dir,
-            partition.path.name,
-            segment.base_offset,
-            bytes=segment.log.size,
-            next_base_offset=following.base_offset if following else -1,
-            clean=clean,
-            live=live,
-            recovery=segment.base_offset in recovered,
-            time_index_expected=expected,
-        )
-
-
-def _has_time_indexes(partition: PartitionDir) -> bool:
-    """Brokers before 0.10.1 have none: it is not missing where nothing shows a later broker at work."""
-    kinds = {kind for segment in partition.segments for kind in segment.files}
-    others = {f.name for f in partition.others}
-    later = {paths.TIME_INDEX, paths.TXN_INDEX, paths.SNAPSHOT}
-    return bool(kinds & later or others & {paths.LEADER_EPOCH, paths.PARTITION_METADATA})
-
-
-def _live(root: Path | None) -> bool:
-    return root is not None and lock_state(root).held
 
 
 def verify_unit(unit: Unit, options: VerifyOptions) -> pa.RecordBatch:

@@ -21,10 +21,11 @@ from kafkats.operations.rebuild import (
     plan_rebuild,
     summarize,
 )
-from kafkats.operations.verify import VerifyOptions, list_units, verify_unit
+from kafkats.operations.verify import VerifyOptions, verify_unit
 from kafkats.plan import Plan
 from kafkats.report import ACTIONS, SEGMENTS, finding_rows
 from kafkats.run import directories, run_of
+from kafkats.units import list_units
 from tests.golden import case
 
 FILE = {"size": 100, "mtime_ns": 1, "ctime_ns": 2, "inode": 3}
