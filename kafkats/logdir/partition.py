@@ -174,10 +174,10 @@ def _judge_name(name: str, facts: FileFacts, others: list[FileFacts], findings: 
 
 
 def _versions(name: str) -> str:
-    """Which brokers refuse a name whose text before the dot is no number (tried on ten versions)."""
+    """Which brokers refuse a name whose text before the dot is no number (tried on six versions from 0.10.2 on)."""
     if name.endswith(paths.LOG):
         return "all brokers"
-    return "brokers from 2.0 on" if name.endswith(".cleaned") else "brokers from 0.11 on"
+    return "brokers from 2.0 on" if name.endswith(".cleaned") else "brokers from 1.1 on"
 
 
 def _segments(

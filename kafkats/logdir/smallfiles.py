@@ -17,7 +17,7 @@ from kafkats.logdir.properties import read_partition_metadata
 from kafkats.logdir.snapshot import read_snapshot
 
 _READERS: Final[dict[str, tuple[Callable[[Path], object], str]]] = {
-    paths.LEADER_EPOCH: (read_epochs, "brokers from 0.11 on do not start with it"),
+    paths.LEADER_EPOCH: (read_epochs, "brokers from 1.1 on do not start with it"),
     paths.PARTITION_METADATA: (read_partition_metadata, "brokers from 2.8 on cannot tell whose directory it is"),
     paths.SNAPSHOT: (read_snapshot, "a broker removes it at its next start, and rebuilds producer state from the log"),
 }
