@@ -37,6 +37,7 @@ class Built:
     offset_index: bytes
     time_index: bytes
     blocked: str = ""
+    blocked_reason: str = ""
 
 
 class IndexBuilder:
@@ -51,6 +52,7 @@ class IndexBuilder:
         self.offset_index = bytearray()
         self.time_index = bytearray()
         self.blocked = ""
+        self.blocked_reason = ""
         self.last_timestamp = -1
         self.last_position = -1
         self._most_offset = segment_index_bytes // offset_index.ENTRY_SIZE
@@ -58,7 +60,7 @@ class IndexBuilder:
 
     def add(self, points: Points) -> None:
         """Take the next index points; see `segment.walk.Points`."""
-        if self.blocked == "index-full":
+        if self.blocked:
             return
         before = np.concatenate(([self.last_timestamp], points[:-1, 3]))
         timed = points[points[:, 3] > before]
@@ -66,10 +68,17 @@ class IndexBuilder:
         times = len(self.time_index) // time_index.ENTRY_SIZE + len(timed) - int(points[-1, 3] > before[-1])
         if entries > self._most_offset or times >= self._most_time:
             self.blocked = "index-full"
+            self.blocked_reason = (
+                f"a rebuild needs more than {self._most_offset} offset or {self._most_time} time entries"
+            )
             return
         offsets = points[:, 2]
         if self.rule.first_offset:
-            offsets = first_offsets(points, self.first_offset)
+            try:
+                offsets = first_offsets(points, self.first_offset)
+            except CorruptBatch as e:
+                self.blocked, self.blocked_reason = "undecodable", str(e)
+                return
         self.offset_index += offset_bytes(offsets - self.base_offset, points[:, 0])
         self.time_index += self._time_bytes(timed[:, 3], timed[:, 4])
         self.last_timestamp = int(points[-1, 3])
@@ -90,7 +99,7 @@ class IndexBuilder:
             blocked = "offset-out-of-range"
         elif facts.not_increasing_position >= 0:
             blocked = "offsets-not-increasing"
-        return Built(facts, bytes(self.offset_index), bytes(self.time_index), blocked)
+        return Built(facts, bytes(self.offset_index), bytes(self.time_index), blocked, self.blocked_reason)
 
     def _time_bytes(self, timestamps: NDArray[np.int64], offsets: NDArray[np.int64]) -> bytes:
         return time_bytes(timestamps, offsets - self.base_offset + int(self.rule.next_offset))
@@ -108,8 +117,7 @@ def build(
 ) -> Built:
     """Rebuild both indexes from the bytes of a .log (uint8, shape (size,)).
 
-    `mtime_ms` and `next_base_offset` matter to rules with an mtime entry only. Raises CorruptBatch when a wrapper whose
-    first offset is wanted does not decompress.
+    `mtime_ms` and `next_base_offset` matter to rules with an mtime entry only.
     """
     source = array_source(log, mtime_ms)
     return build_from(source, base_offset, rule, index_interval_bytes, segment_index_bytes, next_base_offset)

@@ -20,7 +20,6 @@ from pathlib import Path
 from kafkats.errors import UsageError
 from kafkats.findings import Finding
 from kafkats.generations import DEFAULT_RULE, MAX_RELATIVE_OFFSET, Rule
-from kafkats.index import time_index
 from kafkats.index.build import Built, IndexBuilder, first_offset_reader, with_first_offset
 from kafkats.index.infer import infer_index_bytes, infer_interval
 from kafkats.index.structure import examine_offset_index, examine_time_index
@@ -77,7 +76,7 @@ def check_segment(
     offsets = examine_offset_index(path.with_suffix(OFFSET_INDEX))
     times = examine_time_index(path.with_suffix(TIME_INDEX))
     with open_source(path) as source:
-        index_bytes, index_bytes_from = infer_index_bytes(segment_index_bytes, offsets, times)
+        index_bytes, index_bytes_from = infer_index_bytes(segment_index_bytes, offsets, times, preallocated=moving)
         interval, interval_from = infer_interval(index_interval_bytes, offsets, source, base_offset)
         first = first_offset_reader(source)
         builder = IndexBuilder(base_offset, rule, index_bytes, first)
@@ -133,9 +132,8 @@ def _log_findings(name: str, built: Built, source: Source, moving: bool) -> Iter
     for kind, position, what in places:
         if position >= 0:
             yield Finding(kind, name, f"the batch at byte {position} {what}", position)
-    if built.blocked == "index-full":
-        reason = f"a rebuild needs more than the {len(built.offset_index) // 8} offset or {len(built.time_index) // time_index.ENTRY_SIZE} time entries"
-        yield Finding("index-full", name, reason)
+    if built.blocked in {"index-full", "undecodable"}:
+        yield Finding(built.blocked, name, built.blocked_reason)
 
 
 def _stop_finding(name: str, facts: SegmentFacts, source: Source, moving: bool) -> Finding:

@@ -48,11 +48,16 @@ def infer_interval(given: int | None, offsets: Structure | None, source: Source,
     return INDEX_INTERVAL_BYTES, DEFAULT
 
 
-def infer_index_bytes(given: int | None, offsets: Structure | None, times: Structure | None) -> tuple[int, str]:
-    """segment.index.bytes, and where it is from: as given, else the size of preallocated files or of an index above the default."""
+def infer_index_bytes(
+    given: int | None, offsets: Structure | None, times: Structure | None, *, preallocated: bool
+) -> tuple[int, str]:
+    """segment.index.bytes, and where it is from: as given, else the size of preallocated files or of an index above the default.
+
+    `preallocated`: zeros at the end of the files are the broker's.
+    """
     if given is not None:
         return given, GIVEN
-    sizes = [s.size for s in (offsets, times) if s and (s.zeros > 1 or s.size > SEGMENT_INDEX_BYTES)]
+    sizes = [s.size for s in (offsets, times) if s and ((preallocated and s.zeros > 1) or s.size > SEGMENT_INDEX_BYTES)]
     if not sizes or max(sizes) < time_index.ENTRY_SIZE * 2:
         return SEGMENT_INDEX_BYTES, DEFAULT
     return max(sizes), INFERRED

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
 
 import numpy as np
 
+from kafkats.errors import CorruptBatch
 from kafkats.findings import Finding
 from kafkats.generations import Rule
 from kafkats.index import offset_index, time_index
@@ -50,7 +52,10 @@ class OtherRule:
         known = points[points[:, 1] != -(2**63)] if self.first else points
         entries = whole_entries(self.data[self.at : end], offset_index.ENTRY_SIZE, offset_index.ENTRY)
         self.at = end
-        self.equal = end <= len(self.data) and self._same(entries, points, known)
+        with suppress(CorruptBatch):
+            self.equal = end <= len(self.data) and self._same(entries, points, known)
+            return
+        self.equal = False
 
     def close(self) -> bool:
         """Whether the file is what the other rule builds."""
@@ -120,7 +125,8 @@ def judge_time_index(
     if _stripped(facts, found, findings):
         reason = "the log is of magic 0, which has no timestamps: these are from the messages before the broker stripped them"
         return IndexState.SOUND, [*findings, Finding("timestamps-not-in-log", name, reason)]
-    findings += _maximum(found, entries, facts, preallocated)
+    if not beyond.any():
+        findings += _maximum(found, entries, facts, preallocated)
     return _state(found, findings, other_rule, preallocated)
 
 

@@ -1,0 +1,208 @@
+"""The same as the kernel, in plain Python over `formats`: what the tests believe, and what to read first.
+
+`build_reference` and `untrue_entries` look at one batch after the other and keep lists; nothing here is fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from kafkats.errors import CorruptBatch
+from kafkats.formats import dispatch
+from kafkats.formats.framing import MIN_LEFT, MIN_SIZE
+from kafkats.formats.model import Batch, Codec, TimestampType
+from kafkats.generations import DEFAULT_RULE, INDEX_INTERVAL_BYTES, MAX_RELATIVE_OFFSET, SEGMENT_INDEX_BYTES, Rule
+from kafkats.index import offset_index, time_index
+from kafkats.index.build import Built, offset_bytes, time_bytes
+from kafkats.segment.facts import SegmentFacts, StopReason
+
+
+class Untrue(NamedTuple):
+    """Numbers of entries that mislead."""
+
+    offset_entries: list[int]
+    time_entries: list[int]
+
+
+def read_batches(log: bytes) -> tuple[list[Batch], int, StopReason | None]:
+    """The good batches, where reading ended, and why if it was not the end of the file."""
+    found: list[Batch] = []
+    try:
+        for batch in dispatch.batches(log):
+            found.append(batch)
+    except CorruptBatch:
+        pass
+    end = found[-1].end if found else 0
+    return found, end, _stop(log, end)
+
+
+def _stop(log: bytes, position: int) -> StopReason | None:
+    rest = log[position:]
+    if not rest:
+        return None
+    size = int.from_bytes(rest[8:12], "big", signed=True)
+    magic = rest[16] if len(rest) > 16 else -1
+    if len(rest) < MIN_LEFT or (size >= MIN_SIZE and 12 + size > len(rest)):
+        return StopReason.TORN_TAIL if any(rest) else StopReason.ZERO_TAIL
+    if size < MIN_SIZE:
+        return StopReason.BAD_LENGTH if any(rest) else StopReason.ZERO_TAIL
+    if magic > 2:
+        return StopReason.BAD_MAGIC
+    return StopReason.BAD_LENGTH if size < (14, 22, 49)[magic] else StopReason.BAD_CRC
+
+
+def facts_of(log: bytes, base_offset: int) -> SegmentFacts:
+    """Facts of depth full."""
+    batches, end, stop = read_batches(log)
+    facts = SegmentFacts(
+        base_offset=base_offset,
+        depth="full",
+        log_bytes=len(log),
+        valid_bytes=end,
+        stop=stop,
+        stop_position=end,
+        batches=len(batches),
+        records=sum(b.count for b in batches) if all(b.count != -1 or b.magic == 2 for b in batches) else -1,
+        wrappers=sum(b.magic < 2 and b.codec != Codec.NONE for b in batches),
+        next_offset=base_offset,
+        magics=(_bytes(batches, 0), _bytes(batches, 1), _bytes(batches, 2)),
+        codecs=(*(sum(b.codec == codec for b in batches) for codec in range(5)),),  # type: ignore[arg-type]
+        timestamp_types=(*(sum(b.timestamp_type == kind for b in batches) for kind in TimestampType),),  # type: ignore[arg-type]
+        control_batches=sum(b.control for b in batches),
+        transactional_batches=sum(b.transactional for b in batches),
+        delete_horizon_batches=sum(b.delete_horizon_ms is not None for b in batches),
+        not_increasing_position=_first_not_increasing(batches),
+        out_of_range_position=_first(batches, [not _in_range(b, base_offset) for b in batches]),
+        bad_header_position=_first(batches, [b.magic == 2 and _contradicts_itself(b) for b in batches]),
+        unknown_codec_position=_first(batches, [b.codec > (4 if b.magic == 2 else 3) for b in batches]),
+    )
+    if not batches:
+        return facts
+    first, last = batches[0], batches[-1]
+    newest = max(b.max_timestamp for b in batches)
+    holder = next(b for b in batches if b.max_timestamp == newest)
+    try:
+        first_offset = dispatch.first_offset(log, first)
+    except CorruptBatch:
+        first_offset = -1
+    epochs = [b.leader_epoch for b in batches if b.magic == 2]
+    return replace(
+        facts,
+        first_offset=max(first_offset, -1),
+        last_offset=last.last_offset,
+        next_offset=last.last_offset + 1,
+        first_timestamp=first.max_timestamp,
+        max_timestamp=max(newest, -1),
+        offset_of_max_timestamp=holder.last_offset if newest > -1 else -1,
+        last_leader_epoch=epochs[-1] if epochs else -1,
+        last_batch_position=last.position,
+    )
+
+
+def build_reference(
+    log: bytes,
+    base_offset: int,
+    *,
+    rule: Rule = DEFAULT_RULE,
+    index_interval_bytes: int = INDEX_INTERVAL_BYTES,
+    segment_index_bytes: int = SEGMENT_INDEX_BYTES,
+    mtime_ms: int = -1,
+    next_base_offset: int | None = None,
+) -> Built:
+    """Both indexes as `index.build.build`. Raises CorruptBatch for a wrapper that does not decompress where its first offset is wanted."""
+    facts = facts_of(log, base_offset)
+    offsets: list[tuple[int, int]] = []
+    times: list[tuple[int, int]] = []
+    most_offsets = segment_index_bytes // offset_index.ENTRY_SIZE
+    most_times = segment_index_bytes // time_index.ENTRY_SIZE - 1
+    newest, newest_offset, indexed, full = -1, 0, 0, False
+    for batch in read_batches(log)[0]:
+        if batch.max_timestamp > newest:
+            newest, newest_offset = batch.max_timestamp, batch.last_offset
+        if (
+            batch.position - indexed > index_interval_bytes
+            and 0 <= batch.last_offset - base_offset <= MAX_RELATIVE_OFFSET
+        ):
+            full = full or len(offsets) >= most_offsets or len(times) >= most_times
+            offset = dispatch.first_offset(log, batch) if rule.first_offset else batch.last_offset
+            offsets.append((offset - base_offset, batch.position))
+            if newest > (times[-1][0] if times else -1):
+                times.append((newest, newest_offset - base_offset + rule.next_offset))
+            indexed = batch.position
+    if newest > (times[-1][0] if times else -1):
+        times.append((newest, newest_offset - base_offset + rule.next_offset))
+    if rule.mtime_entry and facts.valid_bytes and newest == -1:
+        following = facts.next_offset if next_base_offset is None else next_base_offset
+        times.append((mtime_ms, min(max(following - base_offset, 0), MAX_RELATIVE_OFFSET)))
+    return Built(
+        facts,
+        offset_bytes([o for o, _ in offsets], [p for _, p in offsets]),
+        time_bytes([t for t, _ in times], [o for _, o in times]),
+        _blocked(facts, full),
+    )
+
+
+def untrue_entries(
+    log: bytes, base_offset: int, offsets: Sequence[tuple[int, int]], times: Sequence[tuple[int, int]]
+) -> Untrue:
+    """Which of these (relative offset, position) and (timestamp, relative offset) entries inside the valid log mislead."""
+    batches, end, _ = read_batches(log)
+    last = max((b.last_offset for b in batches), default=-1)
+    wrong_offsets = []
+    for i, (relative, position) in enumerate(offsets):
+        begins = any(b.position == position for b in batches)
+        skipped = any(b.last_offset >= base_offset + relative for b in batches if b.position < position)
+        if position < end and (not begins or skipped):
+            wrong_offsets.append(i)
+    wrong_times = []
+    for i, (timestamp, relative) in enumerate(times):
+        if base_offset + relative > last:
+            continue
+        before = []
+        for b in batches:
+            if b.last_offset >= base_offset + relative:
+                break
+            before.append(b.max_timestamp)
+        if max(before, default=-1) >= timestamp or timestamp < 0:
+            wrong_times.append(i)
+    return Untrue(wrong_offsets, wrong_times)
+
+
+def _blocked(facts: SegmentFacts, full: bool) -> str:
+    if facts.out_of_range_position >= 0:
+        return "offset-out-of-range"
+    if facts.not_increasing_position >= 0:
+        return "offsets-not-increasing"
+    return "index-full" if full else ""
+
+
+def _bytes(batches: list[Batch], magic: int) -> int:
+    return sum(b.size for b in batches if b.magic == magic)
+
+
+def _begin(batch: Batch) -> int:
+    return batch.base_offset if batch.magic == 2 else batch.last_offset
+
+
+def _in_range(batch: Batch, base_offset: int) -> bool:
+    return _begin(batch) >= base_offset and 0 <= batch.last_offset - base_offset <= MAX_RELATIVE_OFFSET
+
+
+def _contradicts_itself(batch: Batch) -> bool:
+    span = batch.last_offset - batch.base_offset
+    return span < 0 or not 0 <= batch.count <= span + 1
+
+
+def _first(batches: list[Batch], wanted: list[bool]) -> int:
+    return next((b.position for b, w in zip(batches, wanted, strict=True) if w), -1)
+
+
+def _first_not_increasing(batches: list[Batch]) -> int:
+    highest = None
+    for b in batches:
+        if highest is not None and _begin(b) <= highest:
+            return b.position
+        highest = b.last_offset if highest is None else max(highest, b.last_offset)
+    return -1
