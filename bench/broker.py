@@ -1,0 +1,196 @@
+"""A whole directory, wall time: what a real broker's recovery takes after kill -9, and what kafkats takes to rebuild every index.
+
+The broker is Kafka 4.3.1 (KRaft) with one partition of four segments of uncompressed magic 1, 100 B values; its indexes are kept, its best
+case, and the time is the one that its LogManager tells ("Loaded ... logs in ... ms": no JVM start). Ours begins without any index: verify
+every segment, plan, build again, write, fsync and swap all files. Recovery does more than indexes: it rebuilds the state of
+producers, of which there are none here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pyarrow as pa
+
+from bench.harness import MIB, Figure, Figures, process, scratch, tell, wall_seconds
+from bench.java import java_command
+from bench.segments import V1_100, write_indexes, write_segment
+from kafkats.paths import LOG
+
+SEGMENTS = 4
+ROUNDS = 2
+TOPIC = "replayed"
+START_SECONDS = 240
+_MESSAGE_BYTES = 12 + 22 + 8 + 100
+HEAP = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC")
+_LOADED = re.compile(r"Loaded \d+ logs in (\d+)ms")
+_LOG4J = """status = warn
+appender.out.type = Console
+appender.out.name = OUT
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %p %m (%c)%n
+rootLogger.level = info
+rootLogger.appenderRef.out.ref = OUT
+"""
+
+
+def figures(*, small: bool = False) -> Figures:
+    size = (8 if small else 256) * MIB
+    with scratch() as folder:
+        home = folder / "broker"
+        partition = _create_topic(home)
+        bases = _write_logs(partition, size)
+        logs = sorted(partition.glob(f"*{LOG}"))
+        log_bytes = sum(log.stat().st_size for log in logs)
+        theirs, ours, processes = [], [], []
+        for n in range(ROUNDS):
+            tell(f"round {n + 1}: the broker recovers {log_bytes:,} bytes")
+            theirs.append(_recovery_seconds(home))
+            tell(f"it took {theirs[-1]:.1f} s")
+            ours.append(wall_seconds(lambda: _rebuild(_copy(folder / f"ours-{n}", logs))))
+            processes.append(_rebuild_by_command(_copy(folder / f"command-{n}", logs), folder / f"plan-{n}"))
+    detail = f"{len(bases)} segments, {log_bytes / 1e9:.2f} GB: broker {statistics.median(theirs):.1f} s"
+    ratio = statistics.median(t / o for t, o in zip(theirs, ours, strict=True))
+    yield Figure(
+        "whole directory / broker's recovery",
+        ratio,
+        "x",
+        20,
+        detail=f"{detail}, kafkats {statistics.median(ours):.2f} s",
+    )
+    ratio = statistics.median(t / o for t, o in zip(theirs, processes, strict=True))
+    yield Figure(
+        "the same by two commands, Python's start included", ratio, "x",
+        detail=f"{detail}, plan and apply {statistics.median(processes):.2f} s",
+    )  # fmt: skip
+
+
+def _create_topic(home: Path) -> Path:
+    """A broker that has the topic and was killed; the directory of its only partition."""
+    home.mkdir()
+    port, controller = _free_ports()
+    (home / "log4j2.properties").write_text(_LOG4J)
+    properties = {
+        "process.roles": "broker,controller", "node.id": 1, "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT", "controller.listener.names": "CONTROLLER",
+        "log.dirs": home / "data", "num.recovery.threads.per.data.dir": 1, "log.cleaner.enable": "false",
+        "log.retention.ms": -1, "offsets.topic.replication.factor": 1, "offsets.topic.num.partitions": 1,
+    }  # fmt: skip
+    (home / "server.properties").write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    cluster = "S2Fma2F0c0JlbmNoMDAwMA"
+    process(java_command("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(home / "server.properties")))
+    with _broker(home) as said:
+        _wait_for(said, "Kafka Server started")
+        process(java_command(
+            "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", f"127.0.0.1:{port}", "--create", "--topic", TOPIC,
+            "--partitions", "1", "--replication-factor", "1", "--config", "retention.ms=-1",
+        ))  # fmt: skip
+        partition = home / "data" / f"{TOPIC}-0"
+        _until(partition.exists)
+    for empty in partition.glob("0*"):
+        empty.unlink()
+    return partition
+
+
+def _write_logs(partition: Path, size: int) -> list[int]:
+    bases, base = [], 0
+    for _ in range(SEGMENTS):
+        log = write_segment(partition, V1_100, size, base)
+        write_indexes(log)
+        bases.append(base)
+        base += log.stat().st_size // _MESSAGE_BYTES
+    return bases
+
+
+def _recovery_seconds(home: Path) -> float:
+    for checkpoint in ("recovery-point-offset-checkpoint", ".kafka_cleanshutdown"):
+        (home / "data" / checkpoint).unlink(missing_ok=True)
+    with _broker(home) as said:
+        return int(_wait_for(said, _LOADED.pattern)[1]) / 1000
+
+
+@contextmanager
+def _broker(home: Path) -> Iterator[Path]:
+    """A broker that runs inside of the `with`, and is killed at its end; the file of its log lines."""
+    said = home / "broker.log"
+    options = (*HEAP, f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}")
+    command = java_command("kafka.Kafka", str(home / "server.properties"), options=options)
+    with said.open("wb") as out:
+        broker = subprocess.Popen(command, cwd=home, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        yield said
+    finally:
+        with suppress(ProcessLookupError):
+            broker.send_signal(signal.SIGKILL)
+        broker.wait()
+
+
+def _wait_for(said: Path, pattern: str) -> re.Match[str]:
+    found: list[re.Match[str]] = []
+
+    def there() -> bool:
+        found.extend(m for m in [re.search(pattern, said.read_text(errors="replace"))] if m)
+        return bool(found)
+
+    try:
+        _until(there)
+    except TimeoutError:
+        raise RuntimeError(f"the broker never said {pattern!r}:\n{said.read_text(errors='replace')[-3000:]}") from None
+    return found[0]
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + START_SECONDS
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError
+        time.sleep(0.2)
+
+
+def _free_ports() -> tuple[int, int]:
+    with socket.socket() as one, socket.socket() as two:
+        one.bind(("127.0.0.1", 0))
+        two.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], two.getsockname()[1]
+
+
+def _copy(home: Path, logs: list[Path]) -> Path:
+    """A root with the same logs and no index; the root."""
+    partition = home / "data" / f"{TOPIC}-0"
+    partition.mkdir(parents=True)
+    for log in logs:
+        os.link(log, partition / log.name)
+    return home / "data"
+
+
+def _rebuild(root: Path) -> None:
+    from kafkats.operations import rebuild, verify
+    from kafkats.report import ACTIONS
+    from kafkats.run import run_of
+    from kafkats.units import list_units
+
+    options = verify.VerifyOptions()
+    segments = pa.Table.from_batches([verify.verify_unit(unit, options) for unit in list_units([root])])
+    plan = rebuild.plan_rebuild(segments, rebuild.RebuildOptions())
+    works = rebuild.partition_works(plan, run_of(plan, place=None, owner_stopped=True))
+    actions = pa.Table.from_batches([rebuild.apply_partition(work) for work in works], schema=ACTIONS)
+    if actions["outcome"].to_pylist() != ["done"] * (2 * SEGMENTS):
+        raise RuntimeError(f"not every index was rebuilt: {actions.to_pylist()}")
+
+
+def _rebuild_by_command(root: Path, plan: Path) -> float:
+    wall, _ = process(["kafkats", "plan", "rebuild", root, "-o", plan])
+    more, _ = process(["kafkats", "apply", plan, "--digest", "any", "--owner-stopped"])
+    shutil.rmtree(root.parent)
+    return wall + more

@@ -1,0 +1,73 @@
+"""Kafka 4.3.1 on the other side: the judge's races in warm JVMs, DumpLogSegments, a broker.
+
+Needs a JDK (the judge is compiled once) and fetches Kafka's jars once, as tests/judge/README.md says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bench.harness import ROOT
+
+KAFKA = "4.3.1"
+JUDGE = ROOT / "tests" / "judge" / "judge"
+WARM_JVM = "-Xms1g -Xmx1g -XX:+UseG1GC"
+
+
+@cache
+def jars() -> Path:
+    """The folder of Kafka's jars, fetched when it is not there yet."""
+    said = subprocess.run(
+        [sys.executable, str(JUDGE), "--kafka", KAFKA, "jars"], check=True, stdout=subprocess.PIPE, text=True
+    )
+    return Path(said.stdout.strip())
+
+
+def java_command(main: str, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
+    """A command line that runs one of Kafka's own programs."""
+    home = os.environ.get("JAVA_HOME")
+    return [str(Path(home, "bin", "java")) if home else "java", *options, "-cp", f"{jars()}/*", main, *arguments]
+
+
+Ask = Callable[..., dict[str, Any]]
+
+
+@contextmanager
+def judge(options: str = WARM_JVM) -> Iterator[Ask]:
+    """One JVM that answers the judge's verbs: `ask("race", "recover", path, ...)`."""
+    jars()
+    server = subprocess.Popen(
+        [sys.executable, str(JUDGE), "--kafka", KAFKA, "serve"], env=os.environ | {"KAFKATS_JUDGE_JAVA_OPTS": options},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    assert server.stdin and server.stdout
+    asks, answers = server.stdin, server.stdout
+
+    def ask(*words: str | Path) -> dict[str, Any]:
+        asks.write(json.dumps([str(word) for word in words]) + "\n")
+        asks.flush()
+        answer: dict[str, Any] = json.loads(answers.readline())
+        if "error" in answer:
+            raise RuntimeError(f"{words}: {answer['error']}: {answer.get('message')}")
+        return answer
+
+    try:
+        yield ask
+    finally:
+        asks.close()
+        server.wait(20)
+        answers.close()
+
+
+def race_seconds(ask: Ask, kind: str, log: Path) -> float:
+    """CPU seconds of the working thread of one race over `log`; JIT and GC threads are not counted."""
+    answer = ask("race", kind, log, "--warmup", "0", "--runs", "1")
+    return float(answer["size"]) / (answer["cpu_runs"][0] * 1e6)

@@ -1,0 +1,142 @@
+"""Segments to measure with, the same bytes every time: a few frames from our encoders, repeated with new offsets, times and checksums.
+
+Keys have 8 bytes; timestamps grow by 1 ms per record, so that every entry of the offset index has one in the time index, too.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafkats.checksums import crc32, crc32c
+from kafkats.formats import v0, v1, v2
+from kafkats.formats.model import Codec, Record, TimestampType
+from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
+
+BEGIN_MS = 1_600_000_000_000
+_TEMPLATES = 16
+_BATCH_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a segment consists of. `per_batch` 0: as many records as fill 16 KiB before compression."""
+
+    name: str
+    magic: int
+    value_bytes: int
+    per_batch: int = 1
+    codec: Codec = Codec.NONE
+
+    @property
+    def records(self) -> int:
+        return self.per_batch or max(1, _BATCH_BYTES // (self.value_bytes + 20))
+
+
+V0_100 = Shape("v0 100 B", 0, 100)
+V0_1K = Shape("v0 1 KiB", 0, 1024)
+V1_100 = Shape("v1 100 B", 1, 100)
+V1_1K = Shape("v1 1 KiB", 1, 1024)
+V2_100 = Shape("v2 100 B, 16 KiB batches", 2, 100, per_batch=0)
+V2_1K = Shape("v2 1 KiB, 16 KiB batches", 2, 1024, per_batch=0)
+V2_SINGLE = Shape("v2 one 100 B record per batch", 2, 100)
+V1_LZ4_100 = Shape("v1 lz4 wrappers of 100 B", 1, 100, per_batch=0, codec=Codec.LZ4)
+V1_LZ4_1K = Shape("v1 lz4 wrappers of 1 KiB", 1, 1024, per_batch=0, codec=Codec.LZ4)
+V2_GZIP = Shape("v2 gzip", 2, 100, per_batch=0, codec=Codec.GZIP)
+
+
+def write_segment(folder: Path, shape: Shape, size: int, base_offset: int = 0) -> Path:
+    """A .log of about `size` bytes (whole batches, not more) in `folder`; no indexes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / segment_file(base_offset, LOG)
+    path.write_bytes(make_log(shape, size, base_offset).data)
+    return path
+
+
+def write_indexes(log: Path) -> None:
+    """Both indexes of a .log, as a rebuild makes them."""
+    from kafkats.index.build import build
+    from kafkats.paths import parse_segment_file
+
+    name = parse_segment_file(log.name)
+    assert name is not None
+    built = build(np.fromfile(log, np.uint8), name.base_offset)
+    log.with_suffix(OFFSET_INDEX).write_bytes(built.offset_index)
+    log.with_suffix(TIME_INDEX).write_bytes(built.time_index)
+
+
+def make_log(shape: Shape, size: int, base_offset: int = 0) -> NDArray[np.uint8]:
+    """The bytes of a .log, uint8 of shape (at most `size`,)."""
+    templates = [_template(shape, n) for n in range(_TEMPLATES)]
+    lengths = np.array([len(t) for t in templates])
+    starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+    cycle = np.frombuffer(b"".join(templates), np.uint8)
+    cycles = max(1, size // len(cycle))
+    log = np.tile(cycle, (cycles, 1))
+    numbers = np.arange(cycles, dtype=np.int64) * _TEMPLATES
+    for n, start in enumerate(starts):
+        _stamp(log, int(start), shape, base_offset, (numbers + n) * shape.records)
+    flat = log.reshape(-1)
+    positions = (np.arange(cycles)[:, None] * len(cycle) + starts).reshape(-1)
+    _seal(flat, shape, positions.tolist(), np.tile(lengths, cycles).tolist())
+    return flat
+
+
+def _template(shape: Shape, seed: int) -> bytes:
+    chance = random.Random(seed)
+    records = [
+        Record(n, BEGIN_MS + n, TimestampType.CREATE_TIME, chance.randbytes(8), _value(chance, shape.value_bytes))
+        for n in range(shape.records)
+    ]
+    if shape.magic == 0:
+        plain = [Record(r.offset, -1, TimestampType.NONE, r.key, r.value) for r in records]
+        return v0.encode_batch(plain, codec=shape.codec)
+    if shape.magic == 1:
+        # A wrapper repeats with another time than its messages': so its time is the broker's.
+        appended = BEGIN_MS if shape.codec else None
+        return v1.encode_batch(records, codec=shape.codec, log_append_time=appended, stamp_inner=False)
+    return v2.encode_batch(records, codec=shape.codec)
+
+
+def _value(chance: random.Random, size: int) -> bytes:
+    """JSON of events, cut to size: compresses as such things do."""
+    text = ""
+    while len(text) < size:
+        text += json.dumps({
+            "id": chance.getrandbits(32), "user": f"user-{chance.randrange(5000)}", "city": chance.choice(_CITIES), "amount": chance.random(),
+        })  # fmt: skip
+    return text[:size].encode()
+
+
+_CITIES = ("Lisbon", "Osaka", "Quito", "Tromso", "Windhoek", "Yerevan")
+
+
+def _stamp(log: NDArray[np.uint8], at: int, shape: Shape, base_offset: int, number: NDArray[np.int64]) -> None:
+    """Offset and times of the frame at `at` of every row; `number` counts records from the segment's beginning."""
+    last = shape.records - 1
+    first = base_offset + number
+    if shape.magic < 2:
+        _put(log, at, first + last)
+        if shape.magic == 1:
+            _put(log, at + 18, BEGIN_MS + number + last)
+        return
+    _put(log, at, first)
+    _put(log, at + 27, BEGIN_MS + number)
+    _put(log, at + 35, BEGIN_MS + number + last)
+
+
+def _put(log: NDArray[np.uint8], at: int, values: NDArray[np.int64]) -> None:
+    log[:, at : at + 8] = values.astype(">i8").view(np.uint8).reshape(-1, 8)
+
+
+def _seal(log: NDArray[np.uint8], shape: Shape, positions: list[int], lengths: list[int]) -> None:
+    skip, checksum = (17, crc32c) if shape.magic == 2 else (12, crc32)
+    data = memoryview(log.data)
+    sums = [checksum(data[p + skip + 4 : p + n]) for p, n in zip(positions, lengths, strict=True)]
+    where = np.array(positions)[:, None] + np.arange(skip, skip + 4)
+    log[where] = np.array(sums, ">u4").view(np.uint8).reshape(-1, 4)
