@@ -359,6 +359,7 @@ def _show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_jso
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
+    columns = [c for c in columns if any(_cell(row.get(c)) for row in rows)]
     for column in columns:
         number = isinstance(rows[0].get(column), int)
         table.add_column(column.replace("_", " "), justify="right" if number else "left", overflow="fold")

@@ -24,7 +24,7 @@ from kafkats.logdir.root import LogDir, list_root, read_root
 
 @dataclass(frozen=True)
 class Unit:
-    """One segment to look at, or, with base_offset -1, the findings about a directory as a whole."""
+    """One segment to look at; or, with base_offset -1, a directory as a whole, with what its names alone say."""
 
     log_dir: str
     partition_dir: str
@@ -79,8 +79,7 @@ def _root_units(path: Path, topics: str) -> Iterator[Unit]:
 
 def _partition_units(partition: PartitionDir, root: LogDir | None, *, live: bool) -> Iterator[Unit]:
     log_dir = str(root.path if root else partition.path.parent)
-    if partition.findings:
-        yield Unit(log_dir, partition.path.name, -1, findings=partition.findings)
+    yield Unit(log_dir, partition.path.name, -1, findings=partition.findings)
     clean = root is not None and root.clean_shutdown
     recovered = {s.base_offset for s in recovery_of(root, partition).segments} if root and not live else set()
     expected = _has_time_indexes(partition)

@@ -24,6 +24,8 @@ from kafkats.generations import RULES
 from kafkats.index.check import SegmentCheck, check_segment
 from kafkats.index.infer import DEFAULT, INFERRED, infer_interval
 from kafkats.index.structure import examine_offset_index
+from kafkats.logdir.partition import scan_partition
+from kafkats.logdir.smallfiles import check_small_files
 from kafkats.report import SEGMENTS, directory_row, finding_rows
 from kafkats.segment.reader import open_source
 from kafkats.units import Unit
@@ -42,12 +44,29 @@ class VerifyOptions:
 
 
 def verify_unit(unit: Unit, options: VerifyOptions) -> pa.RecordBatch:
-    """Look at one unit: a row of report.SEGMENTS. What cannot be read becomes a finding, not an error."""
-    if unit.base_offset < 0:
-        row = directory_row(unit.log_dir, unit.partition_dir, unit.findings)
+    """Look at one unit: its row of report.SEGMENTS, none for a directory with nothing to say.
+
+    What cannot be read becomes a finding, not an error.
+    """
+    if unit.base_offset >= 0:
+        rows = [_segment_row(unit, options)]
     else:
-        row = _segment_row(unit, options)
-    return pa.RecordBatch.from_pylist([row], schema=SEGMENTS)
+        findings = (*unit.findings, *_small_files(unit))
+        rows = [directory_row(unit.log_dir, unit.partition_dir, findings)] if findings else []
+    return pa.RecordBatch.from_pylist(rows, schema=SEGMENTS)
+
+
+def _small_files(unit: Unit) -> tuple[Finding, ...]:
+    """Epochs, metadata and snapshots of a partition that cannot be read."""
+    directory = Path(unit.log_dir, unit.partition_dir)
+    if not unit.partition_dir or any(f.kind in ("vanished", "unreadable") for f in unit.findings):
+        return ()
+    try:
+        return check_small_files(scan_partition(directory))
+    except Vanished as e:
+        return (Finding("vanished", unit.partition_dir, e.reason),)
+    except KafkatsError as e:
+        return (Finding("unreadable", unit.partition_dir, e.reason),)
 
 
 def _segment_row(unit: Unit, options: VerifyOptions) -> dict[str, Any]:
