@@ -2,8 +2,9 @@
 
 Written: level 3, no content size, no checksum. Kafka flushes the stream before it closes it, so every frame ends with
 an empty raw block, 01 00 00: compress, flush a block, finish gives the same bytes (with the same zstd version), a
-one-shot compressor does not. Read: several frames in a row, skippable ones too; no bytes at all are no output; a frame
-that does not end, or anything else after one, is corrupt. Windows up to 128 MiB, zstd's own limit.
+one-shot compressor does not. Read: several frames in a row, skippable ones too; no bytes at all are no output. A first
+frame that does not end is corrupt, and so is what is no frame after one; a later frame cut short is a quiet end (zstd-jni
+1.5 takes it so, as long as it has read all its input). Windows up to 128 MiB, zstd's own limit.
 """
 
 from __future__ import annotations
@@ -41,9 +42,12 @@ def decompress(data: memoryview, max_output_bytes: int) -> bytes:
 def _read_frame(data: memoryview, pos: int, output: Output) -> int:
     """Add the frame at `pos`; returns the position after it."""
     frame = zstandard.ZstdDecompressor().decompressobj()
+    began = pos
     while not frame.eof:
         step = data[pos : pos + _STEP]
         if not step:
+            if began:
+                return pos
             raise CorruptBatch("zstd: the bytes end inside a frame")
         try:
             output.add(frame.decompress(step))

@@ -141,7 +141,7 @@ def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int = MAX_OUT
     if batch.count < 0:
         raise CorruptBatch(f"record count {batch.count} is negative", position=batch.position)
     if batch.count == 0:
-        # Kafka returns before it looks at the area, whatever lies there.
+        # Kafka's plain iterator returns before it looks at the area, whatever lies there.
         return []
     data = view(buf)
     area = batch.position + HEADER_BYTES

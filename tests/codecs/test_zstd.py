@@ -42,6 +42,11 @@ def test_cut_at_every_byte() -> None:
             read(FRAME[:cut])
 
 
+def test_a_later_frame_cut_short_ends_quietly() -> None:
+    for cut in range(1, len(FRAME)):
+        assert read(FRAME + FRAME[:cut]).startswith(PLAIN)
+
+
 def test_junk_after_a_frame() -> None:
     with pytest.raises(CorruptBatch, match="zstd: "):
         read(FRAME + b"junk")

@@ -13,23 +13,9 @@ from kafkats.compression import Codec, compress, decompress
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats import dispatch, v0, v1
 from kafkats.formats.model import Header, Record, TimestampType
+from tests.formats.logs import nullable, raw_message
 
 NONE, CREATE, APPEND = TimestampType.NONE, TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME
-NULL = b"\xff\xff\xff\xff"
-
-
-def raw_message(
-    offset: int, magic: int, *, attributes: int = 0, timestamp: int = 7, key: bytes = NULL, value: bytes = NULL + b""
-) -> bytes:
-    """A message of any magic with a right CRC; key and value with their lengths, right or not."""
-    time = timestamp.to_bytes(8, "big", signed=True) if magic else b""
-    body = bytes((magic, attributes)) + time + key + value
-    size = (4 + len(body)).to_bytes(4, "big")
-    return offset.to_bytes(8, "big", signed=True) + size + zlib.crc32(body).to_bytes(4, "big") + body
-
-
-def nullable(data: bytes) -> bytes:
-    return len(data).to_bytes(4, "big") + data
 
 
 def wrapper(

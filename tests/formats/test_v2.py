@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import crc32c
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,20 +12,10 @@ from kafkats.formats import dispatch, v2
 from kafkats.formats.control import ControlType, decode_control_type, decode_coordinator_epoch
 from kafkats.formats.model import Batch, Header, Record, TimestampType
 from kafkats.primitives import encode_varint
+from tests.formats.logs import RECORD, raw_batch, record
 
 CREATE, APPEND = TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME
-RECORD = bytes.fromhex("0e000000026b0100")  # key k, value null, no headers
 PLAIN = [Record(10, 1000, CREATE, b"k", None)]
-
-
-def raw_batch(area: bytes, **fields: Any) -> bytes:
-    """A batch with a right length and CRC around any bytes of records."""
-    header = v2.BatchHeader(
-        base_offset=10, length=49 + len(area), leader_epoch=0, magic=2, crc=0, attributes=0, last_offset_delta=0,
-        base_timestamp=1000, max_timestamp=1000, producer_id=-1, producer_epoch=-1, base_sequence=-1, record_count=1,
-    )._replace(**fields)  # fmt: skip
-    packed = v2.HEADER.pack(*header) + area
-    return packed[:17] + crc32c.crc32c(packed[21:]).to_bytes(4, "big") + packed[21:]
 
 
 def one(log: bytes) -> Batch:
@@ -38,10 +25,6 @@ def one(log: bytes) -> Batch:
 
 def read(log: bytes) -> list[Record]:
     return dispatch.records(log, one(log))
-
-
-def record(body: bytes) -> bytes:
-    return encode_varint(len(body)) + body
 
 
 def refused(log: bytes, reason: str, position: int | None = None) -> None:
