@@ -8,7 +8,7 @@ the time index. Only the part of the log before a bad batch counts: recovery cut
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -143,7 +143,7 @@ def with_first_offset(facts: SegmentFacts, first_offset: Callable[[int], int]) -
     if facts.first_offset >= 0 or not facts.batches:
         return facts
     try:
-        return replace(facts, first_offset=first_offset(0))
+        return facts._replace(first_offset=first_offset(0))
     except CorruptBatch:
         return facts
 

@@ -75,7 +75,7 @@ def check_segment(
     # The indexes first: what they say was in the log before.
     offsets = examine_offset_index(path.with_suffix(OFFSET_INDEX))
     times = examine_time_index(path.with_suffix(TIME_INDEX))
-    with open_source(path) as source:
+    with open_source(path, mapped=not live) as source:
         index_bytes, index_bytes_from = infer_index_bytes(segment_index_bytes, offsets, times, preallocated=moving)
         interval, interval_from = infer_interval(index_interval_bytes, offsets, source, base_offset)
         first = first_offset_reader(source)

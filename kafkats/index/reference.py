@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from kafkats.errors import CorruptBatch
@@ -88,8 +87,7 @@ def facts_of(log: bytes, base_offset: int) -> SegmentFacts:
     except CorruptBatch:
         first_offset = -1
     epochs = [b.leader_epoch for b in batches if b.magic == 2]
-    return replace(
-        facts,
+    return facts._replace(
         first_offset=max(first_offset, -1),
         last_offset=last.last_offset,
         next_offset=last.last_offset + 1,

@@ -8,9 +8,8 @@ deep    also every record
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 DEPTHS: Final = ("stat", "tail", "full", "deep")
 
@@ -25,8 +24,7 @@ class StopReason(StrEnum):
     BAD_CRC = "bad-crc"
 
 
-@dataclass(frozen=True)
-class SegmentFacts:
+class SegmentFacts(NamedTuple):
     """One segment's batches in numbers. -1 is "not known at this depth" or "there is none".
 
     Offsets are Kafka's, positions bytes in the .log, timestamps epoch milliseconds as the batch headers have them.

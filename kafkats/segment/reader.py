@@ -6,7 +6,6 @@ broker does cut: so a map is for directories that no broker holds, and windows t
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
 import stat
@@ -21,10 +20,14 @@ from kafkats.errors import BadInput, storage
 
 Bytes = NDArray[np.uint8]
 
-WINDOW: Final = 8 * 1024 * 1024
-"""Bytes of a map that are made present at once, and looked at before the next."""
-BUFFER: Final = 1024 * 1024
-"""Bytes that are read at once where a file is not mapped; stays in the processor's cache."""
+WINDOW: Final = 64 * 1024 * 1024
+"""Bytes of a map between two looks at what else there is to do (Ctrl-C)."""
+BUFFER: Final = 2 * 1024 * 1024
+"""Bytes that are read at once where a file is not mapped; small enough for the processor's cache."""
+
+
+_LARGEST: Final = 32 * 1024 * 1024
+"""Batches above this are mapped in any case; message.max.bytes is 1 MiB unless somebody raised it."""
 
 
 class Window(NamedTuple):
@@ -59,8 +62,8 @@ def open_segment(path: str | os.PathLike[str]) -> Generator[Bytes, None, None]:
 
 
 @contextmanager
-def open_source(path: str | os.PathLike[str], *, mapped: bool = True) -> Generator[Source, None, None]:
-    """The file for one pass: mapped, or (where a broker may cut it meanwhile) read into one reused buffer.
+def open_source(path: str | os.PathLike[str], *, mapped: bool = False) -> Generator[Source, None, None]:
+    """The file for one pass: read into one reused buffer or, where nobody can cut it meanwhile, mapped.
 
     Raises Vanished, StorageFailed, BadInput (not a regular file).
     """
@@ -133,13 +136,9 @@ def _mapped(fd: int, size: int, path: str | os.PathLike[str]) -> Generator[Bytes
 def _mapped_source(fd: int, facts: os.stat_result, view: Bytes, path: str | os.PathLike[str]) -> Source:
     size = facts.st_size
     address = view.ctypes.data
-    page = mmap.PAGESIZE
 
     def window(position: int, needed: int) -> Window:
-        start = position // page * page
-        limit = min(size, start + WINDOW)
-        _madvise(address + start, limit - start, _POPULATE_READ)
-        return Window(address, 0, size, limit, size)
+        return Window(address, 0, size, min(size, position + WINDOW), size)
 
     def read(position: int, length: int) -> bytes:
         return view[position : position + length].tobytes()
@@ -152,6 +151,15 @@ def _read_source(fd: int, facts: os.stat_result, path: str | os.PathLike[str]) -
     kept: list[Any] = [np.empty(0, np.uint8)]
 
     def window(position: int, needed: int) -> Window:
+        if needed > _LARGEST:
+            # A size field gone wild in a sparse file, most likely: that much memory is not worth it.
+            start = position // mmap.PAGESIZE * mmap.PAGESIZE
+            with storage(path, "map"):
+                region = mmap.mmap(fd, position + needed - start, mmap.MAP_SHARED, mmap.PROT_READ, offset=start)
+            kept[0] = np.frombuffer(region, np.uint8)
+            return Window(kept[0].ctypes.data, start, position + needed, position + needed, size)
+        if len(kept[0]) > _LARGEST:
+            kept[0] = np.empty(0, np.uint8)
         wanted = min(max(needed, BUFFER), size - position)
         if len(kept[0]) < wanted:
             kept[0] = np.empty(wanted, np.uint8)
@@ -177,11 +185,3 @@ def _read_into(fd: int, buffer: Bytes, position: int) -> int:
             break
         got += n
     return got
-
-
-_POPULATE_READ: Final = 22  # Linux 5.14; refused by older kernels, and then pages come one by one
-_libc: Final = ctypes.CDLL(None, use_errno=True)
-
-
-def _madvise(address: int, length: int, advice: int) -> None:
-    _libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(length), advice)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -135,7 +134,7 @@ def test_blocked_where_recovery_fails() -> None:
     log = kernel_log_with_repeated_offset()
     built = build(np.frombuffer(log, np.uint8), BASE, index_interval_bytes=0)
     assert built.blocked == "offsets-not-increasing"
-    assert built.facts == replace(built.facts, not_increasing_position=len(log) // 2)
+    assert built.facts == built.facts._replace(not_increasing_position=len(log) // 2)
 
 
 def kernel_log_with_repeated_offset() -> bytes:

@@ -1,0 +1,199 @@
+"""Facts of a segment from the ends of its files: what an inventory of a million segments can afford.
+
+Read are the last entry of both indexes, the first batch's header, and the headers of the batches from the last offset entry on.
+No checksum is looked at and nothing in the middle: where the ends contradict each other a finding says so, and what was read is not to be trusted.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from kafkats.errors import UsageError, Vanished, storage
+from kafkats.findings import Finding
+from kafkats.index import offset_index, time_index
+from kafkats.index.entries import read_index_bytes
+from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, parse_segment_file
+from kafkats.segment.facts import SegmentFacts, StopReason
+from kafkats.segment.reader import Source, open_source
+from kafkats.segment.walk import walk
+
+OFFSET_ENTRY: Final = struct.Struct(">ii")
+TIME_ENTRY: Final = struct.Struct(">qi")
+_FIRST_BYTES: Final = 61
+
+
+class Tail(NamedTuple):
+    """What the ends of a segment's files say; with any finding of damage they do not hold up."""
+
+    facts: SegmentFacts
+    findings: tuple[Finding, ...]
+
+
+class Ends(NamedTuple):
+    """The end of an index file: `last` is the last entry that is not zeros, None without one; `zeros` whether zeros follow."""
+
+    name: str
+    size: int
+    last: tuple[int, int] | None
+    zeros: bool
+    findings: tuple[Finding, ...]
+
+
+def read_tail(log_path: str | os.PathLike[str], *, active: bool = False, live: bool = False) -> Tail:
+    """Facts of depth tail, by the path of a .log; `active` and `live` as for `index.check.check_segment`.
+
+    Raises Vanished, StorageFailed, BadInput, UsageError (not a segment's name).
+    """
+    path = os.fspath(log_path)
+    stem = path.removesuffix(LOG)
+    name = parse_segment_file(path.rpartition("/")[2])
+    if name is None or name.kind != LOG:
+        raise UsageError("not the name of a segment's .log", path=path)
+    moving = active and live
+    offsets = _ends(stem + OFFSET_INDEX, OFFSET_ENTRY)
+    times = _ends(stem + TIME_INDEX, TIME_ENTRY)
+    with open_source(path) as source:
+        base = name.base_offset
+        start = offsets.last[1] if offsets and offsets.last else 0
+        if not 0 <= start < source.size:
+            start = 0
+        facts = walk(source, base, start=start, checksums=False).facts
+        if start:
+            facts = _partial(facts, source)
+    facts = facts._replace(depth="tail")
+    findings = tuple(_findings(path.rpartition("/")[2], facts, offsets, times, moving))
+    return Tail(_with_maximum(facts, times, start), findings)
+
+
+def _partial(tail: SegmentFacts, source: Source) -> SegmentFacts:
+    """What the tail says of the whole: the first batch is read for its part, sums are not known."""
+    first = source.read(0, _FIRST_BYTES)
+    magic = first[16] if len(first) > 16 else -1
+    begin, timestamp = int.from_bytes(first[:8], "big", signed=True), -1
+    if magic == 1:
+        timestamp = int.from_bytes(first[18:26], "big", signed=True)
+    elif magic == 2:
+        timestamp = int.from_bytes(first[35:43], "big", signed=True)
+    wrapper = magic in {0, 1} and first[17] & 7
+    return tail._replace(
+        batches=-1,
+        records=-1,
+        wrappers=-1,
+        first_offset=-1 if wrapper else begin,
+        first_timestamp=timestamp,
+        first_magic=magic,
+        magics=(-1, -1, -1),
+        codecs=(-1, -1, -1, -1, -1),
+        timestamp_types=(-1, -1, -1),
+        control_batches=-1,
+        transactional_batches=-1,
+        delete_horizon_batches=-1,
+    )
+
+
+def _with_maximum(facts: SegmentFacts, times: Ends | None, start: int) -> SegmentFacts:
+    """The larger of the time index's last entry and the tail's maximum."""
+    if not start or times is None or times.last is None or times.last[0] < facts.max_timestamp:
+        return facts
+    timestamp, relative = times.last
+    return facts._replace(max_timestamp=timestamp, offset_of_max_timestamp=facts.base_offset + relative)
+
+
+def _ends(path: str, entry: struct.Struct) -> Ends | None:
+    name = path.rpartition("/")[2]
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        with storage(path, "open"):
+            raise
+    try:
+        with storage(path, "read"):
+            size = os.fstat(fd).st_size
+            whole = size - size % entry.size
+            last = os.pread(fd, entry.size, max(whole - entry.size, 0)) if whole else b""
+    finally:
+        os.close(fd)
+    findings = []
+    if whole != size:
+        reason = f"{size} bytes are not a whole number of entries of {entry.size}"
+        findings.append(Finding("partial-entry", name, reason, whole, whole // entry.size))
+    if not last:
+        return Ends(name, size, None, False, tuple(findings))
+    if any(last) or whole == entry.size:
+        return Ends(name, size, _unpack(entry, last), False, tuple(findings))
+    try:
+        used = read_index_bytes(path, entry.size).data
+    except Vanished:
+        return None
+    found = _unpack(entry, used[-entry.size :]) if len(used) >= entry.size else None
+    return Ends(name, size, found, True, tuple(findings))
+
+
+def _unpack(entry: struct.Struct, data: bytes) -> tuple[int, int]:
+    first, second = entry.unpack(data)
+    return first, second
+
+
+def _findings(
+    log: str, facts: SegmentFacts, offsets: Ends | None, times: Ends | None, moving: bool
+) -> Iterator[Finding]:
+    if facts.stop is not None:
+        state = "preallocated" if facts.stop == StopReason.ZERO_TAIL else "moving-tail"
+        kind = state if moving and facts.stop in {StopReason.ZERO_TAIL, StopReason.TORN_TAIL} else str(facts.stop)
+        yield Finding(kind, log, f"nothing valid from byte {facts.stop_position} on", facts.stop_position)
+    stem = log.removesuffix(LOG)
+    if offsets is None:
+        if facts.log_bytes:
+            yield Finding("missing-index", stem + OFFSET_INDEX, "the file does not exist")
+    else:
+        yield from _common(offsets, moving)
+        yield from _offset_end(offsets, facts)
+    if times is None:
+        if facts.max_timestamp > -1:
+            yield Finding("missing-index", stem + TIME_INDEX, "the file does not exist")
+    else:
+        yield from _common(times, moving)
+        yield from _time_end(times, facts, moving)
+
+
+def _common(ends: Ends, moving: bool) -> Iterator[Finding]:
+    yield from ends.findings
+    if ends.zeros:
+        yield Finding("preallocated" if moving else "zero-entries", ends.name, "zeros at the end of the file")
+
+
+def _offset_end(ends: Ends, facts: SegmentFacts) -> Iterator[Finding]:
+    if ends.last is None:
+        return
+    relative, position = ends.last
+    if relative < 0:
+        yield Finding("below-base", ends.name, f"the last entry lies {-relative} below the segment's base offset")
+    elif not 0 <= position < facts.log_bytes or facts.base_offset + relative > facts.last_offset:
+        yield Finding("beyond-end", ends.name, f"the last entry {ends.last} lies behind the log's last batch")
+    elif facts.stop is not None and facts.stop_position == position:
+        yield Finding("not-in-log", ends.name, f"the last entry {ends.last} is not where a batch begins")
+
+
+def _time_end(ends: Ends, facts: SegmentFacts, moving: bool) -> Iterator[Finding]:
+    if ends.last is None:
+        if facts.max_timestamp > -1 and not moving:
+            yield Finding("empty-index", ends.name, f"no entries, but the log has timestamps: {facts.max_timestamp}")
+        return
+    timestamp, relative = ends.last
+    if relative < 0:
+        yield Finding("below-base", ends.name, f"the last entry lies {-relative} below the segment's base offset")
+    elif facts.base_offset + relative > facts.last_offset:
+        yield Finding("beyond-end", ends.name, f"the last entry {ends.last} lies behind the log's last batch")
+    elif timestamp < facts.max_timestamp and not moving:
+        yield Finding(
+            "below-maximum", ends.name, f"the last timestamp is {timestamp}, the log's end has {facts.max_timestamp}"
+        )
+
+
+assert OFFSET_ENTRY.size == offset_index.ENTRY_SIZE
+assert TIME_ENTRY.size == time_index.ENTRY_SIZE

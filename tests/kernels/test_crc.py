@@ -1,0 +1,85 @@
+"""Checksum functions for the kernels: the library's and our own."""
+
+from __future__ import annotations
+
+import binascii
+import ctypes
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkats import checksums
+from kafkats.kernels import crc
+
+
+def call(addresses: checksums.Addresses, data: bytes) -> tuple[int, int]:
+    buffer = ctypes.create_string_buffer(data, len(data))
+    refl = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64)(addresses.crc32)
+    iscsi = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32)(addresses.crc32c)
+    return refl(0, buffer, len(data)), iscsi(buffer, len(data), 0xFFFFFFFF) ^ 0xFFFFFFFF
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=200))
+def test_all_ways_agree(data: bytes) -> None:
+    expected = binascii.crc32(data), checksums.crc32c(data)
+    assert checksums.crc32(data) == expected[0]
+    assert call(crc.fallback_addresses(), data) == expected
+    assert call(crc.crc_addresses(), data) == expected
+
+
+def test_buffers_of_any_kind() -> None:
+    data = bytes(range(256))
+    for kind in (data, bytearray(data), memoryview(data)):
+        assert checksums.crc32(kind) == binascii.crc32(data)
+        assert checksums.crc32c(kind) == checksums.crc32c(data)
+
+
+def test_fallback_where_the_library_exports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checksums, "_NAMES", ("no_such_function", "crc32_iscsi"))
+    checksums.library_addresses.cache_clear()
+    crc.crc_addresses.cache_clear()
+    try:
+        assert checksums.library_addresses() is None
+        assert crc.crc_addresses() == crc.fallback_addresses()
+    finally:
+        checksums.library_addresses.cache_clear()
+        crc.crc_addresses.cache_clear()
+
+
+def test_wrong_answers_are_noticed() -> None:
+    right = crc.fallback_addresses()
+    assert checksums.answers(right)
+    other = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64)(lambda a, b, c: 5)
+    wrong = right._replace(crc32=ctypes.cast(other, ctypes.c_void_p).value or 0)
+    assert not checksums.answers(wrong)
+
+
+def test_walk_with_our_own_functions_and_without_a_place_for_a_cache(tmp_path: object) -> None:
+    """A read-only installation without a home directory, on a machine whose isal exports nothing."""
+    script = """
+import numba.core.caching
+numba.core.caching.CacheImpl._locator_classes = []
+from kafkats import checksums
+checksums._NAMES = ("nothing", "nothing")
+import numpy as np
+from kafkats.formats import v1, v2
+from kafkats.formats.model import Record, TimestampType
+from kafkats.index.build import build
+log = v1.encode_batch([Record(0, 5, TimestampType.CREATE_TIME, None, b"x")])
+log += v2.encode_batch([Record(1, 6, TimestampType.CREATE_TIME, None, b"y")])
+assert build(np.frombuffer(log, np.uint8), 0).facts.batches == 2
+turned = bytearray(log); turned[-1] ^= 1
+assert build(np.frombuffer(turned, np.uint8), 0).facts.stop == "bad-crc"
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+
+
+def test_commands_that_need_no_kernel_do_not_import_numba() -> None:
+    script = (
+        "import sys, kafkats.index.check, kafkats.index.tail, kafkats.segment.walk; assert 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
