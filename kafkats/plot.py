@@ -5,6 +5,7 @@ Needs matplotlib (the extra `plot`), which is imported when a picture is drawn a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -122,10 +123,11 @@ def _numbers(
 
 def _labels(rows: list[tuple[str, str]]) -> tuple[list[int], list[str]]:
     """Tick positions and names: every partition up to _LABELLED_ROWS, then evenly chosen ones."""
-    several = len({log_dir for log_dir, _ in rows}) > 1
+    log_dirs = {log_dir for log_dir, _ in rows}
+    shared = os.path.commonpath(log_dirs) if log_dirs else ""
     step = -(-len(rows) // _LABELLED_ROWS) or 1
     at = list(range(0, len(rows), step))
-    return at, [f"{Path(rows[y][0]).name}/{rows[y][1]}" if several else rows[y][1] for y in at]
+    return at, [str(Path(os.path.relpath(rows[y][0], shared), rows[y][1])) for y in at]
 
 
 def _label(kind: str) -> str:

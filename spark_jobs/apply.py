@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import arguments
-from fanout import run_job, spread
+from fanout import run_job, spread, with_last_attempt
 from pyspark.sql import SparkSession
 
 from kafkats.operations.rebuild import apply_partition, partition_works, summarize
@@ -30,7 +30,8 @@ def apply(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     folder = args.run or args.plan.with_name(args.plan.name + ".run")
     run = run_of(plan, place=args.work_area, owner_stopped=args.owner_stopped)
     begin_run(run, folder)
-    actions = spread(spark, "apply", partition_works(plan, run), apply_partition, ACTIONS, size=lambda w: w.bytes)
+    works = partition_works(plan, run)
+    actions = spread(spark, "apply", works, with_last_attempt(apply_partition), ACTIONS, size=lambda w: w.bytes)
     actions = actions.sort_by(ORDER)
     summary = summarize(actions)
     finish_run(folder, actions, summary)

@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -33,6 +33,8 @@ from kafkats.errors import KafkatsError, UsageError
 
 PROGRESS: Final = "KAFKATS_PROGRESS"
 RESULT: Final = "KAFKATS_RESULT"
+ATTEMPTS: Final = "kafkats.attempts"
+"""Local property: how often Spark tries a task."""
 
 SETTINGS: Final = {
     # Small Python tasks start in 5 ms instead of 50.
@@ -91,7 +93,7 @@ def spread(
     sizes = [size(unit) for unit in units]
     bins = pack(sizes, slots=sc.defaultParallelism)
     done, done_bytes = sc.accumulator(0), sc.accumulator(0)
-    attempts = _attempts(sc.master, sc.getConf().get("spark.task.maxFailures", "4"))
+    sc.setLocalProperty(ATTEMPTS, str(_attempts(sc.master, sc.getConf().get("spark.task.maxFailures", "4"))))
     version = kafkats.__version__
 
     def task(work: Iterator[bytes]) -> Iterator[bytes]:
@@ -99,8 +101,7 @@ def spread(
             try:
                 yield _run_bin(packed, do, schema, version, done, done_bytes)
             except KafkatsError as e:
-                context = TaskContext.get()
-                if e.retryable and context is not None and context.attemptNumber() + 1 < attempts:
+                if e.retryable and not _last_attempt():
                     raise
                 yield pickle.dumps(e)
 
@@ -109,6 +110,20 @@ def spread(
     with _progress(spark, stage, len(units), sum(sizes), lambda: (done.value, done_bytes.value)):
         answers = sc.parallelize(work, len(work)).mapPartitions(task).collect()
     return pa.concat_tables([_rows(answer, schema) for answer in answers])
+
+
+def with_last_attempt(do: Callable[..., pa.RecordBatch]) -> Callable[[Any], pa.RecordBatch]:
+    """`do` told, in the task, whether Spark would try it again."""
+    return partial(_told, do)
+
+
+def _told(do: Callable[..., pa.RecordBatch], unit: Any) -> pa.RecordBatch:
+    return do(unit, last_attempt=_last_attempt())
+
+
+def _last_attempt() -> bool:
+    context = TaskContext.get()
+    return context is None or context.attemptNumber() + 1 >= int(context.getLocalProperty(ATTEMPTS) or 1)
 
 
 def pack(sizes: Sequence[int], *, slots: int) -> list[list[int]]:
@@ -132,14 +147,6 @@ def say(marker: str, content: Mapping[str, Any]) -> None:
     """One marker line on standard output. A single write, so that it never mixes with another thread's."""
     sys.stdout.write(f"{marker} {json.dumps(content, separators=(',', ':'))}\n")
     sys.stdout.flush()
-
-
-def new_folder(path: Path) -> Path:
-    """`path`, made with its parents. Raises UsageError when it is a file."""
-    if path.exists() and not path.is_dir():
-        raise UsageError("is not a folder", path=path)
-    path.mkdir(parents=True, exist_ok=True)
-    return path
 
 
 def _run_bin(

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from fanout import new_folder, spread
+from fanout import spread
 from pyspark.sql import SparkSession
 
 from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.report import SEGMENTS, summary, write_json, write_table
+from kafkats.report import SEGMENTS, summary, write_report
 from kafkats.units import Unit
 
 ORDER = [("log_dir", "ascending"), ("partition_dir", "ascending"), ("base_offset", "ascending")]
@@ -28,8 +28,6 @@ def keep(segments: pa.Table, folder: Path | None, **more: Any) -> Mapping[str, A
     """The summary of what was seen; with a folder also written there, beside the rows themselves."""
     said = summary(segments) | more
     if folder is not None:
-        new_folder(folder)
-        write_table(folder / "segments.parquet", segments)
-        write_json(folder / "report.json", said)
+        write_report(folder, segments)
         said["report"] = str(folder)
     return said

@@ -77,3 +77,9 @@ def test_a_place_that_cannot_be_written_is_our_error(tmp_path: Path) -> None:
 def test_importing_does_not_import_matplotlib() -> None:
     code = "import sys, kafkats.plot; raise SystemExit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_labels_tell_log_directories_apart() -> None:
+    assert plot._labels([("/a/one/data", "t-0"), ("/a/two/data", "t-0")])[1] == ["one/data/t-0", "two/data/t-0"]
+    assert plot._labels([("/a/one/data", "t-0")])[1] == ["t-0"]
+    assert plot._labels([]) == ([], [])

@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "spark_jobs"))
 # Before anything starts a JVM: this Python for the workers, loopback, and a JVM that is quick to start.
 os.environ |= {
     "PYSPARK_PYTHON": sys.executable,
+    "PYTHONPATH": f"{ROOT / 'spark_jobs'}{os.pathsep}{ROOT}",  # the tests' own functions, in the workers
     "SPARK_LOCAL_IP": "127.0.0.1",
     "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -24,9 +25,8 @@ os.environ |= {
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[object]:
-    from pyspark.sql import SparkSession
-
     import fanout
+    from pyspark.sql import SparkSession
 
     logging.getLogger("py4j").setLevel(logging.WARNING)
     builder = SparkSession.builder.master("local[2,4]").appName("tests").config("spark.ui.enabled", "false")
