@@ -28,7 +28,7 @@ from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.identity import FileIdentity, model_of
 from kafkats.logdir.journal import Journal, Step, read_journal, write_journal
 from kafkats.logdir.lease import Lease, check_lease, exclusive, take_over
-from kafkats.logdir.swap import INDEXES, Source, base_of, check_standing, drive
+from kafkats.logdir.swap import INDEXES, Source, base_of, check_standing, drive, stands
 from kafkats.logdir.workarea import Site, WorkArea, make_folder, site
 
 
@@ -137,10 +137,11 @@ def undo(area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool = F
             take_over(place, disk)
             journal = read_journal(place, disk)
             if journal is None:
+                _clear_staging(place, disk)
                 return Outcome("nothing")
             if journal.phase == "undone":
                 return _sweep(place, journal, disk)
-            if journal.phase in {"purge", "purged"}:
+            if journal.phase == "purged":
                 raise Refused("the undo window of this run is closed", path=place.directory)
             outcome = _back(place, journal, disk)
             return outcome if journal.phase == "undo" else outcome._replace(state="undone")
@@ -159,15 +160,16 @@ def purge(area: WorkArea, partition: str, run_id: str, *, abandon: bool = False,
         with exclusive(place, disk):
             take_over(place, disk)
             journal = read_journal(place, disk)
-            if journal is None or journal.phase == "purged":
-                return Outcome("nothing" if journal is None else "already", _names(journal))
+            if journal is None:
+                _clear_staging(place, disk)
+                return Outcome("nothing")
             if journal.phase in {"intent", "undo"} and not abandon:
                 raise Refused("this run was interrupted: resume or undo it first", path=place.directory)
-            write_journal(place, journal._replace(phase="purge"), disk)
-            _clear_staging(place, disk)
-            _clear_folder(place.undo, disk)
-            write_journal(place, journal._replace(phase="purged"), disk)
-            return Outcome("purged", _names(journal))
+            if journal.phase == "purged":
+                return _sweep(place, journal, disk)
+            journal = journal._replace(phase="purged")
+            write_journal(place, journal, disk)
+            return _sweep(place, journal, disk)._replace(state="purged")
 
 
 @contextmanager
@@ -198,9 +200,9 @@ def _forward(place: Site, journal: Journal, disk: Disk) -> Outcome:
         if step.after is not None
     }
     drive(place, steps, "new", sources, disk)
-    write_journal(place, journal._replace(phase="done"), disk)
-    _clear_staging(place, disk)
-    return Outcome("finished", _names(journal), _undo_bytes(journal))
+    journal = journal._replace(phase="done")
+    write_journal(place, journal, disk)
+    return _sweep(place, journal, disk)._replace(state="finished")
 
 
 def _back(place: Site, journal: Journal, disk: Disk) -> Outcome:
@@ -210,18 +212,19 @@ def _back(place: Site, journal: Journal, disk: Disk) -> Outcome:
     write_journal(place, journal._replace(phase="undo"), disk)
     sources = _saved_old(place, steps, disk)
     drive(place, steps, "old", sources, disk)
-    write_journal(place, journal._replace(phase="undone"), disk)
-    _clear_staging(place, disk)
-    _clear_folder(place.undo, disk)
-    return Outcome("finished", _names(journal))
+    journal = journal._replace(phase="undone")
+    write_journal(place, journal, disk)
+    return _sweep(place, journal, disk)._replace(state="finished")
 
 
 def _sweep(place: Site, journal: Journal, disk: Disk) -> Outcome:
-    """Remove what a crash right after the last entry of the journal has left."""
+    """Remove what the journal's last entry has made superfluous."""
     _clear_staging(place, disk)
-    if journal.phase in {"undone", "purge"}:
-        _clear_folder(place.undo, disk)
-    return Outcome("already", _names(journal), _undo_bytes(journal) if journal.phase == "done" else 0)
+    names = tuple(step.name for step in journal.steps)
+    if journal.phase == "done":
+        return Outcome("already", names, sum(step.before.size for step in journal.steps if step.before))
+    _clear_folder(place.undo, disk)
+    return Outcome("already", names)
 
 
 def _refuse_beside_unfinished(place: Site, disk: Disk) -> None:
@@ -298,6 +301,8 @@ def _save_old(place: Site, steps: Sequence[Step], disk: Disk) -> None:
         if step.before is None or step.name in saved:
             continue
         live, kept = place.directory / step.name, place.undo / step.name
+        if not stands(place, step, disk.identify(live), "old"):
+            raise Changed("the old file was swapped out, but is not in the undo folder", path=kept)
         if place.area.linked:
             disk.link(live, kept)
         else:
@@ -305,16 +310,20 @@ def _save_old(place: Site, steps: Sequence[Step], disk: Disk) -> None:
             _copy(live, partial, disk)
             disk.rename(partial, kept)
     disk.sync_dir(place.undo)
+    disk.sync_dir(place.run)
 
 
 def _saved_old(place: Site, steps: Sequence[Step], disk: Disk) -> dict[str, Source]:
-    olds = [step for step in steps if step.before is not None]
+    swapped = [
+        step.name
+        for step in steps
+        if step.before is not None and not stands(place, step, disk.identify(place.directory / step.name), "old")
+    ]
     if place.area.linked:
-        return {step.name: Source(place.undo / step.name, place.undo / f"{step.name}~2") for step in olds}
-    sources = {step.name: Source(place.staged(0, step.name), place.staged(0, f"{step.name}~2")) for step in olds}
-    for name, source in sources.items():
-        _copy(place.undo / name, source.path, disk)
-    return sources
+        return {name: Source(place.undo / name, place.undo / f"{name}~2") for name in swapped}
+    for name in swapped:
+        _copy(place.undo / name, place.staged(0, name), disk)
+    return {name: Source(place.staged(0, name), place.staged(0, f"{name}~2")) for name in swapped}
 
 
 def _copy(source: Path, target: Path, disk: Disk) -> None:
@@ -344,11 +353,3 @@ def _clear_folder(folder: Path, disk: Disk) -> None:
     for name in disk.names(folder):
         disk.unlink(folder / name)
     disk.remove_dir(folder)
-
-
-def _names(journal: Journal | None) -> tuple[str, ...]:
-    return tuple(step.name for step in journal.steps) if journal else ()
-
-
-def _undo_bytes(journal: Journal) -> int:
-    return sum(step.before.size for step in journal.steps if step.before)

@@ -7,6 +7,7 @@ synced. Effects never follow a link, and never write over an existing file but b
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -14,12 +15,14 @@ import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from kafkats.errors import Locked, NotPermitted
 from kafkats.logdir.identity import Attributes, FileIdentity, identify, read_attributes
 from kafkats.logdir.lock import hold_shared
 
-_WINDOW = 1 << 20
+_WINDOW: Final = 1 << 20
+_NOT_PERMITTED: Final = (errno.EPERM, errno.EACCES, errno.ENOTSUP)
 
 
 class Disk:
@@ -82,7 +85,8 @@ class Disk:
         try:
             if (st.st_uid, st.st_gid) != (uid, gid):
                 os.chown(path, uid, gid, follow_symlinks=False)
-            path.chmod(mode)  # after chown, which clears bits
+            if stat.S_IMODE(path.lstat().st_mode) != mode:  # chown clears bits
+                path.chmod(mode)
         except PermissionError as e:
             raise NotPermitted(f"may not give user {uid}, group {gid}, mode {mode:o}", path=path) from e
 
@@ -97,6 +101,8 @@ class Disk:
                 if have.get(name) != value:
                     os.setxattr(path, name, value, follow_symlinks=False)
         except OSError as e:
+            if e.errno not in _NOT_PERMITTED:
+                raise
             raise NotPermitted(f"may not keep the extended attributes: {e.strerror}", path=path) from e
 
     def set_mtime(self, path: Path, mtime_ns: int) -> None:

@@ -1,11 +1,12 @@
 """The journal of one run in one partition: what is meant, and how far it is.
 
     intent -> done -> undo -> undone        undo may begin at intent too
-              done, undone -> purge -> purged
+              done, undone -> purged
 
 It is one file, replaced whole and synced at every arrow: `intent` is on disk before anything live is touched, `done`
-after the last swap is. A run that finds `intent`, `undo` or `purge` was interrupted, and is finished from what the
-steps say; where each file stands is seen from the file itself, not written down.
+after the last swap is. A run that finds `intent` or `undo` was interrupted, and is finished from what the steps say;
+where each file stands is seen from the file itself, not written down. What is no longer needed is removed after the
+entry that makes it so, and again whenever someone comes by.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from kafkats.logdir.disk import Disk
 from kafkats.logdir.identity import Attributes, FileIdentity
 from kafkats.logdir.workarea import Site, write_durably
 
-Phase = Literal["intent", "done", "undo", "undone", "purge", "purged"]
+Phase = Literal["intent", "done", "undo", "undone", "purged"]
 
 _VERSION: Final = 1
-_PHASES: Final = ("intent", "done", "undo", "undone", "purge", "purged")
+_PHASES: Final = ("intent", "done", "undo", "undone", "purged")
 
 
 class Step(NamedTuple):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kafkats.errors import CorruptFile, Fenced, storage
 from kafkats.logdir.disk import DISK, Disk
-from kafkats.logdir.workarea import Site, WorkArea, make_folder, site, write_durably
+from kafkats.logdir.workarea import Site, WorkArea, make_folder, make_run, site, write_durably
 
 
 class Lease(NamedTuple):
@@ -39,7 +39,7 @@ def claim(area: WorkArea, partition: str, run_id: str, *, disk: Disk = DISK) -> 
     """
     place = site(area, partition, run_id)
     with storage(place.folder, "claim the partition"):
-        make_folder(place.run, area, disk)
+        make_run(place, disk)
         with exclusive(place, disk):
             lease = take_over(place, disk)
         if area.linked:

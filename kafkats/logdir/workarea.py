@@ -118,13 +118,22 @@ def site(area: WorkArea, partition: str, run_id: str) -> Site:
     return Site(area, partition, run_id)
 
 
+def make_run(place: Site, disk: Disk) -> None:
+    """Have the run's folder and all above it, durably and with the log dir's owner."""
+    base = place.area.path
+    above = [base.parent] if base.parent.name == _FOLDER else []
+    for folder in (*above, base, place.folder, place.runs, place.run):
+        make_folder(folder, place.area, disk)
+
+
 def make_folder(path: Path, area: WorkArea, disk: Disk) -> None:
-    """Make a directory of the work area and all above it, durably and with the log dir's owner."""
-    missing = [p for p in (path, *path.parents) if not disk.is_dir(p)]
-    for folder in reversed(missing):
-        disk.make_dir(folder)
-        disk.own(folder, area.mode, area.uid, area.gid)
-        disk.sync_dir(folder.parent)
+    """Have one directory of the work area.
+
+    One that is there is synced all the same: whoever made it may have been stopped before doing so.
+    """
+    disk.make_dir(path)
+    disk.own(path, area.mode, area.uid, area.gid)
+    disk.sync_dir(path.parent)
 
 
 def write_durably(path: Path, data: bytes, area: WorkArea, disk: Disk) -> None:

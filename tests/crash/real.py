@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 from kafkats.logdir.workarea import WorkArea, work_area
@@ -32,3 +34,18 @@ def give_xattrs(path: Path) -> None:
             os.setxattr(path, name, value)
     except OSError:
         pass
+
+
+def fork(act: Callable[[], object]) -> int:
+    """Do `act` in a child that never comes back from it; its process id. It exits with 1 when `act` raises."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            act()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return child

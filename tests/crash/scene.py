@@ -11,6 +11,7 @@ import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
+from kafkats.errors import storage
 from kafkats.logdir.changeset import Change, Outcome, Remove, Replace, commit
 from kafkats.logdir.disk import Disk
 from kafkats.logdir.identity import Attributes, FileIdentity
@@ -63,7 +64,8 @@ def begin(scene: str, area: WorkArea, disk: Disk) -> tuple[list[Change], dict[st
     for name, data in SCENES[scene].items():
         before = disk.identify(directory / name)
         if data is not None:
-            disk.write(lease.staged(name), data)
+            with storage(lease.staged(name), "build the new file"):
+                disk.write(lease.staged(name), data)
             changes.append(Replace(name, lease.staged(name), before, hashlib.sha256(data).hexdigest()))
         elif before is not None:
             changes.append(Remove(name, before))
