@@ -21,6 +21,8 @@ UNFINISHED = "not finished"
 def outcome(params: Mapping[str, Any], plans: Results, answer: Mapping[str, Any] | None, proofs: Results) -> str:
     """How the run ended, in words."""
     todo = [plan for plan in plans if plan["totals"]["files"]]
+    if not plans:
+        return UNFINISHED
     if not todo:
         return "nothing to rebuild"
     if params["dry_run"]:

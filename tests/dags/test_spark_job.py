@@ -98,7 +98,7 @@ def test_other_lines_still_reach_the_log(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("retryable", [True, False])
 def test_our_error_fails_the_task_in_its_own_words(monkeypatch: pytest.MonkeyPatch, *, retryable: bool) -> None:
     line = json.dumps({"error": "/data: held by a broker", "kind": "Locked", "retryable": retryable})
-    with pytest.raises(AirflowException, match="^Locked: /data: held by a broker$") as raised:
+    with pytest.raises(AirflowException, match=r"^Locked: /data: held by a broker$") as raised:
         run(monkeypatch, [f"KAFKATS_RESULT {line}"], code=3)
     assert isinstance(raised.value, AirflowFailException) is not retryable
 

@@ -1,0 +1,272 @@
+"""The DAG itself: on real damaged directories with real spark-submits, and its turns with jobs that only pretend."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from kafkats_airflow.applications import changing, planning
+from kafkats_airflow.approval import PlanApproval
+from kafkats_airflow.reports import outcome
+from kafkats_airflow.spark_job import KafkatsJobOperator
+
+from kafkats.errors import UsageError
+from tests.golden import case, tree
+
+GOLDEN = case("matrix-4.3.1-v2")
+DAG = "rebuild_time_indexes"
+DAMAGED = ["none-ct-0/00000000000000000043.timeindex", "zstd-lat-0/00000000000000000000.timeindex"]
+PARAMS = {
+    "volumes": [], "topics": "*", "rule": "last-offset", "only_after_unclean_stop": False, "need_approval": False, "dry_run": False,
+}  # fmt: skip
+
+
+def states(run: Any) -> dict[str, str]:
+    return {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
+
+
+@pytest.fixture(scope="module")
+def volume(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that lost two time indexes."""
+    root = tmp_path_factory.mktemp("broker") / "data"
+    root.mkdir()
+    GOLDEN.unpack("data", root)
+    (root / DAMAGED[0]).unlink()
+    (root / DAMAGED[1]).write_bytes(b"")
+    return root
+
+
+def reports(folder: Path) -> list[dict[str, Any]]:
+    return [
+        json.loads(path.read_text())
+        for path in sorted(folder.glob("*/report.json"), key=lambda p: p.stat().st_mtime_ns)
+    ]
+
+
+def same_as_kafkas_own(root: Path) -> bool:
+    import hashlib
+
+    files = GOLDEN.files("data").items()
+    return all(hashlib.sha256((root / path).read_bytes()).hexdigest() == sha for path, (_, _, sha) in files if sha)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_from_damage_to_proof_and_again(bag: Any, volume: Path, policy: Callable[..., Path], tmp_path: Path) -> None:
+    """No logical date, and approval by hand (marked as done here); a second run finds nothing and changes nothing."""
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+
+    conf = {"policy": str(policy(volume, owner_stopped=True)), "folder": str(tmp_path / "reports")}
+    untouched = {
+        path: facts for path, facts in tree(volume).items() if path not in DAMAGED and path.endswith((".log", "index"))
+    }
+    first = bag.dags[DAG].test(
+        run_conf=PARAMS | conf | {"need_approval": True}, logical_date=None, mark_success_pattern="approve"
+    )
+    assert str(first.state) == "success"
+    assert first.logical_date is None
+    assert set(states(first).values()) == {"success"}
+    assert same_as_kafkas_own(volume)
+    after = tree(volume)
+    assert untouched.items() <= after.items(), "what was not wrong was not touched"
+
+    [report] = reports(tmp_path / "reports")
+    assert (report["outcome"], report["files_planned"], report["files_proved_equal"]) == ("rebuilt and proved", 2, 2)
+    folder = Path(report["report"])
+    assert pq.read_table(folder / "segments.parquet").num_rows > 24
+    assert pq.read_table(folder / "actions.parquet")["outcome"].to_pylist() == ["done", "done"]
+    assert (folder / "health.png").read_bytes().startswith(b"\x89PNG")
+    with create_session() as session:
+        events = session.query(AssetEvent).order_by(AssetEvent.id).all()
+        assert events[-1].extra == {"volumes": [str(volume)], "outcome": "rebuilt and proved", "report": str(folder)}
+    for ti in first.get_task_instances():
+        assert len(json.dumps(ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index), default=str)) < 8000, (
+            ti.task_id
+        )
+
+    second = bag.dags[DAG].test(run_conf=PARAMS | conf)
+    assert str(second.state) == "success"
+    assert states(second) | {
+        "approve": "skipped",
+        "apply": "skipped",
+        "verify": "skipped",
+        "report": "success",
+    } == states(second)
+    assert reports(tmp_path / "reports")[-1]["outcome"] == "nothing to rebuild"
+    assert tree(volume) == after
+
+
+@pytest.fixture
+def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
+    """The operator without Spark: records what it was to run; plans two files of two, or what `plan_files` says."""
+    from kafkats.report import SEGMENTS, write_report
+
+    ran: list[str] = []
+
+    def execute(self: KafkatsJobOperator, context: Any) -> dict[str, Any]:
+        args = [str(arg) for arg in self.application_args or []]
+        ran.append(" ".join([self.connection, self.job, *args]))
+        write_report(folder := tmp_path / f"{len(ran)}", SEGMENTS.empty_table())
+        said = {"report": str(folder), "rates": {}}
+        if self.job == "plan":
+            dirs = [arg for arg in args if arg.startswith("/volumes/")]
+            files = 0 if "/volumes/fine" in dirs else 2
+            totals = {"files": files, "blocked": 0, "write_bytes": 24}
+            out = args[args.index("--output") + 1]
+            return {"plan": out, "digest": "d" * 64, "totals": totals, "log_dirs": dirs, "seen": said, "rates": {}}
+        return said | {"run": str(folder), "files": 2, "equal": 2}
+
+    monkeypatch.setattr(KafkatsJobOperator, "execute", execute)
+    yield ran
+
+
+def two_volumes(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.yaml"
+    path.write_text(
+        "volumes:\n"
+        "  - {broker: '1', path: /volumes/one, connection: host_1, owner_stopped: true}\n"
+        "  - {broker: '2', path: /volumes/two, connection: host_2}\n"
+        "  - {broker: '3', path: /volumes/fine, connection: host_3}\n"
+    )
+    return path
+
+
+def run_pretended(bag: Any, tmp_path: Path, **conf: Any) -> Any:
+    given = {"policy": str(two_volumes(tmp_path)), "folder": str(tmp_path / "r"), "need_approval": False}
+    return bag.dags[DAG].test(run_conf=PARAMS | given | conf)  # all of them: the DAG object remembers
+
+
+def test_one_application_per_connection_and_only_where_needed(bag: Any, tmp_path: Path, pretended: list[str]) -> None:
+    run = run_pretended(bag, tmp_path)
+    assert str(run.state) == "success"
+    assert [" ".join(line.split()[:2]) for line in pretended] == [
+        "host_1 plan", "host_2 plan", "host_3 plan", "host_1 apply", "host_2 apply", "host_1 verify", "host_2 verify",
+    ]  # fmt: skip
+    applies = [line for line in pretended if " apply " in line]
+    assert [line.endswith("--owner-stopped") for line in applies] == [True, False]
+    assert all("--digest " + "d" * 64 in line for line in applies)
+    assert reports(tmp_path / "r")[-1]["volumes"] == ["/volumes/fine", "/volumes/one", "/volumes/two"]
+
+
+@pytest.mark.parametrize(
+    ("conf", "outcome"),
+    [
+        ({"dry_run": True}, "dry run"),
+        ({"volumes": ["/volumes/f*"]}, "nothing to rebuild"),
+        ({"volumes": ["3"]}, "nothing to rebuild"),
+    ],
+)
+def test_straight_to_the_report(
+    bag: Any, tmp_path: Path, pretended: list[str], conf: dict[str, Any], outcome: str
+) -> None:
+    run = run_pretended(bag, tmp_path, **conf)
+    assert str(run.state) == "success"
+    assert not [line for line in pretended if " plan " not in line]
+    assert reports(tmp_path / "r")[-1]["outcome"] == outcome
+    assert states(run)["approve"] == "skipped"
+
+
+def test_a_job_that_fails_fails_the_run_but_not_the_report(
+    bag: Any, tmp_path: Path, pretended: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    pretend = KafkatsJobOperator.execute
+
+    def execute(self: KafkatsJobOperator, context: Any) -> dict[str, Any]:
+        if self.job == "apply":
+            raise AirflowFailException("Locked: held by a broker")
+        return pretend(self, context)
+
+    monkeypatch.setattr(KafkatsJobOperator, "execute", execute)
+    run = run_pretended(bag, tmp_path)
+    assert str(run.state) == "failed"
+    assert states(run)["verify"] == "upstream_failed"
+    assert reports(tmp_path / "r")[-1]["outcome"] == "not finished"
+
+
+def test_params_reach_the_jobs(bag: Any, tmp_path: Path, pretended: list[str]) -> None:
+    run_pretended(bag, tmp_path, volumes=["1"], topics="orders-*", rule="first-offset", only_after_unclean_stop=True)
+    for line in (pretended[0], pretended[-1]):
+        assert "--topics orders-* --generation first-offset" in line
+    assert "--only-after-unclean-stop" in pretended[0]
+
+
+@pytest.mark.parametrize("conf", [{"rule": "kip33"}, {"volumes": "all"}, {"dry_run": "yes"}])
+def test_wrong_params_are_refused_before_the_run(
+    bag: Any, tmp_path: Path, conf: dict[str, Any], pretended: list[str]
+) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    with pytest.raises((ParamValidationError, ValueError)):
+        run_pretended(bag, tmp_path, **conf)
+    assert not pretended
+
+
+def test_approval_waits_for_a_person_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.sdk.exceptions import TaskAwaitingInput
+
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        "airflow.providers.standard.operators.hitl.upsert_hitl_detail", lambda **given: asked.append(given)
+    )
+    approve = PlanApproval(task_id="approve", subject="?", body="b")
+
+    class Instance:
+        id = "1"
+
+    with pytest.raises(TaskAwaitingInput):
+        approve.execute({"params": {"need_approval": True}, "task_instance": Instance()})  # type: ignore[arg-type]
+    assert (asked[0]["options"], asked[0]["defaults"]) == (["Approve", "Reject"], ["Reject"])
+    answer = approve.execute({"params": {"need_approval": False}})  # type: ignore[arg-type]
+    assert answer["chosen_options"] == ["Approve"]
+    assert len(asked) == 1
+
+
+def test_approval_shows_what_is_approved(bag: Any) -> None:
+    import jinja2
+
+    plan = {
+        "log_dirs": ["/a", "/b"],
+        "totals": {"files": 3, "write_bytes": 36, "blocked": 1},
+        "digest": "f" * 64,
+        "plan": "/p",
+    }
+
+    class Instance:
+        def xcom_pull(self, task_ids: str) -> list[dict[str, Any]]:
+            assert task_ids == "changes"
+            return [{"plan": plan}]
+
+    body = jinja2.Template(bag.dags[DAG].get_task("approve").body, undefined=jinja2.StrictUndefined).render(
+        ti=Instance()
+    )
+    assert "| /a, /b | 3 | 36 | 1 | `ffffffffffffffff` | `/p` |" in body
+
+
+def test_how_a_run_ended() -> None:
+    plan = {"totals": {"files": 2}}
+    answer = {"chosen_options": ["Reject"]}
+    assert outcome(PARAMS, [plan], answer, []) == "rejected"
+    assert outcome(PARAMS, [plan], None, [{"equal": 2}]) == "rebuilt and proved"
+    assert outcome(PARAMS, [plan], None, [{"equal": 1}]) == "not finished"
+    assert outcome(PARAMS, [], None, []) == "not finished", "planning itself failed"
+
+
+def test_volumes_that_do_not_exist_are_an_error(tmp_path: Path) -> None:
+    params = PARAMS | {"policy": str(two_volumes(tmp_path)), "folder": str(tmp_path)}
+    with pytest.raises(UsageError, match="no volume of the policy has a path or broker like '/nowhere'"):
+        planning(params | {"volumes": ["/nowhere"]}, "run")
+    assert changing(params | {"dry_run": True}, [], []) == []
+
+
+def test_every_try_of_a_run_has_the_same_folder(tmp_path: Path) -> None:
+    params = PARAMS | {"policy": str(two_volumes(tmp_path)), "folder": "/reports"}
+    once, again = (planning(params, "scheduled__2026-11-21T02:30:00+00:00") for _ in range(2))
+    assert once == again
+    assert "/reports/scheduled__2026-11-21T02_30_00_00_00/host_1-owner-stopped/plan" in once[0]["application_args"]
