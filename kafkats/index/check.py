@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kafkats.errors import UsageError
@@ -25,6 +25,7 @@ from kafkats.index.infer import infer_index_bytes, infer_interval
 from kafkats.index.structure import examine_offset_index, examine_time_index
 from kafkats.index.verdict import IndexState, OtherRule, judge_offset_index, judge_time_index
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, parse_segment_file
+from kafkats.segment.deep import Deep, look_at_records
 from kafkats.segment.facts import SegmentFacts, StopReason
 from kafkats.segment.reader import Source, open_source
 from kafkats.segment.walk import Points, walk
@@ -96,6 +97,10 @@ def check_segment(
         )
         built = builder.close(with_first_offset(walked.facts, first), source.mtime_ms, next_base_offset)
         findings = list(_log_findings(path.name, built, source, moving))
+        if deep:
+            looked = look_at_records(source, built.facts)
+            built = replace(built, facts=looked.facts)
+            findings += _record_findings(path.name, looked)
     offset_state, found = judge_offset_index(
         offsets, path.with_suffix(OFFSET_INDEX).name, built, walked.offset_entries, other.close(), moving
     )
@@ -134,6 +139,21 @@ def _log_findings(name: str, built: Built, source: Source, moving: bool) -> Iter
             yield Finding(kind, name, f"the batch at byte {position} {what}", position)
     if built.blocked in {"index-full", "undecodable"}:
         yield Finding(built.blocked, name, built.blocked_reason)
+
+
+def _record_findings(name: str, looked: Deep) -> Iterator[Finding]:
+    if looked.undecodable:
+        more = f" (and {looked.undecodable - 1} more)" if looked.undecodable > 1 else ""
+        why = looked.undecodable_reason or "its records do not fit into it"
+        reason = f"the batch at byte {looked.undecodable_position}{more}: {why}"
+        yield Finding("undecodable", name, reason, looked.undecodable_position)
+    if looked.wrong_maximum:
+        more = f" (and {looked.wrong_maximum - 1} more)" if looked.wrong_maximum > 1 else ""
+        found = str(looked.wrong_maximum_found)
+        reason = (
+            f"the batch at byte {looked.wrong_maximum_position}{more}: the largest timestamp of its records is {found}"
+        )
+        yield Finding("wrong-maximum", name, reason, looked.wrong_maximum_position, expected=found)
 
 
 def _stop_finding(name: str, facts: SegmentFacts, source: Source, moving: bool) -> Finding:

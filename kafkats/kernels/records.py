@@ -1,0 +1,285 @@
+"""The records inside batches: do they decode, and is the batch's maximum timestamp theirs?
+
+    deep(state)         goes over good batches of a window; returns at every compressed one, for its caller to decompress
+    area(state)         the records of one v2 batch, lying alone in memory
+    message_set(state)  the messages of one wrapper, lying alone in memory
+
+`state` is an int64 vector, one slot per name below. What is refused is what `formats` refuses, and so what Kafka's reader refuses.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+from kafkats.kernels.jit import intrinsic, kernel
+
+# Where the bytes are: file positions ORIGIN to LOADED at ADDRESS; good batches end at END.
+ADDRESS: Final = 0
+ORIGIN: Final = 1
+LOADED: Final = 2
+LIMIT: Final = 3
+END: Final = 4
+POSITION: Final = 5
+NEEDED: Final = 6
+# One batch: of deep() when it returns COMPRESSED; for area() and message_set() given.
+SIZE: Final = 7
+MAGIC: Final = 8
+CODEC: Final = 9
+COUNT: Final = 10
+BASE_TIMESTAMP: Final = 11
+MAX_TIMESTAMP: Final = 12
+APPENDED: Final = 13  # LogAppendTime: the header's time is every record's
+OFFSET: Final = 14
+# Out of area() and message_set(); deep() sums up.
+FOUND_MAXIMUM: Final = 15
+RECORDS: Final = 16
+UNDECODABLE: Final = 17
+UNDECODABLE_FIRST: Final = 18
+WRONG_MAXIMUM: Final = 19
+WRONG_MAXIMUM_FIRST: Final = 20
+WRONG_MAXIMUM_FOUND: Final = 21
+FIRST_OFFSET: Final = 22  # of the first message in a wrapper
+STATE_SLOTS: Final = 23
+
+# Why deep() returned.
+DONE: Final = 0
+AT_LIMIT: Final = 1
+NEED_BYTES: Final = 2
+COMPRESSED: Final = 3
+
+_HEADER_V2: Final = 61
+
+
+def new_state() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """A state at the beginning of a file, without a window."""
+    state = np.zeros(STATE_SLOTS, np.int64)
+    state[UNDECODABLE_FIRST] = state[WRONG_MAXIMUM_FIRST] = -1
+    return state
+
+
+def _load(bits: int) -> Any:
+    @intrinsic
+    def load(typingctx: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            integer = ir.IntType(bits)
+            value = builder.load(builder.inttoptr(args[0], integer.as_pointer()), align=1)
+            if bits == 8:
+                return builder.zext(value, ir.IntType(64))
+            value = builder.bswap(value)
+            return value if bits == 64 else builder.sext(value, ir.IntType(64))
+
+        return types.int64(types.int64), codegen
+
+    return load
+
+
+_i64 = _load(64)
+_i32 = _load(32)
+_u8 = _load(8)
+
+
+@kernel
+def _varint_end(at: int, end: int, most: int) -> int:
+    """Address after the varint at `at`, 0 when it does not end in time."""
+    stop = min(end, at + most)
+    while at < stop:
+        at += 1
+        if _u8(at - 1) < 0x80:
+            return at
+    return 0
+
+
+@kernel
+def _varint(at: int, after: int, bits: int) -> int:
+    """Value of the varint from `at` to `after`; bits beyond 32 or 64 are dropped, as in Java."""
+    raw = np.uint64(0)
+    shift = np.uint64(0)
+    while at < after:
+        raw |= np.uint64(_u8(at) & 0x7F) << shift
+        shift += np.uint64(7)
+        at += 1
+    if bits == 32:
+        raw &= np.uint64(0xFFFFFFFF)
+    value = np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1))
+    return value  # type: ignore[return-value]  # int64 in the kernel
+
+
+@kernel
+def _skip_bytes(at: int, end: int) -> int:
+    """Address after nullable bytes with a varint length, 0 when they do not fit."""
+    after = _varint_end(at, end, 5)
+    if after == 0:
+        return 0
+    length = _varint(at, after, 32)
+    if length < 0:
+        return after
+    return after + length if length <= end - after else 0
+
+
+@kernel
+def _skip_headers(at: int, end: int) -> int:
+    """Address after the record headers, 0 when they do not decode."""
+    after = _varint_end(at, end, 5)
+    if after == 0:
+        return 0
+    count = _varint(at, after, 32)
+    if count < 0 or count > end - after:
+        return 0
+    at = after
+    for _ in range(count):
+        after = _varint_end(at, end, 5)
+        if after == 0 or _varint(at, after, 32) < 0:  # a header's key is never null
+            return 0
+        at = _skip_bytes(at, end)
+        if at == 0:
+            return 0
+        at = _skip_bytes(at, end)
+        if at == 0:
+            return 0
+    return at
+
+
+@kernel
+def _area(state: Any, at: int, end: int) -> bool:
+    """Walk `COUNT` records from address `at` to `end`; the largest timestamp goes to FOUND_MAXIMUM."""
+    base, maximum = state[BASE_TIMESTAMP], np.int64(-1)
+    for _ in range(state[COUNT]):
+        after = _varint_end(at, end, 5)
+        if after == 0:
+            return False
+        record_end = after + _varint(at, after, 32)
+        if record_end > end:
+            return False
+        at = after + 1  # attributes
+        after = _varint_end(at, end, 10)
+        if after == 0:
+            return False
+        maximum = max(maximum, base + _varint(at, after, 64))
+        at = _varint_end(after, end, 5)  # offset delta
+        if at == 0:
+            return False
+        at = _skip_bytes(at, end)
+        if at == 0:
+            return False
+        at = _skip_bytes(at, end)
+        if at == 0:
+            return False
+        if at < end and _u8(at) == 0:
+            at += 1
+        else:
+            at = _skip_headers(at, end)
+        if at == 0 or at != record_end:
+            return False
+    state[FOUND_MAXIMUM] = maximum
+    return at == end
+
+
+@kernel
+def _message(at: int, end: int, magic: int) -> bool:
+    """Whether key and value of the message between `at` and `end` fit."""
+    at += 18 if magic == 0 else 26
+    for _ in range(2):
+        if end - at < 4:
+            return False
+        length = _i32(at)
+        at += 4
+        if length > end - at:
+            return False
+        at += max(length, 0)
+    return True
+
+
+@kernel
+def area(state: Any) -> bool:
+    """Whether the records at ADDRESS, SIZE bytes, decode. MAX_TIMESTAMP and others are as the batch's header says."""
+    return _area(state, state[ADDRESS], state[ADDRESS] + state[SIZE])
+
+
+@kernel
+def message_set(state: Any) -> bool:
+    """Whether the messages at ADDRESS, SIZE bytes, of a wrapper decode; how many they are goes to COUNT."""
+    at, end = state[ADDRESS], state[ADDRESS] + state[SIZE]
+    count, maximum, last, first = 0, np.int64(-1), np.int64(0), np.int64(0)
+    while end - at >= 12:
+        size = _i32(at + 8)
+        if size < 14:
+            return False
+        if 12 + size > end - at:
+            break
+        magic = _u8(at + 16)
+        if magic > 1 or _u8(at + 17) & 7 or not _message(at, at + 12 + size, magic):
+            return False
+        last = _i64(at)
+        if count == 0:
+            first = last
+        if magic == 1:
+            maximum = max(maximum, _i64(at + 18))
+        count += 1
+        at += 12 + size
+    state[COUNT], state[FOUND_MAXIMUM], state[FIRST_OFFSET] = count, maximum, first
+    relative = state[MAGIC] == 1 and state[OFFSET] != 0
+    return count > 0 and not (relative and state[OFFSET] < last)
+
+
+@kernel
+def judge(state: Any, position: int, decodes: bool) -> None:
+    """Count what became of the batch at `position`."""
+    if not decodes:
+        if state[UNDECODABLE] == 0:
+            state[UNDECODABLE_FIRST] = position
+        state[UNDECODABLE] += 1
+        return
+    state[RECORDS] += state[COUNT]
+    if state[COUNT] and not state[APPENDED] and state[FOUND_MAXIMUM] != max(state[MAX_TIMESTAMP], -1):
+        if state[WRONG_MAXIMUM] == 0:
+            state[WRONG_MAXIMUM_FIRST], state[WRONG_MAXIMUM_FOUND] = position, state[FOUND_MAXIMUM]
+        state[WRONG_MAXIMUM] += 1
+
+
+@kernel
+def deep(state: Any) -> int:
+    """Go on from POSITION; batches up to END are known to be whole and of magic 0 to 2. The GIL is not held."""
+    address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
+    limit, end = state[LIMIT], state[END]
+    while state[POSITION] < end:
+        position = state[POSITION]
+        if position >= limit:
+            return AT_LIMIT
+        if position + 18 > loaded:
+            state[NEEDED] = 18
+            return NEED_BYTES
+        at = address + (position - origin)
+        total = 12 + _i32(at + 8)
+        if position + total > loaded:
+            state[NEEDED] = total
+            return NEED_BYTES
+        magic = _u8(at + 16)
+        if magic == 2:
+            attributes = _u8(at + 22)
+            state[COUNT], state[BASE_TIMESTAMP], state[MAX_TIMESTAMP] = _i32(at + 57), _i64(at + 27), _i64(at + 35)
+            state[APPENDED] = attributes & 8
+            if state[COUNT] <= 0:  # Kafka does not look at what an empty batch holds
+                judge(state, position, state[COUNT] == 0)
+            elif attributes & 7:
+                state[SIZE], state[MAGIC], state[CODEC] = total, magic, attributes & 7
+                return COMPRESSED
+            else:
+                judge(state, position, _area(state, at + _HEADER_V2, at + total))
+        else:
+            attributes = _u8(at + 17)
+            if attributes & 7:
+                state[SIZE], state[MAGIC], state[CODEC], state[OFFSET] = total, magic, attributes & 7, _i64(at)
+                state[APPENDED] = attributes & 8 if magic == 1 else 1  # magic 0 has no time to be wrong
+                state[MAX_TIMESTAMP] = _i64(at + 18) if magic == 1 else -1
+                return COMPRESSED
+            if _message(at, at + total, magic):
+                state[RECORDS] += 1
+            else:
+                state[COUNT] = 1
+                judge(state, position, False)
+        state[POSITION] = position + total
+    return DONE

@@ -1,0 +1,157 @@
+"""Decompression for the deep check: the usual case by the quickest library, into one buffer; every other case by `formats`.
+
+A short cut takes what brokers and Java clients write, and only if that is all there is to it; whatever it does not take, or finds wrong,
+the readers of `kafkats.compression` decide. So there are no two opinions on what is corrupt.
+
+    gzip     one member without optional fields      isal's inflate, which also checks CRC and size
+    lz4      the frame of Kafka's own classes        LZ4_decompress_safe of the lz4 wheel, by address
+    zstd     whole frames and nothing else           ZSTD_decompressDCtx of the zstandard wheel, by address
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import weakref
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from isal import isal_zlib
+from numpy.typing import NDArray
+
+from kafkats.compression import Codec, decompress
+
+_ROOM: Final = 4 * 1024 * 1024
+_GZIP_PLAIN: Final = bytes.fromhex("1f8b0800")
+_LZ4_DESCRIPTOR: Final = bytes.fromhex("04224d186040")
+_LZ4_BLOCK: Final = 64 * 1024
+_STORED: Final = 0x8000_0000
+_ISAL_ERROR: Final[Any] = isal_zlib.error
+
+
+class Unpacker:
+    """Holds the buffer; what it gives back is valid until the next call."""
+
+    def __init__(self) -> None:
+        self._buffer = np.empty(_ROOM, np.uint8)
+        self._address = self._buffer.ctypes.data
+        self._zstd_context = 0
+
+    def unpack(self, codec: int, data: memoryview, *, broken_lz4: bool) -> NDArray[np.uint8]:
+        """The bytes in `data`, uint8 of shape (n,). Raises CorruptBatch as kafkats.compression.decompress."""
+        short_cut = _SHORT_CUTS.get(codec)
+        size = -1 if short_cut is None else short_cut(self, data, broken_lz4)
+        if size >= 0:
+            return self._buffer[:size]
+        return np.frombuffer(decompress(codec, data, broken_lz4=broken_lz4), np.uint8)
+
+    def _gzip(self, data: memoryview, broken_lz4: bool) -> int:
+        if data[:4] != _GZIP_PLAIN:
+            return -1
+        inflate = isal_zlib.decompressobj(31)
+        try:
+            plain = inflate.decompress(data, _ROOM)
+        except _ISAL_ERROR:
+            return -1
+        if not inflate.eof or inflate.unused_data:
+            return -1
+        self._buffer[: len(plain)] = np.frombuffer(plain, np.uint8)
+        return len(plain)
+
+    def _lz4(self, data: memoryview, broken_lz4: bool) -> int:
+        function = lz4_decompress_safe()
+        if function is None or len(data) < 11 or data[:6] != _LZ4_DESCRIPTOR or not (broken_lz4 or data[6] == 0x82):
+            return -1
+        source = np.frombuffer(data, np.uint8).ctypes.data
+        at, filled = 7, 0
+        while at + 4 <= len(data):
+            size = int.from_bytes(data[at : at + 4], "little")
+            at += 4
+            if size == 0:
+                return filled
+            stored, size = size & _STORED, size & ~_STORED
+            if size > min(_LZ4_BLOCK, len(data) - at) or filled + _LZ4_BLOCK > _ROOM:
+                return -1
+            if stored:
+                self._buffer[filled : filled + size] = np.frombuffer(data[at : at + size], np.uint8)
+                got = size
+            else:
+                got = function(source + at, self._address + filled, size, _LZ4_BLOCK)
+            if got < 0:
+                return -1
+            at, filled = at + size, filled + got
+        return -1
+
+    def _zstd(self, data: memoryview, broken_lz4: bool) -> int:
+        zstd = zstd_functions()
+        if zstd is None or not len(data):
+            return -1
+        if not self._zstd_context:  # one per user: it must not be shared by threads
+            self._zstd_context = zstd.create()
+            weakref.finalize(self, zstd.free, self._zstd_context)
+        source = np.frombuffer(data, np.uint8).ctypes.data
+        got = zstd.decompress(self._zstd_context, self._address, _ROOM, source, len(data))
+        return got if got <= _ROOM else -1  # errors are the highest numbers
+
+
+_SHORT_CUTS: Final[dict[int, Callable[[Unpacker, memoryview, bool], int]]] = {
+    Codec.GZIP: Unpacker._gzip,
+    Codec.LZ4: Unpacker._lz4,
+    Codec.ZSTD: Unpacker._zstd,
+}
+
+
+@cache
+def lz4_decompress_safe() -> Callable[[int, int, int, int], int] | None:
+    """`int LZ4_decompress_safe(source, destination, size, room)`, or None where it is not exported or answers wrongly."""
+    function = _exported("lz4.block._block", "LZ4_decompress_safe")
+    if function is None:
+        return None
+    function.restype = ctypes.c_int
+    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
+    packed, room = b"\x50kafka", ctypes.create_string_buffer(16)
+    right = (
+        function(np.frombuffer(packed, np.uint8).ctypes.data, room, len(packed), 16) == 5 and room.raw[:5] == b"kafka"
+    )
+    return function if right else None
+
+
+class Zstd(NamedTuple):
+    """Functions of libzstd: `create() -> context`, `size_t decompress(context, destination, room, source, size)`, `free(context)`."""
+
+    create: Callable[[], int]
+    decompress: Callable[[int, int, int, int, int], int]
+    free: Callable[[int], int]
+
+
+@cache
+def zstd_functions() -> Zstd | None:
+    """Those of the zstandard wheel, or None where they are not exported or answer wrongly."""
+    functions = [_exported("zstandard._cffi", f"ZSTD_{name}") for name in ("createDCtx", "decompressDCtx", "freeDCtx")]
+    if None in functions:
+        return None
+    zstd = Zstd(*functions)  # type: ignore[arg-type]
+    for function, result, arguments in zip(
+        functions,
+        (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t),
+        ([], [ctypes.c_void_p] + [ctypes.c_void_p, ctypes.c_size_t] * 2, [ctypes.c_void_p]),
+        strict=True,
+    ):
+        function.restype, function.argtypes = result, arguments  # type: ignore[union-attr]
+    packed = bytes.fromhex("28b52ffd2005290000") + b"kafka"
+    room = ctypes.create_string_buffer(16)
+    context = zstd.create()
+    source = np.frombuffer(packed, np.uint8).ctypes.data
+    got = zstd.decompress(context, ctypes.addressof(room), 16, source, len(packed))
+    zstd.free(context)
+    return zstd if got == 5 and room.raw[:5] == b"kafka" else None
+
+
+def _exported(module: str, name: str) -> Any | None:
+    try:
+        path = importlib.import_module(module).__file__
+        return ctypes.CDLL(path)[name]
+    except (ImportError, OSError, AttributeError):
+        return None
