@@ -43,7 +43,7 @@ def plan(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
 def main() -> int:
     parser = arguments.parser(__doc__)
     parser.add_argument("operation", choices=["rebuild"])
-    arguments.reading(parser)
+    arguments.reading(parser, "--report")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PLAN", help="the plan's folder")
     parser.add_argument("--all", action="store_true", help="also rewrite sound indexes that differ from a rebuild")
     parser.add_argument(

@@ -78,7 +78,7 @@ def test_from_damage_to_proof_and_again(bag: Any, volume: Path, policy: Callable
     [report] = reports(tmp_path / "reports")
     assert (report["outcome"], report["files_planned"], report["files_proved_equal"]) == ("rebuilt and proved", 2, 2)
     folder = Path(report["report"])
-    assert pq.read_table(folder / "segments.parquet").num_rows > 24
+    assert pq.read_table(folder / "segments.parquet").num_rows >= 24
     assert pq.read_table(folder / "actions.parquet")["outcome"].to_pylist() == ["done", "done"]
     assert (folder / "health.png").read_bytes().startswith(b"\x89PNG")
     with create_session() as session:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import apply as apply_job
+import inventory as inventory_job
 import plan as plan_job
 import pytest
 import verify as verify_job
@@ -66,10 +67,14 @@ def differing(root: Path) -> list[str]:
 
 def kafkats(*given: object) -> dict[str, Any]:
     """The command's own last word."""
+    return dict(rows_of(*given)[-1]["summary"])
+
+
+def rows_of(*given: object) -> list[dict[str, Any]]:
     command = [sys.executable, "-c", "from kafkats.cli import main; main()", *map(str, given), "--json"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert ran.returncode in {0, 1}, ran.stderr
-    return dict(json.loads(ran.stdout.splitlines()[-1])["summary"])
+    return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
 def test_the_same_plan_as_the_command(spark: SparkSession, volume: Path, tmp_path: Path) -> None:
@@ -97,6 +102,16 @@ def test_apply_and_proof(spark: SparkSession, volume: Path, tmp_path: Path) -> N
     (volume / LOST[0]).write_bytes(bytes(12))
     wrong = verify_job.verify(spark, proof)
     assert (wrong["equal"], wrong["exit_code"], wrong["not_equal"]) == (2, 1, [str(volume / LOST[0])])
+
+
+@pytest.mark.parametrize("by", ["topic", "format"])
+def test_the_same_inventory_as_the_command(
+    spark: SparkSession, volume: Path, by: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inventory_job.inventory(spark, words(log_dirs=[str(volume)], by=by))
+    ours = [line for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    assert [json.loads(line) for line in ours] == rows_of("inventory", volume, "--by", by)[: len(ours)]
+    assert ours
 
 
 def test_several_volumes_are_one_plan(spark: SparkSession, volume: Path) -> None:
@@ -189,12 +204,14 @@ def test_an_error_of_ours_is_one_line(tmp_path: Path) -> None:
 def test_words_are_the_commands_words() -> None:
     from kafkats.cli import cli
 
-    for job, command in (("verify", cli.commands["verify"]), ("apply", cli.commands["apply"])):
+    for job, command in [(name, cli.commands[name]) for name in ("inventory", "verify", "apply")]:
         shown = subprocess.run(
             [sys.executable, str(ROOT / "spark_jobs" / f"{job}.py"), "--help"],
             capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"},
         ).stdout  # fmt: skip
         ours = {word for word in shown.replace(",", " ").split() if word.startswith("--")}
         theirs = {option for parameter in command.params for option in parameter.opts}
-        only_here = {"--report", "--help", "--of-plan", "--topics"} | ({"--run"} if job == "apply" else set())
+        only_here = {"--report", "--help", "--of-plan", "--topics", "--output"} | (
+            {"--run"} if job == "apply" else set()
+        )
         assert ours - theirs <= only_here, job
