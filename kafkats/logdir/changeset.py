@@ -17,42 +17,30 @@ holds it as well, which finds out when that lock has been lost. `owner_stopped` 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from kafkats import paths
-from kafkats.errors import Changed, Refused, UsageError, storage
+from kafkats.errors import Changed, Refused, storage
 from kafkats.logdir.disk import DISK, Disk
-from kafkats.logdir.identity import FileIdentity, model_of
-from kafkats.logdir.journal import Journal, Step, read_journal, write_journal
-from kafkats.logdir.lease import Lease, check_lease, exclusive, take_over
-from kafkats.logdir.swap import INDEXES, Source, base_of, check_standing, drive, stands
-from kafkats.logdir.workarea import Site, WorkArea, make_folder, site
+from kafkats.logdir.identity import FileIdentity
+from kafkats.logdir.journal import Journal, read_journal, write_journal
+from kafkats.logdir.kept import keep_old, kept_old
+from kafkats.logdir.lease import Lease, check_lease, claim, exclusive, take_over
+from kafkats.logdir.staging import (
+    Change,
+    Remove,
+    Replace,
+    check_identities,
+    check_request,
+    clear_staging,
+    prepare,
+)
+from kafkats.logdir.swap import Source, check_standing, drive
+from kafkats.logdir.workarea import Site, WorkArea, clear_folder, site
 
-
-class Replace(NamedTuple):
-    """Put the file built at `staged`, whose bytes hash to `sha256`, in the place of `name` (`before` None: add it).
-
-    `mtime_ns` is given where it is data, and left out for the time of building.
-    """
-
-    name: str
-    staged: Path
-    before: FileIdentity | None
-    sha256: str
-    mtime_ns: int | None = None
-
-
-class Remove(NamedTuple):
-    """Take the file away."""
-
-    name: str
-    before: FileIdentity
-
-
-Change = Replace | Remove
+__all__ = ["Change", "Outcome", "Remove", "Replace", "claim", "commit", "purge", "resume", "undo"]
 
 
 class Outcome(NamedTuple):
@@ -93,12 +81,12 @@ def commit(
         if journal is not None:
             return _again(place, journal, changes, disk)
         _refuse_beside_unfinished(place, disk)
-        _check_request(directory, changes, unchanged, lease, disk)
-        _check_unchanged(place, changes, unchanged, disk)
-        steps = tuple(_prepare(lease, change, disk) for change in changes)
-        disk.sync_dir(place.staging(lease.epoch))
-        _check_unchanged(place, changes, unchanged, disk)
-        journal = Journal("intent", lease.epoch, steps, dict(unchanged))
+        check_request(directory, changes, unchanged, lease, disk)
+        try:
+            journal = prepare(changes, unchanged, lease, disk)
+        except Refused:
+            clear_staging(place, disk)
+            raise
         write_journal(place, journal, disk)
         return _forward(place, journal, disk)._replace(state="committed")
 
@@ -137,7 +125,7 @@ def undo(area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool = F
             take_over(place, disk)
             journal = read_journal(place, disk)
             if journal is None:
-                _clear_staging(place, disk)
+                clear_staging(place, disk)
                 return Outcome("nothing")
             if journal.phase == "undone":
                 return _sweep(place, journal, disk)
@@ -161,7 +149,7 @@ def purge(area: WorkArea, partition: str, run_id: str, *, abandon: bool = False,
             take_over(place, disk)
             journal = read_journal(place, disk)
             if journal is None:
-                _clear_staging(place, disk)
+                clear_staging(place, disk)
                 return Outcome("nothing")
             if journal.phase in {"intent", "undo"} and not abandon:
                 raise Refused("this run was interrupted: resume or undo it first", path=place.directory)
@@ -191,9 +179,9 @@ def _again(place: Site, journal: Journal, changes: Sequence[Change], disk: Disk)
 
 def _forward(place: Site, journal: Journal, disk: Disk) -> Outcome:
     steps = journal.steps
-    _check_identities(place, journal.unchanged, disk)
+    check_identities(place, journal.unchanged, disk)
     check_standing(place, steps, disk, finished=False)
-    _save_old(place, steps, disk)
+    keep_old(place, steps, disk)
     sources = {
         step.name: Source(place.staged(journal.epoch, step.name), place.staged(journal.epoch, f"{step.name}~2"))
         for step in steps
@@ -210,7 +198,7 @@ def _back(place: Site, journal: Journal, disk: Disk) -> Outcome:
     check_standing(place, steps, disk, finished=journal.phase == "done")
     _check_same_files(place, journal.unchanged, disk)
     write_journal(place, journal._replace(phase="undo"), disk)
-    sources = _saved_old(place, steps, disk)
+    sources = kept_old(place, steps, disk)
     drive(place, steps, "old", sources, disk)
     journal = journal._replace(phase="undone")
     write_journal(place, journal, disk)
@@ -219,11 +207,11 @@ def _back(place: Site, journal: Journal, disk: Disk) -> Outcome:
 
 def _sweep(place: Site, journal: Journal, disk: Disk) -> Outcome:
     """Remove what the journal's last entry has made superfluous."""
-    _clear_staging(place, disk)
+    clear_staging(place, disk)
     names = tuple(step.name for step in journal.steps)
     if journal.phase == "done":
         return Outcome("already", names, sum(step.before.size for step in journal.steps if step.before))
-    _clear_folder(place.undo, disk)
+    clear_folder(place.undo, disk)
     return Outcome("already", names)
 
 
@@ -234,122 +222,7 @@ def _refuse_beside_unfinished(place: Site, disk: Disk) -> None:
             raise Refused(f"run {run_id} was interrupted here: resume, undo or abandon it first", path=place.directory)
 
 
-def _check_request(
-    directory: Path, changes: Sequence[Change], unchanged: Mapping[str, FileIdentity], lease: Lease, disk: Disk
-) -> None:
-    names = [change.name for change in changes]
-    place = lease.site
-    if not names or len({*names, *unchanged}) != len(names) + len(unchanged) or any("/" in name for name in names):
-        raise UsageError("a changeset has at least one file, and each file once", path=directory)
-    if directory.resolve() != place.directory:
-        raise UsageError(f"the claim is for {place.directory}", path=directory)
-    if not place.area.linked and not all(name.endswith(INDEXES) for name in names):
-        raise Refused("with the work area on another file system only index files can be changed", path=directory)
-    for change in changes:
-        if isinstance(change, Replace) and change.staged != lease.staged(change.name):
-            raise UsageError("not where this attempt stages its files", path=change.staged)
-    _check_indexes_named(directory, names, unchanged, disk)
-
-
-def _check_indexes_named(directory: Path, names: Sequence[str], unchanged: Iterable[str], disk: Disk) -> None:
-    logs = {base_of(name) for name in names if name.endswith(paths.LOG)}
-    for name in set(disk.names(directory)) - {*names, *unchanged}:
-        if name.endswith(INDEXES) and base_of(name) in logs:
-            raise UsageError(
-                "an index whose .log is changed must be changed too, or said to stay", path=directory / name
-            )
-
-
-def _check_unchanged(place: Site, changes: Sequence[Change], unchanged: Mapping[str, FileIdentity], disk: Disk) -> None:
-    _check_identities(place, {change.name: change.before for change in changes}, disk)
-    _check_identities(place, unchanged, disk)
-
-
-def _check_identities(place: Site, wanted: Mapping[str, FileIdentity | None], disk: Disk) -> None:
-    for name, identity in wanted.items():
-        if disk.identify(place.directory / name) != identity:
-            raise Changed("changed since it was looked at", path=place.directory / name)
-
-
 def _check_same_files(place: Site, wanted: Mapping[str, FileIdentity], disk: Disk) -> None:
     for name, identity in wanted.items():
         if not identity.same_file(disk.identify(place.directory / name)):
             raise Changed("changed since the run: the old files would not be true of it", path=place.directory / name)
-
-
-def _prepare(lease: Lease, change: Change, disk: Disk) -> Step:
-    """Give the new file its attributes, sync it and read it back."""
-    if isinstance(change, Remove):
-        return Step(change.name, change.before, None, None, None)
-    staged, place = change.staged, lease.site
-    model = model_of(change.name, set(disk.names(place.directory)))
-    attributes = disk.attributes(place.directory / model)
-    disk.own(staged, attributes.mode, attributes.uid, attributes.gid)
-    disk.set_xattrs(staged, attributes.xattrs)
-    if change.mtime_ns is not None:
-        disk.set_mtime(staged, change.mtime_ns)
-    disk.sync_file(staged)
-    if disk.sha256(staged) != change.sha256:
-        raise Changed("the staged file does not read back as it was built", path=staged)
-    return Step(change.name, change.before, disk.identify(staged), disk.attributes(staged), change.sha256)
-
-
-def _save_old(place: Site, steps: Sequence[Step], disk: Disk) -> None:
-    make_folder(place.undo, place.area, disk)
-    saved = disk.names(place.undo)
-    for step in steps:
-        if step.before is None or step.name in saved:
-            continue
-        live, kept = place.directory / step.name, place.undo / step.name
-        if not stands(place, step, disk.identify(live), "old"):
-            raise Changed("the old file was swapped out, but is not in the undo folder", path=kept)
-        if place.area.linked:
-            disk.link(live, kept)
-        else:
-            partial = kept.with_name(f"{step.name}~2")
-            _copy(live, partial, disk)
-            disk.rename(partial, kept)
-    disk.sync_dir(place.undo)
-    disk.sync_dir(place.run)
-
-
-def _saved_old(place: Site, steps: Sequence[Step], disk: Disk) -> dict[str, Source]:
-    swapped = [
-        step.name
-        for step in steps
-        if step.before is not None and not stands(place, step, disk.identify(place.directory / step.name), "old")
-    ]
-    if place.area.linked:
-        return {name: Source(place.undo / name, place.undo / f"{name}~2") for name in swapped}
-    for name in swapped:
-        _copy(place.undo / name, place.staged(0, name), disk)
-    return {name: Source(place.staged(0, name), place.staged(0, f"{name}~2")) for name in swapped}
-
-
-def _copy(source: Path, target: Path, disk: Disk) -> None:
-    """Copy across file systems, with all attributes and times, synced."""
-    attributes, identity = disk.attributes(source), disk.identify(source)
-    disk.unlink(target)
-    disk.write(target, disk.read(source))
-    disk.own(target, attributes.mode, attributes.uid, attributes.gid)
-    disk.set_xattrs(target, attributes.xattrs)
-    if identity is not None:
-        disk.set_mtime(target, identity.mtime_ns)
-    disk.sync_file(target)
-
-
-def _clear_staging(place: Site, disk: Disk) -> None:
-    for name in disk.names(place.run):
-        if name.startswith("staging-"):
-            _clear_folder(place.run / name, disk)
-    if not place.area.linked:
-        for name in disk.names(place.directory):
-            if name.startswith(place.temporary):
-                disk.unlink(place.directory / name)
-        disk.sync_dir(place.directory)
-
-
-def _clear_folder(folder: Path, disk: Disk) -> None:
-    for name in disk.names(folder):
-        disk.unlink(folder / name)
-    disk.remove_dir(folder)

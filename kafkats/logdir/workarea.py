@@ -120,10 +120,13 @@ def site(area: WorkArea, partition: str, run_id: str) -> Site:
 
 def make_run(place: Site, disk: Disk) -> None:
     """Have the run's folder and all above it, durably and with the log dir's owner."""
-    base = place.area.path
-    above = [base.parent] if base.parent.name == _FOLDER else []
-    for folder in (*above, base, place.folder, place.runs, place.run):
-        make_folder(folder, place.area, disk)
+    area = place.area
+    shared = area.path.parent  # .kafkats, or the operator's place: log dirs of other owners may have theirs there too
+    if not disk.is_dir(shared):
+        make_folder(shared, area, disk)
+    disk.sync_dir(shared.parent)
+    for folder in (area.path, place.folder, place.runs, place.run):
+        make_folder(folder, area, disk)
 
 
 def make_folder(path: Path, area: WorkArea, disk: Disk) -> None:
@@ -145,6 +148,13 @@ def write_durably(path: Path, data: bytes, area: WorkArea, disk: Disk) -> None:
     disk.sync_file(new)
     disk.rename(new, path)
     disk.sync_dir(path.parent)
+
+
+def clear_folder(folder: Path, disk: Disk) -> None:
+    """Remove a directory of the work area and the files in it; it may be gone, or half so."""
+    for name in disk.names(folder):
+        disk.unlink(folder / name)
+    disk.remove_dir(folder)
 
 
 def _beside(home: Path) -> Path:

@@ -25,7 +25,7 @@ from pathlib import Path
 from kafkats.logdir.disk import Disk
 from kafkats.logdir.identity import Attributes, FileIdentity
 
-SUBSETS = 7
+SUBSETS = 8
 """Up to so many pending changes all subsets are tried; above, see `_subsets`."""
 
 

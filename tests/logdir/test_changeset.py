@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable
@@ -8,9 +9,19 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from kafkats.errors import BadInput, Changed, CorruptFile, Fenced, Locked, NotPermitted, Refused, UsageError
+from kafkats.errors import (
+    BadInput,
+    Changed,
+    CorruptFile,
+    Fenced,
+    Locked,
+    NotPermitted,
+    Refused,
+    StorageFailed,
+    UsageError,
+)
 from kafkats.logdir.changeset import Change, Remove, Replace, commit, purge, resume, undo
-from kafkats.logdir.disk import DISK
+from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.identity import FileIdentity, permitted
 from kafkats.logdir.lease import claim
 from kafkats.logdir.workarea import ROOT, WorkArea, work_area
@@ -135,6 +146,9 @@ def test_files_of_the_log_dir_itself(tmp_path: Path) -> None:
             lease,
         )
     assert checkpoint.read_bytes() == b"0\n0\n"
+    assert os.listdir(lease.staged("x").parents[1]) == [], "what was refused is swept away"
+    lease = claim(area, ROOT, RUN)
+    lease.staged(checkpoint.name).write_bytes(b"0\n1\ntopic 0 7\n")
     digest = DISK.sha256(lease.staged(checkpoint.name))
     commit(
         area.root,
@@ -321,6 +335,54 @@ def test_a_damaged_journal_or_lease_is_named(tmp_path: Path) -> None:
     (area.path / PARTITION / "lease").write_bytes(b"{}")
     with pytest.raises(CorruptFile):
         undo(area, PARTITION, RUN)
+
+
+def test_an_interrupted_run_that_can_go_neither_way(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "logs")
+    changes, unchanged, lease = begin("logs", area, DISK)
+
+    class Interrupted(Disk):
+        def rename(self, source: Path, name: Path) -> None:
+            if name.name == f"{A}.log":
+                raise OSError(errno.EIO, "no")
+            super().rename(source, name)
+
+    with pytest.raises(StorageFailed):
+        commit(folder(area), changes, unchanged, lease, disk=Interrupted())
+    index = folder(area) / f"{A}.index"
+    assert not index.exists()
+    index.write_bytes(b"rebuilt by a broker that was started in between")
+    meddled = look(area, DISK)
+    for call in (resume, undo):
+        with pytest.raises(Changed, match="left alone"):
+            call(area, PARTITION, RUN)
+    with pytest.raises(Refused, match="interrupted"):
+        purge(area, PARTITION, RUN)
+    other = claim(area, PARTITION, "run-2")
+    with pytest.raises(Refused, match="run-1 was interrupted here"):
+        commit(folder(area), changes, unchanged, other)
+    assert look(area, DISK) == meddled
+    assert purge(area, PARTITION, RUN, abandon=True).state == "purged"
+    assert look(area, DISK) == meddled
+
+
+def test_an_interrupted_run_beside_a_log_that_moved_on(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "indexes")
+    changes, unchanged, lease = begin("indexes", area, DISK)
+
+    class Interrupted(Disk):
+        def rename(self, source: Path, name: Path) -> None:
+            if name == folder(area) / f"{A}.index":
+                raise OSError(errno.EIO, "no")
+            super().rename(source, name)
+
+    with pytest.raises(StorageFailed):
+        commit(folder(area), changes, unchanged, lease, disk=Interrupted())
+    meddle(folder(area) / f"{A}.log", "append")
+    for call in (resume, undo):
+        with pytest.raises(Changed, match="changed since"):
+            call(area, PARTITION, RUN)
+    assert (folder(area) / f"{A}.index").read_bytes() == LIVE[f"{A}.index"]
 
 
 def test_unfit_names(tmp_path: Path) -> None:

@@ -1,0 +1,58 @@
+"""The old files of a run, kept until the undo window is closed: hard links, or copies on another file system."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kafkats.errors import Changed
+from kafkats.logdir.disk import Disk
+from kafkats.logdir.journal import Step
+from kafkats.logdir.swap import Source, stands
+from kafkats.logdir.workarea import Site, make_folder
+
+
+def keep_old(place: Site, steps: Sequence[Step], disk: Disk) -> None:
+    """Keep the live files that are still the old ones, durably; those kept already are left alone."""
+    make_folder(place.undo, place.area, disk)
+    saved = disk.names(place.undo)
+    for step in steps:
+        if step.before is None or step.name in saved:
+            continue
+        live, kept = place.directory / step.name, place.undo / step.name
+        if not stands(place, step, disk.identify(live), "old"):
+            raise Changed("the old file was swapped out, but is not in the undo folder", path=kept)
+        if place.area.linked:
+            disk.link(live, kept)
+        else:
+            partial = kept.with_name(f"{step.name}~2")
+            _copy(live, partial, disk)
+            disk.rename(partial, kept)
+    disk.sync_dir(place.undo)
+    disk.sync_dir(place.run)
+
+
+def kept_old(place: Site, steps: Sequence[Step], disk: Disk) -> dict[str, Source]:
+    """Where to take the old files from that are no longer live."""
+    swapped = [
+        step.name
+        for step in steps
+        if step.before is not None and not stands(place, step, disk.identify(place.directory / step.name), "old")
+    ]
+    if place.area.linked:
+        return {name: Source(place.undo / name, place.undo / f"{name}~2") for name in swapped}
+    for name in swapped:
+        _copy(place.undo / name, place.staged(0, name), disk)
+    return {name: Source(place.staged(0, name), place.staged(0, f"{name}~2")) for name in swapped}
+
+
+def _copy(source: Path, target: Path, disk: Disk) -> None:
+    """Copy across file systems, with all attributes and times, synced."""
+    attributes, identity = disk.attributes(source), disk.identify(source)
+    disk.unlink(target)
+    disk.write(target, disk.read(source))
+    disk.own(target, attributes.mode, attributes.uid, attributes.gid)
+    disk.set_xattrs(target, attributes.xattrs)
+    if identity is not None:
+        disk.set_mtime(target, identity.mtime_ns)
+    disk.sync_file(target)

@@ -1,0 +1,112 @@
+"""What a changeset is asked to do, and making the new files ready for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkats import paths
+from kafkats.errors import Changed, Refused, UsageError
+from kafkats.logdir.disk import Disk
+from kafkats.logdir.identity import FileIdentity, model_of
+from kafkats.logdir.journal import Journal, Step
+from kafkats.logdir.lease import Lease
+from kafkats.logdir.swap import INDEXES, base_of
+from kafkats.logdir.workarea import Site, clear_folder
+
+
+class Replace(NamedTuple):
+    """Put the file built at `staged`, whose bytes hash to `sha256`, in the place of `name` (`before` None: add it).
+
+    `mtime_ns` is given where it is data, and left out for the time of building.
+    """
+
+    name: str
+    staged: Path
+    before: FileIdentity | None
+    sha256: str
+    mtime_ns: int | None = None
+
+
+class Remove(NamedTuple):
+    """Take the file away."""
+
+    name: str
+    before: FileIdentity
+
+
+Change = Replace | Remove
+
+
+def check_request(
+    directory: Path, changes: Sequence[Change], unchanged: Mapping[str, FileIdentity], lease: Lease, disk: Disk
+) -> None:
+    """Raise UsageError for what makes no sense, Refused for what this work area cannot undo."""
+    names = [change.name for change in changes]
+    place = lease.site
+    if not names or len({*names, *unchanged}) != len(names) + len(unchanged) or any("/" in name for name in names):
+        raise UsageError("a changeset has at least one file, and each file once", path=directory)
+    if directory.resolve() != place.directory:
+        raise UsageError(f"the claim is for {place.directory}", path=directory)
+    if not place.area.linked and not all(name.endswith(INDEXES) for name in names):
+        raise Refused("with the work area on another file system only index files can be changed", path=directory)
+    for change in changes:
+        if isinstance(change, Replace) and change.staged != lease.staged(change.name):
+            raise UsageError("not where this attempt stages its files", path=change.staged)
+    _check_indexes_named(directory, names, unchanged, disk)
+
+
+def _check_indexes_named(directory: Path, names: Sequence[str], unchanged: Iterable[str], disk: Disk) -> None:
+    logs = {base_of(name) for name in names if name.endswith(paths.LOG)}
+    for name in set(disk.names(directory)) - {*names, *unchanged}:
+        if name.endswith(INDEXES) and base_of(name) in logs:
+            raise UsageError(
+                "an index whose .log is changed must be changed too, or said to stay", path=directory / name
+            )
+
+
+def prepare(changes: Sequence[Change], unchanged: Mapping[str, FileIdentity], lease: Lease, disk: Disk) -> Journal:
+    """Make the new files ready to be renamed; nothing live is touched."""
+    live = {**unchanged, **{change.name: change.before for change in changes}}
+    check_identities(lease.site, live, disk)
+    steps = tuple(_prepare_one(lease, change, disk) for change in changes)
+    disk.sync_dir(lease.site.staging(lease.epoch))
+    check_identities(lease.site, live, disk)
+    return Journal("intent", lease.epoch, steps, dict(unchanged))
+
+
+def _prepare_one(lease: Lease, change: Change, disk: Disk) -> Step:
+    """Give the new file its attributes, sync it and read it back."""
+    if isinstance(change, Remove):
+        return Step(change.name, change.before, None, None, None)
+    staged, place = change.staged, lease.site
+    model = model_of(change.name, set(disk.names(place.directory)))
+    attributes = disk.attributes(place.directory / model)
+    disk.own(staged, attributes.mode, attributes.uid, attributes.gid)
+    disk.set_xattrs(staged, attributes.xattrs)
+    if change.mtime_ns is not None:
+        disk.set_mtime(staged, change.mtime_ns)
+    disk.sync_file(staged)
+    if disk.sha256(staged) != change.sha256:
+        raise Changed("the staged file does not read back as it was built", path=staged)
+    return Step(change.name, change.before, disk.identify(staged), disk.attributes(staged), change.sha256)
+
+
+def check_identities(place: Site, wanted: Mapping[str, FileIdentity | None], disk: Disk) -> None:
+    """Raise Changed unless every live file is the very one that is wanted, ctime and all."""
+    for name, identity in wanted.items():
+        if disk.identify(place.directory / name) != identity:
+            raise Changed("changed since it was looked at", path=place.directory / name)
+
+
+def clear_staging(place: Site, disk: Disk) -> None:
+    """Remove the new files of all attempts of this run; those in place have their own name by now."""
+    for name in disk.names(place.run):
+        if name.startswith("staging-"):
+            clear_folder(place.run / name, disk)
+    if not place.area.linked:
+        for name in disk.names(place.directory):
+            if name.startswith(place.temporary):
+                disk.unlink(place.directory / name)
+        disk.sync_dir(place.directory)
