@@ -80,7 +80,8 @@ def open_source(path: str | os.PathLike[str], *, mapped: bool = False) -> Genera
 def open_file(path: str | os.PathLike[str]) -> Generator[int, None, None]:
     """A descriptor of a regular file, closed afterwards."""
     with storage(path, "open"):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # A FIFO in a file's place must not make us wait for a writer.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise BadInput("not a regular file", path=path)
