@@ -81,6 +81,36 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 @cli.command()
 @_LOG_DIRS
+@click.option(
+    "--by",
+    type=click.Choice(["segment", "partition", "topic", "format"]),
+    default="partition",
+    show_default=True,
+    help="One row for each of these; `format` walks the logs.",
+)
+@_TOPICS
+@_JSON
+def inventory(log_dirs: tuple[Path, ...], by: str, topics: str, as_json: bool) -> None:
+    """What is on the disks: bytes, offsets, times, formats. Reads the ends of indexes and logs."""
+    from kafkats import report
+    from kafkats.operations import inventory as operation
+    from kafkats.units import list_units
+
+    full = by == "format"
+    units = list(list_units(log_dirs, topics=topics))
+    chunks = [units[i : i + 1000] for i in range(0, len(units), 1000)]
+    seen = _table([
+        operation.inventory_units(chunk, full=full)
+        for chunk in _progress(chunks, "looking", lambda c: sum(u.bytes for u in c))
+    ])
+    rows = operation.group(seen, by)
+    _show_rows(rows, list(rows[0]) if rows else (), as_json)
+    summary = report.summary(seen)
+    _say_summary(summary, as_json, _seen_sentences(summary))
+
+
+@cli.command()
+@_LOG_DIRS
 @click.option("--deep", is_flag=True, help="Also decode every record.")
 @_RULE
 @_TOPICS

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from kafkats.errors import CorruptPlan, storage
 from kafkats.findings import SEVERITIES, Finding, worst
+from kafkats.segment.facts import SegmentFacts
 
 FILE: Final = pa.struct([
     ("size", pa.int64()),
@@ -110,6 +111,24 @@ def directory_row(log_dir: str, partition_dir: str, findings: Sequence[Finding])
         "base_offset": -1,
         "worst": worst(findings),
         "findings": finding_rows(findings),
+    }
+
+
+def facts_columns(facts: SegmentFacts) -> dict[str, Any]:
+    """The columns of report.SEGMENTS that SegmentFacts fill."""
+    return {
+        "depth": facts.depth,
+        "valid_bytes": facts.valid_bytes,
+        "stop": facts.stop or "",
+        "batches": facts.batches,
+        "records": facts.records,
+        "first_offset": facts.first_offset,
+        "last_offset": facts.last_offset,
+        "first_timestamp": facts.first_timestamp,
+        "max_timestamp": facts.max_timestamp,
+        "offset_of_max_timestamp": facts.offset_of_max_timestamp,
+        "magic_bytes": facts.magics,
+        "codec_batches": facts.codecs,
     }
 
 

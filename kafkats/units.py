@@ -83,7 +83,7 @@ def _partition_units(partition: PartitionDir, root: LogDir | None, *, live: bool
     clean = root is not None and root.clean_shutdown
     recovered = {s.base_offset for s in recovery_of(root, partition).segments} if root and not live else set()
     expected = _has_time_indexes(partition)
-    for segment, following in zip(partition.segments, [*partition.segments[1:], None], strict=True):
+    for segment, following in zip(partition.segments, [*partition.segments[1:], None], strict=False):
         yield Unit(
             log_dir,
             partition.path.name,
@@ -107,3 +107,12 @@ def _has_time_indexes(partition: PartitionDir) -> bool:
 
 def _live(root: Path | None) -> bool:
     return root is not None and lock_state(root).held
+
+
+def file_identity(path: str | os.PathLike[str]) -> dict[str, int] | None:
+    """Size, mtime, ctime and inode of a file as a report.FILE, None when it is missing."""
+    try:
+        st = os.lstat(path)
+    except OSError:
+        return None
+    return {"size": st.st_size, "mtime_ns": st.st_mtime_ns, "ctime_ns": st.st_ctime_ns, "inode": st.st_ino}

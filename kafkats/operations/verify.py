@@ -26,9 +26,9 @@ from kafkats.index.infer import DEFAULT, INFERRED, infer_interval
 from kafkats.index.structure import examine_offset_index
 from kafkats.logdir.partition import scan_partition
 from kafkats.logdir.smallfiles import check_small_files
-from kafkats.report import SEGMENTS, directory_row, finding_rows
+from kafkats.report import SEGMENTS, directory_row, facts_columns, finding_rows
 from kafkats.segment.reader import open_source
-from kafkats.units import Unit
+from kafkats.units import Unit, file_identity
 
 _INDEXES: Final = (("index", paths.OFFSET_INDEX), ("timeindex", paths.TIME_INDEX))
 _ASKED_NEIGHBOURS: Final = 4
@@ -93,7 +93,8 @@ def _segment_row(unit: Unit, options: VerifyOptions) -> dict[str, Any]:
     except Vanished as e:
         findings = [Finding("vanished", log, e.reason)]
     except KafkatsError as e:
-        findings = [Finding("unreadable", log, e.reason, -1 if e.position is None else e.position)]
+        file = Path(e.path).name if e.path else log
+        findings = [Finding("unreadable", file, e.reason, -1 if e.position is None else e.position)]
     else:
         row |= _check_columns(check)
         findings = list(_in_context(unit, check))
@@ -152,19 +153,7 @@ def _size(path: Path) -> int:
 
 def _check_columns(check: SegmentCheck) -> dict[str, Any]:
     facts, built = check.facts, check.built
-    return {
-        "depth": facts.depth,
-        "valid_bytes": facts.valid_bytes,
-        "stop": facts.stop or "",
-        "batches": facts.batches,
-        "records": facts.records,
-        "first_offset": facts.first_offset,
-        "last_offset": facts.last_offset,
-        "first_timestamp": facts.first_timestamp,
-        "max_timestamp": facts.max_timestamp,
-        "offset_of_max_timestamp": facts.offset_of_max_timestamp,
-        "magic_bytes": facts.magics,
-        "codec_batches": facts.codecs,
+    return facts_columns(facts) | {
         "offset_index": check.offset_index,
         "time_index": check.time_index,
         "index_interval_bytes": check.index_interval_bytes,
@@ -203,12 +192,3 @@ def _in_context(unit: Unit, check: SegmentCheck) -> Iterator[Finding]:
             expected=f"below {unit.next_base_offset}",
             found=str(check.facts.last_offset),
         )
-
-
-def file_identity(path: Path) -> dict[str, int] | None:
-    """Size, mtime, ctime and inode of a file as a report.FILE, None when it is missing."""
-    try:
-        st = path.lstat()
-    except OSError:
-        return None
-    return {"size": st.st_size, "mtime_ns": st.st_mtime_ns, "ctime_ns": st.st_ctime_ns, "inode": st.st_ino}

@@ -1,0 +1,171 @@
+"""Inventory: what is on the disks, grouped by segment, partition, topic or format.
+
+Reads the ends of index files and logs only (depth tail), so a broker's whole disk takes seconds; what the ends contradict
+is a finding. Formats can only be told from every batch header: grouped by format it walks the logs (depth full).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats import paths
+from kafkats.errors import KafkatsError, Vanished
+from kafkats.findings import SEVERITIES, Finding, worst
+from kafkats.generations import DEFAULT_RULE
+from kafkats.index.tail import read_tail
+from kafkats.report import SEGMENTS, directory_row, facts_columns, finding_rows
+from kafkats.segment.facts import SegmentFacts
+from kafkats.segment.reader import open_source
+from kafkats.segment.walk import walk
+from kafkats.units import Unit, file_identity
+
+GROUPS: Final = ("segment", "partition", "topic", "format")
+_KEYS: Final = {"partition": ["log_dir", "partition_dir"], "topic": ["log_dir", "topic"]}
+_MAGICS: Final = ("magic 0", "magic 1", "magic 2")
+_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def inventory_units(units: Iterable[Unit], *, full: bool = False) -> pa.RecordBatch:
+    """Rows of report.SEGMENTS for `units`, depth tail or `full`; units of directories give a row where there are findings."""
+    return pa.RecordBatch.from_pylist([row for unit in units for row in _rows(unit, full=full)], schema=SEGMENTS)
+
+
+def _rows(unit: Unit, *, full: bool) -> list[dict[str, Any]]:
+    if unit.base_offset < 0:
+        return [directory_row(unit.log_dir, unit.partition_dir, unit.findings)] if unit.findings else []
+    name = paths.parse_partition(unit.partition_dir)
+    stem = f"{unit.log_dir}/{unit.partition_dir}/{unit.base_offset:020d}"
+    row: dict[str, Any] = {
+        "log_dir": unit.log_dir,
+        "partition_dir": unit.partition_dir,
+        "topic": name.topic if name else "",
+        "partition": name.partition if name else -1,
+        "base_offset": unit.base_offset,
+        "active": unit.active,
+        "clean": unit.clean,
+        "recovery": unit.recovery,
+        "rule": DEFAULT_RULE.name,
+        "log": file_identity(stem + paths.LOG),
+        "index": file_identity(stem + paths.OFFSET_INDEX),
+        "timeindex": file_identity(stem + paths.TIME_INDEX),
+    }
+    log = paths.segment_file(unit.base_offset, paths.LOG)
+    try:
+        facts, found = _look(stem + paths.LOG, unit, full=full)
+    except Vanished as e:
+        found = (Finding("vanished", log, e.reason),)
+    except KafkatsError as e:
+        found = (Finding("unreadable", log, e.reason, -1 if e.position is None else e.position),)
+    else:
+        row |= facts_columns(facts)
+        expected = unit.time_index_expected
+        found = tuple(
+            f for f in found if expected or not f.file.endswith(paths.TIME_INDEX) or f.kind != "missing-index"
+        )
+    return [row | {"worst": worst(found), "findings": finding_rows(found)}]
+
+
+def _look(log: str, unit: Unit, *, full: bool) -> tuple[SegmentFacts, tuple[Finding, ...]]:
+    if not full:
+        return read_tail(log, active=unit.active, live=unit.live or not unit.clean)
+    with open_source(log) as source:
+        return walk(source, unit.base_offset).facts, ()
+
+
+def group(segments: pa.Table, by: str) -> list[dict[str, Any]]:
+    """Rows for people and programs: one per segment, partition, topic, or topic and format (`GROUPS`)."""
+    real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
+    if by == "segment":
+        return [_segment(row) for row in real.to_pylist()]
+    if by == "format":
+        return _formats(real)
+    return _grouped(real, _KEYS[by])
+
+
+def _segment(row: dict[str, Any]) -> dict[str, Any]:
+    def size(column: str) -> int:
+        return row[column]["size"] if row[column] else -1
+
+    return {
+        "log_dir": row["log_dir"],
+        "partition_dir": row["partition_dir"],
+        "base_offset": row["base_offset"],
+        "log_bytes": size("log"),
+        "index_bytes": size("index"),
+        "timeindex_bytes": size("timeindex"),
+        "last_offset": row["last_offset"],
+        "first_timestamp": row["first_timestamp"],
+        "max_timestamp": row["max_timestamp"],
+        "active": row["active"],
+        "depth": row["depth"],
+        "worst": row["worst"],
+    }
+
+
+def _grouped(real: pa.Table, keys: list[str]) -> list[dict[str, Any]]:
+    ranks = pc.index_in(real["worst"], pa.array(SEVERITIES))
+    flat = pa.table({
+        **{key: real[key] for key in keys},
+        "partition_dir": real["partition_dir"],
+        "log_bytes": pc.struct_field(real["log"], "size"),
+        "index_bytes": pc.add(_size(real["index"]), _size(real["timeindex"])),
+        "base_offset": real["base_offset"],
+        "last_offset": real["last_offset"],
+        "first_timestamp": _timestamps(real["first_timestamp"]),
+        "max_timestamp": _timestamps(real["max_timestamp"]),
+        "rank": ranks,
+    })  # fmt: skip
+    sums = flat.group_by(keys, use_threads=False).aggregate([
+        ("partition_dir", "count_distinct"),
+        ("base_offset", "count"),
+        ("log_bytes", "sum"),
+        ("index_bytes", "sum"),
+        ("base_offset", "min"),
+        ("last_offset", "max"),
+        ("first_timestamp", "min"),
+        ("max_timestamp", "max"),
+        ("rank", "max"),
+    ])  # fmt: skip
+    return [
+        {key: row[key] for key in keys}
+        | {
+            "partitions": row["partition_dir_count_distinct"],
+            "segments": row["base_offset_count"],
+            "log_bytes": row["log_bytes_sum"] or 0,
+            "index_bytes": row["index_bytes_sum"] or 0,
+            "log_start_offset": row["base_offset_min"],
+            "last_offset": row["last_offset_max"],
+            "first_timestamp": row["first_timestamp_min"],
+            "max_timestamp": row["max_timestamp_max"],
+            "worst": "" if row["rank_max"] is None else SEVERITIES[row["rank_max"]],
+        }
+        for row in sums.to_pylist()
+    ]
+
+
+def _formats(real: pa.Table) -> list[dict[str, Any]]:
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for segment in real.select(["log_dir", "topic", "magic_bytes", "codec_batches"]).to_pylist():
+        row = rows.setdefault(
+            (segment["log_dir"], segment["topic"]),
+            {"log_dir": segment["log_dir"], "topic": segment["topic"]}
+            | dict.fromkeys((f"{m} bytes" for m in _MAGICS), 0)
+            | dict.fromkeys((f"{c} batches" for c in _CODECS), 0),
+        )
+        for names, unit, counts in ((_MAGICS, "bytes", "magic_bytes"), (_CODECS, "batches", "codec_batches")):
+            for name, count in zip(names, segment[counts] or (), strict=False):
+                row[f"{name} {unit}"] += count
+    return list(rows.values())
+
+
+def _size(files: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.fill_null(pc.struct_field(files, "size"), 0)
+
+
+def _timestamps(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """-1, "none", counts neither as the smallest nor as the largest."""
+    return pc.if_else(pc.equal(values, -1), None, values)
