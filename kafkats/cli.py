@@ -208,6 +208,7 @@ def plan_rebuild(
             not_for_a_broker=not_for_a_broker,
         ),
     )
+    rebuild.refuse_unpermitted(made)
     write_plan(made, output)
     _show_plan(made, output, as_json)
 
@@ -272,18 +273,19 @@ def undo(folder: Path, as_json: bool) -> int:
 
 @cli.command()
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--abandon", is_flag=True, help="Also end an interrupted run: its files stay as they are now.")
 @_JSON
-def purge(folder: Path, as_json: bool) -> int:
+def purge(folder: Path, abandon: bool, as_json: bool) -> int:
     """End the undo window of a run: only this frees the old bytes."""
-    return _end_of_run(folder, "purge", as_json)
+    return _end_of_run(folder, "purge", as_json, abandon=abandon)
 
 
-def _end_of_run(folder: Path, verb: str, as_json: bool) -> int:
+def _end_of_run(folder: Path, verb: str, as_json: bool, *, abandon: bool = False) -> int:
     from kafkats.operations import rebuild
     from kafkats.run import directories, read_run
 
     run = read_run(folder)
-    rows = [rebuild.end_partition(run, verb, *where) for where in directories(run)]
+    rows = [rebuild.end_partition(run, verb, *where, abandon=abandon) for where in directories(run)]
     _show_rows(rows, ("outcome", "partition_dir", "files", "error"), as_json)
     return max((row["exit_code"] for row in rows), default=0)
 

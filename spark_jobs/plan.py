@@ -17,7 +17,7 @@ from fanout import run_job
 from looking import keep, look
 from pyspark.sql import SparkSession
 
-from kafkats.operations.rebuild import RebuildOptions, plan_rebuild
+from kafkats.operations.rebuild import RebuildOptions, plan_rebuild, refuse_unpermitted
 from kafkats.plan import write_plan
 from kafkats.units import list_units
 
@@ -33,6 +33,7 @@ def plan(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     )
     segments = look(spark, list(list_units(args.log_dirs, topics=args.topics)), arguments.verify_options(args))
     made = plan_rebuild(segments, options)
+    refuse_unpermitted(made)
     write_plan(made, args.output)
     totals = dict(made.header["totals"])
     print(f"plan {args.output}: {totals['files']} files to write, {totals['blocked']} blocked, digest {made.digest}")

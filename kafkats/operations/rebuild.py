@@ -23,7 +23,7 @@ from kafkats.generations import RULES
 from kafkats.index.build import build_from
 from kafkats.logdir.changeset import Replace, commit, purge, resume, undo
 from kafkats.logdir.disk import DISK
-from kafkats.logdir.identity import FileIdentity
+from kafkats.logdir.identity import FileIdentity, permitted
 from kafkats.logdir.journal import read_journal
 from kafkats.logdir.lease import Lease, claim
 from kafkats.logdir.lock import hold_shared
@@ -31,7 +31,7 @@ from kafkats.logdir.workarea import WorkArea, site, work_area
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
 from kafkats.plan import ITEMS, Plan, make_plan
 from kafkats.report import ACTIONS, damaged
-from kafkats.run import Run
+from kafkats.run import Run, run_of
 from kafkats.segment.reader import open_source
 
 OPERATION: Final = "rebuild"
@@ -138,6 +138,15 @@ def _blocked(row: dict[str, Any], segments: pa.Table, options: RebuildOptions) -
         f"the log itself is corrupt at byte {row['valid_bytes']} ({row['stop']}): Kafka's recovery would cut {cut} bytes"
         f" and drop {later.num_rows} later segments ({dropped} bytes)"
     )
+
+
+def refuse_unpermitted(plan: Plan) -> None:
+    """Ask, before anybody approves, whether this user could give the new files the attributes of the old ones.
+
+    Raises NotPermitted, Vanished when a directory went away, StorageFailed.
+    """
+    for work in partition_works(plan, run_of(plan)):
+        permitted(Path(work.log_dir, work.partition_dir), [item["file"] for item in work.items])
 
 
 def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
@@ -301,15 +310,18 @@ def summarize(actions: pa.Table) -> dict[str, Any]:
     return summary
 
 
-def end_partition(run: Run, verb: str, log_dir: str, partition_dir: str) -> dict[str, Any]:
-    """`undo` or `purge` a run in one partition directory: a row with the outcome."""
+def end_partition(run: Run, verb: str, log_dir: str, partition_dir: str, *, abandon: bool = False) -> dict[str, Any]:
+    """`undo` or `purge` a run in one partition directory: a row with the outcome.
+
+    `abandon` lets purge end an interrupted run, too, whose files then stay as they are.
+    """
     row: dict[str, Any] = {"log_dir": log_dir, "partition_dir": partition_dir, "files": 0, "error": "", "exit_code": 0}
     try:
         area = work_area(log_dir, run.place)
         if verb == "undo":
             outcome = undo(area, partition_dir, run.run_id, owner_stopped=run.owner_stopped)
         else:
-            outcome = purge(area, partition_dir, run.run_id)
+            outcome = purge(area, partition_dir, run.run_id, abandon=abandon)
     except KafkatsError as e:
         return row | {"outcome": "failed", "error": str(e), "exit_code": e.exit_code}
     return row | {"outcome": outcome.state, "files": len(outcome.names)}

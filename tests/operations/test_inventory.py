@@ -1,0 +1,66 @@
+"""Inventory: what the ends of the files say is what a full look says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from kafkats.operations.inventory import group, inventory_units
+from kafkats.operations.verify import VerifyOptions, verify_unit
+from kafkats.report import SEGMENTS
+from kafkats.units import list_units
+from tests.golden import case
+
+Golden = Callable[[str, str], Path]
+STOPPED = ["matrix-4.3.1-v2", "matrix-0.10.2.2-v1", "matrix-0.8.2.2-v0", "matrix-2.8.2-v1"]
+SAME = ["base_offset", "last_offset", "first_offset", "max_timestamp", "valid_bytes", "stop"]
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_the_ends_tell_what_a_full_look_tells(golden: Golden, name: str) -> None:
+    units = list(list_units([golden(name, "data")]))
+    seen = pa.Table.from_batches([inventory_units(units)]).select(SAME)
+    full = [verify_unit(unit, VerifyOptions()) for unit in units if unit.base_offset >= 0]
+    expected = pa.Table.from_batches(full, schema=SEGMENTS)
+    for number, (ends, whole) in enumerate(zip(seen.to_pylist(), expected.select(SAME).to_pylist(), strict=True)):
+        if expected["magic_bytes"][number].as_py()[2] == 0:
+            ends["first_offset"] = whole["first_offset"]  # of a wrapper only a full look knows it
+        assert ends == whole, expected.slice(number, 1).to_pylist()
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_a_healthy_directory_has_no_damage(golden: Golden, name: str) -> None:
+    seen = pa.Table.from_batches([inventory_units(list_units([golden(name, "data")]))])
+    assert seen.filter(pc.is_in(seen["worst"], pa.array(["damage", "danger"]))).num_rows == 0
+
+
+def test_groups_add_up(golden: Golden) -> None:
+    seen = pa.Table.from_batches([inventory_units(list_units([golden("matrix-4.3.1-v2", "data")]))])
+    log_bytes = pc.sum(pc.struct_field(seen["log"], "size")).as_py()
+    for by in ("segment", "partition", "topic"):
+        assert sum(row["log_bytes"] for row in group(seen, by)) == log_bytes
+    by_partition = {row["partition_dir"]: row for row in group(seen, "partition")}
+    for name, labels in case("matrix-4.3.1-v2").info["partitions"].items():
+        assert by_partition[name]["last_offset"] + 1 == labels["records"]["log_end_offset"]
+
+
+def test_the_census_counts_every_byte(golden: Golden) -> None:
+    root = golden("upgrade-0.9-to-2.8", "after-2.4.1")
+    seen = pa.Table.from_batches([inventory_units(list_units([root]), full=True)])
+    rows = group(seen, "format")
+    counted = sum(row[f"magic {magic} bytes"] for row in rows for magic in range(3))
+    assert counted == pc.sum(seen["valid_bytes"]).as_py()
+    assert all(sum(row[f"magic {magic} bytes"] for row in rows) > 0 for magic in range(3))
+
+
+def test_ends_that_contradict_each_other_are_found(tmp_path: Path) -> None:
+    root = case("matrix-4.3.1-v2").unpack("data", tmp_path)
+    index = next(p for p in sorted(root.glob("none-ct-0/*.timeindex")) if p.stat().st_size >= 24)
+    index.write_bytes(index.read_bytes()[:-12])
+    seen = pa.Table.from_batches([inventory_units(list_units([root]))])
+    kinds = {f["kind"] for found in seen["findings"].to_pylist() for f in found or ()}
+    assert "below-maximum" in kinds
