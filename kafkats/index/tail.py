@@ -105,7 +105,7 @@ def _with_maximum(facts: SegmentFacts, times: Ends | None, start: int) -> Segmen
 def _ends(path: str, entry: struct.Struct) -> Ends | None:
     name = path.rpartition("/")[2]
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not make us wait
     except FileNotFoundError:
         return None
     except OSError:
