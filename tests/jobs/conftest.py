@@ -13,14 +13,21 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "spark_jobs"))
 
-# Before anything starts a JVM: this Python for the workers, loopback, and a JVM that is quick to start.
-os.environ |= {
+JAVA = {
     "PYSPARK_PYTHON": sys.executable,
-    "PYTHONPATH": f"{ROOT / 'spark_jobs'}{os.pathsep}{ROOT}",  # the tests' own functions, in the workers
     "SPARK_LOCAL_IP": "127.0.0.1",
     "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    # The tests' own functions, in the workers.
+    "PYTHONPATH": f"{ROOT / 'spark_jobs'}{os.pathsep}{ROOT}",
 }
+"""What a JVM is started with: this Python for the workers, loopback, and quick to start."""
+
+
+@pytest.fixture(scope="session")
+def java() -> dict[str, str]:
+    """The environment for a spark-submit."""
+    return os.environ | JAVA
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +39,10 @@ def spark() -> Iterator[object]:
     builder = SparkSession.builder.master("local[2,4]").appName("tests").config("spark.ui.enabled", "false")
     for key, value in fanout.SETTINGS.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with pytest.MonkeyPatch.context() as patch:  # the JVM keeps it; other tests' programs never see it
+        for name, value in JAVA.items():
+            patch.setenv(name, value)
+        session = builder.getOrCreate()
     session.sparkContext.addPyFile(fanout.__file__)
     yield session
     session.stop()

@@ -173,19 +173,17 @@ def test_what_cannot_be_done_is_in_the_report(spark: SparkSession, volume: Path)
     assert (volume / EMPTIED[0]).read_bytes() == b"changed"
 
 
-def submit(job: str, *given: object) -> tuple[int, dict[str, Any], str]:
+def submit(java: dict[str, str], job: str, *given: object) -> tuple[int, dict[str, Any], str]:
     """A real spark-submit; exit code, result, everything it printed."""
     command = ["spark-submit", "--master", "local[2,4]", str(ROOT / "spark_jobs" / f"{job}.py"), *map(str, given)]
-    ran = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)}
-    )
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=java)
     lines = [line for line in ran.stdout.splitlines() if line.startswith("KAFKATS_RESULT ")]
     return ran.returncode, json.loads(lines[-1].removeprefix("KAFKATS_RESULT ")), ran.stdout + ran.stderr
 
 
 @pytest.mark.slow
-def test_spark_submit_by_hand(volume: Path, tmp_path: Path) -> None:
-    code, result, said = submit("verify", volume, "--report", tmp_path / "report")
+def test_spark_submit_by_hand(java: dict[str, str], volume: Path, tmp_path: Path) -> None:
+    code, result, said = submit(java, "verify", volume, "--report", tmp_path / "report")
     assert code == 1
     assert result["kinds"]["missing-index"] == 2
     assert f"{volume / LOST[0]}: " in said
@@ -194,8 +192,8 @@ def test_spark_submit_by_hand(volume: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_error_of_ours_is_one_line(tmp_path: Path) -> None:
-    code, result, said = submit("apply", tmp_path / "nothing", "--digest", "12345678")
+def test_an_error_of_ours_is_one_line(java: dict[str, str], tmp_path: Path) -> None:
+    code, result, said = submit(java, "apply", tmp_path / "nothing", "--digest", "12345678")
     assert code == 2
     assert result["kind"] == "CorruptPlan"
     assert "Traceback" not in said
