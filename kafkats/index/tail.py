@@ -181,7 +181,7 @@ def _offset_end(ends: Ends, facts: SegmentFacts) -> Iterator[Finding]:
 
 def _time_end(ends: Ends, facts: SegmentFacts, moving: bool) -> Iterator[Finding]:
     if ends.last is None:
-        if facts.max_timestamp > -1 and not moving:
+        if facts.max_timestamp > -1 and not (moving and ends.size):
             yield Finding("empty-index", ends.name, f"no entries, but the log has timestamps: {facts.max_timestamp}")
         return
     timestamp, relative = ends.last

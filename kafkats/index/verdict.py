@@ -168,7 +168,8 @@ def _beyond(found: Structure, entries: Entries, beyond: np.ndarray, facts: Segme
 
 def _maximum(found: Structure, entries: Entries, facts: SegmentFacts, preallocated: bool) -> list[Finding]:
     if not found.used:
-        empty = facts.has_timestamps and not found.zeros and not preallocated
+        # A broker preallocates before it appends: 0 bytes beside timestamps are no state of its.
+        empty = facts.has_timestamps and not found.zeros and not (preallocated and found.size)
         reason = f"no entries, but the log has timestamps up to {facts.max_timestamp}"
         return [Finding("empty-index", found.name, reason, expected=str(facts.max_timestamp))] if empty else []
     if len(entries) < found.used:  # where the order breaks there is no last entry
