@@ -4,36 +4,57 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 import time
 
-from bench.harness import Figure, tell
+from bench.harness import Figure, Table, tell
+from bench.page import write_page
 
 FAMILIES = ("rebuild", "broker", "dumplog", "memory", "many", "spark")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measure kafkats against its goals.")
     parser.add_argument(
-        "names", nargs="*", choices=[*FAMILIES, []], help="which families of figures; all when none is given"
+        "names", nargs="*", metavar="name", help=f"families of figures, all if none is given: {', '.join(FAMILIES)}"
     )
     parser.add_argument(
         "--small", action="store_true", help="small inputs: tries the programs, says nothing about speed"
     )
     args = parser.parse_args()
-    done: list[Figure] = []
-    for name in args.names or FAMILIES:
-        family = importlib.import_module(f"bench.{name}")
-        print(f"\n{name}: {(family.__doc__ or '').partition('.')[0].strip()}")
-        began = time.monotonic()
-        for figure in family.figures(small=args.small):
-            done.append(figure)
-            print(
-                f"{figure.verdict or '-':5}{figure.value_text:>12}  {figure.goal_text:>10}  {figure.name}  ({figure.detail})",
-                flush=True,
-            )
-        tell(f"{name} took {time.monotonic() - began:.0f} s")
-    return int(any(figure.verdict == "FAIL" for figure in done))
+    if unknown := set(args.names) - set(FAMILIES):
+        parser.error(f"no such family: {', '.join(sorted(unknown))}")
+    began, load = time.monotonic(), os.getloadavg()[0]
+    seen = {name: _family(name, small=args.small) for name in args.names or FAMILIES}
+    figures = [one for _, shown in seen.values() for one in shown if isinstance(one, Figure)]
+    failed = [figure for figure in figures if figure.verdict == "FAIL"]
+    seconds = time.monotonic() - began
+    print(
+        f"\n{sum(f.verdict == 'PASS' for f in figures)} passed, {len(failed)} failed, {seconds:.0f} s, load average at the start {load:.1f}"
+    )
+    for figure in failed:
+        print(f"FAIL {figure.name}: {figure.value_text}, goal {figure.goal_text}")
+    if not args.names and not args.small:
+        write_page(seen, load, seconds)
+    return int(bool(failed))
+
+
+def _family(name: str, *, small: bool) -> tuple[str, list[Figure | Table]]:
+    family = importlib.import_module(f"bench.{name}")
+    about = family.__doc__ or ""
+    print(f"\n{name}", flush=True)
+    began, shown = time.monotonic(), []
+    for one in family.figures(small=small):
+        shown.append(one)
+        print(one.text if isinstance(one, Table) else _line(one), flush=True)
+    tell(f"{name} took {time.monotonic() - began:.0f} s")
+    return about, shown
+
+
+def _line(figure: Figure) -> str:
+    detail = f"  ({figure.detail})" if figure.detail else ""
+    return f"{figure.verdict or '-':5}{figure.value_text:>10}  {figure.goal_text:>10}  {figure.name}{detail}"
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ import socket
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -57,7 +58,8 @@ def figures(*, small: bool = False) -> Figures:
             tell(f"round {n + 1}: the broker recovers {log_bytes:,} bytes")
             theirs.append(_recovery_seconds(home))
             tell(f"it took {theirs[-1]:.1f} s")
-            ours.append(wall_seconds(lambda: _rebuild(_copy(folder / f"ours-{n}", logs))))
+            root = _copy(folder / f"ours-{n}", logs)
+            ours.append(wall_seconds(partial(_rebuild, root)))
             processes.append(_rebuild_by_command(_copy(folder / f"command-{n}", logs), folder / f"plan-{n}"))
     detail = f"{len(bases)} segments, {log_bytes / 1e9:.2f} GB: broker {statistics.median(theirs):.1f} s"
     ratio = statistics.median(t / o for t, o in zip(theirs, ours, strict=True))
@@ -121,7 +123,7 @@ def _recovery_seconds(home: Path) -> float:
 
 
 @contextmanager
-def _broker(home: Path) -> Iterator[Path]:
+def _broker(home: Path) -> Generator[Path, None, None]:
     """A broker that runs inside of the `with`, and is killed at its end; the file of its log lines."""
     said = home / "broker.log"
     options = (*HEAP, f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}")

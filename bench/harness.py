@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,11 +47,35 @@ class Figure:
 
     @property
     def value_text(self) -> str:
-        digits = 0 if self.value >= 100 else 1 if self.value >= 10 else 2
+        digits = 0 if self.value >= 100 or self.unit.startswith("of") else 1 if self.value >= 10 else 2
         return f"{self.value:,.{digits}f} {self.unit}".rstrip()
 
 
-Figures = Iterator[Figure]
+@dataclass(frozen=True)
+class Table:
+    """Rows that go with the figures."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    @property
+    def text(self) -> str:
+        """For a terminal."""
+        widths = [max(len(row[n]) for row in (self.head, *self.rows)) for n in range(len(self.head))]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            for row in (self.head, *self.rows)
+        ]
+        return "\n".join([self.title, *(f"     {line.rstrip()}" for line in lines)])
+
+    @property
+    def markdown(self) -> str:
+        rows = [self.head, ("---",) * len(self.head), *self.rows]
+        return "\n".join([f"### {self.title}", "", *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+Figures = Iterator["Figure | Table"]
 
 
 def take_turns(contestants: Mapping[str, Callable[[], float]], rounds: int, warm: int = 1) -> dict[str, list[float]]:
@@ -103,7 +127,7 @@ def process(command: Sequence[str | Path], *, codes: Sequence[int] = (0,), **mor
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
+def scratch() -> Generator[Path, None, None]:
     """A folder for generated files, gone afterwards. It lies in $TMPDIR."""
     with tempfile.TemporaryDirectory(prefix="kafkats-bench-") as folder:
         yield Path(folder)

@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -41,7 +41,7 @@ Ask = Callable[..., dict[str, Any]]
 
 
 @contextmanager
-def judge(options: str = WARM_JVM) -> Iterator[Ask]:
+def judge(options: str = WARM_JVM) -> Generator[Ask, None, None]:
     """One JVM that answers the judge's verbs: `ask("race", "recover", path, ...)`."""
     jars()
     server = subprocess.Popen(

@@ -19,7 +19,7 @@ import numpy as np
 from aiokafka.record.memory_records import MemoryRecords
 
 from bench import segments
-from bench.harness import MB, MIB, Figures, Figure, cpu_seconds, scratch, take_turns, tell, times_cheaper
+from bench.harness import MB, MIB, Figure, Figures, cpu_seconds, scratch, take_turns, tell, times_cheaper
 from bench.java import Ask, judge, race_seconds
 from bench.segments import Shape, write_segment
 from kafkats.generations import DEFAULT_RULE, INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES

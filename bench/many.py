@@ -1,0 +1,155 @@
+"""Many: an inventory of 100 000 small segments, warm, one core, and whether it grows in step; plans over a million rows of facts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from bench.harness import Figure, Figures, scratch, take_turns, tell, wall_seconds
+from bench.segments import V2_100, make_log
+from kafkats.operations.inventory import inventory_units
+from kafkats.operations.rebuild import RebuildOptions, plan_rebuild
+from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
+from kafkats.report import SEGMENTS
+from kafkats.units import list_units
+
+COUNT = 100_000
+PER_PARTITION = 100
+ROWS = 1_000_000
+ROUNDS = 2
+
+
+def figures(*, small: bool = False) -> Figures:
+    count, rows = (COUNT // 50, ROWS // 50) if small else (COUNT, ROWS)
+    yield from _inventory(count)
+    for percent in (1, 100):
+        facts = synthetic_facts(rows, percent)
+        seconds = wall_seconds(partial(plan_rebuild, facts, RebuildOptions()))
+        limit = 10 if percent == 1 else None
+        yield Figure(
+            f"plan over {rows:,} segments, {percent} % defective",
+            seconds,
+            "s",
+            limit,
+            at_least=False,
+            detail="from facts to digest",
+        )
+
+
+def _inventory(count: int) -> Figures:
+    with scratch() as folder:
+        tell(f"writing {count:,} segments")
+        quarter, whole = folder / "quarter", folder / "whole"
+        _write_root(quarter, count // 4)
+        _write_root(whole, count)
+        turns = {
+            "quarter": lambda: wall_seconds(partial(take, quarter)),
+            "whole": lambda: wall_seconds(partial(take, whole)),
+        }
+        costs = take_turns(turns, ROUNDS)
+        seconds, part = min(costs["whole"]), min(costs["quarter"])
+        each = f"{seconds / count * 1e6:.0f} µs per segment of three files"
+        yield Figure(f"inventory of {count:,} segments", seconds, "s", 15, at_least=False, detail=each)
+        yield Figure(
+            "the same / four times that of a quarter of them", seconds / part / 4, "x", 1.2, at_least=False,
+            detail=f"{part:.1f} s for {count // 4:,}",
+        )  # fmt: skip
+        tell("removing them")
+        shutil.rmtree(whole)
+
+
+def take(root: Path) -> pa.RecordBatch:
+    """What `kafkats inventory` does before it shows anything."""
+    seen = inventory_units(list_units([root]))
+    if seen.num_rows != sum(len(files) // 3 for path, _, files in os.walk(root) if path != str(root)):
+        raise RuntimeError("not every segment was counted")
+    return seen
+
+
+def _write_root(root: Path, count: int) -> None:
+    """Partitions of 100 segments of two batches each, as a broker that was stopped leaves them."""
+    root.mkdir()
+    (root / ".kafka_cleanshutdown").touch()
+    (root / ".lock").touch()
+    log = bytearray(make_log(V2_100, 1)[: 2 * 16_200].data)
+    sizes = []
+    while len(sizes) < 2:
+        sizes.append(12 + int.from_bytes(log[sum(sizes) + 8 : sum(sizes) + 12], "big"))
+    records = V2_100.records
+    log = log[: sum(sizes)]
+    for n in range(count // PER_PARTITION):
+        partition = root / f"small-{n}"
+        partition.mkdir()
+        for s in range(PER_PARTITION):
+            base = s * 2 * records
+            log[:8] = base.to_bytes(8, "big")
+            log[sizes[0] : sizes[0] + 8] = (base + records).to_bytes(8, "big")
+            (partition / segment_file(base, LOG)).write_bytes(log)
+            (partition / segment_file(base, OFFSET_INDEX)).write_bytes(
+                (2 * records - 1).to_bytes(4, "big") + sizes[0].to_bytes(4, "big")
+            )
+            maximum = int.from_bytes(log[sizes[0] + 35 : sizes[0] + 43], "big")
+            (partition / segment_file(base, TIME_INDEX)).write_bytes(
+                maximum.to_bytes(8, "big") + (2 * records - 1).to_bytes(4, "big")
+            )
+
+
+def synthetic_facts(rows: int, percent: int) -> pa.Table:
+    """A table of report.SEGMENTS; `percent` of a hundred segments lack their time index."""
+    numbers = np.arange(rows)
+    bad = pa.array(numbers % 100 < percent)
+    file = pa.StructArray.from_arrays([pa.array(numbers + 1)] * 4, fields=list(SEGMENTS.field("log").type))
+    directories = pa.array([f"topic-{n // 1000}-{n % 1000}" for n in range(rows // 1000)]).take(
+        pa.array(numbers // 1000 % max(rows // 1000, 1))
+    )
+    row = {
+        "kind": "missing-index",
+        "severity": "damage",
+        "file": "",
+        "position": -1,
+        "entry": -1,
+        "expected": "",
+        "found": "",
+        "reason": "the file does not exist",
+    }
+    findings = [
+        [row | {"file": segment_file(n % 1000 * 1000, TIME_INDEX)}] if n % 100 < percent else [] for n in range(rows)
+    ]
+    known: dict[str, Any] = {
+        "log_dir": pa.array(["/var/lib/kafka/data"]).take(pa.array(np.zeros(rows, np.int64))),
+        "partition_dir": directories,
+        "topic": directories,
+        "partition": pa.array(np.zeros(rows, np.int32)),
+        "base_offset": pa.array(numbers % 1000 * 1000),
+        "log": file,
+        "index": file,
+        "timeindex": pa.StructArray.from_arrays([pa.array(numbers + 1)] * 4, fields=list(SEGMENTS.field("log").type), mask=bad),
+        "valid_bytes": pa.array(numbers + 1),
+        "stop": pa.array([""]).take(pa.array(np.zeros(rows, np.int64))),
+        "offset_index": pa.array(["equal"]).take(pa.array(np.zeros(rows, np.int64))),
+        "time_index": pa.array(["equal", "missing"]).take(pa.array((numbers % 100 < percent).astype(np.int64))),
+        "worst": pa.array(["", "damage"]).take(pa.array((numbers % 100 < percent).astype(np.int64))),
+        "findings": pa.array(findings, SEGMENTS.field("findings").type),
+        "rebuilt_timeindex_sha256": pa.array(["0" * 64]).take(pa.array(np.zeros(rows, np.int64))),
+    }  # fmt: skip
+    return pa.table(
+        {field.name: known[field.name] if field.name in known else _plain(field, rows) for field in SEGMENTS},
+        schema=SEGMENTS,
+    )
+
+
+def _plain(field: pa.Field, rows: int) -> pa.Array:
+    """A column of falses, zeros, empty strings or nulls."""
+    zero: dict[pa.DataType, Any] = {pa.bool_(): False, pa.int64(): 0, pa.string(): ""}
+    value = zero.get(field.type)
+    return (
+        pa.nulls(rows, field.type)
+        if value is None
+        else pa.array([value], field.type).take(pa.array(np.zeros(rows, np.int64)))
+    )

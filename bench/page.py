@@ -1,0 +1,70 @@
+"""Writes bench/README.md: what is measured and how, from the families' own docstrings, and the figures of one whole run."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from bench.harness import ROOT, Figure, Table
+from bench.java import KAFKA, java_command
+
+PAGE = ROOT / "bench" / "README.md"
+
+_HEAD = """# Figures with goals
+
+`scripts/bench` measures kafkats beside its peers and the machine's limits, and prints each figure with its goal and PASS or FAIL; it ends with 1
+when one fails. `scripts/bench rebuild many` measures only these families, `--small` only tries the programs. A run of everything writes this page.
+
+Those that are compared take turns within one run (A B A B), and a ratio is the median over the rounds. Ratios of one run mean something;
+absolute numbers change with the machine and with who else is using it. Data is warm in the page cache. One thread, unless said otherwise. Java needs a
+JDK of 17 or newer; Kafka's jars are fetched once. Segments are generated, always the same (`segments.py`).
+"""
+
+
+def write_page(families: Mapping[str, tuple[str, Sequence[Figure | Table]]], load: float, seconds: float) -> None:
+    """`families`: name to docstring and figures."""
+    parts = [_HEAD, f"Measured on {_machine(load)}; {seconds / 60:.0f} minutes.\n"]
+    for name, (about, shown) in families.items():
+        figures = [one for one in shown if isinstance(one, Figure)]
+        parts += [f"## {name}\n", f"{_text(about)}\n", _figures(figures).rstrip() + "\n"]
+        parts += [one.markdown + "\n" for one in shown if isinstance(one, Table)]
+    PAGE.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _figures(figures: Sequence[Figure]) -> str:
+    head = "| figure | measured | goal | | from |\n| --- | --- | --- | --- | --- |"
+    return "\n".join([
+        head,
+        *(f"| {f.name} | {f.value_text} | {f.goal_text} | {f.verdict} | {f.detail} |" for f in figures),
+    ])
+
+
+def _text(docstring: str) -> str:
+    """Lines of `word    explanation` become a list."""
+    lines = []
+    for line in docstring.strip().splitlines():
+        word, _, text = line.partition("  ")
+        if text and not line.startswith(" "):
+            line = f"* **{word}**: {text.strip()}"
+        lines.append(line.strip() if line.startswith(" ") else line)
+    return "\n".join(lines)
+
+
+def _machine(load: float) -> str:
+    model = next((line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), platform.machine())  # fmt: skip
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    packages = ", ".join(
+        f"{name} {version(name)}" for name in ("numpy", "numba", "pyarrow", "isal", "aiokafka", "pyspark")
+    )
+    java = subprocess.run([java_command("")[0], "-version"], capture_output=True, text=True, check=True).stderr.split(
+        '"'
+    )[1]
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d}: {model}, {os.cpu_count()} cores, {memory:.0f} GB, Linux {platform.release()},"
+        f" Python {platform.python_version()}, {packages}, Java {java}, Kafka {KAFKA}; load average at the start {load:.1f}"
+    )

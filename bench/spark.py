@@ -1,0 +1,147 @@
+"""Spark and Airflow: what two task slots give over one thread, and what a run that finds nothing costs, wall time.
+
+The first: verify --deep of gzip segments by the job's own code, on local[2], in a session that has run a job before; beside the same
+work in one thread. The second: airflow dags test of rebuild_time_indexes over a healthy directory, beside a DAG of one task that
+submits an application of one empty Spark task. Both DAGs run with the same settings, in turns.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import yaml
+
+from bench.harness import MIB, ROOT, Figure, Figures, process, scratch, take_turns, tell, times_cheaper, wall_seconds
+from bench.segments import V2_GZIP, write_indexes, write_segment
+from kafkats.operations.verify import VerifyOptions, verify_unit
+from kafkats.report import SEGMENTS
+from kafkats.units import Unit, list_units
+
+SEGMENT_COUNT = 32
+ROUNDS = 3
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def figures(*, small: bool = False) -> Figures:
+    with scratch() as folder:
+        yield _two_slots(folder, (1 if small else 32) * MIB)
+    with scratch() as folder:
+        yield _nothing_found(folder)
+
+
+def _two_slots(folder: Path, size: int) -> Figure:
+    sys.path.insert(0, str(ROOT / "spark_jobs"))
+    import fanout
+    from pyspark.sql import SparkSession
+
+    root = folder / "data"
+    for n in range(SEGMENT_COUNT):
+        write_indexes(write_segment(root / f"zipped-{n}", V2_GZIP, size))
+    (root / ".kafka_cleanshutdown").touch()
+    units = list(list_units([root]))
+    do = partial(verify_unit, options=VerifyOptions(deep=True))
+    builder = SparkSession.builder.master("local[2]").appName("bench").config("spark.ui.enabled", "false")
+    for key, value in fanout.SETTINGS.items():
+        builder = builder.config(key, value)
+    with builder.getOrCreate() as spark:
+        spark.sparkContext.addPyFile(fanout.__file__)
+
+        def spread() -> pa.Table:
+            return fanout.spread(spark, "verify", units, do, SEGMENTS, size=_size)
+
+        one = pa.Table.from_batches([do(unit) for unit in units])
+        if spread().sort_by("partition_dir") != one.sort_by("partition_dir"):
+            raise RuntimeError("the job found other things than one thread")
+        costs = take_turns(
+            {
+                "one thread": lambda: wall_seconds(lambda: [do(unit) for unit in units]),
+                "local[2]": lambda: wall_seconds(spread),
+            },
+            ROUNDS,
+            warm=0,
+        )
+    seconds = {name: statistics.median(cost) for name, cost in costs.items()}
+    told = f"{sum(unit.bytes for unit in units) / 1e9:.2f} GB: one thread {seconds['one thread']:.1f} s, job {seconds['local[2]']:.1f} s"
+    return Figure("verify --deep of gzip on local[2], a session's later job / one thread", times_cheaper(costs, "local[2]", "one thread"), "x", 1.6, detail=told)  # fmt: skip
+
+
+def _size(unit: Unit) -> int:
+    return unit.bytes
+
+
+def _nothing_found(folder: Path) -> Figure:
+    root = folder / "data"
+    for n in range(4):
+        write_indexes(write_segment(root / f"healthy-{n}", V2_GZIP, MIB))
+    (root / ".kafka_cleanshutdown").touch()
+    (root / ".lock").touch()
+    policy = folder / "policy.yaml"
+    policy.write_text(yaml.safe_dump({"volumes": [{"broker": "1", "path": str(root)}]}))
+    empty = folder / "dags"
+    empty.mkdir()
+    (empty / "empty.py").write_text(_EMPTY_DAG)
+    (empty / "nothing.py").write_text(_EMPTY_APPLICATION)
+    environment = {
+        "AIRFLOW_HOME": str(folder / "airflow"),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow/airflow.db",
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+        "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2]"}',
+        "JDK_JAVA_OPTIONS": QUICK_JVM,
+        "PYTHONPATH": str(ROOT),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    (folder / "airflow").mkdir()
+    tell("airflow db migrate")
+    process(["airflow", "db", "migrate"], **environment)
+
+    def test(dag: str, dags: Path, conf: dict[str, object]) -> float:
+        return process(
+            ["airflow", "dags", "test", dag, "--conf", json.dumps(conf)],
+            **environment | {"AIRFLOW__CORE__DAGS_FOLDER": str(dags)},
+        )[0]
+
+    conf = {"policy": str(policy), "folder": str(folder / "reports"), "need_approval": False}
+    costs = take_turns(
+        {
+            "rebuild_time_indexes": lambda: test("rebuild_time_indexes", ROOT / "dags", conf),
+            "empty": lambda: test("empty", empty, {}),
+        },
+        ROUNDS,
+        warm=0,
+    )
+    reports = sorted((folder / "reports").glob("*/report.json"))
+    if len(reports) != ROUNDS or any(
+        json.loads(r.read_text())["seen"]["worst"] not in ("", "remark", "state") for r in reports
+    ):
+        raise RuntimeError("the healthy directory's runs did not end as expected")
+    seconds = {name: statistics.median(cost) for name, cost in costs.items()}
+    told = f"{seconds['rebuild_time_indexes']:.1f} s / {seconds['empty']:.1f} s"
+    ratio = 1 / times_cheaper(costs, "rebuild_time_indexes", "empty")
+    return Figure(
+        "a DAG run that finds nothing / an empty spark-submit DAG", ratio, "x", 1.3, at_least=False, detail=told
+    )
+
+
+_EMPTY_DAG = """
+from pathlib import Path
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG
+
+with DAG("empty", schedule=None):
+    SparkSubmitOperator(task_id="nothing", application=str(Path(__file__).with_name("nothing.py")))
+"""
+_EMPTY_APPLICATION = """
+from pyspark.sql import SparkSession
+
+if __name__ == "__main__":
+    with SparkSession.builder.appName("nothing").getOrCreate() as spark:
+        spark.sparkContext.parallelize([0], 1).count()
+"""
