@@ -84,7 +84,7 @@ def _entries(path: str | os.PathLike[str], width: int) -> list[tuple[Line, list[
     if version != VERSION:
         raise lines[0].corrupt(f"version {version}, known is {VERSION}")
     if len(lines) == 1:
-        raise CorruptFile("line 2: the number of entries is missing", path=path, position=len(lines[0].text) + 1)
+        raise CorruptFile("line 2: the number of entries is missing", path=path, position=len(lines[0].text))
     count = _number(lines[1], lines[1].text, _INT32)
     entries = [(line, re.split(r"\s+", line.text)) for line in lines[2:]]
     for line, fields in entries:

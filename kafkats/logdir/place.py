@@ -34,6 +34,11 @@ def locate(path: str | os.PathLike[str]) -> Place:
     StorageFailed when it cannot be listed.
     """
     where = Path(path)
+    try:
+        os.fsencode(where.absolute()).decode()
+    except UnicodeDecodeError:
+        shown = os.fsencode(where).decode(errors="backslashreplace")
+        raise UsageError("the path's bytes are not UTF-8: plans and reports could not name it", path=shown) from None
     if paths.CLUSTER_METADATA in {where.name, where.absolute().parent.name}:
         raise UsageError("belongs to KRaft's controllers, kafkats leaves it alone", path=where)
     with errors.storage(where, "looking at it"):

@@ -225,7 +225,8 @@ def _index(path: Path, dtype: np.dtype[Any], row: Callable[..., Row], base: int 
     width = dtype.itemsize
     with open_file(path) as fd:
         size = os.fstat(fd).st_size
-        zeros = _zeros_from(fd, size // width * width, width)
+        with storage(path, "reading"):
+            zeros = _zeros_from(fd, size // width * width, width)
         per_window = WINDOW // width
         for first in range(0, zeros, per_window):
             count = min(per_window, zeros - first)
