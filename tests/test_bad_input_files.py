@@ -142,7 +142,9 @@ def test_directories_in_place_of_small_files(golden: Unpacked, tmp_path: Path) -
     assert {f.kind for f in log_dir.findings} == {"stops-the-broker"}
 
 
-@pytest.mark.parametrize("name", ["00000000000000000000.log", "00000000000000000000.index", "x.snapshot", "meta.properties"])
+@pytest.mark.parametrize(
+    "name", ["00000000000000000000.log", "00000000000000000000.index", "x.snapshot", "meta.properties"]
+)
 def test_what_is_no_regular_file_does_not_block(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     os.mkfifo(path)

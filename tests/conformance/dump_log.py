@@ -16,11 +16,17 @@ HEADING = re.compile(r"^Dumping (\S.*)$")
 ENTRY = re.compile(r"^(?:offset: -?\d+ position: \d+|timestamp: -?\d+ offset: -?\d+)$")
 
 
+ABOUT = re.compile(r"^(\S.* in) :(/.*)$")
+
+
 class Said(NamedTuple):
-    """The tool's entries per file (stdout), and each line of complaint (stderr, or stdout that is no entry)."""
+    """The tool's entries per file (stdout), and its complaints per file (stderr, or stdout that is no entry).
+
+    What it does not say of a certain file stands under the working folder.
+    """
 
     entries: dict[Path, int]
-    complaints: list[str]
+    complaints: dict[Path, list[str]]
 
 
 def dump_log(files: Sequence[Path], work: Path, *, version: str = "4.3.1") -> Said:
@@ -36,18 +42,26 @@ def dump_log(files: Sequence[Path], work: Path, *, version: str = "4.3.1") -> Sa
     arguments.write_text("\n".join([*words, "--files", listed]) + "\n")
     done = subprocess.run([_java(), f"@{arguments}"], cwd=work, capture_output=True, text=True, check=False)
     said = parse(done.stdout, done.stderr, work)
+    general = said.complaints.setdefault(work, [])
     if done.returncode:
-        last = list(said.entries)[-1:]
-        said.complaints.append(f"ended with {done.returncode} at {last}")
+        general.append(f"ended with {done.returncode} at {list(said.entries)[-1:]}")
     elif missing := {Path(os.path.normpath(file)) for file in files} - set(said.entries):
-        said.complaints.append(f"said nothing about {sorted(missing)[:3]} and {len(missing)} files in all")
+        general.append(f"said nothing about {sorted(missing)[:3]} and {len(missing)} files in all")
+    if not general:
+        del said.complaints[work]
     return said
 
 
 def parse(stdout: str, stderr: str, work: Path) -> Said:
     """Split what the tool printed; whatever is not known to be harmless is a complaint."""
     entries: dict[Path, int] = {}
-    complaints = [line for line in stderr.splitlines() if line.strip()]
+    complaints: dict[Path, list[str]] = {}
+    file = work
+    for line in filter(str.strip, stderr.splitlines()):
+        if about := ABOUT.match(line):
+            file = Path(os.path.normpath(about.group(2)))
+            line = about.group(1)
+        complaints.setdefault(file, []).append(line)
     file = work
     for line in stdout.splitlines():
         if heading := HEADING.match(line):
@@ -56,7 +70,7 @@ def parse(stdout: str, stderr: str, work: Path) -> Said:
         elif ENTRY.match(line):
             entries[file] += 1
         elif line and not line.endswith(" is empty."):
-            complaints.append(f"{file}: {line}")
+            complaints.setdefault(file, []).append(line)
     return Said(entries, complaints)
 
 

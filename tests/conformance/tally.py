@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table
 
-SHOWN = 40
+SHOWN = 10
+"""Differences of one check that are printed."""
 
 
 @dataclass
@@ -28,10 +29,15 @@ class Tally:
 
     def differs(self, text: str) -> None:
         self.differences.append(text)
-        if len(self.differences) <= SHOWN:
-            self.console.print(f"DIFFERENT  {text}", style="red", markup=False, highlight=False)
-        elif len(self.differences) == SHOWN + 1:
-            self.console.print("(more differences are only counted)", style="red")
+        check = text.partition(",")[0]
+        alike = sum(1 for other in self.differences if other.startswith(check))
+        if alike <= SHOWN:
+            self._say(f"DIFFERENT  {text}")
+        elif alike == SHOWN + 1:
+            self._say(f"(more differences in {check!r} are only counted)")
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
 
     def expect(self, check: str, version: str, at_least: int = 1) -> None:
         """A check that has nothing to compare cannot say no."""
