@@ -85,7 +85,7 @@ def main() -> int:
     damaged = [path for root in roots.values() for path in damage(root)]
     policy = HOME / "policy.yaml"
     volumes = [{"broker": broker, "path": str(root)} for broker, root in roots.items()]
-    policy.write_text(yaml.safe_dump({"volumes": volumes, "defaults": {"segment.index.bytes": 10485760}}))
+    policy.write_text(yaml.safe_dump({"volumes": volumes}))
     console.print(f"{len(damaged)} time indexes damaged, clean-shutdown markers gone; in {HOME}")
 
     console.rule("[bold]2 airflow dags test rebuild_time_indexes")

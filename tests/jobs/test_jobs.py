@@ -188,7 +188,8 @@ def test_spark_submit_by_hand(java: dict[str, str], volume: Path, tmp_path: Path
     assert result["kinds"]["missing-index"] == 2
     assert f"{volume / LOST[0]}: " in said
     assert (tmp_path / "report" / "segments.parquet").is_file()
-    assert result["rates"]["verify"]["units"] == 24
+    assert result["segments"] == 24
+    assert result["rates"]["verify"]["units"] == result["rates"]["verify"]["of_units"] >= 24
 
 
 @pytest.mark.slow
