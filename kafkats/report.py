@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafkats.errors import CorruptPlan, storage
+from kafkats import paths
+from kafkats.errors import CorruptPlan, UsageError, storage
 from kafkats.findings import SEVERITIES, Finding, worst
 from kafkats.segment.facts import SegmentFacts
 
@@ -71,6 +72,7 @@ SEGMENTS: Final = pa.schema([
     ("index_interval_bytes", pa.int64()),
     ("segment_index_bytes", pa.int64()),
     ("settings_from", pa.string()),     # where the two settings are from: given, inferred (from index files), default
+    ("blocked", pa.string()),           # why nothing can be rebuilt, "" when it can
     ("rebuilt_index_bytes", pa.int64()),
     ("rebuilt_index_sha256", pa.string()),
     ("rebuilt_timeindex_bytes", pa.int64()),
@@ -173,10 +175,24 @@ def _counted(words: Iterable[str]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
+def make_folder(folder: Path, what: str) -> None:
+    """Have a folder to write `what` into.
+
+    Raises UsageError inside a log directory, where a broker that finds a foreign directory does not start; StorageFailed.
+    """
+    signs = (*paths.OFFSET_CHECKPOINTS, paths.META_PROPERTIES, paths.CLEAN_SHUTDOWN, paths.LOCK)
+    with storage(folder, f"writing {what}"):
+        real = folder.resolve()
+        for above in (real, *real.parents):
+            if any((above / name).exists() for name in signs):
+                raise UsageError(f"lies in the log directory {above}: no broker would start with it there", path=folder)
+        folder.mkdir(parents=True, exist_ok=True)
+
+
 def write_table(path: Path, table: pa.Table) -> None:
     """Write a table as Parquet (zstd). Raises StorageFailed."""
-    with storage(path, "writing"):
-        pq.write_table(table, path, compression="zstd")
+    with storage(path, "writing"), path.open("wb") as file:  # Arrow takes no name that is not UTF-8
+        pq.write_table(table, file, compression="zstd")
 
 
 def read_table(path: Path, schema: pa.Schema) -> pa.Table:
@@ -184,11 +200,13 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
     if not path.is_file():
         raise CorruptPlan("is missing", path=path)
     try:
-        with storage(path, "reading"):
-            table = pq.read_table(path)
-        return table.select(schema.names).cast(schema)
+        with storage(path, "reading"), path.open("rb") as file:
+            table = pq.read_table(file)
+        table = table.select(schema.names).cast(schema)
+        table.validate(full=True)  # damage that no checksum catches, such as broken UTF-8
     except (pa.ArrowException, KeyError) as e:
         raise CorruptPlan(f"not a readable table: {e}", path=path) from e
+    return table
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -203,7 +221,7 @@ def read_json(path: Path) -> dict[str, Any]:
         text = path.read_bytes()
     try:
         content = json.loads(text)
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise CorruptPlan(f"not JSON: {e}", path=path) from e
     if not isinstance(content, dict):
         raise CorruptPlan("not a JSON object", path=path)
@@ -212,7 +230,6 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def write_report(folder: Path, segments: pa.Table) -> None:
     """Write a SEGMENTS table and its summary into `folder`: `segments.parquet`, `report.json`. Raises StorageFailed."""
-    with storage(folder, "writing the report"):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, "the report")
     write_table(folder / "segments.parquet", segments)
     write_json(folder / "report.json", summary(segments))

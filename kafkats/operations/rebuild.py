@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.errors import Changed, KafkatsError, Refused, UsageError, storage
+from kafkats.errors import Changed, CorruptPlan, KafkatsError, Refused, UsageError, storage
 from kafkats.generations import RULES
 from kafkats.index.build import build_from
 from kafkats.logdir.changeset import Replace, commit, purge, resume, undo
@@ -36,11 +36,6 @@ from kafkats.segment.reader import open_source
 
 OPERATION: Final = "rebuild"
 _FILES: Final = (("offset_index", "index", OFFSET_INDEX), ("time_index", "timeindex", TIME_INDEX))
-_NOTHING_HELPS: Final = {
-    "index-full": "a rebuild does not fit into segment.index.bytes, and recovery itself would fail",
-    "offset-out-of-range": "the log cannot be indexed; recovery itself would split the segment or fail",
-    "offsets-not-increasing": "the log cannot be indexed; recovery itself would empty the segment",
-}
 _NEEDS_REBUILD: Final = ("missing", "defective")
 
 
@@ -119,9 +114,8 @@ def _found(row: dict[str, Any], file: str) -> list[str]:
 
 def _blocked(row: dict[str, Any], segments: pa.Table, options: RebuildOptions) -> str:
     """Why nothing may be written for this segment, or ""."""
-    for finding in row["findings"]:
-        if finding["kind"] in _NOTHING_HELPS:
-            return f"{finding['kind']}: {_NOTHING_HELPS[finding['kind']]}"
+    if row["blocked"]:
+        return f"recovery itself would fail or empty the segment: {row['blocked']}"
     if not row["stop"] or options.valid_prefix:
         return ""
     cut = row["log"]["size"] - row["valid_bytes"]
@@ -194,15 +188,32 @@ class PartitionWork(NamedTuple):
 
 
 def partition_works(plan: Plan, run: Run) -> list[PartitionWork]:
-    """The plan's work, cut by partition directory: each is changed as a whole, with one journal."""
+    """The plan's work, cut by partition directory: each is changed as a whole, with one journal.
+
+    Raises CorruptPlan for what `plan_rebuild` does not plan: a sealed plan says what was approved, not that it is one.
+    """
+    if plan.operation != OPERATION:
+        raise CorruptPlan(f"a plan to {plan.operation}, not to {OPERATION}")
     by_directory: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for item in plan.items.to_pylist():
         if item["action"] != "blocked":
+            _check_item(item)
             by_directory.setdefault((item["log_dir"], item["partition_dir"]), []).append(item)
     return [
         PartitionWork(*where, run.run_id, run.place, run.owner_stopped, tuple(items))
         for where, items in by_directory.items()
     ]
+
+
+def _check_item(item: Mapping[str, Any]) -> None:
+    names = [segment_file(item["base_offset"], kind) for _, _, kind in _FILES]
+    partition = item["partition_dir"]
+    if item["base_offset"] < 0 or item["file"] not in names or Path(partition).name != partition:
+        raise CorruptPlan(f"not an index file of a partition directory: {item['file']!r} in {partition!r}")
+    if item["action"] not in ("add", "replace") or item["rule"] not in RULES:
+        raise CorruptPlan(f"{item['file']}: action {item['action']!r} by rule {item['rule']!r} is unknown")
+    if item["index_interval_bytes"] < 0 or item["segment_index_bytes"] <= 0:
+        raise CorruptPlan(f"{item['file']}: no index can be built with such settings")
 
 
 def apply_partition(work: PartitionWork, *, last_attempt: bool = True) -> pa.RecordBatch:
@@ -279,7 +290,6 @@ def _stage_segment(work: PartitionWork, items: list[Mapping[str, Any]], lease: L
             RULES[first["rule"]],
             first["index_interval_bytes"],
             first["segment_index_bytes"],
-            first["log"]["mtime_ns"] // 1_000_000,
         )
     for item in items:
         content = built.time_index if item["file"].endswith(TIME_INDEX) else built.offset_index

@@ -19,7 +19,7 @@ import pyarrow as pa
 from kafkats import paths
 from kafkats.config import Policy
 from kafkats.errors import KafkatsError, Vanished
-from kafkats.findings import Finding, worst
+from kafkats.findings import KINDS, Finding, worst
 from kafkats.generations import RULES
 from kafkats.index.check import SegmentCheck, check_segment
 from kafkats.index.infer import DEFAULT, INFERRED, infer_interval
@@ -159,6 +159,7 @@ def _check_columns(check: SegmentCheck) -> dict[str, Any]:
         "index_interval_bytes": check.index_interval_bytes,
         "segment_index_bytes": check.segment_index_bytes,
         "settings_from": check.interval_from,
+        "blocked": built.blocked and f"{built.blocked}: {built.blocked_reason or KINDS[built.blocked][1]}",
         "rebuilt_index_bytes": len(built.offset_index),
         "rebuilt_index_sha256": hashlib.sha256(built.offset_index).hexdigest(),
         "rebuilt_timeindex_bytes": len(built.time_index),

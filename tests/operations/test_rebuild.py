@@ -73,6 +73,7 @@ def actions(plan: Plan) -> list[tuple[str, str]]:
 
 BAD = Finding("not-in-log", "00000000000000000000.index", "misleads")
 TORN = Finding("bad-crc", "00000000000000000000.log", "bad", 60)
+UNDECODABLE = Finding("undecodable", "00000000000000000000.log", "no gzip header", 60)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ TORN = Finding("bad-crc", "00000000000000000000.log", "bad", 60)
         ([missing_time_index(clean=False)], {"only_after_unclean_stop": True}, [("add", "00000000000000000000.timeindex")]),
         ([row(0, BAD, TORN, offset_index="defective", stop="bad-crc")], {}, [("blocked", "00000000000000000000.index")]),
         ([row(0, BAD, TORN, offset_index="defective", stop="bad-crc")], {"valid_prefix": True}, [("replace", "00000000000000000000.index")]),
-        ([row(0, BAD, Finding("index-full", "00000000000000000000.log", "full"), offset_index="defective")], {"valid_prefix": True}, [("blocked", "00000000000000000000.index")]),
+        ([row(0, BAD, offset_index="defective", blocked="index-full: full")], {"valid_prefix": True}, [("blocked", "00000000000000000000.index")]),
     ],
 )  # fmt: skip
 def test_what_is_planned(
@@ -235,6 +236,24 @@ def test_everything_is_planned_on_request(root: Path, tmp_path: Path) -> None:
     apply(plan)
     states = look(follower, "follower-2.8.2").to_pydict()
     assert set(states["offset_index"]) | set(states["time_index"]) <= {"equal", None, "missing"}
+
+
+def test_the_text_of_kip33_asked_for_twice_is_written(tmp_path: Path) -> None:
+    """Segments without timestamps get the one entry of their mtime, the same when applied as when planned."""
+    (tmp_path / "kafka").mkdir()
+    root = case("matrix-2.8.2-v0").unpack("data", tmp_path / "kafka")
+    policy = Policy(defaults=TopicSettings.model_validate({"index.interval.bytes": 500}))
+    options = VerifyOptions(rule="kip33", policy=policy)
+    segments = pa.Table.from_batches([verify_unit(u, options) for u in list_units([root])])
+    plan = plan_rebuild(segments, RebuildOptions(rule="kip33", not_for_a_broker=True, all=True))
+    assert plan.items.num_rows
+    assert set(summarize(apply(plan))["outcomes"]) == {"done"}
+    written = [
+        root / i["partition_dir"] / i["file"] for i in plan.items.to_pylist() if i["file"].endswith(".timeindex")
+    ]
+    for path in written:
+        mtime_ms = path.with_suffix(".log").stat().st_mtime_ns // 1_000_000
+        assert int.from_bytes(path.read_bytes()[-12:-4], "big") == mtime_ms
 
 
 def test_the_torn_tail_beside_a_clean_marker_is_the_worst(tmp_path: Path) -> None:
