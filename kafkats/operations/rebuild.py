@@ -37,6 +37,11 @@ from kafkats.segment.reader import open_source
 OPERATION: Final = "rebuild"
 _FILES: Final = (("offset_index", "index", OFFSET_INDEX), ("time_index", "timeindex", TIME_INDEX))
 _NEEDS_REBUILD: Final = ("missing", "defective")
+_ROWS_AT_ONCE: Final = 8192
+"""Rows of facts that are Python objects at one time: 50 times the memory they take in a table."""
+
+_Later = dict[tuple[str, str], list[tuple[int, int]]]
+"""Base offset and bytes of every segment in the partitions that have a corrupt log."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +67,16 @@ def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
     if not rule.for_brokers and not options.not_for_a_broker:
         raise Refused(f"rule {rule.name} would mislead a broker that reads these files; ask twice if none ever will")
     chosen = _chosen(segments, options)
-    items = [item for row in chosen.to_pylist() for item in _items(row, segments, options)]
-    table = pa.Table.from_pylist(items, schema=ITEMS)
+    later = _later_segments(segments)
+    table = pa.Table.from_batches(
+        (
+            pa.RecordBatch.from_pylist(
+                [item for row in rows.to_pylist() for item in _items(row, later, options)], ITEMS
+            )
+            for rows in chosen.to_batches(max_chunksize=_ROWS_AT_ONCE)
+        ),
+        schema=ITEMS,
+    )
     return make_plan(OPERATION, asdict(options), _totals(table, segments), table)
 
 
@@ -80,9 +93,22 @@ def _chosen(segments: pa.Table, options: RebuildOptions) -> pa.Table:
     return chosen
 
 
-def _items(row: dict[str, Any], segments: pa.Table, options: RebuildOptions) -> Iterator[dict[str, Any]]:
+def _later_segments(segments: pa.Table) -> _Later:
+    partitions = ["log_dir", "partition_dir"]
+    corrupt = segments.filter(pc.not_equal(segments["stop"], "")).group_by(partitions).aggregate([])
+    sizes = pa.table({
+        **{name: segments[name] for name in (*partitions, "base_offset")},
+        "bytes": pc.struct_field(segments["log"], "size"),
+    }).join(corrupt, partitions, join_type="left semi")  # fmt: skip
+    found: _Later = {}
+    for row in sizes.to_pylist():
+        found.setdefault((row["log_dir"], row["partition_dir"]), []).append((row["base_offset"], row["bytes"] or 0))
+    return found
+
+
+def _items(row: dict[str, Any], later: _Later, options: RebuildOptions) -> Iterator[dict[str, Any]]:
     wanted = (*_NEEDS_REBUILD, "sound") if options.all else _NEEDS_REBUILD
-    blocked = _blocked(row, segments, options)
+    blocked = _blocked(row, later, options)
     for state, name, kind in _FILES:
         file = segment_file(row["base_offset"], kind)
         if row[state] not in wanted or (row[state] == "missing" and not _found(row, file)):
@@ -112,25 +138,18 @@ def _found(row: dict[str, Any], file: str) -> list[str]:
     return list(dict.fromkeys(f["kind"] for f in row["findings"] if f["file"] == file))
 
 
-def _blocked(row: dict[str, Any], segments: pa.Table, options: RebuildOptions) -> str:
+def _blocked(row: dict[str, Any], later: _Later, options: RebuildOptions) -> str:
     """Why nothing may be written for this segment, or ""."""
     if row["blocked"]:
         return f"recovery itself would fail or empty the segment: {row['blocked']}"
     if not row["stop"] or options.valid_prefix:
         return ""
     cut = row["log"]["size"] - row["valid_bytes"]
-    later = segments.filter(
-        pc.and_(
-            pc.and_(
-                pc.equal(segments["log_dir"], row["log_dir"]), pc.equal(segments["partition_dir"], row["partition_dir"])
-            ),
-            pc.greater(segments["base_offset"], row["base_offset"]),
-        )
-    )
-    dropped = pc.sum(pc.struct_field(later["log"], "size")).as_py() or 0
+    beside = later[row["log_dir"], row["partition_dir"]]
+    dropped = [size for base_offset, size in beside if base_offset > row["base_offset"]]
     return (
         f"the log itself is corrupt at byte {row['valid_bytes']} ({row['stop']}): Kafka's recovery would cut {cut} bytes"
-        f" and drop {later.num_rows} later segments ({dropped} bytes)"
+        f" and drop {len(dropped)} later segments ({sum(dropped)} bytes)"
     )
 
 
