@@ -4,8 +4,8 @@ A *rule* says which offset an index entry carries when a broker of that generati
 
     last-offset    Kafka 2.0 and later (KAFKA-6530): offset of the last record of the batch. The default.
     first-offset   Kafka 0.8 to 1.1: offset of the first record (of a wrapper: the first inner message, decompressed).
-    kip33          the text of KIP-33: time entries carry the *next* offset, and a segment without timestamps gets
-                   the one entry (mtime -> next base offset). For reading and reports: a broker, which searches with
+    kip33          the text of KIP-33: time entries carry the *next* offset, the log's end when the entry is
+                   inserted; an inactive segment without timestamps gets the one entry (mtime -> next base offset). For reading and reports: a broker, which searches with
                    >=, would start after the matching record.
 """
 
@@ -30,7 +30,7 @@ class Rule:
     first_offset: bool
     """The offset index carries the first offset of the batch, not the last."""
     next_offset: bool
-    """Time entries carry the offset after the batch that holds the maximum."""
+    """Time entries carry the log's next offset at the moment of inserting; the closing one the next segment's base."""
     mtime_entry: bool
     """A segment without timestamps gets the entry (mtime, next base offset)."""
     for_brokers: bool

@@ -80,20 +80,20 @@ class IndexBuilder:
                 self.blocked, self.blocked_reason = "undecodable", str(e)
                 return
         self.offset_index += offset_bytes(offsets - self.base_offset, points[:, 0])
-        self.time_index += self._time_bytes(timed[:, 3], timed[:, 4])
+        # KIP-33 counts from the log's end at that moment, Kafka from the batch that holds the maximum.
+        times_of = timed[:, 2] + 1 if self.rule.next_offset else timed[:, 4]
+        self.time_index += time_bytes(timed[:, 3], times_of - self.base_offset)
         self.last_timestamp = int(points[-1, 3])
         self.last_position = int(points[-1, 0])
 
     def close(self, facts: SegmentFacts, mtime_ms: int, next_base_offset: int | None) -> Built:
         """The closing time entry; what cannot be built."""
+        following = facts.next_offset if next_base_offset is None else next_base_offset
         if facts.max_timestamp > self.last_timestamp:
-            self.time_index += self._time_bytes(
-                np.array([facts.max_timestamp]), np.array([facts.offset_of_max_timestamp])
-            )
-        elif self.rule.mtime_entry and facts.valid_bytes and not facts.has_timestamps:
-            following = facts.next_offset if next_base_offset is None else next_base_offset
-            relative = min(max(following - self.base_offset, 0), MAX_RELATIVE_OFFSET)
-            self.time_index += time_bytes(np.array([mtime_ms]), np.array([relative]))
+            closing = following if self.rule.next_offset else facts.offset_of_max_timestamp
+            self.time_index += self._closing_bytes(facts.max_timestamp, closing)
+        elif self.rule.mtime_entry and next_base_offset is not None and not facts.has_timestamps:
+            self.time_index += self._closing_bytes(mtime_ms, following)
         blocked = self.blocked
         if facts.out_of_range_position >= 0 or self.last_position > MAX_RELATIVE_OFFSET:
             blocked = "offset-out-of-range"
@@ -101,8 +101,8 @@ class IndexBuilder:
             blocked = "offsets-not-increasing"
         return Built(facts, bytes(self.offset_index), bytes(self.time_index), blocked, self.blocked_reason)
 
-    def _time_bytes(self, timestamps: NDArray[np.int64], offsets: NDArray[np.int64]) -> bytes:
-        return time_bytes(timestamps, offsets - self.base_offset + int(self.rule.next_offset))
+    def _closing_bytes(self, timestamp: int, offset: int) -> bytes:
+        return time_bytes([timestamp], [min(max(offset - self.base_offset, 0), MAX_RELATIVE_OFFSET)])
 
 
 def build(
@@ -117,7 +117,7 @@ def build(
 ) -> Built:
     """Rebuild both indexes from the bytes of a .log (uint8, shape (size,)).
 
-    `mtime_ms` and `next_base_offset` matter to rules with an mtime entry only.
+    `mtime_ms` and `next_base_offset` (None: this is the active segment) matter to rule kip33 only.
     """
     source = array_source(log, mtime_ms)
     return build_from(source, base_offset, rule, index_interval_bytes, segment_index_bytes, next_base_offset)

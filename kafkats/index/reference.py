@@ -113,6 +113,7 @@ def build_reference(
     facts = facts_of(log, base_offset)
     offsets: list[tuple[int, int]] = []
     times: list[tuple[int, int]] = []
+    following = facts.next_offset if next_base_offset is None else next_base_offset
     most_offsets = segment_index_bytes // offset_index.ENTRY_SIZE
     most_times = segment_index_bytes // time_index.ENTRY_SIZE - 1
     newest, newest_offset, indexed, full = -1, 0, 0, False
@@ -127,12 +128,12 @@ def build_reference(
             offset = dispatch.first_offset(log, batch) if rule.first_offset else batch.last_offset
             offsets.append((offset - base_offset, batch.position))
             if newest > (times[-1][0] if times else -1):
-                times.append((newest, newest_offset - base_offset + rule.next_offset))
+                times.append((newest, (batch.last_offset + 1 if rule.next_offset else newest_offset) - base_offset))
             indexed = batch.position
     if newest > (times[-1][0] if times else -1):
-        times.append((newest, newest_offset - base_offset + rule.next_offset))
-    if rule.mtime_entry and facts.valid_bytes and newest == -1:
-        following = facts.next_offset if next_base_offset is None else next_base_offset
+        closing = following if rule.next_offset else newest_offset
+        times.append((newest, min(max(closing - base_offset, 0), MAX_RELATIVE_OFFSET)))
+    if rule.mtime_entry and next_base_offset is not None and newest == -1:
         times.append((mtime_ms, min(max(following - base_offset, 0), MAX_RELATIVE_OFFSET)))
     return Built(
         facts,

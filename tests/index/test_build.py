@@ -29,6 +29,7 @@ def kernel(log: bytes, base: int, rule: str, interval: int, index_bytes: int) ->
         index_interval_bytes=interval,
         segment_index_bytes=index_bytes,
         mtime_ms=77,
+        next_base_offset=base + 10_000,
     )
 
 
@@ -40,6 +41,7 @@ def twin(log: bytes, base: int, rule: str, interval: int, index_bytes: int) -> B
         index_interval_bytes=interval,
         segment_index_bytes=index_bytes,
         mtime_ms=77,
+        next_base_offset=base + 10_000,
     )
 
 
@@ -83,7 +85,9 @@ def test_rules_differ_where_they_should(golden: Unpacked) -> None:
     assert last.time_index == first.time_index
     ours, theirs = (np.frombuffer(b.time_index, time_index.ENTRY) for b in (last, kip33))
     assert ours.size > 1
-    assert (theirs["relative_offset"] == ours["relative_offset"] + 1).all()
+    assert (theirs["relative_offset"] > ours["relative_offset"]).all(), "the log's end lies behind the maximum"
+    closing = np.frombuffer(kernel(log, 0, "kip33", 1 << 20, 1 << 20).time_index, time_index.ENTRY)
+    assert closing["relative_offset"].tolist() == [10_000], "the closing entry has the next segment's base"
     assert (theirs["timestamp"] == ours["timestamp"]).all()
 
 
@@ -91,6 +95,7 @@ def test_kip33_without_timestamps_takes_the_mtime(golden: Unpacked) -> None:
     log = next(p for p in sorted(golden("matrix-0.8.2.2-v0", "data").rglob("0000*0.log")) if p.stat().st_size)
     built = build(np.fromfile(log, np.uint8), 0, rule=RULES["kip33"], mtime_ms=123, next_base_offset=9000)
     assert np.frombuffer(built.time_index, time_index.ENTRY).tolist() == [(123, 9000)]
+    assert not build(np.fromfile(log, np.uint8), 0, rule=RULES["kip33"], mtime_ms=123).time_index, "the active segment's"
     assert not build(np.fromfile(log, np.uint8), 0).time_index
 
 
