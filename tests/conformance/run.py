@@ -24,6 +24,7 @@ from tests.golden import Case, Unpacked, cases
 
 DUMPED = "kafka-dump-log finds nothing"
 QUIRKS = "kafka-dump-log complains of Kafka's own rebuild alike"
+ROOM = 2 << 30
 Advance = Callable[[], None]
 
 
@@ -136,20 +137,25 @@ def stage(console: Console, what: str, total: int) -> Generator[Advance, None, N
     console.print(f"{what}: {time.monotonic() - began:.0f} s")
 
 
+def _in_memory() -> str | None:
+    """Where thousands of small files cost no disk, when there is room: four times as fast."""
+    memory = Path("/dev/shm")
+    return str(memory) if memory.is_dir() and shutil.disk_usage(memory).free > ROOM else None
+
+
 def main() -> int:
     if sys.argv[1:] not in ([], ["rebuild"]):
         print(__doc__, file=sys.stderr)
         return 2
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False)
+    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
     tally = Tally(console)
     began = time.monotonic()
-    work = Path(tempfile.mkdtemp(prefix="kafkats-conformance-"))
+    work = Path(tempfile.mkdtemp(prefix="kafkats-conformance-", dir=_in_memory()))
     try:
         conform(tally, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     tally.show()
-    tally.totals()
     verdict = f"{len(tally.differences)} DIFFERENCES" if tally.differences else "no difference"
     console.print(
         f"{verdict}, {time.monotonic() - began:.0f} s", style="bold red" if tally.differences else "bold green"

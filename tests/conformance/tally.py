@@ -52,22 +52,18 @@ class Tally:
             self.differs(f"{check}: only {counted} compared, {at_least} or more expected")
 
     def show(self) -> None:
-        for check in dict.fromkeys(check for check, _ in self.compared):
-            counters = {version: counter for (name, version), counter in self.compared.items() if name == check}
-            table = Table(title=check, title_justify="left", title_style="bold")
-            table.add_column("case")
-            for version in counters:
-                table.add_column(version, justify="right")
-            for case in sorted(set().union(*counters.values())):
-                table.add_row(case, *(f"{counter[case]:,}" if counter[case] else "-" for counter in counters.values()))
-            table.add_section()
-            table.add_row("all", *(f"{counter.total():,}" for counter in counters.values()))
-            self.console.print(table)
-
-    def totals(self) -> None:
-        table = Table(title="compared", title_justify="left", title_style="bold")
-        for column, justify in (("check", "left"), ("Kafka", "left"), ("cases", "right"), ("compared", "right")):
-            table.add_column(column, justify=justify)  # type: ignore[arg-type]
-        for (check, version), counter in self.compared.items():
-            table.add_row(check, version, str(len(counter)), f"{counter.total():,}")
+        """Comparisons per case in numbered columns, then what the numbers stand for."""
+        counters = list(self.compared.values())
+        table = Table(title="compared per case", title_justify="left", title_style="bold", box=None, pad_edge=False)
+        table.add_column("case", no_wrap=True)
+        for number, _ in enumerate(counters, 1):
+            table.add_column(f"({number})", justify="right")
+        for case in sorted(set().union(*counters)):
+            table.add_row(case, *(f"{counter[case]:,}" if counter[case] else "-" for counter in counters))
+        self.console.print(table)
+        table = Table(title="what was compared", title_justify="left", title_style="bold", box=None, pad_edge=False)
+        for column in ("", "check", "Kafka", "cases", "compared"):
+            table.add_column(column, justify="right" if column in ("cases", "compared") else "left")
+        for number, ((check, version), counter) in enumerate(self.compared.items(), 1):
+            table.add_row(f"({number})", check, version, str(len(counter)), f"{counter.total():,}")
         self.console.print(table)
