@@ -302,7 +302,7 @@ def _stage_segment(work: PartitionWork, items: list[Mapping[str, Any]], lease: L
     """Build one segment's indexes once more, and hold them against what was approved."""
     first = items[0]
     log = Path(work.log_dir, work.partition_dir, segment_file(first["base_offset"], LOG))
-    with open_source(log) as source:
+    with open_source(log, mapped=True) as source:  # under the lock: no broker cuts it
         built = build_from(
             source,
             first["base_offset"],
