@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from bench.harness import Figure, Figures, scratch, take_turns, tell, wall_seconds
 from bench.segments import V2_100, make_log
+from kafkats.findings import Finding
 from kafkats.operations.inventory import inventory_units
 from kafkats.operations.rebuild import RebuildOptions, plan_rebuild
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
-from kafkats.report import SEGMENTS
+from kafkats.report import SEGMENTS, finding_rows
 from kafkats.units import list_units
 
 COUNT = 100_000
@@ -101,47 +103,42 @@ def _write_root(root: Path, count: int) -> None:
 
 
 def synthetic_facts(rows: int, percent: int) -> pa.Table:
-    """A table of report.SEGMENTS; `percent` of a hundred segments lack their time index."""
+    """A table of report.SEGMENTS; `percent` of a hundred segments lack their time index, and one in ten of these has a corrupt log."""
     numbers = np.arange(rows)
-    bad = pa.array(numbers % 100 < percent)
-    file = pa.StructArray.from_arrays([pa.array(numbers + 1)] * 4, fields=list(SEGMENTS.field("log").type))
-    directories = pa.array([f"topic-{n // 1000}-{n % 1000}" for n in range(rows // 1000)]).take(
-        pa.array(numbers // 1000 % max(rows // 1000, 1))
-    )
-    row = {
-        "kind": "missing-index",
-        "severity": "damage",
-        "file": "",
-        "position": -1,
-        "entry": -1,
-        "expected": "",
-        "found": "",
-        "reason": "the file does not exist",
-    }
-    findings = [
-        [row | {"file": segment_file(n % 1000 * 1000, TIME_INDEX)}] if n % 100 < percent else [] for n in range(rows)
-    ]
-    known: dict[str, Any] = {
-        "log_dir": pa.array(["/var/lib/kafka/data"]).take(pa.array(np.zeros(rows, np.int64))),
-        "partition_dir": directories,
-        "topic": directories,
-        "partition": pa.array(np.zeros(rows, np.int32)),
+    bad = numbers % 100 < percent
+    corrupt = bad & (numbers // 100 % 10 == 0)
+    partitions = pa.array([f"topic-{n // 100}-{n % 100}" for n in range(-(-rows // 1000))])
+    file_type = SEGMENTS.field("log").type
+    columns = {
+        "log_dir": _among(["/var/lib/kafka/data"], np.zeros(rows, np.int64)),
+        "partition_dir": partitions.take(pa.array(numbers // 1000)),
+        "topic": partitions.take(pa.array(numbers // 1000)),
         "base_offset": pa.array(numbers % 1000 * 1000),
-        "log": file,
-        "index": file,
-        "timeindex": pa.StructArray.from_arrays([pa.array(numbers + 1)] * 4, fields=list(SEGMENTS.field("log").type), mask=bad),
-        "valid_bytes": pa.array(numbers + 1),
-        "stop": pa.array([""]).take(pa.array(np.zeros(rows, np.int64))),
-        "offset_index": pa.array(["equal"]).take(pa.array(np.zeros(rows, np.int64))),
-        "time_index": pa.array(["equal", "missing"]).take(pa.array((numbers % 100 < percent).astype(np.int64))),
-        "worst": pa.array(["", "damage"]).take(pa.array((numbers % 100 < percent).astype(np.int64))),
-        "findings": pa.array(findings, SEGMENTS.field("findings").type),
-        "rebuilt_timeindex_sha256": pa.array(["0" * 64]).take(pa.array(np.zeros(rows, np.int64))),
-    }  # fmt: skip
-    return pa.table(
-        {field.name: known[field.name] if field.name in known else _plain(field, rows) for field in SEGMENTS},
-        schema=SEGMENTS,
-    )
+        "log": pa.StructArray.from_arrays([pa.array(numbers + 1)] * 4, fields=list(file_type)),
+        "index": pa.StructArray.from_arrays([pa.array(numbers + 1)] * 4, fields=list(file_type)),
+        "timeindex": pa.StructArray.from_arrays(
+            [pa.array(numbers + 1)] * 4, fields=list(file_type), mask=pa.array(bad)
+        ),
+        "stop": _among(["", "bad-crc"], corrupt),
+        "offset_index": _among(["equal"], np.zeros(rows, np.int64)),
+        "time_index": _among(["equal", "missing"], bad),
+        "worst": _among(["", "damage"], bad),
+        "findings": pa.array(
+            [[_finding(n % 1000 * 1000)] if bad[n] else [] for n in range(rows)], SEGMENTS.field("findings").type
+        ),
+        "rebuilt_timeindex_sha256": _among(["0" * 64], np.zeros(rows, np.int64)),
+    }
+    for field in SEGMENTS:
+        columns.setdefault(field.name, _plain(field, rows))
+    return pa.table({field.name: columns[field.name] for field in SEGMENTS}, schema=SEGMENTS)
+
+
+def _finding(base_offset: int) -> dict[str, Any]:
+    return finding_rows([Finding("missing-index", segment_file(base_offset, TIME_INDEX), "the file does not exist")])[0]
+
+
+def _among(words: list[str], which: NDArray[Any]) -> pa.Array:
+    return pa.array(words).take(pa.array(which.astype(np.int64)))
 
 
 def _plain(field: pa.Field, rows: int) -> pa.Array:

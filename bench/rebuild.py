@@ -107,7 +107,7 @@ def _shape(goals: Goals, log: Path, built: Path) -> Figures:
 
 def rebuild(log: Path, folder: Path) -> Built:
     """What `apply` does with one segment, without the swap: map, walk, write both files."""
-    with open_source(log) as source:
+    with open_source(log, mapped=True) as source:
         built = build_from(source, 0, DEFAULT_RULE, INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES)
     (folder / log.with_suffix(OFFSET_INDEX).name).write_bytes(built.offset_index)
     (folder / log.with_suffix(TIME_INDEX).name).write_bytes(built.time_index)
