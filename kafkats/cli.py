@@ -6,6 +6,7 @@ Tables for people on standard output, or with --json one JSON object per line; p
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -61,6 +62,9 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line. Exits with 0 fine, 1 findings, 2 bad usage or input, 3 refused for safety."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a letter must not end the work
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = cli.main(args=None if argv is None else list(argv), prog_name="kafkats", standalone_mode=False)
     except click.exceptions.Abort:
@@ -74,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except KafkatsError as e:
         again = " (trying again may help)" if e.retryable else ""
-        click.echo(f"kafkats: {e}{again}", err=True)
+        click.echo(f"kafkats: {_shown(str(e))}{again}", err=True)
         sys.exit(e.exit_code)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -332,7 +336,7 @@ def _say_summary(summary: Mapping[str, Any], as_json: bool, sentences: Sequence[
         click.echo(json.dumps({"summary": summary}))
     else:
         for sentence in sentences:
-            click.echo(sentence)
+            click.echo(_shown(sentence))
 
 
 def _seen_sentences(summary: Mapping[str, Any]) -> list[str]:
@@ -398,11 +402,16 @@ def _show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_jso
     for row in rows:
         table.add_row(*(_cell(row.get(column)) for column in columns))
     # A pipe has no width: whole lines then, for grep.
-    Console(width=None if sys.stdout.isatty() else 250, markup=False, highlight=False).print(table)
+    Console(width=None if sys.stdout.isatty() else 250, markup=False, emoji=False, highlight=False).print(table)
 
 
 def _cell(value: object) -> str:
-    return "" if value is None or value == -1 else str(value)
+    return "" if value is None or value == -1 else _shown(str(value))
+
+
+def _shown(text: str) -> str:
+    """`text` for a terminal: what a file's name has of control characters and broken UTF-8 is written out, not obeyed."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _progress(items: Sequence[T], what: str, size: Callable[[T], int]) -> Iterator[T]:
@@ -417,7 +426,8 @@ def _progress(items: Sequence[T], what: str, size: Callable[[T], int]) -> Iterat
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(what, total=sum(map(size, items)))
         for item in items:
             yield item

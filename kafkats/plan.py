@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from kafkats import __version__
 from kafkats.errors import Changed, CorruptPlan, UsageError, storage
-from kafkats.report import FILE, read_json, read_table, write_json, write_table
+from kafkats.report import FILE, make_folder, read_json, read_table, write_json, write_table
 
 FORMAT: Final = 1
 
@@ -39,6 +39,7 @@ ITEMS: Final = pa.schema([
     ("segment_index_bytes", pa.int64()),
     ("settings_from", pa.string()),  # given, inferred, default
 ])  # fmt: skip
+_OBJECTS: Final = ("options", "totals")
 _ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset", "file")]
 
 
@@ -74,11 +75,14 @@ def make_plan(operation: str, options: Mapping[str, Any], totals: Mapping[str, A
 
 
 def write_plan(plan: Plan, folder: Path) -> None:
-    """Write the plan's folder. Raises UsageError when `folder` exists and is no plan, StorageFailed."""
-    if folder.exists() and any(folder.iterdir()) and not (folder / "plan.json").exists():
-        raise UsageError("exists and is no plan", path=folder)
+    """Write the plan's folder.
+
+    Raises UsageError when `folder` exists and is no plan, or lies in a log directory; StorageFailed.
+    """
+    make_folder(folder, "the plan")
     with storage(folder, "writing the plan"):
-        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()) and not (folder / "plan.json").exists():
+            raise UsageError("exists and is no plan", path=folder)
     write_table(folder / "items.parquet", plan.items)
     write_json(folder / "plan.json", dict(plan.header) | {"digest": plan.digest})
 
@@ -97,6 +101,11 @@ def read_plan(folder: Path) -> Plan:
     items = read_table(folder / "items.parquet", ITEMS)
     if _digest(header, items) != digest:
         raise CorruptPlan("the digest does not match: the plan was edited or damaged", path=folder)
+    if not isinstance(header.get("operation"), str) or any(not isinstance(header.get(k), dict) for k in _OBJECTS):
+        raise CorruptPlan("plan.json lacks operation, options or totals", path=folder)
+    for name in ITEMS.names:
+        if name != "before" and items[name].null_count:
+            raise CorruptPlan(f"an item has no {name}", path=folder)
     return Plan(header, items, digest)
 
 
@@ -115,7 +124,7 @@ def check_digest(plan: Plan, approved: str) -> None:
 
 def _digest(header: Mapping[str, Any], items: pa.Table) -> str:
     state = hashlib.sha256(_canonical(header))
-    for batch in items.to_batches(max_chunksize=65536):
+    for batch in items.to_batches(max_chunksize=8192):
         for row in batch.to_pylist():
             state.update(_canonical(row))
     return state.hexdigest()

@@ -180,7 +180,7 @@ def make_folder(folder: Path, what: str) -> None:
 
     Raises UsageError inside a log directory, where a broker that finds a foreign directory does not start; StorageFailed.
     """
-    signs = (*paths.OFFSET_CHECKPOINTS, paths.META_PROPERTIES, paths.CLEAN_SHUTDOWN, paths.LOCK)
+    signs = (*paths.OFFSET_CHECKPOINTS, paths.META_PROPERTIES, paths.CLEAN_SHUTDOWN)
     with storage(folder, f"writing {what}"):
         real = folder.resolve()
         for above in (real, *real.parents):

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from kafkats.errors import CorruptPlan, UsageError, storage
 from kafkats.plan import Plan
-from kafkats.report import ACTIONS, read_json, read_table, write_json, write_table
+from kafkats.report import ACTIONS, make_folder, read_json, read_table, write_json, write_table
 
 FORMAT: Final = 1
 
@@ -40,7 +40,9 @@ def run_of(plan: Plan, *, place: Path | None = None, owner_stopped: bool = False
     directories: dict[str, list[str]] = {}
     for row in writes.group_by(["log_dir", "partition_dir"], use_threads=False).aggregate([]).to_pylist():
         directories.setdefault(row["log_dir"], []).append(row["partition_dir"])
-    return Run(plan.operation, plan.run_id, plan.digest, directories, str(place) if place else None, owner_stopped)
+    return Run(
+        plan.operation, plan.run_id, plan.digest, directories, str(place.absolute()) if place else None, owner_stopped
+    )
 
 
 def directories(run: Run) -> Iterator[tuple[str, str]]:
@@ -54,8 +56,7 @@ def begin_run(run: Run, folder: Path) -> None:
     """Write `run.json`. Raises UsageError when the folder belongs to another run, StorageFailed."""
     if (folder / "run.json").exists() and read_run(folder).run_id != run.run_id:
         raise UsageError("belongs to another run", path=folder)
-    with storage(folder, "writing the run"):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, "the run")
     write_json(folder / "run.json", asdict(run) | {"format": FORMAT})
 
 
@@ -76,9 +77,24 @@ def read_run(folder: Path) -> Run:
     if content.pop("format", None) != FORMAT:
         raise CorruptPlan(f"not a run of format {FORMAT}", path=folder)
     try:
-        return Run(**content)
+        run = Run(**content)
     except TypeError as e:
         raise CorruptPlan(f"run.json has wrong fields: {e}", path=folder) from e
+    if not _well_typed(run):
+        raise CorruptPlan("run.json has a value of the wrong type", path=folder)
+    return run
+
+
+def _well_typed(run: Run) -> bool:
+    names = (run.operation, run.run_id, run.digest, run.place or "")
+    return (
+        all(isinstance(name, str) for name in names)
+        and isinstance(run.owner_stopped, bool)
+        and isinstance(run.directories, dict)
+        and all(
+            isinstance(many, list) and all(isinstance(one, str) for one in many) for many in run.directories.values()
+        )
+    )
 
 
 def read_actions(folder: Path) -> pa.Table:

@@ -51,7 +51,8 @@ def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*")
     for given in log_dirs:
         place = locate(given)
         if place.partition is None:
-            yield from _root_units(place.path, topics)
+            # Plans and runs are used from other working directories.
+            yield from _root_units(place.path.absolute(), topics)
         else:
             root = read_root(place.root) if place.root else None
             partition = scan_partition(place.partition.absolute())

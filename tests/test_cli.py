@@ -158,3 +158,54 @@ def test_help_answers_at_once() -> None:
     script = "import sys; from kafkats.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\nprint([m for m in ('numpy', 'numba', 'pyarrow') if m in sys.modules])"
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert said.endswith("[]\n")
+
+
+def test_a_plan_made_with_a_relative_path_is_applied_from_elsewhere(
+    damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "area").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, "plan", "rebuild", damaged.name, "-o", "plan")[0] == 0
+    assert run(capsys, "apply", "plan", "--digest", "any", "--work-area", "area")[0] == 0
+    monkeypatch.chdir("/")
+    code, out, _ = run(capsys, "undo", tmp_path / "plan.run")
+    assert (code, "undone" in out) == (0, True)
+
+
+def test_nothing_is_written_into_a_log_directory(damaged: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["plan", "rebuild", damaged, "-o", damaged / "a" / "b"], ["verify", damaged, "-o", damaged / "a"]):
+        code, _, err = run(capsys, *words)
+        assert (code, f"lies in the log directory {damaged}" in err) == (2, True)
+        assert not (damaged / "a").exists()
+
+
+def test_names_are_shown_not_obeyed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "none-ct-0" / "\x1b[2J\n:bomb:.log").touch()
+    (root / "\x1b]0;title").mkdir()
+    code, out, _ = run(capsys, "verify", root, "--remarks")
+    assert (code, "\x1b" in out) == (1, False)
+    assert r"\x1b[2J\n:bomb:.log" in out
+    _, _, err = run(capsys, "verify", root / "\x1b[31m")
+    assert r"\x1b[31m: does not exist" in err
+
+
+def test_a_folder_whose_name_is_not_utf8(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "plan", "rebuild", damaged, "-o", tmp_path / "\udcff")
+    assert (code, err) == (0, "")
+    assert r"\udcff --digest" in out
+    assert run(capsys, "apply", tmp_path / "\udcff", "--digest", "any")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("directories", ["a-0"]), ("directories", {"/": [0]}), ("run_id", 1), ("place", 1), ("owner_stopped", "no")],
+)
+def test_a_run_with_wrong_types(
+    damaged: Path, tmp_path: Path, field: str, value: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, "plan", "rebuild", damaged, "-o", tmp_path / "plan")
+    run(capsys, "apply", tmp_path / "plan", "--digest", "any")
+    file = tmp_path / "plan.run" / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {field: value}))
+    code, _, err = run(capsys, "undo", tmp_path / "plan.run")
+    assert (code, "wrong type" in err) == (2, True)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafkats.errors import Changed, CorruptPlan, UsageError
+from kafkats.errors import Changed, CorruptPlan, KafkatsError, StorageFailed, UsageError
 from kafkats.plan import ITEMS, Plan, check_digest, make_plan, read_plan, write_plan
 from kafkats.report import read_table, write_table
 
@@ -100,3 +100,37 @@ def test_approval_is_of_a_digest() -> None:
         check_digest(plan, plan.digest[:7])
     with pytest.raises(Changed):
         check_digest(plan, "0" * 64)
+
+
+@pytest.mark.parametrize("position", range(40, 2000, 130))
+def test_a_flipped_byte_is_our_error(tmp_path: Path, position: int) -> None:
+    folder = tmp_path / "plan"
+    write_plan(plan_of(list(range(20))), folder)
+    content = bytearray((folder / "items.parquet").read_bytes())
+    content[position] ^= 0xFF
+    (folder / "items.parquet").write_bytes(content)
+    try:
+        assert read_plan(folder).digest == plan_of(list(range(20))).digest  # the byte means nothing
+    except KafkatsError as e:
+        assert str(folder) in str(e)
+
+
+def test_json_without_end_is_our_error(tmp_path: Path) -> None:
+    write_plan(plan_of([1]), tmp_path / "plan")
+    (tmp_path / "plan" / "plan.json").write_text("[" * 100_000)
+    with pytest.raises(CorruptPlan, match="not JSON"):
+        read_plan(tmp_path / "plan")
+
+
+def test_a_file_in_the_folders_place(tmp_path: Path) -> None:
+    (tmp_path / "plan").write_text("mine")
+    with pytest.raises(StorageFailed):
+        write_plan(plan_of([1]), tmp_path / "plan")
+
+
+@pytest.mark.parametrize("missing", sorted(set(ITEMS.names) - {"before"}))
+def test_an_item_without_a_value_is_refused(tmp_path: Path, missing: str) -> None:
+    items = pa.Table.from_pylist([item(1) | {missing: None}], schema=ITEMS)
+    write_plan(make_plan("rebuild", {}, {}, items), tmp_path / "plan")
+    with pytest.raises(CorruptPlan, match=f"no {missing}"):
+        read_plan(tmp_path / "plan")
