@@ -114,6 +114,7 @@ def synthetic_facts(rows: int, percent: int) -> pa.Table:
         "partition_dir": partitions.take(pa.array(numbers // 1000)),
         "topic": partitions.take(pa.array(numbers // 1000)),
         "base_offset": pa.array(numbers % 1000 * 1000),
+        "next_base_offset": pa.array(numbers % 1000 * 1000 + 1000),
         "log": pa.StructArray.from_arrays([pa.array(numbers + 1)] * 4, fields=list(file_type)),
         "index": pa.StructArray.from_arrays([pa.array(numbers + 1)] * 4, fields=list(file_type)),
         "timeindex": pa.StructArray.from_arrays(

@@ -26,6 +26,7 @@ ITEMS: Final = pa.schema([
     ("log_dir", pa.string()),
     ("partition_dir", pa.string()),
     ("base_offset", pa.int64()),
+    ("next_base_offset", pa.int64()),  # -1: this is the active segment
     ("file", pa.string()),
     ("action", pa.string()),        # replace, add; blocked: nothing is done, and the reason says why
     ("reason", pa.string()),

@@ -48,6 +48,7 @@ SEGMENTS: Final = pa.schema([
     ("topic", pa.string()),
     ("partition", pa.int32()),
     ("base_offset", pa.int64()),
+    ("next_base_offset", pa.int64()),   # of the segment behind it; -1 for the active one
     ("active", pa.bool_()),
     ("clean", pa.bool_()),              # the root has a clean-shutdown marker
     ("recovery", pa.bool_()),           # an unclean start of the broker would recover this segment

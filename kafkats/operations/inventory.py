@@ -45,6 +45,7 @@ def _rows(unit: Unit, *, full: bool) -> list[dict[str, Any]]:
         "topic": name.topic if name else "",
         "partition": name.partition if name else -1,
         "base_offset": unit.base_offset,
+        "next_base_offset": unit.next_base_offset,
         "active": unit.active,
         "clean": unit.clean,
         "recovery": unit.recovery,

@@ -118,6 +118,7 @@ def _items(row: dict[str, Any], later: _Later, options: RebuildOptions) -> Itera
             "log_dir": row["log_dir"],
             "partition_dir": row["partition_dir"],
             "base_offset": row["base_offset"],
+            "next_base_offset": row["next_base_offset"],
             "file": file,
             "action": action,
             "reason": blocked or ", ".join(_found(row, file)),
@@ -309,6 +310,7 @@ def _stage_segment(work: PartitionWork, items: list[Mapping[str, Any]], lease: L
             RULES[first["rule"]],
             first["index_interval_bytes"],
             first["segment_index_bytes"],
+            None if first["next_base_offset"] < 0 else first["next_base_offset"],
         )
     for item in items:
         content = built.time_index if item["file"].endswith(TIME_INDEX) else built.offset_index

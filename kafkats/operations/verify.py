@@ -20,7 +20,7 @@ from kafkats import paths
 from kafkats.config import Policy
 from kafkats.errors import KafkatsError, Vanished
 from kafkats.findings import KINDS, Finding, worst
-from kafkats.generations import RULES
+from kafkats.generations import RULES, Rule
 from kafkats.index.check import SegmentCheck, check_segment
 from kafkats.index.infer import DEFAULT, INFERRED, infer_interval
 from kafkats.index.structure import examine_offset_index
@@ -80,6 +80,7 @@ def _segment_row(unit: Unit, options: VerifyOptions) -> dict[str, Any]:
         "topic": name.topic if name else "",
         "partition": name.partition if name else -1,
         "base_offset": unit.base_offset,
+        "next_base_offset": unit.next_base_offset,
         "active": unit.active,
         "clean": unit.clean,
         "recovery": unit.recovery,
@@ -97,7 +98,7 @@ def _segment_row(unit: Unit, options: VerifyOptions) -> dict[str, Any]:
         findings = [Finding("unreadable", file, e.reason, -1 if e.position is None else e.position)]
     else:
         row |= _check_columns(check)
-        findings = list(_in_context(unit, check))
+        findings = list(_in_context(unit, check, RULES[options.rule]))
     return row | {"worst": worst(findings), "findings": finding_rows(findings)}
 
 
@@ -113,6 +114,7 @@ def _check(
             deep=options.deep,
             active=unit.active,
             live=unit.live or not unit.clean,
+            next_base_offset=None if unit.active else unit.next_base_offset,
         )
 
     found = check(interval)
@@ -167,9 +169,9 @@ def _check_columns(check: SegmentCheck) -> dict[str, Any]:
     }
 
 
-def _in_context(unit: Unit, check: SegmentCheck) -> Iterator[Finding]:
+def _in_context(unit: Unit, check: SegmentCheck, rule: Rule) -> Iterator[Finding]:
     """The segment's own findings, as its place in the directory makes them better or worse."""
-    expected = unit.time_index_expected or any(check.facts.magics[1:])
+    expected = unit.time_index_expected or any(check.facts.magics[1:]) or rule.mtime_entry
     for finding in check.findings:
         if finding.kind == "missing-index" and finding.file.endswith(paths.TIME_INDEX) and not expected:
             continue

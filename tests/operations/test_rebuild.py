@@ -38,6 +38,7 @@ def row(base: int = 0, *findings: Finding, **columns: Any) -> dict[str, Any]:
         "partition_dir": "orders-0",
         "topic": "orders",
         "base_offset": base,
+        "next_base_offset": -1,
         "clean": True,
         "recovery": False,
         "log": FILE,
@@ -266,6 +267,24 @@ def test_the_torn_tail_beside_a_clean_marker_is_the_worst(tmp_path: Path) -> Non
     kinds = {f["kind"] for s in look(root, "torn-append-4.3.1").to_pylist() for f in s["findings"]}
     assert "torn-tail-marked-clean" not in kinds
     assert "torn-tail" in kinds
+
+
+def test_kip33_for_reading_needs_asking_twice_and_keeps_its_mtime_entry(tmp_path: Path) -> None:
+    root = case("matrix-0.8.2.2-v0").unpack("data", tmp_path)
+    options = VerifyOptions(rule="kip33", policy=policy("matrix-0.8.2.2-v0"))
+    rows = [verify_unit(unit, options) for unit in list_units([root])]
+    segments = pa.Table.from_batches(rows, schema=SEGMENTS)
+    with pytest.raises(Refused):
+        plan_rebuild(segments, RebuildOptions(rule="kip33"))
+    plan = plan_rebuild(segments, RebuildOptions(rule="kip33", not_for_a_broker=True))
+    assert summarize(apply(plan))["exit_code"] == 0
+    for item in plan.items.to_pylist():
+        if item["file"].endswith(".timeindex"):
+            mtime_ms = item["log"]["mtime_ns"] // 1_000_000
+            entry = (root / item["partition_dir"] / item["file"]).read_bytes()
+            relative = item["next_base_offset"] - item["base_offset"]
+            assert entry == mtime_ms.to_bytes(8, "big") + relative.to_bytes(4, "big")
+    assert sum(item["file"].endswith(".timeindex") for item in plan.items.to_pylist()) > 0
 
 
 def test_a_copied_partition_can_be_repaired(root: Path, tmp_path: Path) -> None:
