@@ -143,7 +143,7 @@ def with_first_offset(facts: SegmentFacts, first_offset: Callable[[int], int]) -
     if facts.first_offset >= 0 or not facts.batches:
         return facts
     try:
-        return facts._replace(first_offset=first_offset(0))
+        return facts._replace(first_offset=max(first_offset(0), -1))
     except CorruptBatch:
         return facts
 
@@ -163,7 +163,9 @@ def first_offset_reader(source: Source) -> Callable[[int], int]:
         size = 12 + int.from_bytes(source.read(position + 8, 4), "big")
         data = source.read(position, size)
         try:
-            batch = next(iter(dispatch.batches(data, verify=False)))
+            batch = next(dispatch.batches(data, verify=False), None)
+            if batch is None:
+                raise CorruptBatch("cut off meanwhile")
             return dispatch.first_offset(data, batch)
         except CorruptBatch as e:
             raise CorruptBatch(e.reason, position=position) from e

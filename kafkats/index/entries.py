@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Final, NamedTuple
 
@@ -45,7 +46,9 @@ def _read_extents(fd: int, size: int) -> bytes:
     while at < size:
         try:
             start = os.lseek(fd, at, os.SEEK_DATA)
-        except OSError:  # ENXIO: the rest is a hole
+        except OSError as e:
+            if e.errno != errno.ENXIO:  # the rest is a hole
+                raise
             break
         part = os.pread(fd, _CHUNK, start)
         if not part:

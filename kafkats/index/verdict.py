@@ -85,7 +85,7 @@ def judge_offset_index(
     if found is None:
         missing = [Finding("missing-index", name, "the file does not exist")] if built.facts.batches else []
         return IndexState.MISSING, missing
-    if found.equals(built.offset_index):
+    if not built.blocked and found.equals(built.offset_index):
         return IndexState.EQUAL, []
     facts = built.facts
     entries = whole_entries(found.entries, offset_index.ENTRY_SIZE, offset_index.ENTRY)
@@ -111,7 +111,7 @@ def judge_time_index(
     if found is None:
         missing = [Finding("missing-index", name, "the file does not exist")] if built.time_index else []
         return IndexState.MISSING, missing
-    if found.equals(built.time_index):
+    if not built.blocked and found.equals(built.time_index):
         return IndexState.EQUAL, []
     facts = built.facts
     entries = whole_entries(found.entries, time_index.ENTRY_SIZE, time_index.ENTRY)
@@ -143,7 +143,7 @@ def _state(found: Structure, findings: list[Finding], other_rule: bool, prealloc
 def _zeros(found: Structure, preallocated: bool) -> list[Finding]:
     if not found.zeros:
         return []
-    position = found.size - found.zeros * (found.size // (found.used + found.zeros))
+    position = len(found.data)
     if preallocated:
         return [Finding("preallocated", found.name, f"{found.zeros} slots not used yet", position)]
     reason = f"{found.zeros} entries of zeros from entry {found.used} on"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafkats.generations import RULES
@@ -55,6 +55,7 @@ def assert_same(ours: Built, believed: Built) -> None:
 
 @settings(max_examples=250, deadline=None)
 @given(damaged_logs(), st.sampled_from([0, 60, 100, 300, 4096]), st.sampled_from(["last-offset", "kip33"]))
+@example(bytes.fromhex("80000000000003e80000000e795748e00000ffffffff00000000"), 0, "last-offset")  # far below the base
 def test_damaged_segments(log: bytes, interval: int, rule: str) -> None:
     assert_same(kernel(log, BASE, rule, interval, 1 << 20), twin(log, BASE, rule, interval, 1 << 20))
 
@@ -95,7 +96,9 @@ def test_kip33_without_timestamps_takes_the_mtime(golden: Unpacked) -> None:
     log = next(p for p in sorted(golden("matrix-0.8.2.2-v0", "data").rglob("0000*0.log")) if p.stat().st_size)
     built = build(np.fromfile(log, np.uint8), 0, rule=RULES["kip33"], mtime_ms=123, next_base_offset=9000)
     assert np.frombuffer(built.time_index, time_index.ENTRY).tolist() == [(123, 9000)]
-    assert not build(np.fromfile(log, np.uint8), 0, rule=RULES["kip33"], mtime_ms=123).time_index, "the active segment's"
+    assert not build(np.fromfile(log, np.uint8), 0, rule=RULES["kip33"], mtime_ms=123).time_index, (
+        "the active segment's"
+    )
     assert not build(np.fromfile(log, np.uint8), 0).time_index
 
 

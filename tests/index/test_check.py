@@ -269,6 +269,11 @@ def test_settings_are_inferred_or_said_to_be_the_default(segment: Path) -> None:
 def test_index_that_would_be_full(segment: Path) -> None:
     check = check_segment(segment, index_interval_bytes=100, segment_index_bytes=40)
     assert "index-full" in [f.kind for f in check.findings]
+    # What the builder had when it gave up is no rebuild to be equal to.
+    segment.with_suffix(".index").write_bytes(check.built.offset_index)
+    segment.with_suffix(".timeindex").write_bytes(check.built.time_index)
+    again = check_segment(segment, index_interval_bytes=100, segment_index_bytes=40)
+    assert IndexState.EQUAL not in {again.offset_index, again.time_index}
 
 
 def test_other_generations_rule_is_a_remark(golden: Unpacked) -> None:
