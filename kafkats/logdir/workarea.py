@@ -31,7 +31,7 @@ ROOT: Final = "."
 
 _FOLDER: Final = ".kafkats"
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+:@=-]{0,99}")
-_OF_A_ROOT: Final = (paths.META_PROPERTIES, paths.CLEAN_SHUTDOWN, paths.RECOVERY_POINT, paths.LOCK)
+_OF_A_ROOT: Final = (paths.META_PROPERTIES, paths.CLEAN_SHUTDOWN, paths.RECOVERY_POINT)
 
 
 class WorkArea(NamedTuple):
