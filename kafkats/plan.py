@@ -25,6 +25,7 @@ FORMAT: Final = 1
 ITEMS: Final = pa.schema([
     ("log_dir", pa.string()),
     ("partition_dir", pa.string()),
+    ("directory_ctime_ns", pa.int64()),  # without it a plan for a file that went missing once more would be the plan of old
     ("base_offset", pa.int64()),
     ("next_base_offset", pa.int64()),  # -1: this is the active segment
     ("file", pa.string()),

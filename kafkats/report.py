@@ -45,6 +45,7 @@ FINDING: Final = pa.struct([
 SEGMENTS: Final = pa.schema([
     ("log_dir", pa.string()),
     ("partition_dir", pa.string()),
+    ("directory_ctime_ns", pa.int64()),  # of the partition directory: moves whenever a file comes or goes
     ("topic", pa.string()),
     ("partition", pa.int32()),
     ("base_offset", pa.int64()),

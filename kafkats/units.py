@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kafkats import paths
 from kafkats.errors import KafkatsError, Vanished
@@ -108,6 +109,30 @@ def _has_time_indexes(partition: PartitionDir) -> bool:
 
 def _live(root: Path | None) -> bool:
     return root is not None and lock_state(root).held
+
+
+def unit_columns(unit: Unit, rule: str) -> dict[str, Any]:
+    """The columns of report.SEGMENTS that a segment's unit and the names and times of its files fill."""
+    name = paths.parse_partition(unit.partition_dir)
+    directory = f"{unit.log_dir}/{unit.partition_dir}"
+    identity = file_identity(directory)
+    stem = f"{directory}/{unit.base_offset:020d}"
+    return {
+        "log_dir": unit.log_dir,
+        "partition_dir": unit.partition_dir,
+        "directory_ctime_ns": identity["ctime_ns"] if identity else -1,
+        "topic": name.topic if name else "",
+        "partition": name.partition if name else -1,
+        "base_offset": unit.base_offset,
+        "next_base_offset": unit.next_base_offset,
+        "active": unit.active,
+        "clean": unit.clean,
+        "recovery": unit.recovery,
+        "rule": rule,
+        "log": file_identity(stem + paths.LOG),
+        "index": file_identity(stem + paths.OFFSET_INDEX),
+        "timeindex": file_identity(stem + paths.TIME_INDEX),
+    }
 
 
 def file_identity(path: str | os.PathLike[str]) -> dict[str, int] | None:

@@ -22,6 +22,7 @@ def item(number: int) -> dict[str, Any]:
         "partition_dir": f"orders-{number % 3}",
         "base_offset": number,
         "next_base_offset": -1,
+        "directory_ctime_ns": 1,
         "file": f"{number:020d}.timeindex",
         "action": "add" if number % 2 else "replace",
         "reason": "missing-index",

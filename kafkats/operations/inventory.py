@@ -21,7 +21,7 @@ from kafkats.report import SEGMENTS, directory_row, facts_columns, finding_rows
 from kafkats.segment.facts import SegmentFacts
 from kafkats.segment.reader import open_source
 from kafkats.segment.walk import walk
-from kafkats.units import Unit, file_identity
+from kafkats.units import Unit, unit_columns
 
 GROUPS: Final = ("segment", "partition", "topic", "format")
 _KEYS: Final = {"partition": ["log_dir", "partition_dir"], "topic": ["log_dir", "topic"]}
@@ -37,26 +37,10 @@ def inventory_units(units: Iterable[Unit], *, full: bool = False) -> pa.RecordBa
 def _rows(unit: Unit, *, full: bool) -> list[dict[str, Any]]:
     if unit.base_offset < 0:
         return [directory_row(unit.log_dir, unit.partition_dir, unit.findings)] if unit.findings else []
-    name = paths.parse_partition(unit.partition_dir)
-    stem = f"{unit.log_dir}/{unit.partition_dir}/{unit.base_offset:020d}"
-    row: dict[str, Any] = {
-        "log_dir": unit.log_dir,
-        "partition_dir": unit.partition_dir,
-        "topic": name.topic if name else "",
-        "partition": name.partition if name else -1,
-        "base_offset": unit.base_offset,
-        "next_base_offset": unit.next_base_offset,
-        "active": unit.active,
-        "clean": unit.clean,
-        "recovery": unit.recovery,
-        "rule": DEFAULT_RULE.name,
-        "log": file_identity(stem + paths.LOG),
-        "index": file_identity(stem + paths.OFFSET_INDEX),
-        "timeindex": file_identity(stem + paths.TIME_INDEX),
-    }
+    row = unit_columns(unit, DEFAULT_RULE.name)
     log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
-        facts, found = _look(stem + paths.LOG, unit, full=full)
+        facts, found = _look(f"{unit.log_dir}/{unit.partition_dir}/{log}", unit, full=full)
     except Vanished as e:
         found = (Finding("vanished", log, e.reason),)
     except KafkatsError as e:

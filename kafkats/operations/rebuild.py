@@ -117,6 +117,7 @@ def _items(row: dict[str, Any], later: _Later, options: RebuildOptions) -> Itera
         yield {
             "log_dir": row["log_dir"],
             "partition_dir": row["partition_dir"],
+            "directory_ctime_ns": row["directory_ctime_ns"],
             "base_offset": row["base_offset"],
             "next_base_offset": row["next_base_offset"],
             "file": file,

@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from kafkats import paths
 from kafkats.config import Policy
-from kafkats.errors import KafkatsError, Vanished
+from kafkats.errors import KafkatsError, Vanished, storage
 from kafkats.findings import KINDS, Finding, worst
+from kafkats.formats.framing import MIN_LEFT
 from kafkats.generations import RULES, Rule
 from kafkats.index.check import SegmentCheck, check_segment
 from kafkats.index.infer import DEFAULT, INFERRED, infer_interval
@@ -28,9 +29,8 @@ from kafkats.logdir.partition import scan_partition
 from kafkats.logdir.smallfiles import check_small_files
 from kafkats.report import SEGMENTS, directory_row, facts_columns, finding_rows
 from kafkats.segment.reader import open_source
-from kafkats.units import Unit, file_identity
+from kafkats.units import Unit, unit_columns
 
-_INDEXES: Final = (("index", paths.OFFSET_INDEX), ("timeindex", paths.TIME_INDEX))
 _ASKED_NEIGHBOURS: Final = 4
 
 
@@ -74,21 +74,7 @@ def _segment_row(unit: Unit, options: VerifyOptions) -> dict[str, Any]:
     name = paths.parse_partition(unit.partition_dir)
     settings = options.policy.settings(name.topic if name else "")
     log = paths.segment_file(unit.base_offset, paths.LOG)
-    row: dict[str, Any] = {
-        "log_dir": unit.log_dir,
-        "partition_dir": unit.partition_dir,
-        "topic": name.topic if name else "",
-        "partition": name.partition if name else -1,
-        "base_offset": unit.base_offset,
-        "next_base_offset": unit.next_base_offset,
-        "active": unit.active,
-        "clean": unit.clean,
-        "recovery": unit.recovery,
-        "rule": options.rule,
-        "log": file_identity(directory / log),
-    }
-    for column, kind in _INDEXES:
-        row[column] = file_identity(directory / paths.segment_file(unit.base_offset, kind))
+    row = unit_columns(unit, options.rule)
     try:
         check = _check(unit, directory / log, settings.index_interval_bytes, settings.segment_index_bytes, options)
     except Vanished as e:
@@ -121,7 +107,9 @@ def _check(
     if found.interval_from != DEFAULT or not (found.built.offset_index or found.facts.batches > 1):
         return found
     # This segment's own index says nothing: its neighbours have the topic's setting, too.
-    beside = interval_of_partition(log.parent, log.parent.stat().st_mtime_ns)
+    with storage(log.parent, "looking at it"):
+        mtime_ns = log.parent.stat().st_mtime_ns
+    beside = interval_of_partition(log.parent, mtime_ns)
     if beside in (None, found.index_interval_bytes):
         return found
     return replace(check(beside), interval_from=INFERRED)
@@ -169,6 +157,12 @@ def _check_columns(check: SegmentCheck) -> dict[str, Any]:
     }
 
 
+def _taken_for_the_end(finding: Finding, check: SegmentCheck) -> bool:
+    """A tail that a loading broker does not notice: an unfinished batch, or too few zeros to be a batch's header."""
+    left = check.facts.log_bytes - check.facts.valid_bytes
+    return finding.kind == "torn-tail" or (finding.kind == "zero-tail" and left < MIN_LEFT)
+
+
 def _in_context(unit: Unit, check: SegmentCheck, rule: Rule) -> Iterator[Finding]:
     """The segment's own findings, as its place in the directory makes them better or worse."""
     expected = unit.time_index_expected or any(check.facts.magics[1:]) or rule.mtime_entry
@@ -178,7 +172,7 @@ def _in_context(unit: Unit, check: SegmentCheck, rule: Rule) -> Iterator[Finding
         if finding.kind == "moving-tail" and not unit.live:
             # Nobody is writing: this is what a killed broker left, and what its recovery will cut.
             yield finding._replace(kind=str(check.facts.stop))
-        elif finding.kind == "torn-tail" and unit.active and unit.clean:
+        elif unit.active and unit.clean and _taken_for_the_end(finding, check):
             yield finding._replace(
                 kind="torn-tail-marked-clean",
                 reason=f"{finding.reason}; the broker's next start would set the log end back to as low as"
