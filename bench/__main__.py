@@ -9,7 +9,7 @@ import sys
 import time
 
 from bench.harness import Figure, Table, tell
-from bench.page import write_page
+from bench.page import write_section
 
 FAMILIES = ("rebuild", "broker", "dumplog", "memory", "many", "spark")
 
@@ -25,31 +25,28 @@ def main() -> int:
     args = parser.parse_args()
     if unknown := set(args.names) - set(FAMILIES):
         parser.error(f"no such family: {', '.join(sorted(unknown))}")
-    began, load = time.monotonic(), os.getloadavg()[0]
-    seen = {name: _family(name, small=args.small) for name in args.names or FAMILIES}
-    figures = [one for _, shown in seen.values() for one in shown if isinstance(one, Figure)]
+    began = time.monotonic()
+    figures = [figure for name in args.names or FAMILIES for figure in _family(name, small=args.small)]
     failed = [figure for figure in figures if figure.verdict == "FAIL"]
     seconds = time.monotonic() - began
-    print(
-        f"\n{sum(f.verdict == 'PASS' for f in figures)} passed, {len(failed)} failed, {seconds:.0f} s, load average at the start {load:.1f}"
-    )
+    print(f"\n{sum(f.verdict == 'PASS' for f in figures)} passed, {len(failed)} failed, {seconds:.0f} s")
     for figure in failed:
         print(f"FAIL {figure.name}: {figure.value_text}, goal {figure.goal_text}")
-    if not args.names and not args.small:
-        write_page(seen, load, seconds)
     return int(bool(failed))
 
 
-def _family(name: str, *, small: bool) -> tuple[str, list[Figure | Table]]:
+def _family(name: str, *, small: bool) -> list[Figure]:
     family = importlib.import_module(f"bench.{name}")
     about = family.__doc__ or ""
     print(f"\n{name}", flush=True)
-    began, shown = time.monotonic(), []
+    began, load, shown = time.monotonic(), os.getloadavg()[0], []
     for one in family.figures(small=small):
         shown.append(one)
         print(one.text if isinstance(one, Table) else _line(one), flush=True)
     tell(f"{name} took {time.monotonic() - began:.0f} s")
-    return about, shown
+    if not small:
+        write_section(name, about, shown, load, FAMILIES)
+    return [one for one in shown if isinstance(one, Figure)]
 
 
 def _line(figure: Figure) -> str:

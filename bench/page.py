@@ -1,11 +1,12 @@
-"""Writes bench/README.md: what is measured and how, from the families' own docstrings, and the figures of one whole run."""
+"""Writes bench/README.md: a section per family of figures, with what is measured and how (its docstring), and where and when it was."""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +19,7 @@ PAGE = ROOT / "bench" / "README.md"
 _HEAD = """# Figures with goals
 
 `scripts/bench` measures kafkats beside its peers and the machine's limits, and prints each figure with its goal and PASS or FAIL; it ends with 1
-when one fails. `scripts/bench rebuild many` measures only these families, `--small` only tries the programs. A run of everything writes this page.
+when one fails. `scripts/bench rebuild many` measures only these families, `--small` only tries the programs. Each run renews its sections of this page.
 
 Those that are compared take turns within one run (A B A B), and a ratio is the median over the rounds. Ratios of one run mean something;
 absolute numbers change with the machine and with who else is using it. Data is warm in the page cache. One thread, unless said otherwise. Java needs a
@@ -26,14 +27,26 @@ JDK of 17 or newer; Kafka's jars are fetched once. Segments are generated, alway
 """
 
 
-def write_page(families: Mapping[str, tuple[str, Sequence[Figure | Table]]], load: float, seconds: float) -> None:
-    """`families`: name to docstring and figures."""
-    parts = [_HEAD, f"Measured on {_machine(load)}; {seconds / 60:.0f} minutes.\n"]
-    for name, (about, shown) in families.items():
-        figures = [one for one in shown if isinstance(one, Figure)]
-        parts += [f"## {name}\n", f"{_text(about)}\n", _figures(figures).rstrip() + "\n"]
-        parts += [one.markdown + "\n" for one in shown if isinstance(one, Table)]
-    PAGE.write_text("\n".join(parts), encoding="utf-8")
+def write_section(name: str, about: str, shown: Sequence[Figure | Table], load: float, order: Sequence[str]) -> None:
+    """Replace the section of family `name`; the others stay as they were measured. `load`: the machine's before it began."""
+    sections = _read_sections()
+    figures = [one for one in shown if isinstance(one, Figure)]
+    parts = [
+        _text(about),
+        "",
+        _figures(figures),
+        "",
+        *(table.markdown + "\n" for table in shown if isinstance(table, Table)),
+    ]
+    sections[name] = "\n".join([*parts, f"Measured on {_machine(load)}."])
+    known = [f"## {family}\n\n{sections[family].strip()}\n" for family in order if family in sections]
+    PAGE.write_text("\n".join([_HEAD, *known]), encoding="utf-8")
+
+
+def _read_sections() -> dict[str, str]:
+    text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    _, *parts = re.split(r"^## (\w+)$", text, flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def _figures(figures: Sequence[Figure]) -> str:
@@ -66,5 +79,5 @@ def _machine(load: float) -> str:
     )[1]
     return (
         f"{datetime.now(UTC):%Y-%m-%d}: {model}, {os.cpu_count()} cores, {memory:.0f} GB, Linux {platform.release()},"
-        f" Python {platform.python_version()}, {packages}, Java {java}, Kafka {KAFKA}; load average at the start {load:.1f}"
+        f" Python {platform.python_version()}, {packages}, Java {java}, Kafka {KAFKA}; load average before {load:.1f}"
     )
