@@ -269,6 +269,15 @@ def test_the_torn_tail_beside_a_clean_marker_is_the_worst(tmp_path: Path) -> Non
     assert "torn-tail" in kinds
 
 
+def test_a_few_zeros_beside_a_clean_marker_are_as_bad(root: Path) -> None:
+    """Too few for a batch's header: a broker loads them without a word, and appends behind them."""
+    (root / ".kafka_cleanshutdown").touch()
+    log = max(root.glob("none-ct-0/*.log"))
+    os.truncate(log, log.stat().st_size + 11)
+    kinds = {f["kind"] for s in look(root).to_pylist() for f in s["findings"]}
+    assert "torn-tail-marked-clean" in kinds
+
+
 def test_kip33_for_reading_needs_asking_twice_and_keeps_its_mtime_entry(tmp_path: Path) -> None:
     root = case("matrix-0.8.2.2-v0").unpack("data", tmp_path)
     options = VerifyOptions(rule="kip33", policy=policy("matrix-0.8.2.2-v0"))
