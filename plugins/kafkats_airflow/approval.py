@@ -35,3 +35,8 @@ class PlanApproval(ApprovalOperator):
             return super().execute(context)
         self.log.info("approved: this run does not ask for approval")
         return {"chosen_options": [self.APPROVE], "params_input": {}}
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        # A no ends this task before its result is kept; the report wants to know.
+        context["ti"].xcom_push("answer", event.get("chosen_options"))
+        return super().execute_complete(context, event)

@@ -18,7 +18,7 @@ Results = Sequence[Mapping[str, Any]]
 UNFINISHED = "not finished"
 
 
-def outcome(params: Mapping[str, Any], plans: Results, answer: Mapping[str, Any] | None, proofs: Results) -> str:
+def outcome(params: Mapping[str, Any], plans: Results, answer: Sequence[str] | None, proofs: Results) -> str:
     """How the run ended, in words."""
     todo = [plan for plan in plans if plan["totals"]["files"]]
     if not plans:
@@ -27,7 +27,7 @@ def outcome(params: Mapping[str, Any], plans: Results, answer: Mapping[str, Any]
         return "nothing to rebuild"
     if params["dry_run"]:
         return "dry run"
-    if answer and "Approve" not in answer["chosen_options"]:
+    if answer and "Approve" not in answer:
         return "rejected"
     proved = sum(proof["equal"] for proof in proofs)
     return "rebuilt and proved" if proved == sum(plan["totals"]["files"] for plan in todo) else UNFINISHED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -192,6 +193,21 @@ def test_a_job_that_fails_fails_the_run_but_not_the_report(
     assert reports(tmp_path / "r")[-1]["outcome"] == "not finished"
 
 
+def test_a_no_is_reported_and_nothing_is_written(
+    bag: Any, tmp_path: Path, pretended: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def say_no(self: PlanApproval, context: Any) -> Any:
+        now = datetime.datetime.now(tz=datetime.UTC)
+        said = {"chosen_options": ["Reject"], "params_input": {}, "responded_at": now, "responded_by_user": None}
+        return self.execute_complete(context, said)
+
+    monkeypatch.setattr(PlanApproval, "execute", say_no)
+    run = run_pretended(bag, tmp_path, need_approval=True)
+    assert str(run.state) == "success"
+    assert {line.split()[1] for line in pretended} == {"plan"}
+    assert reports(tmp_path / "r")[-1]["outcome"] == "rejected"
+
+
 def test_params_reach_the_jobs(bag: Any, tmp_path: Path, pretended: list[str]) -> None:
     run_pretended(bag, tmp_path, volumes=["1"], topics="orders-*", rule="first-offset", only_after_unclean_stop=True)
     for line in (pretended[0], pretended[-1]):
@@ -253,7 +269,7 @@ def test_approval_shows_what_is_approved(bag: Any) -> None:
 
 def test_how_a_run_ended() -> None:
     plan = {"totals": {"files": 2}}
-    answer = {"chosen_options": ["Reject"]}
+    answer = ["Reject"]
     assert outcome(PARAMS, [plan], answer, []) == "rejected"
     assert outcome(PARAMS, [plan], None, [{"equal": 2}]) == "rebuilt and proved"
     assert outcome(PARAMS, [plan], None, [{"equal": 1}]) == "not finished"
