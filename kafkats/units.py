@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kafkats import paths
 from kafkats.errors import KafkatsError, Vanished
@@ -21,6 +21,8 @@ from kafkats.logdir.partition import PartitionDir, scan_partition
 from kafkats.logdir.place import locate
 from kafkats.logdir.recovery import recovery_of
 from kafkats.logdir.root import LogDir, list_root, read_root
+
+_WIDEST_FIRST: Final = ("root", "partition", "segment")
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,13 @@ def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*")
 
     Raises UsageError or BadInput for a path that is none of these, StorageFailed when it cannot be listed.
     """
-    for given in log_dirs:
-        place = locate(given)
+    listed: set[str] = set()
+    for place in sorted(map(locate, log_dirs), key=lambda place: _WIDEST_FIRST.index(place.kind)):
+        # A directory named twice, or together with one that it lies in, is still to be looked at once.
+        real = os.path.realpath(place.path)
+        if listed & {real, *map(str, Path(real).parents[: _WIDEST_FIRST.index(place.kind)])}:
+            continue
+        listed.add(real)
         if place.partition is None:
             # Plans and runs are used from other working directories.
             yield from _root_units(place.path.absolute(), topics)
