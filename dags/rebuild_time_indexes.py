@@ -75,16 +75,17 @@ with DAG(
         return changing(get_current_context()["params"], list(asked), list(plans))
 
     @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[INDEXES])
-    def report(plans: list[dict], runs: list[dict], proofs: list[dict]) -> dict:
+    def report(asked: list[dict], plans: list[dict], runs: list[dict], proofs: list[dict]) -> dict:
         context = get_current_context()
         answer = context["ti"].xcom_pull(task_ids="approve", key="answer")  # no edge: a no skips what follows
         plans, runs, proofs = list(plans or []), list(runs or []), list(proofs or [])
-        end = outcome(context["params"], plans, answer, proofs)
+        planned = len(plans) == len(asked or [])
+        end = outcome(context["params"], plans, answer, proofs) if planned else UNFINISHED
         folder = run_folder(context["params"]["folder"], context["run_id"])
         said = write_report(folder, plans, runs, proofs, outcome=end)
         context["outlet_events"][INDEXES].extra = {key: said[key] for key in ("volumes", "outcome", "report")}
         if end == UNFINISHED:
-            raise AirflowFailException(f"not every planned file was written and proved: see {said['report']}")
+            raise AirflowFailException(f"not everything was planned, written and proved: see {said['report']}")
         return said
 
     asked = applications()
@@ -96,4 +97,4 @@ with DAG(
     run = run.expand_kwargs(work.map(lambda one: one["apply"]))
     proof = KafkatsJobOperator.partial(task_id="verify", job="verify", map_index_template="{{ task.connection }}")
     proof = proof.expand_kwargs(work.map(lambda one: one["verify"]))
-    work >> approve >> run >> proof >> report(plan.output, run.output, proof.output)
+    work >> approve >> run >> proof >> report(asked, plan.output, run.output, proof.output)

@@ -193,6 +193,26 @@ def test_a_job_that_fails_fails_the_run_but_not_the_report(
     assert reports(tmp_path / "r")[-1]["outcome"] == "not finished"
 
 
+@pytest.mark.parametrize("conf", [{"volumes": ["1", "3"]}, {"dry_run": True}])
+def test_a_volume_that_was_not_looked_at_is_not_fine(
+    bag: Any, tmp_path: Path, pretended: list[str], monkeypatch: pytest.MonkeyPatch, conf: dict[str, Any]
+) -> None:
+    """What the other connections found, nothing at all or a dry run's worth, does not speak for it."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    pretend = KafkatsJobOperator.execute
+
+    def execute(self: KafkatsJobOperator, context: Any) -> dict[str, Any]:
+        if self.job == "plan" and "/volumes/one" in self.application_args:
+            raise AirflowFailException("Vanished: not mounted here")
+        return pretend(self, context)
+
+    monkeypatch.setattr(KafkatsJobOperator, "execute", execute)
+    run = run_pretended(bag, tmp_path, **conf)
+    assert str(run.state) == "failed"
+    assert reports(tmp_path / "r")[-1]["outcome"] == "not finished"
+
+
 def test_a_no_is_reported_and_nothing_is_written(
     bag: Any, tmp_path: Path, pretended: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
