@@ -84,7 +84,6 @@ def _partial(tail: SegmentFacts, source: Source) -> SegmentFacts:
         wrappers=-1,
         first_offset=-1 if wrapper else begin,
         first_timestamp=timestamp,
-        first_magic=magic,
         magics=(-1, -1, -1),
         codecs=(-1, -1, -1, -1, -1),
         timestamp_types=(-1, -1, -1),

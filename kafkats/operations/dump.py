@@ -29,7 +29,6 @@ instead. `offset` of an index entry is null when the file's name does not tell t
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -38,6 +37,7 @@ import numpy as np
 
 from kafkats import paths
 from kafkats.errors import CorruptBatch, CorruptIndex, UsageError, storage
+from kafkats.formats.control import ControlType, decode_control_type
 from kafkats.formats.dispatch import batches, records
 from kafkats.formats.model import Batch, Codec, Header, Record
 from kafkats.index import offset_index, time_index, txn_index
@@ -52,20 +52,6 @@ WINDOW: Final = 1024 * 1024
 """Bytes read at once; files are not mapped, because a running broker cuts them."""
 MAX_FRAME: Final = 256 * 1024 * 1024
 """A single batch beyond this is not looked at: memory is bounded."""
-_CONTROL_TYPES: Final = (
-    "ABORT",
-    "COMMIT",
-    "LEADER_CHANGE",
-    "SNAPSHOT_HEADER",
-    "SNAPSHOT_FOOTER",
-    "KRAFT_VERSION",
-    "KRAFT_VOTERS",
-)
-_CONTROL_KEY: Final = struct.Struct(
-    ">"
-    "h"  # version
-    "h"  # type
-)
 
 
 def dump(path: str | os.PathLike[str], *, deep: bool = False) -> Iterator[Row]:
@@ -200,11 +186,12 @@ def _header_row(header: Header) -> Row:
 
 
 def _control_type(key: bytes | None) -> str | int | None:
-    """The name of a control record's type, its number when it has none here (newer Kafka), None without a key."""
-    if key is None or len(key) < _CONTROL_KEY.size:
+    """The name of a control record's type, its number when it has none here (newer Kafka), None without a readable key."""
+    try:
+        kind = decode_control_type(key)
+    except CorruptBatch:
         return None
-    number: int = _CONTROL_KEY.unpack_from(key)[1]
-    return _CONTROL_TYPES[number] if 0 <= number < len(_CONTROL_TYPES) else number
+    return kind.name if isinstance(kind, ControlType) else kind
 
 
 def _text(name: str, data: bytes | None) -> Row:

@@ -9,9 +9,7 @@ deep    also every record
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, NamedTuple
-
-DEPTHS: Final = ("stat", "tail", "full", "deep")
+from typing import NamedTuple
 
 
 class StopReason(StrEnum):
@@ -63,8 +61,6 @@ class SegmentFacts(NamedTuple):
     delete_horizon_batches: int = -1
     last_leader_epoch: int = -1
     last_batch_position: int = -1
-    first_magic: int = -1
-    last_magic: int = -1
     not_increasing_position: int = -1
     """First batch that begins at or below an offset before it."""
     out_of_range_position: int = -1
