@@ -81,7 +81,7 @@ def read_policy(path: Path) -> Policy:
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         given = yaml.safe_load(text)
-    except yaml.YAMLError as e:
+    except (yaml.YAMLError, ValueError) as e:  # ValueError: a date that there is not
         raise UsageError(f"not YAML: {' '.join(str(e).split())}", path=path) from e
     if not isinstance(given, dict | None):
         raise UsageError("a policy is a mapping with volumes, defaults and topics", path=path)

@@ -53,9 +53,13 @@ def directories(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def begin_run(run: Run, folder: Path) -> None:
-    """Write `run.json`. Raises UsageError when the folder belongs to another run, StorageFailed."""
-    if (folder / "run.json").exists() and read_run(folder).run_id != run.run_id:
-        raise UsageError("belongs to another run", path=folder)
+    """Write `run.json`. Raises UsageError when the folder belongs to another run or names another place, StorageFailed."""
+    if (folder / "run.json").exists():
+        before = read_run(folder)
+        if before.run_id != run.run_id:
+            raise UsageError("belongs to another run", path=folder)
+        if before.place != run.place:  # undo would look for its material where none is
+            raise UsageError(f"this run has its work area at {before.place or 'the default place'}", path=folder)
     make_folder(folder, "the run")
     write_json(folder / "run.json", asdict(run) | {"format": FORMAT})
 
@@ -95,6 +99,17 @@ def _well_typed(run: Run) -> bool:
             isinstance(many, list) and all(isinstance(one, str) for one in many) for many in run.directories.values()
         )
     )
+
+
+def wrote_in(folder: Path) -> set[tuple[str, str]]:
+    """Every (log dir, partition directory) that the run's report says it has written in; none without a report.
+
+    Raises CorruptPlan, StorageFailed.
+    """
+    if not (folder / "report.parquet").is_file():
+        return set()
+    rows = read_actions(folder).select(["log_dir", "partition_dir", "outcome"]).to_pylist()
+    return {(row["log_dir"], row["partition_dir"]) for row in rows if row["outcome"] in {"done", "already"}}
 
 
 def read_actions(folder: Path) -> pa.Table:

@@ -50,6 +50,7 @@ def test_nothing_given_means_infer() -> None:
         ("topics:\n  a:\n    log.index.size.max.bytes: 1", "line 3: topics.a.segment.index.bytes: Input should be greater"),
         ("- 1", "a policy is a mapping"),
         ("a: [", "not YAML"),
+        ("volumes:\n  - path: 2024-13-45", "not YAML: month must be in"),
     ],
 )  # fmt: skip
 def test_a_wrong_policy_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
