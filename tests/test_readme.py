@@ -37,7 +37,9 @@ def test_sessions(tmp_path: Path) -> None:
     ran = 0
     for session in SESSION.findall((REPOSITORY / "README.md").read_text()):
         for command, expected in commands(session):
-            done = subprocess.run(command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+            )
             assert masked(done.stdout) == masked(expected), f"$ {command}\n{done.stderr}"
             ran += 1
     shutil.rmtree(tmp_path / "build")
