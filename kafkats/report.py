@@ -10,9 +10,11 @@ Record timestamps are epoch milliseconds (-1: none), sizes are bytes, mtime and 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -192,8 +194,8 @@ def make_folder(folder: Path, what: str) -> None:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Write a table as Parquet (zstd). Raises StorageFailed."""
-    with storage(path, "writing"), path.open("wb") as file:  # Arrow takes no name that is not UTF-8
+    """Write a table as Parquet (zstd), whole or not at all. Raises StorageFailed."""
+    with _whole(path) as file:  # Arrow takes no name that is not UTF-8
         pq.write_table(table, file, compression="zstd")
 
 
@@ -212,9 +214,24 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write one JSON object, indented. Raises StorageFailed."""
+    """Write one JSON object, indented, whole or not at all. Raises StorageFailed."""
+    with _whole(path) as file:
+        file.write(json.dumps(content, indent=2, sort_keys=True).encode() + b"\n")
+
+
+@contextmanager
+def _whole(path: Path) -> Generator[IO[bytes], None, None]:
+    """A file that takes its name when all of it is on the disk: a killed process leaves the old one, or none."""
+    new = path.with_name(path.name + ".tmp")
     with storage(path, "writing"):
-        path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        try:
+            with new.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> dict[str, Any]:

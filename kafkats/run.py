@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.errors import CorruptPlan, UsageError, storage
+from kafkats.errors import CorruptPlan, UsageError
 from kafkats.plan import Plan
 from kafkats.report import ACTIONS, make_folder, read_json, read_table, write_json, write_table
 
@@ -65,12 +65,17 @@ def begin_run(run: Run, folder: Path) -> None:
 
 
 def finish_run(folder: Path, actions: pa.Table, summary: Mapping[str, Any]) -> None:
-    """Write what happened, replacing an earlier report of the same run in one step each."""
-    write_table(folder / "report.parquet.tmp", actions.cast(ACTIONS))
-    write_json(folder / "report.json.tmp", summary)
-    with storage(folder, "writing the report"):
-        for name in ("report.parquet", "report.json"):
-            (folder / f"{name}.tmp").replace(folder / name)
+    """Write what happened. A repeated apply adds to what earlier ones did, and forgets none of it."""
+    rows = actions.cast(ACTIONS).to_pylist()
+    if (folder / "report.parquet").is_file():
+        done = {_file(row): row for row in read_actions(folder).to_pylist() if row["outcome"] == "done"}
+        rows = [row if row["outcome"] == "done" else done.get(_file(row), row) for row in rows]
+    write_table(folder / "report.parquet", pa.Table.from_pylist(rows, schema=ACTIONS))
+    write_json(folder / "report.json", summary)
+
+
+def _file(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return row["log_dir"], row["partition_dir"], row["file"]
 
 
 def read_run(folder: Path) -> Run:

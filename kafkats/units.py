@@ -64,6 +64,8 @@ def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*")
         else:
             root = read_root(place.root) if place.root else None
             partition = scan_partition(place.partition.absolute())
+            if not fnmatch.fnmatchcase(partition.name.topic if partition.name else "", topics):
+                continue
             units = _partition_units(partition, root, live=_live(place.root))
             yield from (u for u in units if place.base_offset is None or u.base_offset == place.base_offset)
 

@@ -290,6 +290,12 @@ def _finished(area: WorkArea, work: PartitionWork, state: str) -> str:
     journal = read_journal(site(area, work.partition_dir, work.run_id), DISK)
     if journal is None or journal.phase in {"undo", "undone"}:
         raise Refused("this run was undone; plan anew", path=Path(work.log_dir, work.partition_dir))
+    for item in work.items:  # the journal says what was; only the disk says what is
+        path = Path(work.log_dir, work.partition_dir, item["file"])
+        with storage(path, "reading what an earlier attempt wrote"):
+            now = hashlib.sha256(path.read_bytes()).hexdigest()
+        if now != item["after_sha256"]:
+            raise Changed("this plan was applied before, and the file has changed since; plan anew", path=path)
     return "done" if state == "finished" else "already"
 
 

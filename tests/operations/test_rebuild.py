@@ -199,6 +199,11 @@ def test_damaged_indexes_come_back_to_the_byte_and_undo_is_identity(root: Path) 
     again = summarize(apply(plan))
     assert again["outcomes"] == {"already": plan.items.num_rows}
     assert "nothing was changed" in again["note"]
+    item = plan.items.to_pylist()[0]
+    path = root / item["partition_dir"] / item["file"]
+    path.rename(path.with_suffix(".away"))
+    assert summarize(apply(plan))["exit_code"] != 0, "a file that is gone is not done"
+    path.with_suffix(".away").rename(path)
     assert plan_rebuild(look(root), RebuildOptions()).items.num_rows == 0
     run = run_of(plan)
     for where in directories(run):
