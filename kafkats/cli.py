@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from kafkats import __version__
-from kafkats.errors import KafkatsError, UsageError
+from kafkats.errors import KafkatsError, StorageFailed, UsageError
 from kafkats.findings import SEVERITIES
 from kafkats.generations import RULES
 
@@ -62,9 +64,7 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line. Exits with 0 fine, 1 findings, 2 bad usage or input, 3 refused for safety."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a letter must not end the work
-            stream.reconfigure(errors="backslashreplace")
+    _ready_streams()
     try:
         code = cli.main(args=None if argv is None else list(argv), prog_name="kafkats", standalone_mode=False)
     except click.exceptions.Abort:
@@ -72,9 +72,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(130)
     except click.ClickException as e:
         e.show()
-        sys.exit(2)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output went away: there is nobody left to tell
         sys.exit(2)
     except KafkatsError as e:
         again = " (trying again may help)" if e.retryable else ""
@@ -110,7 +107,7 @@ def inventory(log_dirs: tuple[Path, ...], by: str, topics: str, as_json: bool) -
     rows = operation.group(seen, by)
     _show_rows(rows, list(rows[0]) if rows else (), as_json)
     summary = report.summary(seen)
-    _say_summary(summary, as_json, _seen_sentences(summary))
+    _say_summary(summary, as_json, [*_seen_sentences(summary), *_unread_sentences(seen)])
 
 
 @cli.command()
@@ -158,7 +155,7 @@ def dump(file: Path, deep: bool) -> None:
     from kafkats.operations.dump import dump as operation
 
     for row in operation(file, deep=deep):
-        click.echo(json.dumps(row))
+        _say(json.dumps(row))
 
 
 @cli.group()
@@ -260,10 +257,12 @@ def apply(
     batches = [rebuild.apply_partition(work) for work in _progress(works, "writing", lambda w: w.bytes)]
     actions = _table(batches, ACTIONS)
     summary = rebuild.summarize(actions)
-    finish_run(run_folder, actions, summary)
-    shown = [row for row in actions.to_pylist() if as_json or row["outcome"] != "already"]
-    _show_rows(shown, ("outcome", "action", "partition_dir", "file", "after_bytes", "reason", "error"), as_json)
-    _say_summary(summary | {"run": str(run_folder)}, as_json, _run_sentences(summary, run_folder))
+    try:
+        finish_run(run_folder, actions, summary)
+    finally:  # should the report not be written, this is all there is to know of what was done
+        shown = [row for row in actions.to_pylist() if as_json or row["outcome"] != "already"]
+        _show_rows(shown, ("outcome", "action", "partition_dir", "file", "after_bytes", "reason", "error"), as_json)
+        _say_summary(summary | {"run": str(run_folder)}, as_json, _run_sentences(summary, run_folder))
     return int(summary["exit_code"])
 
 
@@ -286,12 +285,38 @@ def purge(folder: Path, abandon: bool, as_json: bool) -> int:
 
 def _end_of_run(folder: Path, verb: str, as_json: bool, *, abandon: bool = False) -> int:
     from kafkats.operations import rebuild
-    from kafkats.run import directories, read_run
+    from kafkats.run import directories, read_run, wrote_in
 
     run = read_run(folder)
     rows = [rebuild.end_partition(run, verb, *where, abandon=abandon) for where in directories(run)]
+    written = wrote_in(folder) if verb == "undo" else set()
+    for row in rows:
+        if row["outcome"] == "nothing" and (row["log_dir"], row["partition_dir"]) in written:
+            row |= {"outcome": "failed", "error": "this run wrote here, but its undo material is gone", "exit_code": 2}
     _show_rows(rows, ("outcome", "partition_dir", "files", "error"), as_json)
     return max((row["exit_code"] for row in rows), default=0)
+
+
+def _ready_streams() -> None:
+    if sys.stdout is None:  # closed by whoever started us
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a letter must not end the work
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _say(text: str) -> None:
+    """A line on standard output. Ends with 2 when its reader went away, raises StorageFailed when it cannot be written."""
+    try:
+        click.echo(text)
+    except OSError as e:
+        with suppress(OSError, ValueError):  # what is still in the buffer would fail once more at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(e, BrokenPipeError):
+            raise click.exceptions.Exit(2) from e
+        raise StorageFailed(f"writing the output: {e.strerror or e}") from e
 
 
 def _verified(log_dirs: Iterable[Path], topics: str, options: Any) -> pa.Table:
@@ -333,10 +358,10 @@ def _show_plan(made: Plan, folder: Path, as_json: bool) -> None:
 
 def _say_summary(summary: Mapping[str, Any], as_json: bool, sentences: Sequence[str]) -> None:
     if as_json:
-        click.echo(json.dumps({"summary": summary}))
+        _say(json.dumps({"summary": summary}))
     else:
         for sentence in sentences:
-            click.echo(_shown(sentence))
+            _say(_shown(sentence))
 
 
 def _seen_sentences(summary: Mapping[str, Any]) -> list[str]:
@@ -345,6 +370,14 @@ def _seen_sentences(summary: Mapping[str, Any]) -> list[str]:
     return [
         f"{summary['segments']} segments in {summary['partitions']} partitions, {_bytes(summary['log_bytes'])}: {found}"
     ]
+
+
+def _unread_sentences(segments: pa.Table) -> list[str]:
+    from kafkats.report import all_findings
+
+    unread = [f for f in all_findings(segments) if f["kind"] == "unreadable"]
+    said = [f"not read: {Path(f['log_dir'], f['partition_dir'], f['file'])}: {f['reason']}" for f in unread[:20]]
+    return said + ([f"and {len(unread) - 20} more"] if len(unread) > 20 else [])
 
 
 def _plan_sentences(made: Plan, folder: Path) -> list[str]:
@@ -387,7 +420,7 @@ def _bytes(count: int) -> str:
 def _show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
     if as_json:
         for row in rows:
-            click.echo(json.dumps(row))
+            _say(json.dumps(row))
         return
     if not rows:
         return
@@ -401,8 +434,12 @@ def _show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_jso
         table.add_column(column.replace("_", " "), justify="right" if number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(row.get(column)) for column in columns))
+    lines = io.StringIO()
+    tty = sys.stdout.isatty()
     # A pipe has no width: whole lines then, for grep.
-    Console(width=None if sys.stdout.isatty() else 250, markup=False, emoji=False, highlight=False).print(table)
+    width = None if tty else 250
+    Console(file=lines, force_terminal=tty, width=width, markup=False, emoji=False, highlight=False).print(table)
+    _say(lines.getvalue().rstrip("\n"))
 
 
 def _cell(value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,56 @@ def test_from_damage_to_proof(damaged: Path, tmp_path: Path, capsys: pytest.Capt
     code, out, _ = run(capsys, "undo", f"{plan}.run")
     assert code == 0
     assert run(capsys, "verify", damaged)[0] == 1
+
+
+def test_a_directory_named_twice_is_looked_at_once(
+    damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    partition = damaged / "none-ct-0"
+    log = sorted(partition.glob("*.log"))[0]
+    link = tmp_path / "link"
+    link.symlink_to(damaged)
+    plans = []
+    for given in ([damaged], [log, partition, damaged, link, damaged]):
+        code, out, _ = run(capsys, "plan", "rebuild", *given, "-o", tmp_path / "plan", "--json")
+        assert code == 0
+        plans.append(lines(out)[-1]["summary"])
+    assert plans[0] == plans[1]
+    code, out, _ = run(capsys, "inventory", log, partition, log, "--json")
+    assert lines(out)[-1]["summary"]["segments"] == len(list(partition.glob("*.log")))  # type: ignore[index]
+
+
+@pytest.mark.parametrize("between", ["deleted once more", "undone"])
+def test_the_same_files_missing_once_more_are_another_run(
+    damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], between: str
+) -> None:
+    """A missing file has no identity that would tell the new plan from the one that was applied."""
+    gone = sorted(damaged.glob("none-ct-0/*.index"))
+    gone = [index.with_suffix(".timeindex") for index in gone]
+    run(capsys, "plan", "rebuild", damaged, "-o", tmp_path / "first")
+    assert run(capsys, "apply", tmp_path / "first", "--digest", "any")[0] == 0
+    if between == "undone":
+        assert run(capsys, "undo", tmp_path / "first.run")[0] == 0
+    else:
+        for index in gone:
+            index.unlink()
+    assert not any(index.exists() for index in gone)
+    run(capsys, "plan", "rebuild", damaged, "-o", tmp_path / "second")
+    code, out, _ = run(capsys, "apply", tmp_path / "second", "--digest", "any")
+    assert (code, f"{len(gone)} done" in out) == (0, True)
+    assert run(capsys, "verify", damaged)[0] == 0
+
+
+def test_a_run_stays_with_its_work_area(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else its undo would look where nothing is, and find nothing to do."""
+    place, plan = tmp_path / "place", tmp_path / "plan"
+    place.mkdir()
+    run(capsys, "plan", "rebuild", damaged, "-o", plan)
+    assert run(capsys, "apply", plan, "--digest", "any", "--work-area", place)[0] == 0
+    code, _, err = run(capsys, "apply", plan, "--digest", "any")
+    assert (code, str(place) in err) == (2, True)
+    assert run(capsys, "undo", f"{plan}.run")[0] == 0
+    assert not any(damaged.glob("none-ct-0/*.timeindex"))
 
 
 def test_purge_ends_the_undo_window(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,3 +260,42 @@ def test_a_run_with_wrong_types(
     file.write_text(json.dumps(json.loads(file.read_text()) | {field: value}))
     code, _, err = run(capsys, "undo", tmp_path / "plan.run")
     assert (code, "wrong type" in err) == (2, True)
+
+
+def test_undo_without_undo_material(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "plan", "rebuild", damaged, "-o", tmp_path / "plan")
+    run(capsys, "apply", tmp_path / "plan", "--digest", "any")
+    shutil.rmtree(tmp_path / ".kafkats")
+    code, out, _ = run(capsys, "undo", tmp_path / "plan.run")
+    assert (code, "undo material is gone" in out) == (2, True)
+
+
+def test_what_was_done_is_said_when_the_report_cannot_be_written(
+    damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, "plan", "rebuild", damaged, "-o", tmp_path / "plan")
+    (tmp_path / "run" / "report.parquet.tmp").mkdir(parents=True)
+    code, out, err = run(capsys, "apply", tmp_path / "plan", "--digest", "any", "--run", tmp_path / "run")
+    assert (code, " done; " in out) == (2, True)
+    assert "report.parquet.tmp" in err
+
+
+def test_inventory_says_what_it_could_not_read(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "meta.properties").write_bytes(b"\xff")
+    code, out, _ = run(capsys, "inventory", root)
+    assert (code, f"not read: {root / 'meta.properties'}: " in out) == (0, True)
+
+
+def command(root: Path, shell: str) -> subprocess.CompletedProcess[str]:
+    """`shell` with $KAFKATS for the command and $ROOT for `root`."""
+    words = {"KAFKATS": f"{sys.executable} -m kafkats", "ROOT": str(root), "PATH": "/usr/bin:/bin"}
+    return subprocess.run(["bash", "-c", shell], env=words, capture_output=True, text=True, check=False)
+
+
+def test_output_that_nobody_takes(root: Path) -> None:
+    closed = command(root, "$KAFKATS inventory --json $ROOT | true; exit ${PIPESTATUS[0]}")
+    assert (closed.returncode, closed.stderr) == (2, "")
+    full = command(root, "$KAFKATS inventory $ROOT > /dev/full")
+    assert (full.returncode, full.stderr) == (2, "kafkats: writing the output: No space left on device\n")
+    none = command(root, "$KAFKATS inventory $ROOT >&- 2>&-")
+    assert none.returncode == 0

@@ -30,15 +30,15 @@ def read_small(path: str | os.PathLike[str]) -> bytes:
         # Opening a FIFO would wait for a writer.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
+            facts = os.fstat(fd)
+            if not stat.S_ISREG(facts.st_mode):
                 raise CorruptFile("not a regular file", path=path)
+            if facts.st_size > _MAX_BYTES:
+                raise CorruptFile(f"larger than {_MAX_BYTES} bytes", path=path)
             with os.fdopen(fd, "rb", closefd=False) as f:
-                data = f.read(_MAX_BYTES + 1)
+                return f.read(_MAX_BYTES)
         finally:
             os.close(fd)
-    if len(data) > _MAX_BYTES:
-        raise CorruptFile(f"larger than {_MAX_BYTES} bytes", path=path)
-    return data
 
 
 def read_lines(path: str | os.PathLike[str]) -> list[Line]:
