@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +21,6 @@ from kafkats.errors import CorruptBatch
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | mmap.mmap | npt.NDArray[np.uint8]
 """Anything with contiguous bytes; positions count from its start."""
-
-Reader: TypeAlias = Callable[[memoryview, int], tuple[int, int]]
-"""(buf, pos) -> (value, pos after it)."""
 
 INT16: Final = struct.Struct(">h")
 INT32: Final = struct.Struct(">i")
@@ -45,24 +41,13 @@ def wrap_int64(value: int) -> int:
     return ((value + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
-def read_int16(buf: memoryview, pos: int) -> tuple[int, int]:
-    return _read(INT16, buf, pos)
-
-
 def read_int32(buf: memoryview, pos: int) -> tuple[int, int]:
-    return _read(INT32, buf, pos)
-
-
-def read_int64(buf: memoryview, pos: int) -> tuple[int, int]:
-    return _read(INT64, buf, pos)
-
-
-def _read(number: struct.Struct, buf: memoryview, pos: int) -> tuple[int, int]:
+    """A big-endian int32. Raises CorruptBatch."""
     try:
-        fields: tuple[Any, ...] = number.unpack_from(buf, pos)
+        (value,) = INT32.unpack_from(buf, pos)
     except struct.error as e:
-        raise CorruptBatch(f"{number.size} bytes of a number expected, {len(buf) - pos} left", position=pos) from e
-    return fields[0], pos + number.size
+        raise CorruptBatch(f"4 bytes of a number expected, {len(buf) - pos} left", position=pos) from e
+    return int(value), pos + INT32.size
 
 
 def read_varint(buf: memoryview, pos: int) -> tuple[int, int]:

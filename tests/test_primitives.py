@@ -65,12 +65,11 @@ def test_varlongs_that_do_not_end() -> None:
         p.read_varlong(at(b"\xff" * 10), 0)
 
 
-@pytest.mark.parametrize(("read", "width"), [(p.read_int16, 2), (p.read_int32, 4), (p.read_int64, 8)])
-def test_fixed_numbers(read: p.Reader, width: int) -> None:
-    data = b"\0" + b"\xff" * (width - 1) + b"\xfe"
-    assert read(at(data), 1) == (-2, 1 + width)
-    with pytest.raises(CorruptBatch, match=f"{width} bytes of a number") as caught:
-        read(at(data), 2)
+def test_fixed_numbers() -> None:
+    data = b"\0\xff\xff\xff\xfe"
+    assert p.read_int32(at(data), 1) == (-2, 5)
+    with pytest.raises(CorruptBatch, match="4 bytes of a number") as caught:
+        p.read_int32(at(data), 2)
     assert caught.value.position == 2
 
 

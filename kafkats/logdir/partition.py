@@ -30,7 +30,7 @@ _OTHERS: Final = frozenset(name + end for name in PARTITION_FILES for end in (""
 
 
 class FileFacts(NamedTuple):
-    """What `lstat` says of one regular file. Times in ns since the epoch, `blocks` in units of 512 bytes."""
+    """What `lstat` says of one regular file. Times in ns since the epoch."""
 
     name: str
     size: int
@@ -40,7 +40,6 @@ class FileFacts(NamedTuple):
     mode: int
     uid: int
     gid: int
-    blocks: int
 
 
 class SegmentFiles(NamedTuple):
@@ -68,11 +67,6 @@ class PartitionDir:
     segments: tuple[SegmentFiles, ...]
     others: tuple[FileFacts, ...]
     findings: tuple[Finding, ...]
-
-    @property
-    def label(self) -> str:
-        """`topic-partition`, or the directory's name where that is none."""
-        return str(self.name) if self.name else printable(self.path.name)
 
 
 def scan_partition(path: str | os.PathLike[str]) -> PartitionDir:
@@ -108,9 +102,7 @@ def scan_partition(path: str | os.PathLike[str]) -> PartitionDir:
 
 def file_facts(name: str, st: os.stat_result) -> FileFacts:
     """`st` as FileFacts."""
-    return FileFacts(
-        name, st.st_size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino, st.st_mode, st.st_uid, st.st_gid, st.st_blocks
-    )
+    return FileFacts(name, st.st_size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino, st.st_mode, st.st_uid, st.st_gid)
 
 
 def printable(name: str) -> str:
