@@ -87,7 +87,7 @@ def test_what_javas_reader_takes(scratch: Path) -> None:
         ("1\n0\n", 1, 0),
         ("x\n0\n", 1, 0),
         ("\n0\n", 1, 0),
-        ("0\n", 2, 2),
+        ("0\n", 2, 1),
         ("0\n-1\n", 2, 2),
         ("0\n2\na 0 1\n", 2, 2),
         ("0\n0\na 0 1\n", 2, 2),

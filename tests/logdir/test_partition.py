@@ -38,7 +38,7 @@ def test_families(folder: Path) -> None:
     os.utime(folder / BASE, ns=(1, 1_234_567_890_123_456_789))
     found = scan_partition(folder)
     assert found.name == paths.PartitionName("my.topic-with_dashes", 12, "")
-    assert found.label == "my.topic-with_dashes-12"
+    assert str(found.name) == "my.topic-with_dashes-12"
     assert found.findings == ()
     assert [s.base_offset for s in found.segments] == [0, 1000]
     assert found.segments[0].log.mtime_ns == 1_234_567_890_123_456_789
@@ -118,7 +118,7 @@ def test_a_name_that_is_not_utf8_can_be_printed(folder: Path) -> None:
 def test_a_copy_under_another_name(folder: Path) -> None:
     moved = folder.rename(folder.parent / "incident")
     found = scan_partition(moved)
-    assert (found.name, found.label, len(found.segments)) == (None, "incident", 2)
+    assert (found.name, len(found.segments)) == (None, 2)
 
 
 def test_no_such_directory(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def findings(root: LogDir) -> Iterator[tuple[str, Finding]]:
         yield "", f
     for p in root.partitions:
         for f in (*p.findings, *check_small_files(p)):
-            yield p.label, f
+            yield str(p.name), f
 
 
 def by_hand(one: Case, state: str, label: str, f: Finding) -> bool:

@@ -83,13 +83,13 @@ def test_real_brokers_recovered_these_very_segments(one: Case, golden: Unpacked)
         said.setdefault(m["new"] or m["old"], set()).add(int(m["base"]))
     checked = 0
     for p in found.partitions:
-        if p.label not in one.info["damage"] or p.label.startswith(("lost-", "swap-", "orphan-")):
+        if str(p.name) not in one.info["damage"] or str(p.name).startswith(("lost-", "swap-", "orphan-")):
             continue
         ours = [s.base_offset for s in recovery_of(found, p).segments]
-        theirs = sorted(said.get(p.label, set()))
-        assert theirs == ours[: len(theirs)], p.label
-        assert theirs, p.label
-        if p.label in SOUND_LOGS:
-            assert theirs == ours, p.label
+        theirs = sorted(said.get(str(p.name), set()))
+        assert theirs == ours[: len(theirs)], str(p.name)
+        assert theirs, str(p.name)
+        if str(p.name) in SOUND_LOGS:
+            assert theirs == ours, str(p.name)
             checked += 1
     assert checked >= 4
