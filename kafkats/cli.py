@@ -60,6 +60,8 @@ def cli() -> None:
 
     LOG_DIR is a broker's log.dirs root, one partition directory, or one segment's .log.
     """
+    if os.environ.get("NUMBA_DISABLE_JIT", "0").strip() not in ("", "0"):  # else every log would be called unreadable
+        raise UsageError("NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

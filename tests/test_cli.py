@@ -299,3 +299,9 @@ def test_output_that_nobody_takes(root: Path) -> None:
     assert (full.returncode, full.stderr) == (2, "kafkats: writing the output: No space left on device\n")
     none = command(root, "$KAFKATS inventory $ROOT >&- 2>&-")
     assert none.returncode == 0
+
+
+def test_a_numba_that_may_not_compile(root: Path) -> None:
+    told = command(root, "NUMBA_DISABLE_JIT=1 $KAFKATS verify $ROOT")
+    assert (told.returncode, told.stdout) == (2, "")
+    assert told.stderr.startswith("kafkats: NUMBA_DISABLE_JIT is set")

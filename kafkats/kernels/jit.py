@@ -11,11 +11,18 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.extending import intrinsic as _intrinsic
 
+from kafkats.errors import UsageError
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def kernel(function: F) -> F:
-    """Compile at first call; a read-only installation without a home directory compiles in every process."""
+    """Compile at first call; a read-only installation without a home directory compiles in every process.
+
+    Raises UsageError where numba was told not to compile.
+    """
+    if numba.config.DISABLE_JIT:
+        raise UsageError("NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it")
     try:
         return cast(F, numba.njit(function, nogil=True, cache=True))
     except RuntimeError:  # numba: "cannot cache function: no locator available"

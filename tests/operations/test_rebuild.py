@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kafkats.config import Policy, TopicSettings
-from kafkats.errors import Refused, UsageError
+from kafkats.errors import CorruptPlan, Refused, UsageError
 from kafkats.findings import Finding
 from kafkats.operations.rebuild import (
     RebuildOptions,
@@ -22,7 +22,7 @@ from kafkats.operations.rebuild import (
     summarize,
 )
 from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.plan import Plan
+from kafkats.plan import Plan, make_plan
 from kafkats.report import ACTIONS, SEGMENTS, finding_rows
 from kafkats.run import directories, run_of
 from kafkats.units import list_units
@@ -312,3 +312,30 @@ def test_a_copied_partition_can_be_repaired(root: Path, tmp_path: Path) -> None:
     assert actions(plan) == [("add", wanted.name)]
     assert summarize(apply(plan))["outcomes"] == {"done": 1}
     assert wanted.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"file": "../../x.index"},
+        {"file": "/tmp/00000000000000000000.index"},
+        {"file": "00000000000000000000.log"},
+        {"base_offset": -1},
+        {"partition_dir": "../orders-0"},
+        {"action": "remove"},
+        {"rule": "mine"},
+        {"index_interval_bytes": -1},
+        {"segment_index_bytes": 0},
+    ],
+)
+def test_a_sealed_plan_of_something_else_is_not_worked_on(root: Path, wrong: dict[str, object]) -> None:
+    damage(root)
+    good = plan_rebuild(look(root), RebuildOptions())
+    assert partition_works(good, run_of(good))
+    items = pa.Table.from_pylist([item | wrong for item in good.items.to_pylist()], schema=good.items.schema)
+    bad = make_plan(good.operation, {}, {}, items)
+    with pytest.raises(CorruptPlan):
+        partition_works(bad, run_of(bad))
+    other = make_plan("retire", {}, {}, good.items)
+    with pytest.raises(CorruptPlan, match="retire"):
+        partition_works(other, run_of(other))
