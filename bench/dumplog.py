@@ -36,7 +36,7 @@ from bench.harness import (
 from bench.java import java_command
 from bench.segments import V1_100, V2_1K, V2_100, V2_GZIP, Shape, write_indexes, write_segment
 from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX
+from kafkats.paths import CLEAN_SHUTDOWN, LOG, META_PROPERTIES, OFFSET_INDEX, TIME_INDEX
 from kafkats.report import SEGMENTS, all_findings
 from kafkats.units import list_units
 
@@ -82,6 +82,7 @@ def _race(folder: Path, shape: Shape, depth: Depth, size: int) -> Figure:
     tiny, log = (write_segment(folder / name, shape, n) for name, n in (("tiny-0", 4096), ("raced-0", size)))
     write_indexes(tiny)
     write_indexes(log)
+    mark_clean(folder)
     command = ["kafkats", "verify", *(["--deep"] if depth.deep else []), log]
     costs = take_turns(
         {
@@ -107,6 +108,12 @@ def _race(folder: Path, shape: Shape, depth: Depth, size: int) -> Figure:
         None if shape.codec else GOAL,
         detail=detail,
     )
+
+
+def mark_clean(root: Path) -> None:
+    """What a broker that was stopped leaves: nobody can cut a log meanwhile, so it is mapped."""
+    (root / CLEAN_SHUTDOWN).touch()
+    (root / META_PROPERTIES).write_text("version=1\nnode.id=1\ncluster.id=bench\n")
 
 
 def verify(paths: Sequence[Path], *, deep: bool = False) -> pa.Table:
@@ -180,8 +187,7 @@ def _mark_clean(log: Path) -> None:
     for other in log.parent.glob("*1000000.*"):
         other.unlink()
     log.write_bytes(log.read_bytes()[:-7])
-    (log.parent.parent / ".kafka_cleanshutdown").touch()
-    (log.parent.parent / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=bench\n")
+    mark_clean(log.parent.parent)
 
 
 def _swapped(data: bytes, width: int, n: int) -> bytes:
