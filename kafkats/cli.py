@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from kafkats.plan import Plan
 
 FINDINGS_EXIT: Final = 1
+_BATCHES_AT_ONCE: Final = 500
+"""Batches of one row are held until they are made one table: each takes 80 kB, a row in a table less than one."""
 _LOG_DIRS = click.argument("log_dirs", metavar="LOG_DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
 _JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 _TOPICS = click.option("--topics", default="*", show_default=True, metavar="GLOB", help="Only these topics.")
@@ -326,15 +328,22 @@ def _verified(log_dirs: Iterable[Path], topics: str, options: Any) -> pa.Table:
     from kafkats.units import list_units
 
     units = list(list_units(log_dirs, topics=topics))
-    return _table([verify_unit(u, options) for u in _progress(units, "verifying", lambda u: u.bytes)])
+    return _table(verify_unit(u, options) for u in _progress(units, "verifying", lambda u: u.bytes))
 
 
-def _table(batches: Sequence[Any], schema: Any = None) -> pa.Table:
+def _table(batches: Iterable[Any], schema: Any = None) -> pa.Table:
     import pyarrow as pa
 
     from kafkats.report import SEGMENTS
 
-    return pa.Table.from_batches(batches, schema=schema or SEGMENTS)
+    schema = schema or SEGMENTS
+    tables, rest = [], []
+    for batch in batches:
+        rest.append(batch)
+        if len(rest) == _BATCHES_AT_ONCE:
+            tables.append(pa.Table.from_batches(rest, schema).combine_chunks())
+            rest = []
+    return pa.concat_tables([*tables, pa.Table.from_batches(rest, schema)])
 
 
 def _policy(file: Path | None, settings: Iterable[str]) -> Policy:

@@ -222,7 +222,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 @contextmanager
 def _whole(path: Path) -> Generator[IO[bytes], None, None]:
     """A file that takes its name when all of it is on the disk: a killed process leaves the old one, or none."""
-    new = path.with_name(path.name + ".tmp")
+    new = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # two applies of one run may be at it at the same time
     with storage(path, "writing"):
         try:
             with new.open("wb") as file:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.errors import CorruptPlan, UsageError
+from kafkats.errors import CorruptPlan, StorageFailed, UsageError
 from kafkats.plan import Plan
 from kafkats.report import ACTIONS, make_folder, read_json, read_table, write_json, write_table
 
@@ -67,11 +67,20 @@ def begin_run(run: Run, folder: Path) -> None:
 def finish_run(folder: Path, actions: pa.Table, summary: Mapping[str, Any]) -> None:
     """Write what happened. A repeated apply adds to what earlier ones did, and forgets none of it."""
     rows = actions.cast(ACTIONS).to_pylist()
-    if (folder / "report.parquet").is_file():
-        done = {_file(row): row for row in read_actions(folder).to_pylist() if row["outcome"] == "done"}
+    if (earlier := _earlier(folder)) is not None:
+        done = {_file(row): row for row in earlier if row["outcome"] == "done"}
         rows = [row if row["outcome"] == "done" else done.get(_file(row), row) for row in rows]
     write_table(folder / "report.parquet", pa.Table.from_pylist(rows, schema=ACTIONS))
     write_json(folder / "report.json", summary)
+
+
+def _earlier(folder: Path) -> list[dict[str, Any]] | None:
+    """The rows of the report that is there; none of a damaged one: the journals know what was done, it only tells."""
+    try:
+        rows: list[dict[str, Any]] = read_actions(folder).to_pylist()
+    except (CorruptPlan, StorageFailed):
+        return None
+    return rows
 
 
 def _file(row: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -107,13 +116,8 @@ def _well_typed(run: Run) -> bool:
 
 
 def wrote_in(folder: Path) -> set[tuple[str, str]]:
-    """Every (log dir, partition directory) that the run's report says it has written in; none without a report.
-
-    Raises CorruptPlan, StorageFailed.
-    """
-    if not (folder / "report.parquet").is_file():
-        return set()
-    rows = read_actions(folder).select(["log_dir", "partition_dir", "outcome"]).to_pylist()
+    """Every (log dir, partition directory) that the run's report says it has written in; none without a readable one."""
+    rows = _earlier(folder) or []
     return {(row["log_dir"], row["partition_dir"]) for row in rows if row["outcome"] in {"done", "already"}}
 
 

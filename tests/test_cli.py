@@ -274,10 +274,10 @@ def test_what_was_done_is_said_when_the_report_cannot_be_written(
     damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(capsys, "plan", "rebuild", damaged, "-o", tmp_path / "plan")
-    (tmp_path / "run" / "report.parquet.tmp").mkdir(parents=True)
+    (tmp_path / "run" / "report.parquet").mkdir(parents=True)
     code, out, err = run(capsys, "apply", tmp_path / "plan", "--digest", "any", "--run", tmp_path / "run")
     assert (code, " done; " in out) == (2, True)
-    assert "report.parquet.tmp" in err
+    assert "report.parquet" in err
 
 
 def test_inventory_says_what_it_could_not_read(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -305,3 +305,13 @@ def test_a_numba_that_may_not_compile(root: Path) -> None:
     told = command(root, "NUMBA_DISABLE_JIT=1 $KAFKATS verify $ROOT")
     assert (told.returncode, told.stdout) == (2, "")
     assert told.stderr.startswith("kafkats: NUMBA_DISABLE_JIT is set")
+
+
+def test_undo_beside_a_damaged_report(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "plan", "rebuild", damaged, "-o", tmp_path / "plan")
+    run(capsys, "apply", tmp_path / "plan", "--digest", "any")
+    (tmp_path / "plan.run" / "report.parquet").write_bytes(b"PAR1 cut")
+    assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
+    (tmp_path / "plan.run" / "report.parquet").write_bytes(b"PAR1 cut")
+    code, out, err = run(capsys, "undo", tmp_path / "plan.run")
+    assert (code, "undone" in out, err) == (0, True, "")
