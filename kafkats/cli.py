@@ -35,17 +35,21 @@ _BATCHES_AT_ONCE: Final = 500
 _LOG_DIRS = click.argument("log_dirs", metavar="LOG_DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
 _JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 _TOPICS = click.option("--topics", default="*", show_default=True, metavar="GLOB", help="Only these topics.")
-_POLICY = click.option("--policy", "policy_file", type=click.Path(path_type=Path), help="A policy file (YAML).")
-_CONFIG = click.option(
-    "--config", "settings", multiple=True, metavar="KEY=VALUE", help="A topic setting, by Kafka's key."
+_POLICY = click.option(
+    "--policy", "policy_file", type=click.Path(path_type=Path), help="A policy file (YAML): settings by topic."
 )
+_CONFIG = click.option(
+    "--config", "settings", multiple=True, metavar="KEY=VALUE",
+    help="index.interval.bytes or segment.index.bytes of the topics, over the policy; may be repeated.",
+)  # fmt: skip
 _RULE = click.option(
     "--generation", "rule", type=click.Choice(list(RULES)), default="last-offset", show_default=True,
-    help="Whose recovery to be identical with: last-offset is Kafka 2.0 and later, first-offset 0.8 to 1.1.",
+    help="Whose recovery to match: last-offset is Kafka 2.0 and later, first-offset 0.8 to 1.1, kip33 no broker's.",
 )  # fmt: skip
 _STOPPED = click.option(
-    "--owner-stopped", is_flag=True, help="States that no broker runs on it, where a lock cannot prove that."
-)
+    "--owner-stopped", is_flag=True,
+    help="You vouch that no broker runs on it, where a lock proves nothing: network file systems, snapshots.",
+)  # fmt: skip
 _PLACE = click.option(
     "--work-area",
     "place",
@@ -60,7 +64,11 @@ T = TypeVar("T")
 def cli() -> None:
     """Keeps Kafka log directories right by time.
 
-    LOG_DIR is a broker's log.dirs root, one partition directory, or one segment's .log.
+    LOG_DIR is a broker's log.dirs root, one partition directory, or one segment's .log. The usual order: verify, plan
+    rebuild, show, apply, verify; then undo, or purge. Only apply and undo change a log directory, and only one whose
+    broker is stopped.
+
+    Exit codes: 0 fine, 1 findings, 2 bad usage or bad input, 3 refused for safety.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0").strip() not in ("", "0"):  # else every log would be called unreadable
         raise UsageError("NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it")
@@ -96,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 @_TOPICS
 @_JSON
 def inventory(log_dirs: tuple[Path, ...], by: str, topics: str, as_json: bool) -> None:
-    """What is on the disks: bytes, offsets, times, formats. Reads the ends of indexes and logs."""
+    """What is on the disks: bytes, offsets, times, formats. Reads the ends of indexes and logs: only verify proves health."""
     from kafkats import report
     from kafkats.operations import inventory as operation
     from kafkats.units import list_units
@@ -121,7 +129,7 @@ def inventory(log_dirs: tuple[Path, ...], by: str, topics: str, as_json: bool) -
 @_TOPICS
 @_POLICY
 @_CONFIG
-@click.option("--remarks", is_flag=True, help="Also list what differs and harms nobody.")
+@click.option("--remarks", is_flag=True, help="Also list remarks and states, which harm nobody.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write the full report into this folder.")
 @_JSON
 def verify(
@@ -155,7 +163,7 @@ def verify(
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--deep", is_flag=True, help="Also show every record of a .log.")
 def dump(file: Path, deep: bool) -> None:
-    """Any file of a log directory, entry by entry, as one JSON object per line."""
+    """Any file of a log directory, entry by entry. Prints one JSON object per line."""
     from kafkats.operations.dump import dump as operation
 
     for row in operation(file, deep=deep):
@@ -274,7 +282,7 @@ def apply(
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
 @_JSON
 def undo(folder: Path, as_json: bool) -> int:
-    """Put back every file of a run, with its bytes, times, mode, owner and attributes."""
+    """Put back every file of a run. Bytes, times, mode, owner and attributes are as before."""
     return _end_of_run(folder, "undo", as_json)
 
 
