@@ -134,13 +134,19 @@ def _explain(error: ValidationError, node: yaml.Node | None) -> str:
         line = _line(node, at)
         text = problem["msg"]
         if problem["type"] == "extra_forbidden":
-            text = f"unknown key{_suggestion(str(at[-1]), at)}"
+            text = f"unknown key{_suggestion(str(at[-1]), _model(error.title, at))}"
         said.append(f"{f'line {line}: ' if line else ''}{name}: {text}")
     return "; ".join(said)
 
 
-def _suggestion(key: str, at: tuple[int | str, ...]) -> str:
-    model: type[BaseModel] = Volume if at[0] == "volumes" else TopicSettings if len(at) > 1 or "." in key else Policy
+def _model(validated: str, at: tuple[int | str, ...]) -> type[BaseModel]:
+    """What the key at `at` would have to be a field of."""
+    if validated == TopicSettings.__name__ or at[0] in ("defaults", "topics"):
+        return TopicSettings
+    return Volume if at[0] == "volumes" else Policy
+
+
+def _suggestion(key: str, model: type[BaseModel]) -> str:
     known = [field.alias or name for name, field in model.model_fields.items()]
     close = difflib.get_close_matches(key, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"

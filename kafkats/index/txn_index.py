@@ -13,11 +13,13 @@ the segment's base offset, makes it recover the segment.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from kafkats.errors import CorruptIndex, storage
+from kafkats.findings import Finding
 from kafkats.index.entries import Entries, whole_entries
 from kafkats.segment.reader import open_file
 
@@ -31,6 +33,8 @@ ENTRY: Final = np.dtype([
 ])  # fmt: skip
 assert ENTRY.itemsize == ENTRY_SIZE
 
+_MOST_BYTES: Final = 256 * 1024 * 1024
+
 
 def read(path: str | os.PathLike[str]) -> Entries:
     """All entries: dtype ENTRY, shape (n,).
@@ -38,7 +42,10 @@ def read(path: str | os.PathLike[str]) -> Entries:
     Raises Vanished, StorageFailed, BadInput, CorruptIndex (length not a whole number of entries, version above 0).
     """
     with open_file(path) as fd, storage(path, "read"):
-        data = os.pread(fd, os.fstat(fd).st_size, 0)
+        size = os.fstat(fd).st_size
+        if size > _MOST_BYTES:
+            raise CorruptIndex(f"{size} bytes: no broker writes that many aborted transactions", path=path)
+        data = os.pread(fd, size, 0)
     if len(data) % ENTRY_SIZE:
         raise CorruptIndex(f"{len(data)} bytes are not a whole number of entries of {ENTRY_SIZE}", path=path)
     entries = whole_entries(data, ENTRY_SIZE, ENTRY)
@@ -50,3 +57,22 @@ def read(path: str | os.PathLike[str]) -> Entries:
             position=int(newer[0]) * ENTRY_SIZE,
         )
     return entries
+
+
+def check(path: str | os.PathLike[str], base_offset: int) -> list[Finding]:
+    """What makes a broker recover the segment (TransactionIndex.sanityCheck), as findings.
+
+    Raises Vanished, StorageFailed, BadInput.
+    """
+    name = Path(path).name
+    try:
+        last = read(path)["last_offset"].astype(np.int64)
+    except CorruptIndex as e:
+        reason = f"{e.reason}; a broker recovers the segment at its next start"
+        return [Finding("unreadable", name, reason, -1 if e.position is None else e.position)]
+    below = np.flatnonzero(last < base_offset)
+    if not below.size:
+        return []
+    n = int(below[0])
+    reason = f"entry {n} ends at offset {last[n]}, below the segment's base: a broker recovers the segment"
+    return [Finding("below-base", name, reason, n * ENTRY_SIZE, n, f"{base_offset} or above", str(last[n]))]

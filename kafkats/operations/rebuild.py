@@ -143,7 +143,7 @@ def _found(row: dict[str, Any], file: str) -> list[str]:
 def _blocked(row: dict[str, Any], later: _Later, options: RebuildOptions) -> str:
     """Why nothing may be written for this segment, or ""."""
     if row["blocked"]:
-        return f"recovery itself would fail or empty the segment: {row['blocked']}"
+        return str(row["blocked"])
     if not row["stop"] or options.valid_prefix:
         return ""
     cut = row["log"]["size"] - row["valid_bytes"]

@@ -22,16 +22,19 @@ from kafkats.errors import KafkatsError, Vanished, storage
 from kafkats.findings import KINDS, Finding, worst
 from kafkats.formats.framing import MIN_LEFT
 from kafkats.generations import RULES, Rule
+from kafkats.index import txn_index
+from kafkats.index.build import Built
 from kafkats.index.check import SegmentCheck, check_segment
 from kafkats.index.infer import DEFAULT, INFERRED, infer_interval
 from kafkats.index.structure import examine_offset_index
-from kafkats.logdir.partition import scan_partition
+from kafkats.logdir.partition import PartitionDir, scan_partition
 from kafkats.logdir.smallfiles import check_small_files
 from kafkats.report import SEGMENTS, directory_row, facts_columns, finding_rows
 from kafkats.segment.reader import open_source
 from kafkats.units import Unit, unit_columns
 
 _ASKED_NEIGHBOURS: Final = 4
+_INDEXES: Final = (paths.OFFSET_INDEX, paths.TIME_INDEX)
 
 
 @dataclass(frozen=True)
@@ -57,16 +60,23 @@ def verify_unit(unit: Unit, options: VerifyOptions) -> pa.RecordBatch:
 
 
 def _small_files(unit: Unit) -> tuple[Finding, ...]:
-    """Epochs, metadata and snapshots of a partition that cannot be read."""
+    """What is wrong with a partition's files beside its logs and indexes: epochs, metadata, snapshots, aborted transactions."""
     directory = Path(unit.log_dir, unit.partition_dir)
     if not unit.partition_dir or any(f.kind in ("vanished", "unreadable") for f in unit.findings):
         return ()
     try:
-        return check_small_files(scan_partition(directory))
+        partition = scan_partition(directory)
+        return (*check_small_files(partition), *_transactions(partition))
     except Vanished as e:
         return (Finding("vanished", unit.partition_dir, e.reason),)
     except KafkatsError as e:
         return (Finding("unreadable", unit.partition_dir, e.reason),)
+
+
+def _transactions(partition: PartitionDir) -> Iterator[Finding]:
+    for segment in partition.segments:
+        if paths.TXN_INDEX in segment.files:
+            yield from txn_index.check(partition.path / segment.files[paths.TXN_INDEX].name, segment.base_offset)
 
 
 def _segment_row(unit: Unit, options: VerifyOptions) -> dict[str, Any]:
@@ -84,6 +94,9 @@ def _segment_row(unit: Unit, options: VerifyOptions) -> dict[str, Any]:
         findings = [Finding("unreadable", file, e.reason, -1 if e.position is None else e.position)]
     else:
         row |= _check_columns(check)
+        links = [k for k in _INDEXES if (directory / paths.segment_file(unit.base_offset, k)).is_symlink()]
+        if links:  # the one behind it would stay, and the link would go
+            row["blocked"] = f"the {' and '.join(links)} is a symbolic link"
         findings = list(_in_context(unit, check, RULES[options.rule]))
     return row | {"worst": worst(findings), "findings": finding_rows(findings)}
 
@@ -141,6 +154,14 @@ def _size(path: Path) -> int:
         return 0
 
 
+def _why(built: Built) -> str:
+    """Why no index can be built, "" when it can."""
+    if not built.blocked:
+        return ""
+    reason = built.blocked_reason or KINDS[built.blocked][1]
+    return f"{built.blocked}: {reason}; recovery itself would fail or empty the segment"
+
+
 def _check_columns(check: SegmentCheck) -> dict[str, Any]:
     facts, built = check.facts, check.built
     return facts_columns(facts) | {
@@ -149,7 +170,7 @@ def _check_columns(check: SegmentCheck) -> dict[str, Any]:
         "index_interval_bytes": check.index_interval_bytes,
         "segment_index_bytes": check.segment_index_bytes,
         "settings_from": check.interval_from,
-        "blocked": built.blocked and f"{built.blocked}: {built.blocked_reason or KINDS[built.blocked][1]}",
+        "blocked": _why(built),
         "rebuilt_index_bytes": len(built.offset_index),
         "rebuilt_index_sha256": hashlib.sha256(built.offset_index).hexdigest(),
         "rebuilt_timeindex_bytes": len(built.time_index),

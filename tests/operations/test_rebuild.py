@@ -339,3 +339,32 @@ def test_a_sealed_plan_of_something_else_is_not_worked_on(root: Path, wrong: dic
     other = make_plan("retire", {}, {}, good.items)
     with pytest.raises(CorruptPlan, match="retire"):
         partition_works(other, run_of(other))
+
+
+def test_an_index_that_is_a_link_is_left_to_people(root: Path, tmp_path: Path) -> None:
+    index = next(p for p in sorted(root.glob("none-ct-0/*.timeindex")) if p.stat().st_size)
+    index.rename(tmp_path / "elsewhere")
+    index.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").write_bytes(b"")
+    plan = plan_rebuild(look(root), RebuildOptions())
+    assert actions(plan) == [("blocked", index.name)]
+    assert "symbolic link" in plan.items["reason"][0].as_py()
+
+
+def test_aborted_transactions_are_looked_at(tmp_path: Path) -> None:
+    name = "transactions-4.3.1"
+    root = case(name).unpack("data", tmp_path)
+    healthy = {
+        f["kind"] for s in look(root, name).to_pylist() for f in s["findings"] if f["file"].endswith(".txnindex")
+    }
+    assert not healthy
+    index = next(p for p in sorted(root.rglob("*.txnindex")) if p.stat().st_size)
+    content = index.read_bytes()
+    for wrong, kind in (
+        (content[:-1], "unreadable"),
+        (b"\0\x01" + content[2:], "unreadable"),
+        (content[:18] + b"\xff" * 8 + content[26:], "below-base"),
+    ):
+        index.write_bytes(wrong)
+        found = [f for s in look(root, name).to_pylist() for f in s["findings"] if f["file"] == index.name]
+        assert [f["kind"] for f in found] == [kind]
