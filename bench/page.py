@@ -70,6 +70,7 @@ def _text(docstring: str) -> str:
 
 def _machine(load: float) -> str:
     model = next((line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), platform.machine())  # fmt: skip
+    kernel = platform.release().partition("-")[0]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     packages = ", ".join(
         f"{name} {version(name)}" for name in ("numpy", "numba", "pyarrow", "isal", "aiokafka", "pyspark")
@@ -78,6 +79,6 @@ def _machine(load: float) -> str:
         '"'
     )[1]
     return (
-        f"{datetime.now(UTC):%Y-%m-%d}: {model}, {os.cpu_count()} cores, {memory:.0f} GB, Linux {platform.release()},"
+        f"{datetime.now(UTC):%Y-%m-%d}: {model}, {os.cpu_count()} cores, {memory:.0f} GB, Linux {kernel},"
         f" Python {platform.python_version()}, {packages}, Java {java}, Kafka {KAFKA}; load average before {load:.1f}"
     )
