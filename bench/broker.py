@@ -15,6 +15,7 @@ import signal
 import socket
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -192,7 +193,7 @@ def _rebuild(root: Path) -> None:
 
 
 def _rebuild_by_command(root: Path, plan: Path) -> float:
-    wall, _ = process(["kafkats", "plan", "rebuild", root, "-o", plan])
-    more, _ = process(["kafkats", "apply", plan, "--digest", "any", "--owner-stopped"])
+    wall, _ = process([sys.executable, "-m", "kafkats", "plan", "rebuild", root, "-o", plan])
+    more, _ = process([sys.executable, "-m", "kafkats", "apply", plan, "--digest", "any", "--owner-stopped"])
     shutil.rmtree(root.parent)
     return wall + more

@@ -13,6 +13,7 @@ from __future__ import annotations
 import shutil
 import statistics
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -83,7 +84,7 @@ def _race(folder: Path, shape: Shape, depth: Depth, size: int) -> Figure:
     write_indexes(tiny)
     write_indexes(log)
     mark_clean(folder)
-    command = ["kafkats", "verify", *(["--deep"] if depth.deep else []), log]
+    command = [sys.executable, "-m", "kafkats", "verify", *(["--deep"] if depth.deep else []), log]
     costs = take_turns(
         {
             "tiny": lambda: _dump_seconds(tiny, depth),
