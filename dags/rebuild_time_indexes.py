@@ -9,15 +9,16 @@ look inside its indexes: a wrong one makes retention by time delete too early or
 night on the volumes of stopped brokers or replicas under repair. A directory whose broker runs is never written: the run
 says so and fails. A run that finds nothing changes nothing, so schedules, retries and backfills are harmless.
 
-**Before.** The policy file lists the volumes and the Spark connection whose workers see each of them.
-
-**What it does.** `plan` looks at every segment and writes a plan; `approve` waits for a yes to exactly that plan (one day,
-then it counts as no); `apply` writes the files, each by one atomic rename, keeping the old ones; `verify` reads logs and
-indexes again and proves each file equal to a rebuild; `report` puts everything in `folder`: numbers, every finding, plot.
+**What it does.** The policy file lists the volumes, and the Spark connection whose workers see each of them. `plan` looks at
+every segment and writes a plan; `approve` waits for a yes to exactly that plan (one day, then it counts as no); `apply` writes the files, each by one atomic rename, keeping the old ones; `verify` reads
+logs and indexes again and proves each file equal to a rebuild; `report` puts everything in `folder`: numbers, every
+finding, plot.
 
 **When it fails.** `apply` says which file and why: a broker holds the lock, or a file changed since it was planned. Clear
-the run to plan anew. Killed half-way, it finishes on the next try. `kafkats undo RUN` puts every old file back;
-`kafkats purge RUN` gives up the old files and frees their space. Corrupt logs are reported as blocked and left alone.
+the run to plan anew. Killed half-way, it finishes on the next try. Corrupt logs are blocked and left alone; where one is a
+danger (offsets would be given out twice) the run fails even so: read the report before that broker is started.
+
+**Afterwards.** `report.json` names each RUN. `kafkats undo RUN` puts every old file back; `kafkats purge RUN` frees them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from airflow.sdk import DAG, Asset, Param, TriggerRule, get_current_context, tas
 from airflow.sdk.exceptions import AirflowFailException
 from kafkats_airflow.applications import FOLDER, POLICY, changing, planning, run_folder
 from kafkats_airflow.approval import PlanApproval
-from kafkats_airflow.reports import UNFINISHED, outcome, write_report
+from kafkats_airflow.reports import UNFINISHED, UNSAFE, outcome, write_report
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
 INDEXES = Asset(name="kafka_time_indexes", uri="kafkats://time-indexes", group="kafkats")
@@ -79,13 +80,12 @@ with DAG(
         context = get_current_context()
         answer = context["ti"].xcom_pull(task_ids="approve", key="answer")  # no edge: a no skips what follows
         plans, runs, proofs = list(plans or []), list(runs or []), list(proofs or [])
-        planned = len(plans) == len(asked or [])
-        end = outcome(context["params"], plans, answer, proofs) if planned else UNFINISHED
+        end = outcome(context["params"], plans, answer, proofs) if len(plans) == len(asked or []) else UNFINISHED
         folder = run_folder(context["params"]["folder"], context["run_id"])
         said = write_report(folder, plans, runs, proofs, outcome=end)
         context["outlet_events"][INDEXES].extra = {key: said[key] for key in ("volumes", "outcome", "report")}
-        if end == UNFINISHED:
-            raise AirflowFailException(f"not everything was planned, written and proved: see {said['report']}")
+        if end.endswith((UNFINISHED, UNSAFE)):
+            raise AirflowFailException(f"{end}: see {said['report']}")
         return said
 
     asked = applications()

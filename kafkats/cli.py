@@ -6,21 +6,32 @@ Tables for people on standard output, or with --json one JSON object per line; p
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kafkats import __version__
-from kafkats.errors import KafkatsError, StorageFailed, UsageError
+from kafkats.errors import KafkatsError, UsageError
 from kafkats.findings import SEVERITIES
 from kafkats.generations import RULES
+from kafkats.terminal import (
+    census_sentences,
+    plan_sentences,
+    progress,
+    ready_streams,
+    run_sentences,
+    say,
+    say_summary,
+    seen_sentences,
+    show_rows,
+    shown,
+    unread_sentences,
+)
 
 # Everything that imports numpy, pyarrow or numba is imported by the verb that needs it: --help answers at once.
 if TYPE_CHECKING:
@@ -28,6 +39,7 @@ if TYPE_CHECKING:
 
     from kafkats.config import Policy
     from kafkats.plan import Plan
+    from kafkats.units import Unit
 
 FINDINGS_EXIT: Final = 1
 _BATCHES_AT_ONCE: Final = 500
@@ -56,7 +68,6 @@ _PLACE = click.option(
     type=click.Path(path_type=Path),
     help="Where to keep undo material, instead of beside LOG_DIR.",
 )
-T = TypeVar("T")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -76,7 +87,7 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line. Exits with 0 fine, 1 findings, 2 bad usage or input, 3 refused for safety."""
-    _ready_streams()
+    ready_streams()
     try:
         code = cli.main(args=None if argv is None else list(argv), prog_name="kafkats", standalone_mode=False)
     except click.exceptions.Abort:
@@ -87,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except KafkatsError as e:
         again = " (trying again may help)" if e.retryable else ""
-        click.echo(f"kafkats: {_shown(str(e))}{again}", err=True)
+        click.echo(f"kafkats: {shown(str(e))}{again}", err=True)
         sys.exit(e.exit_code)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -107,19 +118,19 @@ def inventory(log_dirs: tuple[Path, ...], by: str, topics: str, as_json: bool) -
     """What is on the disks: bytes, offsets, times, formats. Reads the ends of indexes and logs: only verify proves health."""
     from kafkats import report
     from kafkats.operations import inventory as operation
-    from kafkats.units import list_units
 
     full = by == "format"
-    units = list(list_units(log_dirs, topics=topics))
+    units = _units(log_dirs, topics)
     chunks = [units[i : i + 1000] for i in range(0, len(units), 1000)]
     seen = _table([
         operation.inventory_units(chunk, full=full)
-        for chunk in _progress(chunks, "looking", lambda c: sum(u.bytes for u in c))
+        for chunk in progress(chunks, "looking", lambda c: sum(u.bytes for u in c))
     ])
     rows = operation.group(seen, by)
-    _show_rows(rows, list(rows[0]) if rows else (), as_json)
+    show_rows(rows, list(rows[0]) if rows else (), as_json)
     summary = report.summary(seen)
-    _say_summary(summary, as_json, [*_seen_sentences(summary), *_unread_sentences(seen)])
+    sentences = census_sentences if full else seen_sentences
+    say_summary(summary, as_json, [*sentences(summary), *unread_sentences(seen)])
 
 
 @cli.command()
@@ -153,9 +164,17 @@ def verify(
     if output is not None:
         report.write_report(output, segments)
     found = report.all_findings(segments)
+    found.sort(key=lambda f: -SEVERITIES.index(f["severity"]))
     shown = found if remarks or as_json else [f for f in found if f["severity"] in ("damage", "danger")]
-    _show_rows(shown, ("severity", "kind", "partition_dir", "file", "position", "reason"), as_json)
-    _say_summary(summary, as_json, _seen_sentences(summary))
+    show_rows(shown, ("severity", "kind", "partition_dir", "file", "position", "reason"), as_json)
+    said = seen_sentences(summary)
+    if any(
+        state in ("missing", "defective")
+        for c in ("offset_index", "time_index")
+        for state in segments[c].unique().to_pylist()
+    ):
+        said.append(f"next: kafkats plan rebuild {' '.join(map(str, log_dirs))} -o PLAN")
+    say_summary(summary, as_json, said)
     return FINDINGS_EXIT if summary["worst"] in ("damage", "danger") else 0
 
 
@@ -167,7 +186,7 @@ def dump(file: Path, deep: bool) -> None:
     from kafkats.operations.dump import dump as operation
 
     for row in operation(file, deep=deep):
-        _say(json.dumps(row))
+        say(json.dumps(row))
 
 
 @cli.group()
@@ -266,15 +285,15 @@ def apply(
     run = run_of(made, place=place, owner_stopped=owner_stopped)
     begin_run(run, run_folder)
     works = rebuild.partition_works(made, run)
-    batches = [rebuild.apply_partition(work) for work in _progress(works, "writing", lambda w: w.bytes)]
+    batches = [rebuild.apply_partition(work) for work in progress(works, "writing", lambda w: w.bytes)]
     actions = _table(batches, ACTIONS)
     summary = rebuild.summarize(actions)
     try:
         finish_run(run_folder, actions, summary)
     finally:  # should the report not be written, this is all there is to know of what was done
         shown = [row for row in actions.to_pylist() if as_json or row["outcome"] != "already"]
-        _show_rows(shown, ("outcome", "action", "partition_dir", "file", "after_bytes", "reason", "error"), as_json)
-        _say_summary(summary | {"run": str(run_folder)}, as_json, _run_sentences(summary, run_folder))
+        show_rows(shown, ("outcome", "action", "partition_dir", "file", "after_bytes", "reason", "error"), as_json)
+        say_summary(summary | {"run": str(run_folder)}, as_json, run_sentences(summary, run_folder))
     return int(summary["exit_code"])
 
 
@@ -305,38 +324,24 @@ def _end_of_run(folder: Path, verb: str, as_json: bool, *, abandon: bool = False
     for row in rows:
         if row["outcome"] == "nothing" and (row["log_dir"], row["partition_dir"]) in written:
             row |= {"outcome": "failed", "error": "this run wrote here, but its undo material is gone", "exit_code": 2}
-    _show_rows(rows, ("outcome", "partition_dir", "files", "error"), as_json)
+    show_rows(rows, ("outcome", "partition_dir", "files", "error"), as_json)
     return max((row["exit_code"] for row in rows), default=0)
 
 
-def _ready_streams() -> None:
-    if sys.stdout is None:  # closed by whoever started us
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
-    if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a letter must not end the work
-            stream.reconfigure(errors="backslashreplace")
+def _units(log_dirs: Iterable[Path], topics: str) -> list[Unit]:
+    from kafkats.units import list_units
 
-
-def _say(text: str) -> None:
-    """A line on standard output. Ends with 2 when its reader went away, raises StorageFailed when it cannot be written."""
-    try:
-        click.echo(text)
-    except OSError as e:
-        with suppress(OSError, ValueError):  # what is still in the buffer would fail once more at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(e, BrokenPipeError):
-            raise click.exceptions.Exit(2) from e
-        raise StorageFailed(f"writing the output: {e.strerror or e}") from e
+    units = list(list_units(log_dirs, topics=topics))
+    if topics != "*" and not any(unit.partition_dir for unit in units):
+        raise UsageError(f"no topic there matches {topics!r}")
+    return units
 
 
 def _verified(log_dirs: Iterable[Path], topics: str, options: Any) -> pa.Table:
     from kafkats.operations.verify import verify_unit
-    from kafkats.units import list_units
 
-    units = list(list_units(log_dirs, topics=topics))
-    return _table(verify_unit(u, options) for u in _progress(units, "verifying", lambda u: u.bytes))
+    units = _units(log_dirs, topics)
+    return _table(verify_unit(u, options) for u in progress(units, "verifying", lambda u: u.bytes))
 
 
 def _table(batches: Iterable[Any], schema: Any = None) -> pa.Table:
@@ -370,121 +375,6 @@ def _ask_for_approval(made: Plan, folder: Path) -> str:
 
 def _show_plan(made: Plan, folder: Path, as_json: bool) -> None:
     rows = made.items.select(["action", "log_dir", "partition_dir", "file", "after_bytes", "reason"]).to_pylist()
-    _show_rows(rows, ("action", "partition_dir", "file", "after_bytes", "reason"), as_json)
+    show_rows(rows, ("action", "partition_dir", "file", "after_bytes", "reason"), as_json)
     summary = {"plan": str(folder), "digest": made.digest} | dict(made.header["totals"])
-    _say_summary(summary, as_json, _plan_sentences(made, folder))
-
-
-def _say_summary(summary: Mapping[str, Any], as_json: bool, sentences: Sequence[str]) -> None:
-    if as_json:
-        _say(json.dumps({"summary": summary}))
-    else:
-        for sentence in sentences:
-            _say(_shown(sentence))
-
-
-def _seen_sentences(summary: Mapping[str, Any]) -> list[str]:
-    counts = summary["severities"]
-    found = ", ".join(f"{counts.get(s, 0)} {s}" for s in reversed(SEVERITIES))
-    return [
-        f"{summary['segments']} segments in {summary['partitions']} partitions, {_bytes(summary['log_bytes'])}: {found}"
-    ]
-
-
-def _unread_sentences(segments: pa.Table) -> list[str]:
-    from kafkats.report import all_findings
-
-    unread = [f for f in all_findings(segments) if f["kind"] == "unreadable"]
-    said = [f"not read: {Path(f['log_dir'], f['partition_dir'], f['file'])}: {f['reason']}" for f in unread[:20]]
-    return said + ([f"and {len(unread) - 20} more"] if len(unread) > 20 else [])
-
-
-def _plan_sentences(made: Plan, folder: Path) -> list[str]:
-    totals = made.header["totals"]
-    said = [
-        f"{totals['files']} files to write ({_bytes(totals['write_bytes'])}) for {totals['segments']} segments in"
-        f" {totals['partitions']} partitions, reading {_bytes(totals['read_bytes'])} of logs; {totals['blocked']} blocked;"
-        f" {totals['segments_seen']} segments seen"
-    ]
-    if totals["recovery_segments"]:
-        said.append(
-            "no clean-shutdown marker: whatever is rebuilt, the broker's next start recovers"
-            f" {totals['recovery_segments']} segments ({_bytes(totals['recovery_bytes'])}) by itself"
-        )
-    origins = {k: v for k, v in totals["settings_from"].items() if k != "given"}
-    if origins:
-        words = {"inferred": "inferred from other index files", "default": "taken as Kafka's default"}
-        how = ", ".join(f"{words[k]} for {v} files" for k, v in sorted(origins.items()))
-        said.append(f"index.interval.bytes was not given: {how}")
-    said.append(f"digest {made.digest}")
-    if totals["files"]:
-        said.append(f"to do it: kafkats apply {folder} --digest {made.digest[:12]}")
-    return said
-
-
-def _run_sentences(summary: Mapping[str, Any], folder: Path) -> list[str]:
-    counts = ", ".join(f"{count} {outcome}" for outcome, count in summary["outcomes"].items()) or "nothing to do"
-    said = [f"{summary['files']} files: {counts}; {_bytes(summary['written_bytes'])} written"]
-    said += [f"error: {error}" for error in summary["errors"]]
-    said += [summary["note"]] if "note" in summary else []
-    return [*said, f"run {folder}"]
-
-
-def _bytes(count: int) -> str:
-    from rich.filesize import decimal
-
-    return str(decimal(count))
-
-
-def _show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
-    if as_json:
-        for row in rows:
-            _say(json.dumps(row))
-        return
-    if not rows:
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    columns = [c for c in columns if any(_cell(row.get(c)) for row in rows)]
-    for column in columns:
-        number = isinstance(rows[0].get(column), int)
-        table.add_column(column.replace("_", " "), justify="right" if number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(row.get(column)) for column in columns))
-    lines = io.StringIO()
-    tty = sys.stdout.isatty()
-    # A pipe has no width: whole lines then, for grep.
-    width = None if tty else 250
-    Console(file=lines, force_terminal=tty, width=width, markup=False, emoji=False, highlight=False).print(table)
-    _say(lines.getvalue().rstrip("\n"))
-
-
-def _cell(value: object) -> str:
-    return "" if value is None or value == -1 else _shown(str(value))
-
-
-def _shown(text: str) -> str:
-    """`text` for a terminal: what a file's name has of control characters and broken UTF-8 is written out, not obeyed."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
-def _progress(items: Sequence[T], what: str, size: Callable[[T], int]) -> Iterator[T]:
-    """`items`, with bytes done, rate and time left on standard error while they are worked on."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=sum(map(size, items)))
-        for item in items:
-            yield item
-            progress.advance(task, size(item))
+    say_summary(summary, as_json, plan_sentences(made, folder))

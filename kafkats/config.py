@@ -76,6 +76,8 @@ def read_policy(path: Path) -> Policy:
 
     Raises UsageError with the line of a wrong key or value, StorageFailed when the file cannot be read.
     """
+    if not path.is_file():
+        raise UsageError("there is no such policy file", path=path)
     with storage(path, "reading the policy"):
         text = path.read_text(encoding="utf-8", errors="replace")
     try:

@@ -57,7 +57,7 @@ def begin_run(run: Run, folder: Path) -> None:
     if (folder / "run.json").exists():
         before = read_run(folder)
         if before.run_id != run.run_id:
-            raise UsageError("belongs to another run", path=folder)
+            raise UsageError("belongs to another run; --run names another folder", path=folder)
         if before.place != run.place:  # undo would look for its material where none is
             raise UsageError(f"this run has its work area at {before.place or 'the default place'}", path=folder)
     make_folder(folder, "the run")

@@ -184,6 +184,8 @@ def test_a_directory_that_a_broker_holds_is_never_written(
         ["plan", "rebuild", "ROOT", "-o", "PLAN", "--config", "nonsense=1"],
         ["plan", "rebuild", "ROOT", "-o", "PLAN", "--policy", "FILE"],
         ["plan", "rebuild", "ROOT", "-o", "PLAN", "--generation", "newest"],
+        ["verify", "ROOT", "--topics", "ordres"],
+        ["inventory", "ROOT", "--topics", "ordres"],
         ["show", "EMPTY"],
         ["apply", "EMPTY", "--digest", "any"],
         ["undo", "EMPTY"],

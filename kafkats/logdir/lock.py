@@ -105,7 +105,9 @@ def hold_shared(root: str | os.PathLike[str], owner_stopped: bool = False) -> Ge
     """
     distrust = _distrust(root)
     if distrust and not owner_stopped:
-        raise Refused(f"{distrust}; say so when the broker is stopped (owner_stopped)", path=root)
+        raise Refused(
+            f"{distrust}; if its broker is stopped, say so: --owner-stopped, or owner_stopped in the policy", path=root
+        )
     path = Path(root) / paths.LOCK
     with storage(path, "locking"), _mutex:
         key = _take(path, may_lack_locks=bool(distrust))

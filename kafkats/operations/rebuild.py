@@ -65,7 +65,7 @@ def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
     if rule is None:
         raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(RULES)}")
     if not rule.for_brokers and not options.not_for_a_broker:
-        raise Refused(f"rule {rule.name} would mislead a broker that reads these files; ask twice if none ever will")
+        raise Refused(f"rule {rule.name} would mislead a broker; if none ever reads these files: --not-for-a-broker")
     chosen = _chosen(segments, options)
     later = _later_segments(segments)
     table = pa.Table.from_batches(
@@ -183,6 +183,7 @@ def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
         "write_bytes": pc.sum(writes["after_bytes"]).as_py() or 0,
         "segments_seen": segments.filter(pc.greater_equal(segments["base_offset"], 0)).num_rows,
         "segments_damaged": damaged(segments).num_rows,
+        "not_repaired": _not_repaired(writes, segments),
         "settings_from": {
             row["settings_from"]: row["file_count"]
             for row in writes.group_by("settings_from").aggregate([("file", "count")]).to_pylist()
@@ -190,6 +191,24 @@ def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
         "recovery_segments": recovery.num_rows,
         "recovery_bytes": pc.sum(pc.struct_field(recovery["log"], "size")).as_py() or 0,
     }
+
+
+def _not_repaired(writes: pa.Table, segments: pa.Table) -> dict[str, int]:
+    """Findings of danger and damage in files that the plan does not write."""
+    found = segments["findings"].combine_chunks()
+    flat = pc.list_flatten(found)
+    where = segments.select(["log_dir", "partition_dir"]).take(pc.list_parent_indices(found))
+    bad = pc.is_in(pc.struct_field(flat, "severity"), pa.array(["damage", "danger"]))
+    files = _file_keys(where["log_dir"], where["partition_dir"], pc.struct_field(flat, "file"))
+    repaired = pc.is_in(files, _file_keys(writes["log_dir"], writes["partition_dir"], writes["file"]))
+    left = pc.struct_field(flat, "severity").filter(pc.and_not(bad, repaired))
+    counts = {row["values"]: row["counts"] for row in pc.value_counts(left).to_pylist()}
+    return {severity: counts.get(severity, 0) for severity in ("danger", "damage")}
+
+
+def _file_keys(*columns: Any) -> Any:
+    parts = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
+    return pc.binary_join_element_wise(*parts, "/")
 
 
 class PartitionWork(NamedTuple):
@@ -361,5 +380,6 @@ def end_partition(run: Run, verb: str, log_dir: str, partition_dir: str, *, aban
         else:
             outcome = purge(area, partition_dir, run.run_id, abandon=abandon)
     except KafkatsError as e:
-        return row | {"outcome": "failed", "error": str(e), "exit_code": e.exit_code}
+        word = "refused" if isinstance(e, Refused) else "failed"
+        return row | {"outcome": word, "error": str(e), "exit_code": e.exit_code}
     return row | {"outcome": outcome.state, "files": len(outcome.names)}

@@ -70,7 +70,7 @@ def changing(
             "plan": dict(plan),
             "apply": {
                 "conn_id": asked["conn_id"],
-                "application_args": [plan["plan"], "--digest", plan["digest"], "--run", str(folder / "run"), *vouched],
+                "application_args": [plan["plan"], "--digest", plan["digest"], "--run", str(run_of(plan)), *vouched],
             },
             "verify": {
                 "conn_id": asked["conn_id"],
@@ -80,6 +80,11 @@ def changing(
             },
         })  # fmt: skip
     return work
+
+
+def run_of(plan: Mapping[str, Any]) -> Path:
+    """The folder of the plan's run. A plan made anew, when a DAG run is cleared, gets a run of its own."""
+    return Path(plan["plan"]).parent / f"run-{plan['digest'][:16]}"
 
 
 def _chosen(volumes: Sequence[Volume], wanted: Sequence[str]) -> list[Volume]:

@@ -9,11 +9,11 @@ from airflow.providers.common.compat.sdk import Context
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 BODY: Final = """\
-| volumes | files to write | bytes | blocked | digest | plan |
-|---|---|---|---|---|---|
+| volumes | files to write | bytes | blocked | not repaired | digest | plan |
+|---|---|---|---|---|---|---|
 {% for one in ti.xcom_pull(task_ids='changes') | map(attribute='plan') -%}
 | {{ one.log_dirs | join(', ') }} | {{ one.totals.files }} | {{ one.totals.write_bytes }} | {{ one.totals.blocked }} \
-| `{{ one.digest[:16] }}` | `{{ one.plan }}` |
+| {% for word, count in one.totals.not_repaired.items() if count %}{{ count }} {{ word }} {% endfor %}| `{{ one.digest[:16] }}` | `{{ one.plan }}` |
 {% endfor %}
 
 `kafkats show PLAN` says which bytes, and why.

@@ -13,13 +13,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kafkats_airflow.applications import run_of
+
 Results = Sequence[Mapping[str, Any]]
 
 UNFINISHED = "not finished"
+UNSAFE = "DANGER is left"
+"""Something that no rebuild repairs, and with which a broker must not be started."""
 
 
 def outcome(params: Mapping[str, Any], plans: Results, answer: Sequence[str] | None, proofs: Results) -> str:
-    """How the run ended, in words."""
+    """How the run ended, in words; at their end UNFINISHED or UNSAFE when it must not count as a success."""
+    left = {word: sum(plan["totals"]["not_repaired"][word] for plan in plans) for word in ("danger", "damage")}
+    words = _ending(params, plans, answer, proofs)
+    if left["damage"] and words != UNFINISHED:
+        words += f", {left['damage']} damages not repaired"
+    return f"{words}, {UNSAFE}" if left["danger"] else words
+
+
+def _ending(params: Mapping[str, Any], plans: Results, answer: Sequence[str] | None, proofs: Results) -> str:
     todo = [plan for plan in plans if plan["totals"]["files"]]
     if not plans:
         return UNFINISHED
@@ -42,7 +54,7 @@ def write_report(folder: Path, plans: Results, runs: Results, proofs: Results, *
     before = _tables(plans, lambda plan: plan["seen"]["report"])
     after = _tables(proofs, lambda proof: proof["report"])
     # Also of a run that failed: what it did, and what it refused to do, is in its own report.
-    folders = [run for plan in plans if ((run := Path(plan["plan"]).parent / "run") / "report.parquet").exists()]
+    folders = [run for plan in plans if ((run := run_of(plan)) / "report.parquet").exists()]
     actions = _concat([read_actions(run) for run in folders], ACTIONS)
     panels = {"before": before}
     if proofs:

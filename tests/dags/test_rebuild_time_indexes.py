@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from kafkats_airflow.applications import changing, planning
 from kafkats_airflow.approval import PlanApproval
-from kafkats_airflow.reports import outcome
+from kafkats_airflow.reports import UNSAFE, outcome
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
 from kafkats.errors import UsageError
@@ -117,7 +117,8 @@ def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[
         if self.job == "plan":
             dirs = [arg for arg in args if arg.startswith("/volumes/")]
             files = 0 if "/volumes/fine" in dirs else 2
-            totals = {"files": files, "blocked": 0, "write_bytes": 24}
+            left = {"danger": 0, "damage": 0}
+            totals = {"files": files, "blocked": 0, "write_bytes": 24, "not_repaired": left}
             out = args[args.index("--output") + 1]
             return {"plan": out, "digest": "d" * 64, "totals": totals, "log_dirs": dirs, "seen": said, "rates": {}}
         return said | {"run": str(folder), "files": 2, "equal": 2}
@@ -271,7 +272,7 @@ def test_approval_shows_what_is_approved(bag: Any) -> None:
 
     plan = {
         "log_dirs": ["/a", "/b"],
-        "totals": {"files": 3, "write_bytes": 36, "blocked": 1},
+        "totals": {"files": 3, "write_bytes": 36, "blocked": 1, "not_repaired": {"danger": 2, "damage": 0}},
         "digest": "f" * 64,
         "plan": "/p",
     }
@@ -284,16 +285,28 @@ def test_approval_shows_what_is_approved(bag: Any) -> None:
     body = jinja2.Template(bag.dags[DAG].get_task("approve").body, undefined=jinja2.StrictUndefined).render(
         ti=Instance()
     )
-    assert "| /a, /b | 3 | 36 | 1 | `ffffffffffffffff` | `/p` |" in body
+    assert "| /a, /b | 3 | 36 | 1 | 2 danger | `ffffffffffffffff` | `/p` |" in body
 
 
 def test_how_a_run_ended() -> None:
-    plan = {"totals": {"files": 2}}
+    plan = {"totals": {"files": 2, "not_repaired": {"danger": 0, "damage": 0}}}
     answer = ["Reject"]
     assert outcome(PARAMS, [plan], answer, []) == "rejected"
     assert outcome(PARAMS, [plan], None, [{"equal": 2}]) == "rebuilt and proved"
     assert outcome(PARAMS, [plan], None, [{"equal": 1}]) == "not finished"
     assert outcome(PARAMS, [], None, []) == "not finished", "planning itself failed"
+
+
+def test_what_is_not_repaired_is_part_of_the_outcome() -> None:
+    def plan(danger: int, damage: int, files: int = 0) -> dict[str, Any]:
+        return {"totals": {"files": files, "not_repaired": {"danger": danger, "damage": damage}}}
+
+    assert outcome(PARAMS, [plan(0, 3)], None, []) == "nothing to rebuild, 3 damages not repaired"
+    assert outcome(PARAMS, [plan(0, 0), plan(1, 0)], None, []).endswith(UNSAFE), "a danger must not end green"
+    assert (
+        outcome(PARAMS, [plan(1, 2, files=2)], None, [{"equal": 2}])
+        == f"rebuilt and proved, 2 damages not repaired, {UNSAFE}"
+    )
 
 
 def test_volumes_that_do_not_exist_are_an_error(tmp_path: Path) -> None:

@@ -1,0 +1,180 @@
+"""What people see: tables, sentences and progress on a terminal; and the same rows as JSON lines for programs."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from kafkats.errors import StorageFailed
+from kafkats.findings import SEVERITIES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkats.plan import Plan
+
+T = TypeVar("T")
+_LONGEST_LINE: Final = 100_000
+
+
+def ready_streams() -> None:
+    if sys.stdout is None:  # closed by whoever started us
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a letter must not end the work
+            stream.reconfigure(errors="backslashreplace")
+
+
+def say(text: str) -> None:
+    """A line on standard output. Ends with 2 when its reader went away, raises StorageFailed when it cannot be written."""
+    try:
+        click.echo(text)
+    except OSError as e:
+        with suppress(OSError, ValueError):  # what is still in the buffer would fail once more at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(e, BrokenPipeError):
+            raise click.exceptions.Exit(2) from e
+        raise StorageFailed(f"writing the output: {e.strerror or e}") from e
+
+
+def say_summary(summary: Mapping[str, Any], as_json: bool, sentences: Sequence[str]) -> None:
+    if as_json:
+        say(json.dumps({"summary": summary}))
+    else:
+        for sentence in sentences:
+            say(shown(sentence))
+
+
+def seen_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """How much was looked at, and what was found."""
+    counts = summary["severities"]
+    found = ", ".join(f"{counts.get(s, 0)} {s}" for s in reversed(SEVERITIES))
+    return [f"{_looked_at(summary)}: {found}"]
+
+
+def census_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """How much was looked at, where nobody looked for defects."""
+    return [_looked_at(summary)]
+
+
+def _looked_at(summary: Mapping[str, Any]) -> str:
+    return f"{summary['segments']} segments in {summary['partitions']} partitions, {_bytes(summary['log_bytes'])}"
+
+
+def unread_sentences(segments: pa.Table) -> list[str]:
+    from kafkats.report import all_findings
+
+    unread = [f for f in all_findings(segments) if f["kind"] == "unreadable"]
+    said = [f"not read: {Path(f['log_dir'], f['partition_dir'], f['file'])}: {f['reason']}" for f in unread[:20]]
+    return said + ([f"and {len(unread) - 20} more"] if len(unread) > 20 else [])
+
+
+def plan_sentences(made: Plan, folder: Path) -> list[str]:
+    totals = made.header["totals"]
+    said = [
+        f"{totals['files']} files to write ({_bytes(totals['write_bytes'])}) for {totals['segments']} segments in"
+        f" {totals['partitions']} partitions, reading {_bytes(totals['read_bytes'])} of logs; {totals['blocked']} blocked;"
+        f" {totals['segments_seen']} segments seen"
+    ]
+    if totals["recovery_segments"]:
+        said.append(
+            "no clean-shutdown marker: whatever is rebuilt, the broker's next start recovers"
+            f" {totals['recovery_segments']} segments ({_bytes(totals['recovery_bytes'])}) by itself"
+        )
+    origins = {k: v for k, v in totals["settings_from"].items() if k != "given"}
+    if origins:
+        words = {"inferred": "inferred from other index files", "default": "taken as Kafka's default"}
+        how = ", ".join(f"{words[k]} for {v} files" for k, v in sorted(origins.items()))
+        said.append(f"index.interval.bytes was not given (--config or --policy): {how}")
+    left = {severity: count for severity, count in totals["not_repaired"].items() if count}
+    if left:
+        counts = ", ".join(f"{count} {severity}" for severity, count in left.items())
+        said.append(f"NOT repaired by this plan: {counts}; kafkats verify names them")
+    said.append(f"digest {made.digest}")
+    if totals["files"]:
+        said.append(f"to do it: kafkats apply {folder} --digest {made.digest[:12]}")
+    return said
+
+
+def run_sentences(summary: Mapping[str, Any], folder: Path) -> list[str]:
+    words = {"already": "done before"}
+    counts = ", ".join(f"{n} {words.get(o, o)}" for o, n in summary["outcomes"].items()) or "nothing to do"
+    said = [f"{summary['files']} files: {counts}; {_bytes(summary['written_bytes'])} written"]
+    said += [f"error: {error}" for error in summary["errors"]]
+    said += [summary["note"]] if "note" in summary else []
+    if summary["outcomes"].keys() & {"done", "already"}:
+        said.append(
+            f"next: kafkats verify proves it; kafkats undo {folder} takes it back; kafkats purge {folder} frees the old bytes"
+        )
+    return [*said, f"run {folder}"]
+
+
+def _bytes(count: int) -> str:
+    from rich.filesize import decimal
+
+    return str(decimal(count))
+
+
+def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
+    if as_json:
+        for row in rows:
+            say(json.dumps(row))
+        return
+    if not rows:
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    columns = [c for c in columns if any(_cell(row.get(c)) for row in rows)]
+    if len({row.get("log_dir") for row in rows}) > 1 and "log_dir" not in columns:
+        columns = ["log_dir", *columns]
+    for column in columns:
+        number = isinstance(rows[0].get(column), int)
+        table.add_column(column.replace("_", " "), justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(row.get(column)) for column in columns))
+    lines = io.StringIO()
+    tty = sys.stdout.isatty()
+    width = None if tty else _LONGEST_LINE  # a pipe has no width: whole lines then, for grep
+    Console(file=lines, force_terminal=tty, width=width, markup=False, emoji=False, highlight=False).print(table)
+    say(lines.getvalue().rstrip("\n"))
+
+
+def _cell(value: object) -> str:
+    return "" if value is None or value == -1 else shown(str(value))
+
+
+def shown(text: str) -> str:
+    """`text` for a terminal: what a file's name has of control characters and broken UTF-8 is written out, not obeyed."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def progress(items: Sequence[T], what: str, size: Callable[[T], int]) -> Iterator[T]:
+    """`items`, with bytes done, rate and time left on standard error while they are worked on."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=sum(map(size, items)))
+        for item in items:
+            yield item
+            progress.advance(task, size(item))
