@@ -10,9 +10,9 @@ night on the volumes of stopped brokers or replicas under repair. A directory wh
 says so and fails. A run that finds nothing changes nothing, so schedules, retries and backfills are harmless.
 
 **What it does.** The policy file lists the volumes, and the Spark connection whose workers see each of them. `plan` looks at
-every segment and writes a plan; `approve` waits for a yes to exactly that plan (one day, then it counts as no); `apply` writes the files, each by one atomic rename, keeping the old ones; `verify` reads
-logs and indexes again and proves each file equal to a rebuild; `report` puts everything in `folder`: numbers, every
-finding, plot.
+every segment and writes a plan; `approve` waits for a yes to exactly that plan (one day, then it counts as no); `apply`
+writes the files, each by one atomic rename, keeping the old ones; `verify` reads logs and indexes again and proves each
+file equal to a rebuild; `report` puts everything in `folder`: numbers, every finding, plot.
 
 **When it fails.** `apply` says which file and why: a broker holds the lock, or a file changed since it was planned. Clear
 the run to plan anew. Killed half-way, it finishes on the next try. Corrupt logs are blocked and left alone; where one is a
