@@ -16,8 +16,9 @@ from typing import Any, Final
 from kafkats import paths
 from kafkats.errors import KafkatsError, Vanished
 from kafkats.findings import Finding
+from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.lock import lock_state
-from kafkats.logdir.partition import PartitionDir, scan_partition
+from kafkats.logdir.partition import FileFacts, PartitionDir, scan_partition
 from kafkats.logdir.place import locate
 from kafkats.logdir.recovery import recovery_of
 from kafkats.logdir.root import LogDir, list_root, read_root
@@ -39,6 +40,9 @@ class Unit:
     live: bool = False
     recovery: bool = False
     time_index_expected: bool = True
+    directory_ctime_ns: int = -1
+    files: tuple[FileIdentity | None, FileIdentity | None, FileIdentity | None] = (None, None, None)
+    """.log, .index and .timeindex as they were listed: whatever changes them later shows."""
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -105,7 +109,17 @@ def _partition_units(partition: PartitionDir, root: LogDir | None, *, live: bool
             live=live,
             recovery=segment.base_offset in recovered,
             time_index_expected=expected,
+            directory_ctime_ns=partition.ctime_ns,
+            files=(
+                _identity(segment.log),
+                _identity(segment.files.get(paths.OFFSET_INDEX)),
+                _identity(segment.files.get(paths.TIME_INDEX)),
+            ),
         )
+
+
+def _identity(facts: FileFacts | None) -> FileIdentity | None:
+    return facts and FileIdentity(facts.size, facts.mtime_ns, facts.ctime_ns, facts.inode)
 
 
 def _has_time_indexes(partition: PartitionDir) -> bool:
@@ -123,13 +137,11 @@ def _live(root: Path | None) -> bool:
 def unit_columns(unit: Unit, rule: str) -> dict[str, Any]:
     """The columns of report.SEGMENTS that a segment's unit and the names and times of its files fill."""
     name = paths.parse_partition(unit.partition_dir)
-    directory = f"{unit.log_dir}/{unit.partition_dir}"
-    identity = file_identity(directory)
-    stem = f"{directory}/{unit.base_offset:020d}"
+    log, index, timeindex = (identity and identity._asdict() for identity in unit.files)
     return {
         "log_dir": unit.log_dir,
         "partition_dir": unit.partition_dir,
-        "directory_ctime_ns": identity["ctime_ns"] if identity else -1,
+        "directory_ctime_ns": unit.directory_ctime_ns,
         "topic": name.topic if name else "",
         "partition": name.partition if name else -1,
         "base_offset": unit.base_offset,
@@ -138,16 +150,7 @@ def unit_columns(unit: Unit, rule: str) -> dict[str, Any]:
         "clean": unit.clean,
         "recovery": unit.recovery,
         "rule": rule,
-        "log": file_identity(stem + paths.LOG),
-        "index": file_identity(stem + paths.OFFSET_INDEX),
-        "timeindex": file_identity(stem + paths.TIME_INDEX),
+        "log": log,
+        "index": index,
+        "timeindex": timeindex,
     }
-
-
-def file_identity(path: str | os.PathLike[str]) -> dict[str, int] | None:
-    """Size, mtime, ctime and inode of a file as a report.FILE, None when it is missing."""
-    try:
-        st = os.lstat(path)
-    except OSError:
-        return None
-    return {"size": st.st_size, "mtime_ns": st.st_mtime_ns, "ctime_ns": st.st_ctime_ns, "inode": st.st_ino}

@@ -67,6 +67,8 @@ class PartitionDir:
     segments: tuple[SegmentFiles, ...]
     others: tuple[FileFacts, ...]
     findings: tuple[Finding, ...]
+    ctime_ns: int
+    """The directory's own, from before it was listed: it moves with every name that comes or goes."""
 
 
 def scan_partition(path: str | os.PathLike[str]) -> PartitionDir:
@@ -80,6 +82,8 @@ def scan_partition(path: str | os.PathLike[str]) -> PartitionDir:
     others: list[FileFacts] = []
     findings: list[Finding] = []
     links: set[str] = set()
+    with errors.storage(folder, "listing the partition directory"):
+        ctime_ns = folder.stat().st_ctime_ns
     with errors.storage(folder, "listing the partition directory"), os.scandir(folder) as entries:
         for entry in entries:
             name = entry.name
@@ -96,7 +100,7 @@ def scan_partition(path: str | os.PathLike[str]) -> PartitionDir:
                 families.setdefault(parsed.base_offset, {})[parsed.kind] = facts
     segments = _segments(folder, families, links, others, findings)
     return PartitionDir(
-        folder, paths.parse_partition(folder.name), segments, tuple(sorted(others)), tuple(sorted(findings))
+        folder, paths.parse_partition(folder.name), segments, tuple(sorted(others)), tuple(sorted(findings)), ctime_ns
     )
 
 
