@@ -7,7 +7,7 @@ look inside its indexes: a wrong one makes retention by time delete too early or
 
 **When.** After a broker was killed or its host lost power, before it is started again; after restoring a snapshot; every
 night on the volumes of stopped brokers or replicas under repair. A directory whose broker runs is never written: the run
-says so and fails. A run that finds nothing changes nothing, so schedules, retries and backfills are harmless.
+says so and fails. A run that finds nothing changes nothing: schedules, retries, backfills (one at a time) are harmless.
 
 **What it does.** The policy file lists the volumes, and the Spark connection whose workers see each of them. `plan` looks at
 every segment and writes a plan; `approve` waits for a yes to exactly that plan (one day, then it counts as no); `apply`
