@@ -179,6 +179,7 @@ def _copy(home: Path, logs: list[Path]) -> Path:
 
 def _rebuild(root: Path) -> None:
     from kafkats.operations import rebuild, verify
+    from kafkats.operations.apply import apply_partition, partition_works
     from kafkats.report import ACTIONS
     from kafkats.run import run_of
     from kafkats.units import list_units
@@ -186,8 +187,8 @@ def _rebuild(root: Path) -> None:
     options = verify.VerifyOptions()
     segments = pa.Table.from_batches([verify.verify_unit(unit, options) for unit in list_units([root])])
     plan = rebuild.plan_rebuild(segments, rebuild.RebuildOptions())
-    works = rebuild.partition_works(plan, run_of(plan, place=None, owner_stopped=True))
-    actions = pa.Table.from_batches([rebuild.apply_partition(work) for work in works], schema=ACTIONS)
+    works = partition_works(plan, run_of(plan, place=None, owner_stopped=True))
+    actions = pa.Table.from_batches([apply_partition(work) for work in works], schema=ACTIONS)
     if actions["outcome"].to_pylist() != ["done"] * (2 * SEGMENTS):
         raise RuntimeError(f"not every index was rebuilt: {actions.to_pylist()}")
 

@@ -162,7 +162,7 @@ def verify(
     segments = _verified(log_dirs, topics, options)
     summary = report.summary(segments)
     if output is not None:
-        report.write_report(output, segments)
+        report.write_report(output, segments, summary)
     found = report.all_findings(segments)
     found.sort(key=lambda f: -SEVERITIES.index(f["severity"]))
     shown = found if remarks or as_json else [f for f in found if f["severity"] in ("damage", "danger")]
@@ -225,6 +225,7 @@ def plan_rebuild(
 ) -> None:
     """Which index files to write anew, made from what, and why."""
     from kafkats.operations import rebuild
+    from kafkats.operations.apply import refuse_unpermitted
     from kafkats.operations.verify import VerifyOptions
     from kafkats.plan import write_plan
 
@@ -240,7 +241,7 @@ def plan_rebuild(
             not_for_a_broker=not_for_a_broker,
         ),
     )
-    rebuild.refuse_unpermitted(made)
+    refuse_unpermitted(made)
     write_plan(made, output)
     _show_plan(made, output, as_json)
 
@@ -272,22 +273,20 @@ def apply(
     folder: Path, digest: str | None, run_folder: Path | None, owner_stopped: bool, place: Path | None, as_json: bool
 ) -> int:
     """Do what the approved plan says. Repeating it finishes an interrupted run, and does nothing to a finished one."""
-    from kafkats.operations import rebuild
+    from kafkats.operations.apply import apply_partition, partition_works, summarize
     from kafkats.plan import check_digest, read_plan
     from kafkats.report import ACTIONS
-    from kafkats.run import begin_run, finish_run, run_of
+    from kafkats.run import finish_run, open_run
 
     made = read_plan(folder)
     if digest is None:
         digest = _ask_for_approval(made, folder)
     check_digest(made, digest)
-    run_folder = run_folder or folder.with_name(folder.name + ".run")
-    run = run_of(made, place=place, owner_stopped=owner_stopped)
-    begin_run(run, run_folder)
-    works = rebuild.partition_works(made, run)
-    batches = [rebuild.apply_partition(work) for work in progress(works, "writing", lambda w: w.bytes)]
+    run, run_folder = open_run(made, folder, run_folder, place=place, owner_stopped=owner_stopped)
+    works = partition_works(made, run)
+    batches = [apply_partition(work) for work in progress(works, "writing", lambda w: w.bytes)]
     actions = _table(batches, ACTIONS)
-    summary = rebuild.summarize(actions)
+    summary = summarize(actions)
     try:
         finish_run(run_folder, actions, summary)
     finally:  # should the report not be written, this is all there is to know of what was done
@@ -315,11 +314,11 @@ def purge(folder: Path, abandon: bool, as_json: bool) -> int:
 
 
 def _end_of_run(folder: Path, verb: str, as_json: bool, *, abandon: bool = False) -> int:
-    from kafkats.operations import rebuild
+    from kafkats.operations.apply import end_partition
     from kafkats.run import directories, read_run, wrote_in
 
     run = read_run(folder)
-    rows = [rebuild.end_partition(run, verb, *where, abandon=abandon) for where in directories(run)]
+    rows = [end_partition(run, verb, *where, abandon=abandon) for where in directories(run)]
     written = wrote_in(folder) if verb == "undo" else set()
     for row in rows:
         if row["outcome"] == "nothing" and (row["log_dir"], row["partition_dir"]) in written:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from kafkats.errors import KafkatsError, Vanished
+
 SEVERITIES: Final = ("state", "remark", "damage", "danger")
 """From harmless to worst."""
 
@@ -73,6 +75,13 @@ class Finding(NamedTuple):
     @property
     def severity(self) -> str:
         return KINDS[self.kind][0]
+
+
+def failure(file: str, error: KafkatsError) -> Finding:
+    """What could not be looked at, as a finding: `vanished`, or `unreadable` with its place."""
+    if isinstance(error, Vanished):
+        return Finding("vanished", file, error.reason)
+    return Finding("unreadable", file, error.reason, -1 if error.position is None else error.position)
 
 
 def worst(findings: Iterable[Finding]) -> str:

@@ -29,13 +29,13 @@ ITEMS: Final = pa.schema([
     ("base_offset", pa.int64()),
     ("next_base_offset", pa.int64()),  # -1: this is the active segment
     ("file", pa.string()),
-    ("action", pa.string()),        # replace, add; blocked: nothing is done, and the reason says why
+    ("action", pa.string()),        # replace, add, remove; blocked: nothing is done, and the reason says why
     ("reason", pa.string()),
     ("before", FILE),               # the file to replace; null where it is missing
-    ("log", FILE),                  # the .log that it is built from, which must not have changed
+    ("log", FILE),                  # the .log that it is built from, which must not have changed; null: from none
     ("log_valid_bytes", pa.int64()),
-    ("after_bytes", pa.int64()),
-    ("after_sha256", pa.string()),
+    ("after_bytes", pa.int64()),    # -1: known when it is built
+    ("after_sha256", pa.string()),  # "": likewise
     ("rule", pa.string()),
     ("index_interval_bytes", pa.int64()),
     ("segment_index_bytes", pa.int64()),
@@ -106,7 +106,7 @@ def read_plan(folder: Path) -> Plan:
     if not isinstance(header.get("operation"), str) or any(not isinstance(header.get(k), dict) for k in _OBJECTS):
         raise CorruptPlan("plan.json lacks operation, options or totals", path=folder)
     for name in ITEMS.names:
-        if name != "before" and items[name].null_count:
+        if name not in ("before", "log") and items[name].null_count:
             raise CorruptPlan(f"an item has no {name}", path=folder)
     return Plan(header, items, digest)
 

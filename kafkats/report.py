@@ -99,6 +99,9 @@ ACTIONS: Final = pa.schema([
     ("read_bytes", pa.int64()),         # of the .log
     ("seconds", pa.float64()),
     ("sha256", pa.string()),            # of the new bytes
+    ("records", pa.int64()),            # that were held against each other, before and after; -1: none were
+    ("parity_before", pa.string()),     # digest of what the old log tells a consumer
+    ("parity_after", pa.string()),
 ])  # fmt: skip
 
 
@@ -247,8 +250,8 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def write_report(folder: Path, segments: pa.Table) -> None:
+def write_report(folder: Path, segments: pa.Table, said: Mapping[str, Any]) -> None:
     """Write a SEGMENTS table and its summary into `folder`: `segments.parquet`, `report.json`. Raises StorageFailed."""
     make_folder(folder, "the report")
     write_table(folder / "segments.parquet", segments)
-    write_json(folder / "report.json", summary(segments))
+    write_json(folder / "report.json", said)

@@ -6,15 +6,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats.errors import CorruptPlan, StorageFailed, UsageError
+from kafkats.logdir.changeset import Change
+from kafkats.logdir.identity import FileIdentity
 from kafkats.plan import Plan
 from kafkats.report import ACTIONS, make_folder, read_json, read_table, write_json, write_table
 
@@ -34,6 +36,43 @@ class Run:
     owner_stopped: bool = False
 
 
+class PartitionWork(NamedTuple):
+    """What a run has to do in one partition directory; `items` are rows of plan.ITEMS, none of them blocked."""
+
+    operation: str
+    options: Mapping[str, Any]
+    log_dir: str
+    partition_dir: str
+    run_id: str
+    place: str | None
+    owner_stopped: bool
+    items: tuple[Mapping[str, Any], ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the logs to read."""
+        return sum({item["base_offset"]: item["log_valid_bytes"] for item in self.items}.values())
+
+
+class Staged(NamedTuple):
+    """New files of one partition, ready for changeset.commit: what to change, and what they were made from.
+
+    `notes` has columns of report.ACTIONS by file name, for what only staging finds out.
+    """
+
+    changes: Sequence[Change]
+    unchanged: Mapping[str, FileIdentity]
+    notes: Mapping[str, Mapping[str, Any]] = {}
+
+
+def by_segment(work: PartitionWork) -> Iterator[list[Mapping[str, Any]]]:
+    """The items of each segment."""
+    by_base: dict[int, list[Mapping[str, Any]]] = {}
+    for item in work.items:
+        by_base.setdefault(item["base_offset"], []).append(item)
+    yield from by_base.values()
+
+
 def run_of(plan: Plan, *, place: Path | None = None, owner_stopped: bool = False) -> Run:
     """The run of a plan: only directories in which something would be written."""
     writes = plan.items.filter(pc.not_equal(plan.items["action"], "blocked"))
@@ -50,6 +89,16 @@ def directories(run: Run) -> Iterator[tuple[str, str]]:
     for log_dir, partitions in run.directories.items():
         for partition in partitions:
             yield log_dir, partition
+
+
+def open_run(
+    plan: Plan, plan_folder: Path, folder: Path | None, *, place: Path | None, owner_stopped: bool
+) -> tuple[Run, Path]:
+    """Begin the run of an approved plan in `folder`, or in PLAN.run when none is named. Raises as `begin_run`."""
+    folder = folder or plan_folder.with_name(plan_folder.name + ".run")
+    run = run_of(plan, place=place, owner_stopped=owner_stopped)
+    begin_run(run, folder)
+    return run, folder
 
 
 def begin_run(run: Run, folder: Path) -> None:

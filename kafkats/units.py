@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafkats import paths
-from kafkats.errors import KafkatsError, Vanished
-from kafkats.findings import Finding
+from kafkats.errors import KafkatsError
+from kafkats.findings import Finding, failure
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.lock import lock_state
 from kafkats.logdir.partition import FileFacts, PartitionDir, scan_partition
@@ -86,10 +86,8 @@ def _root_units(path: Path, topics: str) -> Iterator[Unit]:
             continue
         try:
             yield from _partition_units(scan_partition(path / name), root, live=live)
-        except Vanished as e:
-            yield Unit(str(path), name, -1, findings=(Finding("vanished", name, e.reason),))
         except KafkatsError as e:
-            yield Unit(str(path), name, -1, findings=(Finding("unreadable", name, e.reason),))
+            yield Unit(str(path), name, -1, findings=(failure(name, e),))
 
 
 def _partition_units(partition: PartitionDir, root: LogDir | None, *, live: bool) -> Iterator[Unit]:

@@ -16,10 +16,10 @@ import arguments
 from fanout import run_job, spread, with_last_attempt
 from pyspark.sql import SparkSession
 
-from kafkats.operations.rebuild import apply_partition, partition_works, summarize
+from kafkats.operations.apply import apply_partition, partition_works, summarize
 from kafkats.plan import check_digest, read_plan
 from kafkats.report import ACTIONS
-from kafkats.run import begin_run, finish_run, run_of
+from kafkats.run import finish_run, open_run
 
 ORDER = [("log_dir", "ascending"), ("partition_dir", "ascending"), ("base_offset", "ascending"), ("file", "ascending")]
 
@@ -27,9 +27,7 @@ ORDER = [("log_dir", "ascending"), ("partition_dir", "ascending"), ("base_offset
 def apply(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     plan = read_plan(args.plan)
     check_digest(plan, args.digest)
-    folder = args.run or args.plan.with_name(args.plan.name + ".run")
-    run = run_of(plan, place=args.work_area, owner_stopped=args.owner_stopped)
-    begin_run(run, folder)
+    run, folder = open_run(plan, args.plan, args.run, place=args.work_area, owner_stopped=args.owner_stopped)
     works = partition_works(plan, run)
     actions = spread(spark, "apply", works, with_last_attempt(apply_partition), ACTIONS, size=lambda w: w.bytes)
     actions = actions.sort_by(ORDER)

@@ -26,8 +26,8 @@ def look(spark: SparkSession, units: Sequence[Unit], options: VerifyOptions) -> 
 
 def keep(segments: pa.Table, folder: Path | None, **more: Any) -> Mapping[str, Any]:
     """The summary of what was seen; with a folder also written there, beside the rows themselves."""
-    said = summary(segments) | more
+    seen = summary(segments)
     if folder is not None:
-        write_report(folder, segments)
-        said["report"] = str(folder)
-    return said
+        write_report(folder, segments, seen)
+        more["report"] = str(folder)
+    return seen | more

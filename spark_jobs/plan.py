@@ -17,7 +17,8 @@ from fanout import run_job
 from looking import keep, look
 from pyspark.sql import SparkSession
 
-from kafkats.operations.rebuild import RebuildOptions, plan_rebuild, refuse_unpermitted
+from kafkats.operations.apply import refuse_unpermitted
+from kafkats.operations.rebuild import RebuildOptions, plan_rebuild
 from kafkats.plan import write_plan
 from kafkats.units import list_units
 

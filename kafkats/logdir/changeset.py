@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from kafkats.errors import Changed, Refused, storage
 from kafkats.logdir.disk import DISK, Disk
@@ -65,12 +65,14 @@ def commit(
     unchanged: Mapping[str, FileIdentity],
     lease: Lease,
     *,
+    notes: Mapping[str, Any] | None = None,
     owner_stopped: bool = False,
     disk: Disk = DISK,
 ) -> Outcome:
     """Change the files of one partition directory, all of them or, after a crash, with resume().
 
     `unchanged` names the files that the new ones were made from, and any index beside a changed .log that stays true.
+    `notes`, plain JSON by file name, are kept in the journal.
     Raises Fenced, Locked, Changed, NotPermitted or UsageError with nothing changed; StorageFailed at any point, after
     which resume() goes on and undo() goes back.
     """
@@ -83,7 +85,7 @@ def commit(
         _refuse_beside_unfinished(place, disk)
         check_request(directory, changes, unchanged, lease, disk)
         try:
-            journal = prepare(changes, unchanged, lease, disk)
+            journal = prepare(changes, unchanged, lease, disk)._replace(notes=notes or {})
         except Refused:
             clear_staging(place, disk)
             raise

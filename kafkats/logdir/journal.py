@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -39,12 +40,16 @@ class Step(NamedTuple):
 
 
 class Journal(NamedTuple):
-    """`epoch` tells whose staging holds the new files, `unchanged` what the new files were made from."""
+    """`epoch` tells whose staging holds the new files, `unchanged` what the new files were made from.
+
+    `notes` is what the run wants to know of its files when an interrupted attempt is finished: plain JSON by file name.
+    """
 
     phase: Phase
     epoch: int
     steps: tuple[Step, ...]
     unchanged: dict[str, FileIdentity]
+    notes: Mapping[str, Any] = {}
 
 
 def journal_path(place: Site) -> Path:
@@ -61,6 +66,7 @@ def write_journal(place: Site, journal: Journal, disk: Disk) -> None:
         "epoch": journal.epoch,
         "steps": [_encode_step(step) for step in journal.steps],
         "unchanged": journal.unchanged,
+        "notes": dict(journal.notes),
     }).encode()
     write_durably(journal_path(place), _digest(body) + b"\n" + body + b"\n", place.area, disk)
 
@@ -96,7 +102,7 @@ def _decode(body: dict[str, Any]) -> Journal:
         raise ValueError(f"version {body['version']}, phase {body['phase']}")
     steps = tuple(_decode_step(**step) for step in body["steps"])
     unchanged = {name: FileIdentity(*identity) for name, identity in body["unchanged"].items()}
-    return Journal(body["phase"], body["epoch"], steps, unchanged)
+    return Journal(body["phase"], body["epoch"], steps, unchanged, body.get("notes", {}))
 
 
 def _decode_step(

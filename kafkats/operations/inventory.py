@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.errors import KafkatsError, Vanished
-from kafkats.findings import SEVERITIES, Finding, worst
+from kafkats.errors import KafkatsError
+from kafkats.findings import SEVERITIES, Finding, failure, worst
 from kafkats.generations import DEFAULT_RULE
 from kafkats.index.tail import read_tail
 from kafkats.report import SEGMENTS, directory_row, facts_columns, finding_rows
@@ -41,10 +41,8 @@ def _rows(unit: Unit, *, full: bool) -> list[dict[str, Any]]:
     log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
         facts, found = _look(f"{unit.log_dir}/{unit.partition_dir}/{log}", unit, full=full)
-    except Vanished as e:
-        found = (Finding("vanished", log, e.reason),)
     except KafkatsError as e:
-        found = (Finding("unreadable", log, e.reason, -1 if e.position is None else e.position),)
+        found = (failure(log, e),)
     else:
         row |= facts_columns(facts)
         expected = unit.time_index_expected

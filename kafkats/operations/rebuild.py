@@ -9,29 +9,24 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.errors import Changed, CorruptPlan, KafkatsError, Refused, UsageError, storage
+from kafkats.errors import Changed, CorruptPlan, Refused, UsageError, storage
 from kafkats.generations import RULES
 from kafkats.index.build import build_from
-from kafkats.logdir.changeset import Replace, commit, purge, resume, undo
-from kafkats.logdir.disk import DISK
-from kafkats.logdir.identity import FileIdentity, permitted
-from kafkats.logdir.journal import read_journal
-from kafkats.logdir.lease import Lease, claim
-from kafkats.logdir.lock import hold_shared
-from kafkats.logdir.workarea import WorkArea, site, work_area
+from kafkats.logdir.changeset import Replace
+from kafkats.logdir.identity import FileIdentity
+from kafkats.logdir.lease import Lease
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
 from kafkats.plan import ITEMS, Plan, make_plan
-from kafkats.report import ACTIONS, damaged
-from kafkats.run import Run, run_of
+from kafkats.report import damaged
+from kafkats.run import PartitionWork, Staged, by_segment
 from kafkats.segment.reader import open_source
 
 OPERATION: Final = "rebuild"
@@ -80,9 +75,13 @@ def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
     return make_plan(OPERATION, asdict(options), _totals(table, segments), table)
 
 
+def _wanted(options: RebuildOptions) -> tuple[str, ...]:
+    """The states of an index that call for a rebuild."""
+    return (*_NEEDS_REBUILD, "sound") if options.all else _NEEDS_REBUILD
+
+
 def _chosen(segments: pa.Table, options: RebuildOptions) -> pa.Table:
-    wanted = (*_NEEDS_REBUILD, "sound") if options.all else _NEEDS_REBUILD
-    values = pa.array(wanted)
+    values = pa.array(_wanted(options))
     mask = pc.or_(pc.is_in(segments["offset_index"], values), pc.is_in(segments["time_index"], values))
     chosen = segments.filter(mask)
     if options.topics != "*":
@@ -107,7 +106,7 @@ def _later_segments(segments: pa.Table) -> _Later:
 
 
 def _items(row: dict[str, Any], later: _Later, options: RebuildOptions) -> Iterator[dict[str, Any]]:
-    wanted = (*_NEEDS_REBUILD, "sound") if options.all else _NEEDS_REBUILD
+    wanted = _wanted(options)
     blocked = _blocked(row, later, options)
     for state, name, kind in _FILES:
         file = segment_file(row["base_offset"], kind)
@@ -153,15 +152,6 @@ def _blocked(row: dict[str, Any], later: _Later, options: RebuildOptions) -> str
         f"the log itself is corrupt at byte {row['valid_bytes']} ({row['stop']}): Kafka's recovery would cut {cut} bytes"
         f" and drop {len(dropped)} later segments ({sum(dropped)} bytes)"
     )
-
-
-def refuse_unpermitted(plan: Plan) -> None:
-    """Ask, before anybody approves, whether this user could give the new files the attributes of the old ones.
-
-    Raises NotPermitted, Vanished when a directory went away, StorageFailed.
-    """
-    for work in partition_works(plan, run_of(plan)):
-        permitted(Path(work.log_dir, work.partition_dir), [item["file"] for item in work.items])
 
 
 def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
@@ -211,118 +201,23 @@ def _file_keys(*columns: Any) -> Any:
     return pc.binary_join_element_wise(*parts, "/")
 
 
-class PartitionWork(NamedTuple):
-    """What a run has to do in one partition directory; `items` are rows of plan.ITEMS, none of them blocked."""
-
-    log_dir: str
-    partition_dir: str
-    run_id: str
-    place: str | None
-    owner_stopped: bool
-    items: tuple[Mapping[str, Any], ...]
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the logs to read."""
-        return sum({item["base_offset"]: item["log_valid_bytes"] for item in self.items}.values())
-
-
-def partition_works(plan: Plan, run: Run) -> list[PartitionWork]:
-    """The plan's work, cut by partition directory: each is changed as a whole, with one journal.
-
-    Raises CorruptPlan for what `plan_rebuild` does not plan: a sealed plan says what was approved, not that it is one.
-    """
-    if plan.operation != OPERATION:
-        raise CorruptPlan(f"a plan to {plan.operation}, not to {OPERATION}")
-    by_directory: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for item in plan.items.to_pylist():
-        if item["action"] != "blocked":
-            _check_item(item)
-            by_directory.setdefault((item["log_dir"], item["partition_dir"]), []).append(item)
-    return [
-        PartitionWork(*where, run.run_id, run.place, run.owner_stopped, tuple(items))
-        for where, items in by_directory.items()
-    ]
-
-
-def _check_item(item: Mapping[str, Any]) -> None:
-    names = [segment_file(item["base_offset"], kind) for _, _, kind in _FILES]
-    partition = item["partition_dir"]
-    if item["base_offset"] < 0 or item["file"] not in names or Path(partition).name != partition:
-        raise CorruptPlan(f"not an index file of a partition directory: {item['file']!r} in {partition!r}")
+def check_item(item: Mapping[str, Any]) -> None:
+    """Raise CorruptPlan for what `plan_rebuild` does not plan."""
+    if item["file"] not in [segment_file(item["base_offset"], kind) for _, _, kind in _FILES]:
+        raise CorruptPlan(f"not an index file of segment {item['base_offset']}: {item['file']!r}")
     if item["action"] not in ("add", "replace") or item["rule"] not in RULES:
         raise CorruptPlan(f"{item['file']}: action {item['action']!r} by rule {item['rule']!r} is unknown")
     if item["index_interval_bytes"] < 0 or item["segment_index_bytes"] <= 0:
         raise CorruptPlan(f"{item['file']}: no index can be built with such settings")
 
 
-def apply_partition(work: PartitionWork, *, last_attempt: bool = True) -> pa.RecordBatch:
-    """Build the partition's new files beside it and swap them in: rows of report.ACTIONS.
+def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
+    """Build the partition's new files beside it, from logs that must not change meanwhile.
 
-    What goes wrong is said in the rows, and then nothing in this partition was changed, or resume finishes it when
-    the apply is repeated. Errors that a retry may heal are raised instead when this is not the `last_attempt`.
+    Raises Changed when a file would not be what was approved, StorageFailed.
     """
-    began = time.monotonic()
-    try:
-        outcome, error = _apply(work), ""
-    except KafkatsError as e:
-        if e.retryable and not last_attempt:
-            raise
-        outcome, error = "refused" if isinstance(e, Refused) else "failed", str(e)
-    seconds = (time.monotonic() - began) / len(work.items)
-    rows = [
-        {
-            "log_dir": work.log_dir,
-            "partition_dir": work.partition_dir,
-            "file": item["file"],
-            "base_offset": item["base_offset"],
-            "action": item["action"],
-            "reason": item["reason"],
-            "outcome": outcome,
-            "error": error,
-            "before_bytes": item["before"]["size"] if item["before"] else -1,
-            "after_bytes": item["after_bytes"],
-            "read_bytes": item["log_valid_bytes"],
-            "seconds": seconds,
-            "sha256": item["after_sha256"],
-        }
-        for item in work.items
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=ACTIONS)
-
-
-def _apply(work: PartitionWork) -> str:
-    area = work_area(work.log_dir, work.place)
-    with hold_shared(work.log_dir, work.owner_stopped):
-        before = resume(area, work.partition_dir, work.run_id, owner_stopped=work.owner_stopped).state
-        if before != "nothing":
-            return _finished(area, work, before)
-        lease = claim(area, work.partition_dir, work.run_id)
-        changes = [change for base in _by_segment(work) for change in _stage_segment(work, base, lease)]
-        logs = {segment_file(i["base_offset"], LOG): FileIdentity(**i["log"]) for i in work.items}
-        commit(Path(work.log_dir, work.partition_dir).resolve(), changes, logs, lease, owner_stopped=work.owner_stopped)
-        return "done"
-
-
-def _finished(area: WorkArea, work: PartitionWork, state: str) -> str:
-    """An earlier attempt of this run got as far as its journal: say how it ended."""
-    journal = read_journal(site(area, work.partition_dir, work.run_id), DISK)
-    if journal is None or journal.phase in {"undo", "undone"}:
-        raise Refused("this run was undone; plan anew", path=Path(work.log_dir, work.partition_dir))
-    for item in work.items:  # the journal says what was; only the disk says what is
-        path = Path(work.log_dir, work.partition_dir, item["file"])
-        with storage(path, "reading what an earlier attempt wrote"):
-            now = hashlib.sha256(path.read_bytes()).hexdigest()
-        if now != item["after_sha256"]:
-            raise Changed("this plan was applied before, and the file has changed since; plan anew", path=path)
-    return "done" if state == "finished" else "already"
-
-
-def _by_segment(work: PartitionWork) -> Iterator[list[Mapping[str, Any]]]:
-    by_base: dict[int, list[Mapping[str, Any]]] = {}
-    for item in work.items:
-        by_base.setdefault(item["base_offset"], []).append(item)
-    yield from by_base.values()
+    changes = [change for items in by_segment(work) for change in _stage_segment(work, items, lease)]
+    return Staged(changes, {segment_file(i["base_offset"], LOG): FileIdentity(**i["log"]) for i in work.items})
 
 
 def _stage_segment(work: PartitionWork, items: list[Mapping[str, Any]], lease: Lease) -> Iterator[Replace]:
@@ -348,38 +243,3 @@ def _stage_segment(work: PartitionWork, items: list[Mapping[str, Any]], lease: L
             staged.write_bytes(content)
         before = FileIdentity(**item["before"]) if item["before"] else None
         yield Replace(item["file"], staged, before, sha256)
-
-
-def summarize(actions: pa.Table) -> dict[str, Any]:
-    """Counts, bytes and the exit code of a run's ACTIONS."""
-    counted = actions.group_by(["outcome"]).aggregate([("file", "count")])
-    outcomes = {row["outcome"]: row["file_count"] for row in counted.to_pylist()}
-    done = actions.filter(pc.equal(actions["outcome"], "done"))
-    summary = {
-        "files": actions.num_rows,
-        "outcomes": dict(sorted(outcomes.items())),
-        "written_bytes": pc.sum(done["after_bytes"]).as_py() or 0,
-        "errors": sorted(set(actions["error"].to_pylist()) - {""})[:20],
-        "exit_code": 3 if "refused" in outcomes else 2 if "failed" in outcomes else 0,
-    }
-    if set(outcomes) == {"already"}:
-        summary["note"] = "this plan had been applied before: nothing was changed"
-    return summary
-
-
-def end_partition(run: Run, verb: str, log_dir: str, partition_dir: str, *, abandon: bool = False) -> dict[str, Any]:
-    """`undo` or `purge` a run in one partition directory: a row with the outcome.
-
-    `abandon` lets purge end an interrupted run, too, whose files then stay as they are.
-    """
-    row: dict[str, Any] = {"log_dir": log_dir, "partition_dir": partition_dir, "files": 0, "error": "", "exit_code": 0}
-    try:
-        area = work_area(log_dir, run.place)
-        if verb == "undo":
-            outcome = undo(area, partition_dir, run.run_id, owner_stopped=run.owner_stopped)
-        else:
-            outcome = purge(area, partition_dir, run.run_id, abandon=abandon)
-    except KafkatsError as e:
-        word = "refused" if isinstance(e, Refused) else "failed"
-        return row | {"outcome": word, "error": str(e), "exit_code": e.exit_code}
-    return row | {"outcome": outcome.state, "files": len(outcome.names)}

@@ -19,7 +19,7 @@ import pyarrow as pa
 from kafkats import paths
 from kafkats.config import Policy
 from kafkats.errors import KafkatsError, Vanished, storage
-from kafkats.findings import KINDS, Finding, worst
+from kafkats.findings import KINDS, Finding, failure, worst
 from kafkats.formats.framing import MIN_LEFT
 from kafkats.generations import RULES, Rule
 from kafkats.index import txn_index
@@ -67,10 +67,8 @@ def _small_files(unit: Unit) -> tuple[Finding, ...]:
     try:
         partition = scan_partition(directory)
         return (*check_small_files(partition), *_transactions(partition))
-    except Vanished as e:
-        return (Finding("vanished", unit.partition_dir, e.reason),)
     except KafkatsError as e:
-        return (Finding("unreadable", unit.partition_dir, e.reason),)
+        return (failure(unit.partition_dir, e),)
 
 
 def _transactions(partition: PartitionDir) -> Iterator[Finding]:
@@ -88,10 +86,9 @@ def _segment_row(unit: Unit, options: VerifyOptions) -> dict[str, Any]:
     try:
         check = _check(unit, directory / log, settings.index_interval_bytes, settings.segment_index_bytes, options)
     except Vanished as e:
-        findings = [Finding("vanished", log, e.reason)]
+        findings = [failure(log, e)]
     except KafkatsError as e:
-        file = Path(e.path).name if e.path else log
-        findings = [Finding("unreadable", file, e.reason, -1 if e.position is None else e.position)]
+        findings = [failure(Path(e.path).name if e.path else log, e)]
     else:
         row |= _check_columns(check)
         links = [k for k in _INDEXES if (directory / paths.segment_file(unit.base_offset, k)).is_symlink()]

@@ -131,7 +131,7 @@ class Killed:
         self.after = after
 
     def __call__(self, work: Any, *, last_attempt: bool) -> Any:
-        from kafkats.operations.rebuild import apply_partition
+        from kafkats.operations.apply import apply_partition
 
         if not self.after:
             self.die_once()

@@ -1,0 +1,191 @@
+"""Apply: do what an approved plan says, whatever operation planned it; and end a run, by undo or purge.
+
+One unit of work is one partition directory: staged by the operation, committed by `logdir.changeset`, which alone
+changes it. An operation that writes is a module here with
+
+    check_item(item)                raises CorruptPlan for an item that its planning does not make
+    stage_partition(work, lease)    builds the new files beside the partition and says what is to be changed
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats.errors import Changed, CorruptPlan, KafkatsError, Refused, storage
+from kafkats.logdir.changeset import commit, purge, resume, undo
+from kafkats.logdir.disk import DISK
+from kafkats.logdir.identity import permitted
+from kafkats.logdir.journal import Journal, read_journal
+from kafkats.logdir.lease import claim
+from kafkats.logdir.lock import hold_shared
+from kafkats.logdir.workarea import WorkArea, site, work_area
+from kafkats.operations import rebuild
+from kafkats.plan import Plan
+from kafkats.report import ACTIONS
+from kafkats.run import PartitionWork, Run, run_of
+
+_WRITERS: Final[dict[str, ModuleType]] = {rebuild.OPERATION: rebuild}
+_ACTIONS: Final = ("add", "replace", "remove")
+
+
+def partition_works(plan: Plan, run: Run) -> list[PartitionWork]:
+    """The plan's work, cut by partition directory: each is changed as a whole, with one journal.
+
+    Raises CorruptPlan for what no operation plans: a sealed plan says what was approved, not that it is one.
+    """
+    writer = _writer(plan.operation)
+    by_directory: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for item in plan.items.to_pylist():
+        if item["action"] != "blocked":
+            _check_item(item)
+            writer.check_item(item)
+            by_directory.setdefault((item["log_dir"], item["partition_dir"]), []).append(item)
+    return [
+        PartitionWork(
+            plan.operation, plan.header["options"], *where, run.run_id, run.place, run.owner_stopped, tuple(items)
+        )
+        for where, items in by_directory.items()
+    ]
+
+
+def _writer(operation: str) -> ModuleType:
+    if operation not in _WRITERS:
+        raise CorruptPlan(f"a plan to {operation}, which nothing here can do")
+    return _WRITERS[operation]
+
+
+def _check_item(item: Mapping[str, Any]) -> None:
+    partition, file = item["partition_dir"], item["file"]
+    if item["base_offset"] < 0 or Path(partition).name != partition or Path(file).name != file:
+        raise CorruptPlan(f"not a file of a partition directory: {file!r} in {partition!r}")
+    if item["action"] not in _ACTIONS or (item["before"] is None) != (item["action"] == "add"):
+        raise CorruptPlan(f"{file}: action {item['action']!r} does not go with what was there before")
+
+
+def refuse_unpermitted(plan: Plan) -> None:
+    """Ask, before anybody approves, whether this user could give the new files the attributes of the old ones.
+
+    Raises NotPermitted, Vanished when a directory went away, StorageFailed.
+    """
+    for work in partition_works(plan, run_of(plan)):
+        permitted(Path(work.log_dir, work.partition_dir), [item["file"] for item in work.items])
+
+
+def apply_partition(work: PartitionWork, *, last_attempt: bool = True) -> pa.RecordBatch:
+    """Build the partition's new files beside it and swap them in: rows of report.ACTIONS.
+
+    What goes wrong is said in the rows, and then nothing in this partition was changed, or resume finishes it when
+    the apply is repeated. Errors that a retry may heal are raised instead when this is not the `last_attempt`.
+    """
+    began = time.monotonic()
+    notes: Mapping[str, Mapping[str, Any]] = {}
+    try:
+        (outcome, notes), error = _apply(work), ""
+    except KafkatsError as e:
+        if e.retryable and not last_attempt:
+            raise
+        outcome, error = "refused" if isinstance(e, Refused) else "failed", str(e)
+    seconds = (time.monotonic() - began) / len(work.items)
+    rows = [
+        {
+            "log_dir": work.log_dir,
+            "partition_dir": work.partition_dir,
+            "file": item["file"],
+            "base_offset": item["base_offset"],
+            "action": item["action"],
+            "reason": item["reason"],
+            "outcome": outcome,
+            "error": error,
+            "before_bytes": item["before"]["size"] if item["before"] else -1,
+            "after_bytes": item["after_bytes"],
+            "read_bytes": item["log_valid_bytes"],
+            "seconds": seconds,
+            "sha256": item["after_sha256"],
+            "records": -1,
+            "parity_before": "",
+            "parity_after": "",
+            **notes.get(item["file"], {}),
+        }
+        for item in work.items
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=ACTIONS)
+
+
+def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
+    area = work_area(work.log_dir, work.place)
+    with hold_shared(work.log_dir, work.owner_stopped):
+        before = resume(area, work.partition_dir, work.run_id, owner_stopped=work.owner_stopped).state
+        if before != "nothing":
+            return _finished(area, work, before)
+        lease = claim(area, work.partition_dir, work.run_id)
+        staged = _writer(work.operation).stage_partition(work, lease)
+        directory = Path(work.log_dir, work.partition_dir).resolve()
+        commit(directory, staged.changes, staged.unchanged, lease, notes=staged.notes, owner_stopped=work.owner_stopped)
+        return "done", staged.notes
+
+
+def _finished(area: WorkArea, work: PartitionWork, state: str) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
+    """An earlier attempt of this run got as far as its journal: say how it ended."""
+    journal = read_journal(site(area, work.partition_dir, work.run_id), DISK)
+    if journal is None or journal.phase in {"undo", "undone"}:
+        raise Refused("this run was undone; plan anew", path=Path(work.log_dir, work.partition_dir))
+    _check_unchanged(work, journal)
+    return "done" if state == "finished" else "already", journal.notes
+
+
+def _check_unchanged(work: PartitionWork, journal: Journal) -> None:
+    """The journal says what was done; only the disk says what is. Raises Changed."""
+    for step in journal.steps:
+        path = Path(work.log_dir, work.partition_dir, step.name)
+        with storage(path, "reading what an earlier attempt wrote"):
+            now = _sha256(path) if step.sha256 or path.exists() else None
+        if now != step.sha256:
+            raise Changed("this plan was applied before, and the file has changed since; plan anew", path=path)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def summarize(actions: pa.Table) -> dict[str, Any]:
+    """Counts, bytes and the exit code of a run's ACTIONS."""
+    counted = actions.group_by(["outcome"]).aggregate([("file", "count")])
+    outcomes = {row["outcome"]: row["file_count"] for row in counted.to_pylist()}
+    done = actions.filter(pc.equal(actions["outcome"], "done"))
+    summary = {
+        "files": actions.num_rows,
+        "outcomes": dict(sorted(outcomes.items())),
+        "written_bytes": pc.sum(pc.max_element_wise(done["after_bytes"], 0)).as_py() or 0,
+        "errors": sorted(set(actions["error"].to_pylist()) - {""})[:20],
+        "exit_code": 3 if "refused" in outcomes else 2 if "failed" in outcomes else 0,
+    }
+    if set(outcomes) == {"already"}:
+        summary["note"] = "this plan had been applied before: nothing was changed"
+    return summary
+
+
+def end_partition(run: Run, verb: str, log_dir: str, partition_dir: str, *, abandon: bool = False) -> dict[str, Any]:
+    """`undo` or `purge` a run in one partition directory: a row with the outcome.
+
+    `abandon` lets purge end an interrupted run, too, whose files then stay as they are.
+    """
+    row: dict[str, Any] = {"log_dir": log_dir, "partition_dir": partition_dir, "files": 0, "error": "", "exit_code": 0}
+    try:
+        area = work_area(log_dir, run.place)
+        if verb == "undo":
+            outcome = undo(area, partition_dir, run.run_id, owner_stopped=run.owner_stopped)
+        else:
+            outcome = purge(area, partition_dir, run.run_id, abandon=abandon)
+    except KafkatsError as e:
+        word = "refused" if isinstance(e, Refused) else "failed"
+        return row | {"outcome": word, "error": str(e), "exit_code": e.exit_code}
+    return row | {"outcome": outcome.state, "files": len(outcome.names)}
