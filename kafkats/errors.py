@@ -6,7 +6,8 @@ KafkatsError                path, position, base offset, reason; exit code; does
 │   ├── CorruptBatch        a batch, wrapper or record
 │   ├── CorruptIndex        an .index, .timeindex or .txnindex
 │   ├── CorruptFile         a checkpoint, snapshot, meta.properties, journal
-│   └── CorruptPlan         a plan or run folder
+│   ├── CorruptPlan         a plan or run folder
+│   └── NotConvertible      sound bytes that the wanted format cannot say
 ├── Refused                 allowed by nothing but a changed situation              exit 3
 │   ├── Locked              a broker, or another writer, holds the directory        retry helps
 │   ├── Changed             a file is not as the plan or the run left it
@@ -88,6 +89,10 @@ class CorruptFile(BadInput):
 
 class CorruptPlan(BadInput):
     """A plan or run folder that is incomplete or was edited."""
+
+
+class NotConvertible(BadInput):
+    """A batch or segment that is sound but cannot be said in the wanted format; it is left as it is."""
 
 
 class Refused(KafkatsError):

@@ -251,7 +251,7 @@ def encode_batch(
         base_sequence=base_sequence,
         record_count=len(records),
     )
-    return _seal(header, compress(codec, area) if records else b"")
+    return seal(header, compress(codec, area) if records else b"")
 
 
 def _encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
@@ -279,8 +279,8 @@ def _encode_key(header: Header) -> bytes:
         raise BadInput(f"a record header's key is not text: {e.reason}") from e
 
 
-def _seal(header: BatchHeader, area: bytes) -> bytes:
-    """Header and records with length and CRC filled in."""
+def seal(header: BatchHeader, area: bytes) -> bytes:
+    """Header and records with length and CRC filled in. Raises BadInput for what does not fit."""
     try:
         length = HEADER_BYTES - OVERHEAD + len(area)
         covered = HEADER.pack(*header)[CRC_FROM:] + area
