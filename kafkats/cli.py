@@ -283,7 +283,7 @@ def apply(
         digest = _ask_for_approval(made, folder)
     check_digest(made, digest)
     run, run_folder = open_run(made, folder, run_folder, place=place, owner_stopped=owner_stopped)
-    works = partition_works(made, run)
+    works = partition_works(made, run, run_folder)
     batches = [apply_partition(work) for work in progress(works, "writing", lambda w: w.bytes)]
     actions = _table(batches, ACTIONS)
     summary = summarize(actions)

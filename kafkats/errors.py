@@ -12,6 +12,7 @@ KafkatsError                path, position, base offset, reason; exit code; does
 │   ├── Locked              a broker, or another writer, holds the directory        retry helps
 │   ├── Changed             a file is not as the plan or the run left it
 │   ├── Fenced              a newer attempt has taken over
+│   ├── NotEqual            what was built does not tell the same as what it was built from
 │   └── NotPermitted        owner, group, mode or xattrs could not be kept
 └── StorageFailed           the file system said no                                 exit 2
     ├── Vanished            a file went away meanwhile (a live broker does that)    retry helps
@@ -113,6 +114,10 @@ class Changed(Refused):
 
 class Fenced(Refused):
     """A newer attempt of the same work has taken over."""
+
+
+class NotEqual(Refused):
+    """What was built tells something else than what it was built from; nothing was changed, and the run stops."""
 
 
 class NotPermitted(Refused):

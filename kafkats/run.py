@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.errors import CorruptPlan, StorageFailed, UsageError
+from kafkats.errors import CorruptPlan, StorageFailed, UsageError, storage
 from kafkats.logdir.changeset import Change
 from kafkats.logdir.identity import FileIdentity
 from kafkats.plan import Plan
@@ -47,6 +47,8 @@ class PartitionWork(NamedTuple):
     place: str | None
     owner_stopped: bool
     items: tuple[Mapping[str, Any], ...]
+    stop_file: str = ""
+    """Where a partition that goes wrong tells the others of its run to stop; \"\" for nowhere."""
 
     @property
     def bytes(self) -> int:
@@ -98,7 +100,14 @@ def open_run(
     folder = folder or plan_folder.with_name(plan_folder.name + ".run")
     run = run_of(plan, place=place, owner_stopped=owner_stopped)
     begin_run(run, folder)
+    with storage(folder, "clearing the stop of an earlier attempt"):
+        stop_file(folder).unlink(missing_ok=True)
     return run, folder
+
+
+def stop_file(folder: Path) -> Path:
+    """Exists when a partition of this run failed in a way that lets nobody go on."""
+    return folder / "stopped"
 
 
 def begin_run(run: Run, folder: Path) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -19,7 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.errors import Changed, CorruptPlan, KafkatsError, Refused, storage
+from kafkats.errors import Changed, CorruptPlan, KafkatsError, NotEqual, Refused, storage
 from kafkats.logdir.changeset import commit, purge, resume, undo
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.identity import permitted
@@ -27,17 +28,18 @@ from kafkats.logdir.journal import Journal, read_journal
 from kafkats.logdir.lease import claim
 from kafkats.logdir.lock import hold_shared
 from kafkats.logdir.workarea import WorkArea, site, work_area
-from kafkats.operations import rebuild
 from kafkats.plan import Plan
 from kafkats.report import ACTIONS
-from kafkats.run import PartitionWork, Run, run_of
+from kafkats.run import PartitionWork, Run, run_of, stop_file
 
-_WRITERS: Final[dict[str, ModuleType]] = {rebuild.OPERATION: rebuild}
+_WRITERS: Final = ("rebuild", "migrate")
 _ACTIONS: Final = ("add", "replace", "remove")
 
 
-def partition_works(plan: Plan, run: Run) -> list[PartitionWork]:
+def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[PartitionWork]:
     """The plan's work, cut by partition directory: each is changed as a whole, with one journal.
+
+    `folder` is the run's: there a partition whose proof fails stops the others.
 
     Raises CorruptPlan for what no operation plans: a sealed plan says what was approved, not that it is one.
     """
@@ -48,9 +50,10 @@ def partition_works(plan: Plan, run: Run) -> list[PartitionWork]:
             _check_item(item)
             writer.check_item(item)
             by_directory.setdefault((item["log_dir"], item["partition_dir"]), []).append(item)
+    stop = str(stop_file(folder)) if folder else ""
     return [
         PartitionWork(
-            plan.operation, plan.header["options"], *where, run.run_id, run.place, run.owner_stopped, tuple(items)
+            plan.operation, plan.header["options"], *where, run.run_id, run.place, run.owner_stopped, tuple(items), stop
         )
         for where, items in by_directory.items()
     ]
@@ -59,7 +62,7 @@ def partition_works(plan: Plan, run: Run) -> list[PartitionWork]:
 def _writer(operation: str) -> ModuleType:
     if operation not in _WRITERS:
         raise CorruptPlan(f"a plan to {operation}, which nothing here can do")
-    return _WRITERS[operation]
+    return import_module(f"kafkats.operations.{operation}")
 
 
 def _check_item(item: Mapping[str, Any]) -> None:
@@ -88,8 +91,12 @@ def apply_partition(work: PartitionWork, *, last_attempt: bool = True) -> pa.Rec
     began = time.monotonic()
     notes: Mapping[str, Mapping[str, Any]] = {}
     try:
+        _refuse_stopped(work)
         (outcome, notes), error = _apply(work), ""
     except KafkatsError as e:
+        if isinstance(e, NotEqual) and work.stop_file:
+            with storage(work.stop_file, "stopping the run"):
+                Path(work.stop_file).write_text(str(e))
         if e.retryable and not last_attempt:
             raise
         outcome, error = "refused" if isinstance(e, Refused) else "failed", str(e)
@@ -117,6 +124,11 @@ def apply_partition(work: PartitionWork, *, last_attempt: bool = True) -> pa.Rec
         for item in work.items
     ]
     return pa.RecordBatch.from_pylist(rows, schema=ACTIONS)
+
+
+def _refuse_stopped(work: PartitionWork) -> None:
+    if work.stop_file and Path(work.stop_file).exists():
+        raise Refused("the run was stopped by another partition; nothing was changed here")
 
 
 def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Mapping[str, Any]]]:

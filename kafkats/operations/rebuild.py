@@ -205,7 +205,7 @@ def check_item(item: Mapping[str, Any]) -> None:
     """Raise CorruptPlan for what `plan_rebuild` does not plan."""
     if item["file"] not in [segment_file(item["base_offset"], kind) for _, _, kind in _FILES]:
         raise CorruptPlan(f"not an index file of segment {item['base_offset']}: {item['file']!r}")
-    if item["action"] not in ("add", "replace") or item["rule"] not in RULES:
+    if item["action"] not in ("add", "replace") or item["log"] is None or item["rule"] not in RULES:
         raise CorruptPlan(f"{item['file']}: action {item['action']!r} by rule {item['rule']!r} is unknown")
     if item["index_interval_bytes"] < 0 or item["segment_index_bytes"] <= 0:
         raise CorruptPlan(f"{item['file']}: no index can be built with such settings")
