@@ -32,16 +32,23 @@ def append_time(batch: Batch) -> int | None:
 
 
 def build(
-    records: Sequence[Record], magic: int, codec: int, *, log_append_time: int | None = None, **fields: Any
+    records: Sequence[Record],
+    magic: int,
+    codec: int,
+    *,
+    log_append_time: int | None = None,
+    position: int | None = None,
+    **fields: Any,
 ) -> bytes:
     """One batch of magic 2, or one wrapper, or uncompressed one message per record; headers end with magic 2.
 
-    `log_append_time` in ms makes it LogAppendTime; `fields` are those of v2.encode_batch. Raises NotConvertible when
-    offsets do not increase, as Kafka's builder does, and when a number or a size does not fit.
+    `log_append_time` in ms makes it LogAppendTime; `fields` are those of v2.encode_batch. Raises NotConvertible at
+    `position` when offsets do not increase, as Kafka's builder does, and when a number or a size does not fit.
     """
     for before, record in pairwise(records):
         if record.offset <= before.offset:
-            raise NotConvertible(f"offset {record.offset} follows {before.offset} in one batch: offsets must increase")
+            reason = f"offset {record.offset} follows {before.offset} in one batch: offsets must increase"
+            raise NotConvertible(reason, position=position)
     try:
         if magic == v2.MAGIC:
             return v2.encode_batch(records, codec=codec, log_append_time=log_append_time, **fields)
@@ -50,4 +57,4 @@ def build(
             return v1.encode_batch(plain, codec=codec, log_append_time=log_append_time)
         return v0.encode_batch(plain, codec=codec)
     except BadInput as e:
-        raise NotConvertible(e.reason) from e
+        raise NotConvertible(e.reason, position=position) from e

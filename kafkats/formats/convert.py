@@ -22,18 +22,31 @@ The page for people is docs/formats/conversion.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kafkats.compression import compress, decompress
 from kafkats.errors import BadInput, NotConvertible
 from kafkats.formats import dispatch, v2
 from kafkats.formats.build import Target, append_time, build, target_codec
+from kafkats.formats.fetch import fetch
 from kafkats.formats.losses import LOSSES, add_losses, count_losses
 from kafkats.formats.model import Batch
+from kafkats.formats.produce import produce
 from kafkats.generations import MAX_RELATIVE_OFFSET
 from kafkats.primitives import Buffer, view
 
-__all__ = ["LOSSES", "MAX_SEGMENT_BYTES", "Converted", "Target", "convert_batch", "convert_segment"]
+__all__ = [
+    "LOSSES",
+    "MAX_SEGMENT_BYTES",
+    "RULES",
+    "Converted",
+    "Target",
+    "convert_batch",
+    "convert_segment",
+    "fetch",
+    "produce",
+]
 
 MAX_SEGMENT_BYTES: Final = 2**31 - 1
 """Kafka cannot open a larger segment."""
@@ -127,3 +140,11 @@ def _check_offsets(data: bytes, base_offset: int, source: Batch) -> None:
                 raise NotConvertible(
                     f"offset {offset} cannot be in a segment of base offset {base_offset}", position=source.position
                 )
+
+
+RULES: Final[dict[str, Callable[..., Converted | bytes]]] = {
+    "cleaner": convert_segment,
+    "produce": produce,
+    "fetch": fetch,
+}
+"""Name -> rule; `cleaner` alone is for bytes that a broker will hold."""

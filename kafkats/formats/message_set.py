@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from kafkats.checksums import crc32
-from kafkats.compression import Codec, decompress
+from kafkats.compression import MAX_OUTPUT_BYTES, Codec, decompress
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats.framing import FRAME, MAGIC_AT, MIN_SIZE, OVERHEAD, Frame, FrameHeader, decompressed
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Record, TimestampType, codec_of
@@ -60,7 +60,7 @@ def decode_records(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes
     key, value = _key_and_value(data[: batch.end], batch.position, batch.magic)
     if batch.codec == Codec.NONE:
         return [Record(batch.last_offset, batch.max_timestamp, batch.timestamp_type, key, value)]
-    inner = _open(batch, value, dialect, max_output_bytes)
+    inner = _open(batch, value, dialect.broken_lz4, max_output_bytes)
     with decompressed(batch.position):
         frames = _inner_frames(inner)
         offsets = dialect.absolute_offsets([frame.offset for frame in frames], batch.last_offset)
@@ -71,20 +71,34 @@ def first_offset(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes: 
     """The absolute offset of the first message. Raises CorruptBatch."""
     if batch.codec == Codec.NONE:
         return batch.last_offset
-    _, value = _key_and_value(view(buf)[: batch.end], batch.position, batch.magic)
-    inner = _open(batch, value, dialect, max_output_bytes)
+    inner = _open(batch, value_of(buf, batch), dialect.broken_lz4, max_output_bytes)
     with decompressed(batch.position):
         offsets = [frame.offset for frame in _inner_frames(inner)]
         return dialect.absolute_offsets(offsets, batch.last_offset)[0]
 
 
-def _open(batch: Batch, value: bytes | None, dialect: Dialect, max_output_bytes: int) -> memoryview:
+def wrapped(buf: Buffer, batch: Batch, *, broken_lz4: bool) -> tuple[memoryview, list[Frame]]:
+    """The decompressed message set of a wrapper, and its frames with the offsets that stand there. Raises CorruptBatch.
+
+    For those who look at the set itself; decode_records gives the records.
+    """
+    inner = _open(batch, value_of(buf, batch), broken_lz4, MAX_OUTPUT_BYTES)
+    with decompressed(batch.position):
+        return inner, _inner_frames(inner)
+
+
+def value_of(buf: Buffer, batch: Batch) -> bytes | None:
+    """The value of a message, compressed where it is a wrapper's. Raises CorruptBatch."""
+    return _key_and_value(view(buf)[: batch.end], batch.position, batch.magic)[1]
+
+
+def _open(batch: Batch, value: bytes | None, broken_lz4: bool, max_output_bytes: int) -> memoryview:
     if batch.codec not in WRAPPER_CODECS:
         raise CorruptBatch(f"codec {batch.codec} cannot be in magic {batch.magic}", position=batch.position)
     if value is None:
         raise CorruptBatch("a wrapper without a value", position=batch.position)
     with decompressed(batch.position):
-        plain = decompress(batch.codec, value, broken_lz4=dialect.broken_lz4, max_output_bytes=max_output_bytes)
+        plain = decompress(batch.codec, value, broken_lz4=broken_lz4, max_output_bytes=max_output_bytes)
     return memoryview(plain)
 
 

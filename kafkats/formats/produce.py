@@ -1,0 +1,121 @@
+"""What a leader made of a producer's message set before it appended it: LogValidator, Kafka 0.11 to 4.
+
+In place, where the topic's magic and codec are the set's (with a codec: magic 1 or 2, and the offsets inside are 0, 1,
+2 ...): offsets, leader epoch, and where they change timestamp, type and CRC are written over, the rest is kept to the
+byte. Else the set is built anew: everything in it becomes one batch of magic 2, one wrapper, or uncompressed one
+message per record. Offsets are always given out anew and consecutively.
+
+For comparison with brokers and for what a produced message will look like; never for stored segments. Whether a leader
+accepts the set at all is not judged (timestamps in range, keys of compacted topics, sequences, offsets of a client's
+batch), only what it cannot write is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkats.checksums import crc32, crc32c
+from kafkats.errors import NotConvertible
+from kafkats.formats import dispatch, message_set, v1, v2
+from kafkats.formats.build import Target, build, target_codec
+from kafkats.formats.framing import FRAME
+from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
+from kafkats.primitives import INT64, Buffer, view
+
+_CODEC_BITS: Final = 0x07
+_KEPT_V2_BITS: Final = _CODEC_BITS | v2.TRANSACTIONAL_BIT | v2.CONTROL_BIT | v2.DELETE_HORIZON_BIT
+
+
+def produce(
+    buf: Buffer, target: Target, *, timestamp_type: TimestampType, now_ms: int, offset: int, leader_epoch: int
+) -> bytes:
+    """The message set `buf` as the leader of a topic of `target` and `timestamp_type` appended it at `offset`.
+
+    `now_ms` is the broker's clock, written under LogAppendTime. Without a codec in `target` the set keeps its own.
+    Raises CorruptBatch, and NotConvertible for what a leader refuses for its form: several batches where one is
+    wanted, messages of another magic in a wrapper; headers, transactions, producer ids and zstd below magic 2.
+    """
+    batches = list(dispatch.batches(buf))
+    if not batches:
+        return b""
+    codec = next((batch.codec for batch in reversed(batches) if batch.codec != Codec.NONE), Codec.NONE)
+    wanted = target_codec(codec, target)
+    sets = [_records(buf, batch, target.magic) for batch in batches]
+    first = batches[0]
+    if any(batch.magic != first.magic for batch in batches):
+        raise NotConvertible("batches of different magic in one set")
+    if len(batches) > 1 and (first.magic == v2.MAGIC or codec != Codec.NONE):
+        raise NotConvertible(f"{len(batches)} batches in a set that must be one", position=batches[1].position)
+    append_ms = now_ms if timestamp_type == TimestampType.LOG_APPEND_TIME else None
+    if _in_place(first, codec, wanted, target.magic, sets):
+        parts = []
+        for batch, records in zip(batches, sets, strict=True):
+            parts.append(_stamped(buf, batch, records, offset, append_ms, leader_epoch))
+            offset += len(records)
+        return b"".join(parts)
+    numbered = [r._replace(offset=offset + i) for i, r in enumerate(r for records in sets for r in records)]
+    fields = {
+        "leader_epoch": leader_epoch,
+        "producer_id": first.producer_id,
+        "producer_epoch": first.producer_epoch,
+        "base_sequence": first.base_sequence,
+        "transactional": first.transactional,
+    }
+    return build(
+        numbered, target.magic, wanted, log_append_time=append_ms, **fields if target.magic == v2.MAGIC else {}
+    )
+
+
+def _records(buf: Buffer, batch: Batch, magic: int) -> list[Record]:
+    records = dispatch.records(buf, batch)
+    reason = None
+    if not records:
+        reason = "an empty batch"
+    elif magic < v2.MAGIC and (batch.transactional or batch.producer_id >= 0):
+        reason = f"a producer id or a transaction cannot be in magic {magic}"
+    elif magic < v2.MAGIC and any(record.headers for record in records):
+        reason = f"record headers cannot be in magic {magic}"
+    elif batch.magic < v2.MAGIC and batch.codec != Codec.NONE:
+        inner = message_set.wrapped(buf, batch, broken_lz4=batch.magic == 0)[1]
+        if any(frame.magic != batch.magic for frame in inner):
+            reason = f"messages of another magic in a wrapper of magic {batch.magic}"
+    if reason is not None:
+        raise NotConvertible(reason, position=batch.position)
+    return records
+
+
+def _in_place(first: Batch, codec: int, wanted: int, magic: int, sets: list[list[Record]]) -> bool:
+    if codec == wanted == Codec.NONE:
+        return first.magic == magic
+    if codec == Codec.NONE and first.control:
+        return True
+    contiguous = [r.offset for records in sets for r in records] == list(range(sum(map(len, sets))))
+    return codec == wanted and first.magic == magic > 0 and contiguous
+
+
+def _stamped(
+    buf: Buffer, batch: Batch, records: list[Record], offset: int, append_ms: int | None, leader_epoch: int
+) -> bytes:
+    data = bytearray(view(buf)[batch.position : batch.end])
+    last = offset + len(records) - 1
+    appended = append_ms is not None
+    # Maxima start at -1, so a message of magic 1 below that is written over with -1.
+    time = max([NO_TIMESTAMP, *(r.timestamp for r in records)]) if append_ms is None else append_ms
+    changed = time != batch.max_timestamp or appended != (batch.timestamp_type == TimestampType.LOG_APPEND_TIME)
+    if batch.magic == v2.MAGIC:
+        header = v2.BatchHeader._make(v2.HEADER.unpack_from(data))
+        flags = header.attributes & _KEPT_V2_BITS | (v2.LOG_APPEND_TIME_BIT if appended else 0)
+        header = header._replace(base_offset=last - header.last_offset_delta, leader_epoch=leader_epoch)
+        if changed:
+            header = header._replace(attributes=flags, max_timestamp=time)
+        v2.HEADER.pack_into(data, 0, *header)
+        if changed:
+            header = header._replace(crc=crc32c(data[v2.CRC_FROM :]))
+            v2.HEADER.pack_into(data, 0, *header)
+        return bytes(data)
+    FRAME.pack_into(data, 0, last, len(data) - FRAME.size)
+    if batch.magic == v1.MAGIC and changed:
+        data[message_set.ATTRIBUTES_AT] = batch.codec | (v1.LOG_APPEND_TIME_BIT if appended else 0)
+        INT64.pack_into(data, message_set.TIMESTAMP_AT, time)
+        data[FRAME.size : message_set.CRC_FROM] = crc32(data[message_set.CRC_FROM :]).to_bytes(4, "big")
+    return bytes(data)
