@@ -1,0 +1,51 @@
+"""The command itself: its verbs, and what becomes of errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from kafkats import __version__
+from kafkats.cli import planning, reading, running
+from kafkats.errors import KafkatsError, UsageError
+from kafkats.terminal import ready_streams, shown
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="kafkats")
+def cli() -> None:
+    """Keeps Kafka log directories right by time.
+
+    LOG_DIR is a broker's log.dirs root, one partition directory, or one segment's .log. The usual order: verify, plan
+    rebuild, show, apply, verify; then undo, or purge. Only apply and undo change a log directory, and only one whose
+    broker is stopped.
+
+    Exit codes: 0 fine, 1 findings, 2 bad usage or bad input, 3 refused for safety.
+    """
+    if os.environ.get("NUMBA_DISABLE_JIT", "0").strip() not in ("", "0"):  # else every log would be called unreadable
+        raise UsageError("NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it")
+
+
+for _verb in (*reading.VERBS, planning.plan, planning.show, *running.VERBS):
+    cli.add_command(_verb)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line. Exits with 0 fine, 1 findings, 2 bad usage or input, 3 refused for safety."""
+    ready_streams()
+    try:
+        code = cli.main(args=None if argv is None else list(argv), prog_name="kafkats", standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("kafkats: interrupted", err=True)
+        sys.exit(130)
+    except click.ClickException as e:
+        e.show()
+        sys.exit(2)
+    except KafkatsError as e:
+        again = " (trying again may help)" if e.retryable else ""
+        click.echo(f"kafkats: {shown(str(e))}{again}", err=True)
+        sys.exit(e.exit_code)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,84 @@
+"""Words that several verbs share, and what they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kafkats.errors import UsageError
+from kafkats.generations import RULES
+from kafkats.terminal import progress
+
+# Everything that imports numpy, pyarrow or numba is imported by the verb that needs it: --help answers at once.
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkats.config import Policy
+    from kafkats.units import Unit
+
+_BATCHES_AT_ONCE: Final = 500
+"""Batches of one row are held until they are made one table: each takes 80 kB, a row in a table less than one."""
+LOG_DIRS = click.argument("log_dirs", metavar="LOG_DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+TOPICS = click.option("--topics", default="*", show_default=True, metavar="GLOB", help="Only these topics.")
+POLICY = click.option(
+    "--policy", "policy_file", type=click.Path(path_type=Path), help="A policy file (YAML): settings by topic."
+)
+CONFIG = click.option(
+    "--config", "settings", multiple=True, metavar="KEY=VALUE",
+    help="index.interval.bytes or segment.index.bytes of the topics, over the policy; may be repeated.",
+)  # fmt: skip
+RULE = click.option(
+    "--generation", "rule", type=click.Choice(list(RULES)), default="last-offset", show_default=True,
+    help="Whose recovery to match: last-offset is Kafka 2.0 and later, first-offset 0.8 to 1.1, kip33 no broker's.",
+)  # fmt: skip
+STOPPED = click.option(
+    "--owner-stopped", is_flag=True,
+    help="You vouch that no broker runs on it, where a lock proves nothing: network file systems, snapshots.",
+)  # fmt: skip
+PLACE = click.option(
+    "--work-area",
+    "place",
+    type=click.Path(path_type=Path),
+    help="Where to keep undo material, instead of beside LOG_DIR.",
+)
+
+
+def units_in(log_dirs: Iterable[Path], topics: str) -> list[Unit]:
+    from kafkats.units import list_units
+
+    units = list(list_units(log_dirs, topics=topics))
+    if topics != "*" and not any(unit.partition_dir for unit in units):
+        raise UsageError(f"no topic there matches {topics!r}")
+    return units
+
+
+def verified(log_dirs: Iterable[Path], topics: str, options: Any) -> pa.Table:
+    from kafkats.operations.verify import verify_unit
+
+    units = units_in(log_dirs, topics)
+    return table_of(verify_unit(u, options) for u in progress(units, "verifying", lambda u: u.bytes))
+
+
+def table_of(batches: Iterable[Any], schema: Any = None) -> pa.Table:
+    import pyarrow as pa
+
+    from kafkats.report import SEGMENTS
+
+    schema = schema or SEGMENTS
+    tables, rest = [], []
+    for batch in batches:
+        rest.append(batch)
+        if len(rest) == _BATCHES_AT_ONCE:
+            tables.append(pa.Table.from_batches(rest, schema).combine_chunks())
+            rest = []
+    return pa.concat_tables([*tables, pa.Table.from_batches(rest, schema)])
+
+
+def policy_of(file: Path | None, settings: Iterable[str]) -> Policy:
+    from kafkats.config import Policy, read_policy, with_settings
+
+    return with_settings(read_policy(file) if file else Policy(), settings)

@@ -1,0 +1,112 @@
+"""Verbs that read log directories and change nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+import click
+
+from kafkats.cli.options import CONFIG, JSON, LOG_DIRS, POLICY, RULE, TOPICS, policy_of, table_of, units_in, verified
+from kafkats.findings import SEVERITIES
+from kafkats.terminal import (
+    census_sentences,
+    progress,
+    say,
+    say_summary,
+    seen_sentences,
+    show_rows,
+    unread_sentences,
+)
+
+FINDINGS_EXIT: Final = 1
+
+
+@click.command()
+@LOG_DIRS
+@click.option(
+    "--by",
+    type=click.Choice(["segment", "partition", "topic", "format"]),
+    default="partition",
+    show_default=True,
+    help="One row for each of these; `format` walks the logs.",
+)
+@TOPICS
+@JSON
+def inventory(log_dirs: tuple[Path, ...], by: str, topics: str, as_json: bool) -> None:
+    """What is on the disks: bytes, offsets, times, formats. Reads the ends of indexes and logs: only verify proves health."""
+    from kafkats import report
+    from kafkats.operations import inventory as operation
+
+    full = by == "format"
+    units = units_in(log_dirs, topics)
+    chunks = [units[i : i + 1000] for i in range(0, len(units), 1000)]
+    seen = table_of([
+        operation.inventory_units(chunk, full=full)
+        for chunk in progress(chunks, "looking", lambda c: sum(u.bytes for u in c))
+    ])
+    rows = operation.group(seen, by)
+    show_rows(rows, list(rows[0]) if rows else (), as_json)
+    summary = report.summary(seen)
+    sentences = census_sentences if full else seen_sentences
+    say_summary(summary, as_json, [*sentences(summary), *unread_sentences(seen)])
+
+
+@click.command()
+@LOG_DIRS
+@click.option("--deep", is_flag=True, help="Also decode every record.")
+@RULE
+@TOPICS
+@POLICY
+@CONFIG
+@click.option("--remarks", is_flag=True, help="Also list remarks and states, which harm nobody.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write the full report into this folder.")
+@JSON
+def verify(
+    log_dirs: tuple[Path, ...],
+    deep: bool,
+    rule: str,
+    topics: str,
+    policy_file: Path | None,
+    settings: tuple[str, ...],
+    remarks: bool,
+    output: Path | None,
+    as_json: bool,
+) -> int:
+    """Every defect, classified. Exits with 1 when there is one."""
+    from kafkats import report
+    from kafkats.operations.verify import VerifyOptions
+
+    options = VerifyOptions(rule=rule, deep=deep, policy=policy_of(policy_file, settings))
+    segments = verified(log_dirs, topics, options)
+    summary = report.summary(segments)
+    if output is not None:
+        report.write_report(output, segments, summary)
+    found = report.all_findings(segments)
+    found.sort(key=lambda f: -SEVERITIES.index(f["severity"]))
+    shown = found if remarks or as_json else [f for f in found if f["severity"] in ("damage", "danger")]
+    show_rows(shown, ("severity", "kind", "partition_dir", "file", "position", "reason"), as_json)
+    said = seen_sentences(summary)
+    if any(
+        state in ("missing", "defective")
+        for c in ("offset_index", "time_index")
+        for state in segments[c].unique().to_pylist()
+    ):
+        said.append(f"next: kafkats plan rebuild {' '.join(map(str, log_dirs))} -o PLAN")
+    say_summary(summary, as_json, said)
+    return FINDINGS_EXIT if summary["worst"] in ("damage", "danger") else 0
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--deep", is_flag=True, help="Also show every record of a .log.")
+def dump(file: Path, deep: bool) -> None:
+    """Any file of a log directory, entry by entry. Prints one JSON object per line."""
+    from kafkats.operations.dump import dump as operation
+
+    for row in operation(file, deep=deep):
+        say(json.dumps(row))
+
+
+VERBS: Final = (inventory, verify, dump)

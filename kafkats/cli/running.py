@@ -1,0 +1,99 @@
+"""apply, undo and purge: the verbs that change a log directory."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kafkats.cli.options import JSON, PLACE, STOPPED, table_of
+from kafkats.cli.planning import show_plan
+from kafkats.errors import UsageError
+from kafkats.terminal import progress, run_sentences, say_summary, show_rows
+
+if TYPE_CHECKING:
+    from kafkats.plan import Plan
+
+
+@click.command()
+@click.argument("folder", metavar="PLAN", type=click.Path(path_type=Path))
+@click.option("--digest", help="The digest that was approved (8 digits will do); `any` is for throw-away copies.")
+@click.option(
+    "--run",
+    "run_folder",
+    metavar="RUN",
+    type=click.Path(path_type=Path),
+    help="The run's folder; PLAN.run if not given.",
+)
+@STOPPED
+@PLACE
+@JSON
+def apply(
+    folder: Path, digest: str | None, run_folder: Path | None, owner_stopped: bool, place: Path | None, as_json: bool
+) -> int:
+    """Do what the approved plan says. Repeating it finishes an interrupted run, and does nothing to a finished one."""
+    from kafkats.operations.apply import apply_partition, partition_works, summarize
+    from kafkats.plan import check_digest, read_plan
+    from kafkats.report import ACTIONS
+    from kafkats.run import finish_run, open_run
+
+    made = read_plan(folder)
+    if digest is None:
+        digest = _ask_for_approval(made, folder)
+    check_digest(made, digest)
+    run, run_folder = open_run(made, folder, run_folder, place=place, owner_stopped=owner_stopped)
+    works = partition_works(made, run, run_folder)
+    batches = [apply_partition(work) for work in progress(works, "writing", lambda w: w.bytes)]
+    actions = table_of(batches, ACTIONS)
+    summary = summarize(actions)
+    try:
+        finish_run(run_folder, actions, summary)
+    finally:  # should the report not be written, this is all there is to know of what was done
+        shown = [row for row in actions.to_pylist() if as_json or row["outcome"] != "already"]
+        show_rows(shown, ("outcome", "action", "partition_dir", "file", "after_bytes", "reason", "error"), as_json)
+        say_summary(summary | {"run": str(run_folder)}, as_json, run_sentences(summary, run_folder))
+    return int(summary["exit_code"])
+
+
+@click.command()
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@JSON
+def undo(folder: Path, as_json: bool) -> int:
+    """Put back every file of a run. Bytes, times, mode, owner and attributes are as before."""
+    return _end_of_run(folder, "undo", as_json)
+
+
+@click.command()
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--abandon", is_flag=True, help="Also end an interrupted run: its files stay as they are now.")
+@JSON
+def purge(folder: Path, abandon: bool, as_json: bool) -> int:
+    """End the undo window of a run: only this frees the old bytes."""
+    return _end_of_run(folder, "purge", as_json, abandon=abandon)
+
+
+def _end_of_run(folder: Path, verb: str, as_json: bool, *, abandon: bool = False) -> int:
+    from kafkats.operations.apply import end_partition
+    from kafkats.run import directories, read_run, wrote_in
+
+    run = read_run(folder)
+    rows = [end_partition(run, verb, *where, abandon=abandon) for where in directories(run)]
+    written = wrote_in(folder) if verb == "undo" else set()
+    for row in rows:
+        if row["outcome"] == "nothing" and (row["log_dir"], row["partition_dir"]) in written:
+            row |= {"outcome": "failed", "error": "this run wrote here, but its undo material is gone", "exit_code": 2}
+    show_rows(rows, ("outcome", "partition_dir", "files", "error"), as_json)
+    return max((row["exit_code"] for row in rows), default=0)
+
+
+def _ask_for_approval(made: Plan, folder: Path) -> str:
+    if not sys.stdin.isatty():
+        raise UsageError("apply needs --digest where nobody can be asked; `kafkats show` prints it")
+    show_plan(made, folder, as_json=False)
+    click.confirm("Apply this plan?", abort=True)
+    return made.digest
+
+
+VERBS: Final = (apply, undo, purge)
