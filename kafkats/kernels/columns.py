@@ -1,0 +1,556 @@
+"""All records of batches of any magic into column buffers, laid out as Arrow has them.
+
+    columns(state, plain)   goes over a window; returns when the buffers are full, bytes are missing, a batch is bad, or one is compressed
+    ahead(state, packed)    where the next compressed batches of the window lie, for the caller to decompress several at once
+
+`state` is an int64 vector, one slot per name below. Column slots hold addresses of buffers; 0: not wanted, costs nothing. Buffers hold
+the records of at most ROOM plain bytes (decompressed batches, headers not counted) and at most ROWS_ROOM records; the row of an offsets
+buffer before the first record is written by the caller. A batch is taken as a whole or not at all: where one is bad, nothing of it is left.
+
+`plain` is int64 of shape (n, PLAIN_COLUMNS): position in the file of compressed batches, in order, address and size of their plain bytes.
+`packed` is int64 of shape (n, PACKED_COLUMNS): position, codec, magic, address and size of the compressed bytes, which stay in the window.
+
+What is refused is what `formats` refuses, and so what Kafka's reader refuses.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from kafkats.kernels.jit import intrinsic, kernel
+
+# Where the bytes are: file positions ORIGIN to LOADED at ADDRESS; batches that begin at LIMIT or later are left to the next window.
+ADDRESS: Final = 0
+ORIGIN: Final = 1
+LOADED: Final = 2
+LIMIT: Final = 3
+FILE_END: Final = 4
+POSITION: Final = 5
+NEEDED: Final = 6  # NEED_BYTES: bytes wanted from POSITION on; FULL: plain bytes of the batch there
+NEEDED_ROWS: Final = 7  # FULL: at most so many records
+# What is wanted.
+CRC32: Final = 8  # function addresses; 0: checksums are not looked at
+CRC32C: Final = 9
+CONTROL: Final = 10  # 0: records of control batches are decoded but left out
+# Columns: addresses.
+ROOM: Final = 11
+ROWS_ROOM: Final = 12
+OFFSET: Final = 13  # int64
+TIMESTAMP: Final = 14  # int64
+TIMESTAMP_TYPE: Final = 15  # int8
+KEY_DATA: Final = 16
+KEY_OFFSETS: Final = 17  # int32
+KEY_VALID: Final = 18  # bits, lowest first
+VALUE_DATA: Final = 19
+VALUE_OFFSETS: Final = 20
+VALUE_VALID: Final = 21
+HEADER_OFFSETS: Final = 22  # int32, records -> header entries
+HEADER_KEY_DATA: Final = 23
+HEADER_KEY_OFFSETS: Final = 24
+HEADER_VALUE_DATA: Final = 25
+HEADER_VALUE_OFFSETS: Final = 26
+HEADER_VALUE_VALID: Final = 27
+MAGIC: Final = 28  # int8; together with the six below or not at all
+ATTRIBUTES: Final = 29  # int16
+LEADER_EPOCH: Final = 30  # int32
+PRODUCER_ID: Final = 31  # int64
+PRODUCER_EPOCH: Final = 32  # int16
+SEQUENCE: Final = 33  # int32
+# How far they are filled.
+USED: Final = 34  # plain bytes of the batches taken
+ROWS: Final = 35
+KEY_BYTES: Final = 36
+VALUE_BYTES: Final = 37
+HEADERS: Final = 38
+HEADER_KEY_BYTES: Final = 39
+HEADER_VALUE_BYTES: Final = 40
+KEY_NULLS: Final = 41
+VALUE_NULLS: Final = 42
+HEADER_NULLS: Final = 43
+# `plain`: the next row, and how many there are.
+PLAIN_NEXT: Final = 44
+PLAIN_COUNT: Final = 45
+# The batch at hand.
+_BATCH: Final = 46  # magic, attributes, leader epoch, producer id, producer epoch, base sequence
+STATE_SLOTS: Final = 52
+
+PLAIN_COLUMNS: Final = 3
+PACKED_COLUMNS: Final = 5
+
+# Why columns() returned.
+DONE: Final = 0  # the quiet end of the log
+NEED_BYTES: Final = 1
+FULL: Final = 2
+COMPRESSED: Final = 3  # `plain` has no row for the batch at POSITION
+BAD: Final = 4  # the batch at POSITION is corrupt
+
+MIN_RECORD: Final = 7
+"""Bytes of the smallest v2 record: a plain byte holds less than a seventh of one."""
+_MIN_MESSAGE: Final = 26
+_HEADER_V2: Final = 61
+_SEQUENCES: Final = 2**31
+
+
+def _load(bits: int, signed: bool) -> Any:
+    @intrinsic
+    def load(typingctx: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            integer = ir.IntType(bits)
+            value = builder.load(builder.inttoptr(args[0], integer.as_pointer()), align=1)
+            if bits > 8:
+                value = builder.bswap(value)
+            extend = builder.sext if signed else builder.zext
+            return value if bits == 64 else extend(value, ir.IntType(64))
+
+        return types.int64(types.int64), codegen
+
+    return load
+
+
+def _store(bits: int) -> Any:
+    @intrinsic
+    def store(typingctx: Any, address: Any, value: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            integer = ir.IntType(bits)
+            value = args[1] if bits == 64 else builder.trunc(args[1], integer)
+            builder.store(value, builder.inttoptr(args[0], integer.as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), codegen
+
+    return store
+
+
+_i64 = _load(64, signed=True)
+_i32 = _load(32, signed=True)
+_u32 = _load(32, signed=False)
+_i16 = _load(16, signed=True)
+_u8 = _load(8, signed=False)
+_put64 = _store(64)
+_put32 = _store(32)
+_put16 = _store(16)
+_put8 = _store(8)
+
+
+@intrinsic
+def _copy(typingctx: Any, to: Any, start: Any, size: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        to, start = builder.inttoptr(args[0], pointer), builder.inttoptr(args[1], pointer)
+        cgutils.raw_memcpy(builder, to, start, args[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _crc32(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
+        target = builder.inttoptr(args[0], ir.FunctionType(i32, [i32, pointer, i64]).as_pointer())
+        crc = builder.call(target, [ir.Constant(i32, 0), builder.inttoptr(args[1], pointer), args[2]])
+        return builder.zext(crc, i64)
+
+    return types.int64(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _crc32c(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
+        target = builder.inttoptr(args[0], ir.FunctionType(i32, [pointer, i32, i32]).as_pointer())
+        length = builder.trunc(args[2], i32)
+        crc = builder.call(target, [builder.inttoptr(args[1], pointer), length, ir.Constant(i32, 0xFFFFFFFF)])
+        return builder.zext(builder.not_(crc), i64)
+
+    return types.int64(types.int64, types.int64, types.int64), codegen
+
+
+@kernel
+def _varint(at: Any, end: Any) -> Any:
+    """Value of the varint at `at` and the address after it, 0 when it does not end in time. Java's: bits beyond 32 are dropped."""
+    raw, shift, stop = np.int64(0), np.int64(0), min(end, at + 5)
+    while at < stop:
+        byte = _u8(at)
+        at += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            raw &= 0xFFFFFFFF
+            return (raw >> 1) ^ -(raw & 1), at
+        shift += 7
+    return np.int64(0), np.int64(0)
+
+
+@kernel
+def _varlong(at: Any, end: Any) -> Any:
+    """As _varint, of 64 bits."""
+    raw, shift, stop = np.uint64(0), np.uint64(0), min(end, at + 10)
+    while at < stop:
+        byte = np.uint64(_u8(at))
+        at += 1
+        raw |= (byte & np.uint64(0x7F)) << shift
+        if byte < np.uint64(0x80):
+            return np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1)), at
+        shift += np.uint64(7)
+    return np.int64(0), np.int64(0)
+
+
+@kernel
+def _append(data: Any, offsets: Any, valid: Any, row: Any, filled: Any, start: Any, length: Any) -> Any:
+    """Add `length` bytes at `start` (null below 0) as entry `row` of a column with `filled` bytes; how many it has then."""
+    if length > 0:
+        _copy(data + filled, start, length)
+        filled += length
+    _put32(offsets + 4 * (row + 1), filled)
+    if valid != 0:
+        at, bit = valid + (row >> 3), row & 7
+        _put8(at, (_u8(at) & ((1 << bit) - 1)) | (np.int64(length >= 0) << bit))
+    return filled
+
+
+@kernel
+def _fields(state: Any, row: Any, offset_delta: Any) -> None:
+    """The columns that say the same for all records of a batch, and the record's sequence."""
+    _put8(state[MAGIC] + row, state[_BATCH])
+    _put16(state[ATTRIBUTES] + 2 * row, state[_BATCH + 1])
+    _put32(state[LEADER_EPOCH] + 4 * row, state[_BATCH + 2])
+    _put64(state[PRODUCER_ID] + 8 * row, state[_BATCH + 3])
+    _put16(state[PRODUCER_EPOCH] + 2 * row, state[_BATCH + 4])
+    sequence = state[_BATCH + 5]
+    if sequence >= 0:
+        sequence += offset_delta
+        if sequence >= _SEQUENCES:
+            sequence -= _SEQUENCES
+    else:
+        sequence = -1
+    _put32(state[SEQUENCE] + 4 * row, sequence)
+
+
+@kernel
+def _record_headers(state: Any, at: Any, end: Any, entry: Any, keys: Any, values: Any, nulls: Any) -> Any:
+    """Append the record headers at `at`: the address after them (0: they do not decode) and how far the columns are filled then."""
+    none = np.int64(0), entry, keys, values, nulls
+    wanted = state[HEADER_OFFSETS] != 0
+    count, at = _varint(at, end)
+    if at == 0 or count < 0 or count > end - at:
+        return none
+    for _ in range(count):
+        length, at = _varint(at, end)
+        if at == 0 or length < 0 or length > end - at:  # a header's key is never null
+            return none
+        if wanted:
+            keys = _append(state[HEADER_KEY_DATA], state[HEADER_KEY_OFFSETS], np.int64(0), entry, keys, at, length)
+        length, at = _varint(at + length, end)
+        if at == 0 or length > end - at:
+            return none
+        if wanted:
+            values = _append(
+                state[HEADER_VALUE_DATA],
+                state[HEADER_VALUE_OFFSETS],
+                state[HEADER_VALUE_VALID],
+                entry,
+                values,
+                at,
+                length,
+            )
+            nulls += np.int64(length < 0)
+            entry += 1
+        at += max(length, 0)
+    return at, entry, keys, values, nulls
+
+
+@kernel
+def _area(  # noqa: C901 - one loop, everything in registers
+    state: Any, at: Any, end: Any, count: Any, base: Any, base_time: Any, kind: Any, append_time: Any
+) -> Any:
+    """Append the `count` records of a v2 batch from address `at` to `end`. `kind` 1: each has `append_time`."""
+    row, entry = state[ROWS], state[HEADERS]
+    key_bytes, value_bytes, key_nulls, value_nulls = (
+        state[KEY_BYTES], state[VALUE_BYTES], state[KEY_NULLS], state[VALUE_NULLS]
+    )  # fmt: skip
+    header_keys, header_values, header_nulls = state[HEADER_KEY_BYTES], state[HEADER_VALUE_BYTES], state[HEADER_NULLS]
+    offset_at, time_at, type_at = state[OFFSET], state[TIMESTAMP], state[TIMESTAMP_TYPE]
+    key_data, key_offsets, key_valid = state[KEY_DATA], state[KEY_OFFSETS], state[KEY_VALID]
+    value_data, value_offsets, value_valid = state[VALUE_DATA], state[VALUE_OFFSETS], state[VALUE_VALID]
+    header_offsets, fields = state[HEADER_OFFSETS], state[MAGIC] != 0
+    for _ in range(count):
+        length, at = _varint(at, end)
+        if at == 0:
+            return False
+        record_end = at + length
+        if record_end > end:
+            return False
+        delta, at = _varlong(at + 1, end)
+        if at == 0:
+            return False
+        offset_delta, at = _varint(at, end)
+        if at == 0:
+            return False
+        _put64(offset_at + 8 * row, base + offset_delta)
+        _put64(time_at + 8 * row, append_time if kind == 1 else base_time + delta)
+        _put8(type_at + row, kind)
+        length, at = _varint(at, end)
+        if at == 0 or length > end - at:
+            return False
+        if key_offsets != 0:
+            key_bytes = _append(key_data, key_offsets, key_valid, row, key_bytes, at, length)
+            key_nulls += np.int64(length < 0)
+        length, at = _varint(at + max(length, 0), end)
+        if at == 0 or length > end - at:
+            return False
+        if value_offsets != 0:
+            value_bytes = _append(value_data, value_offsets, value_valid, row, value_bytes, at, length)
+            value_nulls += np.int64(length < 0)
+        at += max(length, 0)
+        if at < end and _u8(at) == 0:
+            at += 1
+        else:
+            at, entry, header_keys, header_values, header_nulls = _record_headers(
+                state, at, end, entry, header_keys, header_values, header_nulls
+            )
+        if at == 0 or at != record_end:
+            return False
+        if header_offsets != 0:
+            _put32(header_offsets + 4 * (row + 1), entry)
+        if fields:
+            _fields(state, row, offset_delta)
+        row += 1
+    if at != end:
+        return False
+    if state[CONTROL] != 0 or not state[_BATCH + 1] & 0x20:
+        state[ROWS], state[HEADERS] = row, entry
+        state[KEY_BYTES], state[VALUE_BYTES], state[KEY_NULLS], state[VALUE_NULLS] = (
+            key_bytes, value_bytes, key_nulls, value_nulls
+        )  # fmt: skip
+        state[HEADER_KEY_BYTES], state[HEADER_VALUE_BYTES], state[HEADER_NULLS] = (
+            header_keys, header_values, header_nulls
+        )  # fmt: skip
+    return True
+
+
+@kernel
+def _message(state: Any, at: Any, end: Any, magic: Any, offset: Any, time: Any, kind: Any) -> Any:
+    """Append the message of magic 0 or 1 between `at` and `end` as a record of this offset, timestamp and its type."""
+    row = state[ROWS]
+    _put64(state[OFFSET] + 8 * row, offset)
+    _put64(state[TIMESTAMP] + 8 * row, time)
+    _put8(state[TIMESTAMP_TYPE] + row, kind)
+    at += 18 if magic == 0 else 26
+    if end - at < 4:
+        return False
+    key_length = _i32(at)
+    key_at = at + 4
+    if key_length > end - key_at:
+        return False
+    at = key_at + max(key_length, 0)
+    if end - at < 4:
+        return False
+    length = _i32(at)
+    at += 4
+    if length > end - at:
+        return False
+    if state[KEY_OFFSETS] != 0:
+        state[KEY_BYTES] = _append(
+            state[KEY_DATA], state[KEY_OFFSETS], state[KEY_VALID], row, state[KEY_BYTES], key_at, key_length
+        )
+        state[KEY_NULLS] += np.int64(key_length < 0)
+    if state[VALUE_OFFSETS] != 0:
+        state[VALUE_BYTES] = _append(
+            state[VALUE_DATA], state[VALUE_OFFSETS], state[VALUE_VALID], row, state[VALUE_BYTES], at, length
+        )
+        state[VALUE_NULLS] += np.int64(length < 0)
+    if state[HEADER_OFFSETS] != 0:
+        _put32(state[HEADER_OFFSETS] + 4 * (row + 1), state[HEADERS])
+    if state[MAGIC] != 0:
+        _fields(state, row, np.int64(0))
+    state[ROWS] = row + 1
+    return True
+
+
+@kernel
+def _message_set(state: Any, at: Any, end: Any, wrapper_magic: Any, wrapper: Any, kind: Any, append_time: Any) -> Any:
+    """Append the messages between `at` and `end` of a wrapper at offset `wrapper`; its `kind` is theirs."""
+    first_row, key_bytes, value_bytes = state[ROWS], state[KEY_BYTES], state[VALUE_BYTES]
+    key_nulls, value_nulls = state[KEY_NULLS], state[VALUE_NULLS]
+    last, good = np.int64(0), True
+    while end - at >= 12:
+        size = _i32(at + 8)
+        if size < 14:
+            good = False
+            break
+        if 12 + size > end - at:
+            break
+        magic = _u8(at + 16)
+        if magic > 1 or _u8(at + 17) & 7:
+            good = False
+            break
+        last = _i64(at)
+        if magic == 0:
+            good = _message(state, at, at + 12 + size, magic, last, -1, -1)
+        elif at + 26 > end:
+            good = False
+        else:
+            time = append_time if kind == 1 else _i64(at + 18)
+            good = _message(state, at, at + 12 + size, magic, last, time, kind)
+        if not good:
+            break
+        at += 12 + size
+    if state[ROWS] == first_row:
+        good = False
+    if good and wrapper_magic == 1 and wrapper != 0:
+        good = wrapper >= last
+        for row in range(first_row, state[ROWS]):
+            to = state[OFFSET] + 8 * row
+            _put64(to, _plain64(to) + (wrapper - last))
+    if not good:
+        state[ROWS], state[KEY_BYTES], state[VALUE_BYTES] = first_row, key_bytes, value_bytes
+        state[KEY_NULLS], state[VALUE_NULLS] = key_nulls, value_nulls
+    return good
+
+
+@intrinsic
+def _plain64(typingctx: Any, address: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(builder.inttoptr(args[0], ir.IntType(64).as_pointer()), align=1)
+
+    return types.int64(types.int64), codegen
+
+
+@kernel
+def _batch_v2(state: Any, at: Any, total: Any, plain: Any, plain_size: Any) -> Any:
+    """Append the records of the v2 batch at `at`; `plain` is 0 or where its records lie decompressed."""
+    state[_BATCH], state[_BATCH + 1], state[_BATCH + 2] = 2, _i16(at + 21), _i32(at + 12)
+    state[_BATCH + 3], state[_BATCH + 4], state[_BATCH + 5] = _i64(at + 43), _i16(at + 51), _i32(at + 53)
+    start, end = at + _HEADER_V2, at + total
+    if plain != 0:
+        start, end = plain, plain + plain_size
+    kind = (state[_BATCH + 1] >> 3) & 1
+    return _area(state, start, end, _i32(at + 57), _i64(at), _i64(at + 27), kind, _i64(at + 35))
+
+
+@kernel
+def _batch_old(state: Any, at: Any, total: Any, plain: Any, plain_size: Any) -> Any:
+    """Append the message of magic 0 or 1 at `at`, or what lies decompressed at `plain`."""
+    magic = _u8(at + 16)
+    if state[MAGIC] != 0:
+        state[_BATCH], state[_BATCH + 1] = magic, _u8(at + 17)
+        state[_BATCH + 2] = state[_BATCH + 3] = state[_BATCH + 4] = state[_BATCH + 5] = -1
+    kind, time = np.int64(-1), np.int64(-1)
+    if magic == 1:
+        kind, time = (_u8(at + 17) >> 3) & 1, _i64(at + 18)
+    if plain == 0:
+        return _message(state, at, at + total, magic, _i64(at), time, kind)
+    return _message_set(state, plain, plain + plain_size, magic, _i64(at), kind, time)
+
+
+@kernel
+def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything in registers
+    """Go on from POSITION; see the module. The GIL is not held."""
+    address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
+    limit, file_end = state[LIMIT], state[FILE_END]
+    position, used = state[POSITION], state[USED]
+    why = DONE
+    while file_end - position >= 18:
+        if position >= limit or position + 18 > loaded:
+            why, state[NEEDED] = NEED_BYTES, 18
+            break
+        at = address + (position - origin)
+        size = _i32(at + 8)
+        total = size + 12
+        if size < 14:
+            why = BAD
+            break
+        if total > file_end - position:
+            break
+        magic = _u8(at + 16)
+        if magic > 2 or (magic == 2 and total < _HEADER_V2) or (magic == 1 and size < 22):
+            why = BAD
+            break
+        if position + total > loaded:
+            why, state[NEEDED] = NEED_BYTES, total
+            break
+
+        packed = _u8(at + (22 if magic == 2 else 17)) & 7 != 0
+        start, length, rows = np.int64(0), np.int64(total), np.int64(1)
+        if magic == 2:
+            rows = _i32(at + 57)
+            packed = packed and rows > 0  # Kafka does not look at what an empty batch holds
+            length -= _HEADER_V2
+        if packed:
+            number = state[PLAIN_NEXT]
+            if number == state[PLAIN_COUNT] or plain[number, 0] != position:
+                why = COMPRESSED
+                break
+            start, length = plain[number, 1], plain[number, 2]
+            if magic < 2:
+                rows = length // _MIN_MESSAGE
+        rows = max(min(rows, length // MIN_RECORD), np.int64(0))
+        if used + length > state[ROOM] or state[ROWS] + rows > state[ROWS_ROOM]:
+            why, state[NEEDED], state[NEEDED_ROWS] = FULL, length, rows
+            break
+
+        if magic == 2:
+            if state[CRC32C] != 0 and _crc32c(state[CRC32C], at + 21, total - 21) != _u32(at + 17):
+                why = BAD
+                break
+            count = _i32(at + 57)
+            if count < 0 or (count > 0 and (count > rows or not _batch_v2(state, at, total, start, length))):
+                why = BAD
+                break
+        else:
+            if state[CRC32] != 0 and _crc32(state[CRC32], at + 16, total - 16) != _u32(at + 12):
+                why = BAD
+                break
+            if not _batch_old(state, at, total, start, length):
+                why = BAD
+                break
+        if packed:
+            state[PLAIN_NEXT] += 1
+        used += length
+        position += total
+    state[POSITION], state[USED] = position, used
+    return why
+
+
+@kernel
+def ahead(state: Any, packed: Any) -> int:
+    """Fill `packed` with the compressed batches from POSITION on that lie in the window as a whole; how many there are.
+
+    Nothing is judged here: columns() comes to each of them, and to what is wrong in between.
+    """
+    address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
+    position, found = state[POSITION], 0
+    while found < len(packed) and position + 18 <= loaded:
+        at = address + (position - origin)
+        total = 12 + _i32(at + 8)
+        magic = _u8(at + 16)
+        if total < 26 or position + total > loaded or magic > 2:
+            break
+        codec = _u8(at + (22 if magic == 2 else 17)) & 7 if total >= 34 or magic == 0 else 0
+        if magic == 2:
+            if total < _HEADER_V2:
+                break
+            start, size = at + _HEADER_V2, total - _HEADER_V2
+            if _i32(at + 57) <= 0:
+                codec = 0
+        elif codec != 0:
+            # The value of a wrapper, behind a key that is null as a rule.
+            start, end = at + (18 if magic == 0 else 26), at + total
+            if end - start < 8 or _i32(start) > end - start - 8:
+                break
+            start += 4 + max(_i32(start), 0)
+            size = _i32(start)
+            start += 4
+            if size < 0 or size > end - start:
+                break
+        if codec != 0:
+            packed[found, 0], packed[found, 1], packed[found, 2] = position, codec, magic
+            packed[found, 3], packed[found, 4] = start, size
+            found += 1
+        position += total
+    return found

@@ -1,0 +1,271 @@
+"""The records of a segment as flat buffers, laid out as Arrow has them; a chunk holds about 1 MiB of records, its buffers are used again."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafkats.errors import Changed, CorruptBatch, KafkatsError
+from kafkats.formats import dispatch
+from kafkats.formats.framing import MIN_LEFT, MIN_SIZE, OVERHEAD
+from kafkats.formats.message_set import WRAPPER_CODECS
+from kafkats.formats.v2 import MAGIC as MAGIC_V2
+from kafkats.primitives import read_int32, view
+from kafkats.segment.reader import Source, Window
+from kafkats.segment.unpack import Unpacker
+
+ROOM: Final = 1024 * 1024
+"""Bytes of records in a chunk, unless one batch alone has more."""
+_JOINED: Final = 1024 * 1024
+_PACKED_AT_ONCE: Final = 64
+_COPY_BELOW: Final = 256 * 1024
+
+
+class Binary(NamedTuple):
+    """`n` nullable byte strings: `data` uint8, `offsets` int32 of shape (n + 1,), `valid` bits, lowest first, of (n + 7) // 8 bytes."""
+
+    data: NDArray[np.uint8]
+    offsets: NDArray[np.int32]
+    valid: NDArray[np.uint8]
+    nulls: int
+    """How many are null; where none is, `valid` need not be looked at."""
+
+
+class Headers(NamedTuple):
+    """Record headers: `offsets` int32 of shape (rows + 1,) into `keys` (bytes as stored, never null) and `values`."""
+
+    offsets: NDArray[np.int32]
+    keys: Binary
+    values: Binary
+
+
+class BatchFields(NamedTuple):
+    """What a record's batch says, per record; `sequence` is the record's own. -1 where magic 0 and 1 have no such thing."""
+
+    magic: NDArray[np.int8]
+    attributes: NDArray[np.int16]
+    leader_epoch: NDArray[np.int32]
+    producer_id: NDArray[np.int64]
+    producer_epoch: NDArray[np.int16]
+    sequence: NDArray[np.int32]
+
+
+class Columns(NamedTuple):
+    """Records in file order. Views of buffers that are valid until the next chunk is asked for."""
+
+    rows: int
+    offset: NDArray[np.int64]
+    timestamp: NDArray[np.int64]
+    """ms; the header's under LogAppendTime, -1 in magic 0."""
+    timestamp_type: NDArray[np.int8]
+    """A TimestampType: -1 none, 0 CreateTime, 1 LogAppendTime."""
+    key: Binary | None
+    value: Binary | None
+    headers: Headers | None
+    batch: BatchFields | None
+
+
+class _Wanted(NamedTuple):
+    key: bool
+    value: bool
+    headers: bool
+    batch: bool
+
+
+def columns(
+    source: Source,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    control: bool = True,
+    key: bool = True,
+    value: bool = True,
+    headers: bool = True,
+    batch: bool = False,
+    checksums: bool = True,
+    room: int = ROOM,
+) -> Iterator[Columns]:
+    """The records of batches from `start` to `end` (else of the file), up to the quiet end of the log, in chunks without empty ones.
+
+    Columns that are not wanted are None and cost nothing. Without `control` the records of control batches are left out.
+    Raises CorruptBatch at the position where `formats.dispatch` refuses a batch, after the records before it; Changed when the
+    file was cut meanwhile; Vanished, StorageFailed.
+    """
+    from kafkats.kernels import columns as k
+    from kafkats.kernels.crc import crc_addresses
+
+    state = np.zeros(k.STATE_SLOTS, np.int64)
+    state[k.POSITION], state[k.CONTROL] = start, control
+    if checksums:
+        state[k.CRC32], state[k.CRC32C] = crc_addresses()
+    end = source.size if end is None else min(end, source.size)
+    wanted, ahead = _Wanted(key, value, headers, batch), _Ahead()
+    room = max(room, 1)
+    buffers = _Buffers(state, wanted, room, room // k.MIN_RECORD)
+    if end > start:
+        _load(state, source.window(start, MIN_LEFT), end)
+    while (why := k.columns(state, ahead.plain)) != k.DONE:
+        position = int(state[k.POSITION])
+        if why == k.NEED_BYTES:
+            _load(state, source.window(position, int(state[k.NEEDED])), end)
+        elif why == k.COMPRESSED and ahead.unpack(state):
+            continue
+        elif why == k.FULL:
+            if state[k.ROWS]:
+                yield buffers.filled()
+            state[k.USED] = 0
+            most, rows = max(int(state[k.NEEDED]), room), max(int(state[k.NEEDED_ROWS]), room // k.MIN_RECORD)
+            if (most, rows) != (state[k.ROOM], state[k.ROWS_ROOM]):
+                buffers = _Buffers(state, wanted, most, rows)
+            buffers.clear()
+        else:
+            if state[k.ROWS]:
+                yield buffers.filled()
+            raise _refused(source, position, end)
+    if state[k.ROWS]:
+        yield buffers.filled()
+
+
+class _Buffers:
+    """The buffers of one chunk; their addresses are in the kernel's state."""
+
+    def __init__(self, state: NDArray[np.int64], wanted: _Wanted, room: int, rows: int) -> None:
+        from kafkats.kernels import columns as k
+
+        self.state, self.wanted = state, wanted
+        state[k.ROOM], state[k.ROWS_ROOM] = room, rows
+        slots: dict[int, tuple[int, Any]] = {
+            k.OFFSET: (rows, np.int64), k.TIMESTAMP: (rows, np.int64), k.TIMESTAMP_TYPE: (rows, np.int8)
+        }  # fmt: skip
+        if wanted.key:
+            slots |= {k.KEY_DATA: (room, np.uint8), k.KEY_OFFSETS: (rows + 1, np.int32), k.KEY_VALID: (rows, None)}
+        if wanted.value:
+            slots |= {
+                k.VALUE_DATA: (room, np.uint8),
+                k.VALUE_OFFSETS: (rows + 1, np.int32),
+                k.VALUE_VALID: (rows, None),
+            }
+        if wanted.headers:
+            entries = room // 2  # a key and a value of one byte each
+            slots |= {
+                k.HEADER_OFFSETS: (rows + 1, np.int32),
+                k.HEADER_KEY_DATA: (room, np.uint8), k.HEADER_KEY_OFFSETS: (entries + 1, np.int32),
+                k.HEADER_VALUE_DATA: (room, np.uint8), k.HEADER_VALUE_OFFSETS: (entries + 1, np.int32),
+                k.HEADER_VALUE_VALID: (entries, None),
+            }  # fmt: skip
+        if wanted.batch:
+            slots |= {
+                k.MAGIC: (rows, np.int8), k.ATTRIBUTES: (rows, np.int16), k.LEADER_EPOCH: (rows, np.int32),
+                k.PRODUCER_ID: (rows, np.int64), k.PRODUCER_EPOCH: (rows, np.int16), k.SEQUENCE: (rows, np.int32),
+            }  # fmt: skip
+        self.arrays: dict[int, NDArray[Any]] = {
+            slot: np.empty((size + 7) // 8 + 1, np.uint8) if kind is None else np.empty(max(size, 1), kind)
+            for slot, (size, kind) in slots.items()
+        }
+        for slot, array in self.arrays.items():
+            state[slot] = array.ctypes.data
+            if array.dtype == np.int32:
+                array[0] = 0
+
+    def clear(self) -> None:
+        from kafkats.kernels import columns as k
+
+        self.state[k.USED : k.HEADER_NULLS + 1] = 0
+
+    def filled(self) -> Columns:
+        from kafkats.kernels import columns as k
+
+        s, a, wanted = self.state.tolist(), self.arrays, self.wanted
+        rows, entries = s[k.ROWS], s[k.HEADERS]
+
+        def binary(data: int, size: int, count: int, nulls: int | None) -> Binary:
+            # The slots of a column's data, offsets and bits follow each other.
+            valid = a[data + 2][: (count + 7) // 8] if nulls is not None else _all_valid(count)
+            return Binary(a[data][: s[size]], a[data + 1][: count + 1], valid, s[nulls] if nulls is not None else 0)
+
+        return Columns(
+            rows,
+            a[k.OFFSET][:rows],
+            a[k.TIMESTAMP][:rows],
+            a[k.TIMESTAMP_TYPE][:rows],
+            binary(k.KEY_DATA, k.KEY_BYTES, rows, k.KEY_NULLS) if wanted.key else None,
+            binary(k.VALUE_DATA, k.VALUE_BYTES, rows, k.VALUE_NULLS) if wanted.value else None,
+            Headers(
+                a[k.HEADER_OFFSETS][: rows + 1],
+                binary(k.HEADER_KEY_DATA, k.HEADER_KEY_BYTES, entries, None),
+                binary(k.HEADER_VALUE_DATA, k.HEADER_VALUE_BYTES, entries, k.HEADER_NULLS),
+            )
+            if wanted.headers
+            else None,
+            BatchFields(*(a[slot][:rows] for slot in range(k.MAGIC, k.SEQUENCE + 1))) if wanted.batch else None,
+        )
+
+
+def _all_valid(count: int) -> NDArray[np.uint8]:
+    return np.full((count + 7) // 8, 0xFF, np.uint8)
+
+
+class _Ahead:
+    """Decompresses the next batches of the window into one buffer, so that the kernel is not called for each."""
+
+    def __init__(self) -> None:
+        from kafkats.kernels import columns as k
+
+        self.plain = np.zeros((_PACKED_AT_ONCE, k.PLAIN_COLUMNS), np.int64)
+        self._packed = np.zeros((_PACKED_AT_ONCE, k.PACKED_COLUMNS), np.int64)
+        self._unpacker = Unpacker()
+        self._joined = np.empty(0, np.uint8)
+        self._last: NDArray[np.uint8] | None = None
+
+    def unpack(self, state: NDArray[np.int64]) -> bool:
+        """Fill `plain` from the batch at POSITION on; False when that one does not decompress."""
+        from kafkats.kernels import columns as k
+
+        if not len(self._joined):
+            self._joined = np.empty(_JOINED, np.uint8)
+        address, filled, count = self._joined.ctypes.data, 0, 0
+        for position, codec, magic, start, size in self._packed[: k.ahead(state, self._packed)].tolist():
+            if magic < MAGIC_V2 and codec not in WRAPPER_CODECS:
+                break
+            data = memoryview(ctypes.string_at(start, size))
+            try:
+                found = self._unpacker.unpack(codec, data, broken_lz4=magic == 0)
+            except CorruptBatch:
+                break
+            fits = filled + found.size <= _JOINED
+            if fits:
+                self._joined[filled : filled + found.size] = found
+            else:
+                self._last = found  # stays where it is: it is the last before the unpacker is used again
+            self.plain[count] = position, address + filled if fits else found.ctypes.data, found.size
+            filled += found.size
+            count += 1
+            if not fits:
+                break
+        state[k.PLAIN_NEXT], state[k.PLAIN_COUNT] = 0, count
+        return bool(count and self.plain[0, 0] == state[k.POSITION])
+
+
+def _load(state: NDArray[np.int64], window: Window, end: int) -> None:
+    address, origin, loaded, limit, file_end = window
+    if file_end < end:
+        raise Changed("the file was cut while it was read", position=file_end)
+    state[:5] = address, origin, min(loaded, end), min(limit, end), end
+
+
+def _refused(source: Source, position: int, end: int) -> KafkatsError:
+    """Why the plain decoders refuse the batch at `position`."""
+    data = source.read(position, min(MIN_LEFT, end - position))
+    size, _ = read_int32(view(data), OVERHEAD - 4)
+    if size >= MIN_SIZE:
+        data = source.read(position, OVERHEAD + size)
+    try:
+        for found in dispatch.batches(data):
+            dispatch.records(data, found)
+    except CorruptBatch as e:
+        return CorruptBatch(e.reason, position=position + (e.position or 0))
+    return KafkatsError("the compiled reader refuses what the plain one reads; please report this", position=position)

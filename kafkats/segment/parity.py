@@ -1,0 +1,196 @@
+"""Do two segments hold the same records, however these are batched, compressed and encoded?
+
+A digest is sha256 over the sha256 of each column, so it depends on no window and no batch: one column each of offsets, timestamps, their
+types, lengths and bytes of keys and of values, numbers of headers, lengths and bytes of header keys and values. Lengths are int32 with
+-1 for null, so that null, empty and where one record ends cannot be mistaken; all numbers are little endian. What a profile leaves out
+is not in the digest, and the profile itself is. The timestamp type NONE (magic 0) counts as CreateTime, which is what it becomes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafkats.formats.model import TimestampType
+from kafkats.segment.columns import Binary, Columns, columns
+from kafkats.segment.reader import Source
+
+_SHOWN: Final = 24
+"""Bytes of a key or value that a difference shows."""
+
+Column = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.int8] | NDArray[np.uint8]
+
+
+class Parity(NamedTuple):
+    """How many records there are, and a digest (hex) of everything in them that the profile looks at."""
+
+    records: int
+    digest: str
+
+
+class Difference(NamedTuple):
+    """The first record that differs: its offset (the old one's where it has one), in what, and both sides in words."""
+
+    offset: int
+    what: str
+    """record (one side has none), offset, timestamp, timestamp type, key, value or headers."""
+    old: str
+    new: str
+
+
+def digest_records(
+    source: Source, *, timestamps: bool, headers: bool, control: bool, start: int = 0, end: int | None = None
+) -> Parity:
+    """Digest of the records from byte `start` to `end` (else to the quiet end of the log), in file order.
+
+    `timestamps`, `headers`, `control`: whether times and their types, record headers, and records of control batches count.
+    Raises CorruptBatch with its position, Changed (cut meanwhile), Vanished, StorageFailed.
+    """
+    sums = {name: hashlib.sha256() for name in _names(timestamps, headers)}
+    records = 0
+    for chunk in columns(source, start=start, end=end, headers=headers, control=control):
+        records += chunk.rows
+        for name, column in _streams(chunk, timestamps):
+            sums[name].update(column.data)
+    profile = f"records timestamps={timestamps:d} headers={headers:d} control={control:d} {records}"
+    whole = hashlib.sha256("\n".join((profile, *(f"{name} {one.hexdigest()}" for name, one in sums.items()))).encode())
+    return Parity(records, whole.hexdigest())
+
+
+def first_difference(
+    old: Source,
+    new: Source,
+    *,
+    timestamps: bool,
+    headers: bool,
+    control: bool,
+    old_end: int | None = None,
+    new_end: int | None = None,
+) -> Difference | None:
+    """The first record, in file order, that differs under the profile; None where the digests are equal.
+
+    Raises as digest_records; when one side is corrupt, that is found before a difference behind it.
+    """
+    sides = (
+        columns(old, end=old_end, headers=headers, control=control),
+        columns(new, end=new_end, headers=headers, control=control),
+    )
+    for left, at, right, to, rows in _side_by_side(*sides):
+        if left is None or right is None:
+            return _one_is_over(left, at, right, to)
+        if not _same(left, at, right, to, rows, timestamps):
+            row = bisect_left(range(1, rows), True, key=lambda n: not _same(left, at, right, to, n, timestamps))
+            return _difference(_row(left, at + row), _row(right, to + row), timestamps)
+    return None
+
+
+def _names(timestamps: bool, headers: bool) -> list[str]:
+    names = ["offset", "key lengths", "key", "value lengths", "value"]
+    names += ["timestamp", "timestamp type"] if timestamps else []
+    names += ["headers", "header key lengths", "header key", "header value lengths", "header value"] if headers else []
+    return names
+
+
+def _streams(chunk: Columns, timestamps: bool, start: int = 0, rows: int | None = None) -> Iterator[tuple[str, Column]]:
+    """What of `rows` rows from `start` on goes into which column's digest."""
+    end = chunk.rows if rows is None else start + rows
+    assert chunk.key is not None and chunk.value is not None
+    yield "offset", chunk.offset[start:end]
+    yield from _binary("key", chunk.key, start, end)
+    yield from _binary("value", chunk.value, start, end)
+    if timestamps:
+        yield "timestamp", chunk.timestamp[start:end]
+        yield "timestamp type", np.maximum(chunk.timestamp_type[start:end], np.int8(0))
+    if chunk.headers is not None:
+        yield "headers", np.diff(chunk.headers.offsets[start : end + 1])
+        first, last = int(chunk.headers.offsets[start]), int(chunk.headers.offsets[end])
+        yield from _binary("header key", chunk.headers.keys, first, last)
+        yield from _binary("header value", chunk.headers.values, first, last)
+
+
+def _binary(name: str, column: Binary, start: int, end: int) -> Iterator[tuple[str, Column]]:
+    """Lengths, int32 with -1 for null, and bytes of entries `start` to `end`."""
+    lengths = np.diff(column.offsets[start : end + 1])
+    if column.nulls:
+        lengths[np.unpackbits(column.valid, count=end, bitorder="little")[start:] == 0] = -1
+    yield f"{name} lengths", lengths
+    yield name, column.data[column.offsets[start] : column.offsets[end]]
+
+
+def _same(left: Columns, at: int, right: Columns, to: int, rows: int, timestamps: bool) -> bool:
+    pairs = zip(_streams(left, timestamps, at, rows), _streams(right, timestamps, to, rows), strict=True)
+    return all(np.array_equal(a, b) for (_, a), (_, b) in pairs)
+
+
+def _side_by_side(
+    old: Iterator[Columns], new: Iterator[Columns]
+) -> Iterator[tuple[Columns | None, int, Columns | None, int, int]]:
+    """Pieces of both sides that hold the same number of rows: chunk, first row, chunk, first row, rows. None where one is over."""
+    left, right, at, to = next(old, None), next(new, None), 0, 0
+    while left is not None and right is not None:
+        rows = min(left.rows - at, right.rows - to)
+        yield left, at, right, to, rows
+        at, to = at + rows, to + rows
+        if at == left.rows:
+            left, at = next(old, None), 0
+        if to == right.rows:
+            right, to = next(new, None), 0
+    if left is not None or right is not None:
+        yield left, at, right, to, 0
+
+
+def _one_is_over(left: Columns | None, at: int, right: Columns | None, to: int) -> Difference:
+    if left is not None:
+        return Difference(int(left.offset[at]), "record", f"offset {left.offset[at]}", "none")
+    assert right is not None
+    return Difference(int(right.offset[to]), "record", "none", f"offset {right.offset[to]}")
+
+
+def _row(chunk: Columns, row: int) -> dict[str, Any]:
+    assert chunk.key is not None and chunk.value is not None
+    headers = []
+    if chunk.headers is not None:
+        entries = range(chunk.headers.offsets[row], chunk.headers.offsets[row + 1])
+        headers = [(_bytes(chunk.headers.keys, n), _bytes(chunk.headers.values, n)) for n in entries]
+    return {
+        "offset": int(chunk.offset[row]),
+        "timestamp": int(chunk.timestamp[row]),
+        "timestamp type": max(int(chunk.timestamp_type[row]), TimestampType.CREATE_TIME),
+        "key": _bytes(chunk.key, row),
+        "value": _bytes(chunk.value, row),
+        "headers": headers,
+    }
+
+
+def _bytes(column: Binary, entry: int) -> bytes | None:
+    if not column.valid[entry >> 3] >> (entry & 7) & 1:
+        return None
+    return column.data[column.offsets[entry] : column.offsets[entry + 1]].tobytes()
+
+
+def _difference(old: dict[str, Any], new: dict[str, Any], timestamps: bool) -> Difference:
+    times = () if timestamps else ("timestamp", "timestamp type")
+    what = next(name for name in old if name not in times and old[name] != new[name])
+    return Difference(old["offset"], what, _shown(what, old[what]), _shown(what, new[what]))
+
+
+def _shown(what: str, value: Any) -> str:
+    if what == "timestamp type":
+        return "LogAppendTime" if value == TimestampType.LOG_APPEND_TIME else "CreateTime"
+    if what == "headers":
+        return ", ".join(f"{_in_words(key)}: {_in_words(data)}" for key, data in value) or "none"
+    return str(value) if isinstance(value, int) else _in_words(value)
+
+
+def _in_words(data: bytes | None) -> str:
+    """Length and bytes; of long ones the first, and a digest to tell them apart."""
+    if data is None:
+        return "null"
+    if len(data) <= _SHOWN:
+        return f"{len(data)} bytes {data.hex()}".rstrip()
+    return f"{len(data)} bytes {data[:_SHOWN].hex()}..., sha256 {hashlib.sha256(data).hexdigest()[:16]}"

@@ -1,0 +1,228 @@
+"""The digest says whether records are the same: not how they are batched, and nothing else is left out."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from kafkats.errors import CorruptBatch
+from kafkats.formats import v0, v1, v2
+from kafkats.formats.model import Codec, Header, Record, TimestampType
+from kafkats.segment import parity
+from kafkats.segment.parity import Difference, Parity, digest_records, first_difference
+from kafkats.segment.reader import Source, array_source
+
+EVERYTHING = {"timestamps": True, "headers": True, "control": True}
+NOTHING = {"timestamps": False, "headers": False, "control": False}
+CREATED = TimestampType.CREATE_TIME
+
+
+def source(log: bytes) -> Source:
+    return array_source(np.frombuffer(log, np.uint8))
+
+
+def digest(log: bytes, **profile: bool) -> Parity:
+    return digest_records(source(log), **EVERYTHING | profile)
+
+
+def difference(old: bytes, new: bytes, **profile: bool) -> Difference | None:
+    found = first_difference(source(old), source(new), **EVERYTHING | profile)
+    equal = digest(old, **profile) == digest(new, **profile)
+    assert equal == (found is None)
+    return found
+
+
+bodies = st.none() | st.binary(max_size=6) | st.sampled_from([b"", b"x" * 90])
+
+
+@st.composite
+def some_records(draw: st.DrawFn, *, headers: bool = True) -> list[Record]:
+    offset, found = 100, []
+    for _ in range(draw(st.integers(1, 12))):
+        offset += draw(st.sampled_from([1, 1, 4]))
+        some = tuple(draw(st.lists(st.builds(Header, st.text(max_size=2), bodies), max_size=2))) if headers else ()
+        time = draw(st.sampled_from([-1, 0, 7, 2**62]))
+        found.append(Record(offset, time, CREATED, draw(bodies), draw(bodies), some))
+    return found
+
+
+@st.composite
+def batched(draw: st.DrawFn, records: list[Record], magics: list[int], **fields: Any) -> bytes:
+    """The records in batches of these magics, cut anywhere, with any codec."""
+    cuts = sorted({0, len(records), *draw(st.lists(st.integers(0, len(records)), max_size=4))})
+    parts = []
+    for start, end in pairwise(cuts):
+        magic = draw(st.sampled_from(magics))
+        codec = draw(st.sampled_from(list(Codec)[: 5 if magic == 2 else 4]))
+        layout: Any = (v0, v1, v2)[magic]
+        parts.append(layout.encode_batch(records[start:end], codec=codec, **fields))
+    return b"".join(parts)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_batches_do_not_matter(data: st.DataObject) -> None:
+    records = data.draw(some_records())
+    old, new = data.draw(batched(records, [2])), data.draw(batched(records, [2]))
+    assert difference(old, new) is None
+    assert digest(old).records == len(records)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_formats_do_not_matter(data: st.DataObject) -> None:
+    records = data.draw(some_records(headers=False))
+    assert difference(data.draw(batched(records, [1, 2])), data.draw(batched(records, [1, 2]))) is None
+    timeless = [record._replace(timestamp=-1) for record in records]
+    assert difference(data.draw(batched(timeless, [0, 1, 2])), data.draw(batched(timeless, [0, 2]))) is None
+    assert difference(data.draw(batched(records, [1, 2])), data.draw(batched(records, [0])), **NOTHING) is None
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_append_time_does_not_care_for_batches(data: st.DataObject) -> None:
+    records = data.draw(some_records(headers=False))
+    stamped = {"log_append_time": 55}
+    one, other = data.draw(batched(records, [1, 2], **stamped)), data.draw(batched(records, [1, 2], **stamped))
+    assert difference(one, other) is None
+    created = v2.encode_batch([record._replace(timestamp=55) for record in records])
+    found = difference(one, created)
+    assert found is not None
+    assert (found.what, found.old, found.new) == ("timestamp type", "LogAppendTime", "CreateTime")
+    assert difference(one, created, timestamps=False) is None
+
+
+CHANGES = {
+    "offset": lambda r: r._replace(offset=r.offset + 1000),
+    "timestamp": lambda r: r._replace(timestamp=r.timestamp + 1),
+    "key": lambda r: r._replace(key=b"" if r.key is None else None),
+    "value": lambda r: r._replace(value=b"" if r.value is None else r.value[:-1] + b"\0" + r.value[-1:]),
+    "headers": lambda r: r._replace(headers=(*r.headers, Header("", None))),
+}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), st.sampled_from(sorted(CHANGES)))
+def test_every_change_shows(data: st.DataObject, what: str) -> None:
+    records = data.draw(some_records())
+    at = data.draw(st.integers(0, len(records) - 1))
+    changed = records[:at] + [CHANGES[what](records[at])] + records[at + 1 :]
+    old, new = data.draw(batched(records, [2])), data.draw(batched(changed, [2]))
+    found = difference(old, new)
+    assert found is not None
+    assert (found.offset, found.what) == (records[at].offset, what)
+    assert found.old != found.new
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_any_two_lists_of_records(data: st.DataObject) -> None:
+    records, others = data.draw(some_records()), data.draw(some_records())
+    found = difference(data.draw(batched(records, [2])), data.draw(batched(others, [2])))
+    assert (found is None) == (records == others)
+    if found is not None and found.what != "record":
+        first = next(a for a, b in zip(records, others, strict=False) if a != b)
+        assert found.offset == first.offset
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_byte_that_moves_between_fields_shows(data: st.DataObject) -> None:
+    """The same bytes in the same order, cut differently into keys, values and records."""
+    text = data.draw(st.binary(min_size=2, max_size=12))
+    cuts = [data.draw(st.lists(st.integers(0, len(text)), min_size=3, max_size=3).map(sorted)) for _ in range(2)]
+    assume(cuts[0] != cuts[1])
+    logs = []
+    for a, b, c in cuts:
+        records = [Record(1, 1, CREATED, text[:a], text[a:b]), Record(2, 1, CREATED, text[b:c], text[c:])]
+        logs.append(v2.encode_batch(records))
+    assert difference(*logs) is not None
+
+
+def test_order_shows() -> None:
+    one, two = Record(1, 5, CREATED, b"a", b"x"), Record(2, 5, CREATED, b"b", b"y")
+    assert difference(v1.encode_batch([one, two]), v1.encode_batch([two, one])) is not None
+
+
+def test_a_record_more_or_less() -> None:
+    records = [Record(i, 5, CREATED, None, b"v") for i in range(4, 9)]
+    all_of_them, fewer = v2.encode_batch(records), v1.encode_batch(records[:-1])
+    assert difference(all_of_them, fewer) == Difference(8, "record", "offset 8", "none")
+    assert difference(fewer, all_of_them) == Difference(8, "record", "none", "offset 8")
+    assert difference(b"", fewer) == Difference(4, "record", "none", "offset 4")
+    assert difference(b"", b"") is None
+
+
+def test_what_a_profile_leaves_out() -> None:
+    records = [Record(i, 5, CREATED, None, b"v", (Header("h", b"1"),)) for i in range(3)]
+    plain = [record._replace(headers=()) for record in records]
+    marker = v2.encode_batch([Record(3, 5, CREATED, b"\0\0\0\1", b"\0" * 6)], control=True, transactional=True)
+    old, new = v2.encode_batch(records) + marker, v0.encode_batch(plain)
+    assert difference(old, new, **NOTHING) is None
+    for word in NOTHING:
+        assert difference(old, new, **NOTHING | {word: True}) is not None, word
+    assert (
+        len({digest(new, **NOTHING | {word: True}).digest for word in NOTHING} | {digest(new, **NOTHING).digest}) == 4
+    )
+
+
+def test_differences_in_words() -> None:
+    base = Record(7, 5, CREATED, b"key", b"v" * 100, (Header("h", None),))
+    old = v2.encode_batch([base])
+
+    def said(**fields: Any) -> tuple[str, str, str]:
+        found = difference(old, v2.encode_batch([base._replace(**fields)]))
+        assert found is not None
+        return found[1:]
+
+    assert said(key=None) == ("key", "3 bytes 6b6579", "null")
+    assert said(key=b"") == ("key", "3 bytes 6b6579", "0 bytes")
+    assert said(timestamp=6) == ("timestamp", "5", "6")
+    assert said(headers=()) == ("headers", "1 bytes 68: null", "none")
+    what, long, other = said(value=b"v" * 99 + b"w")
+    assert what == "value"
+    assert long.startswith("100 bytes 7676")
+    assert len(long) < 120
+    assert long != other
+
+
+def test_corruption_is_never_a_digest() -> None:
+    good = v1.encode_batch([Record(1, 5, CREATED, b"k", b"v")])
+    bad = bytearray(good)
+    bad[-1] ^= 1
+    with pytest.raises(CorruptBatch, match="CRC") as caught:
+        digest(good + bytes(bad))
+    assert caught.value.position == len(good)
+    with pytest.raises(CorruptBatch):
+        difference(good + bytes(bad), good)
+
+
+def test_the_digest_is_documented() -> None:
+    """The recipe of the module's docstring, by hand: digests of old reports must stay comparable."""
+    records = [Record(1, 5, CREATED, None, b"ab", (Header("h", None),)), Record(3, -1, CREATED, b"", b"c")]
+    import hashlib
+
+    columns = {
+        "offset": np.array([1, 3], "<i8"),
+        "key lengths": np.array([-1, 0], "<i4"),
+        "key": b"",
+        "value lengths": np.array([2, 1], "<i4"),
+        "value": b"abc",
+        "timestamp": np.array([5, -1], "<i8"),
+        "timestamp type": bytes(2),
+        "headers": np.array([1, 0], "<i4"),
+        "header key lengths": np.array([1], "<i4"),
+        "header key": b"h",
+        "header value lengths": np.array([-1], "<i4"),
+        "header value": b"",
+    }
+    lines = ["records timestamps=1 headers=1 control=1 2"]
+    lines += [f"{name} {hashlib.sha256(bytes(data)).hexdigest()}" for name, data in columns.items()]
+    expected = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    assert digest(v2.encode_batch(records)) == Parity(2, expected)
+    assert parity.Parity._fields == ("records", "digest")
