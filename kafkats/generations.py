@@ -19,6 +19,21 @@ INDEX_INTERVAL_BYTES: Final = 4096
 SEGMENT_INDEX_BYTES: Final = 10 * 1024 * 1024
 """Kafka's default of `segment.index.bytes`."""
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+PRODUCER: Final = "producer"
+"""Of `compression.type`: every batch keeps its own codec."""
+LOSSES: Final = (
+    "headers",
+    "timestamps",
+    "transactions",
+    "control",
+    "aborted-visible",
+    "idempotence",
+    "delete-horizon",
+    "leader-epochs",
+)
+"""What an older message format cannot carry (formats/losses.py explains each), as the words of `--accept-loss`."""
+ALL_LOSSES: Final = "all"
+COMPRESSION_TYPES: Final = (PRODUCER, "none", "gzip", "snappy", "lz4", "zstd")
 
 
 @dataclass(frozen=True)

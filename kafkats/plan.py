@@ -76,8 +76,8 @@ def make_plan(operation: str, options: Mapping[str, Any], totals: Mapping[str, A
     return Plan(header, ordered, _digest(header, ordered))
 
 
-def write_plan(plan: Plan, folder: Path) -> None:
-    """Write the plan's folder.
+def write_plan(plan: Plan, folder: Path, **beside: pa.Table) -> None:
+    """Write the plan's folder, and tables that explain it `beside` its items, by name, which the digest does not cover.
 
     Raises UsageError when `folder` exists and is no plan, or lies in a log directory; StorageFailed.
     """
@@ -85,6 +85,8 @@ def write_plan(plan: Plan, folder: Path) -> None:
     with storage(folder, "writing the plan"):
         if any(folder.iterdir()) and not (folder / "plan.json").exists():
             raise UsageError("exists and is no plan", path=folder)
+    for name, table in beside.items():
+        write_table(folder / f"{name}.parquet", table)
     write_table(folder / "items.parquet", plan.items)
     write_json(folder / "plan.json", dict(plan.header) | {"digest": plan.digest})
 

@@ -80,12 +80,22 @@ def unread_sentences(segments: pa.Table) -> list[str]:
 
 
 def plan_sentences(made: Plan, folder: Path) -> list[str]:
+    """What a plan of any operation comes to, and how to go on."""
     totals = made.header["totals"]
     said = [
         f"{totals['files']} files to write ({_bytes(totals['write_bytes'])}) for {totals['segments']} segments in"
         f" {totals['partitions']} partitions, reading {_bytes(totals['read_bytes'])} of logs; {totals['blocked']} blocked;"
         f" {totals['segments_seen']} segments seen"
     ]
+    said += {"migrate": _migrate_sentences, "rebuild": _rebuild_sentences}[made.operation](totals)
+    said.append(f"digest {made.digest}")
+    if totals["files"]:
+        said.append(f"to do it: kafkats apply {folder} --digest {made.digest[:12]}")
+    return said
+
+
+def _rebuild_sentences(totals: Mapping[str, Any]) -> list[str]:
+    said = []
     if totals["recovery_segments"]:
         said.append(
             "no clean-shutdown marker: whatever is rebuilt, the broker's next start recovers"
@@ -100,9 +110,16 @@ def plan_sentences(made: Plan, folder: Path) -> list[str]:
     if left:
         counts = ", ".join(f"{count} {severity}" for severity, count in left.items())
         said.append(f"NOT repaired by this plan: {counts}; kafkats verify names them")
-    said.append(f"digest {made.digest}")
-    if totals["files"]:
-        said.append(f"to do it: kafkats apply {folder} --digest {made.digest[:12]}")
+    return said
+
+
+def _migrate_sentences(totals: Mapping[str, Any]) -> list[str]:
+    said = [
+        f"{totals['batches_before']} batches become {totals['batches_after']}, {totals['records']} records;"
+        f" {_bytes(totals['read_bytes'])} of logs become {_bytes(totals['write_bytes'])}, and both lie on the disk until purge"
+    ]
+    if totals["losses"]:
+        said.append("LOST by this: " + ", ".join(f"{loss} ({count})" for loss, count in totals["losses"].items()))
     return said
 
 

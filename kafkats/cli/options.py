@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,10 +56,9 @@ def units_in(log_dirs: Iterable[Path], topics: str) -> list[Unit]:
     return units
 
 
-def verified(log_dirs: Iterable[Path], topics: str, options: Any) -> pa.Table:
+def verified(units: Sequence[Unit], options: Any) -> pa.Table:
     from kafkats.operations.verify import verify_unit
 
-    units = units_in(log_dirs, topics)
     return table_of(verify_unit(u, options) for u in progress(units, "verifying", lambda u: u.bytes))
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkats.cli.options import CONFIG, JSON, LOG_DIRS, POLICY, RULE, TOPICS, policy_of, verified
-from kafkats.terminal import plan_sentences, say_summary, show_rows
+from kafkats.cli.options import CONFIG, JSON, LOG_DIRS, POLICY, RULE, TOPICS, policy_of, table_of, units_in, verified
+from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, PRODUCER
+from kafkats.terminal import plan_sentences, progress, say_summary, show_rows
 
 if TYPE_CHECKING:
     from kafkats.plan import Plan
@@ -54,7 +55,7 @@ def plan_rebuild(
     from kafkats.operations.verify import VerifyOptions
     from kafkats.plan import write_plan
 
-    segments = verified(log_dirs, topics, VerifyOptions(rule=rule, policy=policy_of(policy_file, settings)))
+    segments = verified(units_in(log_dirs, topics), VerifyOptions(rule=rule, policy=policy_of(policy_file, settings)))
     made = rebuild.plan_rebuild(
         segments,
         rebuild.RebuildOptions(
@@ -68,6 +69,76 @@ def plan_rebuild(
     )
     refuse_unpermitted(made)
     write_plan(made, output)
+    show_plan(made, output, as_json)
+
+
+@plan.command("migrate")
+@LOG_DIRS
+@click.option(
+    "-o", "--output", required=True, metavar="PLAN", type=click.Path(path_type=Path), help="The plan's folder."
+)
+@click.option(
+    "--to-magic", required=True, type=click.IntRange(0, 2),
+    help="The format: 0 is Kafka 0.8 and 0.9, 1 is 0.10, 2 is 0.11 and later (4.x writes no other).",
+)  # fmt: skip
+@click.option(
+    "--compression-type", type=click.Choice(COMPRESSION_TYPES), default=PRODUCER, show_default=True,
+    help="Kafka's compression.type; `producer` leaves each batch its own.",
+)  # fmt: skip
+@click.option(
+    "--accept-loss", default="", metavar="LOSS,...",
+    help=f"What an older format may lose: {', '.join(LOSSES)}, or {ALL_LOSSES}.",
+)  # fmt: skip
+@click.option("--ledger", type=click.Path(path_type=Path), help="The cluster's migration: its phases are kept.")
+@click.option(
+    "--phase", default="", metavar="phase-1|canary|phase-2|rollback", help="Of that migration; needs --ledger."
+)
+@click.option("--broker", default="", metavar="NAME", help="Whose volumes these are; needs --ledger.")
+@RULE
+@TOPICS
+@POLICY
+@CONFIG
+@JSON
+def plan_migrate(
+    log_dirs: tuple[Path, ...],
+    output: Path,
+    to_magic: int,
+    compression_type: str,
+    accept_loss: str,
+    ledger: Path | None,
+    phase: str,
+    broker: str,
+    rule: str,
+    topics: str,
+    policy_file: Path | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Which segments to convert to another message format, what that gives, and what it would lose."""
+    from kafkats.forecast import FORECAST, forecast_unit, target_of
+    from kafkats.operations import migrate
+    from kafkats.operations.apply import refuse_unpermitted
+    from kafkats.operations.verify import VerifyOptions
+    from kafkats.plan import write_plan
+
+    target = target_of(to_magic, compression_type)
+    options = migrate.MigrateOptions(
+        to_magic=to_magic,
+        compression_type=compression_type,
+        accept_loss=tuple(word for word in accept_loss.split(",") if word),
+        rule=rule,
+        ledger=str(ledger.absolute()) if ledger else "",
+        phase=phase,
+        broker=broker,
+    )
+    migrate.check_phase(options)
+    units = units_in(log_dirs, topics)
+    segments = verified(units, VerifyOptions(rule=rule, policy=policy_of(policy_file, settings)))
+    looked = [forecast_unit(u, target) for u in progress(units, "forecasting", lambda u: u.bytes)]
+    forecast = table_of(looked, FORECAST)
+    made = migrate.plan_migrate(segments, forecast, options)
+    refuse_unpermitted(made)
+    write_plan(made, output, forecast=forecast)
     show_plan(made, output, as_json)
 
 

@@ -79,7 +79,7 @@ def verify(
     from kafkats.operations.verify import VerifyOptions
 
     options = VerifyOptions(rule=rule, deep=deep, policy=policy_of(policy_file, settings))
-    segments = verified(log_dirs, topics, options)
+    segments = verified(units_in(log_dirs, topics), options)
     summary = report.summary(segments)
     if output is not None:
         report.write_report(output, segments, summary)

@@ -30,10 +30,10 @@ from kafkats.errors import BadInput, NotConvertible
 from kafkats.formats import dispatch, v2
 from kafkats.formats.build import Target, append_time, build, target_codec
 from kafkats.formats.fetch import fetch
-from kafkats.formats.losses import LOSSES, add_losses, count_losses
+from kafkats.formats.losses import add_losses, count_losses
 from kafkats.formats.model import Batch
 from kafkats.formats.produce import produce
-from kafkats.generations import MAX_RELATIVE_OFFSET
+from kafkats.generations import LOSSES, MAX_RELATIVE_OFFSET
 from kafkats.primitives import Buffer, view
 
 __all__ = [

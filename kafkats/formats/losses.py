@@ -20,17 +20,8 @@ from typing import Final
 
 from kafkats.formats.control import ControlType, decode_control_type
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Record
+from kafkats.generations import LOSSES
 
-LOSSES: Final = (
-    "headers",
-    "timestamps",
-    "transactions",
-    "control",
-    "aborted-visible",
-    "idempotence",
-    "delete-horizon",
-    "leader-epochs",
-)
 _ALL_SINCE: Final = 2
 """The magic that carries everything."""
 

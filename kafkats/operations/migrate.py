@@ -1,0 +1,319 @@
+"""Migrate: stored segments from one message format to another, by the rule of the 4.x cleaner: batch by batch, offsets kept.
+
+    plan        from facts and forecast: which files to replace, to remove, which to leave and why
+    stage       convert beside; indexes by recovery's rule from the new log; both logs read back and compared
+
+Whatever a segment holds that the target format cannot express is a loss, and has to be accepted by name. A segment
+that cannot be converted stays as it is, and the rest goes on: mixed formats are legal inside a partition.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats import paths
+from kafkats.errors import Changed, CorruptPlan, DiskFull, NotEqual, Refused, UsageError, storage
+from kafkats.forecast import target_of
+from kafkats.formats.convert import Target
+from kafkats.generations import ALL_LOSSES, DEFAULT_RULE, LOSSES, PRODUCER, RULES
+from kafkats.index.build import build_from
+from kafkats.logdir.changeset import Change, Remove, Replace
+from kafkats.logdir.identity import FileIdentity, identify
+from kafkats.logdir.lease import Lease
+from kafkats.plan import ITEMS, Plan, make_plan
+from kafkats.run import PartitionWork, Staged, by_segment
+from kafkats.segment.convert import convert_source
+from kafkats.segment.parity import Parity, digest_records, first_difference
+from kafkats.segment.reader import Source, open_source
+
+OPERATION: Final = "migrate"
+
+
+@dataclass(frozen=True)
+class MigrateOptions:
+    """`to_magic` and `compression_type` say what every batch shall be; `accept_loss` names what may get lost on the way.
+
+    `ledger`, `phase` and `broker` tie the plan to the cluster's migration (kafkats.phases); "" without one.
+    """
+
+    to_magic: int
+    compression_type: str = PRODUCER
+    accept_loss: tuple[str, ...] = ()
+    rule: str = DEFAULT_RULE.name
+    ledger: str = ""
+    phase: str = ""
+    broker: str = ""
+
+
+def check_phase(options: MigrateOptions) -> None:
+    """Raise Refused when the cluster's migration does not allow this phase for this broker now, UsageError, StorageFailed."""
+    if bool(options.ledger) != bool(options.phase and options.broker):
+        raise UsageError("a ledger, a phase and a broker go together: name all of them, or none")
+    if options.ledger:
+        from kafkats import ledger, phases
+
+        phases.gate(ledger.read(options.ledger).entries, options.phase, options.broker)
+
+
+def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions) -> Plan:
+    """Decide from facts (report.SEGMENTS, depth full) and FORECAST which files to write.
+
+    Raises UsageError for words that mean nothing, Refused when something would be lost that was not accepted.
+    """
+    target_of(options.to_magic, options.compression_type)
+    if not RULES[options.rule].for_brokers:
+        raise Refused(f"rule {options.rule} would mislead a broker")
+    facts = {_key(row): row for row in _slim(segments).to_pylist()}
+    blocked = {_directory(row): row["reason"] for row in forecast.to_pylist() if row["base_offset"] < 0}
+    rows = [row for row in forecast.to_pylist() if row["base_offset"] >= 0]
+    written: list[dict[str, Any]] = []
+    items: list[dict[str, Any]] = []
+    for row in rows:
+        if row["action"] == "keep" or row["file"].endswith((paths.SNAPSHOT, paths.TXN_INDEX)):
+            continue
+        segment = facts.get(_key(row))
+        why = blocked.get(_directory(row)) or _why_not(row, segment)
+        if segment is not None:
+            items += _blocked_item(row, segment, why, options) if why else _items(row, segment, options)
+        if not why:
+            written.append(row)
+    directories = {_directory(row): facts[_key(row)] for row in written}
+    items += [
+        _item(row, directories[_directory(row)], options, file=row["file"], action="remove", reason=row["reason"])
+        | {"before": row["before"], "log": None, "log_valid_bytes": 0, "after_bytes": 0}
+        for row in rows
+        if row["action"] == "remove" and _directory(row) in directories
+    ]
+    table = pa.Table.from_pylist(items, schema=ITEMS)
+    totals = _totals(rows, written, table)
+    _refuse_losses(totals["losses"], written, options.accept_loss)
+    return make_plan(OPERATION, asdict(options) | {"accept_loss": sorted(options.accept_loss)}, totals, table)
+
+
+_FACTS: Final = (
+    "log_dir", "partition_dir", "directory_ctime_ns", "base_offset", "next_base_offset", "log", "index", "timeindex",
+    "stop", "valid_bytes", "blocked", "index_interval_bytes", "segment_index_bytes", "settings_from",
+)  # fmt: skip
+
+
+def _slim(segments: pa.Table) -> pa.Table:
+    return segments.filter(pc.greater_equal(segments["base_offset"], 0)).select(list(_FACTS))
+
+
+def _directory(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["log_dir"], row["partition_dir"]
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, str, int]:
+    return row["log_dir"], row["partition_dir"], row["base_offset"]
+
+
+def _why_not(row: Mapping[str, Any], segment: Mapping[str, Any] | None) -> str:
+    """Why a segment is left as it is, "" when it is not."""
+    if row["action"] == "blocked":
+        return str(row["reason"])
+    if segment is None or segment["log"] is None:
+        return "came or went while it was looked at; plan anew"
+    if segment["stop"]:
+        return f"the log is corrupt at byte {segment['valid_bytes']} ({segment['stop']}): kafkats verify names it"
+    return str(segment["blocked"] or "")
+
+
+def _item(
+    row: Mapping[str, Any], segment: Mapping[str, Any], options: MigrateOptions, **columns: Any
+) -> dict[str, Any]:
+    return {
+        "log_dir": row["log_dir"],
+        "partition_dir": row["partition_dir"],
+        "directory_ctime_ns": segment["directory_ctime_ns"],
+        "base_offset": row["base_offset"],
+        "next_base_offset": segment["next_base_offset"],
+        "log": segment["log"],
+        "log_valid_bytes": segment["valid_bytes"],
+        "after_bytes": -1,
+        "after_sha256": "",
+        "rule": options.rule,
+        "index_interval_bytes": segment["index_interval_bytes"],
+        "segment_index_bytes": segment["segment_index_bytes"],
+        "settings_from": segment["settings_from"],
+    } | columns
+
+
+def _blocked_item(
+    row: Mapping[str, Any], segment: Mapping[str, Any], why: str, options: MigrateOptions
+) -> list[dict[str, Any]]:
+    item = _item(row, segment, options, file=row["file"], action="blocked", reason=why, before=segment["log"])
+    known = {"log_valid_bytes": -1, "index_interval_bytes": -1, "segment_index_bytes": -1, "settings_from": ""}
+    return [item | {key: value for key, value in known.items() if item[key] is None}]
+
+
+def _items(row: Mapping[str, Any], segment: Mapping[str, Any], options: MigrateOptions) -> Iterator[dict[str, Any]]:
+    base = row["base_offset"]
+    yield _item(
+        row, segment, options, file=row["file"], action="replace", reason=_reason(row, options), before=segment["log"],
+        after_bytes=row["after_bytes"], after_sha256=row["after_sha256"],
+    )  # fmt: skip
+    for kind, before in ((paths.OFFSET_INDEX, segment["index"]), (paths.TIME_INDEX, segment["timeindex"])):
+        if before is None and kind == paths.TIME_INDEX and options.to_magic == 0:
+            continue  # brokers of that format have none
+        action = "replace" if before else "add"
+        reason = "must be true of the new log"
+        yield _item(
+            row, segment, options, file=paths.segment_file(base, kind), action=action, reason=reason, before=before
+        )
+
+
+def _reason(row: Mapping[str, Any], options: MigrateOptions) -> str:
+    codec = "" if options.compression_type == PRODUCER else f", {options.compression_type}"
+    said = f"to magic {options.to_magic}{codec}: {row['batches_before']} batches become {row['batches_after']}"
+    if row["kept_last"]:
+        said += "; the last stays magic 2, or its offsets would be given out again"
+    lost = ", ".join(f"{loss} ({row[f'loses_{loss}']})" for loss in LOSSES if row[f"loses_{loss}"])
+    return f"{said}; loses {lost}" if lost else said
+
+
+def _totals(rows: Sequence[Mapping[str, Any]], written: Sequence[Mapping[str, Any]], items: pa.Table) -> dict[str, Any]:
+    def total(column: str) -> int:
+        return sum(row[column] for row in written)
+
+    blocked = items.filter(pc.equal(items["action"], "blocked")).num_rows
+    logs = [row for row in rows if row["file"].endswith(paths.LOG)]
+    return {
+        "files": items.num_rows - blocked,
+        "blocked": blocked,
+        "segments": len(written),
+        "segments_seen": len(logs),
+        "partitions": len({_directory(row) for row in written}),
+        "read_bytes": total("before_bytes"),
+        "write_bytes": total("after_bytes"),
+        "batches_before": total("batches_before"),
+        "batches_after": total("batches_after"),
+        "records": total("records"),
+        "losses": {loss: count for loss in LOSSES if (count := total(f"loses_{loss}"))},
+    }
+
+
+def _refuse_losses(losses: Mapping[str, int], written: Sequence[Mapping[str, Any]], accepted: Sequence[str]) -> None:
+    unknown = sorted(set(accepted) - {*LOSSES, ALL_LOSSES})
+    if unknown:
+        raise UsageError(f"no loss is called {unknown[0]!r}; known are {', '.join(LOSSES)}, {ALL_LOSSES}")
+    refused = {loss: count for loss, count in losses.items() if not {loss, ALL_LOSSES} & set(accepted)}
+    if refused:
+        where = next(row for row in written if any(row[f"loses_{loss}"] for loss in refused))
+        counts = ", ".join(f"{loss} ({count})" for loss, count in refused.items())
+        raise Refused(
+            f"would lose {counts}, first in {where['partition_dir']}/{where['file']};"
+            f" if that may be: --accept-loss {','.join(refused)}"
+        )
+
+
+def check_item(item: Mapping[str, Any]) -> None:
+    """Raise CorruptPlan for what `plan_migrate` does not plan."""
+    name = paths.parse_segment_file(item["file"])
+    if name is None or name.suffix or name.base_offset != item["base_offset"]:
+        raise CorruptPlan(f"not a file of segment {item['base_offset']}: {item['file']!r}")
+    removed = name.kind in (paths.TXN_INDEX, paths.SNAPSHOT)
+    if (item["action"] == "remove") != removed or (not removed and item["log"] is None):
+        raise CorruptPlan(f"{item['file']}: action {item['action']!r} is unknown here")
+    if name.kind == paths.LOG and (item["action"] != "replace" or not item["after_sha256"]):
+        raise CorruptPlan(f"{item['file']}: a log is replaced by known bytes")
+    if item["rule"] not in RULES or item["index_interval_bytes"] < 0 or item["segment_index_bytes"] <= 0:
+        raise CorruptPlan(f"{item['file']}: no index can be built with such settings")
+
+
+def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
+    """Convert the partition's segments beside it, build their indexes, and prove that a consumer sees the same records.
+
+    Raises Changed when a log would not be what was approved, NotEqual when the proof fails, DiskFull, StorageFailed.
+    """
+    target = target_of(work.options["to_magic"], work.options["compression_type"])
+    directory = Path(work.log_dir, work.partition_dir)
+    _refuse_full_disk(work)
+    changes: list[Change] = []
+    unchanged: dict[str, FileIdentity] = {}
+    notes: dict[str, Mapping[str, Any]] = {}
+    for items in by_segment(work):
+        by_file = {item["file"]: item for item in items}
+        for item in items:
+            if item["action"] == "remove":
+                changes.append(Remove(item["file"], FileIdentity(**item["before"])))
+        log = paths.segment_file(items[0]["base_offset"], paths.LOG)
+        if log in by_file:
+            changes += _stage_segment(directory, by_file, log, target, lease, notes)
+            txn_index = paths.segment_file(items[0]["base_offset"], paths.TXN_INDEX)
+            stays = None if txn_index in by_file else identify(directory / txn_index)
+            if stays is not None:
+                unchanged[txn_index] = stays  # it knows offsets only, and they stay
+    return Staged(changes, unchanged, notes)
+
+
+def _refuse_full_disk(work: PartitionWork) -> None:
+    """Both copies lie on the disk until the undo window closes. Raises DiskFull before anything is written."""
+    with storage(work.log_dir, "asking for free space"):
+        free = shutil.disk_usage(work.place or work.log_dir).free
+    needed = sum(max(item["after_bytes"], 0) for item in work.items)
+    if needed > free:
+        raise DiskFull(f"{needed} bytes needed, {free} free: nothing was begun", path=work.log_dir)
+
+
+def _stage_segment(
+    directory: Path,
+    by_file: Mapping[str, Mapping[str, Any]],
+    log: str,
+    target: Target,
+    lease: Lease,
+    notes: dict[str, Mapping[str, Any]],
+) -> Iterator[Replace]:
+    item = by_file[log]
+    base, active, mtime_ns = item["base_offset"], item["next_base_offset"] < 0, item["before"]["mtime_ns"]
+    staged = lease.staged(log)
+    with open_source(directory / log, mapped=True) as old:  # under the lock: no broker cuts it
+        with storage(staged, "writing the new log"), staged.open("wb") as file:
+            made = convert_source(old, base, target, file.write, log_end=active)
+        if made.sha256 != item["after_sha256"]:
+            raise Changed("converts to other bytes than the plan says: the log has changed", path=directory / log)
+        with open_source(staged, mapped=True) as new:
+            proof = _prove(old, new, target, directory / log)
+            built = build_from(
+                new,
+                base,
+                RULES[item["rule"]],
+                item["index_interval_bytes"],
+                item["segment_index_bytes"],
+                None if active else item["next_base_offset"],
+            )
+    if built.facts.stop or built.blocked:
+        raise NotEqual("the converted log does not read to its end", path=directory / log)
+    notes[log] = {"records": proof[0].records, "parity_before": proof[0].digest, "parity_after": proof[1].digest}
+    # mtime is data: retention and searches of segments without timestamps go by it
+    yield Replace(log, staged, FileIdentity(**item["before"]), made.sha256, mtime_ns)
+    for kind, content in ((paths.OFFSET_INDEX, built.offset_index), (paths.TIME_INDEX, built.time_index)):
+        name = paths.segment_file(base, kind)
+        if name not in by_file:
+            continue
+        index = lease.staged(name)
+        with storage(index, "writing the new index"):
+            index.write_bytes(content)
+        sha256 = hashlib.sha256(content).hexdigest()
+        notes[name] = {"after_bytes": len(content), "sha256": sha256}
+        before = by_file[name]["before"]
+        yield Replace(name, index, FileIdentity(**before) if before else None, sha256, mtime_ns)
+
+
+def _prove(old: Source, new: Source, target: Target, log: Path) -> tuple[Parity, Parity]:
+    """Both logs, read again: the same offsets, order, keys, values and whatever else the target can express."""
+    kept = {"timestamps": target.magic > 0, "headers": target.magic == 2, "control": target.magic == 2}
+    before, after = digest_records(old, **kept), digest_records(new, **kept)
+    if before != after:
+        raise NotEqual(
+            f"the converted log tells a consumer something else: {first_difference(old, new, **kept)}", path=log
+        )
+    return before, after
