@@ -23,6 +23,8 @@ from kafkats.segment.reader import Bytes, Source, array_source
 from kafkats.segment.walk import Points, walk
 
 _UNKNOWN: Final = -(2**63)
+_LAST: Final = 2  # columns of Points
+_OF_MAX: Final = 4
 
 
 @dataclass(frozen=True)
@@ -62,28 +64,31 @@ class IndexBuilder:
         """Take the next index points; see `segment.walk.Points`."""
         if self.blocked:
             return
-        before = np.concatenate(([self.last_timestamp], points[:-1, 3]))
-        timed = points[points[:, 3] > before]
+        from kafkats.kernels.entries import pack
+
+        offsets, times = np.empty((len(points), 2), np.int32), np.empty((len(points), 3), np.int32)
+        # KIP-33 counts from the log's end at that moment, Kafka from the batch that holds the maximum.
+        of_times = (_LAST, 1) if self.rule.next_offset else (_OF_MAX, 0)
+        timed = pack(points, *of_times, self.base_offset, self.last_timestamp, offsets, times)
+        newest = int(points[-1, 3])
+        rises = newest > (int(points[-2, 3]) if len(points) > 1 else self.last_timestamp)
         entries = len(self.offset_index) // offset_index.ENTRY_SIZE + len(points)
-        times = len(self.time_index) // time_index.ENTRY_SIZE + len(timed) - int(points[-1, 3] > before[-1])
-        if entries > self._most_offset or times >= self._most_time:
+        time_entries = len(self.time_index) // time_index.ENTRY_SIZE + timed
+        if entries > self._most_offset or time_entries - rises >= self._most_time:
             self.blocked = "index-full"
             self.blocked_reason = (
                 f"a rebuild needs more than {self._most_offset} offset or {self._most_time} time entries"
             )
             return
-        offsets = points[:, 2]
         if self.rule.first_offset:
             try:
-                offsets = first_offsets(points, self.first_offset)
+                offsets.view(">i4")[:, 0] = first_offsets(points, self.first_offset) - self.base_offset
             except CorruptBatch as e:
                 self.blocked, self.blocked_reason = "undecodable", str(e)
                 return
-        self.offset_index += offset_bytes(offsets - self.base_offset, points[:, 0])
-        # KIP-33 counts from the log's end at that moment, Kafka from the batch that holds the maximum.
-        times_of = timed[:, 2] + 1 if self.rule.next_offset else timed[:, 4]
-        self.time_index += time_bytes(timed[:, 3], times_of - self.base_offset)
-        self.last_timestamp = int(points[-1, 3])
+        self.offset_index += offsets.data
+        self.time_index += times[:timed].data
+        self.last_timestamp = newest
         self.last_position = int(points[-1, 0])
 
     def close(self, facts: SegmentFacts, mtime_ms: int, next_base_offset: int | None) -> Built:
