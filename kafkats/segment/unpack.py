@@ -106,7 +106,7 @@ _SHORT_CUTS: Final[dict[int, Callable[[Unpacker, memoryview, bool], int]]] = {
 @cache
 def lz4_decompress_safe() -> Callable[[int, int, int, int], int] | None:
     """`int LZ4_decompress_safe(source, destination, size, room)`, or None where it is not exported or answers wrongly."""
-    function = _exported("lz4.block._block", "LZ4_decompress_safe")
+    function = exported("lz4.block._block", "LZ4_decompress_safe")
     if function is None:
         return None
     function.restype = ctypes.c_int
@@ -129,7 +129,7 @@ class Zstd(NamedTuple):
 @cache
 def zstd_functions() -> Zstd | None:
     """Those of the zstandard wheel, or None where they are not exported or answer wrongly."""
-    functions = [_exported("zstandard._cffi", f"ZSTD_{name}") for name in ("createDCtx", "decompressDCtx", "freeDCtx")]
+    functions = [exported("zstandard._cffi", f"ZSTD_{name}") for name in ("createDCtx", "decompressDCtx", "freeDCtx")]
     if None in functions:
         return None
     zstd = Zstd(*functions)  # type: ignore[arg-type]
@@ -149,7 +149,7 @@ def zstd_functions() -> Zstd | None:
     return zstd if got == 5 and room.raw[:5] == b"kafka" else None
 
 
-def _exported(module: str, name: str) -> Any | None:
+def exported(module: str, name: str) -> Any | None:
     try:
         path = importlib.import_module(module).__file__
         return ctypes.CDLL(path)[name]

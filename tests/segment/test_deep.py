@@ -191,7 +191,7 @@ def test_short_cuts_have_no_opinion_of_their_own(codec: Codec, plain: bytes, dat
 
 
 def test_without_the_short_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpack, "_exported", lambda module, name: None)
+    monkeypatch.setattr(unpack, "exported", lambda module, name: None)
     unpack.lz4_decompress_safe.cache_clear()
     unpack.zstd_functions.cache_clear()
     records = [Record(BASE + i, 9, TimestampType.CREATE_TIME, None, b"x" * 99) for i in range(9)]

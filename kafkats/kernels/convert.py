@@ -1,0 +1,918 @@
+"""One pass over a segment that writes it anew in another magic or codec, by the cleaner's rule of formats/convert.py.
+
+    convert(state) -> why it returned
+
+`state` is an int64 vector, one slot per name below. The kernel is called again and again with the same state: the caller does
+what it asked for (another window, a codec, an emptied buffer), and the kernel goes on in the middle of the same batch.
+File positions ORIGIN to LOADED lie at ADDRESS; the new bytes go to OUT, FILLED of ROOM bytes so far.
+
+The kernel has no opinion on what is odd: null written as -2, offsets that do not increase, messages of two magics under one append
+time, whatever does not decode, the last batch of a log. It returns HARD, changes nothing, and the caller asks formats/convert.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from kafkats.kernels.jit import intrinsic, kernel
+
+# Where the bytes are.
+ADDRESS: Final = 0
+ORIGIN: Final = 1
+LOADED: Final = 2
+LIMIT: Final = 3  # batches that begin here or later are left to the next window
+FILE_END: Final = 4
+POSITION: Final = 5
+NEEDED: Final = 6  # bytes, of whatever it was that there was not enough of
+# What is wanted.
+MAGIC: Final = 7
+CODEC: Final = 8  # -1: every batch keeps its own
+BASE_OFFSET: Final = 9
+LOG_END: Final = 10  # 1: the batch that ends at FILE_END is the last of its log
+CRC32: Final = 11  # addresses of functions; those of lz4 may be 0
+CRC32C: Final = 12
+LZ4_DECOMPRESS: Final = 13
+LZ4_COMPRESS: Final = 14
+# Where to write: the result; decompressed lz4; what is to be compressed.
+OUT: Final = 15
+ROOM: Final = 16
+FILLED: Final = 17
+PLAIN_BUFFER: Final = 18
+PLAIN_ROOM: Final = 19
+AREA_BUFFER: Final = 20
+AREA_ROOM: Final = 21
+# The batch at POSITION.
+PHASE: Final = 22
+SIZE: Final = 23
+UNPACK_CODEC: Final = 24
+PACK_CODEC: Final = 25
+PACKED: Final = 26  # compressed bytes of the batch
+PACKED_SIZE: Final = 27
+PLAIN: Final = 28  # its records or messages, not compressed
+PLAIN_SIZE: Final = 29
+AREA: Final = 30  # the new ones, to be compressed
+AREA_SIZE: Final = 31
+INTO: Final = 32  # where their compressed bytes go, and how many there may be and are
+INTO_ROOM: Final = 33
+INTO_SIZE: Final = 34
+OFFSET: Final = 35  # the frame's
+APPENDED: Final = 36  # 1: LogAppendTime
+TIME: Final = 37  # the frame's timestamp, v2: the maximum
+BASE_TIME: Final = 38
+COUNT: Final = 39
+FIRST: Final = 40  # offset of the first record
+LAST: Final = 41
+SHIFT: Final = 42  # offset of a record less the one in its message
+FIRST_TIME: Final = 43
+NEWEST: Final = 44
+WITH_HEADERS: Final = 45
+TIMED: Final = 46  # records with a timestamp
+# What came out.
+BATCHES_IN: Final = 47
+BATCHES_OUT: Final = 48
+RECORDS: Final = 49  # of batches that were written anew
+UNCHANGED: Final = 50
+LOSSES: Final = 51  # eight slots, in the order of formats.losses.LOSSES
+STATE_SLOTS: Final = 59
+
+HEADERS: Final = 51
+TIMESTAMPS: Final = 52
+TRANSACTIONS: Final = 53
+CONTROL: Final = 54
+ABORTED_VISIBLE: Final = 55
+IDEMPOTENCE: Final = 56
+DELETE_HORIZON: Final = 57
+LEADER_EPOCHS: Final = 58
+
+# Why the kernel returned.
+GO_ON: Final = 0  # inside only
+DONE: Final = 1
+AT_LIMIT: Final = 2
+NEED_BYTES: Final = 3
+FULL: Final = 4  # OUT has to be emptied; NEEDED bytes are wanted in it
+NEED_AREA: Final = 5  # AREA_BUFFER has to have NEEDED bytes
+UNPACK: Final = 6  # PACKED of UNPACK_CODEC -> PLAIN
+PACK: Final = 7  # AREA in PACK_CODEC -> INTO
+HARD: Final = 8  # the batch of SIZE bytes at POSITION is for formats/convert.py
+STOPPED: Final = 9  # there is no good batch at POSITION
+
+# PHASE
+_FRAME: Final = 0
+HAVE_PLAIN: Final = 1
+_HAVE_AREA: Final = 2
+HAVE_PACKED: Final = 3
+
+_HEADER_V2: Final = 61
+_MAX_RELATIVE: Final = 2**31 - 1
+_LZ4: Final = 3
+_ZSTD: Final = 4
+_LZ4_BLOCK: Final = 64 * 1024
+
+
+def new_state() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """A state at the beginning of a file, without a window."""
+    return np.zeros(STATE_SLOTS, np.int64)
+
+
+def _load(bits: int, signed: bool = True) -> Any:
+    @intrinsic
+    def load(typingctx: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            integer = ir.IntType(bits)
+            value = builder.load(builder.inttoptr(args[0], integer.as_pointer()), align=1)
+            if bits > 8:
+                value = builder.bswap(value)
+            extend = builder.sext if signed else builder.zext
+            return value if bits == 64 else extend(value, ir.IntType(64))
+
+        return types.int64(types.int64), codegen
+
+    return load
+
+
+def _store(bits: int, swap: bool = True) -> Any:
+    @intrinsic
+    def store(typingctx: Any, address: Any, value: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            integer = ir.IntType(bits)
+            value = args[1] if bits == 64 else builder.trunc(args[1], integer)
+            if bits > 8 and swap:
+                value = builder.bswap(value)
+            builder.store(value, builder.inttoptr(args[0], integer.as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), codegen
+
+    return store
+
+
+_i64 = _load(64)
+_i32 = _load(32)
+_u32 = _load(32, signed=False)
+_i16 = _load(16)
+_u8 = _load(8, signed=False)
+_put_64 = _store(64)
+_put_32 = _store(32)
+_put_16 = _store(16)
+_put_8 = _store(8)
+_put_32_little = _store(32, swap=False)
+
+
+@intrinsic
+def _copy(typingctx: Any, destination: Any, source: Any, size: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        to, start = builder.inttoptr(args[0], pointer), builder.inttoptr(args[1], pointer)
+        cgutils.raw_memcpy(builder, to, start, args[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _crc32(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
+        target = builder.inttoptr(args[0], ir.FunctionType(i32, [i32, pointer, i64]).as_pointer())
+        crc = builder.call(target, [ir.Constant(i32, 0), builder.inttoptr(args[1], pointer), args[2]])
+        return builder.zext(crc, i64)
+
+    return types.int64(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _crc32c(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
+        target = builder.inttoptr(args[0], ir.FunctionType(i32, [pointer, i32, i32]).as_pointer())
+        length = builder.trunc(args[2], i32)
+        crc = builder.call(target, [builder.inttoptr(args[1], pointer), length, ir.Constant(i32, 0xFFFFFFFF)])
+        return builder.zext(builder.not_(crc), i64)
+
+    return types.int64(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _lz4(typingctx: Any, function: Any, source: Any, destination: Any, size: Any, room: Any) -> Any:
+    """LZ4_decompress_safe and LZ4_compress_default have one signature: bytes put out, or not more than 0."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i32, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+        target = builder.inttoptr(args[0], ir.FunctionType(i32, [pointer, pointer, i32, i32]).as_pointer())
+        start, to = builder.inttoptr(args[1], pointer), builder.inttoptr(args[2], pointer)
+        got = builder.call(target, [start, to, builder.trunc(args[3], i32), builder.trunc(args[4], i32)])
+        return builder.sext(got, ir.IntType(64))
+
+    return types.int64(types.int64, types.int64, types.int64, types.int64, types.int64), codegen
+
+
+# Varints.
+
+
+@kernel
+def _varint(at: int, end: int, most: int) -> tuple[int, int]:
+    """(value of at most 5 or 10 bytes, address after it); the address is 0 when it does not end in time."""
+    if at >= end:
+        return 0, 0
+    raw = _u8(at)
+    at += 1
+    if raw < 0x80:
+        return (raw >> 1) ^ -(raw & 1), at
+    stop = min(end, at - 1 + most)
+    raw &= 0x7F
+    shift = 7
+    while at < stop:
+        byte = _u8(at)
+        at += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if most == 5:
+                raw &= 0xFFFFFFFF
+            return ((raw >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(raw & 1), at
+        shift += 7
+    return 0, 0
+
+
+@kernel
+def _varint_size(value: int) -> int:
+    raw = (value << 1) ^ (value >> 63)
+    size = 1
+    while raw & ~0x7F:
+        raw = (raw >> 7) & 0x01FFFFFFFFFFFFFF
+        size += 1
+    return size
+
+
+@kernel
+def _put_varint(at: int, value: int) -> int:
+    """Address after it."""
+    raw = (value << 1) ^ (value >> 63)
+    while raw & ~0x7F:
+        _put_8(at, (raw & 0x7F) | 0x80)
+        raw = (raw >> 7) & 0x01FFFFFFFFFFFFFF
+        at += 1
+    _put_8(at, raw)
+    return at + 1
+
+
+@kernel
+def _put_record(at: int, time_delta: Any, offset_delta: int, fields: int, size: int) -> int:
+    """A record without headers from a message's key and value, lengths and all, `size` bytes at `fields`."""
+    key_length = _i32(fields)
+    key_bytes = max(key_length, 0)
+    value_length = _i32(fields + 4 + key_bytes)
+    value_bytes = max(value_length, 0)
+    body = 2 + _varint_size(time_delta) + _varint_size(offset_delta) + _varint_size(key_length) + key_bytes
+    body += _varint_size(value_length) + value_bytes
+    at = _put_varint(at, body)
+    _put_8(at, 0)
+    at = _put_varint(at + 1, time_delta)
+    at = _put_varint(at, offset_delta)
+    at = _put_varint(at, key_length)
+    _copy(at, fields + 4, key_bytes)
+    at = _put_varint(at + key_bytes, value_length)
+    _copy(at, fields + 8 + key_bytes, value_bytes)
+    at += value_bytes
+    _put_8(at, 0)
+    return at + 1
+
+
+# Messages, magic 0 and 1.
+
+
+@kernel
+def _fields_fit(at: int, end: int) -> bool:
+    """Whether `at` to `end` is nothing but a key and a value as writers write them: what can be copied in one piece."""
+    if end - at < 8:
+        return False
+    length = _i32(at)
+    if length < -1 or length > end - at - 8:
+        return False
+    at += 4 + max(length, 0)
+    length = _i32(at)
+    return bool(length >= -1 and max(length, 0) == end - at - 4)
+
+
+@kernel
+def _seal_message(at: int, end: int, offset: int, magic: int, attributes: int, time: Any, crc32: int) -> None:
+    """Everything before the key of the message from `at` to `end`, whose key and value are there already."""
+    _put_64(at, offset)
+    _put_32(at + 8, end - at - 12)
+    _put_8(at + 16, magic)
+    _put_8(at + 17, attributes)
+    if magic == 1:
+        _put_64(at + 18, time)
+    _put_32(at + 12, _crc32(crc32, at + 16, end - at - 16))
+
+
+@kernel
+def _look_at_messages(s: Any, magic: int) -> bool:  # noqa: C901 - one loop
+    """Count the messages in PLAIN, of a wrapper of `magic` or a single one, and see that nothing is odd about them."""
+    at, end = s[PLAIN], s[PLAIN] + s[PLAIN_SIZE]
+    appended, time = s[APPENDED], s[TIME]
+    count, first, last, first_time, newest, timed = 0, np.int64(0), np.int64(0), np.int64(-1), np.int64(-1), 0
+    while end - at >= 12:
+        size = _i32(at + 8)
+        if size < 14:
+            return False
+        if 12 + size > end - at:
+            break
+        inner = _u8(at + 16)
+        after = at + 12 + size
+        if inner > 1 or (inner == 1 and size < 22) or _u8(at + 17) & 7 or not _fields_fit(at + 18 + 8 * inner, after):
+            return False
+        if appended and inner == 0:
+            return False
+        stamp = np.int64(-1)
+        if appended:
+            stamp = time
+        elif inner == 1:
+            stamp = _i64(at + 18)
+        offset = _i64(at)
+        if count == 0:
+            first, first_time = offset, stamp
+        elif offset <= last:
+            return False
+        last = offset
+        newest = max(newest, stamp)
+        if stamp != -1:
+            timed += 1
+        count += 1
+        at = after
+    if count == 0:
+        return False
+    shift = np.int64(0)
+    if magic == 1 and s[OFFSET] != 0:
+        if s[OFFSET] < last:
+            return False
+        shift = s[OFFSET] - last
+    s[COUNT], s[FIRST], s[LAST], s[SHIFT] = count, first + shift, last + shift, shift
+    s[FIRST_TIME], s[NEWEST], s[TIMED], s[WITH_HEADERS] = first_time, newest, timed, 0
+    return True
+
+
+@kernel
+def _messages_to_messages(s: Any, to: int, less: int) -> int:
+    """PLAIN's messages in the wanted magic from address `to` on, offsets lowered by `less`; the address after them."""
+    at, magic, crc32, shift = s[PLAIN], s[MAGIC], s[CRC32], s[SHIFT] - less
+    appended, time = s[APPENDED], s[TIME]
+    attributes = 8 if appended and magic == 1 else 0
+    for _ in range(s[COUNT]):
+        inner = _u8(at + 16)
+        after = at + 12 + _i32(at + 8)
+        fields = at + 18 + 8 * inner
+        stamp = np.int64(-1)
+        if appended:
+            stamp = time
+        elif inner == 1:
+            stamp = _i64(at + 18)
+        new_fields = to + 18 + 8 * magic
+        _copy(new_fields, fields, after - fields)
+        end = new_fields + (after - fields)
+        _seal_message(to, end, _i64(at) + shift, magic, attributes, stamp, crc32)
+        to, at = end, after
+    return to
+
+
+@kernel
+def _messages_to_records(s: Any, to: int) -> int:
+    """PLAIN's messages as records from address `to` on; the address after them."""
+    at, shift, first_time = s[PLAIN], s[SHIFT] - s[FIRST], s[FIRST_TIME]
+    appended = s[APPENDED]
+    for _ in range(s[COUNT]):
+        inner = _u8(at + 16)
+        after = at + 12 + _i32(at + 8)
+        fields = at + 18 + 8 * inner
+        delta = np.int64(0)
+        if not appended:
+            delta = (_i64(at + 18) if inner == 1 else np.int64(-1)) - first_time
+        to = _put_record(to, delta, _i64(at) + shift, fields, after - fields)
+        at = after
+    return to
+
+
+# Records, magic 2.
+
+
+@kernel
+def _skip_headers(at: int, end: int) -> tuple[int, int]:
+    """(number of record headers, address after them); the address is 0 when they do not decode."""
+    count, at = _varint(at, end, 5)
+    if at == 0 or count < 0 or count > end - at:
+        return 0, 0
+    for _ in range(count):
+        length, at = _varint(at, end, 5)
+        if at == 0 or length < 0 or length > end - at:  # a header's key is never null
+            return 0, 0
+        length, at = _varint(at + length, end, 5)
+        if at == 0 or length > end - at:
+            return 0, 0
+        at += max(length, 0)
+    return count, at
+
+
+@kernel
+def _go_over_records(s: Any, to: int, less: int) -> int:  # noqa: C901 - one loop
+    """See that all COUNT records of PLAIN decode and, unless `to` is 0, write them as messages of the wanted magic.
+
+    Offsets are lowered by `less`, and by the first one where that is -1. The address after the messages (1 without), 0 when something is odd.
+    """
+    at, end = s[PLAIN], s[PLAIN] + s[PLAIN_SIZE]
+    magic, crc32, appended, time = s[MAGIC], s[CRC32], s[APPENDED], s[TIME]
+    base, base_time = s[OFFSET], s[BASE_TIME]
+    attributes = 8 if appended and magic == 1 else 0
+    with_headers, timed, newest = 0, 0, np.int64(-1)
+    last = np.int64(-(2**63))
+    write = to != 0
+    if not write:
+        to = 1
+    for number in range(s[COUNT]):
+        length, body = _varint(at, end, 5)
+        if body == 0:
+            return 0
+        record_end = body + length
+        if record_end > end:
+            return 0
+        stamp, at = _varint(body + 1, end, 10)
+        if at == 0:
+            return 0
+        offset, at = _varint(at, end, 5)
+        if at == 0:
+            return 0
+        key_length, key = _varint(at, end, 5)
+        if key == 0 or key_length > end - key:
+            return 0
+        value_length, value = _varint(key + max(key_length, 0), end, 5)
+        if value == 0 or value_length > end - value:
+            return 0
+        at = value + max(value_length, 0)
+        if at < end and _u8(at) == 0:
+            at += 1
+        else:
+            headers, at = _skip_headers(at, end)
+            if at == 0:
+                return 0
+            with_headers += headers != 0
+        if at != record_end:
+            return 0
+        if not write:
+            continue
+        offset += base
+        stamp = time if appended else stamp + base_time
+        if number == 0:
+            s[FIRST] = offset
+            if less == -1:
+                less = offset
+        elif offset <= last:
+            return 0
+        last = offset
+        newest = max(newest, stamp)
+        timed += stamp != -1
+        fields = to + 18 + 8 * magic
+        key_bytes, value_bytes = max(key_length, 0), max(value_length, 0)
+        _put_32(fields, max(key_length, -1))
+        _copy(fields + 4, key, key_bytes)
+        _put_32(fields + 4 + key_bytes, max(value_length, -1))
+        _copy(fields + 8 + key_bytes, value, value_bytes)
+        message_end = fields + 8 + key_bytes + value_bytes
+        _seal_message(to, message_end, offset - less, magic, attributes, stamp, crc32)
+        to = message_end
+    if at != end:
+        return 0
+    s[LAST], s[NEWEST], s[WITH_HEADERS], s[TIMED] = last, newest, with_headers, timed
+    return to
+
+
+@kernel
+def _seal_batch(s: Any, at: int, end: int, codec: int) -> None:
+    """The header of the batch from `at` to `end` that was made of messages."""
+    _put_64(at, s[FIRST])
+    _put_32(at + 8, end - at - 12)
+    _put_32(at + 12, -1)
+    _put_8(at + 16, 2)
+    _put_16(at + 21, codec | (8 if s[APPENDED] else 0))
+    _put_32(at + 23, s[LAST] - s[FIRST])
+    _put_64(at + 27, s[FIRST_TIME])
+    _put_64(at + 35, s[TIME] if s[APPENDED] else s[NEWEST])
+    _put_64(at + 43, -1)
+    _put_16(at + 51, -1)
+    _put_32(at + 53, -1)
+    _put_32(at + 57, s[COUNT])
+    _put_32(at + 17, _crc32c(s[CRC32C], at + 21, end - at - 21))
+
+
+# lz4, in the framing of Kafka's own classes.
+
+
+@kernel
+def _decompress_lz4(s: Any, broken: bool) -> bool:
+    """PACKED -> PLAIN; False when it is not just what Kafka's classes write, or does not fit."""
+    at, end = s[PACKED], s[PACKED] + s[PACKED_SIZE]
+    if end - at < 11 or _u32(at) != 0x04224D18 or _i16(at + 4) != 0x6040 or not (broken or _u8(at + 6) == 0x82):
+        return False
+    to, room = s[PLAIN_BUFFER], s[PLAIN_BUFFER] + s[PLAIN_ROOM]
+    at += 7
+    while end - at >= 4:
+        size = _u8(at) | _u8(at + 1) << 8 | _u8(at + 2) << 16 | _u8(at + 3) << 24
+        at += 4
+        if size == 0:
+            s[PLAIN], s[PLAIN_SIZE] = s[PLAIN_BUFFER], to - s[PLAIN_BUFFER]
+            return True
+        stored = size >> 31
+        size &= 0x7FFFFFFF
+        if size > min(_LZ4_BLOCK, end - at) or room - to < _LZ4_BLOCK:
+            return False
+        if stored:
+            _copy(to, at, size)
+            got = size
+        else:
+            got = _lz4(s[LZ4_DECOMPRESS], at, to, size, _LZ4_BLOCK)
+        if got < 0:
+            return False
+        to += got
+        at += size
+    return False
+
+
+@kernel
+def _compress_lz4(s: Any, broken: bool) -> bool:
+    """AREA -> INTO, which has room for the worst case."""
+    at, end, to = s[AREA], s[AREA] + s[AREA_SIZE], s[INTO]
+    _put_32(to, 0x04224D18)
+    _put_16(to + 4, 0x6040)
+    _put_8(to + 6, 0x1A if broken else 0x82)
+    to += 7
+    while at < end:
+        size = min(end - at, _LZ4_BLOCK)
+        got = _lz4(s[LZ4_COMPRESS], at, to + 4, size, size + size // 255 + 16)
+        if got <= 0:
+            return False
+        if got >= size:
+            _copy(to + 4, at, size)
+            got = size
+            _put_32_little(to, size | 0x80000000)
+        else:
+            _put_32_little(to, got)
+        to += 4 + got
+        at += size
+    _put_32(to, 0)
+    s[INTO_SIZE] = to + 4 - s[INTO]
+    return True
+
+
+# One batch.
+
+
+@kernel
+def _belongs(s: Any, first: int, last: int) -> bool:
+    """Whether a segment of BASE_OFFSET may hold both offsets."""
+    base = s[BASE_OFFSET]
+    return bool(first >= base and first - base <= _MAX_RELATIVE and last >= base and last - base <= _MAX_RELATIVE)
+
+
+@kernel
+def _room(s: Any, size: int) -> bool:
+    """Whether `size` bytes more fit into OUT."""
+    s[NEEDED] = size
+    return bool(s[ROOM] - s[FILLED] >= size)
+
+
+@kernel
+def _as_it_is(s: Any, at: int, first: int, last: int) -> int:
+    """Copy the batch."""
+    if not _belongs(s, first, last):
+        return HARD
+    if not _room(s, s[SIZE]):
+        return FULL
+    _copy(s[OUT] + s[FILLED], at, s[SIZE])
+    s[FILLED] += s[SIZE]
+    s[BATCHES_OUT] += 1
+    s[UNCHANGED] += 1
+    return GO_ON
+
+
+@kernel
+def _drop(s: Any, at: int) -> int:
+    """Count a control or empty batch that the wanted magic cannot say."""
+    attributes = _u8(at + 22)
+    if attributes & 0x20:
+        area, end = at + _HEADER_V2, at + s[SIZE]
+        s[PLAIN], s[PLAIN_SIZE], s[COUNT] = area, end - area, _i32(at + 57)
+        if attributes & 7 or s[COUNT] != 1 or _go_over_records(s, 0, 0) == 0:
+            return HARD
+        _, area = _varint(area, end, 5)
+        _, area = _varint(area + 1, end, 10)
+        _, area = _varint(area, end, 5)
+        length, area = _varint(area, end, 5)
+        if length < 4 or _i16(area) < 0:
+            return HARD
+        s[CONTROL] += 1
+        s[ABORTED_VISIBLE] += _i16(area + 2) == 0
+    else:
+        s[IDEMPOTENCE] += 1
+        s[TRANSACTIONS] += (attributes >> 4) & 1
+        s[DELETE_HORIZON] += (attributes >> 6) & 1
+    s[LEADER_EPOCHS] += _i32(at + 12) >= 0
+    return GO_ON
+
+
+@kernel
+def _open_batch(s: Any, at: int) -> int:
+    """Magic 2: what to do with the batch, and its records into PLAIN."""
+    attributes, count = _u8(at + 22), _i32(at + 57)
+    first, codec = _i64(at), attributes & 7
+    last = first + _i32(at + 23)
+    s[UNPACK_CODEC] = codec
+    s[PACK_CODEC] = codec if s[CODEC] < 0 else s[CODEC]
+    kept_apart = attributes & 0x20 or count == 0
+    if s[MAGIC] == 2 and (kept_apart or codec == s[PACK_CODEC]):
+        return _as_it_is(s, at, first, last)
+    if kept_apart:
+        return _drop(s, at)
+    if count < 0 or codec > _ZSTD or (s[MAGIC] < 2 and s[PACK_CODEC] == _ZSTD) or not _belongs(s, first, last):
+        return HARD
+    s[COUNT], s[OFFSET], s[BASE_TIME], s[TIME] = count, first, _i64(at + 27), _i64(at + 35)
+    s[APPENDED] = (attributes >> 3) & 1
+    s[PACKED], s[PACKED_SIZE] = at + _HEADER_V2, s[SIZE] - _HEADER_V2
+    s[PLAIN], s[PLAIN_SIZE] = s[PACKED], s[PACKED_SIZE]
+    s[PHASE] = HAVE_PLAIN
+    if codec == 0 or (codec == _LZ4 and s[LZ4_DECOMPRESS] and _decompress_lz4(s, False)):
+        return GO_ON
+    return UNPACK
+
+
+@kernel
+def _open_message(s: Any, at: int, magic: int) -> int:
+    """Magic 0 and 1: what to do with the message or wrapper, and its messages into PLAIN."""
+    attributes = _u8(at + 17)
+    codec, offset, end = attributes & 7, _i64(at), at + s[SIZE]
+    s[UNPACK_CODEC] = codec
+    s[PACK_CODEC] = codec if s[CODEC] < 0 else s[CODEC]
+    if magic == s[MAGIC] and codec == s[PACK_CODEC]:
+        return _as_it_is(s, at, offset, offset)
+    if codec > _LZ4 or (s[MAGIC] < 2 and s[PACK_CODEC] == _ZSTD):
+        return HARD
+    s[OFFSET], s[APPENDED], s[TIME] = offset, 0, -1
+    if magic == 1:
+        s[APPENDED], s[TIME] = (attributes >> 3) & 1, _i64(at + 18)
+    s[PLAIN], s[PLAIN_SIZE] = at, s[SIZE]
+    fields = at + 18 + 8 * magic
+    if codec:
+        if not _fields_fit(fields, end):
+            return HARD
+        value = fields + 4 + max(_i32(fields), 0)
+        if _i32(value) < 0:
+            return HARD
+        s[PACKED], s[PACKED_SIZE] = value + 4, end - value - 4
+    s[PHASE] = HAVE_PLAIN
+    if codec == 0 or (codec == _LZ4 and s[LZ4_DECOMPRESS] and _decompress_lz4(s, magic == 0)):
+        return GO_ON
+    return UNPACK
+
+
+@kernel
+def _build(s: Any, at: int, magic: int) -> int:  # noqa: C901 - a way for each pair of magics
+    """The new batch, or what is to be compressed of it, from PLAIN."""
+    wanted, codec = s[MAGIC], s[PACK_CODEC]
+    if magic == 2:
+        most = s[PLAIN_SIZE]
+        if s[COUNT] > most // 7:  # no record takes less
+            return HARD
+        if wanted < 2:
+            most += 34 * s[COUNT]
+    else:
+        if not _look_at_messages(s, magic) or not _belongs(s, s[FIRST], s[LAST]):
+            return HARD
+        most = s[PLAIN_SIZE] + s[PLAIN_SIZE] // 3 + 64  # at most 8 bytes more for each message's 26 or more
+    most += _HEADER_V2
+    if most > _MAX_RELATIVE:
+        return HARD
+    if codec == 0:
+        if not _room(s, most):
+            return FULL
+        to = s[OUT] + s[FILLED]
+    else:
+        if s[AREA_ROOM] < most:
+            s[NEEDED] = most
+            return NEED_AREA
+        to = s[AREA_BUFFER]
+    if magic == 2 and wanted == 2:
+        if _go_over_records(s, 0, 0) == 0:
+            return HARD
+        s[AREA], s[AREA_SIZE] = s[PLAIN], s[PLAIN_SIZE]
+        if codec == 0:
+            _copy(to + _HEADER_V2, s[PLAIN], s[PLAIN_SIZE])
+            _put_again(s, at, to, s[PLAIN_SIZE])
+            return GO_ON
+    elif wanted == 2:
+        start = to + _HEADER_V2
+        s[AREA], s[AREA_SIZE] = start, _messages_to_records(s, start) - start
+        if codec == 0:
+            _seal_batch(s, to, start + s[AREA_SIZE], 0)
+            _put_out(s, _HEADER_V2 + s[AREA_SIZE], 1)
+            return GO_ON
+    else:
+        if magic == 2:
+            end = _go_over_records(s, to, -1 if wanted == 1 and codec else 0)
+            if end == 0 or not _belongs(s, s[FIRST], s[LAST]):
+                return HARD
+        else:
+            end = _messages_to_messages(s, to, s[FIRST] if wanted == 1 and codec else 0)
+        s[AREA], s[AREA_SIZE] = to, end - to
+        if codec == 0:
+            _put_out(s, s[AREA_SIZE], s[COUNT])
+            return GO_ON
+    s[PHASE] = _HAVE_AREA
+    return GO_ON
+
+
+@kernel
+def _put_out(s: Any, size: int, batches: int) -> None:
+    """What lies behind FILLED is part of the result."""
+    s[FILLED] += size
+    s[BATCHES_OUT] += batches
+    s[RECORDS] += s[COUNT]
+    s[PHASE] = _FRAME
+
+
+@kernel
+def _put_again(s: Any, at: int, to: int, size: int) -> None:
+    """The batch's own header before `size` bytes of records in another codec."""
+    _copy(to, at, _HEADER_V2)
+    _put_32(to + 8, _HEADER_V2 - 12 + size)
+    _put_8(to + 22, (_u8(at + 22) & ~7) | s[PACK_CODEC])
+    _put_32(to + 17, _crc32c(s[CRC32C], to + 21, _HEADER_V2 - 21 + size))
+    _put_out(s, _HEADER_V2 + size, 1)
+
+
+@kernel
+def _compress(s: Any) -> int:
+    """AREA into OUT, behind the room for a header."""
+    header = _HEADER_V2 if s[MAGIC] == 2 else 26 + 8 * s[MAGIC]
+    most = s[AREA_SIZE] + s[AREA_SIZE] // 5 + 1024  # more than the worst of all codecs
+    if not _room(s, header + most):
+        return FULL
+    s[INTO], s[INTO_ROOM] = s[OUT] + s[FILLED] + header, most
+    s[PHASE] = HAVE_PACKED
+    if s[PACK_CODEC] == _LZ4 and s[LZ4_COMPRESS] and _compress_lz4(s, s[MAGIC] == 0):
+        return GO_ON
+    return PACK
+
+
+@kernel
+def _close(s: Any, at: int, magic: int) -> None:
+    """The header before INTO."""
+    to, end = s[OUT] + s[FILLED], s[INTO] + s[INTO_SIZE]
+    codec = s[PACK_CODEC]
+    if s[MAGIC] < 2:
+        appended = s[APPENDED] and s[MAGIC] == 1
+        fields = to + 18 + 8 * s[MAGIC]
+        _put_32(fields, -1)
+        _put_32(fields + 4, s[INTO_SIZE])
+        time = s[TIME] if appended else s[NEWEST]
+        _seal_message(to, end, s[LAST], s[MAGIC], codec | (8 if appended else 0), time, s[CRC32])
+    elif magic == 2:
+        _put_again(s, at, to, s[INTO_SIZE])
+        return
+    else:
+        _seal_batch(s, to, end, codec)
+    _put_out(s, end - to, 1)
+
+
+@kernel
+def _batch(s: Any, at: int, magic: int) -> int:
+    """Any batch at all, from the phase that it is in."""
+    if s[PHASE] == _FRAME:
+        why = _open_batch(s, at) if magic == 2 else _open_message(s, at, magic)
+        if why != GO_ON or s[PHASE] == _FRAME:
+            return why
+    if s[PHASE] == HAVE_PLAIN:
+        why = _build(s, at, magic)
+        if why != GO_ON:
+            if why == HARD:
+                s[PHASE] = _FRAME
+            return why
+    if s[PHASE] == _HAVE_AREA:
+        why = _compress(s)
+        if why != GO_ON:
+            return why
+    if s[PHASE] == HAVE_PACKED:
+        _close(s, at, magic)
+    if s[MAGIC] < 2:
+        if magic == 2:
+            s[HEADERS] += s[WITH_HEADERS]
+            attributes = _u8(at + 22)
+            s[TRANSACTIONS] += (attributes >> 4) & 1
+            s[DELETE_HORIZON] += (attributes >> 6) & 1
+            s[IDEMPOTENCE] += _i64(at + 43) >= 0
+            s[LEADER_EPOCHS] += _i32(at + 12) >= 0
+        if s[MAGIC] == 0:
+            s[TIMESTAMPS] += s[TIMED]
+    return GO_ON
+
+
+@kernel
+def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one loop, everything in registers
+    """Go on from s[POSITION]; see the module. The GIL is not held."""
+    address, origin, loaded = s[ADDRESS], s[ORIGIN], s[LOADED]
+    limit, file_end, position = s[LIMIT], s[FILE_END], s[POSITION]
+    wanted, codec, base, log_end = s[MAGIC], s[CODEC], s[BASE_OFFSET], s[LOG_END]
+    crc32, crc32c, out, room = s[CRC32], s[CRC32C], s[OUT], s[ROOM]
+    singles, timed = 0, 0
+    why = DONE
+    while position < file_end:
+        if position >= limit and s[PHASE] == _FRAME:
+            why = AT_LIMIT
+            break
+        left = file_end - position
+        if left < 18:
+            why = STOPPED
+            break
+        if position + 18 > loaded:
+            why, s[NEEDED] = NEED_BYTES, 18
+            break
+        at = address + (position - origin)
+        size = _i32(at + 8)
+        total = size + 12
+        magic = _u8(at + 16)
+        if size < 14 or total > left or magic > 2 or (magic == 2 and total < _HEADER_V2) or (magic == 1 and size < 22):
+            why = STOPPED
+            break
+        if position + total > loaded:
+            why, s[NEEDED] = NEED_BYTES, total
+            break
+        s[SIZE] = total
+        if magic < 2:
+            if s[PHASE] == _FRAME and _crc32(crc32, at + 16, total - 16) != _u32(at + 12):
+                why = STOPPED
+                break
+            attributes = _u8(at + 17)
+            if (
+                attributes & 7 == 0
+                and codec <= 0
+                and magic != wanted
+                and not (log_end and position + total == file_end)
+            ):
+                # One message becomes one message, or a batch of one record.
+                offset = _i64(at)
+                fields = at + 18 + 8 * magic
+                length = at + total - fields
+                if offset < base or offset - base > _MAX_RELATIVE or not _fields_fit(fields, at + total):
+                    why = HARD
+                    break
+                filled = s[FILLED]
+                if room - filled < total + 64:
+                    why, s[NEEDED] = FULL, total + 64
+                    break
+                to = out + filled
+                stamp = _i64(at + 18) if magic == 1 else np.int64(-1)
+                if wanted == 2:
+                    end = _put_record(to + _HEADER_V2, 0, 0, fields, length)
+                    _put_64(to, offset)
+                    _put_32(to + 8, end - to - 12)
+                    _put_32(to + 12, -1)
+                    _put_8(to + 16, 2)
+                    appended = magic == 1 and attributes & 8
+                    _put_16(to + 21, 8 if appended else 0)
+                    _put_32(to + 23, 0)
+                    _put_64(to + 27, stamp)
+                    _put_64(to + 35, stamp if appended else max(stamp, -1))
+                    _put_64(to + 43, -1)
+                    _put_16(to + 51, -1)
+                    _put_32(to + 53, -1)
+                    _put_32(to + 57, 1)
+                    _put_32(to + 17, _crc32c(crc32c, to + 21, end - to - 21))
+                else:
+                    new_fields = to + 18 + 8 * wanted
+                    _copy(new_fields, fields, length)
+                    end = new_fields + length
+                    _seal_message(to, end, offset, wanted, 0, -1, crc32)
+                    timed += wanted == 0 and stamp != -1
+                s[FILLED] = filled + (end - to)
+                singles += 1
+                position += total
+                continue
+        elif s[PHASE] == _FRAME and _crc32c(crc32c, at + 21, total - 21) != _u32(at + 17):
+            why = STOPPED
+            break
+        if log_end and position + total == file_end:
+            why = HARD
+            break
+        s[POSITION] = position
+        why = _batch(s, at, magic)
+        if why != GO_ON:
+            break
+        s[BATCHES_IN] += 1
+        position += total
+        why = DONE
+    s[POSITION] = position
+    s[BATCHES_IN] += singles
+    s[BATCHES_OUT] += singles
+    s[RECORDS] += singles
+    s[TIMESTAMPS] += timed
+    return why
