@@ -1,6 +1,7 @@
 """Which Spark applications a run needs: one per connection, each with the words of its jobs.
 
-Volumes that differ in whether a stopped broker is vouched for go into separate applications of the same connection.
+Volumes that differ in whether a stopped broker is vouched for go into separate applications of the same connection, and
+so do volumes of different brokers where a run is to be ended broker by broker.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kafkats.config import Volume, read_policy
 from kafkats.errors import UsageError
@@ -21,36 +22,51 @@ FOLDER: Final = os.environ.get("KAFKATS_FOLDER", "/var/lib/kafkats")
 """Default of the param `folder`: where plans, runs and reports go; every driver sees it at this path."""
 
 
+class Group(NamedTuple):
+    """Volumes that one application looks at. `broker` is "" where brokers are not told apart."""
+
+    connection: str
+    broker: str
+    stopped: bool
+    log_dirs: list[str]
+
+    @property
+    def name(self) -> str:
+        """Names its folder."""
+        words = [self.connection, self.broker and f"broker-{self.broker}", "owner-stopped" if self.stopped else ""]
+        return _safe("-".join(filter(None, words)))
+
+
 def run_folder(folder: str, run_id: str) -> Path:
     """The folder of one DAG run; the same for every try of it."""
-    return Path(folder) / re.sub(r"[^A-Za-z0-9._-]+", "_", run_id)
+    return Path(folder) / _safe(run_id)
 
 
-def planning(params: Mapping[str, Any], run_id: str) -> list[dict[str, Any]]:
-    """Arguments of KafkatsJobOperator(job="plan"), one dict per application.
+def groups_of(params: Mapping[str, Any], *, by_broker: bool = False) -> list[Group]:
+    """The volumes that the run was asked for, cut into applications.
 
     Raises UsageError when the policy has no such volume, StorageFailed when it cannot be read.
     """
-    groups: dict[tuple[str, bool], list[Volume]] = {}
+    groups: dict[tuple[str, str, bool], Group] = {}
     for volume in _chosen(read_policy(Path(params["policy"])).volumes, params["volumes"]):
-        groups.setdefault((volume.connection, volume.owner_stopped), []).append(volume)
+        key = volume.connection, volume.broker if by_broker else "", volume.owner_stopped
+        groups.setdefault(key, Group(*key, [])).log_dirs.append(str(volume.path))
+    return list(groups.values())
+
+
+def planning(params: Mapping[str, Any], run_id: str) -> list[dict[str, Any]]:
+    """Arguments of KafkatsJobOperator(job="plan") for a rebuild, one dict per application. Raises as `groups_of`."""
     flags = ["--only-after-unclean-stop"] if params["only_after_unclean_stop"] else []
     return [
         {
-            "conn_id": connection,
+            "conn_id": group.connection,
             "application_args": [
-                "rebuild",
-                *(str(volume.path) for volume in volumes),
-                *_reading(params),
-                *flags,
-                "--output",
-                str(_folder(params, run_id, connection, stopped=stopped) / "plan"),
-                "--report",
-                str(_folder(params, run_id, connection, stopped=stopped) / "before"),
+                "rebuild", *group.log_dirs, *_reading(params), *flags,
+                *places(run_folder(params["folder"], run_id) / group.name),
             ],
         }
-        for (connection, stopped), volumes in groups.items()
-    ]
+        for group in groups_of(params)
+    ]  # fmt: skip
 
 
 def changing(
@@ -59,19 +75,14 @@ def changing(
     """For each plan that writes something: {"plan", "apply": arguments, "verify": arguments}. Empty for a dry run."""
     if params["dry_run"]:
         return []
-    stopped = {str(v.path) for v in read_policy(Path(params["policy"])).volumes if v.owner_stopped}
     work = []
     for asked, plan in zip(planning, plans, strict=True):
         if not plan["totals"]["files"]:
             continue
         folder = Path(plan["plan"]).parent
-        vouched = ["--owner-stopped"] if stopped.issuperset(plan["log_dirs"]) else []
         work.append({
             "plan": dict(plan),
-            "apply": {
-                "conn_id": asked["conn_id"],
-                "application_args": [plan["plan"], "--digest", plan["digest"], "--run", str(run_of(plan)), *vouched],
-            },
+            "apply": {"conn_id": asked["conn_id"], "application_args": applying(params, plan)},
             "verify": {
                 "conn_id": asked["conn_id"],
                 "application_args": [
@@ -80,6 +91,18 @@ def changing(
             },
         })  # fmt: skip
     return work
+
+
+def places(folder: Path) -> list[str]:
+    """Where the plan of an application goes, and the report of what it saw."""
+    return ["--output", str(folder / "plan"), "--report", str(folder / "before")]
+
+
+def applying(params: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str]:
+    """The words of apply for a plan, with the policy's word for brokers that are stopped."""
+    stopped = {str(v.path) for v in read_policy(Path(params["policy"])).volumes if v.owner_stopped}
+    vouched = ["--owner-stopped"] if stopped.issuperset(plan["log_dirs"]) else []
+    return [plan["plan"], "--digest", plan["digest"], "--run", str(run_of(plan)), *vouched]
 
 
 def run_of(plan: Mapping[str, Any]) -> Path:
@@ -106,5 +129,5 @@ def _reading(params: Mapping[str, Any]) -> list[str]:
     return ["--policy", params["policy"], "--topics", params["topics"], "--generation", params["rule"]]
 
 
-def _folder(params: Mapping[str, Any], run_id: str, connection: str, *, stopped: bool) -> Path:
-    return run_folder(params["folder"], run_id) / (connection + ("-owner-stopped" if stopped else ""))
+def _safe(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name)
