@@ -132,6 +132,28 @@ def _live(root: Path | None) -> bool:
     return root is not None and lock_state(root).held
 
 
+def unseen(unit: Unit) -> Iterator[Finding]:
+    """What keeps batches out of our sight that a broker reads, or would read at its next start, of a directory's unit.
+
+    What could not be listed, links (a broker follows them), and a finished swap that only waits for its last rename.
+    """
+    for finding in unit.findings:
+        if finding.kind in ("unreadable", "vanished"):
+            yield finding
+        elif _hides_batches(unit, finding):
+            yield finding._replace(kind="unreadable")
+
+
+def _hides_batches(unit: Unit, finding: Finding) -> bool:
+    segment = paths.parse_segment_file(finding.file)
+    log = segment and paths.segment_file(segment.base_offset, paths.LOG)
+    if finding.kind == "transient":
+        return finding.file == f"{log}.swap"
+    if finding.kind != "stray":
+        return False
+    return finding.file == log if unit.partition_dir else Path(unit.log_dir, finding.file).is_dir()
+
+
 def unit_columns(unit: Unit, rule: str) -> dict[str, Any]:
     """The columns of report.SEGMENTS that a segment's unit and the names and times of its files fill."""
     name = paths.parse_partition(unit.partition_dir)

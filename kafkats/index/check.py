@@ -19,15 +19,16 @@ from pathlib import Path
 
 from kafkats.errors import UsageError
 from kafkats.findings import Finding
-from kafkats.generations import DEFAULT_RULE, MAX_RELATIVE_OFFSET, Rule
+from kafkats.generations import DEFAULT_RULE, Rule
 from kafkats.index.build import Built, IndexBuilder, first_offset_reader, with_first_offset
 from kafkats.index.infer import infer_index_bytes, infer_interval
 from kafkats.index.structure import examine_offset_index, examine_time_index
 from kafkats.index.verdict import IndexState, OtherRule, judge_offset_index, judge_time_index
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, parse_segment_file
-from kafkats.segment.deep import Deep, look_at_records
-from kafkats.segment.facts import SegmentFacts, StopReason
-from kafkats.segment.reader import Source, open_source
+from kafkats.segment.deep import look_at_records
+from kafkats.segment.facts import SegmentFacts
+from kafkats.segment.reader import open_source
+from kafkats.segment.soundness import log_findings, record_findings
 from kafkats.segment.walk import Points, walk
 
 __all__ = ["IndexState", "SegmentCheck", "check_segment"]
@@ -96,11 +97,11 @@ def check_segment(
             on_points=on_points,
         )
         built = builder.close(with_first_offset(walked.facts, first), source.mtime_ms, next_base_offset)
-        findings = list(_log_findings(path.name, built, source, moving))
+        findings = [*log_findings(path.name, built.facts, source, moving=moving), *_blocked_findings(path.name, built)]
         if deep:
             looked = look_at_records(source, built.facts)
             built = replace(built, facts=looked.facts)
-            findings += _record_findings(path.name, looked)
+            findings += record_findings(path.name, looked)
     offset_state, found = judge_offset_index(
         offsets, path.with_suffix(OFFSET_INDEX).name, built, walked.offset_entries, other.close(), moving
     )
@@ -122,56 +123,6 @@ def check_segment(
     )
 
 
-def _log_findings(name: str, built: Built, source: Source, moving: bool) -> Iterator[Finding]:
-    facts = built.facts
-    if facts.stop is not None:
-        yield _stop_finding(name, facts, source, moving)
-    elif facts.log_bytes > MAX_RELATIVE_OFFSET:
-        yield Finding("offset-out-of-range", name, f"{facts.log_bytes} bytes: Kafka opens no log above 2^31-1 bytes")
-    places = (
-        ("offsets-not-increasing", facts.not_increasing_position, "begins at or below an offset before it"),
-        ("offset-out-of-range", facts.out_of_range_position, "has offsets below the base or more than 2^31-1 above it"),
-        ("bad-header", facts.bad_header_position, "has a negative count or span, or more records than offsets"),
-        ("undecodable", facts.unknown_codec_position, "has a codec that its format does not know"),
-    )
-    for kind, position, what in places:
-        if position >= 0:
-            yield Finding(kind, name, f"the batch at byte {position} {what}", position)
+def _blocked_findings(name: str, built: Built) -> Iterator[Finding]:
     if built.blocked in {"index-full", "undecodable"}:
         yield Finding(built.blocked, name, built.blocked_reason)
-
-
-def _record_findings(name: str, looked: Deep) -> Iterator[Finding]:
-    if looked.undecodable:
-        more = f" (and {looked.undecodable - 1} more)" if looked.undecodable > 1 else ""
-        why = looked.undecodable_reason or "its records do not fit into it"
-        reason = f"the batch at byte {looked.undecodable_position}{more}: {why}"
-        yield Finding("undecodable", name, reason, looked.undecodable_position)
-    if looked.wrong_maximum:
-        more = f" (and {looked.wrong_maximum - 1} more)" if looked.wrong_maximum > 1 else ""
-        found = str(looked.wrong_maximum_found)
-        reason = (
-            f"the batch at byte {looked.wrong_maximum_position}{more}: the largest timestamp of its records is {found}"
-        )
-        yield Finding("wrong-maximum", name, reason, looked.wrong_maximum_position, expected=found)
-
-
-def _stop_finding(name: str, facts: SegmentFacts, source: Source, moving: bool) -> Finding:
-    stop, position = facts.stop, facts.stop_position
-    assert stop is not None
-    left = facts.log_bytes - position
-    reason = f"nothing valid from byte {position} on; {left} of {facts.log_bytes} bytes are left"
-    kind = str(stop)
-    if moving and stop == StopReason.ZERO_TAIL:
-        kind = "preallocated"
-    elif moving and (stop == StopReason.TORN_TAIL or _reaches_end(facts, source)):
-        kind = "moving-tail"
-    return Finding(kind, name, reason, position)
-
-
-def _reaches_end(facts: SegmentFacts, source: Source) -> bool:
-    """Whether the bad batch is the file's last, as one that is being written."""
-    if facts.stop != StopReason.BAD_CRC:
-        return False
-    size = 12 + int.from_bytes(source.read(facts.stop_position + 8, 4), "big")
-    return facts.stop_position + size >= facts.log_bytes

@@ -1,10 +1,14 @@
 """One pass over a segment: batch headers, checksums, facts, what both indexes need, and whether existing entries hold.
 
-    walk(state, counts, points) -> why it returned
+    walk(state, table, points) -> why it returned
 
 `state` is an int64 vector, one slot per name below. The caller fills in where the bytes are and what is wanted, and gets
 everything else back; the kernel can be called again with the same state to go on where it stopped. Positions are
 bytes in the file. A window is the part of the file that lies in memory: file positions ORIGIN to LOADED at ADDRESS.
+
+`table` is int64 of shape (CELLS, CELL_COLUMNS), a row per magic, codec and timestamp type (`cell_of`): the census of what was
+walked past. The fingerprint is a 64-bit hash over bytes 0 to 20 of every batch: offset, size, checksum, magic, and in magic 2
+the leader epoch. Since the checksum covers the rest, whatever changes in a batch changes the fingerprint, too.
 
 `points` is int64 of shape (n, 5): one row per batch that gets an index entry: its position, first and last offset, then the
 largest timestamp so far and the offset that goes with it. The first offset of a wrapper is inside of it: UNKNOWN.
@@ -47,34 +51,38 @@ POINTS: Final = 17  # rows of `points` filled
 NEEDED: Final = 18  # bytes that must be loaded from POSITION on
 STOP: Final = 19
 BATCHES: Final = 20
-RECORDS: Final = 21  # of v2 and of single v0/v1 messages
-WRAPPERS: Final = 22
-FIRST_OFFSET: Final = 23
-LAST_OFFSET: Final = 24  # of the last batch
-HIGHEST_OFFSET: Final = 25
-FIRST_TIMESTAMP: Final = 26  # the first batch's maximum: what rolling goes by
-MAX_TIMESTAMP: Final = 27
-MAX_TIMESTAMP_OFFSET: Final = 28
-NOT_INCREASING: Final = 29  # positions, -1: nowhere
-OUT_OF_RANGE: Final = 30
-BAD_HEADER: Final = 31
-UNKNOWN_CODEC: Final = 32
-CONTROL_BATCHES: Final = 33
-TRANSACTIONAL_BATCHES: Final = 34
-DELETE_HORIZON_BATCHES: Final = 35
-LAST_EPOCH: Final = 36
-OFFSET_WRONG: Final = 37  # how many entries do not hold, and the first of them
-OFFSET_WRONG_FIRST: Final = 38
-TIME_WRONG: Final = 39
-TIME_WRONG_FIRST: Final = 40
-LAST_BATCH: Final = 41  # position of the last good batch
-STATE_SLOTS: Final = 42
+FINGERPRINT: Final = 21
+FIRST_OFFSET: Final = 22
+LAST_OFFSET: Final = 23  # of the last batch
+HIGHEST_OFFSET: Final = 24
+FIRST_TIMESTAMP: Final = 25  # the first batch's maximum: what rolling goes by
+MAX_TIMESTAMP: Final = 26
+MAX_TIMESTAMP_OFFSET: Final = 27
+NOT_INCREASING: Final = 28  # positions, -1: nowhere
+OUT_OF_RANGE: Final = 29
+BAD_HEADER: Final = 30
+UNKNOWN_CODEC: Final = 31
+LAST_EPOCH: Final = 32
+OFFSET_WRONG: Final = 33  # how many entries do not hold, and the first of them
+OFFSET_WRONG_FIRST: Final = 34
+TIME_WRONG: Final = 35
+TIME_WRONG_FIRST: Final = 36
+LAST_BATCH: Final = 37  # position of the last good batch
+STATE_SLOTS: Final = 38
 
-# counts, int64 of shape (COUNT_SLOTS,): bytes per magic, batches per codec (0 to 7), batches per timestamp type (none, create, append)
-MAGIC_BYTES: Final = 0
-CODEC_BATCHES: Final = 4
-TYPE_BATCHES: Final = 12
-COUNT_SLOTS: Final = 16
+# table: rows by magic, codec (0 to 7) and timestamp type (none, CreateTime, LogAppendTime); columns
+MAGICS: Final = 3
+CODECS: Final = 8
+TYPES: Final = 3
+CELLS: Final = MAGICS * CODECS * TYPES
+CELL_BYTES: Final = 0
+CELL_BATCHES: Final = 1
+CELL_RECORDS: Final = 2  # as v2 headers count them, and single v0/v1 messages; those in wrappers are not seen here
+CELL_CONTROL: Final = 3
+CELL_TRANSACTIONAL: Final = 4
+CELL_DELETE_HORIZON: Final = 5
+CELL_PRODUCER: Final = 6  # batches with a producer id
+CELL_COLUMNS: Final = 8
 
 POINT_COLUMNS: Final = 5
 UNKNOWN: Final = -(2**63)
@@ -93,6 +101,8 @@ BAD_MAGIC: Final = 3
 BAD_CRC: Final = 4
 
 _HEADER_V2: Final = 61
+_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
+_HALF: Final = np.uint64(32)
 _MAX_RELATIVE: Final = 2**31 - 1
 
 
@@ -105,6 +115,11 @@ def new_state() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         state[slot] = -1
     state[HIGHEST_OFFSET] = UNKNOWN
     return state
+
+
+def new_table() -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    """A table of zeros."""
+    return np.zeros((CELLS, CELL_COLUMNS), np.int64)
 
 
 def _load(bits: int, signed: bool) -> Any:
@@ -153,7 +168,14 @@ def _crc32c(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
 
 
 @kernel
-def walk(state: Any, counts: Any, points: Any) -> int:  # noqa: C901 - one loop, everything in registers
+def _mixed(fingerprint: Any, address: int) -> Any:
+    """The fingerprint with the eight bytes at `address` in it."""
+    mixed = (fingerprint ^ np.uint64(_i64(address))) * _ODD
+    return mixed ^ (mixed >> _HALF)
+
+
+@kernel
+def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, everything in registers
     """Go on from state[POSITION]; see the module. The GIL is not held."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, file_end = state[LIMIT], state[FILE_END]
@@ -161,7 +183,7 @@ def walk(state: Any, counts: Any, points: Any) -> int:  # noqa: C901 - one loop,
     offset_entries, offset_next, offset_count = state[OFFSET_ENTRIES], state[OFFSET_NEXT], state[OFFSET_COUNT]
     time_entries, time_next, time_count = state[TIME_ENTRIES], state[TIME_NEXT], state[TIME_COUNT]
     position, last_indexed, filled = state[POSITION], state[LAST_INDEXED], state[POINTS]
-    batches, records = state[BATCHES], state[RECORDS]
+    batches, fingerprint = state[BATCHES], np.uint64(state[FINGERPRINT])
     highest, last = state[HIGHEST_OFFSET], state[LAST_OFFSET]
     max_timestamp, max_offset = state[MAX_TIMESTAMP], state[MAX_TIMESTAMP_OFFSET]
     last_batch = state[LAST_BATCH]
@@ -219,13 +241,15 @@ def walk(state: Any, counts: Any, points: Any) -> int:  # noqa: C901 - one loop,
             attributes = _i8(at + 22)
             timestamp = _i64(at + 35)
             codec = attributes & 7
-            counts[TYPE_BATCHES + 1 + ((attributes >> 3) & 1)] += 1
-            records += count
+            cell = (2 * CODECS + codec) * TYPES + 1 + ((attributes >> 3) & 1)
+            table[cell, CELL_RECORDS] += count
             deep_first = first
             if attributes & 0x70:
-                state[TRANSACTIONAL_BATCHES] += (attributes >> 4) & 1
-                state[CONTROL_BATCHES] += (attributes >> 5) & 1
-                state[DELETE_HORIZON_BATCHES] += (attributes >> 6) & 1
+                table[cell, CELL_TRANSACTIONAL] += (attributes >> 4) & 1
+                table[cell, CELL_CONTROL] += (attributes >> 5) & 1
+                table[cell, CELL_DELETE_HORIZON] += (attributes >> 6) & 1
+            if _i64(at + 43) >= 0:
+                table[cell, CELL_PRODUCER] += 1
             state[LAST_EPOCH] = _i32(at + 12)
             if (delta < 0 or count < 0 or count > delta + 1) and state[BAD_HEADER] < 0:
                 state[BAD_HEADER] = position
@@ -238,22 +262,22 @@ def walk(state: Any, counts: Any, points: Any) -> int:  # noqa: C901 - one loop,
             first = last = deep_first = _i64(at)
             attributes = _i8(at + 17)
             codec = attributes & 7
+            cell = (magic * CODECS + codec) * TYPES
             if magic == 1:
                 timestamp = _i64(at + 18)
-                counts[TYPE_BATCHES + 1 + ((attributes >> 3) & 1)] += 1
+                cell += 1 + ((attributes >> 3) & 1)
             else:
                 timestamp = np.int64(-1)
-                counts[TYPE_BATCHES] += 1
             if codec == 0:
-                records += 1
+                table[cell, CELL_RECORDS] += 1
             else:
                 deep_first = np.int64(UNKNOWN)
-                state[WRAPPERS] += 1
                 if codec > 3 and state[UNKNOWN_CODEC] < 0:
                     state[UNKNOWN_CODEC] = position
 
-        counts[MAGIC_BYTES + magic] += total
-        counts[CODEC_BATCHES + codec] += 1
+        table[cell, CELL_BYTES] += total
+        table[cell, CELL_BATCHES] += 1
+        fingerprint = _mixed(_mixed(_mixed(fingerprint, at), at + 8), at + 13)
         if batches == 0:
             state[FIRST_OFFSET], state[FIRST_TIMESTAMP] = deep_first, timestamp
         batches += 1
@@ -301,7 +325,7 @@ def walk(state: Any, counts: Any, points: Any) -> int:  # noqa: C901 - one loop,
 
     state[OFFSET_NEXT], state[TIME_NEXT] = offset_next, time_next
     state[POSITION], state[LAST_INDEXED], state[POINTS] = position, last_indexed, filled
-    state[BATCHES], state[RECORDS] = batches, records
+    state[BATCHES], state[FINGERPRINT] = batches, np.int64(fingerprint)
     state[HIGHEST_OFFSET], state[LAST_OFFSET] = highest, last
     state[MAX_TIMESTAMP], state[MAX_TIMESTAMP_OFFSET] = max_timestamp, max_offset
     state[LAST_BATCH] = last_batch

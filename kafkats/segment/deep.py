@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from kafkats.errors import CorruptBatch
 from kafkats.formats.message_set import KEY_AT, WRAPPER_CODECS
+from kafkats.formats.model import TimestampType
 from kafkats.formats.v2 import HEADER_BYTES as _HEADER_V2
 from kafkats.formats.v2 import MAGIC as MAGIC_V2
 from kafkats.primitives import read_bytes, read_int32, view
@@ -28,6 +29,8 @@ class Deep(NamedTuple):
     wrong_maximum_position: int
     wrong_maximum_found: int
     """The records' maximum in the first batch whose header says another."""
+    wrapped: dict[tuple[int, int, TimestampType], int]
+    """Records in wrappers by magic, codec and timestamp type, of those that decode."""
 
 
 def look_at_records(source: Source, facts: SegmentFacts) -> Deep:
@@ -40,6 +43,7 @@ def look_at_records(source: Source, facts: SegmentFacts) -> Deep:
     state, alone, unpacker = k.new_state(), k.new_state(), Unpacker()
     state[k.END] = facts.valid_bytes
     reason, needed = "", 18
+    wrapped: dict[tuple[int, int, TimestampType], int] = {}
     while state[k.POSITION] < facts.valid_bytes:
         window = source.window(int(state[k.POSITION]), needed)
         if window.file_end < facts.valid_bytes:  # cut meanwhile
@@ -51,6 +55,9 @@ def look_at_records(source: Source, facts: SegmentFacts) -> Deep:
                 decodes = _decodes(state, alone, unpacker, source.read(position, size))
             except CorruptBatch as e:
                 decodes, reason = False, reason or e.reason
+            if decodes and state[k.MAGIC] != MAGIC_V2:
+                cell = _cell(state)
+                wrapped[cell] = wrapped.get(cell, 0) + int(alone[k.COUNT])
             state[k.COUNT], state[k.FOUND_MAXIMUM] = alone[k.COUNT], alone[k.FOUND_MAXIMUM]
             k.judge(state, position, decodes)
             state[k.POSITION] = position + size
@@ -64,7 +71,16 @@ def look_at_records(source: Source, facts: SegmentFacts) -> Deep:
         s[k.WRONG_MAXIMUM],
         s[k.WRONG_MAXIMUM_FIRST],
         s[k.WRONG_MAXIMUM_FOUND],
+        wrapped,
     )
+
+
+def _cell(state: NDArray[np.int64]) -> tuple[int, int, TimestampType]:
+    from kafkats.kernels import records as k
+
+    magic = int(state[k.MAGIC])
+    appended = TimestampType.LOG_APPEND_TIME if state[k.APPENDED] else TimestampType.CREATE_TIME
+    return magic, int(state[k.CODEC]), appended if magic else TimestampType.NONE
 
 
 def _decodes(state: NDArray[np.int64], alone: NDArray[np.int64], unpacker: Unpacker, data: bytes) -> bool:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from kafkats.formats.model import TimestampType
+
 
 class StopReason(StrEnum):
     """Why reading ended before the end of the file; the words of `findings.KINDS`."""
@@ -20,6 +22,23 @@ class StopReason(StrEnum):
     BAD_LENGTH = "bad-length"
     BAD_MAGIC = "bad-magic"
     BAD_CRC = "bad-crc"
+
+
+class Cell(NamedTuple):
+    """What a segment has of one magic, codec and timestamp type: one cell of the census."""
+
+    magic: int
+    codec: int
+    timestamp_type: TimestampType
+    bytes: int
+    batches: int
+    records: int
+    """-1 for wrappers that were not decompressed. Magic 2: as the batch headers count them."""
+    control_batches: int
+    transactional_batches: int
+    producer_batches: int
+    """With a producer id."""
+    delete_horizon_batches: int
 
 
 class SegmentFacts(NamedTuple):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkats.segment.facts import SegmentFacts, StopReason
+from kafkats.formats.model import TimestampType
+from kafkats.segment.facts import Cell, SegmentFacts, StopReason
 from kafkats.segment.reader import Source
 
 Points = NDArray[np.int64]
@@ -43,6 +44,10 @@ class Walked(NamedTuple):
     time_entries: Merged
     cut_to: int
     """Size of the file, less than at first when it was cut while we read."""
+    cells: tuple[Cell, ...]
+    """What was walked past, by magic, codec and timestamp type; in this order, and only what there is."""
+    fingerprint: int
+    """64 bits over offset, size, checksum and magic of every batch (`kernels.walk`): other batches, another fingerprint."""
 
 
 def walk(
@@ -67,7 +72,7 @@ def walk(
     from kafkats.kernels.crc import crc_addresses
 
     state = k.new_state()
-    counts = np.zeros(k.COUNT_SLOTS, np.int64)
+    cells = k.new_table()
     points = np.empty((POINTS_AT_ONCE if on_points else 1, k.POINT_COLUMNS), np.int64)
     if checksums:
         state[k.CRC32], state[k.CRC32C] = crc_addresses()
@@ -80,7 +85,7 @@ def walk(
     if end > start:
         _load(state, source, start, 18, end)
     while True:
-        why = k.walk(state, counts, points)
+        why = k.walk(state, cells, points)
         if why == k.POINTS_FULL and on_points:
             on_points(points)
             state[k.POINTS] = 0
@@ -91,12 +96,35 @@ def walk(
         _load(state, source, int(state[k.POSITION]), needed, end)
     if on_points and state[k.POINTS]:
         on_points(points[: state[k.POINTS]])
+    table = cells.reshape(k.MAGICS, k.CODECS, k.TYPES, k.CELL_COLUMNS)
     return Walked(
-        _facts(state, counts, source, base_offset, start, checksums),
+        _facts(state, table, source, base_offset, start, checksums),
         Merged(int(state[k.OFFSET_NEXT]), int(state[k.OFFSET_WRONG]), int(state[k.OFFSET_WRONG_FIRST])),
         Merged(int(state[k.TIME_NEXT]), int(state[k.TIME_WRONG]), int(state[k.TIME_WRONG_FIRST])),
         int(state[k.FILE_END]),
+        tuple(_cells(table)),
+        int(state[k.FINGERPRINT]) & (2**64 - 1),
     )
+
+
+def _cells(table: NDArray[np.int64]) -> Iterator[Cell]:
+    from kafkats.kernels import walk as k
+
+    for at in np.argwhere(table[..., k.CELL_BATCHES]):
+        magic, codec, kind = at.tolist()
+        row = table[magic, codec, kind].tolist()
+        yield Cell(
+            magic,
+            codec,
+            TimestampType(kind - 1),
+            bytes=row[k.CELL_BYTES],
+            batches=row[k.CELL_BATCHES],
+            records=-1 if magic < 2 and codec else row[k.CELL_RECORDS],
+            control_batches=row[k.CELL_CONTROL],
+            transactional_batches=row[k.CELL_TRANSACTIONAL],
+            producer_batches=row[k.CELL_PRODUCER],
+            delete_horizon_batches=row[k.CELL_DELETE_HORIZON],
+        )
 
 
 def _load(state: NDArray[np.int64], source: Source, position: int, needed: int, end: int) -> None:
@@ -109,12 +137,17 @@ def _address(data: bytes) -> int:
 
 
 def _facts(
-    state: NDArray[np.int64], counts: NDArray[np.int64], source: Source, base_offset: int, start: int, checksums: bool
+    state: NDArray[np.int64], table: NDArray[np.int64], source: Source, base_offset: int, start: int, checksums: bool
 ) -> SegmentFacts:
     from kafkats.kernels import walk as k
 
-    s, c = state.tolist(), counts.tolist()
+    s = state.tolist()
     batches = s[k.BATCHES]
+    m = table[..., k.CELL_BYTES].sum(axis=(1, 2)).tolist()
+    c = table[..., k.CELL_BATCHES].sum(axis=(0, 2)).tolist()
+    t = table[..., k.CELL_BATCHES].sum(axis=(0, 1)).tolist()
+    totals = table.sum(axis=(0, 1, 2)).tolist()
+    wrappers = int(table[:2, 1:, :, k.CELL_BATCHES].sum())
     stop = _STOPS[s[k.STOP]]
     position = s[k.POSITION]
     if (
@@ -131,20 +164,20 @@ def _facts(
         stop=stop,
         stop_position=position,
         batches=batches,
-        records=s[k.RECORDS] if not s[k.WRAPPERS] else -1,
-        wrappers=s[k.WRAPPERS],
+        records=-1 if wrappers else totals[k.CELL_RECORDS],
+        wrappers=wrappers,
         first_offset=max(s[k.FIRST_OFFSET], -1),
         last_offset=s[k.LAST_OFFSET],
         next_offset=s[k.LAST_OFFSET] + 1 if batches else base_offset,
         first_timestamp=s[k.FIRST_TIMESTAMP],
         max_timestamp=s[k.MAX_TIMESTAMP],
         offset_of_max_timestamp=s[k.MAX_TIMESTAMP_OFFSET] if s[k.MAX_TIMESTAMP] > -1 else -1,
-        magics=(c[0], c[1], c[2]),
-        codecs=(c[4], c[5], c[6], c[7], c[8]),
-        timestamp_types=(c[12], c[13], c[14]),
-        control_batches=s[k.CONTROL_BATCHES],
-        transactional_batches=s[k.TRANSACTIONAL_BATCHES],
-        delete_horizon_batches=s[k.DELETE_HORIZON_BATCHES],
+        magics=(m[0], m[1], m[2]),
+        codecs=(c[0], c[1], c[2], c[3], c[4]),
+        timestamp_types=(t[0], t[1], t[2]),
+        control_batches=totals[k.CELL_CONTROL],
+        transactional_batches=totals[k.CELL_TRANSACTIONAL],
+        delete_horizon_batches=totals[k.CELL_DELETE_HORIZON],
         last_leader_epoch=s[k.LAST_EPOCH],
         last_batch_position=s[k.LAST_BATCH],
         not_increasing_position=s[k.NOT_INCREASING],

@@ -1,0 +1,77 @@
+"""The census of one .log: what it has of every magic, codec and timestamp type, and whether all of it could be read.
+
+One pass with checksums; with `deep` a second one decodes every record, and so counts those in wrappers, which magic 0 and 1
+do not tell in a header. Whatever `bytes` of the cells do not cover lies behind the last good batch, and a finding says why.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkats.findings import Finding
+from kafkats.segment.deep import Deep, look_at_records
+from kafkats.segment.facts import Cell, SegmentFacts
+from kafkats.segment.reader import Source, open_source
+from kafkats.segment.soundness import log_findings, record_findings
+from kafkats.segment.walk import Walked, walk
+
+
+class Census(NamedTuple):
+    """What one .log holds. `prefix_fingerprint` is of its first `upto` bytes, 0 where they were not asked for."""
+
+    facts: SegmentFacts
+    cells: tuple[Cell, ...]
+    fingerprint: int
+    prefix_fingerprint: int
+    findings: tuple[Finding, ...]
+
+
+def take_census(
+    log_path: str | os.PathLike[str],
+    base_offset: int,
+    *,
+    active: bool = False,
+    clean: bool = True,
+    live: bool = False,
+    deep: bool = False,
+    upto: int = 0,
+) -> Census:
+    """Look at one .log. `active`: the last of its partition; `clean`: stopped cleanly; `live`: a broker holds the directory.
+
+    Raises Vanished, StorageFailed, BadInput (not a regular file).
+    """
+    name = Path(log_path).name
+    with open_source(log_path, mapped=clean and not live) as source:
+        walked = walk(source, base_offset)
+        prefix = walked.fingerprint if upto == walked.facts.valid_bytes else _fingerprint(source, base_offset, upto)
+        looked = look_at_records(source, walked.facts) if deep else None
+        findings = list(_findings(name, walked, source, active and (live or not clean), live))
+    if looked is None:
+        return Census(walked.facts, walked.cells, walked.fingerprint, prefix, tuple(findings))
+    findings += [f for f in record_findings(name, looked) if f.kind != "wrong-maximum"]
+    cells = tuple(_counted(cell, looked) for cell in walked.cells)
+    return Census(looked.facts, cells, walked.fingerprint, prefix, tuple(findings))
+
+
+def _fingerprint(source: Source, base_offset: int, upto: int) -> int:
+    return walk(source, base_offset, end=upto).fingerprint if upto > 0 else 0
+
+
+def _findings(name: str, walked: Walked, source: Source, moving: bool, live: bool) -> Iterator[Finding]:
+    if walked.cut_to < source.size:
+        yield Finding("unreadable", name, f"cut from {source.size} to {walked.cut_to} bytes while it was read")
+    for finding in log_findings(name, walked.facts, source, moving=moving):
+        if finding.kind == "moving-tail" and not live:
+            # Nobody is writing: this is what a killed broker left, and what its recovery will cut.
+            yield finding._replace(kind=str(walked.facts.stop))
+        else:
+            yield finding
+
+
+def _counted(cell: Cell, looked: Deep) -> Cell:
+    if cell.records >= 0 or looked.undecodable:
+        return cell
+    return cell._replace(records=looked.wrapped.get(cell[:3], 0))

@@ -1,0 +1,68 @@
+"""What is wrong with a .log, in findings: of what one pass over it saw, and of its records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkats.findings import Finding
+from kafkats.generations import MAX_RELATIVE_OFFSET
+from kafkats.segment.deep import Deep
+from kafkats.segment.facts import SegmentFacts, StopReason
+from kafkats.segment.reader import Source
+
+
+def log_findings(name: str, facts: SegmentFacts, source: Source, *, moving: bool) -> Iterator[Finding]:
+    """What `facts` of depth full say against the .log called `name`.
+
+    `moving`: the active segment of a directory that a broker holds, or was killed in; then an unfinished tail is its state.
+    """
+    if facts.stop is not None:
+        yield _stop_finding(name, facts, source, moving)
+    elif facts.log_bytes > MAX_RELATIVE_OFFSET:
+        yield Finding("offset-out-of-range", name, f"{facts.log_bytes} bytes: Kafka opens no log above 2^31-1 bytes")
+    places = (
+        ("offsets-not-increasing", facts.not_increasing_position, "begins at or below an offset before it"),
+        ("offset-out-of-range", facts.out_of_range_position, "has offsets below the base or more than 2^31-1 above it"),
+        ("bad-header", facts.bad_header_position, "has a negative count or span, or more records than offsets"),
+        ("undecodable", facts.unknown_codec_position, "has a codec that its format does not know"),
+    )
+    for kind, position, what in places:
+        if position >= 0:
+            yield Finding(kind, name, f"the batch at byte {position} {what}", position)
+
+
+def record_findings(name: str, looked: Deep) -> Iterator[Finding]:
+    """What decoding every record of the .log called `name` found."""
+    if looked.undecodable:
+        more = f" (and {looked.undecodable - 1} more)" if looked.undecodable > 1 else ""
+        why = looked.undecodable_reason or "its records do not fit into it"
+        reason = f"the batch at byte {looked.undecodable_position}{more}: {why}"
+        yield Finding("undecodable", name, reason, looked.undecodable_position)
+    if looked.wrong_maximum:
+        more = f" (and {looked.wrong_maximum - 1} more)" if looked.wrong_maximum > 1 else ""
+        found = str(looked.wrong_maximum_found)
+        reason = (
+            f"the batch at byte {looked.wrong_maximum_position}{more}: the largest timestamp of its records is {found}"
+        )
+        yield Finding("wrong-maximum", name, reason, looked.wrong_maximum_position, expected=found)
+
+
+def _stop_finding(name: str, facts: SegmentFacts, source: Source, moving: bool) -> Finding:
+    stop, position = facts.stop, facts.stop_position
+    assert stop is not None
+    left = facts.log_bytes - position
+    reason = f"nothing valid from byte {position} on; {left} of {facts.log_bytes} bytes are left"
+    kind = str(stop)
+    if moving and stop == StopReason.ZERO_TAIL:
+        kind = "preallocated"
+    elif moving and (stop == StopReason.TORN_TAIL or _reaches_end(facts, source)):
+        kind = "moving-tail"
+    return Finding(kind, name, reason, position)
+
+
+def _reaches_end(facts: SegmentFacts, source: Source) -> bool:
+    """Whether the bad batch is the file's last, as one that is being written."""
+    if facts.stop != StopReason.BAD_CRC:
+        return False
+    size = 12 + int.from_bytes(source.read(facts.stop_position + 8, 4), "big")
+    return facts.stop_position + size >= facts.log_bytes
