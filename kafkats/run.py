@@ -21,6 +21,7 @@ from kafkats.plan import Plan
 from kafkats.report import ACTIONS, make_folder, read_json, read_table, write_json, write_table
 
 FORMAT: Final = 1
+_STEP: Final = ("ledger", "phase", "broker")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,10 @@ class Run:
     place: str | None = None
     """Where undo material lies, when it is not in the default work area."""
     owner_stopped: bool = False
+    ledger: str = ""
+    """The migration that this run is a step of: its ledger, the phase, and the broker whose volumes these are."""
+    phase: str = ""
+    broker: str = ""
 
 
 class PartitionWork(NamedTuple):
@@ -81,9 +86,9 @@ def run_of(plan: Plan, *, place: Path | None = None, owner_stopped: bool = False
     directories: dict[str, list[str]] = {}
     for row in writes.group_by(["log_dir", "partition_dir"], use_threads=False).aggregate([]).to_pylist():
         directories.setdefault(row["log_dir"], []).append(row["partition_dir"])
-    return Run(
-        plan.operation, plan.run_id, plan.digest, directories, str(place.absolute()) if place else None, owner_stopped
-    )
+    where = str(place.absolute()) if place else None
+    step = {name: str(plan.header["options"].get(name, "")) for name in _STEP}
+    return Run(plan.operation, plan.run_id, plan.digest, directories, where, owner_stopped, **step)
 
 
 def directories(run: Run) -> Iterator[tuple[str, str]]:
@@ -162,7 +167,7 @@ def read_run(folder: Path) -> Run:
 
 
 def _well_typed(run: Run) -> bool:
-    names = (run.operation, run.run_id, run.digest, run.place or "")
+    names = (run.operation, run.run_id, run.digest, run.place or "", *(getattr(run, name) for name in _STEP))
     return (
         all(isinstance(name, str) for name in names)
         and isinstance(run.owner_stopped, bool)

@@ -7,8 +7,10 @@ what the lost one began, and one that still runs somewhere is fenced. Applying a
 from __future__ import annotations
 
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Mapping
+from getpass import getuser
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import arguments
 from fanout import run_job, spread, with_last_attempt
 from pyspark.sql import SparkSession
 
-from kafkats.operations.apply import apply_partition, partition_works, summarize
+from kafkats.operations.apply import apply_partition, partition_works, summarize, tell_ledger
 from kafkats.plan import check_digest, read_plan
 from kafkats.report import ACTIONS
 from kafkats.run import finish_run, open_run
@@ -29,14 +31,21 @@ def apply(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     check_digest(plan, args.digest)
     run, folder = open_run(plan, args.plan, args.run, place=args.work_area, owner_stopped=args.owner_stopped)
     works = partition_works(plan, run, folder)
+    tell_ledger(run, "started", by=args.by, now_ms=now_ms())
     actions = spread(spark, "apply", works, with_last_attempt(apply_partition), ACTIONS, size=lambda w: w.bytes)
     actions = actions.sort_by(ORDER)
     summary = summarize(actions)
     finish_run(folder, actions, summary)
+    if not summary["exit_code"]:
+        tell_ledger(run, "finished", by=args.by, now_ms=now_ms(), folder=str(folder))
     for row in actions.to_pylist():
         if row["error"]:
             print(f"{row['outcome']}: {row['log_dir']}/{row['partition_dir']}/{row['file']}: {row['error']}")
     return {"run": str(folder), **summary}
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def main() -> int:
@@ -46,6 +55,7 @@ def main() -> int:
     parser.add_argument("--run", type=Path, metavar="RUN", help="the run's folder; PLAN.run if not given")
     parser.add_argument("--owner-stopped", action="store_true", help="no broker runs, where a lock cannot prove it")
     parser.add_argument("--work-area", type=Path, metavar="FOLDER", help="undo material goes here, not beside LOG_DIR")
+    parser.add_argument("--by", default=getuser(), metavar="WHO", help="whom a migration's ledger names")
     args = parser.parse_args()
     return run_job("kafkats apply", lambda spark: apply(spark, args))
 

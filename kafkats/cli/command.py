@@ -10,6 +10,7 @@ import click
 
 from kafkats import __version__
 from kafkats.cli import planning, reading, running
+from kafkats.cli.ledger import ledger
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.terminal import ready_streams, shown
 
@@ -29,7 +30,7 @@ def cli() -> None:
         raise UsageError("NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it")
 
 
-for _verb in (*reading.VERBS, planning.plan, planning.show, *running.VERBS):
+for _verb in (*reading.VERBS, planning.plan, planning.show, *running.VERBS, ledger):
     cli.add_command(_verb)
 
 

@@ -9,6 +9,7 @@ import click
 
 from kafkats.cli.options import CONFIG, JSON, LOG_DIRS, POLICY, RULE, TOPICS, policy_of, table_of, units_in, verified
 from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, PRODUCER
+from kafkats.paths import OFFSET_INDEX, TIME_INDEX
 from kafkats.terminal import plan_sentences, progress, say_summary, show_rows
 
 if TYPE_CHECKING:
@@ -154,6 +155,8 @@ def show(folder: Path, as_json: bool) -> None:
 
 def show_plan(made: Plan, folder: Path, as_json: bool) -> None:
     rows = made.items.select(["action", "log_dir", "partition_dir", "file", "after_bytes", "reason"]).to_pylist()
+    if made.operation == "migrate" and not as_json:  # its indexes follow their logs
+        rows = [row for row in rows if not row["file"].endswith((OFFSET_INDEX, TIME_INDEX))]
     show_rows(rows, ("action", "partition_dir", "file", "after_bytes", "reason"), as_json)
     summary = {"plan": str(folder), "digest": made.digest} | dict(made.header["totals"])
     say_summary(summary, as_json, plan_sentences(made, folder))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from getpass import getuser
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +36,7 @@ def apply(
     folder: Path, digest: str | None, run_folder: Path | None, owner_stopped: bool, place: Path | None, as_json: bool
 ) -> int:
     """Do what the approved plan says. Repeating it finishes an interrupted run, and does nothing to a finished one."""
-    from kafkats.operations.apply import apply_partition, partition_works, summarize
+    from kafkats.operations.apply import apply_partition, partition_works, summarize, tell_ledger
     from kafkats.plan import check_digest, read_plan
     from kafkats.report import ACTIONS
     from kafkats.run import finish_run, open_run
@@ -45,11 +47,14 @@ def apply(
     check_digest(made, digest)
     run, run_folder = open_run(made, folder, run_folder, place=place, owner_stopped=owner_stopped)
     works = partition_works(made, run, run_folder)
+    tell_ledger(run, "started", by=getuser(), now_ms=_now_ms())
     batches = [apply_partition(work) for work in progress(works, "writing", lambda w: w.bytes)]
     actions = table_of(batches, ACTIONS)
     summary = summarize(actions)
     try:
         finish_run(run_folder, actions, summary)
+        if not summary["exit_code"]:
+            tell_ledger(run, "finished", by=getuser(), now_ms=_now_ms(), folder=str(run_folder.absolute()))
     finally:  # should the report not be written, this is all there is to know of what was done
         shown = [row for row in actions.to_pylist() if as_json or row["outcome"] != "already"]
         show_rows(shown, ("outcome", "action", "partition_dir", "file", "after_bytes", "reason", "error"), as_json)
@@ -75,7 +80,7 @@ def purge(folder: Path, abandon: bool, as_json: bool) -> int:
 
 
 def _end_of_run(folder: Path, verb: str, as_json: bool, *, abandon: bool = False) -> int:
-    from kafkats.operations.apply import end_partition
+    from kafkats.operations.apply import end_partition, tell_ledger
     from kafkats.run import directories, read_run, wrote_in
 
     run = read_run(folder)
@@ -85,7 +90,14 @@ def _end_of_run(folder: Path, verb: str, as_json: bool, *, abandon: bool = False
         if row["outcome"] == "nothing" and (row["log_dir"], row["partition_dir"]) in written:
             row |= {"outcome": "failed", "error": "this run wrote here, but its undo material is gone", "exit_code": 2}
     show_rows(rows, ("outcome", "partition_dir", "files", "error"), as_json)
-    return max((row["exit_code"] for row in rows), default=0)
+    worst = max((row["exit_code"] for row in rows), default=0)
+    if verb == "undo" and not worst:
+        tell_ledger(run, "undone", by=getuser(), now_ms=_now_ms())
+    return worst
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _ask_for_approval(made: Plan, folder: Path) -> str:

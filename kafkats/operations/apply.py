@@ -73,6 +73,30 @@ def _check_item(item: Mapping[str, Any]) -> None:
         raise CorruptPlan(f"{file}: action {item['action']!r} does not go with what was there before")
 
 
+def tell_ledger(run: Run, event: str, *, by: str, now_ms: int, **details: Any) -> None:
+    """Add a run's step to the ledger of its migration, if it belongs to one.
+
+    `event` is started, finished (converted, or converted-back in a rollback) or undone. Raises Refused when it is not
+    this step's turn, UsageError, CorruptFile, StorageFailed.
+    """
+    if not run.ledger:
+        return
+    from kafkats import ledger, phases
+
+    if event == "finished":
+        event = "converted-back" if run.phase == "rollback" else "converted"
+    ledger.append(
+        run.ledger,
+        event,
+        by=by,
+        now_ms=now_ms,
+        broker=run.broker,
+        phase=run.phase,
+        details={"run_id": run.run_id, "plan": run.digest, **details},
+        check=phases.check,
+    )
+
+
 def refuse_unpermitted(plan: Plan) -> None:
     """Ask, before anybody approves, whether this user could give the new files the attributes of the old ones.
 

@@ -60,7 +60,13 @@ def check_phase(options: MigrateOptions) -> None:
     if options.ledger:
         from kafkats import ledger, phases
 
-        phases.gate(ledger.read(options.ledger).entries, options.phase, options.broker)
+        entries = ledger.read(options.ledger).entries
+        phases.gate(entries, options.phase, options.broker)
+        migration = phases.state(entries)
+        if migration is not None:
+            wanted = phases.work(migration, options.phase, options.broker).target_magic
+            if wanted != options.to_magic:
+                raise Refused(f"{options.phase} of this migration goes to magic {wanted}, not {options.to_magic}")
 
 
 def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions) -> Plan:
@@ -173,7 +179,9 @@ def _items(row: Mapping[str, Any], segment: Mapping[str, Any], options: MigrateO
 
 def _reason(row: Mapping[str, Any], options: MigrateOptions) -> str:
     codec = "" if options.compression_type == PRODUCER else f", {options.compression_type}"
-    said = f"to magic {options.to_magic}{codec}: {row['batches_before']} batches become {row['batches_after']}"
+    said = f"to magic {options.to_magic}{codec}: {row['batches_before']} batches"
+    if row["batches_after"] != row["batches_before"]:
+        said += f" become {row['batches_after']}"
     if row["kept_last"]:
         said += "; the last stays magic 2, or its offsets would be given out again"
     lost = ", ".join(f"{loss} ({row[f'loses_{loss}']})" for loss in LOSSES if row[f"loses_{loss}"])

@@ -1,0 +1,85 @@
+"""ledger: what a cluster's format migration has been through, and what people have to say in it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from getpass import getuser
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kafkats.cli.options import JSON
+from kafkats.terminal import say, say_summary, show_rows
+
+_FILE = click.argument("file", metavar="LEDGER", type=click.Path(path_type=Path))
+_BROKER = click.option("--broker", required=True, metavar="NAME", help="Which broker.")
+_BY = click.option("--by", default=getuser, metavar="WHO", help="Who says so; the user who runs this if not given.")
+_COLUMNS = ("broker", "status", "phase", "runs", "next", "waits_for")
+
+
+@click.group()
+def ledger() -> None:
+    """The phases of a format migration, broker by broker: a file that only grows."""
+
+
+@ledger.command()
+@_FILE
+@click.option("--from-magic", required=True, type=click.IntRange(0, 1), help="What the disks hold now.")
+@click.option("--to-magic", required=True, type=click.IntRange(1, 2), help="What they shall hold.")
+@click.option("--broker", "brokers", required=True, multiple=True, metavar="NAME", help="Every broker; repeat it.")
+@_BY
+def begin(file: Path, from_magic: int, to_magic: int, brokers: tuple[str, ...], by: str) -> None:
+    """Begin a migration, or tell which brokers it has by now."""
+    details = {"from_magic": from_magic, "to_magic": to_magic, "brokers": list(brokers)}
+    _add(file, "begin", "", "", by, details)
+
+
+@ledger.command()
+@_FILE
+@_BROKER
+@click.option("--text", required=True, help="What you vouch for: that it understands the new format, and how you know.")
+@_BY
+def attest(file: Path, broker: str, text: str, by: str) -> None:
+    """Vouch that a broker understands the new format: nobody can see that on a disk."""
+    _add(file, "attest", broker, "phase-1", by, {"text": text})
+
+
+@ledger.command()
+@_FILE
+@_BROKER
+@_BY
+def approve(file: Path, broker: str, by: str) -> None:
+    """Say that the canary has done well, so that the other brokers may follow."""
+    _add(file, "approved", broker, "canary", by, {})
+
+
+@ledger.command()
+@_FILE
+@JSON
+def show(file: Path, as_json: bool) -> None:
+    """Where each broker stands, and what it waits for."""
+    from kafkats import phases
+    from kafkats.ledger import read
+
+    found = read(file)
+    migration = phases.state(found.entries)
+    rows = phases.rows(migration) if migration else []
+    show_rows([row | {"runs": ", ".join(row["runs"])} for row in rows], _COLUMNS, as_json)
+    said = [f"{len(found.entries)} entries"]
+    if migration:
+        said = [f"from magic {migration.from_magic} to {migration.to_magic}, {said[0]}"]
+    if found.torn:
+        said.append(f"the last entry was cut short and does not count ({found.torn} bytes)")
+    summary = {"entries": len(found.entries), "torn": found.torn}
+    say_summary(summary, as_json, said)
+
+
+def _add(file: Path, event: str, broker: str, phase: str, by: str, details: Mapping[str, Any]) -> None:
+    from kafkats import phases
+    from kafkats.ledger import append
+
+    now_ms = time.time_ns() // 1_000_000
+    entry = append(file, event, by=by, now_ms=now_ms, broker=broker, phase=phase, details=details, check=phases.check)
+    say(f"entry {entry.number}: {event}{f' of broker {broker}' if broker else ''}")
