@@ -138,7 +138,7 @@ _put8 = _store(8)
 
 
 @intrinsic
-def _copy(typingctx: Any, to: Any, start: Any, size: Any) -> Any:
+def _memcpy(typingctx: Any, to: Any, start: Any, size: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = ir.IntType(8).as_pointer()
         to, start = builder.inttoptr(args[0], pointer), builder.inttoptr(args[1], pointer)
@@ -146,6 +146,24 @@ def _copy(typingctx: Any, to: Any, start: Any, size: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), codegen
+
+
+def _move(bits: int) -> Any:
+    @intrinsic
+    def move(typingctx: Any, to: Any, start: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = ir.IntType(bits).as_pointer()
+            value = builder.load(builder.inttoptr(args[1], pointer), align=1)
+            builder.store(value, builder.inttoptr(args[0], pointer), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), codegen
+
+    return move
+
+
+_move8 = _move(64)
+_move4 = _move(32)
 
 
 @intrinsic
@@ -172,8 +190,7 @@ def _crc32c(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
 
 
 @kernel
-def _varint(at: Any, end: Any) -> Any:
-    """Value of the varint at `at` and the address after it, 0 when it does not end in time. Java's: bits beyond 32 are dropped."""
+def _long_varint(at: Any, end: Any) -> Any:
     raw, shift, stop = np.int64(0), np.int64(0), min(end, at + 5)
     while at < stop:
         byte = _u8(at)
@@ -187,8 +204,7 @@ def _varint(at: Any, end: Any) -> Any:
 
 
 @kernel
-def _varlong(at: Any, end: Any) -> Any:
-    """As _varint, of 64 bits."""
+def _long_varlong(at: Any, end: Any) -> Any:
     raw, shift, stop = np.uint64(0), np.uint64(0), min(end, at + 10)
     while at < stop:
         byte = np.uint64(_u8(at))
@@ -198,6 +214,48 @@ def _varlong(at: Any, end: Any) -> Any:
             return np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1)), at
         shift += np.uint64(7)
     return np.int64(0), np.int64(0)
+
+
+@kernel
+def _varint(at: Any, end: Any) -> Any:
+    """Value of the varint at `at` and the address after it, 0 when it does not end in time. Java's: bits beyond 32 are dropped."""
+    if end - at > 1:  # one or two bytes nearly always: small enough to be compiled into the loop
+        byte = _u8(at)
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), at + 1
+        second = _u8(at + 1)
+        if second < 0x80:
+            return ((byte & 0x7F) >> 1 | second << 6) ^ -(byte & 1), at + 2
+    return _long_varint(at, end)
+
+
+@kernel
+def _varlong(at: Any, end: Any) -> Any:
+    """As _varint, of 64 bits."""
+    if end - at > 1:
+        byte = _u8(at)
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), at + 1
+        second = _u8(at + 1)
+        if second < 0x80:
+            return ((byte & 0x7F) >> 1 | second << 6) ^ -(byte & 1), at + 2
+    return _long_varlong(at, end)
+
+
+@kernel
+def _copy(to: Any, start: Any, size: Any) -> None:
+    """Keys are short as a rule: up to 16 bytes by two moves that may overlap, without a call."""
+    if size > 16:
+        _memcpy(to, start, size)
+    elif size >= 8:
+        _move8(to, start)
+        _move8(to + size - 8, start + size - 8)
+    elif size >= 4:
+        _move4(to, start)
+        _move4(to + size - 4, start + size - 4)
+    else:
+        for n in range(size):
+            _put8(to + n, _u8(start + n))
 
 
 @kernel
@@ -334,83 +392,84 @@ def _area(  # noqa: C901 - one loop, everything in registers
 
 
 @kernel
-def _message(state: Any, at: Any, end: Any, magic: Any, offset: Any, time: Any, kind: Any) -> Any:
-    """Append the message of magic 0 or 1 between `at` and `end` as a record of this offset, timestamp and its type."""
-    row = state[ROWS]
-    _put64(state[OFFSET] + 8 * row, offset)
-    _put64(state[TIMESTAMP] + 8 * row, time)
-    _put8(state[TIMESTAMP_TYPE] + row, kind)
+def _message(key: Any, value: Any, row: Any, filled: Any, at: Any, end: Any, magic: Any) -> Any:
+    """Append key and value of the message of magic 0 or 1 between `at` and `end`; how far the columns are filled then.
+
+    `key` and `value` are addresses of data, offsets and bits, `filled` bytes and nulls of both; bytes below 0: it does not decode.
+    """
+    bad = np.int64(-1), np.int64(0), np.int64(0), np.int64(0)
+    key_bytes, value_bytes, key_nulls, value_nulls = filled
     at += 18 if magic == 0 else 26
     if end - at < 4:
-        return False
-    key_length = _i32(at)
-    key_at = at + 4
-    if key_length > end - key_at:
-        return False
-    at = key_at + max(key_length, 0)
-    if end - at < 4:
-        return False
+        return bad
+    length = _i32(at)
+    at += 4
+    if max(length, 0) > end - at - 4:
+        return bad
+    if key[1] != 0:
+        key_bytes = _append(key[0], key[1], key[2], row, key_bytes, at, length)
+        key_nulls += np.int64(length < 0)
+    at += max(length, 0)
     length = _i32(at)
     at += 4
     if length > end - at:
-        return False
-    if state[KEY_OFFSETS] != 0:
-        state[KEY_BYTES] = _append(
-            state[KEY_DATA], state[KEY_OFFSETS], state[KEY_VALID], row, state[KEY_BYTES], key_at, key_length
-        )
-        state[KEY_NULLS] += np.int64(key_length < 0)
-    if state[VALUE_OFFSETS] != 0:
-        state[VALUE_BYTES] = _append(
-            state[VALUE_DATA], state[VALUE_OFFSETS], state[VALUE_VALID], row, state[VALUE_BYTES], at, length
-        )
-        state[VALUE_NULLS] += np.int64(length < 0)
+        return bad
+    if value[1] != 0:
+        value_bytes = _append(value[0], value[1], value[2], row, value_bytes, at, length)
+        value_nulls += np.int64(length < 0)
+    return key_bytes, value_bytes, key_nulls, value_nulls
+
+
+@kernel
+def _old_row(state: Any, row: Any, offset: Any, time: Any, kind: Any) -> None:
+    """The other columns of a record of magic 0 or 1."""
+    _put64(state[OFFSET] + 8 * row, offset)
+    _put64(state[TIMESTAMP] + 8 * row, time)
+    _put8(state[TIMESTAMP_TYPE] + row, kind)
     if state[HEADER_OFFSETS] != 0:
         _put32(state[HEADER_OFFSETS] + 4 * (row + 1), state[HEADERS])
     if state[MAGIC] != 0:
         _fields(state, row, np.int64(0))
-    state[ROWS] = row + 1
-    return True
 
 
 @kernel
 def _message_set(state: Any, at: Any, end: Any, wrapper_magic: Any, wrapper: Any, kind: Any, append_time: Any) -> Any:
     """Append the messages between `at` and `end` of a wrapper at offset `wrapper`; its `kind` is theirs."""
-    first_row, key_bytes, value_bytes = state[ROWS], state[KEY_BYTES], state[VALUE_BYTES]
-    key_nulls, value_nulls = state[KEY_NULLS], state[VALUE_NULLS]
-    last, good = np.int64(0), True
+    key = state[KEY_DATA], state[KEY_OFFSETS], state[KEY_VALID]
+    value = state[VALUE_DATA], state[VALUE_OFFSETS], state[VALUE_VALID]
+    filled = state[KEY_BYTES], state[VALUE_BYTES], state[KEY_NULLS], state[VALUE_NULLS]
+    row, last = state[ROWS], np.int64(0)
     while end - at >= 12:
         size = _i32(at + 8)
         if size < 14:
-            good = False
-            break
+            return False
         if 12 + size > end - at:
             break
         magic = _u8(at + 16)
-        if magic > 1 or _u8(at + 17) & 7:
-            good = False
-            break
+        if magic > 1 or _u8(at + 17) & 7 or size < 14 + 8 * magic:
+            return False
         last = _i64(at)
+        filled = _message(key, value, row, filled, at, at + 12 + size, magic)
+        if filled[0] < 0:
+            return False
         if magic == 0:
-            good = _message(state, at, at + 12 + size, magic, last, -1, -1)
-        elif at + 26 > end:
-            good = False
+            _old_row(state, row, last, -1, -1)
         else:
-            time = append_time if kind == 1 else _i64(at + 18)
-            good = _message(state, at, at + 12 + size, magic, last, time, kind)
-        if not good:
-            break
+            _old_row(state, row, last, append_time if kind == 1 else _i64(at + 18), kind)
+        row += 1
         at += 12 + size
-    if state[ROWS] == first_row:
-        good = False
-    if good and wrapper_magic == 1 and wrapper != 0:
-        good = wrapper >= last
-        for row in range(first_row, state[ROWS]):
-            to = state[OFFSET] + 8 * row
+    first = state[ROWS]
+    if row == first:
+        return False
+    if wrapper_magic == 1 and wrapper != 0:
+        if wrapper < last:
+            return False
+        for n in range(first, row):
+            to = state[OFFSET] + 8 * n
             _put64(to, _plain64(to) + (wrapper - last))
-    if not good:
-        state[ROWS], state[KEY_BYTES], state[VALUE_BYTES] = first_row, key_bytes, value_bytes
-        state[KEY_NULLS], state[VALUE_NULLS] = key_nulls, value_nulls
-    return good
+    state[ROWS] = row
+    state[KEY_BYTES], state[VALUE_BYTES], state[KEY_NULLS], state[VALUE_NULLS] = filled
+    return True
 
 
 @intrinsic
@@ -434,18 +493,10 @@ def _batch_v2(state: Any, at: Any, total: Any, plain: Any, plain_size: Any) -> A
 
 
 @kernel
-def _batch_old(state: Any, at: Any, total: Any, plain: Any, plain_size: Any) -> Any:
-    """Append the message of magic 0 or 1 at `at`, or what lies decompressed at `plain`."""
-    magic = _u8(at + 16)
-    if state[MAGIC] != 0:
-        state[_BATCH], state[_BATCH + 1] = magic, _u8(at + 17)
-        state[_BATCH + 2] = state[_BATCH + 3] = state[_BATCH + 4] = state[_BATCH + 5] = -1
-    kind, time = np.int64(-1), np.int64(-1)
-    if magic == 1:
-        kind, time = (_u8(at + 17) >> 3) & 1, _i64(at + 18)
-    if plain == 0:
-        return _message(state, at, at + total, magic, _i64(at), time, kind)
-    return _message_set(state, plain, plain + plain_size, magic, _i64(at), kind, time)
+def _batch_old(state: Any, at: Any) -> None:
+    """What the columns of batch fields say of the message or wrapper at `at`."""
+    state[_BATCH], state[_BATCH + 1] = _u8(at + 16), _u8(at + 17)
+    state[_BATCH + 2] = state[_BATCH + 3] = state[_BATCH + 4] = state[_BATCH + 5] = -1
 
 
 @kernel
@@ -453,7 +504,11 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
     """Go on from POSITION; see the module. The GIL is not held."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, file_end = state[LIMIT], state[FILE_END]
-    position, used = state[POSITION], state[USED]
+    crc32, crc32c, room, rows_room = state[CRC32], state[CRC32C], state[ROOM], state[ROWS_ROOM]
+    key = state[KEY_DATA], state[KEY_OFFSETS], state[KEY_VALID]
+    value = state[VALUE_DATA], state[VALUE_OFFSETS], state[VALUE_VALID]
+    position, used, row = state[POSITION], state[USED], state[ROWS]
+    filled = state[KEY_BYTES], state[VALUE_BYTES], state[KEY_NULLS], state[VALUE_NULLS]
     why = DONE
     while file_end - position >= 18:
         if position >= limit or position + 18 > loaded:
@@ -475,45 +530,68 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
             why, state[NEEDED] = NEED_BYTES, total
             break
 
-        packed = _u8(at + (22 if magic == 2 else 17)) & 7 != 0
-        start, length, rows = np.int64(0), np.int64(total), np.int64(1)
+        if magic < 2 and _u8(at + 17) & 7 == 0:
+            if used + total > room or row == rows_room:
+                why, state[NEEDED], state[NEEDED_ROWS] = FULL, total, 1
+                break
+            if crc32 != 0 and _crc32(crc32, at + 16, total - 16) != _u32(at + 12):
+                why = BAD
+                break
+            after = _message(key, value, row, filled, at, at + total, magic)
+            if after[0] < 0:
+                why = BAD
+                break
+            filled = after
+            if state[MAGIC] != 0:
+                _batch_old(state, at)
+            if magic == 0:
+                _old_row(state, row, _i64(at), -1, -1)
+            else:
+                _old_row(state, row, _i64(at), _i64(at + 18), (_u8(at + 17) >> 3) & 1)
+            row += 1
+            used += total
+            position += total
+            continue
+
+        start, length, count = np.int64(0), np.int64(total), np.int64(0)
+        packed = magic < 2 or _u8(at + 22) & 7 != 0
         if magic == 2:
-            rows = _i32(at + 57)
-            packed = packed and rows > 0  # Kafka does not look at what an empty batch holds
-            length -= _HEADER_V2
+            length, count = total - _HEADER_V2, _i32(at + 57)
+            packed = packed and count > 0  # Kafka does not look at what an empty batch holds
         if packed:
             number = state[PLAIN_NEXT]
             if number == state[PLAIN_COUNT] or plain[number, 0] != position:
                 why = COMPRESSED
                 break
             start, length = plain[number, 1], plain[number, 2]
-            if magic < 2:
-                rows = length // _MIN_MESSAGE
-        rows = max(min(rows, length // MIN_RECORD), np.int64(0))
-        if used + length > state[ROOM] or state[ROWS] + rows > state[ROWS_ROOM]:
-            why, state[NEEDED], state[NEEDED_ROWS] = FULL, length, rows
+        most = length // _MIN_MESSAGE if magic < 2 else max(min(count, length // MIN_RECORD), np.int64(0))
+        if used + length > room or row + most > rows_room:
+            why, state[NEEDED], state[NEEDED_ROWS] = FULL, length, most
             break
-
+        state[ROWS] = row
+        state[KEY_BYTES], state[VALUE_BYTES], state[KEY_NULLS], state[VALUE_NULLS] = filled
         if magic == 2:
-            if state[CRC32C] != 0 and _crc32c(state[CRC32C], at + 21, total - 21) != _u32(at + 17):
-                why = BAD
-                break
-            count = _i32(at + 57)
-            if count < 0 or (count > 0 and (count > rows or not _batch_v2(state, at, total, start, length))):
-                why = BAD
-                break
+            good = crc32c == 0 or _crc32c(crc32c, at + 21, total - 21) == _u32(at + 17)
+            good = good and count == most and (count == 0 or _batch_v2(state, at, total, start, length))
         else:
-            if state[CRC32] != 0 and _crc32(state[CRC32], at + 16, total - 16) != _u32(at + 12):
-                why = BAD
-                break
-            if not _batch_old(state, at, total, start, length):
-                why = BAD
-                break
+            good = crc32 == 0 or _crc32(crc32, at + 16, total - 16) == _u32(at + 12)
+            if state[MAGIC] != 0:
+                _batch_old(state, at)
+            kind, time = np.int64(-1), np.int64(-1)
+            if magic == 1:
+                kind, time = (_u8(at + 17) >> 3) & 1, _i64(at + 18)
+            good = good and _message_set(state, start, start + length, magic, _i64(at), kind, time)
+        if not good:
+            why = BAD
+            break
+        row = state[ROWS]
+        filled = state[KEY_BYTES], state[VALUE_BYTES], state[KEY_NULLS], state[VALUE_NULLS]
         if packed:
             state[PLAIN_NEXT] += 1
         used += length
         position += total
-    state[POSITION], state[USED] = position, used
+    state[POSITION], state[USED], state[ROWS] = position, used, row
+    state[KEY_BYTES], state[VALUE_BYTES], state[KEY_NULLS], state[VALUE_NULLS] = filled
     return why
 
 

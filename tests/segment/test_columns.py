@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def as_records(chunk: Columns) -> list[Record]:
     headers = [Header((name or b"").decode("utf-8", "replace"), v) for name, v in zip(names, values, strict=True)]
     rows = zip(
         chunk.offset.tolist(), chunk.timestamp.tolist(), map(TimestampType, chunk.timestamp_type.tolist()),
-        entries(chunk.key), entries(chunk.value), (tuple(headers[a:b]) for a, b in zip(offsets, offsets[1:])), strict=True,
+        entries(chunk.key), entries(chunk.value), (tuple(headers[a:b]) for a, b in pairwise(offsets)), strict=True,
     )  # fmt: skip
     found = [Record(*row) for row in rows]
     assert len(found) == chunk.rows > 0

@@ -111,7 +111,7 @@ CHANGES = {
 def test_every_change_shows(data: st.DataObject, what: str) -> None:
     records = data.draw(some_records())
     at = data.draw(st.integers(0, len(records) - 1))
-    changed = records[:at] + [CHANGES[what](records[at])] + records[at + 1 :]
+    changed = [*records[:at], CHANGES[what](records[at]), *records[at + 1 :]]
     old, new = data.draw(batched(records, [2])), data.draw(batched(changed, [2]))
     found = difference(old, new)
     assert found is not None
