@@ -90,7 +90,11 @@ def _convert_batch(buf: Buffer, batch: Batch, target: Target, last_of_log: bool)
         return Converted(_recompressed(buf, batch, codec), {}, len(records))
     if last_of_log and records[-1].offset < batch.last_offset:
         return copied
-    data = build(records, target.magic, codec, log_append_time=append_time(batch))
+    time = append_time(batch)
+    if target.magic > 0 and time is not None and any(record.timestamp != time for record in records):
+        # KAFKA-4298 under LogAppendTime. Kafka's cleaner gives it the wrapper's time, and readers another answer.
+        raise NotConvertible("a message without a timestamp in a LogAppendTime wrapper")
+    data = build(records, target.magic, codec, log_append_time=time)
     return Converted(data, count_losses(batch, records, target.magic), len(records))
 
 
