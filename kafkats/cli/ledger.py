@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from getpass import getuser
 from pathlib import Path
 from typing import Any
 
 import click
 
-from kafkats.cli.options import JSON
+from kafkats.cli.options import BY, JSON
 from kafkats.terminal import say, say_summary, show_rows
 
 _FILE = click.argument("file", metavar="LEDGER", type=click.Path(path_type=Path))
 _BROKER = click.option("--broker", required=True, metavar="NAME", help="Which broker.")
-_BY = click.option("--by", default=getuser, metavar="WHO", help="Who says so; the user who runs this if not given.")
 _COLUMNS = ("broker", "status", "phase", "runs", "next", "waits_for")
 
 
@@ -29,7 +27,7 @@ def ledger() -> None:
 @click.option("--from-magic", required=True, type=click.IntRange(0, 1), help="What the disks hold now.")
 @click.option("--to-magic", required=True, type=click.IntRange(1, 2), help="What they shall hold.")
 @click.option("--broker", "brokers", required=True, multiple=True, metavar="NAME", help="Every broker; repeat it.")
-@_BY
+@BY
 def begin(file: Path, from_magic: int, to_magic: int, brokers: tuple[str, ...], by: str) -> None:
     """Begin a migration, or tell which brokers it has by now."""
     details = {"from_magic": from_magic, "to_magic": to_magic, "brokers": list(brokers)}
@@ -40,7 +38,7 @@ def begin(file: Path, from_magic: int, to_magic: int, brokers: tuple[str, ...], 
 @_FILE
 @_BROKER
 @click.option("--text", required=True, help="What you vouch for: that it understands the new format, and how you know.")
-@_BY
+@BY
 def attest(file: Path, broker: str, text: str, by: str) -> None:
     """Vouch that a broker understands the new format: nobody can see that on a disk."""
     _add(file, "attest", broker, "phase-1", by, {"text": text})
@@ -49,7 +47,7 @@ def attest(file: Path, broker: str, text: str, by: str) -> None:
 @ledger.command()
 @_FILE
 @_BROKER
-@_BY
+@BY
 def approve(file: Path, broker: str, by: str) -> None:
     """Say that the canary has done well, so that the other brokers may follow."""
     _add(file, "approved", broker, "canary", by, {})

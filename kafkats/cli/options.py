@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from getpass import getuser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,6 +40,9 @@ STOPPED = click.option(
     "--owner-stopped", is_flag=True,
     help="You vouch that no broker runs on it, where a lock proves nothing: network file systems, snapshots.",
 )  # fmt: skip
+BY = click.option(
+    "--by", default=getuser, metavar="WHO", help="Whom a migration's ledger names; the user who runs this if not given."
+)
 PLACE = click.option(
     "--work-area",
     "place",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from getpass import getuser
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from kafkats.cli.options import JSON, PLACE, STOPPED, table_of
+from kafkats.cli.options import BY, JSON, PLACE, STOPPED, table_of
 from kafkats.cli.planning import show_plan
 from kafkats.errors import UsageError
 from kafkats.terminal import progress, run_sentences, say_summary, show_rows
@@ -31,9 +30,16 @@ if TYPE_CHECKING:
 )
 @STOPPED
 @PLACE
+@BY
 @JSON
 def apply(
-    folder: Path, digest: str | None, run_folder: Path | None, owner_stopped: bool, place: Path | None, as_json: bool
+    folder: Path,
+    digest: str | None,
+    run_folder: Path | None,
+    owner_stopped: bool,
+    place: Path | None,
+    by: str,
+    as_json: bool,
 ) -> int:
     """Do what the approved plan says. Repeating it finishes an interrupted run, and does nothing to a finished one."""
     from kafkats.operations.apply import apply_partition, partition_works, summarize, tell_ledger
@@ -47,14 +53,14 @@ def apply(
     check_digest(made, digest)
     run, run_folder = open_run(made, folder, run_folder, place=place, owner_stopped=owner_stopped)
     works = partition_works(made, run, run_folder)
-    tell_ledger(run, "started", by=getuser(), now_ms=_now_ms())
+    tell_ledger(run, "started", by=by, now_ms=_now_ms())
     batches = [apply_partition(work) for work in progress(works, "writing", lambda w: w.bytes)]
     actions = table_of(batches, ACTIONS)
     summary = summarize(actions)
     try:
         finish_run(run_folder, actions, summary)
         if not summary["exit_code"]:
-            tell_ledger(run, "finished", by=getuser(), now_ms=_now_ms(), folder=str(run_folder.absolute()))
+            tell_ledger(run, "finished", by=by, now_ms=_now_ms(), folder=str(run_folder.absolute()))
     finally:  # should the report not be written, this is all there is to know of what was done
         shown = [row for row in actions.to_pylist() if as_json or row["outcome"] != "already"]
         show_rows(shown, ("outcome", "action", "partition_dir", "file", "after_bytes", "reason", "error"), as_json)
@@ -64,10 +70,11 @@ def apply(
 
 @click.command()
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@BY
 @JSON
-def undo(folder: Path, as_json: bool) -> int:
+def undo(folder: Path, by: str, as_json: bool) -> int:
     """Put back every file of a run. Bytes, times, mode, owner and attributes are as before."""
-    return _end_of_run(folder, "undo", as_json)
+    return _end_of_run(folder, "undo", as_json, by=by)
 
 
 @click.command()
@@ -79,7 +86,7 @@ def purge(folder: Path, abandon: bool, as_json: bool) -> int:
     return _end_of_run(folder, "purge", as_json, abandon=abandon)
 
 
-def _end_of_run(folder: Path, verb: str, as_json: bool, *, abandon: bool = False) -> int:
+def _end_of_run(folder: Path, verb: str, as_json: bool, *, abandon: bool = False, by: str = "") -> int:
     from kafkats.operations.apply import end_partition, tell_ledger
     from kafkats.run import directories, read_run, wrote_in
 
@@ -92,7 +99,7 @@ def _end_of_run(folder: Path, verb: str, as_json: bool, *, abandon: bool = False
     show_rows(rows, ("outcome", "partition_dir", "files", "error"), as_json)
     worst = max((row["exit_code"] for row in rows), default=0)
     if verb == "undo" and not worst:
-        tell_ledger(run, "undone", by=getuser(), now_ms=_now_ms())
+        tell_ledger(run, "undone", by=by, now_ms=_now_ms())
     return worst
 
 
