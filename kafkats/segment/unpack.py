@@ -4,6 +4,7 @@ A short cut takes what brokers and Java clients write, and only if that is all t
 the readers of `kafkats.compression` decide. So there are no two opinions on what is corrupt.
 
     gzip     one member without optional fields      isal's inflate, which also checks CRC and size
+    snappy   blocks behind one header                cramjam, into the buffer
     lz4      the frame of Kafka's own classes        LZ4_decompress_safe of the lz4 wheel, by address
     zstd     whole frames and nothing else           ZSTD_decompressDCtx of the zstandard wheel, by address
 """
@@ -17,11 +18,14 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+import cramjam
 import numpy as np
 from isal import isal_zlib
 from numpy.typing import NDArray
 
+from kafkats.codecs import snappy
 from kafkats.compression import Codec, decompress
+from kafkats.primitives import INT32
 
 _ROOM: Final = 4 * 1024 * 1024
 _GZIP_PLAIN: Final = bytes.fromhex("1f8b0800")
@@ -59,6 +63,23 @@ class Unpacker:
             return -1
         self._buffer[: len(plain)] = np.frombuffer(plain, np.uint8)
         return len(plain)
+
+    def _snappy(self, data: memoryview, broken_lz4: bool) -> int:
+        at, end, filled = len(snappy.HEADER), len(data), 0
+        if bytes(data[: len(snappy.MAGIC)]) != snappy.MAGIC:
+            return -1
+        room = memoryview(self._buffer)  # type: ignore[arg-type]  # numpy says so from Python 3.12 on
+        while end - at >= INT32.size:
+            size = INT32.unpack_from(data, at)[0]
+            at += INT32.size
+            if not 0 < size <= end - at:
+                return -1
+            try:
+                filled += cramjam.snappy.decompress_raw_into(data[at : at + size], room[filled:])
+            except cramjam.DecompressionError:
+                return -1
+            at += size
+        return filled if at == end else -1
 
     def _lz4(self, data: memoryview, broken_lz4: bool) -> int:
         function = lz4_decompress_safe()
@@ -98,6 +119,7 @@ class Unpacker:
 
 _SHORT_CUTS: Final[dict[int, Callable[[Unpacker, memoryview, bool], int]]] = {
     Codec.GZIP: Unpacker._gzip,
+    Codec.SNAPPY: Unpacker._snappy,
     Codec.LZ4: Unpacker._lz4,
     Codec.ZSTD: Unpacker._zstd,
 }

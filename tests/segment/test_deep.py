@@ -171,7 +171,7 @@ def test_short_cuts_give_the_same_bytes(codec: Codec, size: int) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.sampled_from([Codec.GZIP, Codec.LZ4, Codec.ZSTD]), st.binary(max_size=300), st.data())
+@given(st.sampled_from([Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]), st.binary(max_size=300), st.data())
 def test_short_cuts_have_no_opinion_of_their_own(codec: Codec, plain: bytes, data: st.DataObject) -> None:
     packed = bytearray(compress(codec, plain * 3))
     kind = data.draw(st.sampled_from(["turn", "cut", "more", "twice"]))
