@@ -1,6 +1,6 @@
-"""scripts/conformance [rebuild]: kafkats against real Kafka, with the golden directories as the subject.
+"""scripts/conformance [rebuild] [migrate]: kafkats against real Kafka, with the golden directories as the subject.
 
-Prints what was compared per case and version; ends with 1 when anything differs.
+Without a word all of them. Prints what was compared per case and version; ends with 1 when anything differs.
 """
 
 from __future__ import annotations
@@ -9,132 +9,33 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from tests.conformance import recovery, repair, selftest
-from tests.conformance.dump_log import dump_log
-from tests.conformance.judge import Judge
+from tests.conformance import migrate, rebuild
 from tests.conformance.tally import Tally
-from tests.golden import Case, Unpacked, cases
 
-DUMPED = "kafka-dump-log finds nothing"
-QUIRKS = "kafka-dump-log complains of Kafka's own rebuild alike"
+OPERATIONS: dict[str, Callable[[Tally, Path], None]] = {"rebuild": rebuild.conform, "migrate": migrate.conform}
 ROOM = 2 << 30
-Advance = Callable[[], None]
 
 
-def conform(tally: Tally, work: Path) -> None:
-    golden = Unpacked(work)
-    with stage(tally.console, "unpacking the golden states", sum(len(one.states) for one in cases())) as advance:
-        segments = []
-        for one in cases():
-            for state in one.states:
-                segments += golden.segments_in(one, state)
-                advance()
-        asked = recovery.subjects(segments)
-    tally.console.print(f"{len(segments):,} segments in {len(cases())} cases, {len(asked):,} of them distinct")
-    everything = [*asked, *map(recovery.densest, asked), *map(recovery.tightest, asked[::10])]
-    with stage(
-        tally.console, "asking four Kafkas to recover each", len(everything) * len(recovery.VERSIONS)
-    ) as advance:
-        recovered = recovery.compare_all(everything, tally, work, advance)
-    selftest.test_recovery(asked, tally, work)
-    roots = list(damaged_roots())
-    repairs = []
-    with stage(tally.console, "damaging and repairing", len(roots)) as advance:
-        for case, state, rule, damage in roots:
-            one = repair.prepare(case, state, rule, work, damage=damage)
-            repair.repair(one, tally)
-            repair.compare_written(one, recovered, tally)
-            repairs.append(one)
-            advance()
-    with (
-        stage(tally.console, "loading, searching and dumping", 2 * len(repairs)) as advance,
-        Judge("4.3.1", temporary=work, log=work / "judge-load.log") as newest,
-        Judge("2.8.2", temporary=work, log=work / "judge-load-old.log") as old,
-    ):
-        for judge in (newest, old):
-            for one in repairs:
-                advance()
-                if judge is newest or one.is_for_2_8():
-                    repair.load(one, judge, tally)
-                    repair.ask_times(one, judge, tally)
-        selftest.test_repaired(_subject(repairs), recovered, newest, tally)
-        dump_written(repairs, tally, work, newest)
-    selftest.test_dump_log(_subject(repairs), tally)
-    for check in (repair.WRITTEN, repair.LOADED, repair.TIMES, DUMPED):
-        tally.expect_any(check, 1000)
-
-
-def damaged_roots() -> Iterator[tuple[Case, str, str, bool]]:
-    """(case, state, rule, whether we damage it): all last states by us, crashed and stopped ones as they were left."""
-    for one in cases():
-        own = "first-offset" if one.first_offset_rule() else "last-offset"
-        for rule in dict.fromkeys((own, "last-offset")):
-            yield one, one.states[-1], rule, True
-        if one.kind in ("crash", "clean-start"):
-            yield one, "before", own, False
-
-
-def dump_written(repairs: list[repair.Repair], tally: Tally, work: Path, ask: Judge) -> None:
-    """One JVM over every file that a repair by the tool's own rule has written.
-
-    The tool also complains of files that Kafka itself rebuilds: it takes an empty batch, which the cleaner keeps for its
-    producer, for one without a timestamp. So a complaint is a difference unless Kafka's own file earns the same words.
-    """
-    files = {path: one for one in repairs if one.rule == "last-offset" for path in _dumpable(one)}
-    said = dump_log(list(files), work)
-    for path, words in said.complaints.items():
-        theirs = _of_recovered(path, files[path], ask, work) if path in files else []
-        where = files[path].name if path in files else "-"
-        tally.same(QUIRKS, "4.3.1", where, f"what it says of {path}", words, theirs)
-    for path, one in files.items():
-        entry = 8 if path.suffix == ".index" else 12
-        told = max(said.entries.get(path, -1), 0)
-        tally.same(DUMPED, "4.3.1", one.name, f"entries printed of {path}", told, path.stat().st_size // entry)
-
-
-def _of_recovered(path: Path, one: repair.Repair, ask: Judge, work: Path) -> list[str]:
-    """The tool's words about what LogSegment.recover makes of the same log."""
-    item = next(item for item, written in one.written() if written == path)
-    folder = work / "recovered-to-dump"
-    settings = ("--index-interval", item["index_interval_bytes"], "--segment-index-bytes", item["segment_index_bytes"])
-    ask("recover", path.with_suffix(".log"), "--out", folder, *settings)
-    words = dump_log([folder / path.name], work).complaints.get(folder / path.name, [])
-    shutil.rmtree(folder)
-    return words
-
-
-def _dumpable(one: repair.Repair) -> Iterator[Path]:
-    """Of partitions whose logs hold up. For a .timeindex the tool wants an .index too, which an empty log can do without."""
-    sound = set(one.partitions())
-    return (path for _, path in one.written() if path.parent in sound and path.with_suffix(".index").exists())
-
-
-def _subject(repairs: list[repair.Repair]) -> repair.Repair:
-    """One that has all: recorded answers and files of both kinds."""
-    return next(one for one in repairs if one.name == "matrix-4.3.1-v2")
-
-
-@contextmanager
-def stage(console: Console, what: str, total: int) -> Generator[Advance, None, None]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
+def _conforms(operation: str, console: Console) -> bool:
+    tally = Tally(console)
     began = time.monotonic()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=total)
-        yield lambda: progress.advance(task)
-    console.print(f"{what}: {time.monotonic() - began:.0f} s")
+    work = Path(tempfile.mkdtemp(prefix="kafkats-conformance-", dir=_in_memory()))
+    try:
+        OPERATIONS[operation](tally, work)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    tally.show()
+    verdict = f"{len(tally.differences)} DIFFERENCES" if tally.differences else "no difference"
+    console.print(
+        f"{operation}: {verdict}, {time.monotonic() - began:.0f} s",
+        style="bold red" if tally.differences else "bold green",
+    )
+    return not tally.differences
 
 
 def _in_memory() -> str | None:
@@ -144,23 +45,13 @@ def _in_memory() -> str | None:
 
 
 def main() -> int:
-    if sys.argv[1:] not in ([], ["rebuild"]):
+    wanted = sys.argv[1:] or list(OPERATIONS)
+    if not set(wanted) <= OPERATIONS.keys():
         print(__doc__, file=sys.stderr)
         return 2
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
-    tally = Tally(console)
-    began = time.monotonic()
-    work = Path(tempfile.mkdtemp(prefix="kafkats-conformance-", dir=_in_memory()))
-    try:
-        conform(tally, work)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    tally.show()
-    verdict = f"{len(tally.differences)} DIFFERENCES" if tally.differences else "no difference"
-    console.print(
-        f"{verdict}, {time.monotonic() - began:.0f} s", style="bold red" if tally.differences else "bold green"
-    )
-    return 1 if tally.differences else 0
+    held = [_conforms(operation, console) for operation in wanted]
+    return 0 if all(held) else 1
 
 
 if __name__ == "__main__":

@@ -36,6 +36,13 @@ class Tally:
         elif alike == SHOWN + 1:
             self._say(f"(more differences in {check!r} are only counted)")
 
+    def add(self, compared: dict[tuple[str, str], Counter[str]], differences: list[str]) -> None:
+        """Take over what another tally counted."""
+        for key, counter in compared.items():
+            self.compared[key] += counter
+        for text in differences:
+            self.differs(text)
+
     def _say(self, text: str) -> None:
         self.console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
 
