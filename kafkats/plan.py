@@ -73,7 +73,7 @@ def make_plan(operation: str, options: Mapping[str, Any], totals: Mapping[str, A
         "options": dict(options),
         "totals": dict(totals),
     }
-    return Plan(header, ordered, _digest(header, ordered))
+    return Plan(header, ordered, digest_of(header, ordered))
 
 
 def write_plan(plan: Plan, folder: Path, **beside: pa.Table) -> None:
@@ -103,7 +103,7 @@ def read_plan(folder: Path) -> Plan:
     if header.get("format") != FORMAT:
         raise CorruptPlan(f"a plan of format {header.get('format')}; this kafkats reads {FORMAT}", path=folder)
     items = read_table(folder / "items.parquet", ITEMS)
-    if _digest(header, items) != digest:
+    if digest_of(header, items) != digest:
         raise CorruptPlan("the digest does not match: the plan was edited or damaged", path=folder)
     if not isinstance(header.get("operation"), str) or any(not isinstance(header.get(k), dict) for k in _OBJECTS):
         raise CorruptPlan("plan.json lacks operation, options or totals", path=folder)
@@ -126,7 +126,8 @@ def check_digest(plan: Plan, approved: str) -> None:
         raise Changed(f"approved was digest {approved}, but the plan's is {plan.digest}")
 
 
-def _digest(header: Mapping[str, Any], items: pa.Table) -> str:
+def digest_of(header: Mapping[str, Any], items: pa.Table) -> str:
+    """sha256 over canonical JSON: the header on the first line, then one line per row, in the table's order."""
     state = hashlib.sha256(_canonical(header))
     for batch in items.to_batches(max_chunksize=8192):
         for row in batch.to_pylist():

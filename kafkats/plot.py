@@ -1,4 +1,4 @@
-"""The picture of a report: time-index health, partitions x segments, colour = the worst defect of the segment.
+"""The pictures of reports: time-index health, formats on the disks, and how the old ones become fewer.
 
 Needs matplotlib (the extra `plot`), which is imported when a picture is drawn and not before.
 """
@@ -6,7 +6,8 @@ Needs matplotlib (the extra `plot`), which is imported when a picture is drawn a
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ _COLOURS: Final = {"state": "Greys", "remark": "Blues", "damage": "YlOrRd", "dan
 _SPAN: Final = {"state": (0.35, 0.6), "remark": (0.4, 0.8), "damage": (0.3, 1.0), "danger": (0.0, 0.1)}
 _LABELLED_ROWS: Final = 60
 _TALLEST_INCHES: Final = 40.0
+_MAGIC_COLOURS: Final = ("#b2182b", "#f4a582", "#92c5de")
+"""Of magic 0, 1 and 2."""
 
 
 def plot_health(panels: Mapping[str, pa.Table], path: Path) -> None:
@@ -31,13 +34,9 @@ def plot_health(panels: Mapping[str, pa.Table], path: Path) -> None:
 
     Raises UsageError when matplotlib is not installed, StorageFailed when `path` cannot be written.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.colors import ListedColormap
-        from matplotlib.figure import Figure
-        from matplotlib.patches import Patch
-    except ImportError as e:
-        raise UsageError("the plot needs matplotlib: pip install 'kafkats[plot]'") from e
+    figure, save = _figure()
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch
 
     grids = {title: worst_kinds(table) for title, table in panels.items()}
     rows = sorted({row for grid in grids.values() for row in grid})
@@ -47,8 +46,7 @@ def plot_health(panels: Mapping[str, pa.Table], path: Path) -> None:
 
     panel_width = min(max(2.5, 0.18 * width), 14.0)
     height = min(1.6 + 0.17 * max(len(rows), 6), _TALLEST_INCHES)
-    figure = Figure(figsize=(2.6 + (panel_width + 0.3) * len(grids) + 2.2, height), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure.set_size_inches(2.6 + (panel_width + 0.3) * len(grids) + 2.2, height)
     for n, (title, grid) in enumerate(grids.items()):
         axes = figure.add_subplot(1, max(len(grids), 1), n + 1)
         axes.imshow(
@@ -65,8 +63,110 @@ def plot_health(panels: Mapping[str, pa.Table], path: Path) -> None:
     legend = [Patch(color=colours[kind], label=_label(kind)) for kind in kinds if kind != NONE]
     figure.legend(handles=legend, loc="outside right upper", fontsize=8, frameon=False)
     figure.suptitle("time-index health: worst defect of each segment", fontsize=10)
-    with storage(path, "writing the plot"):
-        figure.savefig(path, dpi=110, format="png")
+    save(path)
+
+
+def plot_formats(census: pa.Table, path: Path) -> None:
+    """Draw the share of bytes by magic, one panel per log directory and one bar per topic, of a census (`census.CENSUS`), as PNG.
+
+    The topics with most bytes below magic 2 come first; what does not fit is one bar. Raises as `plot_health`.
+    """
+    figure, save = _figure()
+    panels = format_shares(census)
+    most = max((len(bars) for bars in panels.values()), default=1)
+    figure.set_size_inches(min(3.0 + 4.0 * max(len(panels), 1), _TALLEST_INCHES), 1.6 + 0.22 * max(most, 6))
+    for n, (title, bars) in enumerate(panels.items()):
+        axes = figure.add_subplot(1, len(panels), n + 1)
+        left = np.zeros(len(bars))
+        for magic, colour in enumerate(_MAGIC_COLOURS):
+            widths = np.array([sizes[magic] / max(sum(sizes), 1) for _, sizes in bars])
+            axes.barh(range(len(bars)), widths, left=left, color=colour, label=f"magic {magic}")
+            left += widths
+        axes.set_yticks(range(len(bars)), [f"{name}  {_size(sum(sizes))}" for name, sizes in bars], fontsize=7)
+        axes.invert_yaxis()
+        axes.set_xlim(0, 1)
+        axes.set_xlabel("share of bytes")
+        axes.set_title(title, fontsize=9)
+        if n == len(panels) - 1:
+            figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", fontsize=8, frameon=False)
+    figure.suptitle("message formats by topic", fontsize=10)
+    save(path)
+
+
+def plot_burn_down(runs: Sequence[tuple[int, pa.Table]], path: Path) -> None:
+    """Draw the bytes of each magic over time, of several censuses with their times in epoch milliseconds, as PNG at `path`.
+
+    Raises as `plot_health`.
+    """
+    figure, save = _figure()
+    figure.set_size_inches(8.0, 4.0)
+    axes = figure.add_subplot()
+    ordered = sorted(runs, key=lambda run: run[0])
+    times = [datetime.fromtimestamp(at_ms / 1000, UTC) for at_ms, _ in ordered]
+    sizes = np.array([magic_bytes(census) for _, census in ordered], np.float64).reshape(-1, len(_MAGIC_COLOURS))
+    for magic, colour in enumerate(_MAGIC_COLOURS):
+        axes.plot(times, sizes[:, magic], color=colour, marker="o", markersize=4, label=f"magic {magic}")
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(lambda size, _: _size(size))
+    axes.set_xlabel("time of the census (UTC)")
+    axes.legend(fontsize=8, frameon=False)
+    figure.autofmt_xdate()
+    figure.suptitle("bytes by message format", fontsize=10)
+    save(path)
+
+
+def magic_bytes(census: pa.Table) -> list[int]:
+    """Bytes of magic 0, 1 and 2."""
+    sums = census.group_by("magic", use_threads=False).aggregate([("bytes", "sum")]).to_pylist()
+    found = {row["magic"]: row["bytes_sum"] for row in sums}
+    return [found.get(magic, 0) for magic in range(len(_MAGIC_COLOURS))]
+
+
+def format_shares(census: pa.Table) -> dict[str, list[tuple[str, list[int]]]]:
+    """Per log directory the bars: first all topics together, then (topic, bytes of magic 0, 1, 2), most old bytes first."""
+    held = census.filter(pc.greater_equal(census["magic"], 0))
+    sums = held.group_by(["log_dir", "topic", "magic"], use_threads=False).aggregate([("bytes", "sum")]).to_pylist()
+    topics: dict[str, dict[str, list[int]]] = {}
+    for row in sums:
+        sizes = topics.setdefault(row["log_dir"], {}).setdefault(row["topic"], [0] * len(_MAGIC_COLOURS))
+        sizes[row["magic"]] += row["bytes_sum"]
+    return {log_dir: _bars(topics[log_dir]) for log_dir in sorted(topics)}
+
+
+def _bars(topics: Mapping[str, list[int]]) -> list[tuple[str, list[int]]]:
+    bars = sorted(topics.items(), key=lambda bar: (-sum(bar[1][:2]), -sum(bar[1]), bar[0]))
+    shown, rest = bars[:_LABELLED_ROWS], bars[_LABELLED_ROWS:]
+    others = [(f"{len(rest)} other topics", _together(rest))] if rest else []
+    return [("all topics", _together(bars)), *shown, *others]
+
+
+def _together(bars: Sequence[tuple[str, list[int]]]) -> list[int]:
+    return [sum(sizes) for sizes in zip(*(sizes for _, sizes in bars), strict=True)]
+
+
+def _size(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+def _figure() -> tuple[Any, Callable[[Path], None]]:
+    """An empty figure, and what writes it. Raises UsageError when matplotlib is not installed."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as e:
+        raise UsageError("the plot needs matplotlib: pip install 'kafkats[plot]'") from e
+    figure = Figure(layout="constrained")
+    FigureCanvasAgg(figure)
+
+    def save(path: Path) -> None:
+        with storage(path, "writing the plot"):
+            figure.savefig(path, dpi=110, format="png")
+
+    return figure, save
 
 
 def worst_kinds(segments: pa.Table) -> dict[tuple[str, str], list[str]]:

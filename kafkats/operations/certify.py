@@ -1,0 +1,254 @@
+"""Certify: "nothing below magic N on this volume", or above; and whether a certificate is still true.
+
+It is said from every batch header and checksum, or not at all: where a byte of a log could not be read or is corrupt there are
+findings, and no certificate. While a broker writes, the statement is about what lay there: the row of each active segment
+says up to which offset. A magic is what a batch or wrapper says of itself, as brokers take it; the messages inside a
+wrapper are not asked (KAFKA-4298).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats import paths
+from kafkats.certificate import MAGICS, ROWS, Certificate, CertifyOptions, seal
+from kafkats.errors import KafkatsError
+from kafkats.findings import KINDS, SEVERITIES, Finding, failure, worst
+from kafkats.report import FINDING, all_findings, finding_rows
+from kafkats.segment.census import Census, take_census
+from kafkats.units import Unit, list_units, unseen
+
+SEEN: Final = pa.schema([
+    *ROWS,
+    ("prefix_fingerprint", pa.string()),  # of the bytes that a certificate knows, in a re-check
+    ("worst", pa.string()),
+    ("findings", pa.list_(FINDING)),
+])  # fmt: skip
+"""What was seen of one segment, or with base_offset -1 what could not be seen of a directory."""
+
+_ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset")]
+
+
+class Difference(NamedTuple):
+    """One segment that is not as certified.
+
+    `what`: changed (other batches), grown, touched (the same batches in a file of another mtime, size or inode), vanished, new, or
+    damaged (cannot be read any more). `breaks`: it now has batches outside of the bounds.
+    """
+
+    log_dir: str
+    partition_dir: str
+    base_offset: int
+    what: str
+    was: str
+    now: str
+    breaks: bool = False
+
+
+class Recheck(NamedTuple):
+    """`holds`: the statement is true of all that lies there now. `unchanged`: and all is as certified, but for what a broker that
+    was at work then has appended, rolled or deleted since."""
+
+    differences: tuple[Difference, ...]
+    holds: bool
+    unchanged: bool
+
+
+def certify(units: Iterable[Unit], options: CertifyOptions) -> Certificate:
+    """Look at all units in this process and decide."""
+    return make_certificate(_table(row for unit in units for row in _rows(unit, options.deep, 0)), options)
+
+
+def certify_unit(unit: Unit, *, deep: bool = False, upto: int = 0) -> pa.RecordBatch:
+    """Rows of SEEN for one unit, in any process that sees the files; with `upto` also the fingerprint of the first `upto` bytes.
+
+    What cannot be read becomes a finding, not an error.
+    """
+    return pa.RecordBatch.from_pylist(_rows(unit, deep, upto), schema=SEEN)
+
+
+def _table(rows: Iterable[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=SEEN)
+
+
+def _rows(unit: Unit, deep: bool, upto: int) -> list[dict[str, Any]]:
+    if unit.base_offset < 0:
+        return [_row(unit) | _found([finding]) for finding in unseen(unit)]
+    log = paths.segment_file(unit.base_offset, paths.LOG)
+    try:
+        census = take_census(
+            Path(unit.log_dir, unit.partition_dir, log),
+            unit.base_offset,
+            active=unit.active,
+            clean=unit.clean,
+            live=unit.live,
+            deep=deep,
+            upto=upto,
+        )
+    except KafkatsError as e:
+        return [_row(unit) | _found([failure(log, e)])]
+    return [_row(unit) | _counts(census) | _found(census.findings)]
+
+
+def _row(unit: Unit) -> dict[str, Any]:
+    file = unit.files[0]
+    return {
+        "log_dir": unit.log_dir,
+        "partition_dir": unit.partition_dir,
+        "base_offset": unit.base_offset,
+        "active": unit.active,
+        "live": unit.live and unit.active,
+        "mtime_ns": file.mtime_ns if file else -1,
+        "inode": file.inode if file else -1,
+    }
+
+
+def _found(findings: Iterable[Finding]) -> dict[str, Any]:
+    findings = list(findings)
+    return {"worst": worst(findings), "findings": finding_rows(findings)}
+
+
+def _counts(census: Census) -> dict[str, Any]:
+    batches = [sum(cell.batches for cell in census.cells if cell.magic == magic) for magic in MAGICS]
+    return {
+        "next_offset": census.facts.next_offset,
+        "log_bytes": census.facts.log_bytes,
+        "bytes": census.facts.valid_bytes,
+        "batches": census.facts.batches,
+        "magic_bytes": census.facts.magics,
+        "magic_batches": batches,
+        "fingerprint": f"{census.fingerprint:016x}",
+        "prefix_fingerprint": f"{census.prefix_fingerprint:016x}",
+    }
+
+
+def make_certificate(seen: pa.Table, options: CertifyOptions) -> Certificate:
+    """Decide from rows of SEEN; they may come from several processes, in any order."""
+    refusals = tuple(f for f in all_findings(seen) if f["severity"] in SEVERITIES[2:] or f["kind"] == "vanished")
+    real = seen.filter(pc.and_(pc.greater_equal(seen["base_offset"], 0), pc.is_valid(seen["fingerprint"])))
+    segments = real.select(ROWS.names).sort_by(_ORDER).combine_chunks()
+    names = ["log_dir", "partition_dir", "base_offset", "magic_batches", "magic_bytes"]
+    exceptions = tuple(row for row in segments.select(names).to_pylist() if options.breaks(row["magic_batches"]))
+    totals = _totals(segments)
+    statement = _statement(options, totals, segments, exceptions, refusals)
+    return replace(seal(statement, options, totals, segments), exceptions=exceptions, refusals=refusals)
+
+
+def _totals(segments: pa.Table) -> dict[str, Any]:
+    def by_magic(column: str) -> list[int]:
+        flat = pc.list_flatten(segments[column]).to_numpy().reshape(-1, len(MAGICS))
+        return [int(count) for count in flat.sum(axis=0)]
+
+    return {
+        "segments": segments.num_rows,
+        "partitions": len(segments.group_by(["log_dir", "partition_dir"]).aggregate([])),
+        "bytes": pc.sum(segments["bytes"]).as_py() or 0,
+        "batches": pc.sum(segments["batches"]).as_py() or 0,
+        "magic_bytes": by_magic("magic_bytes"),
+        "magic_batches": by_magic("magic_batches"),
+        "live_segments": pc.sum(segments["live"]).as_py() or 0,
+    }
+
+
+def _statement(
+    options: CertifyOptions,
+    totals: Mapping[str, Any],
+    segments: pa.Table,
+    exceptions: tuple[Mapping[str, Any], ...],
+    refusals: tuple[Mapping[str, Any], ...],
+) -> str:
+    seen = (
+        f"{totals['batches']} batches ({totals['bytes']} bytes) in {totals['segments']} segments of"
+        f" {totals['partitions']} partitions"
+    )
+    if refusals:
+        return f"refused: {len(refusals)} findings, so that nobody can say {options.claim}; {seen} were read"
+    if exceptions:
+        batches = sum(options.breaks(row["magic_batches"]) for row in exceptions)
+        return f"not so: {options.claim}; {batches} batches in {len(exceptions)} segments break it, {seen} were read"
+    return f"{options.claim}: {seen}{_reach(segments)}"
+
+
+def _reach(segments: pa.Table) -> str:
+    """Up to where, when a broker was writing."""
+    live = segments.filter(segments["live"])
+    if not live.num_rows:
+        return ""
+    if live.num_rows == 1:
+        row = live.to_pylist()[0]
+        return f", of {row['partition_dir']} up to offset {row['next_offset']}, which a broker was writing"
+    return f", of {live.num_rows} partitions that a broker was writing up to the next_offset of their last segment"
+
+
+Key = tuple[str, str, int]
+
+
+def certified_bytes(certificate: Certificate) -> dict[Key, int]:
+    """(log_dir, partition_dir, base_offset) -> bytes that the certificate knows: the `upto` of `certify_unit`."""
+    return {_key(row): row["bytes"] for row in certificate.segments.to_pylist()}
+
+
+def _key(row: Mapping[str, Any]) -> Key:
+    return row["log_dir"], row["partition_dir"], row["base_offset"]
+
+
+def recheck(certificate: Certificate) -> Recheck:
+    """List and look again, in this process. Raises as list_units."""
+    options, known = certificate.options, certified_bytes(certificate)
+    units = list_units(options.log_dirs, topics=options.topics)
+    rows = (
+        row for u in units for row in _rows(u, options.deep, known.get((u.log_dir, u.partition_dir, u.base_offset), 0))
+    )
+    return compare(certificate, _table(rows))
+
+
+def compare(certificate: Certificate, seen: pa.Table) -> Recheck:
+    """Hold rows of SEEN, made with `certified_bytes`, against the certificate."""
+    options = certificate.options
+    known = {_key(row): row for row in certificate.segments.to_pylist()}
+    found: list[tuple[Difference, bool]] = []
+    working = {row["log_dir"] for row in known.values() if row["live"]}
+    for row in seen.sort_by(_ORDER).to_pylist():
+        was = known.pop(_key(row), None)
+        difference = _difference(was, row, options)
+        if difference is not None:
+            usual = row["log_dir"] in working and (was is None or was["live"]) and difference.what in {"grown", "new"}
+            found.append((difference, usual))
+    for key, row in known.items():
+        found.append((Difference(*key, "vanished", _extent(row), ""), row["log_dir"] in working))
+    found.sort(key=lambda pair: pair[0])
+    holds = not any(d.breaks or d.what == "damaged" for d, _ in found)
+    return Recheck(tuple(d for d, _ in found), holds, holds and all(usual for _, usual in found))
+
+
+def _difference(was: Mapping[str, Any] | None, row: Mapping[str, Any], options: CertifyOptions) -> Difference | None:
+    bad = [f for f in row["findings"] if f["severity"] in SEVERITIES[2:] or f["kind"] == "vanished"]
+    before = _extent(was) if was else ""
+    if bad:
+        said = "; ".join(f"{f['kind']} ({KINDS[f['kind']][1]}): {f['reason']}" for f in bad)
+        return Difference(*_key(row), "damaged", before, said)
+    breaks = options.breaks(row["magic_batches"]) > 0
+    if was is None:
+        return Difference(*_key(row), "new", "", _extent(row), breaks)
+    if row["bytes"] < was["bytes"] or row["prefix_fingerprint"] != was["fingerprint"]:
+        return Difference(*_key(row), "changed", before, _extent(row), breaks)
+    if row["bytes"] > was["bytes"]:
+        return Difference(*_key(row), "grown", before, _extent(row), breaks)
+    if not was["live"] and _file(row) != _file(was):
+        return Difference(*_key(row), "touched", _file(was), _file(row), breaks)
+    return None
+
+
+def _file(row: Mapping[str, Any]) -> str:
+    return f"{row['log_bytes']} bytes, mtime {row['mtime_ns']} ns, inode {row['inode']}"
+
+
+def _extent(row: Mapping[str, Any]) -> str:
+    magics = ", ".join(f"{count} of magic {magic}" for magic, count in enumerate(row["magic_batches"]) if count)
+    return f"{row['bytes']} bytes up to offset {row['next_offset']}, batches: {magics or 'none'}, {row['fingerprint']}"
