@@ -42,6 +42,7 @@ _WAIT_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 0.005
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO in its place must not block us
 _NO_LOCKS: Final = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+_UNFIT: Final = (ValueError, TypeError, RecursionError)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -165,14 +166,24 @@ def _parse(path: Path, data: bytes) -> tuple[Ledger, int]:
         line = data[good:] if end < 0 else data[good:end]
         try:
             entries.append(_entry(line, entries))
-        except (ValueError, TypeError, RecursionError) as e:
+        except _UNFIT as e:
             # The last line without its end, or with a page that never reached the disk, was being written.
             if end < 0 or (end + 1 == len(data) and b"\0" in line):
+                good += _before_zeros(line, entries)
                 break
             reason = f"line {len(entries) + 1} does not fit: {e}; the ledger was edited or damaged"
             raise CorruptFile(reason, path=path, position=good) from e
         good = len(data) if end < 0 else end + 1
     return Ledger(tuple(entries), len(data) - good), good
+
+
+def _before_zeros(line: bytes, entries: list[Entry]) -> int:
+    """Take the entry that had lost its line end before another was written behind it; its bytes, 0 when there is none."""
+    whole = line.split(b"\0")[0]
+    with suppress(*_UNFIT):
+        entries.append(_entry(whole, entries))
+        return len(whole)
+    return 0
 
 
 def _entry(line: bytes, before: Sequence[Entry]) -> Entry:
