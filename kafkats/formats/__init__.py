@@ -6,4 +6,5 @@ message_set   what v0 and v1 share
 control       the records of transaction markers
 dispatch      all magics: batches, records, first_offset
 model         Batch, Record, Header, Codec, TimestampType
+convert       a log in another magic or codec; with build, losses, and the rules only compared with: produce, fetch, kip31
 """

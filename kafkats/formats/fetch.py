@@ -28,10 +28,10 @@ def fetch(buf: Buffer, magic: int, *, first_offset: int = 0) -> bytes:
 def _fetch_batch(buf: Buffer, batch: Batch, magic: int, first_offset: int) -> bytes:
     if magic < v2.MAGIC and batch.control:
         return b""
+    if magic < v2.MAGIC and batch.codec == Codec.ZSTD:
+        raise NotConvertible(f"zstd is not sent to consumers of magic {magic}", position=batch.position)
     if batch.magic <= magic:
         return bytes(view(buf)[batch.position : batch.end])
-    if batch.codec == Codec.ZSTD:
-        raise NotConvertible(f"zstd is not sent to consumers of magic {magic}", position=batch.position)
     records = dispatch.records(buf, batch)
     if batch.codec == Codec.NONE:
         records = [record for record in records if record.offset >= first_offset]
