@@ -1,14 +1,13 @@
 """All records of batches of any magic into column buffers, laid out as Arrow has them.
 
     columns(state, plain)   goes over a window; returns when the buffers are full, bytes are missing, a batch is bad, or one is compressed
-    ahead(state, packed)    where the next compressed batches of the window lie, for the caller to decompress several at once
+    ahead(state, plain)     decompresses the next compressed batches of the window, up to one that its caller must
 
 `state` is an int64 vector, one slot per name below. Column slots hold addresses of buffers; 0: not wanted, costs nothing. Buffers hold
 the records of at most ROOM plain bytes (decompressed batches, headers not counted) and at most ROWS_ROOM records; the row of an offsets
 buffer before the first record is written by the caller. A batch is taken as a whole or not at all: where one is bad, nothing of it is left.
 
 `plain` is int64 of shape (n, PLAIN_COLUMNS): position in the file of compressed batches, in order, address and size of their plain bytes.
-`packed` is int64 of shape (n, PACKED_COLUMNS): position, codec, magic, address and size of the compressed bytes, which stay in the window.
 
 What is refused is what `formats` refuses, and so what Kafka's reader refuses.
 """
@@ -75,12 +74,20 @@ HEADER_NULLS: Final = 43
 # `plain`: the next row, and how many there are.
 PLAIN_NEXT: Final = 44
 PLAIN_COUNT: Final = 45
+# What ahead() goes by: function addresses (0: there is none), the buffer for plain bytes, the position to go on from.
+LZ4: Final = 46
+ZSTD: Final = 47
+ZSTD_CONTEXT: Final = 48
+JOINED: Final = 49
+JOINED_ROOM: Final = 50
+JOINED_USED: Final = 51
+AHEAD: Final = 52
+PACKED: Final = 53  # position, codec, magic, address and size of compressed bytes that the caller is to decompress
 # The batch at hand.
-_BATCH: Final = 46  # magic, attributes, leader epoch, producer id, producer epoch, base sequence
-STATE_SLOTS: Final = 52
+_BATCH: Final = 58  # magic, attributes, leader epoch, producer id, producer epoch, base sequence
+STATE_SLOTS: Final = 64
 
 PLAIN_COLUMNS: Final = 3
-PACKED_COLUMNS: Final = 5
 
 # Why columns() returned.
 DONE: Final = 0  # the quiet end of the log
@@ -94,6 +101,7 @@ MIN_RECORD: Final = 7
 _MIN_MESSAGE: Final = 26
 _HEADER_V2: Final = 61
 _SEQUENCES: Final = 2**31
+_LZ4_BLOCK: Final = 64 * 1024
 
 
 def _load(bits: int, signed: bool) -> Any:
@@ -187,6 +195,29 @@ def _crc32c(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
         return builder.zext(builder.not_(crc), i64)
 
     return types.int64(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _call_lz4(typingctx: Any, function: Any, start: Any, to: Any, size: Any, room: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
+        target = builder.inttoptr(args[0], ir.FunctionType(i32, [pointer, pointer, i32, i32]).as_pointer())
+        start, to = builder.inttoptr(args[1], pointer), builder.inttoptr(args[2], pointer)
+        got = builder.call(target, [start, to, builder.trunc(args[3], i32), builder.trunc(args[4], i32)])
+        return builder.sext(got, i64)
+
+    return types.int64(types.int64, types.int64, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _call_zstd(typingctx: Any, function: Any, state: Any, to: Any, room: Any, start: Any, size: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i64, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
+        target = builder.inttoptr(args[0], ir.FunctionType(i64, [pointer, pointer, i64, pointer, i64]).as_pointer())
+        state, to = builder.inttoptr(args[1], pointer), builder.inttoptr(args[2], pointer)
+        return builder.call(target, [state, to, args[3], builder.inttoptr(args[4], pointer), args[5]])
+
+    return types.int64(types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), codegen
 
 
 @kernel
@@ -596,39 +627,86 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
 
 
 @kernel
-def ahead(state: Any, packed: Any) -> int:
-    """Fill `packed` with the compressed batches from POSITION on that lie in the window as a whole; how many there are.
+def _lz4(state: Any, at: Any, size: Any, old: Any, to: Any, room: Any) -> Any:
+    """Decompress a frame as Kafka's classes write it; how many bytes it has, or -1: left to the caller. `old`: any header checksum."""
+    function = state[LZ4]
+    if function == 0 or size < 11 or _u32(at) != 0x04224D18 or _u8(at + 4) != 0x60 or _u8(at + 5) != 0x40:
+        return -1
+    if not old and _u8(at + 6) != 0x82:
+        return -1
+    at, end, filled = at + 7, at + size, np.int64(0)
+    while at + 4 <= end:
+        block = _u8(at) | _u8(at + 1) << 8 | _u8(at + 2) << 16 | _u8(at + 3) << 24
+        at += 4
+        if block == 0:
+            return filled
+        stored, block = block >> 31, block & 0x7FFFFFFF
+        left = min(room - filled, _LZ4_BLOCK)
+        if block > min(_LZ4_BLOCK, end - at):
+            return -1
+        if stored:
+            if block > left:
+                return -1
+            _memcpy(to + filled, at, block)
+            got = block
+        else:
+            got = _call_lz4(function, at, to + filled, block, left)
+            if got < 0:
+                return -1
+        at, filled = at + block, filled + got
+    return -1
 
-    Nothing is judged here: columns() comes to each of them, and to what is wrong in between.
+
+@kernel
+def ahead(state: Any, plain: Any) -> bool:  # noqa: C901 - one loop
+    """Decompress the next batches of the window from AHEAD on into JOINED, as many as fit; `plain` gets a row for each.
+
+    True: the compressed bytes that PACKED describes are left to the caller. Nothing is judged here: columns() comes to each of these
+    batches, and to what is wrong in between.
     """
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
-    position, found = state[POSITION], 0
-    while found < len(packed) and position + 18 <= loaded:
+    position, number = state[AHEAD], state[PLAIN_COUNT]
+    wants = False
+    while number < len(plain) and position + 18 <= loaded and not wants:
         at = address + (position - origin)
         total = 12 + _i32(at + 8)
         magic = _u8(at + 16)
-        if total < 26 or position + total > loaded or magic > 2:
+        if magic > 2 or total < (_HEADER_V2 if magic == 2 else _MIN_MESSAGE + 8 * magic) or position + total > loaded:
             break
-        codec = _u8(at + (22 if magic == 2 else 17)) & 7 if total >= 34 or magic == 0 else 0
+        codec = _u8(at + (22 if magic == 2 else 17)) & 7
+        start, size = at + _HEADER_V2, np.int64(total - _HEADER_V2)
         if magic == 2:
-            if total < _HEADER_V2:
-                break
-            start, size = at + _HEADER_V2, total - _HEADER_V2
             if _i32(at + 57) <= 0:
-                codec = 0
-        elif codec != 0:
+                codec = np.int64(0)
+        else:
             # The value of a wrapper, behind a key that is null as a rule.
-            start, end = at + (18 if magic == 0 else 26), at + total
-            if end - start < 8 or _i32(start) > end - start - 8:
+            start = at + _MIN_MESSAGE - 8 + 8 * magic
+            key_length = max(_i32(start), 0)
+            if codec and key_length > at + total - start - 8:
                 break
-            start += 4 + max(_i32(start), 0)
-            size = _i32(start)
-            start += 4
-            if size < 0 or size > end - start:
-                break
+            if codec:
+                start += 4 + key_length
+                size = _i32(start)
+                start += 4
+                if size < 0 or size > at + total - start:
+                    break
         if codec != 0:
-            packed[found, 0], packed[found, 1], packed[found, 2] = position, codec, magic
-            packed[found, 3], packed[found, 4] = start, size
-            found += 1
+            got, to, room = np.int64(-1), state[JOINED] + state[JOINED_USED], state[JOINED_ROOM] - state[JOINED_USED]
+            if codec == 3:
+                got = np.int64(_lz4(state, start, size, magic == 0, to, room))
+            elif codec == 4 and magic == 2 and state[ZSTD] != 0 and size > 0:
+                got = _call_zstd(state[ZSTD], state[ZSTD_CONTEXT], to, room, start, size)
+                got = got if got >= 0 and got <= room else np.int64(-1)  # errors are the highest numbers
+            if got < 0:
+                if number > 0 and room < state[JOINED_ROOM] // 2:
+                    break  # room, perhaps
+                wants = True
+                state[PACKED], state[PACKED + 1], state[PACKED + 2] = position, codec, magic
+                state[PACKED + 3], state[PACKED + 4] = start, size
+            else:
+                plain[number, 0], plain[number, 1], plain[number, 2] = position, to, got
+                state[JOINED_USED] += got
+                number += 1
         position += total
-    return found
+    state[AHEAD], state[PLAIN_COUNT] = position, number
+    return wants

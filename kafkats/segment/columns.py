@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -16,13 +17,12 @@ from kafkats.formats.message_set import WRAPPER_CODECS
 from kafkats.formats.v2 import MAGIC as MAGIC_V2
 from kafkats.primitives import read_int32, view
 from kafkats.segment.reader import Source, Window
-from kafkats.segment.unpack import Unpacker
+from kafkats.segment.unpack import Unpacker, lz4_decompress_safe, zstd_functions
 
 ROOM: Final = 1024 * 1024
 """Bytes of records in a chunk, unless one batch alone has more."""
 _JOINED: Final = 1024 * 1024
 _PACKED_AT_ONCE: Final = 64
-_COPY_BELOW: Final = 256 * 1024
 
 
 class Binary(NamedTuple):
@@ -103,7 +103,7 @@ def columns(
     if checksums:
         state[k.CRC32], state[k.CRC32C] = crc_addresses()
     end = source.size if end is None else min(end, source.size)
-    wanted, ahead = _Wanted(key, value, headers, batch), _Ahead()
+    wanted, ahead = _Wanted(key, value, headers, batch), _Ahead(state)
     room = max(room, 1)
     buffers = _Buffers(state, wanted, room, room // k.MIN_RECORD)
     if end > start:
@@ -112,7 +112,7 @@ def columns(
         position = int(state[k.POSITION])
         if why == k.NEED_BYTES:
             _load(state, source.window(position, int(state[k.NEEDED])), end)
-        elif why == k.COMPRESSED and ahead.unpack(state):
+        elif why == k.COMPRESSED and ahead.unpack():
             continue
         elif why == k.FULL:
             if state[k.ROWS]:
@@ -210,44 +210,62 @@ def _all_valid(count: int) -> NDArray[np.uint8]:
 
 
 class _Ahead:
-    """Decompresses the next batches of the window into one buffer, so that the kernel is not called for each."""
+    """Decompresses the next batches of the window, so that kernels are not called for each: lz4 and zstd inside of the kernel, by
+    address, all others by the unpacker. All of it before anything is judged: what does not decompress is left to the decoders."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: NDArray[np.int64]) -> None:
         from kafkats.kernels import columns as k
 
         self.plain = np.zeros((_PACKED_AT_ONCE, k.PLAIN_COLUMNS), np.int64)
-        self._packed = np.zeros((_PACKED_AT_ONCE, k.PACKED_COLUMNS), np.int64)
+        self._state = state
         self._unpacker = Unpacker()
         self._joined = np.empty(0, np.uint8)
         self._last: NDArray[np.uint8] | None = None
 
-    def unpack(self, state: NDArray[np.int64]) -> bool:
+    def unpack(self) -> bool:
         """Fill `plain` from the batch at POSITION on; False when that one does not decompress."""
         from kafkats.kernels import columns as k
 
+        state = self._state
         if not len(self._joined):
-            self._joined = np.empty(_JOINED, np.uint8)
-        address, filled, count = self._joined.ctypes.data, 0, 0
-        for position, codec, magic, start, size in self._packed[: k.ahead(state, self._packed)].tolist():
+            self._begin()
+        state[k.AHEAD], state[k.JOINED_USED], state[k.PLAIN_NEXT], state[k.PLAIN_COUNT] = state[k.POSITION], 0, 0, 0
+        while k.ahead(state, self.plain):
+            position, codec, magic, start, size = state[k.PACKED : k.PACKED + 5].tolist()
             if magic < MAGIC_V2 and codec not in WRAPPER_CODECS:
                 break
-            data = memoryview(ctypes.string_at(start, size))
             try:
-                found = self._unpacker.unpack(codec, data, broken_lz4=magic == 0)
+                found = self._unpacker.unpack(codec, memoryview(ctypes.string_at(start, size)), broken_lz4=magic == 0)
             except CorruptBatch:
                 break
-            fits = filled + found.size <= _JOINED
-            if fits:
-                self._joined[filled : filled + found.size] = found
-            else:
-                self._last = found  # stays where it is: it is the last before the unpacker is used again
-            self.plain[count] = position, address + filled if fits else found.ctypes.data, found.size
-            filled += found.size
-            count += 1
+            used, count = int(state[k.JOINED_USED]), int(state[k.PLAIN_COUNT])
+            fits = used + found.size <= _JOINED
+            self.plain[count] = position, self._address + used if fits else found.ctypes.data, found.size
+            state[k.PLAIN_COUNT] = count + 1
             if not fits:
+                self._last = found  # stays where it is: the unpacker is not used again before it was read
                 break
-        state[k.PLAIN_NEXT], state[k.PLAIN_COUNT] = 0, count
-        return bool(count and self.plain[0, 0] == state[k.POSITION])
+            self._joined[used : used + found.size] = found
+            state[k.JOINED_USED] = used + found.size
+        return bool(state[k.PLAIN_COUNT] and self.plain[0, 0] == state[k.POSITION])
+
+    def _begin(self) -> None:
+        from kafkats.kernels import columns as k
+
+        state = self._state
+        self._joined = np.empty(_JOINED, np.uint8)
+        self._address = self._joined.ctypes.data
+        state[k.JOINED], state[k.JOINED_ROOM] = self._address, _JOINED
+        state[k.LZ4] = _address_of(lz4_decompress_safe())
+        zstd = zstd_functions()
+        if zstd is not None:  # a context must not be shared by threads
+            context = zstd.create()
+            weakref.finalize(self, zstd.free, context)
+            state[k.ZSTD], state[k.ZSTD_CONTEXT] = _address_of(zstd.decompress), context
+
+
+def _address_of(function: Any) -> int:
+    return 0 if function is None else ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def _load(state: NDArray[np.int64], window: Window, end: int) -> None:
