@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from kafkats.compression import compress
@@ -381,3 +384,9 @@ class TestRefused:
 
     def test_nothing_is_converted_to_nothing(self) -> None:
         assert convert_segment(b"", 0, Target(2), log_end=True) == Converted(b"", {}, 0)
+
+
+def test_the_page_has_the_words_of_the_losses() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "formats" / "conversion.md").read_text(encoding="utf-8")
+    section = page.split("### What is lost, and counted")[1].split("### ")[0]
+    assert tuple(re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE)) == LOSSES
