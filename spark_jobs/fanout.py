@@ -12,6 +12,7 @@ Standard output carries, besides people's lines, one JSON object per marker line
 
 from __future__ import annotations
 
+import gc
 import heapq
 import json
 import pickle  # ruff: ignore[suspicious-pickle-import] - only what our own driver and tasks pickled is read back
@@ -160,7 +161,15 @@ def _run_bin(
             writer.write(do(unit))
             done.add(1)
             done_bytes.add(size)
+    _keep_modules()
     return sink.getvalue().to_pybytes()
+
+
+def _keep_modules() -> None:
+    """Spark's worker collects garbage after each task: 75 ms of looking at what numba and pyarrow brought, while its slot waits.
+    What is there after the first bin stays as long as the process, so it need not be looked at again."""
+    if not gc.get_freeze_count():
+        gc.freeze()
 
 
 def _rows(answer: bytes, schema: pa.Schema) -> pa.Table:
