@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -43,23 +44,48 @@ class Difference(NamedTuple):
     new: str
 
 
+class Profile(NamedTuple):
+    """What counts beside offsets, order, keys and values: times and their types, record headers, records of control batches."""
+
+    timestamps: bool
+    headers: bool
+    control: bool
+
+
 def digest_records(
     source: Source, *, timestamps: bool, headers: bool, control: bool, start: int = 0, end: int | None = None
 ) -> Parity:
-    """Digest of the records from byte `start` to `end` (else to the quiet end of the log), in file order.
+    """Digest of the records from byte `start` to `end` (else to the quiet end of the log), in file order; see Profile.
 
-    `timestamps`, `headers`, `control`: whether times and their types, record headers, and records of control batches count.
     Raises CorruptBatch with its position, Changed (cut meanwhile), Vanished, StorageFailed.
     """
-    sums = {name: hashlib.sha256() for name in _names(timestamps, headers)}
-    records = 0
+    digest = _Digest(Profile(timestamps, headers, control))
     for chunk in columns(source, start=start, end=end, headers=headers, control=control):
-        records += chunk.rows
-        for name, column in _streams(chunk, timestamps):
-            sums[name].update(column.data)
-    profile = f"records timestamps={timestamps:d} headers={headers:d} control={control:d} {records}"
-    whole = hashlib.sha256("\n".join((profile, *(f"{name} {one.hexdigest()}" for name, one in sums.items()))).encode())
-    return Parity(records, whole.hexdigest())
+        digest.add(chunk)
+    return digest.parity()
+
+
+def prove(
+    old: Source,
+    new: Source,
+    *,
+    timestamps: bool,
+    headers: bool,
+    control: bool,
+    old_end: int | None = None,
+    new_end: int | None = None,
+) -> Parity | Difference:
+    """The Parity of both in one pass, half the work of two digests; or the first record, in file order, that differs.
+
+    Everything that goes into the digest of `old` is compared with `new`'s, so that one digest is both. Raises as digest_records.
+    """
+    profile = Profile(timestamps, headers, control)
+    digest = _Digest(profile)
+    sides = (
+        columns(old, end=old_end, headers=headers, control=control),
+        columns(new, end=new_end, headers=headers, control=control),
+    )
+    return _compare(*sides, profile, digest) or digest.parity()
 
 
 def first_difference(
@@ -72,21 +98,50 @@ def first_difference(
     old_end: int | None = None,
     new_end: int | None = None,
 ) -> Difference | None:
-    """The first record, in file order, that differs under the profile; None where the digests are equal.
-
-    Raises as digest_records; when one side is corrupt, that is found before a difference behind it.
-    """
+    """The first record, in file order, that differs under the profile; None where the digests are equal. Raises as digest_records."""
     sides = (
         columns(old, end=old_end, headers=headers, control=control),
         columns(new, end=new_end, headers=headers, control=control),
     )
-    for left, at, right, to, rows in _side_by_side(*sides):
+    return _compare(*sides, Profile(timestamps, headers, control), None)
+
+
+class _Digest:
+    """The digests of all columns, fed chunk by chunk."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._records = 0
+        self._sums = {name: hashlib.sha256() for name in _names(profile.timestamps, profile.headers)}
+
+    def add(self, chunk: Columns) -> None:
+        self._records += chunk.rows
+        for name, column in _streams(chunk, self._profile.timestamps):
+            self._sums[name].update(column.data)
+
+    def parity(self) -> Parity:
+        flags = " ".join(f"{name}={flag:d}" for name, flag in self._profile._asdict().items())
+        lines = (f"records {flags} {self._records}", *(f"{name} {one.hexdigest()}" for name, one in self._sums.items()))
+        return Parity(self._records, hashlib.sha256("\n".join(lines).encode()).hexdigest())
+
+
+def _compare(
+    old: Iterator[Columns], new: Iterator[Columns], profile: Profile, digest: _Digest | None
+) -> Difference | None:
+    times = profile.timestamps
+    for left, at, right, to, rows in _side_by_side(old, new):
         if left is None or right is None:
             return _one_is_over(left, at, right, to)
-        if not _same(left, at, right, to, rows, timestamps):
-            row = bisect_left(range(1, rows), True, key=lambda n: not _same(left, at, right, to, n, timestamps))
-            return _difference(_row(left, at + row), _row(right, to + row), timestamps)
+        if not _same(left, at, right, to, rows, times):
+            row = bisect_left(range(1, rows), True, key=partial(_differ, left, at, right, to, times))
+            return _difference(_row(left, at + row), _row(right, to + row), times)
+        if digest is not None and at == 0:
+            digest.add(left)
     return None
+
+
+def _differ(left: Columns, at: int, right: Columns, to: int, timestamps: bool, rows: int) -> bool:
+    return not _same(left, at, right, to, rows, timestamps)
 
 
 def _names(timestamps: bool, headers: bool) -> list[str]:

@@ -14,7 +14,7 @@ from kafkats.errors import CorruptBatch
 from kafkats.formats import v0, v1, v2
 from kafkats.formats.model import Codec, Header, Record, TimestampType
 from kafkats.segment import parity
-from kafkats.segment.parity import Difference, Parity, digest_records, first_difference
+from kafkats.segment.parity import Difference, Parity, digest_records, first_difference, prove
 from kafkats.segment.reader import Source, array_source
 
 EVERYTHING = {"timestamps": True, "headers": True, "control": True}
@@ -32,8 +32,9 @@ def digest(log: bytes, **profile: bool) -> Parity:
 
 def difference(old: bytes, new: bytes, **profile: bool) -> Difference | None:
     found = first_difference(source(old), source(new), **EVERYTHING | profile)
-    equal = digest(old, **profile) == digest(new, **profile)
-    assert equal == (found is None)
+    one, other = digest(old, **profile), digest(new, **profile)
+    assert (one == other) == (found is None)
+    assert prove(source(old), source(new), **EVERYTHING | profile) == (one if found is None else found)
     return found
 
 
