@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kafkats.compression import compress, decompress
-from kafkats.errors import BadInput, NotConvertible
+from kafkats.errors import BadInput, CorruptBatch, NotConvertible
 from kafkats.formats import dispatch, v2
 from kafkats.formats.build import Target, append_time, build, target_codec
 from kafkats.formats.fetch import fetch
@@ -71,8 +71,10 @@ def convert_batch(buf: Buffer, batch: Batch, target: Target, *, last_of_log: boo
     """
     try:
         return _convert_batch(buf, batch, target, last_of_log)
-    except NotConvertible as e:
-        raise NotConvertible(e.reason, position=batch.position) from e
+    except (CorruptBatch, NotConvertible) as e:
+        if e.position is not None:
+            raise
+        raise type(e)(e.reason, position=batch.position) from e
 
 
 def _convert_batch(buf: Buffer, batch: Batch, target: Target, last_of_log: bool) -> Converted:
