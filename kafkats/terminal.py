@@ -62,9 +62,15 @@ def seen_sentences(summary: Mapping[str, Any]) -> list[str]:
     return [f"{_looked_at(summary)}: {found}"]
 
 
-def census_sentences(summary: Mapping[str, Any]) -> list[str]:
-    """How much was looked at, where nobody looked for defects."""
-    return [_looked_at(summary)]
+def formats_sentences(summary: Mapping[str, Any], problems: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Bytes by magic, and what could not be counted."""
+    held = ", ".join(f"{_bytes(size)} of magic {magic}" for magic, size in enumerate(summary["magic_bytes"]) if size)
+    said = [f"{_looked_at(summary)}: {held or 'no batches'}"]
+    said += [
+        f"{p['problem']}: {Path(p['log_dir'], p['partition_dir'])} from offset {p['base_offset']}: {p['reason']}"
+        for p in problems[:20]
+    ]
+    return said + ([f"and {len(problems) - 20} more"] if len(problems) > 20 else [])
 
 
 def _looked_at(summary: Mapping[str, Any]) -> str:

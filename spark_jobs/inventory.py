@@ -1,7 +1,7 @@
 """What is on the disks, as a Spark job: spark-submit spark_jobs/inventory.py LOG_DIR... [--by topic] --report FOLDER
 
-Reads the ends of logs and indexes; by format every batch header. Prints one JSON object per group; the report has the
-segments themselves.
+Reads the ends of logs and indexes (formats are told by census.py). Prints one JSON object per group; the report has
+the segments themselves.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import arguments
@@ -20,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from kafkats.operations.inventory import GROUPS, group, inventory_units
 from kafkats.report import SEGMENTS
-from kafkats.units import Unit, list_units
+from kafkats.units import list_units
 
 CHUNK = 100
 """Segments that one call looks at; the end of one is read in a fraction of a millisecond."""
@@ -30,16 +29,10 @@ PRINTED = 200
 
 
 def inventory(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
-    full = args.by == "format"
-
-    def size(chunk: tuple[Unit, ...]) -> int:
-        return sum(unit.bytes if full else END_BYTES for unit in chunk)
-
     units = list(list_units(args.log_dirs, topics=args.topics))
     chunks = [tuple(units[n : n + CHUNK]) for n in range(0, len(units), CHUNK)]
-    segments = spread(spark, "inventory", chunks, partial(inventory_units, full=full), SEGMENTS, size=size).sort_by(
-        ORDER
-    )
+    seen = spread(spark, "inventory", chunks, inventory_units, SEGMENTS, size=lambda chunk: len(chunk) * END_BYTES)
+    segments = seen.sort_by(ORDER)
     rows = group(segments, args.by)
     for row in rows[:PRINTED]:
         print(json.dumps(row))

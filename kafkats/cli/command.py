@@ -10,6 +10,7 @@ import click
 
 from kafkats import __version__
 from kafkats.cli import planning, reading, running
+from kafkats.cli.formats import certify
 from kafkats.cli.ledger import ledger
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.terminal import ready_streams, shown
@@ -21,7 +22,7 @@ def cli() -> None:
     """Keeps Kafka log directories right by time.
 
     LOG_DIR is a broker's log.dirs root, one partition directory, or one segment's .log. The usual order: verify, plan
-    rebuild, show, apply, verify; then undo, or purge. Only apply and undo change a log directory, and only one whose
+    rebuild or migrate, show, apply, verify; then undo, or purge. Only apply and undo change a log directory, and only one whose
     broker is stopped.
 
     Exit codes: 0 fine, 1 findings, 2 bad usage or bad input, 3 refused for safety.
@@ -30,7 +31,7 @@ def cli() -> None:
         raise UsageError("NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it")
 
 
-for _verb in (*reading.VERBS, planning.plan, planning.show, *running.VERBS, ledger):
+for _verb in (*reading.VERBS, planning.plan, planning.show, *running.VERBS, certify, ledger):
     cli.add_command(_verb)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from kafkats.cli.options import BY, JSON
+from kafkats.cli.options import BY, JSON, tell_step
 from kafkats.terminal import say, say_summary, show_rows
 
 _FILE = click.argument("file", metavar="LEDGER", type=click.Path(path_type=Path))
@@ -75,9 +75,5 @@ def show(file: Path, as_json: bool) -> None:
 
 
 def _add(file: Path, event: str, broker: str, phase: str, by: str, details: Mapping[str, Any]) -> None:
-    from kafkats import phases
-    from kafkats.ledger import append
-
-    now_ms = time.time_ns() // 1_000_000
-    entry = append(file, event, by=by, now_ms=now_ms, broker=broker, phase=phase, details=details, check=phases.check)
-    say(f"entry {entry.number}: {event}{f' of broker {broker}' if broker else ''}")
+    tell_step(file, event, phase, broker, by=by, now_ms=time.time_ns() // 1_000_000, details=details)
+    say(f"{event}{f' of broker {broker}' if broker else ''}: written into {file}")

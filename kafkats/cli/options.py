@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from getpass import getuser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -49,6 +49,31 @@ PLACE = click.option(
     type=click.Path(path_type=Path),
     help="Where to keep undo material, instead of beside LOG_DIR.",
 )
+
+
+def STEP(command: Any) -> Any:  # noqa: N802  # stands among the constants, and is used like one
+    """The step of a cluster's migration that a verb belongs to: ledger, phase and broker."""
+    for option in (
+        click.option("--broker", default="", metavar="NAME", help="Whose volumes these are; needs --ledger."),
+        click.option(
+            "--phase", default="", metavar="phase-1|canary|phase-2|rollback", help="Of that migration; needs --ledger."
+        ),
+        click.option("--ledger", type=click.Path(path_type=Path), help="The cluster's migration: its phases are kept."),
+    ):
+        command = option(command)
+    return command
+
+
+def tell_step(
+    ledger: Path | None, event: str, phase: str, broker: str, *, by: str, now_ms: int, details: Mapping[str, Any]
+) -> None:
+    """Add a step to a migration's ledger; nothing without one. Raises Refused when it is not its turn."""
+    if ledger is None:
+        return
+    from kafkats import phases
+    from kafkats.ledger import append
+
+    append(ledger, event, by=by, now_ms=now_ms, broker=broker, phase=phase, details=details, check=phases.check)
 
 
 def units_in(log_dirs: Iterable[Path], topics: str) -> list[Unit]:

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkats.cli.options import CONFIG, JSON, LOG_DIRS, POLICY, RULE, TOPICS, policy_of, table_of, units_in, verified
+from kafkats.cli.options import (
+    CONFIG,
+    JSON,
+    LOG_DIRS,
+    POLICY,
+    RULE,
+    STEP,
+    TOPICS,
+    policy_of,
+    table_of,
+    units_in,
+    verified,
+)
 from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, PRODUCER
 from kafkats.paths import OFFSET_INDEX, TIME_INDEX
 from kafkats.terminal import plan_sentences, progress, say_summary, show_rows
@@ -90,11 +102,7 @@ def plan_rebuild(
     "--accept-loss", default="", metavar="LOSS,...",
     help=f"What an older format may lose: {', '.join(LOSSES)}, or {ALL_LOSSES}.",
 )  # fmt: skip
-@click.option("--ledger", type=click.Path(path_type=Path), help="The cluster's migration: its phases are kept.")
-@click.option(
-    "--phase", default="", metavar="phase-1|canary|phase-2|rollback", help="Of that migration; needs --ledger."
-)
-@click.option("--broker", default="", metavar="NAME", help="Whose volumes these are; needs --ledger.")
+@STEP
 @RULE
 @TOPICS
 @POLICY

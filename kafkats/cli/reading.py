@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Final
 
 import click
 
-from kafkats.cli.options import CONFIG, JSON, LOG_DIRS, POLICY, RULE, TOPICS, policy_of, table_of, units_in, verified
+from kafkats.cli.formats import census
+from kafkats.cli.options import (
+    BY,
+    CONFIG,
+    JSON,
+    LOG_DIRS,
+    POLICY,
+    RULE,
+    STEP,
+    TOPICS,
+    policy_of,
+    table_of,
+    tell_step,
+    units_in,
+    verified,
+)
 from kafkats.findings import SEVERITIES
 from kafkats.terminal import (
-    census_sentences,
     progress,
     say,
     say_summary,
@@ -39,18 +54,18 @@ def inventory(log_dirs: tuple[Path, ...], by: str, topics: str, as_json: bool) -
     from kafkats import report
     from kafkats.operations import inventory as operation
 
-    full = by == "format"
+    if by == "format":
+        census(log_dirs, topics, as_json)
+        return
     units = units_in(log_dirs, topics)
     chunks = [units[i : i + 1000] for i in range(0, len(units), 1000)]
     seen = table_of([
-        operation.inventory_units(chunk, full=full)
-        for chunk in progress(chunks, "looking", lambda c: sum(u.bytes for u in c))
+        operation.inventory_units(chunk) for chunk in progress(chunks, "looking", lambda c: sum(u.bytes for u in c))
     ])
     rows = operation.group(seen, by)
     show_rows(rows, list(rows[0]) if rows else (), as_json)
     summary = report.summary(seen)
-    sentences = census_sentences if full else seen_sentences
-    say_summary(summary, as_json, [*sentences(summary), *unread_sentences(seen)])
+    say_summary(summary, as_json, [*seen_sentences(summary), *unread_sentences(seen)])
 
 
 @click.command()
@@ -62,6 +77,8 @@ def inventory(log_dirs: tuple[Path, ...], by: str, topics: str, as_json: bool) -
 @CONFIG
 @click.option("--remarks", is_flag=True, help="Also list remarks and states, which harm nobody.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write the full report into this folder.")
+@STEP
+@BY
 @JSON
 def verify(
     log_dirs: tuple[Path, ...],
@@ -72,6 +89,10 @@ def verify(
     settings: tuple[str, ...],
     remarks: bool,
     output: Path | None,
+    ledger: Path | None,
+    phase: str,
+    broker: str,
+    by: str,
     as_json: bool,
 ) -> int:
     """Every defect, classified. Exits with 1 when there is one."""
@@ -95,7 +116,10 @@ def verify(
     ):
         said.append(f"next: kafkats plan rebuild {' '.join(map(str, log_dirs))} -o PLAN")
     say_summary(summary, as_json, said)
-    return FINDINGS_EXIT if summary["worst"] in ("damage", "danger") else 0
+    if summary["worst"] in ("damage", "danger"):
+        return FINDINGS_EXIT
+    tell_step(ledger, "verified", phase, broker, by=by, now_ms=time.time_ns() // 1_000_000, details={"deep": deep})
+    return 0
 
 
 @click.command()

@@ -1,7 +1,7 @@
-"""Inventory: what is on the disks, grouped by segment, partition, topic or format.
+"""Inventory: what is on the disks, grouped by segment, partition or topic.
 
 Reads the ends of index files and logs only (depth tail), so a broker's whole disk takes seconds; what the ends contradict
-is a finding. Formats can only be told from every batch header: grouped by format it walks the logs (depth full).
+is a finding. What formats there are is told by the census.
 """
 
 from __future__ import annotations
@@ -14,33 +14,30 @@ import pyarrow.compute as pc
 
 from kafkats import paths
 from kafkats.errors import KafkatsError
-from kafkats.findings import SEVERITIES, Finding, failure, worst
+from kafkats.findings import SEVERITIES, failure, worst
 from kafkats.generations import DEFAULT_RULE
 from kafkats.index.tail import read_tail
 from kafkats.report import SEGMENTS, directory_row, facts_columns, finding_rows
-from kafkats.segment.facts import SegmentFacts
-from kafkats.segment.reader import open_source
-from kafkats.segment.walk import walk
 from kafkats.units import Unit, unit_columns
 
-GROUPS: Final = ("segment", "partition", "topic", "format")
+GROUPS: Final = ("segment", "partition", "topic")
 _KEYS: Final = {"partition": ["log_dir", "partition_dir"], "topic": ["log_dir", "topic"]}
-_MAGICS: Final = ("magic 0", "magic 1", "magic 2")
-_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
-def inventory_units(units: Iterable[Unit], *, full: bool = False) -> pa.RecordBatch:
-    """Rows of report.SEGMENTS for `units`, depth tail or `full`; units of directories give a row where there are findings."""
-    return pa.RecordBatch.from_pylist([row for unit in units for row in _rows(unit, full=full)], schema=SEGMENTS)
+def inventory_units(units: Iterable[Unit]) -> pa.RecordBatch:
+    """Rows of report.SEGMENTS for `units`, depth tail; units of directories give a row where there are findings."""
+    return pa.RecordBatch.from_pylist([row for unit in units for row in _rows(unit)], schema=SEGMENTS)
 
 
-def _rows(unit: Unit, *, full: bool) -> list[dict[str, Any]]:
+def _rows(unit: Unit) -> list[dict[str, Any]]:
     if unit.base_offset < 0:
         return [directory_row(unit.log_dir, unit.partition_dir, unit.findings)] if unit.findings else []
     row = unit_columns(unit, DEFAULT_RULE.name)
     log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
-        facts, found = _look(f"{unit.log_dir}/{unit.partition_dir}/{log}", unit, full=full)
+        facts, found = read_tail(
+            f"{unit.log_dir}/{unit.partition_dir}/{log}", active=unit.active, live=unit.live or not unit.clean
+        )
     except KafkatsError as e:
         found = (failure(log, e),)
     else:
@@ -52,20 +49,11 @@ def _rows(unit: Unit, *, full: bool) -> list[dict[str, Any]]:
     return [row | {"worst": worst(found), "findings": finding_rows(found)}]
 
 
-def _look(log: str, unit: Unit, *, full: bool) -> tuple[SegmentFacts, tuple[Finding, ...]]:
-    if not full:
-        return read_tail(log, active=unit.active, live=unit.live or not unit.clean)
-    with open_source(log) as source:
-        return walk(source, unit.base_offset).facts, ()
-
-
 def group(segments: pa.Table, by: str) -> list[dict[str, Any]]:
-    """Rows for people and programs: one per segment, partition, topic, or topic and format (`GROUPS`)."""
+    """Rows for people and programs: one per segment, partition or topic (`GROUPS`)."""
     real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
     if by == "segment":
         return [_segment(row) for row in real.to_pylist()]
-    if by == "format":
-        return _formats(real)
     return _grouped(real, _KEYS[by])
 
 
@@ -128,21 +116,6 @@ def _grouped(real: pa.Table, keys: list[str]) -> list[dict[str, Any]]:
         }
         for row in sums.to_pylist()
     ]
-
-
-def _formats(real: pa.Table) -> list[dict[str, Any]]:
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for segment in real.select(["log_dir", "topic", "magic_bytes", "codec_batches"]).to_pylist():
-        row = rows.setdefault(
-            (segment["log_dir"], segment["topic"]),
-            {"log_dir": segment["log_dir"], "topic": segment["topic"]}
-            | dict.fromkeys((f"{m} bytes" for m in _MAGICS), 0)
-            | dict.fromkeys((f"{c} batches" for c in _CODECS), 0),
-        )
-        for names, unit, counts in ((_MAGICS, "bytes", "magic_bytes"), (_CODECS, "batches", "codec_batches")):
-            for name, count in zip(names, segment[counts] or (), strict=False):
-                row[f"{name} {unit}"] += count
-    return list(rows.values())
 
 
 def _size(files: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -48,15 +48,6 @@ def test_groups_add_up(golden: Golden) -> None:
         assert by_partition[name]["last_offset"] + 1 == labels["records"]["log_end_offset"]
 
 
-def test_the_census_counts_every_byte(golden: Golden) -> None:
-    root = golden("upgrade-0.9-to-2.8", "after-2.4.1")
-    seen = pa.Table.from_batches([inventory_units(list_units([root]), full=True)])
-    rows = group(seen, "format")
-    counted = sum(row[f"magic {magic} bytes"] for row in rows for magic in range(3))
-    assert counted == pc.sum(seen["valid_bytes"]).as_py()
-    assert all(sum(row[f"magic {magic} bytes"] for row in rows) > 0 for magic in range(3))
-
-
 def test_ends_that_contradict_each_other_are_found(tmp_path: Path) -> None:
     root = case("matrix-4.3.1-v2").unpack("data", tmp_path)
     index = next(p for p in sorted(root.glob("none-ct-0/*.timeindex")) if p.stat().st_size >= 24)
