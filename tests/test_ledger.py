@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -282,21 +282,34 @@ def test_a_lock_that_is_kept_is_waited_for_not_forever(tmp_path: Path, monkeypat
     assert len(read(path).entries) == 2
 
 
-def test_a_ledger_that_was_replaced_meanwhile_gets_the_line(tmp_path: Path) -> None:
-    path, held = tmp_path / "ledger.jsonl", threading.Event()
+def test_a_ledger_that_was_replaced_meanwhile_gets_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ledger.jsonl"
     fill(path, 1)
+    (tmp_path / "copy").write_bytes(path.read_bytes())
+    real = fcntl.flock
 
-    def replace(entries: Sequence[Entry], entry: Entry) -> None:
-        held.set()
-        (tmp_path / "copy").write_bytes(path.read_bytes())
-        waiting.join(0.05)
-        (tmp_path / "copy").replace(path)
+    def late(fd: int, kind: int) -> None:
+        if (tmp_path / "copy").exists():  # between opening and locking
+            (tmp_path / "copy").replace(path)
+        real(fd, kind)
 
-    waiting = threading.Thread(target=lambda: held.wait() and append(path, "late", by="he", now_ms=0))
-    waiting.start()
-    append(path, "lost", by="me", now_ms=0, check=replace)
-    waiting.join()
-    assert [e.event for e in read(path).entries] == ["note", "late"]
+    monkeypatch.setattr(fcntl, "flock", late)
+    fill(path, 1)
+    assert [e.number for e in read(path).entries] == [1, 2]
+
+
+def test_a_file_system_without_locks_is_read_and_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ledger.jsonl"
+    fill(path, 2)
+
+    def none(fd: int, kind: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    assert len(read(path).entries) == 2
+    with pytest.raises(Refused, match="no locks"):
+        fill(path, 1)
+    assert len(read(path).entries) == 2
 
 
 @pytest.mark.parametrize("call", ["write", "fsync"])

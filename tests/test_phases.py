@@ -242,6 +242,10 @@ FOLLOWS: dict[str, tuple[str, str]] = {
         "converted-back 1 rollback r1, verified 1 canary, verified 1 rollback, approved 1, started 1 canary r1, "
         "begin 0>1 2,3, attest 1",
     ),
+    f"{CERTIFIED}\nstarted 1 canary r\nstarted 1 rollback b": (
+        "undone 1 rollback r, converted-back 1 rollback b",
+        "converted 1 canary r, started 1 canary r",
+    ),
     UNDONE: (
         "undone 1 rollback r1, attest 1, certified 1 rollback, verified 1 rollback, begin 1>2 1, begin 0>1 2,3, "
         "started 1 canary r1",
@@ -298,6 +302,10 @@ def test_runs_are_undone_one_by_one() -> None:
     assert statuses(two, "undone 1 rollback b")[0] == "rolling-back"
     assert work(now(story(two, "undone 1 rollback b")), "rollback", "1").undo == ("a",)
     assert statuses(two, "undone 1 rollback b\nundone 1 rollback a")[0] == "rolled-back"
+    back = "started 1 rollback c\nconverted-back 1 rollback c\nundone 1 rollback b"
+    assert statuses(two, back)[0] == "rolled-back"  # the conversion back still stands
+    again = "undone 1 rollback b\nstarted 1 rollback c\nundone 1 rollback c\nundone 1 rollback b"
+    assert statuses(two, again)[0] == "converted"  # what was undone long ago is nothing new
 
 
 def test_undoing_a_rollback_brings_the_new_format_back() -> None:
