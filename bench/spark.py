@@ -1,16 +1,19 @@
 """Spark and Airflow: what two task slots give over one thread, and what a run that finds nothing costs, wall time.
 
 The first: verify --deep of gzip segments by the job's own code, on local[2], in a session that has run a job before; beside the same
-work in one thread. The second: airflow dags test of rebuild_time_indexes over a healthy directory, beside a DAG of one task that
-submits an application of one empty Spark task. Both DAGs run with the same settings, in turns.
+work in one thread. Two plain processes, without Spark and in turns with it, show what the machine has to give. The second: airflow
+dags test of rebuild_time_indexes over a healthy directory, beside a DAG of one task that submits an application of one empty Spark
+task. Both DAGs run with the same settings, in turns.
 """
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import statistics
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -30,12 +33,12 @@ QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 def figures(*, small: bool = False) -> Figures:
     with scratch() as folder:
-        yield _two_slots(folder, (1 if small else 32) * MIB)
+        yield from _two_slots(folder, (1 if small else 32) * MIB)
     with scratch() as folder:
         yield _nothing_found(folder)
 
 
-def _two_slots(folder: Path, size: int) -> Figure:
+def _two_slots(folder: Path, size: int) -> Figures:
     sys.path.insert(0, str(ROOT / "spark_jobs"))
     import fanout
     from pyspark.sql import SparkSession
@@ -49,12 +52,19 @@ def _two_slots(folder: Path, size: int) -> Figure:
     builder = SparkSession.builder.master("local[2]").appName("bench").config("spark.ui.enabled", "false")
     for key, value in fanout.SETTINGS.items():
         builder = builder.config(key, value)
-    with builder.getOrCreate() as spark:
+    with (
+        ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool,
+        builder.getOrCreate() as spark,
+    ):
         spark.sparkContext.addPyFile(fanout.__file__)
 
         def spread() -> pa.Table:
             return fanout.spread(spark, "verify", units, do, SEGMENTS, size=_size)
 
+        def plain() -> list[object]:
+            return list(pool.map(do, units))
+
+        plain()
         one = pa.Table.from_batches([do(unit) for unit in units])
         if spread().sort_by("partition_dir") != one.sort_by("partition_dir"):
             raise RuntimeError("the job found other things than one thread")
@@ -62,13 +72,26 @@ def _two_slots(folder: Path, size: int) -> Figure:
             {
                 "one thread": lambda: wall_seconds(lambda: [do(unit) for unit in units]),
                 "local[2]": lambda: wall_seconds(spread),
+                "two processes": lambda: wall_seconds(plain),
             },
             ROUNDS,
             warm=0,
         )
     seconds = {name: statistics.median(cost) for name, cost in costs.items()}
-    told = f"{sum(unit.bytes for unit in units) / 1e9:.2f} GB: one thread {seconds['one thread']:.1f} s, job {seconds['local[2]']:.1f} s"
-    return Figure("verify --deep of gzip on local[2], a session's later job / one thread", times_cheaper(costs, "local[2]", "one thread"), "x", 1.6, detail=told)  # fmt: skip
+    work = f"{sum(unit.bytes for unit in units) / 1e9:.2f} GB: one thread {seconds['one thread']:.1f} s"
+    what = "verify --deep of gzip"
+    for name, label, goal in (
+        ("local[2]", f"{what} on local[2], a session's later job / one thread", 1.6),
+        ("two processes", f"{what} in two processes without Spark / one thread", None),
+    ):
+        told = f"{work}, {name} {seconds[name]:.1f} s"
+        yield Figure(label, times_cheaper(costs, name, "one thread"), "x", goal, detail=told)
+    yield Figure(
+        "the job on local[2] / two processes without Spark",
+        times_cheaper(costs, "local[2]", "two processes"),
+        "x",
+        detail=f"{seconds['two processes']:.1f} s / {seconds['local[2]']:.1f} s",
+    )
 
 
 def _size(unit: Unit) -> int:
