@@ -31,7 +31,7 @@ def apply(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     check_digest(plan, args.digest)
     run, folder = open_run(plan, args.plan, args.run, place=args.work_area, owner_stopped=args.owner_stopped)
     works = partition_works(plan, run, folder)
-    tell_ledger(run, "started", by=args.by, now_ms=now_ms())
+    tell_ledger(run, "started", by=args.by, now_ms=now_ms(), folder=str(folder))
     actions = spread(spark, "apply", works, with_last_attempt(apply_partition), ACTIONS, size=lambda w: w.bytes)
     actions = actions.sort_by(ORDER)
     summary = summarize(actions)

@@ -15,10 +15,10 @@ def parser(doc: str | None) -> ArgumentParser:
     return ArgumentParser(description=(doc or "").partition("\n")[0])
 
 
-def naming(parser: ArgumentParser, *report: str) -> None:
+def naming(parser: ArgumentParser, *report: str, nargs: str = "+") -> None:
     """What every job that reads log directories takes; `report` are the names of the option for the report's folder."""
     parser.add_argument(
-        "log_dirs", nargs="+", metavar="LOG_DIR", help="a log.dirs root, a partition directory or a .log"
+        "log_dirs", nargs=nargs, metavar="LOG_DIR", help="a log.dirs root, a partition directory or a .log"
     )
     parser.add_argument("--topics", default="*", metavar="GLOB", help="only these topics")
     names = report or ("-o", "--output", "--report")
@@ -27,9 +27,9 @@ def naming(parser: ArgumentParser, *report: str) -> None:
     )
 
 
-def reading(parser: ArgumentParser, *report: str) -> None:
+def reading(parser: ArgumentParser, *report: str, nargs: str = "+") -> None:
     """What every job that verifies takes."""
-    naming(parser, *report)
+    naming(parser, *report, nargs=nargs)
     parser.add_argument("--policy", type=Path, metavar="FILE", help="volumes and Kafka settings per topic")
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a Kafka topic setting")
     parser.add_argument("--generation", default=DEFAULT_RULE.name, choices=sorted(RULES), help="whose index rule")

@@ -1,4 +1,4 @@
-"""What inventory, verify and plan share: look at every segment on the workers, keep what was seen in a report folder."""
+"""What the jobs that read share: look at every segment on the workers, keep what was seen in a report folder."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pyarrow as pa
 from fanout import spread
 from pyspark.sql import SparkSession
 
+from kafkats.operations.census import CELL, CENSUS, census_unit, summarize
 from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.report import SEGMENTS, summary, write_report
+from kafkats.report import SEGMENTS, make_folder, summary, write_report, write_table
 from kafkats.units import Unit
 
 ORDER = [("log_dir", "ascending"), ("partition_dir", "ascending"), ("base_offset", "ascending")]
@@ -31,3 +32,17 @@ def keep(segments: pa.Table, folder: Path | None, **more: Any) -> Mapping[str, A
         write_report(folder, segments, seen)
         more["report"] = str(folder)
     return seen | more
+
+
+def look_at_formats(spark: SparkSession, units: Sequence[Unit], *, deep: bool = False) -> pa.Table:
+    """What is there of which format; census.CENSUS, sorted."""
+    table = spread(spark, "census", units, partial(census_unit, deep=deep), CENSUS, size=lambda u: u.bytes)
+    return table.sort_by([*ORDER, *((name, "ascending") for name in CELL)])
+
+
+def keep_census(census: pa.Table, folder: Path | None) -> Mapping[str, Any]:
+    """Bytes and batches per magic; with a folder all rows are also written there."""
+    if folder is not None:
+        make_folder(folder, "the report")
+        write_table(folder / "census.parquet", census)
+    return summarize(census)

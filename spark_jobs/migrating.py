@@ -1,0 +1,96 @@
+"""What `plan.py migrate` looks at: formats, defects and a forecast of every segment; then the plan, as the command makes it.
+
+--only-newer    phase 1: a certificate that nothing is newer than --to-magic; where there is none, a plan for the
+                partitions that are in its way
+--undo RUN      rollback: nothing is planned where these runs can still be undone
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import arguments
+import certify
+import pyarrow as pa
+import pyarrow.compute as pc
+from fanout import spread
+from looking import ORDER, keep_census, look, look_at_formats
+from pyspark.sql import SparkSession
+from undo import closed
+
+from kafkats.certificate import CertifyOptions
+from kafkats.forecast import FORECAST, forecast_unit, target_of
+from kafkats.generations import COMPRESSION_TYPES, PRODUCER
+from kafkats.operations.migrate import MigrateOptions, check_phase, plan_migrate
+from kafkats.plan import Plan
+from kafkats.run import read_actions, read_run
+from kafkats.units import list_units
+
+Made = tuple[Plan | None, pa.Table, pa.Table, Mapping[str, Any]]
+"""A plan if there is one to make, report.SEGMENTS, FORECAST, and what else the job's result says."""
+
+
+def migrate(spark: SparkSession, args: Namespace) -> Made:
+    target = target_of(args.to_magic, args.compression_type)
+    options = _options(args)
+    check_phase(options)
+    units = list(list_units(args.log_dirs, topics=args.topics))
+    said: dict[str, Any] = {}
+    if args.report:
+        said["census"] = keep_census(look_at_formats(spark, units), args.report)
+    if args.undo and not closed(spark, args.undo):
+        return None, None, None, said | _undoing(args)
+    if args.only_newer:
+        bounds = CertifyOptions(tuple(args.log_dirs), args.topics, max_magic=args.to_magic)
+        certificate = certify.look(spark, units, bounds)
+        said |= certify.tell(certificate, args.certify)
+        strays = {(row["log_dir"], row["partition_dir"]) for row in certificate.exceptions}
+        units = [unit for unit in units if (unit.log_dir, unit.partition_dir) in strays]
+    segments = look(spark, units, arguments.verify_options(args))
+    forecast = spread(spark, "forecast", units, partial(forecast_unit, target=target), FORECAST, size=lambda u: u.bytes)
+    forecast = forecast.sort_by([*ORDER, ("file", "ascending")])
+    return plan_migrate(segments, forecast, options), segments, forecast, said
+
+
+def _options(args: Namespace) -> MigrateOptions:
+    return MigrateOptions(
+        to_magic=args.to_magic,
+        compression_type=args.compression_type,
+        accept_loss=tuple(word for word in args.accept_loss.split(",") if word),
+        rule=args.generation,
+        ledger=str(args.ledger.absolute()) if args.ledger else "",
+        phase=args.phase,
+        broker=args.broker,
+    )
+
+
+def _undoing(args: Namespace) -> Mapping[str, Any]:
+    """What stands in a plan's place where the old files are still there."""
+    print(f"can be undone, so nothing is planned: {' '.join(map(str, args.undo))}")
+    tables = [read_actions(folder) for folder in args.undo if (folder / "report.parquet").exists()]
+    written = [table.filter(pc.is_in(table["outcome"], pa.array(["done", "already"]))) for table in tables]
+    totals = {
+        "files": sum(table.num_rows for table in written),
+        "blocked": 0,
+        "write_bytes": sum(pc.sum(pc.max_element_wise(table["before_bytes"], 0)).as_py() or 0 for table in written),
+        "losses": {},
+    }
+    run = args.undo[0]
+    said = {"plan": str(run), "digest": read_run(run).digest, "totals": totals, "log_dirs": args.log_dirs}
+    return said | {"undo": [str(folder) for folder in args.undo]}
+
+
+def words(parser: ArgumentParser) -> None:
+    parser.add_argument("--to-magic", type=int, required=True, choices=range(3), help="the message format")
+    parser.add_argument("--compression-type", default=PRODUCER, choices=COMPRESSION_TYPES, help="Kafka's setting")
+    parser.add_argument("--accept-loss", default="", metavar="LOSS,...", help="what an older format may lose, or all")
+    parser.add_argument("--ledger", type=Path, metavar="FILE", help="the cluster's migration: its phases are kept")
+    parser.add_argument("--phase", default="", metavar="PHASE", help="of that migration; needs --ledger")
+    parser.add_argument("--broker", default="", metavar="NAME", help="whose volumes these are; needs --ledger")
+    parser.add_argument("--only-newer", action="store_true", help="only partitions with batches newer than --to-magic")
+    parser.add_argument("--certify", type=Path, metavar="CERT", help="with --only-newer: where a certificate goes")
+    parser.add_argument("--undo", type=Path, nargs="+", default=[], metavar="RUN", help="plan only if these cannot be")

@@ -1,0 +1,123 @@
+"""Put back what runs replaced, as a Spark job: spark-submit spark_jobs/undo.py RUN...
+
+The latest run first. Each partition directory is undone by itself, under its own lease; a repeated undo goes on where a
+lost one ended. --certify LOG_DIR... --max-magic N then says in a certificate what lies there.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from getpass import getuser
+from pathlib import Path
+from typing import Any, Final
+
+import arguments
+import certify
+import pyarrow as pa
+from fanout import run_job, spread
+from looking import keep_census, look_at_formats
+from pyspark.sql import SparkSession
+
+from kafkats.certificate import CertifyOptions
+from kafkats.errors import Changed, storage
+from kafkats.logdir.disk import DISK
+from kafkats.logdir.journal import read_journal
+from kafkats.logdir.swap import check_standing
+from kafkats.logdir.workarea import site, work_area
+from kafkats.operations.apply import end_partition, tell_ledger
+from kafkats.run import Run, directories, read_run, wrote_in
+from kafkats.units import list_units
+
+ENDED: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("outcome", pa.string()),
+    ("files", pa.int64()),
+    ("error", pa.string()),
+    ("exit_code", pa.int64()),
+])
+_ORDER: Final = [("log_dir", "ascending"), ("partition_dir", "ascending")]
+
+
+def undo(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+    said: dict[str, Any] = {"runs": [], "files": 0, "exit_code": 0}
+    for folder in args.runs:
+        rows = undo_run(spark, folder, by=args.by)
+        for row in rows:
+            if row["error"]:
+                print(f"{row['outcome']}: {row['log_dir']}/{row['partition_dir']}: {row['error']}")
+        said["runs"].append(str(folder))
+        said["files"] += sum(row["files"] for row in rows)
+        said["exit_code"] = max((row["exit_code"] for row in rows), default=0)
+        if said["exit_code"]:
+            return said  # what an earlier run left lies below, and stays
+    return said | (certified(spark, args) if args.certify else {})
+
+
+def undo_run(spark: SparkSession, folder: Path, *, by: str) -> list[dict[str, Any]]:
+    """Undo one run, and tell its migration's ledger when all of it is undone: a row of ENDED per partition directory."""
+    run, written = read_run(folder), wrote_in(folder)
+
+    def do(where: tuple[str, str]) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pylist([end_partition(run, "undo", *where)], schema=ENDED)
+
+    table = spread(spark, "undo", list(directories(run)), do, ENDED, size=lambda _: 1)
+    rows: list[dict[str, Any]] = table.sort_by(_ORDER).to_pylist()
+    for row in rows:
+        if row["outcome"] == "nothing" and (row["log_dir"], row["partition_dir"]) in written:
+            row |= {"outcome": "failed", "error": "this run wrote here, but its undo material is gone", "exit_code": 2}
+    if not any(row["exit_code"] for row in rows):
+        tell_ledger(run, "undone", by=by, now_ms=time.time_ns() // 1_000_000)
+    return rows
+
+
+def certified(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+    units = list(list_units(args.certify))
+    certificate = certify.look(spark, units, CertifyOptions(tuple(args.certify), max_magic=args.max_magic))
+    said = dict(certify.tell(certificate, args.output))
+    if args.report:
+        said |= {"census": keep_census(look_at_formats(spark, units), args.report), "report": str(args.report)}
+    return said | {"log_dirs": args.certify}
+
+
+def closed(spark: SparkSession, folders: Sequence[Path]) -> bool:
+    """Whether one of the runs cannot be undone any more: old files are gone, or the new ones have changed since."""
+    return any(_closed(spark, read_run(folder), wrote_in(folder)) for folder in folders)
+
+
+def _closed(spark: SparkSession, run: Run, written: set[tuple[str, str]]) -> bool:
+    def do(where: tuple[str, str]) -> pa.RecordBatch:
+        log_dir, partition_dir = where
+        place = site(work_area(log_dir, run.place), partition_dir, run.run_id)
+        with storage(place.run, "looking for the old files"):
+            journal = read_journal(place, DISK)
+            gone = where in written if journal is None else journal.phase == "purged"
+            try:
+                if journal is not None and journal.phase in {"intent", "done"}:
+                    check_standing(place, journal.steps, DISK, finished=journal.phase == "done")
+            except Changed:
+                gone = True
+        row = {"log_dir": log_dir, "partition_dir": partition_dir, "exit_code": int(gone)}
+        return pa.RecordBatch.from_pylist([row], schema=ENDED)
+
+    table = spread(spark, "look for old files", list(directories(run)), do, ENDED, size=lambda _: 1)
+    return any(table["exit_code"].to_pylist())
+
+
+def main() -> int:
+    parser = arguments.parser(__doc__)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's folder; the latest first")
+    parser.add_argument("--by", default=getuser(), metavar="WHO", help="whom a migration's ledger names")
+    parser.add_argument("--certify", nargs="+", default=[], metavar="LOG_DIR", help="then certify these")
+    parser.add_argument("--max-magic", type=int, choices=range(3), help="nothing above")
+    parser.add_argument("-o", "--output", type=Path, metavar="CERT", help="the certificate's folder")
+    parser.add_argument("--report", type=Path, metavar="FOLDER", help="census.parquet goes here")
+    args = parser.parse_args()
+    return run_job("kafkats undo", lambda spark: undo(spark, args))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
