@@ -13,6 +13,7 @@ import pytest
 from kafkats import plot
 from kafkats.errors import StorageFailed
 from kafkats.findings import KINDS
+from kafkats.operations.census import CENSUS
 from kafkats.report import FINDING, SEGMENTS
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -83,3 +84,58 @@ def test_labels_tell_log_directories_apart() -> None:
     assert plot._labels([("/a/one/data", "t-0"), ("/a/two/data", "t-0")])[1] == ["one/data/t-0", "two/data/t-0"]
     assert plot._labels([("/a/one/data", "t-0")])[1] == ["t-0"]
     assert plot._labels([]) == ([], [])
+
+
+def census(*rows: tuple[str, str, int, int]) -> pa.Table:
+    return pa.Table.from_pylist(
+        [
+            dict.fromkeys(CENSUS.names, None) | {"log_dir": log_dir, "topic": topic, "magic": magic, "bytes": size}
+            for log_dir, topic, magic, size in rows
+        ],
+        schema=CENSUS,
+    )
+
+
+FORMATS = census(
+    ("/one", "new", 2, 900), ("/one", "old", 0, 20), ("/one", "old", 0, 5), ("/one", "old", 2, 1), ("/one", "mid", 1, 30),
+    ("/one", "empty", -1, 0), ("/two", "new", 2, 7),
+)  # fmt: skip
+
+
+def test_topics_with_most_old_bytes_come_first() -> None:
+    assert plot.format_shares(FORMATS) == {
+        "/one": [("all topics", [25, 30, 901]), ("mid", [0, 30, 0]), ("old", [25, 0, 1]), ("new", [0, 0, 900])],
+        "/two": [("all topics", [0, 0, 7]), ("new", [0, 0, 7])],
+    }
+    assert plot.magic_bytes(FORMATS) == [25, 30, 908]
+
+
+def test_many_topics_are_one_bar() -> None:
+    many = census(*(("/one", f"t{n:03}", n % 3, n + 1) for n in range(500)))
+    [bars] = plot.format_shares(many).values()
+    assert (len(bars), bars[-1][0]) == (62, "440 other topics")
+    assert sum(sum(sizes) for _, sizes in bars[1:]) == sum(bars[0][1]) == sum(range(501))
+
+
+@pytest.mark.parametrize("table", [FORMATS, CENSUS.empty_table()], ids=["some", "none"])
+def test_pictures_of_formats(table: pa.Table, tmp_path: Path) -> None:
+    plot.plot_formats(table, tmp_path / "formats.png")
+    for runs in ([], [(0, table)], [(86_400_000, FORMATS), (0, table)]):
+        plot.plot_burn_down(runs, tmp_path / "burn-down.png")
+        assert (tmp_path / "burn-down.png").read_bytes().startswith(PNG)
+    assert (tmp_path / "formats.png").read_bytes().startswith(PNG)
+
+
+def test_the_burn_down_shows_each_run_at_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.axes import Axes
+
+    drawn: list[tuple[list[int], list[float]]] = []
+    plotted = Axes.plot
+
+    def spy(axes: Axes, times: Any, sizes: Any, **more: Any) -> Any:
+        drawn.append(([int(t.timestamp()) for t in times], list(sizes)))
+        return plotted(axes, times, sizes, **more)
+
+    monkeypatch.setattr(Axes, "plot", spy)
+    plot.plot_burn_down([(5000, census(("/one", "t", 0, 3))), (1000, FORMATS)], tmp_path / "x.png")
+    assert drawn == [([1, 5], [25, 3]), ([1, 5], [30, 0]), ([1, 5], [908, 0])]
