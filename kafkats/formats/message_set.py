@@ -62,7 +62,7 @@ def decode_records(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes
         return [Record(batch.last_offset, batch.max_timestamp, batch.timestamp_type, key, value)]
     inner = _open(batch, value, dialect.broken_lz4, max_output_bytes)
     with decompressed(batch.position):
-        frames = _inner_frames(inner)
+        frames = inner_frames(inner)
         offsets = dialect.absolute_offsets([frame.offset for frame in frames], batch.last_offset)
         return [_inner_record(inner, frame, offset, batch) for frame, offset in zip(frames, offsets, strict=True)]
 
@@ -73,7 +73,7 @@ def first_offset(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes: 
         return batch.last_offset
     inner = _open(batch, value_of(buf, batch), dialect.broken_lz4, max_output_bytes)
     with decompressed(batch.position):
-        offsets = [frame.offset for frame in _inner_frames(inner)]
+        offsets = [frame.offset for frame in inner_frames(inner)]
         return dialect.absolute_offsets(offsets, batch.last_offset)[0]
 
 
@@ -84,7 +84,7 @@ def wrapped(buf: Buffer, batch: Batch, *, broken_lz4: bool) -> tuple[memoryview,
     """
     inner = _open(batch, value_of(buf, batch), broken_lz4, MAX_OUTPUT_BYTES)
     with decompressed(batch.position):
-        return inner, _inner_frames(inner)
+        return inner, inner_frames(inner)
 
 
 def value_of(buf: Buffer, batch: Batch) -> bytes | None:
@@ -102,7 +102,8 @@ def _open(batch: Batch, value: bytes | None, broken_lz4: bool, max_output_bytes:
     return memoryview(plain)
 
 
-def _inner_frames(inner: memoryview) -> list[Frame]:
+def inner_frames(inner: memoryview) -> list[Frame]:
+    """The frames of a decompressed message set, at least one. Raises CorruptBatch at the position inside."""
     found = []
     position = 0
     # Unlike a file, which ends quietly at 18 bytes: here the 12 of offset and size are read, and judged, on their own.

@@ -1,0 +1,291 @@
+"""The enriched message: a magic 1 with Kafka tags that was proposed in 2014 and never shipped.
+
+    frame    = offset int64 | size int32 | message                            size = bytes of message, 22 or more
+    message  = crc int32 | magic int8 = 1 | attributes int8 | timestamp int32 | tags | key | value
+    tags     = length int32 (-1: none) | tag ...
+    tag      = id int8 | value, whose size the id alone tells
+    key      = length int32 (-1: null) | bytes                                value likewise
+    wrapper  = a message of a compressed type, value = compressed (frame ...), offset = that of the *first* record
+
+CRC: CRC-32 (zlib's) of everything after the CRC field, magic to the end of the value. Offset and size are not covered.
+
+    attributes    7 6 5 4   |  3 2 1 0
+                  written 0 |  type: 0 normal, 1 gzip, 2 snappy, 3 lz4, 8 ... 11 control
+
+Source: the proposal "Kafka Enriched Message Metadata" (KAFKA-527, KAFKA-979, KAFKA-1001). Where it leaves a number
+open the number is ours: see MessageType and the tags 33 and 34, and docs/formats/enriched.md for every such reading.
+
+Never guess this format from bytes, and never write it for a broker: the magic 1 that shipped (KIP-31, KIP-32) has a
+timestamp of 64 bits where this one has a timestamp and a length of 32 each, so the same bytes are legal in both. It is
+read and written only by who names this module; dispatch does not know it.
+
+Why it was wanted: offsets inside a wrapper are relative to the wrapper's own, its first, so a leader assigns offsets by
+writing one number outside the CRC. A mirror that copies a wrapper unopened clears the tag `honored`, and readers then
+count the messages instead of adding the offsets inside, which compaction may have left with holes. A cleaner merges
+wrappers into one. `assign`, `with_tags` and `merge` are these three.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from kafkats.compression import MAX_OUTPUT_BYTES, compress, decompress
+from kafkats.errors import BadInput, CorruptBatch
+from kafkats.formats import message_set
+from kafkats.formats.enriched_tags import Tags, encode_tags, parse_tags
+from kafkats.formats.framing import FRAME, Frame, decompressed
+from kafkats.formats.message_set import check_crc
+from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
+from kafkats.primitives import Buffer, encode_bytes, read_bytes, read_int32, view, wrap_int64
+
+__all__ = [
+    "HEADER",
+    "MAGIC",
+    "MessageType",
+    "Tags",
+    "assign",
+    "check_crc",
+    "decode_batch",
+    "decode_records",
+    "decode_tags",
+    "encode_batch",
+    "encode_message",
+    "first_offset",
+    "merge",
+    "with_tags",
+]
+
+MAGIC: Final = 1
+MIN_FRAME_BYTES: Final = 34
+TYPE_BITS: Final = 0x0F
+_INT32_MAX: Final = 2**31 - 1
+
+
+class MessageType(IntEnum):
+    """The lowest four attribute bits. The proposal names the control types without numbers; 8 to 11 are ours."""
+
+    NORMAL = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    LEADER_EPOCH = 8
+    START_TRANSACTION = 9
+    COMMIT_TRANSACTION = 10
+    ABORT_TRANSACTION = 11
+
+
+_COMPRESSED: Final = frozenset({MessageType.GZIP, MessageType.SNAPPY, MessageType.LZ4})
+
+
+class MessageHeader(NamedTuple):
+    """What lies before the tags."""
+
+    offset: int
+    size: int
+    crc: int
+    magic: int
+    attributes: int
+    timestamp: int
+    tags_length: int
+
+
+HEADER: Final = struct.Struct(
+    ">"
+    "q"  # offset
+    "i"  # size
+    "I"  # crc
+    "b"  # magic
+    "B"  # attributes
+    "i"  # timestamp
+    "i"  # tags_length
+)
+assert HEADER.size == 26
+
+
+def decode_batch(buf: Buffer, frame: Frame) -> Batch:
+    """The header facts of the message or wrapper in `frame`; time in ms, the tag's before the header's seconds.
+
+    Time is the broker's, so LogAppendTime. A wrapper's last offset is -1 where only its content tells. Raises
+    CorruptBatch for a frame, tags or a type that cannot be.
+    """
+    if frame.size < MIN_FRAME_BYTES:
+        raise CorruptBatch(f"a message of {frame.size} bytes, at least {MIN_FRAME_BYTES}", position=frame.position)
+    header, tags, _ = _decode_header(view(buf)[: frame.position + frame.size], frame.position)
+    if header.magic != MAGIC:
+        raise CorruptBatch(f"magic {header.magic} of an enriched message", position=frame.position)
+    kind = _type_of(header, frame.position)
+    wrapper = kind in _COMPRESSED
+    last = header.offset
+    if wrapper:
+        last = -1 if tags.honored or tags.messages < 1 else wrap_int64(header.offset + tags.messages - 1)
+    time = _time_ms(header, tags)
+    return Batch(
+        position=frame.position,
+        size=frame.size,
+        magic=MAGIC,
+        base_offset=header.offset,
+        last_offset=last,
+        codec=Codec(kind) if wrapper else Codec.NONE,
+        timestamp_type=TimestampType.LOG_APPEND_TIME,
+        base_timestamp=time,
+        max_timestamp=time,
+        leader_epoch=-1,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        count=tags.messages if wrapper else 1,
+        crc=header.crc,
+        attributes=header.attributes,
+        transactional=kind > MessageType.LEADER_EPOCH,
+        control=kind >= MessageType.LEADER_EPOCH,
+    )
+
+
+def decode_tags(buf: Buffer, batch: Batch) -> Tags:
+    """The tags of a message or wrapper. Raises CorruptBatch."""
+    return _decode_header(view(buf)[: batch.end], batch.position)[1]
+
+
+def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int = MAX_OUTPUT_BYTES) -> int:
+    """The offset of the first record of a wrapper or message. Raises CorruptBatch as decode_records."""
+    return decode_records(buf, batch, max_output_bytes=max_output_bytes)[0].offset
+
+
+def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int = MAX_OUTPUT_BYTES) -> list[Record]:
+    """The records with absolute offsets. A wrapper's time, where it has one, is that of all its records.
+
+    Raises CorruptBatch, also where a wrapper holds another number of messages than its tag says.
+    """
+    data = view(buf)[: batch.end]
+    tags, key, value = _decode_message(data, batch.position)
+    if batch.codec == Codec.NONE:
+        return [Record(batch.base_offset, batch.max_timestamp, batch.timestamp_type, key, value)]
+    if value is None:
+        raise CorruptBatch("a wrapper without a value", position=batch.position)
+    with decompressed(batch.position):
+        inner = memoryview(decompress(batch.codec, value, max_output_bytes=max_output_bytes))
+        frames = message_set.inner_frames(inner)
+        if tags.messages not in {-1, len(frames)}:
+            raise CorruptBatch(f"{len(frames)} messages in a wrapper whose tag says {tags.messages}")
+        return [_inner_record(inner, frame, index, batch, tags) for index, frame in enumerate(frames)]
+
+
+def _inner_record(inner: memoryview, frame: Frame, index: int, wrapper: Batch, tags: Tags) -> Record:
+    message = decode_batch(inner, frame)
+    if message.codec != Codec.NONE:
+        raise CorruptBatch("a compressed message in a wrapper", position=frame.position)
+    _, key, value = _decode_message(inner[: message.end], frame.position)
+    time = message.max_timestamp if wrapper.max_timestamp == NO_TIMESTAMP else wrapper.max_timestamp
+    offset = wrap_int64(wrapper.base_offset + (frame.offset if tags.honored else index))
+    return Record(offset, time, wrapper.timestamp_type, key, value)
+
+
+def _decode_header(until_end: memoryview, position: int) -> tuple[MessageHeader, Tags, int]:
+    """Header, tags, and the position after them."""
+    header = MessageHeader._make(HEADER.unpack_from(until_end, position))
+    raw, pos = read_bytes(until_end, position + HEADER.size, header.tags_length)
+    return header, parse_tags(raw or b"", position), pos
+
+
+def _decode_message(until_end: memoryview, position: int) -> tuple[Tags, bytes | None, bytes | None]:
+    _, tags, pos = _decode_header(until_end, position)
+    length, pos = read_int32(until_end, pos)
+    key, pos = read_bytes(until_end, pos, length)
+    length, pos = read_int32(until_end, pos)
+    return tags, key, read_bytes(until_end, pos, length)[0]
+
+
+def _type_of(header: MessageHeader, position: int) -> MessageType:
+    try:
+        return MessageType(header.attributes & TYPE_BITS)
+    except ValueError as e:
+        raise CorruptBatch(f"message type {header.attributes & TYPE_BITS} is unknown", position=position) from e
+
+
+def _time_ms(header: MessageHeader, tags: Tags) -> int:
+    if tags.timestamp_ms != NO_TIMESTAMP or header.timestamp == NO_TIMESTAMP:
+        return tags.timestamp_ms
+    return header.timestamp * 1000
+
+
+def encode_message(
+    offset: int, kind: MessageType, key: bytes | None, value: bytes | None, tags: Tags, timestamp_s: int = NO_TIMESTAMP
+) -> bytes:
+    """One whole message; `timestamp_s` is the header's, in seconds. Raises BadInput for what does not fit."""
+    encoded = encode_tags(tags)
+    try:
+        front = struct.pack(">bBi", MAGIC, kind, timestamp_s) + encode_bytes(encoded or None)
+    except struct.error as e:
+        raise BadInput(f"a type or timestamp does not fit into an enriched message: {e}") from e
+    return message_set.encode_message(offset, front, key, value)
+
+
+def encode_batch(
+    records: Iterable[Record], *, codec: int = Codec.NONE, append_time_ms: int | None = None, honored: bool = True
+) -> bytes:
+    """One message per record or, with a codec, one wrapper at the offset of the first record.
+
+    Every message carries its own time as a tag, in ms; `append_time_ms` replaces it: on each message, or on the wrapper
+    alone, as a broker that does not open it. Raises BadInput for headers, zstd, an empty wrapper, what does not fit.
+    """
+    records = list(records)
+    message_set.check_encodable(records, codec)
+    if codec == Codec.NONE:
+        return b"".join(_encode_record(r, r.offset, append_time_ms) for r in records)
+    start = records[0].offset
+    inner = b"".join(_encode_record(r, r.offset - start, None) for r in records)
+    tags = Tags(
+        timestamp_ms=NO_TIMESTAMP if append_time_ms is None else append_time_ms,
+        messages=len(records),
+        honored=honored,
+        unkeyed=all(r.key is None for r in records),
+    )
+    seconds = _seconds(tags.timestamp_ms)
+    return encode_message(start, MessageType(codec), None, compress(codec, inner), tags, seconds)
+
+
+def _encode_record(record: Record, offset: int, append_time_ms: int | None) -> bytes:
+    time = record.timestamp if append_time_ms is None else append_time_ms
+    tags = Tags(timestamp_ms=time)
+    return encode_message(offset, MessageType.NORMAL, record.key, record.value, tags, _seconds(time))
+
+
+def _seconds(timestamp_ms: int) -> int:
+    # The header's 32 bits end in 2038; the tag has the whole number in any case.
+    return timestamp_ms // 1000 if 0 <= timestamp_ms // 1000 <= _INT32_MAX else NO_TIMESTAMP
+
+
+def assign(buf: Buffer, batch: Batch, offset: int) -> bytes:
+    """The message or wrapper at another offset; nothing is decompressed, no CRC changes (KAFKA-527)."""
+    data = bytearray(view(buf)[batch.position : batch.end])
+    FRAME.pack_into(data, 0, offset, len(data) - FRAME.size)
+    return bytes(data)
+
+
+def with_tags(buf: Buffer, batch: Batch, tags: Tags) -> bytes:
+    """The message or wrapper with other tags, its key and value as they are, also compressed.
+
+    A mirror clears `honored`, a broker stamps `timestamp_ms`. Raises CorruptBatch, and BadInput for what does not fit.
+    """
+    data = view(buf)[: batch.end]
+    header, _, _ = _decode_header(data, batch.position)
+    _, key, value = _decode_message(data, batch.position)
+    seconds = header.timestamp if tags.timestamp_ms == NO_TIMESTAMP else _seconds(tags.timestamp_ms)
+    return encode_message(header.offset, _type_of(header, batch.position), key, value, tags, seconds)
+
+
+def merge(buf: Buffer, batches: Sequence[Batch], codec: Codec) -> bytes:
+    """Messages and wrappers as one wrapper from the first one's offset, as the proposal's cleaner: holes stay.
+
+    Raises CorruptBatch, and BadInput where there is nothing, a control message, or offsets that do not increase.
+    """
+    if any(batch.control for batch in batches):
+        raise BadInput("a control message cannot be in a wrapper")
+    records = [record for batch in batches for record in decode_records(buf, batch)]
+    if any(b.offset <= a.offset for a, b in pairwise(records)):
+        raise BadInput("offsets of the messages to merge do not increase")
+    return encode_batch(records, codec=codec)
