@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -38,13 +40,19 @@ def census(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> None:
     looked = [operation.census_unit(u) for u in progress(units, "counting", lambda u: u.bytes)]
     table = pa.Table.from_batches(looked, operation.CENSUS)
     rows = operation.group_census(table, "topic")
-    show_rows(rows, [name for name in _COLUMNS if name != "problem" or any(row["problem"] for row in rows)], as_json)
+    show_rows(rows, _worth_showing(_COLUMNS, rows), as_json)
     losing = [row for row in operation.zero_copy(table) if row["fetch_0_1_converted"]]
     if not as_json and losing:
         say("\nbytes that a broker of 0.10 to 3.9 converts, instead of sending them from the file, for old fetches:")
-    show_rows(losing, _ZERO_COPY, as_json)
+    show_rows(losing, _worth_showing(_ZERO_COPY, losing), as_json)
     summary = operation.summarize(table)
     say_summary(summary, as_json, formats_sentences(summary, operation.problems(table)))
+
+
+def _worth_showing(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Without the columns that say nothing here: one log dir, no problems."""
+    silent = {name for name in ("log_dir", "problem") if len({row.get(name) for row in rows}) <= 1}
+    return [name for name in columns if name not in silent]
 
 
 @click.command()

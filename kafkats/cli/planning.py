@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -161,10 +162,14 @@ def show(folder: Path, as_json: bool) -> None:
     show_plan(read_plan(folder), folder, as_json)
 
 
+def follows(made: Plan, row: Mapping[str, Any]) -> bool:
+    """Whether the row is about an index of a log that the same plan writes: nobody needs to be told."""
+    return made.operation == "migrate" and row["file"].endswith((OFFSET_INDEX, TIME_INDEX))
+
+
 def show_plan(made: Plan, folder: Path, as_json: bool) -> None:
     rows = made.items.select(["action", "log_dir", "partition_dir", "file", "after_bytes", "reason"]).to_pylist()
-    if made.operation == "migrate" and not as_json:  # its indexes follow their logs
-        rows = [row for row in rows if not row["file"].endswith((OFFSET_INDEX, TIME_INDEX))]
+    rows = [row for row in rows if as_json or not follows(made, row)]
     show_rows(rows, ("action", "partition_dir", "file", "after_bytes", "reason"), as_json)
     summary = {"plan": str(folder), "digest": made.digest} | dict(made.header["totals"])
     say_summary(summary, as_json, plan_sentences(made, folder))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kafkats.cli.options import BY, JSON, PLACE, STOPPED, table_of
-from kafkats.cli.planning import show_plan
+from kafkats.cli.planning import follows, show_plan
 from kafkats.errors import UsageError
 from kafkats.terminal import progress, run_sentences, say_summary, show_rows
 
@@ -62,7 +62,8 @@ def apply(
         if not summary["exit_code"]:
             tell_ledger(run, "finished", by=by, now_ms=_now_ms(), folder=str(run_folder.absolute()))
     finally:  # should the report not be written, this is all there is to know of what was done
-        shown = [row for row in actions.to_pylist() if as_json or row["outcome"] != "already"]
+        rows = actions.to_pylist()
+        shown = [row for row in rows if as_json or (row["outcome"] != "already" and not follows(made, row))]
         show_rows(shown, ("outcome", "action", "partition_dir", "file", "after_bytes", "reason", "error"), as_json)
         say_summary(summary | {"run": str(run_folder)}, as_json, run_sentences(summary, run_folder))
     return int(summary["exit_code"])
