@@ -84,9 +84,9 @@ def _convert_batch(buf: Buffer, batch: Batch, target: Target, last_of_log: bool)
         if last_of_log or not down:
             return copied
         return Converted(b"", count_losses(batch, dispatch.records(buf, batch), target.magic), 0)
-    codec = target_codec(batch.codec, target)
-    if (batch.magic, batch.codec) == (target.magic, codec):
+    if batch.magic == target.magic and target.codec in {None, batch.codec}:
         return copied
+    codec = target_codec(batch.codec, target)
     records = dispatch.records(buf, batch)
     if batch.magic == target.magic == v2.MAGIC:
         return Converted(_recompressed(buf, batch, codec), {}, len(records))

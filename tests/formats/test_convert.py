@@ -86,6 +86,12 @@ def test_what_is_converted_already_is_copied(target: Target) -> None:
     assert convert_batch(lie, batch, target) == Converted(bytes(lie), {}, 0)
 
 
+def test_also_what_no_magic_allows_is_copied() -> None:
+    log = raw_message(5, 1, attributes=4, value=nullable(b"?"))
+    for target in (Target(1), Target(1, Codec.ZSTD)):
+        assert convert_segment(log, 0, target) == Converted(log, {}, 0)
+
+
 def shapes(log: bytes, target: Target) -> list[tuple[int, ...]]:
     """(magic, codec, base offset, last offset, count) of the frames after conversion."""
     batches = dispatch.batches(convert_segment(log, 0, target).data)
