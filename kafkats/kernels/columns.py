@@ -321,105 +321,84 @@ def _fields(state: Any, row: Any, offset_delta: Any) -> None:
 
 
 @kernel
-def _record_headers(state: Any, at: Any, end: Any, entry: Any, keys: Any, values: Any, nulls: Any) -> Any:
-    """Append the record headers at `at`: the address after them (0: they do not decode) and how far the columns are filled then."""
-    none = np.int64(0), entry, keys, values, nulls
-    wanted = state[HEADER_OFFSETS] != 0
+def _record_headers(state: Any, at: Any, end: Any) -> Any:
+    """Append the record headers at `at`; the address after them, 0 when they do not decode."""
+    wanted, entry = state[HEADER_OFFSETS] != 0, state[HEADERS]
     count, at = _varint(at, end)
     if at == 0 or count < 0 or count > end - at:
-        return none
+        return np.int64(0)
     for _ in range(count):
         length, at = _varint(at, end)
         if at == 0 or length < 0 or length > end - at:  # a header's key is never null
-            return none
+            return np.int64(0)
         if wanted:
-            keys = _append(state[HEADER_KEY_DATA], state[HEADER_KEY_OFFSETS], np.int64(0), entry, keys, at, length)
+            filled = state[HEADER_KEY_BYTES]
+            filled = _append(state[HEADER_KEY_DATA], state[HEADER_KEY_OFFSETS], np.int64(0), entry, filled, at, length)
+            state[HEADER_KEY_BYTES] = filled
         length, at = _varint(at + length, end)
         if at == 0 or length > end - at:
-            return none
+            return np.int64(0)
         if wanted:
-            values = _append(
-                state[HEADER_VALUE_DATA],
-                state[HEADER_VALUE_OFFSETS],
-                state[HEADER_VALUE_VALID],
-                entry,
-                values,
-                at,
-                length,
-            )
-            nulls += np.int64(length < 0)
+            data, offsets, valid = state[HEADER_VALUE_DATA], state[HEADER_VALUE_OFFSETS], state[HEADER_VALUE_VALID]
+            state[HEADER_VALUE_BYTES] = _append(data, offsets, valid, entry, state[HEADER_VALUE_BYTES], at, length)
+            state[HEADER_NULLS] += np.int64(length < 0)
             entry += 1
+            state[HEADERS] = entry
         at += max(length, 0)
-    return at, entry, keys, values, nulls
+    return at
 
 
 @kernel
 def _area(  # noqa: C901 - one loop, everything in registers
-    state: Any, at: Any, end: Any, count: Any, base: Any, base_time: Any, kind: Any, append_time: Any
+    state: Any, key: Any, value: Any, row: Any, filled: Any, at: Any, end: Any, count: Any, base: Any, times: Any
 ) -> Any:
-    """Append the `count` records of a v2 batch from address `at` to `end`. `kind` 1: each has `append_time`."""
-    row, entry = state[ROWS], state[HEADERS]
-    key_bytes, value_bytes, key_nulls, value_nulls = (
-        state[KEY_BYTES], state[VALUE_BYTES], state[KEY_NULLS], state[VALUE_NULLS]
-    )  # fmt: skip
-    header_keys, header_values, header_nulls = state[HEADER_KEY_BYTES], state[HEADER_VALUE_BYTES], state[HEADER_NULLS]
+    """Append the `count` records of a v2 batch from address `at` to `end`; as _message. `times`: type, header's base, header's maximum."""
+    bad = np.int64(-1), np.int64(0), np.int64(0), np.int64(0)
+    key_bytes, value_bytes, key_nulls, value_nulls = filled
+    kind, base_time, append_time = times
     offset_at, time_at, type_at = state[OFFSET], state[TIMESTAMP], state[TIMESTAMP_TYPE]
-    key_data, key_offsets, key_valid = state[KEY_DATA], state[KEY_OFFSETS], state[KEY_VALID]
-    value_data, value_offsets, value_valid = state[VALUE_DATA], state[VALUE_OFFSETS], state[VALUE_VALID]
     header_offsets, fields = state[HEADER_OFFSETS], state[MAGIC] != 0
     for _ in range(count):
         length, at = _varint(at, end)
         if at == 0:
-            return False
+            return bad
         record_end = at + length
         if record_end > end:
-            return False
+            return bad
         delta, at = _varlong(at + 1, end)
         if at == 0:
-            return False
+            return bad
         offset_delta, at = _varint(at, end)
         if at == 0:
-            return False
+            return bad
         _put64(offset_at + 8 * row, base + offset_delta)
         _put64(time_at + 8 * row, append_time if kind == 1 else base_time + delta)
         _put8(type_at + row, kind)
         length, at = _varint(at, end)
         if at == 0 or length > end - at:
-            return False
-        if key_offsets != 0:
-            key_bytes = _append(key_data, key_offsets, key_valid, row, key_bytes, at, length)
+            return bad
+        if key[1] != 0:
+            key_bytes = _append(key[0], key[1], key[2], row, key_bytes, at, length)
             key_nulls += np.int64(length < 0)
         length, at = _varint(at + max(length, 0), end)
         if at == 0 or length > end - at:
-            return False
-        if value_offsets != 0:
-            value_bytes = _append(value_data, value_offsets, value_valid, row, value_bytes, at, length)
+            return bad
+        if value[1] != 0:
+            value_bytes = _append(value[0], value[1], value[2], row, value_bytes, at, length)
             value_nulls += np.int64(length < 0)
         at += max(length, 0)
         if at < end and _u8(at) == 0:
             at += 1
         else:
-            at, entry, header_keys, header_values, header_nulls = _record_headers(
-                state, at, end, entry, header_keys, header_values, header_nulls
-            )
+            at = _record_headers(state, at, end)
         if at == 0 or at != record_end:
-            return False
+            return bad
         if header_offsets != 0:
-            _put32(header_offsets + 4 * (row + 1), entry)
+            _put32(header_offsets + 4 * (row + 1), state[HEADERS])
         if fields:
             _fields(state, row, offset_delta)
         row += 1
-    if at != end:
-        return False
-    if state[CONTROL] != 0 or not state[_BATCH + 1] & 0x20:
-        state[ROWS], state[HEADERS] = row, entry
-        state[KEY_BYTES], state[VALUE_BYTES], state[KEY_NULLS], state[VALUE_NULLS] = (
-            key_bytes, value_bytes, key_nulls, value_nulls
-        )  # fmt: skip
-        state[HEADER_KEY_BYTES], state[HEADER_VALUE_BYTES], state[HEADER_NULLS] = (
-            header_keys, header_values, header_nulls
-        )  # fmt: skip
-    return True
+    return (key_bytes, value_bytes, key_nulls, value_nulls) if at == end else bad
 
 
 @kernel
@@ -464,43 +443,38 @@ def _old_row(state: Any, row: Any, offset: Any, time: Any, kind: Any) -> None:
 
 
 @kernel
-def _message_set(state: Any, at: Any, end: Any, wrapper_magic: Any, wrapper: Any, kind: Any, append_time: Any) -> Any:
-    """Append the messages between `at` and `end` of a wrapper at offset `wrapper`; its `kind` is theirs."""
-    key = state[KEY_DATA], state[KEY_OFFSETS], state[KEY_VALID]
-    value = state[VALUE_DATA], state[VALUE_OFFSETS], state[VALUE_VALID]
-    filled = state[KEY_BYTES], state[VALUE_BYTES], state[KEY_NULLS], state[VALUE_NULLS]
-    row, last = state[ROWS], np.int64(0)
+def _message_set(
+    state: Any, key: Any, value: Any, row: Any, filled: Any, at: Any, end: Any, wrapper: Any, times: Any
+) -> Any:
+    """Append the messages between `at` and `end` of the wrapper at `wrapper`, whose `times` (type, time) are theirs: rows, and as _message."""
+    first, last = row, np.int64(0)
     while end - at >= 12:
         size = _i32(at + 8)
         if size < 14:
-            return False
+            return np.int64(0), filled
         if 12 + size > end - at:
             break
         magic = _u8(at + 16)
         if magic > 1 or _u8(at + 17) & 7 or size < 14 + 8 * magic:
-            return False
+            return np.int64(0), filled
         last = _i64(at)
         filled = _message(key, value, row, filled, at, at + 12 + size, magic)
         if filled[0] < 0:
-            return False
+            return np.int64(0), filled
         if magic == 0:
             _old_row(state, row, last, -1, -1)
         else:
-            _old_row(state, row, last, append_time if kind == 1 else _i64(at + 18), kind)
+            _old_row(state, row, last, times[1] if times[0] == 1 else _i64(at + 18), times[0])
         row += 1
         at += 12 + size
-    first = state[ROWS]
-    if row == first:
-        return False
-    if wrapper_magic == 1 and wrapper != 0:
-        if wrapper < last:
-            return False
+    offset = _i64(wrapper)
+    if _u8(wrapper + 16) == 1 and offset != 0:
+        if offset < last:
+            return np.int64(0), filled
         for n in range(first, row):
             to = state[OFFSET] + 8 * n
-            _put64(to, _plain64(to) + (wrapper - last))
-    state[ROWS] = row
-    state[KEY_BYTES], state[VALUE_BYTES], state[KEY_NULLS], state[VALUE_NULLS] = filled
-    return True
+            _put64(to, _plain64(to) + (offset - last))
+    return row - first, filled
 
 
 @intrinsic
@@ -512,22 +486,13 @@ def _plain64(typingctx: Any, address: Any) -> Any:
 
 
 @kernel
-def _batch_v2(state: Any, at: Any, total: Any, plain: Any, plain_size: Any) -> Any:
-    """Append the records of the v2 batch at `at`; `plain` is 0 or where its records lie decompressed."""
-    state[_BATCH], state[_BATCH + 1], state[_BATCH + 2] = 2, _i16(at + 21), _i32(at + 12)
-    state[_BATCH + 3], state[_BATCH + 4], state[_BATCH + 5] = _i64(at + 43), _i16(at + 51), _i32(at + 53)
-    start, end = at + _HEADER_V2, at + total
-    if plain != 0:
-        start, end = plain, plain + plain_size
-    kind = (state[_BATCH + 1] >> 3) & 1
-    return _area(state, start, end, _i32(at + 57), _i64(at), _i64(at + 27), kind, _i64(at + 35))
-
-
-@kernel
-def _batch_old(state: Any, at: Any) -> None:
-    """What the columns of batch fields say of the message or wrapper at `at`."""
+def _batch_fields(state: Any, at: Any) -> None:
+    """What the columns of batch fields say of the batch at `at`."""
     state[_BATCH], state[_BATCH + 1] = _u8(at + 16), _u8(at + 17)
     state[_BATCH + 2] = state[_BATCH + 3] = state[_BATCH + 4] = state[_BATCH + 5] = -1
+    if state[_BATCH] == 2:
+        state[_BATCH + 1], state[_BATCH + 2] = _i16(at + 21), _i32(at + 12)
+        state[_BATCH + 3], state[_BATCH + 4], state[_BATCH + 5] = _i64(at + 43), _i16(at + 51), _i32(at + 53)
 
 
 @kernel
@@ -536,6 +501,7 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, file_end = state[LIMIT], state[FILE_END]
     crc32, crc32c, room, rows_room = state[CRC32], state[CRC32C], state[ROOM], state[ROWS_ROOM]
+    control = state[CONTROL]
     key = state[KEY_DATA], state[KEY_OFFSETS], state[KEY_VALID]
     value = state[VALUE_DATA], state[VALUE_OFFSETS], state[VALUE_VALID]
     position, used, row = state[POSITION], state[USED], state[ROWS]
@@ -574,7 +540,7 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
                 break
             filled = after
             if state[MAGIC] != 0:
-                _batch_old(state, at)
+                _batch_fields(state, at)
             if magic == 0:
                 _old_row(state, row, _i64(at), -1, -1)
             else:
@@ -599,24 +565,45 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
         if used + length > room or row + most > rows_room:
             why, state[NEEDED], state[NEEDED_ROWS] = FULL, length, most
             break
-        state[ROWS] = row
-        state[KEY_BYTES], state[VALUE_BYTES], state[KEY_NULLS], state[VALUE_NULLS] = filled
+        if state[MAGIC] != 0:
+            _batch_fields(state, at)
         if magic == 2:
-            good = crc32c == 0 or _crc32c(crc32c, at + 21, total - 21) == _u32(at + 17)
-            good = good and count == most and (count == 0 or _batch_v2(state, at, total, start, length))
+            if not packed:
+                start = at + _HEADER_V2
+            if (crc32c != 0 and _crc32c(crc32c, at + 21, total - 21) != _u32(at + 17)) or count != most:
+                why = BAD
+                break
+            attributes = _u8(at + 22)
+            times = np.int64((attributes >> 3) & 1), _i64(at + 27), _i64(at + 35)
+            entries, names, values, nulls = (
+                state[HEADERS], state[HEADER_KEY_BYTES], state[HEADER_VALUE_BYTES], state[HEADER_NULLS]
+            )  # fmt: skip
+            after = filled
+            if count > 0:
+                after = _area(state, key, value, row, filled, start, start + length, count, _i64(at), times)
+            if after[0] >= 0 and (control != 0 or attributes & 0x20 == 0):
+                filled = after
+                row += count
+            else:
+                state[HEADERS], state[HEADER_KEY_BYTES], state[HEADER_VALUE_BYTES], state[HEADER_NULLS] = (
+                    entries, names, values, nulls
+                )  # fmt: skip
+            if after[0] < 0:
+                why = BAD
+                break
         else:
-            good = crc32 == 0 or _crc32(crc32, at + 16, total - 16) == _u32(at + 12)
-            if state[MAGIC] != 0:
-                _batch_old(state, at)
-            kind, time = np.int64(-1), np.int64(-1)
+            if crc32 != 0 and _crc32(crc32, at + 16, total - 16) != _u32(at + 12):
+                why = BAD
+                break
+            wrapper_times = np.int64(-1), np.int64(-1)
             if magic == 1:
-                kind, time = (_u8(at + 17) >> 3) & 1, _i64(at + 18)
-            good = good and _message_set(state, start, start + length, magic, _i64(at), kind, time)
-        if not good:
-            why = BAD
-            break
-        row = state[ROWS]
-        filled = state[KEY_BYTES], state[VALUE_BYTES], state[KEY_NULLS], state[VALUE_NULLS]
+                wrapper_times = np.int64((_u8(at + 17) >> 3) & 1), _i64(at + 18)
+            rows, after = _message_set(state, key, value, row, filled, start, start + length, at, wrapper_times)
+            if rows == 0:
+                why = BAD
+                break
+            filled = after
+            row += rows
         if packed:
             state[PLAIN_NEXT] += 1
         used += length

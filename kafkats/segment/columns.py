@@ -88,10 +88,12 @@ def columns(
     batch: bool = False,
     checksums: bool = True,
     room: int = ROOM,
+    reuse: bool = True,
 ) -> Iterator[Columns]:
     """The records of batches from `start` to `end` (else of the file), up to the quiet end of the log, in chunks without empty ones.
 
-    Columns that are not wanted are None and cost nothing. Without `control` the records of control batches are left out.
+    Columns that are not wanted are None and cost nothing. Without `control` the records of control batches are left out. With
+    `reuse` False each chunk has buffers of its own, which live as long as somebody holds them: for Arrow arrays without a copy.
     Raises CorruptBatch at the position where `formats.dispatch` refuses a batch, after the records before it; Changed when the
     file was cut meanwhile; Vanished, StorageFailed.
     """
@@ -104,7 +106,7 @@ def columns(
         state[k.CRC32], state[k.CRC32C] = crc_addresses()
     end = source.size if end is None else min(end, source.size)
     wanted, ahead = _Wanted(key, value, headers, batch), _Ahead(state)
-    room = max(room, 1)
+    room = min(max(room, 1), max(4096, 4 * (end - start)))  # a small segment shall not cost large buffers
     buffers = _Buffers(state, wanted, room, room // k.MIN_RECORD)
     if end > start:
         _load(state, source.window(start, MIN_LEFT), end)
@@ -117,9 +119,8 @@ def columns(
         elif why == k.FULL:
             if state[k.ROWS]:
                 yield buffers.filled()
-            state[k.USED] = 0
             most, rows = max(int(state[k.NEEDED]), room), max(int(state[k.NEEDED_ROWS]), room // k.MIN_RECORD)
-            if (most, rows) != (state[k.ROOM], state[k.ROWS_ROOM]):
+            if not reuse or (most, rows) != (state[k.ROOM], state[k.ROWS_ROOM]):
                 buffers = _Buffers(state, wanted, most, rows)
             buffers.clear()
         else:
