@@ -260,10 +260,12 @@ def _seconds(timestamp_ms: int) -> int:
 
 
 def assign(buf: Buffer, batch: Batch, offset: int) -> bytes:
-    """The message or wrapper at another offset; nothing is decompressed, no CRC changes (KAFKA-527)."""
-    data = bytearray(view(buf)[batch.position : batch.end])
-    FRAME.pack_into(data, 0, offset, len(data) - FRAME.size)
-    return bytes(data)
+    """The message or wrapper at another offset; nothing is decompressed, no CRC changes (KAFKA-527). Raises BadInput."""
+    try:
+        front = FRAME.pack(offset, batch.size - FRAME.size)
+    except struct.error as e:
+        raise BadInput(f"offset {offset} does not fit into a message: {e}") from e
+    return front + bytes(view(buf)[batch.position + FRAME.size : batch.end])
 
 
 def with_tags(buf: Buffer, batch: Batch, tags: Tags) -> bytes:

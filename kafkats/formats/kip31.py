@@ -18,7 +18,7 @@ import struct
 from enum import Enum
 
 from kafkats.compression import MAX_OUTPUT_BYTES, compress
-from kafkats.errors import CorruptBatch, NotConvertible
+from kafkats.errors import BadInput, CorruptBatch, NotConvertible
 from kafkats.formats import message_set, v1
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
 from kafkats.primitives import INT64, Buffer, wrap_int64
@@ -71,7 +71,8 @@ def rewrite(buf: Buffer, batch: Batch, old: Form, new: Form) -> bytes:
 def assign(buf: Buffer, batch: Batch, offset: int, new: Form = Form.RELATIVE) -> bytes:
     """The wrapper as a leader appends it at `offset`: numbered anew, without a hole. Raises CorruptBatch.
 
-    Where the offsets inside are 0, 1, 2 ... already, the compressed bytes stay as they are.
+    Where the offsets inside are 0, 1, 2 ... already, the compressed bytes stay as they are. Raises BadInput for an offset
+    that does not fit.
     """
     records = decode_records(buf, batch, Form.STARTING)
     return _written(buf, batch, records, list(range(offset, offset + len(records))), new)
@@ -85,13 +86,20 @@ def _written(buf: Buffer, batch: Batch, records: list[Record], offsets: list[int
     else:
         messages = bytearray(inner[: frames[-1].position + frames[-1].size])
         for frame, offset in zip(frames, inside, strict=True):
-            INT64.pack_into(messages, frame.position, offset)
+            messages[frame.position : frame.position + INT64.size] = _packed(offset)
         value = compress(batch.codec, messages)
     appended = batch.timestamp_type == TimestampType.LOG_APPEND_TIME
     time = batch.max_timestamp if appended else max([NO_TIMESTAMP, *(record.timestamp for record in records)])
     attributes = batch.codec | (v1.LOG_APPEND_TIME_BIT if appended else 0)
     header = struct.pack(">bBq", v1.MAGIC, attributes, time)
     return message_set.encode_message(offsets[0] if new == Form.STARTING else offsets[-1], header, None, value)
+
+
+def _packed(offset: int) -> bytes:
+    try:
+        return INT64.pack(offset)
+    except struct.error as e:
+        raise BadInput(f"offset {offset} does not fit into a message: {e}") from e
 
 
 def _check_wrapper(batch: Batch) -> None:

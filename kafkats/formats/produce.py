@@ -12,6 +12,7 @@ batch), only what it cannot write is refused.
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 from kafkats.checksums import crc32, crc32c
@@ -50,7 +51,10 @@ def produce(
     if _in_place(first, codec, wanted, target.magic, sets):
         parts = []
         for batch, records in zip(batches, sets, strict=True):
-            parts.append(_stamped(buf, batch, records, offset, append_ms, leader_epoch))
+            try:
+                parts.append(_stamped(buf, batch, records, offset, append_ms, leader_epoch))
+            except struct.error as e:
+                raise NotConvertible(f"offset {offset}, time or leader epoch does not fit: {e}") from e
             offset += len(records)
         return b"".join(parts)
     numbered = [r._replace(offset=offset + i) for i, r in enumerate(r for records in sets for r in records)]

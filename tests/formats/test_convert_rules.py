@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkats.compression import compress
-from kafkats.errors import CorruptBatch, NotConvertible
+from kafkats.errors import BadInput, CorruptBatch, NotConvertible
 from kafkats.formats import dispatch, kip31, message_set, v0, v1, v2
 from kafkats.formats.control import ControlType, encode_end_marker
 from kafkats.formats.convert import RULES, Target, convert_segment, fetch, produce
@@ -46,6 +46,11 @@ def appended(
 def only(log: bytes) -> Batch:
     (batch,) = dispatch.batches(log)
     return batch
+
+
+def only_magic(log: bytes) -> int:
+    (magic,) = {batch.magic for batch in dispatch.batches(log)}
+    return magic
 
 
 def test_rules_by_name() -> None:
@@ -152,6 +157,12 @@ class TestProduce:
         with pytest.raises(NotConvertible, match=why):
             appended(sent, target)
 
+    @pytest.mark.parametrize("sent", [PLAIN_V0, PLAIN_V1, PLAIN_V2], ids=["v0", "v1", "v2"])
+    def test_an_offset_that_does_not_fit(self, sent: bytes) -> None:
+        for target in (Target(only_magic(sent)), Target(only_magic(sent), Codec.GZIP)):
+            with pytest.raises(NotConvertible):
+                appended(sent, target, 2**63 - 1)
+
     def test_corrupt(self) -> None:
         with pytest.raises(CorruptBatch):
             appended(raw_message(1, 1, attributes=1, value=NULL), Target(2))
@@ -257,6 +268,11 @@ class TestKip31:
         assert [r.offset for r in dispatch.records(starting, only(starting))] == [90, 100]
         with pytest.raises(CorruptBatch, match="the last message's offset"):
             kip31.decode_records(self.HOLES, only(self.HOLES), Form.ABSOLUTE)
+
+    @pytest.mark.parametrize("form", Form)
+    def test_an_offset_that_does_not_fit(self, form: Form) -> None:
+        with pytest.raises(BadInput):
+            kip31.assign(self.HOLES, only(self.HOLES), 2**63, form)
 
     def test_only_wrappers_of_magic_1(self) -> None:
         for log in (A3_V0, A3_V2):

@@ -133,6 +133,8 @@ class TestWhatItWasFor:
     def test_a_leader_assigns_an_offset_and_opens_nothing(self) -> None:
         sent = enriched.encode_batch([r._replace(offset=i) for i, r in enumerate(RECORDS)], codec=Codec.LZ4)
         log = enriched.assign(sent, only(sent), 500)
+        with pytest.raises(BadInput):
+            enriched.assign(sent, only(sent), 2**63)
         assert (log[:8], log[8:]) == ((500).to_bytes(8, "big"), sent[8:])
         assert [r.offset for r in read(log)] == [500, 501, 502]
 
