@@ -66,10 +66,13 @@ class CertifyOptions:
         above = [] if self.max_magic is None else [f"nothing above magic {self.max_magic}"]
         return ", ".join(below + above)
 
+    def allows(self, magic: int) -> bool:
+        """Whether this magic lies inside of the bounds."""
+        return (self.min_magic or 0) <= magic <= (MAGICS[-1] if self.max_magic is None else self.max_magic)
+
     def breaks(self, magic_batches: list[int]) -> int:
         """How many of these batches per magic lie outside of the bounds."""
-        least, greatest = self.min_magic or 0, MAGICS[-1] if self.max_magic is None else self.max_magic
-        return sum(magic_batches[m] for m in MAGICS if not least <= m <= greatest)
+        return sum(count for magic, count in enumerate(magic_batches) if not self.allows(magic))
 
 
 @dataclass(frozen=True)

@@ -159,12 +159,19 @@ def group_census(census: pa.Table, by: str) -> list[dict[str, Any]]:
 def _summed(census: pa.Table, keys: list[str]) -> pa.Table:
     sums = [(name, "sum") for name in ("bytes", "batches", "records", *_FLAGS)]
     counts = [("base_offset", "count"), ("records", "min")]
-    return census.group_by(keys, use_threads=False).aggregate([*sums, *counts])
+    return census.combine_chunks().group_by(keys, use_threads=False).aggregate([*sums, *counts])
+
+
+def _where_at_least(census: pa.Table, name: str, least: int) -> pa.Table:
+    # One batch per unit is what a census is made of: in a table of as many chunks everything is a hundred times slower.
+    whole = census.combine_chunks()
+    return whole.filter(pc.greater_equal(whole[name], least))
 
 
 def summarize(census: pa.Table) -> dict[str, Any]:
     """Segments, partitions, bytes and batches per magic, and how many problems of each kind."""
-    real = census.filter(pc.greater_equal(census["base_offset"], 0))
+    census = census.combine_chunks()
+    real = _where_at_least(census, "base_offset", 0)
     magics = {row["magic"]: row for row in _summed(real, ["magic"]).to_pylist()}
     problems = pc.value_counts(census.filter(pc.not_equal(census["problem"], ""))["problem"]).to_pylist()
     return {
@@ -180,7 +187,8 @@ def summarize(census: pa.Table) -> dict[str, Any]:
 def problems(census: pa.Table) -> list[dict[str, Any]]:
     """What was not read or is wrong: directory, base offset, kind, severity and reason."""
     names = ["log_dir", "partition_dir", "base_offset", "problem", "reason"]
-    rows = census.filter(pc.not_equal(census["problem"], "")).select(names).to_pylist()
+    whole = census.select(names).combine_chunks()
+    rows = whole.filter(pc.not_equal(whole["problem"], "")).to_pylist()
     return [row | {"severity": KINDS[row["problem"]][0]} for row in rows]
 
 
@@ -194,7 +202,7 @@ def zero_copy(census: pa.Table) -> list[dict[str, Any]]:
     newer is converted. `*_beside` are the other bytes in segments that hold newer batches, which lose zero-copy where one fetch
     covers both. `zstd_bytes` cannot be converted: such a fetch gets an error. Source: KIP-31, KIP-32, KafkaApis of 0.11 to 3.9.
     """
-    held = census.filter(pc.greater_equal(census["magic"], 0))
+    held = _where_at_least(census, "magic", 0)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for segment in _by_magic(held):
         row = rows.setdefault((segment["log_dir"], segment["topic"]), _no_bytes(segment))

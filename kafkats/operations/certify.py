@@ -8,13 +8,16 @@ wrapper are not asked (KAFKA-4298).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from kafkats import paths
 from kafkats.certificate import MAGICS, ROWS, Certificate, CertifyOptions, seal
@@ -32,6 +35,8 @@ SEEN: Final = pa.schema([
 ])  # fmt: skip
 """What was seen of one segment, or with base_offset -1 what could not be seen of a directory."""
 
+_ROWS_AT_ONCE: Final = 10_000
+"""A row takes 2 kB as long as it is not in a table."""
 _ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset")]
 
 
@@ -73,8 +78,9 @@ def certify_unit(unit: Unit, *, deep: bool = False, upto: int = 0) -> pa.RecordB
     return pa.RecordBatch.from_pylist(_rows(unit, deep, upto), schema=SEEN)
 
 
-def _table(rows: Iterable[dict[str, Any]]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), schema=SEEN)
+def _table(rows: Iterator[dict[str, Any]]) -> pa.Table:
+    chunks = iter(lambda: list(islice(rows, _ROWS_AT_ONCE)), [])
+    return pa.concat_tables([SEEN.empty_table(), *(pa.Table.from_pylist(chunk, schema=SEEN) for chunk in chunks)])
 
 
 def _rows(unit: Unit, deep: bool, upto: int) -> list[dict[str, Any]]:
@@ -134,26 +140,28 @@ def make_certificate(seen: pa.Table, options: CertifyOptions) -> Certificate:
     real = seen.filter(pc.and_(pc.greater_equal(seen["base_offset"], 0), pc.is_valid(seen["fingerprint"])))
     segments = real.select(ROWS.names).sort_by(_ORDER).combine_chunks()
     names = ["log_dir", "partition_dir", "base_offset", "magic_batches", "magic_bytes"]
-    exceptions = tuple(row for row in segments.select(names).to_pylist() if options.breaks(row["magic_batches"]))
+    outside = _by_magic(segments["magic_batches"])[:, [not options.allows(magic) for magic in MAGICS]].any(axis=1)
+    exceptions = tuple(segments.select(names).filter(pa.array(outside)).to_pylist())
     totals = _totals(segments)
     statement = _statement(options, totals, segments, exceptions, refusals)
     return replace(seal(statement, options, totals, segments), exceptions=exceptions, refusals=refusals)
 
 
 def _totals(segments: pa.Table) -> dict[str, Any]:
-    def by_magic(column: str) -> list[int]:
-        flat = pc.list_flatten(segments[column]).to_numpy().reshape(-1, len(MAGICS))
-        return [int(count) for count in flat.sum(axis=0)]
-
     return {
         "segments": segments.num_rows,
         "partitions": len(segments.group_by(["log_dir", "partition_dir"]).aggregate([])),
         "bytes": pc.sum(segments["bytes"]).as_py() or 0,
         "batches": pc.sum(segments["batches"]).as_py() or 0,
-        "magic_bytes": by_magic("magic_bytes"),
-        "magic_batches": by_magic("magic_batches"),
+        "magic_bytes": _by_magic(segments["magic_bytes"]).sum(axis=0).tolist(),
+        "magic_batches": _by_magic(segments["magic_batches"]).sum(axis=0).tolist(),
         "live_segments": pc.sum(segments["live"]).as_py() or 0,
     }
+
+
+def _by_magic(lists: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Shape (segments, 3)."""
+    return np.asarray(pc.list_flatten(lists).to_numpy(), np.int64).reshape(-1, len(MAGICS))
 
 
 def _statement(
@@ -191,7 +199,9 @@ Key = tuple[str, str, int]
 
 def certified_bytes(certificate: Certificate) -> dict[Key, int]:
     """(log_dir, partition_dir, base_offset) -> bytes that the certificate knows: the `upto` of `certify_unit`."""
-    return {_key(row): row["bytes"] for row in certificate.segments.to_pylist()}
+    names = ("log_dir", "partition_dir", "base_offset", "bytes")
+    rows = zip(*(certificate.segments[name].to_pylist() for name in names), strict=True)
+    return {(log_dir, partition_dir, base): size for log_dir, partition_dir, base, size in rows}
 
 
 def _key(row: Mapping[str, Any]) -> Key:
@@ -214,7 +224,7 @@ def compare(certificate: Certificate, seen: pa.Table) -> Recheck:
     known = {_key(row): row for row in certificate.segments.to_pylist()}
     found: list[tuple[Difference, bool]] = []
     working = {row["log_dir"] for row in known.values() if row["live"]}
-    for row in seen.sort_by(_ORDER).to_pylist():
+    for row in (row for chunk in seen.to_batches(max_chunksize=_ROWS_AT_ONCE) for row in chunk.to_pylist()):
         was = known.pop(_key(row), None)
         difference = _difference(was, row, options)
         if difference is not None:
