@@ -161,7 +161,7 @@ class TestProduce:
     def test_an_offset_that_does_not_fit(self, sent: bytes) -> None:
         for target in (Target(only_magic(sent)), Target(only_magic(sent), Codec.GZIP)):
             with pytest.raises(NotConvertible):
-                appended(sent, target, 2**63 - 1)
+                appended(sent, target, 2**63)
 
     def test_corrupt(self) -> None:
         with pytest.raises(CorruptBatch):
