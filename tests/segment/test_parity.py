@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from itertools import pairwise
 from typing import Any
 
@@ -10,12 +11,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kafkats.errors import CorruptBatch
-from kafkats.formats import v0, v1, v2
+from kafkats.errors import BadInput, CorruptBatch
+from kafkats.formats import dispatch, v0, v1, v2
+from kafkats.formats.convert import Target, convert_segment
 from kafkats.formats.model import Codec, Header, Record, TimestampType
-from kafkats.segment import parity
 from kafkats.segment.parity import Difference, Parity, digest_records, first_difference, prove
 from kafkats.segment.reader import Source, array_source
+from tests.golden import Unpacked
+from tests.index.generated import BASE, logs
 
 EVERYTHING = {"timestamps": True, "headers": True, "control": True}
 NOTHING = {"timestamps": False, "headers": False, "control": False}
@@ -203,27 +206,82 @@ def test_corruption_is_never_a_digest() -> None:
         difference(good + bytes(bad), good)
 
 
-def test_the_digest_is_documented() -> None:
-    """The recipe of the module's docstring, by hand: digests of old reports must stay comparable."""
-    records = [Record(1, 5, CREATED, None, b"ab", (Header("h", None),)), Record(3, -1, CREATED, b"", b"c")]
-    import hashlib
+def plain_digest(records: list[Record], profile: dict[str, bool]) -> Parity:
+    """The same recipe over the records of the plain decoders."""
+    headers = [header for record in records for header in record.headers]
 
-    columns = {
-        "offset": np.array([1, 3], "<i8"),
-        "key lengths": np.array([-1, 0], "<i4"),
-        "key": b"",
-        "value lengths": np.array([2, 1], "<i4"),
-        "value": b"abc",
-        "timestamp": np.array([5, -1], "<i8"),
-        "timestamp type": bytes(2),
-        "headers": np.array([1, 0], "<i4"),
-        "header key lengths": np.array([1], "<i4"),
-        "header key": b"h",
-        "header value lengths": np.array([-1], "<i4"),
-        "header value": b"",
-    }
+    def lengths(data: list[bytes | None]) -> bytes:
+        return np.array([-1 if one is None else len(one) for one in data], "<i4").tobytes()
+
+    columns = {"offset": np.array([r.offset for r in records], "<i8").tobytes()}
+    fields: list[tuple[str, list[bytes | None]]] = [
+        ("key", [r.key for r in records]),
+        ("value", [r.value for r in records]),
+    ]
+    if profile["headers"]:
+        fields += [("header key", [h.key.encode() for h in headers]), ("header value", [h.value for h in headers])]
+    for name, data in fields:
+        columns |= {f"{name} lengths": lengths(data), name: b"".join(one or b"" for one in data)}
+    if profile["timestamps"]:
+        columns["timestamp"] = np.array([r.timestamp for r in records], "<i8").tobytes()
+        columns["timestamp type"] = bytes(r.timestamp_type == TimestampType.LOG_APPEND_TIME for r in records)
+    if profile["headers"]:
+        columns["headers"] = np.array([len(r.headers) for r in records], "<i4").tobytes()
+    order = [name for name in ORDER if name in columns]
+    lines = [f"records {' '.join(f'{name}={flag:d}' for name, flag in profile.items())} {len(records)}"]
+    lines += [f"{name} {hashlib.sha256(columns[name]).hexdigest()}" for name in order]
+    return Parity(len(records), hashlib.sha256("\n".join(lines).encode()).hexdigest())
+
+
+ORDER = (
+    "offset", "key lengths", "key", "value lengths", "value", "timestamp", "timestamp type",
+    "headers", "header key lengths", "header key", "header value lengths", "header value",
+)  # fmt: skip
+
+
+def test_the_digest_by_hand() -> None:
+    """What the module's docstring promises, so that digests in old reports stay comparable."""
+    records = [Record(1, 5, CREATED, None, b"ab", (Header("h", None),)), Record(3, -1, CREATED, b"", b"c")]
+    columns = [
+        ("offset", np.array([1, 3], "<i8")),
+        ("key lengths", np.array([-1, 0], "<i4")),
+        ("key", b""),
+        ("value lengths", np.array([2, 1], "<i4")),
+        ("value", b"abc"),
+        ("timestamp", np.array([5, -1], "<i8")),
+        ("timestamp type", bytes(2)),
+        ("headers", np.array([1, 0], "<i4")),
+        ("header key lengths", np.array([1], "<i4")),
+        ("header key", b"h"),
+        ("header value lengths", np.array([-1], "<i4")),
+        ("header value", b""),
+    ]
     lines = ["records timestamps=1 headers=1 control=1 2"]
-    lines += [f"{name} {hashlib.sha256(bytes(data)).hexdigest()}" for name, data in columns.items()]
-    expected = hashlib.sha256("\n".join(lines).encode()).hexdigest()
-    assert digest(v2.encode_batch(records)) == Parity(2, expected)
-    assert parity.Parity._fields == ("records", "digest")
+    lines += [f"{name} {hashlib.sha256(bytes(data)).hexdigest()}" for name, data in columns]
+    expected = Parity(2, hashlib.sha256("\n".join(lines).encode()).hexdigest())
+    assert digest(v2.encode_batch(records)) == plain_digest(records, EVERYTHING) == expected
+
+
+def test_golden_directories(golden: Unpacked) -> None:
+    """The digest of what real brokers left, from columns and from the plain decoders."""
+    compared = 0
+    for segment in golden.segments("matrix", "timestamps", "transactions", "upgrade", "content"):
+        log = segment.log.read_bytes()
+        batches = list(dispatch.batches(log))
+        for profile in (EVERYTHING, NOTHING):
+            kept = [batch for batch in batches if profile["control"] or not batch.control]
+            records = [record for batch in kept for record in dispatch.records(log, batch)]
+            assert digest(log, **profile) == plain_digest(records, profile), segment
+            compared += len(records)
+    assert compared > 50_000
+
+
+@settings(max_examples=150, deadline=None)
+@given(logs(), st.integers(0, 2), st.sampled_from([None, *Codec]))
+def test_a_converted_log_proves_equal(log: bytes, magic: int, codec: Codec | None) -> None:
+    try:
+        made = convert_segment(log, BASE, Target(magic, codec)).data
+    except BadInput:
+        return
+    profile = {"timestamps": magic > 0, "headers": magic == 2, "control": magic == 2}
+    assert difference(log, made, **profile) is None
