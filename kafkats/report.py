@@ -59,6 +59,10 @@ SEGMENTS: Final = pa.schema([
     ("log", FILE),
     ("index", FILE),
     ("timeindex", FILE),
+    ("txnindex", FILE),
+    ("snapshot", FILE),
+    ("log_start_offset", pa.int64()),   # the partition's in the root's checkpoints; -1: none
+    ("high_watermark", pa.int64()),
     ("valid_bytes", pa.int64()),        # up to the end of the last good batch; -1 not known at this depth
     ("stop", pa.string()),              # why reading stopped before the end of the file, "" when it did not
     ("batches", pa.int64()),

@@ -41,8 +41,11 @@ class Unit:
     recovery: bool = False
     time_index_expected: bool = True
     directory_ctime_ns: int = -1
-    files: tuple[FileIdentity | None, FileIdentity | None, FileIdentity | None] = (None, None, None)
-    """.log, .index and .timeindex as they were listed: whatever changes them later shows."""
+    files: tuple[FileIdentity | None, ...] = (None,) * len(paths.SEGMENT_KINDS)
+    """One of each of paths.SEGMENT_KINDS as they were listed: whatever changes them later shows."""
+    log_start_offset: int = -1
+    """The partition's entry in the root's checkpoints; -1 where it has none."""
+    high_watermark: int = -1
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -108,12 +111,16 @@ def _partition_units(partition: PartitionDir, root: LogDir | None, *, live: bool
             recovery=segment.base_offset in recovered,
             time_index_expected=expected,
             directory_ctime_ns=partition.ctime_ns,
-            files=(
-                _identity(segment.log),
-                _identity(segment.files.get(paths.OFFSET_INDEX)),
-                _identity(segment.files.get(paths.TIME_INDEX)),
-            ),
+            files=tuple(_identity(segment.files.get(kind)) for kind in paths.SEGMENT_KINDS),
+            log_start_offset=_checkpointed(root, paths.LOG_START, partition),
+            high_watermark=_checkpointed(root, paths.HIGH_WATERMARK, partition),
         )
+
+
+def _checkpointed(root: LogDir | None, name: str, partition: PartitionDir) -> int:
+    if root is None or partition.name is None:
+        return -1
+    return root.checkpoints.get(name, {}).get(partition.name._replace(state=""), -1)
 
 
 def _identity(facts: FileFacts | None) -> FileIdentity | None:
@@ -157,7 +164,7 @@ def _hides_batches(unit: Unit, finding: Finding) -> bool:
 def unit_columns(unit: Unit, rule: str) -> dict[str, Any]:
     """The columns of report.SEGMENTS that a segment's unit and the names and times of its files fill."""
     name = paths.parse_partition(unit.partition_dir)
-    log, index, timeindex = (identity and identity._asdict() for identity in unit.files)
+    files = [identity and identity._asdict() for identity in unit.files]
     return {
         "log_dir": unit.log_dir,
         "partition_dir": unit.partition_dir,
@@ -170,7 +177,7 @@ def unit_columns(unit: Unit, rule: str) -> dict[str, Any]:
         "clean": unit.clean,
         "recovery": unit.recovery,
         "rule": rule,
-        "log": log,
-        "index": index,
-        "timeindex": timeindex,
+        "log_start_offset": unit.log_start_offset,
+        "high_watermark": unit.high_watermark,
+        **{kind.removeprefix("."): file for kind, file in zip(paths.SEGMENT_KINDS, files, strict=True)},
     }
