@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from kafkats.cli.options import BY, JSON, STEP, TOPICS, tell_step, units_in
+from kafkats.cli.options import BY, JSON, STEP, TOPICS, table_of, tell_step, units_in
 from kafkats.errors import UsageError
 from kafkats.terminal import formats_sentences, progress, say, say_summary, show_rows
 
@@ -32,19 +32,19 @@ _ZERO_COPY = ("log_dir", "topic", "bytes", "fetch_0_1_converted", "fetch_2_3_con
 
 def census(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> None:
     """Bytes, batches and records by magic, codec and timestamp type, and what that costs in zero-copy."""
-    import pyarrow as pa
-
     from kafkats.operations import census as operation
 
     units = units_in(log_dirs, topics)
-    looked = [operation.census_unit(u) for u in progress(units, "counting", lambda u: u.bytes)]
-    table = pa.Table.from_batches(looked, operation.CENSUS)
+    looked = (operation.census_unit(u) for u in progress(units, "counting", lambda u: u.bytes))
+    table = table_of(looked, operation.CENSUS)
     rows = operation.group_census(table, "topic")
     show_rows(rows, _worth_showing(_COLUMNS, rows), as_json)
     losing = [row for row in operation.zero_copy(table) if row["fetch_0_1_converted"]]
     if not as_json and losing:
         say("\nbytes that a broker of 0.10 to 3.9 converts, instead of sending them from the file, for old fetches:")
     show_rows(losing, _worth_showing(_ZERO_COPY, losing), as_json)
+    if not as_json and losing:
+        say(f"{operation.ON_4X}\n")
     summary = operation.summarize(table)
     say_summary(summary, as_json, formats_sentences(summary, operation.problems(table)))
 
@@ -59,7 +59,7 @@ def _worth_showing(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) ->
 @click.argument("log_dirs", metavar="LOG_DIR...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--min-magic", type=click.IntRange(0, 2), help="Certify that there is nothing below.")
 @click.option("--max-magic", type=click.IntRange(0, 2), help="Certify that there is nothing above.")
-@click.option("--deep", is_flag=True, help="Also count the records inside wrappers.")
+@click.option("--deep", is_flag=True, help="Also decode every record; one that does not decode stands in the way.")
 @click.option("-o", "--output", metavar="CERT", type=click.Path(path_type=Path), help="The certificate's folder.")
 @click.option("--check", metavar="CERT", type=click.Path(path_type=Path), help="Look again: is this one still true?")
 @STEP
