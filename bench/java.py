@@ -23,10 +23,10 @@ WARM_JVM = "-Xms1g -Xmx1g -XX:+UseG1GC"
 
 
 @cache
-def jars() -> Path:
+def jars(kafka: str = KAFKA) -> Path:
     """The folder of Kafka's jars, fetched when it is not there yet."""
     said = subprocess.run(
-        [sys.executable, str(JUDGE), "--kafka", KAFKA, "jars"], check=True, stdout=subprocess.PIPE, text=True
+        [sys.executable, str(JUDGE), "--kafka", kafka, "jars"], check=True, stdout=subprocess.PIPE, text=True
     )
     return Path(said.stdout.strip())
 
@@ -41,11 +41,11 @@ Ask = Callable[..., dict[str, Any]]
 
 
 @contextmanager
-def judge(options: str = WARM_JVM) -> Generator[Ask, None, None]:
+def judge(options: str = WARM_JVM, *, kafka: str = KAFKA) -> Generator[Ask, None, None]:
     """One JVM that answers the judge's verbs: `ask("race", "recover", path, ...)`."""
-    jars()
+    jars(kafka)
     server = subprocess.Popen(
-        [sys.executable, str(JUDGE), "--kafka", KAFKA, "serve"], env=os.environ | {"KAFKATS_JUDGE_JAVA_OPTS": options},
+        [sys.executable, str(JUDGE), "--kafka", kafka, "serve"], env=os.environ | {"KAFKATS_JUDGE_JAVA_OPTS": options},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )  # fmt: skip
     assert server.stdin and server.stdout
@@ -67,7 +67,7 @@ def judge(options: str = WARM_JVM) -> Generator[Ask, None, None]:
         answers.close()
 
 
-def race_seconds(ask: Ask, kind: str, log: Path) -> float:
+def race_seconds(ask: Ask, kind: str, log: Path, *more: str) -> float:
     """CPU seconds of the working thread of one race over `log`; JIT and GC threads are not counted."""
-    answer = ask("race", kind, log, "--warmup", "0", "--runs", "1")
+    answer = ask("race", kind, log, "--warmup", "0", "--runs", "1", *more)
     return float(answer["size"]) / (answer["cpu_runs"][0] * 1e6)

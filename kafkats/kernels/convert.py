@@ -78,7 +78,7 @@ BATCHES_OUT: Final = 48
 RECORDS: Final = 49  # of batches that were written anew
 UNCHANGED: Final = 50
 LOSSES: Final = 51  # eight slots, in the order of formats.losses.LOSSES
-STATE_SLOTS: Final = 59
+STATE_SLOTS: Final = 60
 
 HEADERS: Final = 51
 TIMESTAMPS: Final = 52
@@ -88,6 +88,7 @@ ABORTED_VISIBLE: Final = 55
 IDEMPOTENCE: Final = 56
 DELETE_HORIZON: Final = 57
 LEADER_EPOCHS: Final = 58
+OLD_MAGIC: Final = 59  # the frame's
 
 # Why the kernel returned.
 GO_ON: Final = 0  # inside only
@@ -299,15 +300,21 @@ def _fields_fit(at: int, end: int) -> bool:
 
 
 @kernel
-def _seal_message(at: int, end: int, offset: int, magic: int, attributes: int, time: Any, crc32: int) -> None:
-    """Everything before the key of the message from `at` to `end`, whose key and value are there already."""
+def _put_message(at: int, end: int, offset: int, magic: int, attributes: int, time: Any) -> None:
+    """What lies before the key of the message from `at` to `end`, but for its checksum."""
     _put_64(at, offset)
     _put_32(at + 8, end - at - 12)
     _put_8(at + 16, magic)
     _put_8(at + 17, attributes)
     if magic == 1:
         _put_64(at + 18, time)
-    _put_32(at + 12, _crc32(crc32, at + 16, end - at - 16))
+
+
+@kernel
+def _seal_message(at: Any, end: int, crc32: int) -> None:
+    """The checksum. Loops seal each message one round late: bytes are slow to read in other portions than were just written."""
+    if at:
+        _put_32(at + 12, _crc32(crc32, at + 16, end - at - 16))
 
 
 @kernel
@@ -362,6 +369,7 @@ def _messages_to_messages(s: Any, to: int, less: int) -> int:
     at, magic, crc32, shift = s[PLAIN], s[MAGIC], s[CRC32], s[SHIFT] - less
     appended, time = s[APPENDED], s[TIME]
     attributes = 8 if appended and magic == 1 else 0
+    before: Any = np.int64(0)
     for _ in range(s[COUNT]):
         inner = _u8(at + 16)
         after = at + 12 + _i32(at + 8)
@@ -374,8 +382,10 @@ def _messages_to_messages(s: Any, to: int, less: int) -> int:
         new_fields = to + 18 + 8 * magic
         _copy(new_fields, fields, after - fields)
         end = new_fields + (after - fields)
-        _seal_message(to, end, _i64(at) + shift, magic, attributes, stamp, crc32)
-        to, at = end, after
+        _put_message(to, end, _i64(at) + shift, magic, attributes, stamp)
+        _seal_message(before, to, crc32)
+        before, to, at = to, end, after
+    _seal_message(before, to, crc32)
     return to
 
 
@@ -429,6 +439,7 @@ def _go_over_records(s: Any, to: int, less: int) -> int:  # noqa: C901 - one loo
     with_headers, timed, newest = 0, 0, np.int64(-1)
     last = np.int64(-(2**63))
     write = to != 0
+    before: Any = np.int64(0)
     if not write:
         to = 1
     for number in range(s[COUNT]):
@@ -480,8 +491,10 @@ def _go_over_records(s: Any, to: int, less: int) -> int:  # noqa: C901 - one loo
         _put_32(fields + 4 + key_bytes, max(value_length, -1))
         _copy(fields + 8 + key_bytes, value, value_bytes)
         message_end = fields + 8 + key_bytes + value_bytes
-        _seal_message(to, message_end, offset - less, magic, attributes, stamp, crc32)
-        to = message_end
+        _put_message(to, message_end, offset - less, magic, attributes, stamp)
+        _seal_message(before, to, crc32)
+        before, to = to, message_end
+    _seal_message(before, to, crc32)
     if at != end:
         return 0
     s[LAST], s[NEWEST], s[WITH_HEADERS], s[TIMED] = last, newest, with_headers, timed
@@ -775,7 +788,8 @@ def _close(s: Any, at: int, magic: int) -> None:
         _put_32(fields, -1)
         _put_32(fields + 4, s[INTO_SIZE])
         time = s[TIME] if appended else s[NEWEST]
-        _seal_message(to, end, s[LAST], s[MAGIC], codec | (8 if appended else 0), time, s[CRC32])
+        _put_message(to, end, s[LAST], s[MAGIC], codec | (8 if appended else 0), time)
+        _seal_message(to, end, s[CRC32])
     elif magic == 2:
         _put_again(s, at, to, s[INTO_SIZE])
         return
@@ -823,7 +837,8 @@ def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one l
     limit, file_end, position = s[LIMIT], s[FILE_END], s[POSITION]
     wanted, codec, base, log_end = s[MAGIC], s[CODEC], s[BASE_OFFSET], s[LOG_END]
     crc32, crc32c, out, room = s[CRC32], s[CRC32C], s[OUT], s[ROOM]
-    singles, timed = 0, 0
+    filled, singles, timed = s[FILLED], 0, 0
+    before: Any = np.int64(0)  # the message that has yet to be sealed
     why = DONE
     while position < file_end:
         if position >= limit and s[PHASE] == _FRAME:
@@ -846,7 +861,7 @@ def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one l
         if position + total > loaded:
             why, s[NEEDED] = NEED_BYTES, total
             break
-        s[SIZE] = total
+        s[SIZE], s[OLD_MAGIC] = total, magic
         if magic < 2:
             if s[PHASE] == _FRAME and _crc32(crc32, at + 16, total - 16) != _u32(at + 12):
                 why = STOPPED
@@ -865,7 +880,6 @@ def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one l
                 if offset < base or offset - base > _MAX_RELATIVE or not _fields_fit(fields, at + total):
                     why = HARD
                     break
-                filled = s[FILLED]
                 if room - filled < total + 64:
                     why, s[NEEDED] = FULL, total + 64
                     break
@@ -891,9 +905,11 @@ def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one l
                     new_fields = to + 18 + 8 * wanted
                     _copy(new_fields, fields, length)
                     end = new_fields + length
-                    _seal_message(to, end, offset, wanted, 0, -1, crc32)
+                    _put_message(to, end, offset, wanted, 0, -1)
+                    _seal_message(before, to, crc32)
+                    before = to
                     timed += wanted == 0 and stamp != -1
-                s[FILLED] = filled + (end - to)
+                filled += end - to
                 singles += 1
                 position += total
                 continue
@@ -903,14 +919,18 @@ def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one l
         if log_end and position + total == file_end:
             why = HARD
             break
-        s[POSITION] = position
+        _seal_message(before, out + filled, crc32)
+        before = np.int64(0)
+        s[POSITION], s[FILLED] = position, filled
         why = _batch(s, at, magic)
+        filled = s[FILLED]
         if why != GO_ON:
             break
         s[BATCHES_IN] += 1
         position += total
         why = DONE
-    s[POSITION] = position
+    _seal_message(before, out + filled, crc32)
+    s[POSITION], s[FILLED] = position, filled
     s[BATCHES_IN] += singles
     s[BATCHES_OUT] += singles
     s[RECORDS] += singles

@@ -20,7 +20,9 @@ from kafkats.segment.pack import Packer, bytes_at, lz4_compress_default
 from kafkats.segment.reader import Source
 from kafkats.segment.unpack import Unpacker, lz4_decompress_safe
 
-_OUT: Final = 1024 * 1024
+_PIECE: Final = 1024 * 1024
+"""Bytes given to `write` at a time, so that a new file's pages come in runs: pieces of odd sizes cost half as much again."""
+_ROOM: Final = _PIECE + 64 * 1024
 _AREA: Final = 1024 * 1024
 _PLAIN: Final = 4 * 1024 * 1024
 
@@ -37,7 +39,7 @@ def rewrite(
         steps[why]()
     if s[k.FILE_END] < source.size:  # cut meanwhile
         run.stop()
-    run.empty()
+    run.flush()
     batches_in, unchanged = s[k.BATCHES_IN], s[k.UNCHANGED]
     return Conversion(
         bytes=run.bytes,
@@ -72,7 +74,7 @@ class _Run:
         s[k.LZ4_DECOMPRESS], s[k.LZ4_COMPRESS] = _address(lz4_decompress_safe()), _address(lz4_compress_default())
         self.plain: NDArray[np.uint8] = np.empty(_PLAIN, np.uint8)
         s[k.PLAIN_BUFFER], s[k.PLAIN_ROOM] = self.plain.ctypes.data, _PLAIN
-        self.take_out(_OUT)
+        self.take_out(_ROOM)
         self.take_area(_AREA)
 
     def steps(self) -> dict[int, Callable[[], None]]:
@@ -102,14 +104,25 @@ class _Run:
         window = self.source.window(self.state[k.POSITION], needed)
         for slot, value in zip((k.ADDRESS, k.ORIGIN, k.LOADED, k.LIMIT, k.FILE_END), window, strict=True):
             self.state[slot] = value
+        self.window = bytes_at(window.address, window.loaded - window.origin)
 
     def empty(self) -> None:
-        """Give away what is in the buffer, and see that what is needed fits."""
+        """Give away the whole pieces in the buffer, or all of it, so that what is needed fits."""
         s = self.state
-        self.put(self.out[: s[k.FILLED]].data)
-        s[k.FILLED] = 0
-        if s[k.NEEDED] > s[k.ROOM]:
-            self.take_out(s[k.NEEDED])
+        left = s[k.FILLED] % _PIECE
+        if left + s[k.NEEDED] > s[k.ROOM]:
+            self.flush()
+            if s[k.NEEDED] > s[k.ROOM]:
+                self.take_out(s[k.NEEDED])
+            return
+        whole = s[k.FILLED] - left
+        self.put(self.out[:whole].data)
+        self.out[:left] = self.out[whole : whole + left]
+        s[k.FILLED] = left
+
+    def flush(self) -> None:
+        self.put(self.out[: self.state[k.FILLED]].data)
+        self.state[k.FILLED] = 0
 
     def put(self, data: memoryview) -> None:
         self.bytes += len(data)
@@ -120,19 +133,33 @@ class _Run:
         if self.write is not None:
             self.write(data)
 
-    def unpack(self) -> None:
+    def add(self, data: bytes) -> None:
+        """Put `data` behind what is in the buffer."""
         s = self.state
-        frame = s[k.ADDRESS] + s[k.POSITION] - s[k.ORIGIN]
-        broken_lz4 = bytes_at(frame + MAGIC_AT, 1)[0] == 0
+        s[k.NEEDED] = len(data)
+        if s[k.FILLED] + len(data) > s[k.ROOM]:
+            self.empty()
+        self.out[s[k.FILLED] : s[k.FILLED] + len(data)] = np.frombuffer(data, np.uint8)
+        s[k.FILLED] += len(data)
+
+    def unpack(self) -> None:
+        s, unpacker = self.state, self.unpacker
+        start = s[k.PACKED] - s[k.ADDRESS]
+        codec, packed, broken_lz4 = (
+            s[k.UNPACK_CODEC],
+            self.window[start : start + s[k.PACKED_SIZE]],
+            s[k.OLD_MAGIC] == 0,
+        )
+        size = unpacker.short_cut(codec, packed, broken_lz4)
+        if size >= 0:
+            s[k.PLAIN], s[k.PLAIN_SIZE] = unpacker.address, size
+            return
         try:
-            plain = self.unpacker.unpack(
-                s[k.UNPACK_CODEC], bytes_at(s[k.PACKED], s[k.PACKED_SIZE]), broken_lz4=broken_lz4
-            )
+            self.unpacked = unpacker.unpack(codec, packed, broken_lz4=broken_lz4)  # the kernel goes by its address
         except CorruptBatch:
             self.ask(s[k.SIZE])
             return
-        self.unpacked = plain  # the kernel goes by its address
-        s[k.PLAIN], s[k.PLAIN_SIZE] = plain.ctypes.data, plain.size
+        s[k.PLAIN], s[k.PLAIN_SIZE] = self.unpacked.ctypes.data, self.unpacked.size
 
     def pack(self) -> None:
         s = self.state
@@ -154,8 +181,7 @@ class _Run:
             made = convert_segment(batch, self.base_offset, self.target, log_end=last)
         except (CorruptBatch, NotConvertible) as e:
             raise type(e)(e.reason, position=position + (e.position or 0)) from e
-        self.empty()
-        self.put(memoryview(made.data))
+        self.add(made.data)
         same = made.data == batch
         self.kept_last = last and same and batch[MAGIC_AT] != self.target.magic
         s[k.BATCHES_IN] += 1

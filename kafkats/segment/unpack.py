@@ -40,16 +40,21 @@ class Unpacker:
 
     def __init__(self) -> None:
         self._buffer = np.empty(_ROOM, np.uint8)
-        self._address = self._buffer.ctypes.data
+        self.address = self._buffer.ctypes.data
+        self._view = memoryview(self._buffer)  # type: ignore[arg-type]  # numpy says so from Python 3.12 on
         self._zstd_context = 0
 
     def unpack(self, codec: int, data: memoryview, *, broken_lz4: bool) -> NDArray[np.uint8]:
         """The bytes in `data`, uint8 of shape (n,). Raises CorruptBatch as kafkats.compression.decompress."""
-        short_cut = _SHORT_CUTS.get(codec)
-        size = -1 if short_cut is None else short_cut(self, data, broken_lz4)
+        size = self.short_cut(codec, data, broken_lz4)
         if size >= 0:
             return self._buffer[:size]
         return np.frombuffer(decompress(codec, data, broken_lz4=broken_lz4), np.uint8)
+
+    def short_cut(self, codec: int, data: memoryview, broken_lz4: bool) -> int:
+        """How many bytes now lie at `address`; -1 when it takes `unpack` to know."""
+        way = _SHORT_CUTS.get(codec)
+        return -1 if way is None else way(self, data, broken_lz4)
 
     def _gzip(self, data: memoryview, broken_lz4: bool) -> int:
         if data[:4] != _GZIP_PLAIN:
@@ -68,7 +73,7 @@ class Unpacker:
         at, end, filled = len(snappy.HEADER), len(data), 0
         if bytes(data[: len(snappy.MAGIC)]) != snappy.MAGIC:
             return -1
-        room = memoryview(self._buffer)  # type: ignore[arg-type]  # numpy says so from Python 3.12 on
+        room = self._view
         while end - at >= INT32.size:
             size = INT32.unpack_from(data, at)[0]
             at += INT32.size
@@ -99,7 +104,7 @@ class Unpacker:
                 self._buffer[filled : filled + size] = np.frombuffer(data[at : at + size], np.uint8)
                 got = size
             else:
-                got = function(source + at, self._address + filled, size, _LZ4_BLOCK)
+                got = function(source + at, self.address + filled, size, _LZ4_BLOCK)
             if got < 0:
                 return -1
             at, filled = at + size, filled + got
@@ -113,7 +118,7 @@ class Unpacker:
             self._zstd_context = zstd.create()
             weakref.finalize(self, zstd.free, self._zstd_context)
         source = np.frombuffer(data, np.uint8).ctypes.data
-        got = zstd.decompress(self._zstd_context, self._address, _ROOM, source, len(data))
+        got = zstd.decompress(self._zstd_context, self.address, _ROOM, source, len(data))
         return got if got <= _ROOM else -1  # errors are the highest numbers
 
 

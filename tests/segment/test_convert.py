@@ -175,7 +175,8 @@ def test_damaged_segments(log: bytes, target: Target, log_end: bool) -> None:
 )
 def test_windows_and_buffers_of_any_size(log: bytes, target: Target, sizes: list[int], room: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rewrite, "_OUT", room)
+        patch.setattr(rewrite, "_ROOM", room)
+        patch.setattr(rewrite, "_PIECE", max(1, room - 40))
         patch.setattr(rewrite, "_AREA", room)
         patch.setattr(rewrite, "_PLAIN", room)
         assert_same(log, target, source=cut_anywhere(log, sizes))
@@ -329,11 +330,11 @@ def test_what_real_brokers_wrote(golden: Unpacked) -> None:
         facts = walk(array_source(np.frombuffer(log, np.uint8)), base).facts
         log = log[: facts.valid_bytes]
         kind = (facts.magics, facts.codecs, facts.timestamp_types, facts.control_batches)
-        if len(log) > 100_000 or kind in seen:
+        if len(log) > 50_000 or kind in seen:
             continue
         seen.add(kind)
         source = array_source(np.frombuffer(log, np.uint8))
-        for target in (Target(0, Codec.GZIP), Target(1, Codec.NONE), Target(2), Target(1, Codec.LZ4)):
+        for target in (Target(0, Codec.SNAPPY), Target(1, Codec.NONE), Target(2)):
             expected = convert_segment(log, base, target, log_end=True)
             parts: list[bytes] = []
             done = convert_source(source, base, target, lambda d, p=parts: p.append(bytes(d)), log_end=True)
