@@ -1,4 +1,4 @@
-"""The records of a segment as flat buffers, laid out as Arrow has them; a chunk holds about 1 MiB of records, its buffers are used again."""
+"""The records of a segment as flat buffers, laid out as Arrow has them; a chunk holds about 2 MiB of records, its buffers are used again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kafkats.primitives import read_int32, view
 from kafkats.segment.reader import Source, Window
 from kafkats.segment.unpack import Unpacker, lz4_decompress_safe, zstd_functions
 
-ROOM: Final = 1024 * 1024
+ROOM: Final = 2 * 1024 * 1024
 """Bytes of records in a chunk, unless one batch alone has more."""
 _JOINED: Final = 1024 * 1024
 _PACKED_AT_ONCE: Final = 64
