@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -285,3 +286,14 @@ def test_a_converted_log_proves_equal(log: bytes, magic: int, codec: Codec | Non
         return
     profile = {"timestamps": magic > 0, "headers": magic == 2, "control": magic == 2}
     assert difference(log, made, **profile) is None
+
+
+def test_several_at_once() -> None:
+    """The kernels run without the GIL, each reader with buffers and contexts of its own."""
+    records = [Record(n, n, CREATED, b"%d" % n, b"v" * (n % 300)) for n in range(4000)]
+    made = [
+        b"".join(v2.encode_batch(records[at : at + 50], codec=codec) for at in range(0, 4000, 50)) for codec in Codec
+    ]
+    with ThreadPoolExecutor(4) as pool:
+        found = set(pool.map(digest, made * 4))
+    assert found == {plain_digest(records, EVERYTHING)}
