@@ -47,10 +47,10 @@ def test_nothing_given_means_infer() -> None:
         ("defaults:\n  index.intervall.bytes: 3", "line 2: defaults.index.intervall.bytes: unknown key; did you mean"),
         ("volumes:\n  - path: /a\n  - broker: '2'", "line 3: volumes.1.path: Field required"),
         ("topics:\n  a:\n    index.interval.bytes: often", "line 3: topics.a.index.interval.bytes: Input should be a valid integer"),
-        ("topics:\n  a:\n    log.index.size.max.bytes: 1", "line 3: topics.a.segment.index.bytes: Input should be greater"),
+        ("topics:\n  a:\n    log.index.size.max.bytes: 1", "line 3: topics.a.log.index.size.max.bytes: Input should be greater"),
         ("- 1", "a policy is a mapping"),
         ("a: [", "not YAML"),
-        ("volumes:\n  - path: 2024-13-45", "not YAML: month must be in"),
+        ("volumes:\n  - path: !!timestamp 2024-13-45", "not YAML: could not determine a constructor"),
     ],
 )  # fmt: skip
 def test_a_wrong_policy_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:

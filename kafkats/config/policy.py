@@ -1,0 +1,210 @@
+"""What a policy says of a topic, and whether anything of it may be deleted."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from kafkats.config.settings import KEYS, TopicSettings
+from kafkats.config.values import Boolean, Share, Size
+from kafkats.errors import UsageError
+
+INTERNAL: Final = "__"
+"""What the names of Kafka's own topics begin with; no other glob matches them than one that begins so too."""
+LIMITS: Final = ("retention.ms", "retention.bytes")
+_GLOB: Final = re.compile(r"[A-Za-z0-9._\-*?\[\]!]+")
+_LITERAL: Final = re.compile(r"[A-Za-z0-9._\-]")
+_SIMPLE: Final = re.compile(r"[^?\[\]]*")
+
+BrokerName = Annotated[
+    str,
+    BeforeValidator(lambda value: str(value) if isinstance(value, int) and not isinstance(value, bool) else value),
+    WithJsonSchema({"type": ["string", "integer"]}),
+]
+
+
+class Volume(BaseModel):
+    """One log directory of one broker, and the Spark connection whose workers all see it at `path`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    broker: BrokerName = Field("", description="Names the broker in reports.")
+    path: Path = Field(description="One of its log.dirs.")
+    connection: str = Field("spark_default", description="The Airflow connection whose Spark workers see that path.")
+    owner_stopped: Boolean = Field(
+        False, description="true states that no broker runs on it, where a lock cannot prove that."
+    )
+
+
+class Guard(BaseModel):
+    """What one run may delete at most, of everything it looked at."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_share: Share | None = Field(None, alias="max.share", description="Share of all bytes, 0 to 1.")
+    max_bytes: Size | None = Field(None, alias="max.bytes", description="Bytes, as a number or such as 500GiB.")
+
+
+class PolicyFile(BaseModel):
+    """What a policy file can say."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    volumes: tuple[Volume, ...] = Field((), description="Log directories, and where they can be seen.")
+    defaults: TopicSettings = Field(
+        TopicSettings(), description="Settings of every topic, as a broker would have them."
+    )
+    topics: dict[str, TopicSettings] = Field(
+        {}, description="Settings by glob over topic names; the first match wins, and none but __* matches __*."
+    )
+    guard: Guard = Field(Guard(), description="What one run may delete at most.")
+    exports: tuple[Path, ...] = Field(
+        (),
+        description="What kafka-configs or kafka-topics --describe said of the topics; beside this file if relative.",
+    )
+
+    @model_validator(mode="after")
+    def _globs_can_match(self) -> PolicyFile:
+        wrong = [
+            InitErrorDetails(
+                type=PydanticCustomError("kafkats", "{said}", {"said": said}), loc=("topics", glob), input=None
+            )
+            for glob, said in _useless(list(self.topics))
+        ]
+        if wrong:
+            raise ValidationError.from_exception_data(type(self).__name__, wrong)
+        return self
+
+
+class Policy(PolicyFile):
+    """A policy: the file, what its exports said, and what the command line laid over everything."""
+
+    exported: dict[str, TopicSettings] = {}
+    overrides: TopicSettings = TopicSettings()
+
+    def settings(self, topic: str) -> TopicSettings:
+        """Everything known of `topic`: the command line over its glob over the exports over the defaults."""
+        return self.overrides.over(self._of_glob(topic), self._exported(topic), self.defaults)
+
+    def explicit(self, topic: str) -> frozenset[str]:
+        """The keys that somebody gave for this topic, by Kafka's names.
+
+        Those of its glob, whatever the glob; those that an export says of it; and those of the defaults if its glob
+        names it at least in part (`*` does not). Of Kafka's own topics (`__*`) only a glob that begins so makes
+        anything explicit. The command line makes nothing explicit: it changes what was.
+        """
+        glob = self.glob(topic)
+        if glob is None and topic.startswith(INTERNAL):
+            return frozenset()
+        found = self._of_glob(topic).kafka_keys() | self._exported(topic).kafka_keys()
+        return found | self.defaults.kafka_keys() if glob and _LITERAL.search(_outside_brackets(glob)) else found
+
+    def why_kept(self, topic: str) -> str:
+        """Why nothing of `topic` may be deleted by retention; "" where it may."""
+        settings, explicit, exported = self.settings(topic), self.explicit(topic), self._exported(topic)
+        cleanup = settings.cleanup_policy
+        if settings.remote_storage_enable or exported.remote_storage_enable:
+            return "remote.storage.enable=true: segments that are not uploaded yet would be lost"
+        if "cleanup.policy" not in explicit or cleanup is None:
+            return f"cleanup.policy is not given for this topic{self._nearly('cleanup.policy', topic)}"
+        if "delete" not in cleanup:
+            return f"cleanup.policy={','.join(cleanup)}: only compaction removes records"
+        if exported.cleanup_policy is not None and "delete" not in exported.cleanup_policy:
+            return f"the export says cleanup.policy={','.join(exported.cleanup_policy)}, the policy {','.join(cleanup)}"
+        if not explicit.intersection(LIMITS):
+            return f"neither retention.ms nor retention.bytes is given for this topic{self._nearly(LIMITS[0], topic)}"
+        return ""
+
+    def limits(self, topic: str) -> tuple[int, int]:
+        """retention.ms and retention.bytes of `topic`; -1 is unlimited, and what is not explicit is unlimited."""
+        settings, explicit = self.settings(topic), self.explicit(topic)
+        ms = settings.retention_ms if "retention.ms" in explicit else None
+        size = settings.retention_bytes if "retention.bytes" in explicit else None
+        return -1 if ms is None else ms, -1 if size is None else max(size, -1)
+
+    def glob(self, topic: str) -> str | None:
+        """The glob whose settings `topic` has."""
+        return next((glob for glob in self.topics if _matches(glob, topic)), None)
+
+    def unmatched(self, topics: Iterable[str]) -> tuple[str, ...]:
+        """The globs that give none of `topics` its settings: misspelt, or of topics that are not there."""
+        used = {self.glob(topic) for topic in topics}
+        return tuple(glob for glob in self.topics if glob not in used)
+
+    def contradictions(self, topic: str) -> tuple[str, ...]:
+        """Where the topic's glob and an export differ; the glob is what counts."""
+        ours, theirs = self._of_glob(topic).given(), self._exported(topic).given()
+        return tuple(
+            f"{KEYS[name]}: the policy says {_text(ours[name])}, the export {_text(theirs[name])}"
+            for name in sorted(ours.keys() & theirs.keys())
+            if ours[name] != theirs[name]
+        )
+
+    def with_export(self, configs: Mapping[str, Mapping[str, Any]]) -> Policy:
+        """This policy with what an export says (kafka_configs.read_topic_configs); keys not used here are passed over.
+
+        A later export goes before an earlier one. Raises UsageError for a value that Kafka would not have printed.
+        """
+        read = {topic: exported_settings(topic, config) for topic, config in configs.items()}
+        both = {topic: settings.over(self._exported(topic)) for topic, settings in read.items()}
+        return self.model_copy(update={"exported": self.exported | both})
+
+    def _of_glob(self, topic: str) -> TopicSettings:
+        glob = self.glob(topic)
+        return _NOTHING if glob is None else self.topics[glob]
+
+    def _exported(self, topic: str) -> TopicSettings:
+        return self.exported.get(topic, _NOTHING)
+
+    def _nearly(self, key: str, topic: str) -> str:
+        """Where the key stands, if it stands where it counts for other topics only."""
+        if key in self.overrides.kafka_keys():
+            return " (the command line alone does not count)"
+        if key not in self.defaults.kafka_keys():
+            return ""
+        return " (that of defaults counts where a glob under topics names it, and * does not)"
+
+
+def exported_settings(topic: str, config: Mapping[str, Any]) -> TopicSettings:
+    """The keys of an export that are used here. Raises UsageError for a value that Kafka would not have printed."""
+    try:
+        return TopicSettings.model_validate({key: value for key, value in config.items() if key in _USED})
+    except ValidationError as e:
+        said = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in e.errors())
+        raise UsageError(f"{topic}: {said}") from e
+
+
+_NOTHING: Final = TopicSettings()
+_USED: Final = frozenset(KEYS.values()) | {"internal.segment.bytes"}
+
+
+def _matches(glob: str, topic: str) -> bool:
+    if topic.startswith(INTERNAL) and not glob.startswith(INTERNAL):
+        return False
+    return fnmatch.fnmatchcase(topic, glob)
+
+
+def _useless(globs: list[str]) -> Iterable[tuple[str, str]]:
+    """Globs that no topic's name can match, or that an earlier one hides."""
+    for number, glob in enumerate(globs):
+        if not _GLOB.fullmatch(glob):
+            yield glob, "no topic is named so: names have letters, digits, . _ -, and globs * ? [ ] !"
+        # A literal * of the later glob stands for anything, which only a * of the earlier one covers.
+        elif by := next((g for g in globs[:number] if _SIMPLE.fullmatch(g) and _matches(g, glob)), None):
+            yield glob, f"never reached: {by!r} stands before it and matches all of it"
+
+
+def _outside_brackets(glob: str) -> str:
+    return re.sub(r"\[.*?\]", "", glob)
+
+
+def _text(value: object) -> str:
+    return (
+        ",".join(value) if isinstance(value, tuple) else str(value).lower() if isinstance(value, bool) else str(value)
+    )

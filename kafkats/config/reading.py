@@ -1,0 +1,186 @@
+"""Reads a policy file, and says of everything wrong in it where it stands and what was probably meant.
+
+YAML's plain words are taken as text and read by the key they stand for, as Kafka reads its properties: YAML 1.1 would make
+90 of `1:30`, 8 of `010` and 2.1 of the release `2.10`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from kafkats.config.policy import Guard, Policy, PolicyFile, Volume, exported_settings
+from kafkats.config.settings import ALIASES, OTHER_KEYS, STRONGER, TopicSettings
+from kafkats.errors import BadInput, KafkatsError, UsageError, storage
+from kafkats.kafka_configs import read_export
+
+_MOST_SAID: Final = 10
+_SECTIONS: Final[dict[str, type[BaseModel]]] = {
+    "volumes": Volume, "defaults": TopicSettings, "topics": TopicSettings, "guard": Guard,
+}  # fmt: skip
+"""What the keys below a top-level key are fields of."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Mappings, lists, text and null; a key given twice is refused."""
+
+    # A policy has no other types: what a tag such as !!timestamp does to nonsense is not ours to explain.
+    yaml_constructors: ClassVar = {
+        tag: make for tag, make in yaml.SafeLoader.yaml_constructors.items()
+        if tag is None or tag.rpartition(":")[2] in ("str", "null", "map", "seq")
+    }  # fmt: skip
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            line = key.start_mark.line + 1
+            if isinstance(key, yaml.ScalarNode) and lines.setdefault(key.value, line) != line:
+                raise UsageError(f"line {line}: {key.value} is given twice, first in line {lines[key.value]}")
+        return super().construct_mapping(node, deep=deep)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in pairs if tag.rpartition(":")[2] in ("null", "merge")]
+    for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def read_policy(path: Path) -> Policy:
+    """Read and validate a policy file and the exports that it names.
+
+    Raises UsageError with the line of a wrong key or value, StorageFailed when a file cannot be read.
+    """
+    given, node = _load(_text(path, "policy file"), path)
+    try:
+        file = PolicyFile.model_validate(given)
+    except ValidationError as e:
+        raise UsageError(_explain(e, node), path=path) from e
+    policy = Policy.model_construct(**dict(file))
+    for export in file.exports:
+        policy = with_export_file(policy, path.parent / export)
+    return policy
+
+
+def with_export_file(policy: Policy, path: Path) -> Policy:
+    """`policy` with what the file at `path` says, as kafka-configs or kafka-topics --describe printed it.
+
+    Raises UsageError with the line of what is no such text or no such value, StorageFailed.
+    """
+    text = _text(path, "export of topic configs")
+    try:
+        export = read_export(text)
+        found: dict[str, dict[str, str]] = {topic: {} for topic in export.topics}
+        for config in export.configs:
+            try:
+                exported_settings(config.topic, {config.key: config.value})
+            except UsageError as e:
+                raise UsageError(f"line {config.line}: {e.reason}") from e
+            found[config.topic][config.key] = config.value
+    except (BadInput, UsageError) as e:
+        raise UsageError(e.reason, path=path) from e
+    return policy.with_export(found)
+
+
+def with_settings(policy: Policy, pairs: Iterable[str]) -> Policy:
+    """`policy` with `KEY=VALUE` pairs of the command line laid over its defaults, every topic and its exports.
+
+    Raises UsageError for an unknown key or a value that the key cannot have.
+    """
+    given: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--config takes KEY=VALUE, not {pair!r}")
+        given[key] = value
+    if not given:
+        return policy
+    try:
+        laid = TopicSettings.model_validate(given)
+    except ValidationError as e:
+        raise UsageError(_explain(e, None)) from e
+    return policy.model_copy(update={"overrides": laid.over(policy.overrides)})
+
+
+def _text(path: Path, what: str) -> str:
+    if not path.is_file():
+        raise UsageError(f"there is no such {what}", path=path)
+    with storage(path, f"reading the {what}"):
+        data = path.read_bytes()
+    try:
+        return data.decode()
+    except UnicodeDecodeError as e:
+        line = data.count(b"\n", 0, e.start) + 1
+        raise UsageError(f"line {line}: not UTF-8", path=path) from e
+
+
+def _load(text: str, path: Path) -> tuple[Mapping[str, Any], yaml.Node | None]:
+    loader: Any = None
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        given = loader.construct_document(node) if node is not None else None
+    except yaml.YAMLError as e:
+        raise UsageError(f"not YAML: {' '.join(str(e).split())}", path=path) from e
+    except RecursionError as e:
+        raise UsageError("not YAML that a policy could have: nested too deeply", path=path) from e
+    except KafkatsError as e:
+        raise UsageError(e.reason, path=path) from e
+    finally:
+        if loader is not None:
+            loader.dispose()
+    if not isinstance(given, dict | None):
+        raise UsageError("a policy is a mapping with volumes, defaults, topics, guard and exports", path=path)
+    return given or {}, node
+
+
+def _explain(error: ValidationError, node: yaml.Node | None) -> str:
+    said = []
+    for problem in error.errors(include_url=False, include_context=False, include_input=False):
+        at = tuple(part for part in problem["loc"] if part != "[key]")
+        line = _line(node, at)
+        text = problem["msg"]
+        if problem["type"] == "extra_forbidden":
+            text = f"unknown key{_suggestion(str(at[-1]), _model(error.title, at))}"
+        said.append(f"{f'line {line}: ' if line else ''}{'.'.join(str(part) for part in at)}: {text}")
+    more = len(said) - _MOST_SAID
+    return "; ".join([*said[:_MOST_SAID], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _model(validated: str, at: tuple[int | str, ...]) -> type[BaseModel]:
+    """What the key at `at` would have to be a field of."""
+    if validated == TopicSettings.__name__:
+        return TopicSettings
+    return _SECTIONS.get(str(at[0]), PolicyFile) if len(at) > 1 else PolicyFile
+
+
+def _suggestion(key: str, model: type[BaseModel]) -> str:
+    known = [field.alias or name for name, field in model.model_fields.items()]
+    names = [*known, *ALIASES, *STRONGER]
+    if model is TopicSettings and key in OTHER_KEYS:
+        return ": it is Kafka's, but nothing here needs it; leave it out"
+    if model is PolicyFile and key in names and key not in known:
+        return "; settings stand under 'defaults' or under a glob of 'topics'"
+    close = difflib.get_close_matches(key, names if model is TopicSettings else known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
+
+
+def _line(node: yaml.Node | None, at: tuple[int | str, ...]) -> int:
+    """The line of the key or item that `at` leads to, as far as the file has it; 0 when nowhere."""
+    line = 0
+    for part in at:
+        if isinstance(node, yaml.MappingNode):
+            found = next(((k, v) for k, v in node.value if k.value == part), None)
+            if found is None:
+                break
+            line, node = found[0].start_mark.line + 1, found[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line

@@ -1,0 +1,264 @@
+"""The settings of one topic: Kafka's topic keys, every other name Kafka has for them, and our own keys.
+
+A key may be written as the topic has it (`retention.ms`), as the broker has it (`log.retention.ms`), and in the broker's
+minutes and hours. Where several are given, Kafka's own precedence holds: the topic's key before the broker's, and
+milliseconds before minutes before hours (`KafkaConfig.getLogRetentionTimeMillis`, all versions since 0.8.2). Bounds are
+Kafka's own (`LogConfig`, 0.10.2 to 4.3); where versions differ, the widest that every operation here can work with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, ValidationError, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
+
+from kafkats.config.values import (
+    INT_MAX,
+    LONG_MAX,
+    LONG_MIN,
+    Bogus,
+    Boolean,
+    CompressionType,
+    Integer,
+    Policies,
+    Release,
+    Share,
+    Size,
+    TimestampType,
+    integer,
+)
+
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 60 * MINUTE_MS
+
+
+class Name(NamedTuple):
+    """Another name of a topic key, its unit in the key's, and the bounds it has there.
+
+    `unlimited`: anything negative means -1, and 0 is refused (the broker's retention does both).
+    """
+
+    key: str
+    unit: int = 1
+    least: int | None = None
+    unlimited: bool = False
+
+
+ALIASES: Final[dict[str, Name]] = {
+    "log.retention.hours": Name("retention.ms", HOUR_MS, unlimited=True),
+    "log.retention.minutes": Name("retention.ms", MINUTE_MS, unlimited=True),
+    "log.retention.ms": Name("retention.ms", 1, unlimited=True),
+    "log.retention.bytes": Name("retention.bytes"),
+    "log.roll.hours": Name("segment.ms", HOUR_MS, 1),
+    "log.roll.ms": Name("segment.ms"),
+    "log.roll.jitter.hours": Name("segment.jitter.ms", HOUR_MS, 0),
+    "log.roll.jitter.ms": Name("segment.jitter.ms"),
+    "log.segment.bytes": Name("segment.bytes"),
+    "log.index.size.max.bytes": Name("segment.index.bytes"),
+    "log.index.interval.bytes": Name("index.interval.bytes"),
+    "log.cleanup.policy": Name("cleanup.policy"),
+    "log.message.timestamp.type": Name("message.timestamp.type"),
+    "log.message.timestamp.before.max.ms": Name("message.timestamp.before.max.ms"),
+    "log.message.timestamp.after.max.ms": Name("message.timestamp.after.max.ms"),
+    "max.message.time.difference.ms": Name("message.timestamp.difference.max.ms"),
+    "log.message.timestamp.difference.max.ms": Name("message.timestamp.difference.max.ms"),
+    "log.segment.delete.delay.ms": Name("file.delete.delay.ms"),
+    "log.cleaner.delete.retention.ms": Name("delete.retention.ms"),
+    "log.cleaner.max.compaction.lag.ms": Name("max.compaction.lag.ms"),
+    "log.message.format.version": Name("message.format.version"),
+}
+"""Other names of topic keys, of each key the weakest first: broker names, and KIP-32's word for the allowed difference."""
+STRONGER: Final[dict[str, Name]] = {"internal.segment.bytes": Name("segment.bytes")}
+"""Names that beat the topic key: Kafka 4.1 and later take a segment.bytes below 1 MiB only by this one."""
+OTHER_KEYS: Final = frozenset({
+    "compression.gzip.level", "compression.lz4.level", "compression.zstd.level", "flush.messages", "flush.ms",
+    "follower.replication.throttled.replicas", "leader.replication.throttled.replicas", "local.retention.bytes",
+    "local.retention.ms", "max.message.bytes", "message.downconversion.enable", "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms", "min.insync.replicas", "preallocate", "remote.log.copy.disable",
+    "remote.log.delete.on.disable", "unclean.leader.election.enable",
+})  # fmt: skip
+"""Kafka's topic keys that nothing here needs: refused in a policy, passed over in an export."""
+
+
+class TopicSettings(BaseModel):
+    """What is given for a topic; None means not given. Units are in the names; retention -1 means unlimited."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"title": "Settings of topics"})
+
+    cleanup_policy: Policies | None = Field(
+        None, alias="cleanup.policy", description="delete, compact or both; nothing is deleted without delete."
+    )
+    retention_ms: Integer | None = Field(
+        None, alias="retention.ms", ge=-1, le=LONG_MAX, description="Delete segments older than this; -1 never."
+    )
+    retention_bytes: Integer | None = Field(
+        None, alias="retention.bytes", ge=LONG_MIN, le=LONG_MAX,
+        description="Delete the oldest segments while a partition is at least this large without them; negative never.",
+    )  # fmt: skip
+    segment_bytes: Integer | None = Field(
+        None, alias="segment.bytes", ge=14, le=INT_MAX, description="Roll before a segment would be larger."
+    )
+    segment_ms: Integer | None = Field(
+        None, alias="segment.ms", ge=1, le=LONG_MAX, description="Roll after this time of messages."
+    )
+    segment_jitter_ms: Integer | None = Field(
+        None, alias="segment.jitter.ms", ge=0, le=LONG_MAX, description="Up to this much earlier, by chance."
+    )
+    segment_index_bytes: Integer | None = Field(
+        None, alias="segment.index.bytes", ge=4, le=INT_MAX, description="Size of each index file when it is full."
+    )
+    index_interval_bytes: Integer | None = Field(
+        None, alias="index.interval.bytes", ge=0, le=INT_MAX, description="Bytes of log between two index entries."
+    )
+    message_timestamp_type: TimestampType | None = Field(
+        None, alias="message.timestamp.type", description="Whose clock the timestamps are of."
+    )
+    message_timestamp_before_max_ms: Integer | None = Field(
+        None, alias="message.timestamp.before.max.ms", ge=0, le=LONG_MAX,
+        description="How far in the past a CreateTime may lie (3.6 and later).",
+    )  # fmt: skip
+    message_timestamp_after_max_ms: Integer | None = Field(
+        None, alias="message.timestamp.after.max.ms", ge=0, le=LONG_MAX,
+        description="How far in the future a CreateTime may lie (3.6 and later).",
+    )  # fmt: skip
+    message_timestamp_difference_max_ms: Integer | None = Field(
+        None, alias="message.timestamp.difference.max.ms", ge=0, le=LONG_MAX,
+        description="How far from the broker's clock a CreateTime may lie (0.10.0 to 3.9).",
+    )  # fmt: skip
+    file_delete_delay_ms: Integer | None = Field(
+        None, alias="file.delete.delay.ms", ge=0, le=LONG_MAX,
+        description="How long a broker keeps .deleted files on the disk.",
+    )  # fmt: skip
+    delete_retention_ms: Integer | None = Field(
+        None, alias="delete.retention.ms", ge=0, le=LONG_MAX, description="How long compaction keeps tombstones."
+    )
+    max_compaction_lag_ms: Integer | None = Field(
+        None, alias="max.compaction.lag.ms", ge=1, le=LONG_MAX,
+        description="A compacted topic rolls after this time, if segment.ms is longer (2.3 and later).",
+    )  # fmt: skip
+    remote_storage_enable: Boolean | None = Field(
+        None, alias="remote.storage.enable",
+        description="Tiered storage: segments may be here only; nothing is deleted where it is true.",
+    )  # fmt: skip
+    message_format_version: Release | None = Field(
+        None, alias="message.format.version", description="A magic (0, 1, 2) or a release such as 0.10.2."
+    )
+    compression_type: CompressionType | None = Field(
+        None, alias="compression.type", description="The codec of the topic; producer keeps every batch's own."
+    )
+    kafkats_legal_hold: Boolean | None = Field(
+        None, alias="kafkats.legal.hold", description="true: nothing of the topic is deleted, whatever retention says."
+    )
+    kafkats_guard_max_share: Share | None = Field(
+        None, alias="kafkats.guard.max.share", description="At most this share of a partition's bytes goes in one run."
+    )
+    kafkats_guard_max_bytes: Size | None = Field(
+        None, alias="kafkats.guard.max.bytes", description="At most this much of a partition goes in one run."
+    )
+    kafkats_bogus_timestamps: Bogus | None = Field(
+        None, alias="kafkats.bogus.timestamps",
+        description="What stands in for a timestamp that cannot be: nothing (report), the next best index entry"
+        " (ignore), the file's time (mtime), now (clamp).",
+    )  # fmt: skip
+    kafkats_keep_segments: Integer | None = Field(
+        None, alias="kafkats.keep.segments", ge=1, le=INT_MAX, description="Keep at least this many segments."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_topic_keys(cls, given: Any) -> Any:
+        return by_topic_keys(given) if isinstance(given, Mapping) else given
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core))
+        known = schema["properties"]
+        for name, alias in (ALIASES | STRONGER).items():
+            known[name] = _same(known[alias.key], name, alias)
+        return schema
+
+    def given(self) -> dict[str, Any]:
+        """Field name -> value of everything that is given."""
+        return {name: value for name, value in self if value is not None}
+
+    def kafka_keys(self) -> frozenset[str]:
+        """What is given, by Kafka's names."""
+        return frozenset(KEYS[name] for name in self.given())
+
+    def over(self, *weaker: TopicSettings) -> TopicSettings:
+        """These settings, and where they say nothing those of `weaker`, the strongest first."""
+        return self.model_copy(update={k: v for s in (*reversed(weaker), self) for k, v in s.given().items()})
+
+
+KEYS: Final = {name: field.alias or name for name, field in TopicSettings.model_fields.items()}
+"""Field name -> Kafka's topic key, or ours."""
+
+
+def by_topic_keys(given: Mapping[Any, Any]) -> dict[Any, Any]:
+    """`given` with every other name replaced by the topic key it stands for, the strongest name winning.
+
+    Names that lose are checked too: Kafka refuses a broken log.retention.hours beside a sound log.retention.ms.
+    Raises ValidationError with the names as they were written.
+    """
+    found: dict[Any, Any] = {}
+    wrong: list[InitErrorDetails] = []
+    for names in (ALIASES, None, STRONGER):
+        if names is None:
+            found |= {key: value for key, value in given.items() if not _alias(key) and _says(value, key, found)}
+            continue
+        for written, alias in names.items():
+            if given.get(written) is None:
+                continue
+            try:
+                found[alias.key] = _converted(given[written], alias)
+            except (PydanticCustomError, ValidationError) as e:
+                wrong.append(_details(written, e))
+    if wrong:
+        raise ValidationError.from_exception_data(TopicSettings.__name__, wrong)
+    return found
+
+
+def _alias(key: object) -> bool:
+    return isinstance(key, str) and (key in ALIASES or key in STRONGER)
+
+
+def _says(value: object, key: object, found: Mapping[Any, Any]) -> bool:
+    """An empty topic key does not hide what another name of it says."""
+    return value is not None or key not in found
+
+
+def _converted(value: object, alias: Name) -> object:
+    if alias.unit > 1 or alias.unlimited:
+        number = integer(value, hint=alias.unit == 1)
+        if alias.unit > 1 and not -INT_MAX - 1 <= number <= INT_MAX:
+            raise _out("Input should be a 32-bit number")
+        if alias.unlimited and number == 0:
+            raise _out("Input should be -1 or at least 1")
+        if alias.least is not None and number < alias.least:
+            raise _out(f"Input should be greater than or equal to {alias.least}")
+        value = max(number, -1) if alias.unlimited and number < 0 else number * alias.unit
+    TopicSettings.model_validate({alias.key: value})
+    return value
+
+
+def _out(message: str) -> PydanticCustomError:
+    return PydanticCustomError("kafkats", "{said}", {"said": message})
+
+
+def _details(written: str, error: PydanticCustomError | ValidationError) -> InitErrorDetails:
+    custom = _out(error.errors()[0]["msg"]) if isinstance(error, ValidationError) else error
+    return InitErrorDetails(type=custom, loc=(written,), input=None)
+
+
+def _same(schema: JsonSchemaValue, written: str, alias: Name) -> JsonSchemaValue:
+    if alias.unit == 1 and not alias.unlimited:
+        return {**schema, "title": written, "description": f"Another name of {alias.key}."}
+    least = -INT_MAX - 1 if alias.unlimited else alias.least
+    number: JsonSchemaValue = {"type": "integer", "minimum": least, "maximum": INT_MAX if alias.unit > 1 else LONG_MAX}
+    if alias.unlimited:
+        number["not"] = {"const": 0}
+    said = f"{alias.key}, by the broker's name."
+    return {"anyOf": [number, {"type": "null"}], "default": None, "title": written, "description": said}

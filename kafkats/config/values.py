@@ -1,0 +1,191 @@
+"""The values of a policy: as Kafka reads them, from YAML or from text, and in people's units where the key is ours.
+
+Kafka reads numbers as plain decimal digits (`ConfigDef.parseType`, all versions), so `7d` and `1GiB` are refused there,
+with the number that was probably meant. Every parser takes text or an already typed value and raises
+PydanticCustomError, which pydantic reports with the key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from kafkats.generations import COMPRESSION_TYPES
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+LONG_MIN: Final = -(2**63)
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_AMOUNT: Final = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)")
+_SIZES: Final = {
+    "": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
+}  # fmt: skip
+_DURATIONS: Final = {
+    "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000,
+}  # fmt: skip
+_RELEASE: Final = re.compile(r"0\.(?:8\.[0-2]|9\.0|10\.[0-2]|11\.0)(?:[.-].*)?|[1-9][0-9]*\.[0-9]+(?:[.-].*)?")
+_MAGIC_2_SINCE: Final = (0, 11)
+_MAGIC_1_SINCE: Final = (0, 10)
+
+
+def parse_size(text: str) -> int:
+    """Bytes of `20GiB`, `1.5 MB` or `4096`. Raises ValueError."""
+    return _amount(text, _SIZES, "a size such as 1073741824, 1GiB or 500MB")
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds of `7d`, `90s` or `250ms`. Raises ValueError."""
+    return _amount(text, _DURATIONS, "a duration such as 90s, 15m, 24h or 7d")
+
+
+def magic_of(version: str) -> int:
+    """The message format (magic) of a `message.format.version`: 0, 1, 2 (KIP-31) or a release (Kafka 0.10 to 3.x)."""
+    if len(version) == 1:
+        return int(version)
+    major, minor = (int(part) for part in re.findall(r"[0-9]+", version)[:2])
+    return 2 if (major, minor) >= _MAGIC_2_SINCE else int((major, minor) >= _MAGIC_1_SINCE)
+
+
+def _amount(text: str, units: dict[str, int], wanted: str) -> int:
+    match = _AMOUNT.fullmatch(text.strip())
+    if match is None or match[2].lower() not in units:
+        raise ValueError(f"{text[:40]!r} is not {wanted}")
+    whole, _, fraction = match[1].partition(".")
+    unit = units[match[2].lower()]
+    return int(whole) * unit + int(int(fraction or 0) * unit // 10 ** len(fraction))
+
+
+def integer(value: object, *, hint: bool = True) -> int:
+    """A number as Kafka reads it. Raises PydanticCustomError, with the number that `7d` or `1GiB` stand for."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
+        return int(value)
+    raise _wrong(f"Input should be a valid integer, not {_shown(value)}{_number_meant(value) if hint else ''}")
+
+
+def _boolean(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    raise _wrong(f"Input should be true or false, not {_shown(value)}")
+
+
+def _size(value: object) -> int:
+    if isinstance(value, str) and not _INTEGER.fullmatch(value.strip()):
+        try:
+            return parse_size(value)
+        except ValueError as e:
+            raise _wrong(str(e)) from None
+    return integer(value)
+
+
+def _share(value: object) -> float:
+    try:
+        share = -1.0 if isinstance(value, bool) else float(value)  # type: ignore[arg-type]  # that is what is tried
+    except (TypeError, ValueError, OverflowError):
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise _wrong(f"Input should be a share from 0 to 1, not {_shown(value)}")
+    return share
+
+
+def _release(value: object) -> str:
+    text = str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+    if text in ("0", "1", "2") or _RELEASE.fullmatch(text):
+        return text
+    hint = f"; did you mean '{text}.0'?" if _RELEASE.fullmatch(f"{text}.0") else ""
+    raise _wrong(f"Input should be a magic (0, 1, 2) or a release such as 0.10.2, not {_shown(value)}{hint}")
+
+
+def _policies(value: object) -> tuple[str, ...]:
+    words = value.split(",") if isinstance(value, str) else value
+    if not isinstance(words, list | tuple):
+        raise _wrong(f"Input should be delete, compact or both, not {_shown(value)}")
+    if isinstance(value, str) and not value.strip():
+        return ()
+    return tuple(dict.fromkeys(_word(word.strip() if isinstance(word, str) else word, _POLICIES) for word in words))
+
+
+def _one_of(words: Iterable[str], also: dict[str, str]) -> Callable[[object], str]:
+    known = tuple(words)
+    return lambda value: _word(also.get(value, value) if isinstance(value, str) else value, known)
+
+
+def _word(value: object, known: tuple[str, ...]) -> str:
+    if isinstance(value, str) and value in known:
+        return value
+    close = difflib.get_close_matches(str(value)[:40].lower(), [w.lower() for w in known], n=1, cutoff=0.6)
+    meant = next((w for w in known if close and w.lower() == close[0]), "")
+    hint = f"; did you mean {meant!r}?" if meant else ""
+    raise _wrong(f"Input should be one of {', '.join(known)}, not {_shown(value)}{hint}")
+
+
+def _number_meant(value: object) -> str:
+    for parse, unit in ((parse_duration, "milliseconds"), (parse_size, "bytes")):
+        try:
+            return f"; Kafka takes plain numbers here: {parse(str(value))} as {unit}?"
+        except ValueError:
+            continue
+    return ""
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str | int | float | bool | None):
+        text = repr(value)
+        return text if len(text) <= 42 else f"{text[:40]}…"
+    return "a list" if isinstance(value, list | tuple) else "a mapping"
+
+
+def _wrong(message: str) -> PydanticCustomError:
+    # Braces would be read as places for values.
+    return PydanticCustomError("kafkats", "{said}", {"said": message})
+
+
+def _schema(**said: Any) -> WithJsonSchema:
+    return WithJsonSchema(said)
+
+
+_POLICIES: Final = ("delete", "compact")
+_EITHER: Final = "|".join(_POLICIES)
+Integer = Annotated[int, BeforeValidator(lambda value: integer(value))]
+Boolean = Annotated[bool, BeforeValidator(_boolean)]
+Size = Annotated[
+    int,
+    BeforeValidator(_size),
+    _schema(anyOf=[
+        {"type": "integer", "minimum": 0},
+        {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?([KMGT]i?B|kB|B)?$"},
+    ]),
+]  # fmt: skip
+Share = Annotated[float, BeforeValidator(_share), _schema(type="number", minimum=0, maximum=1)]
+Release = Annotated[
+    str,
+    BeforeValidator(_release),
+    _schema(anyOf=[{"type": "number"}, {"type": "string", "pattern": r"^([012]|[0-9]+\.[0-9]+.*)$"}]),
+]
+Policies = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_policies),
+    _schema(anyOf=[
+        {"type": "string", "pattern": f"^(({_EITHER})( *, *({_EITHER}))*)?$"},
+        {"type": "array", "items": {"enum": list(_POLICIES)}},
+    ]),
+]  # fmt: skip
+
+
+def one_of(*words: str, also: dict[str, str] | None = None) -> Any:
+    """A type of a few words; `also` are other spellings of them."""
+    other = also or {}
+    return Annotated[str, BeforeValidator(_one_of(words, other)), _schema(enum=[*words, *other])]
+
+
+TimestampType = one_of("CreateTime", "LogAppendTime")
+Bogus = one_of("report", "ignore", "mtime", "clamp")
+CompressionType = one_of(*COMPRESSION_TYPES, also={"uncompressed": "none"})

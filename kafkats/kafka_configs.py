@@ -1,0 +1,117 @@
+"""Reads what Kafka's own command line says of topics: `kafka-configs --describe` and `kafka-topics --describe`.
+
+Three shapes, each as printed by the versions named (and held to their transcripts by the tests):
+
+    Configs for topic 'orders' are cleanup.policy=compact,delete,retention.ms=86400000       kafka-configs --zookeeper, to 3.x
+
+    Dynamic configs for topic orders are:                             kafka-configs --bootstrap-server, 2.x to 4.x
+      retention.ms=86400000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=86400000}
+                                                                      ("All configs for topic" with --all)
+    Topic: orders  TopicId: …  PartitionCount: 2  ReplicationFactor: 1  Configs: retention.ms=1,…      kafka-topics
+
+What a config line's `synonyms` say is passed over: a value that the broker has in hours or minutes has none there. Blocks
+of brokers, users and clients, and the log lines that Kafka's tools print among it, are passed over too. Anything else is
+refused, with its line, because a config that is overlooked could be the one that keeps data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from kafkats.errors import BadInput
+
+_TOPIC: Final = r"'?(?P<topic>[A-Za-z0-9._-]{1,249})'?"
+_BLOCK: Final = re.compile(rf"(?:All configs|Dynamic configs|Configs) for topics?[: ] ?{_TOPIC} are:?\s*(?P<pairs>.*)")
+_OTHER_BLOCK: Final = re.compile(r"\w[\w ]* [Cc]onfigs? for .* are:?(?: .*)?|(?:Default )?[Cc]onfigs for .* are:?.*")
+_TOPICS_LINE: Final = re.compile(
+    rf"Topic: ?{_TOPIC}\s.*?\bConfigs:[ \t]?(?P<pairs>\S*)(?:\s+MarkedForDeletion: ?\w+)?\s*"
+)
+_PARTITION_LINE: Final = re.compile(r"\s*Topic: ?\S+\s+Partition: ?\d+\s.*")
+_ENTRY: Final = re.compile(
+    r"\s+(?P<key>[A-Za-z][A-Za-z0-9._-]*)=(?P<value>.*?) sensitive=(?P<sensitive>true|false) synonyms=\{.*\}\s*"
+)
+_PAIR: Final = re.compile(r"(?P<key>[A-Za-z][A-Za-z0-9._-]*)=(?P<value>.*)", re.DOTALL)
+_NEXT_PAIR: Final = re.compile(r",(?=[A-Za-z][A-Za-z0-9._-]*=)")
+_NOISE: Final = re.compile(
+    r"\s*|\[\d{4}-\d\d-\d\d .*|SLF4J.*|\s[\w.]+ = .*| \((?:org|kafka)\..*|#.*|\$ .*"
+    r"|(?:log4j:|OpenJDK|Picked up|Warning|WARNING|Use --bootstrap-server|Completed [Uu]pdating|ELR is ).*"
+)
+
+
+class Config(NamedTuple):
+    """One key of one topic, and the line that says so."""
+
+    line: int
+    topic: str
+    key: str
+    value: str
+
+
+class Export(NamedTuple):
+    """`topics` are all that are named, also those without a config of their own."""
+
+    topics: frozenset[str]
+    configs: tuple[Config, ...]
+
+
+def read_topic_configs(text: str) -> dict[str, dict[str, str]]:
+    """Topic -> key -> value, as printed. Raises BadInput, with the line, for anything that is not such a text."""
+    export = read_export(text)
+    found: dict[str, dict[str, str]] = {topic: {} for topic in sorted(export.topics)}
+    for config in export.configs:
+        found[config.topic][config.key] = config.value
+    return found
+
+
+def read_export(text: str) -> Export:
+    """The same with the lines. Raises BadInput."""
+    if text and not text.endswith("\n"):
+        raise BadInput(f"line {text.count(chr(10)) + 1}: the last line has no end: was the text cut off?")
+    topics: set[str] = set()
+    said: dict[tuple[str, str], Config] = {}
+    for topic, config in _lines(text):
+        topics.add(topic)
+        if config is None:
+            continue
+        before = said.setdefault((topic, config.key), config)
+        if before.value != config.value:
+            raise BadInput(
+                f"line {config.line}: {config.key} of {topic} is {config.value!r} here and {before.value!r} in line {before.line}"
+            )
+    if not topics:
+        raise BadInput("no topic's configs in it: it has to be what kafka-configs or kafka-topics --describe printed")
+    return Export(frozenset(topics), tuple(said.values()))
+
+
+def _lines(text: str) -> Iterator[tuple[str, Config | None]]:
+    """Each topic where it is named, and each config that is said of it."""
+    topic: str | None = None
+    other = False  # inside of a block about something else than a topic
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.rstrip("\r")
+        if found := _BLOCK.fullmatch(line) or _TOPICS_LINE.fullmatch(line):
+            topic, other = found["topic"], False
+            yield topic, None
+            yield from ((topic, Config(number, topic, *pair)) for pair in _pairs(found["pairs"], number))
+        elif entry := _ENTRY.fullmatch(line):
+            if topic is None and not other:
+                raise BadInput(f"line {number}: a config, but of which topic?")
+            if topic is not None and entry["sensitive"] == "false" and entry["value"] != "null":
+                yield topic, Config(number, topic, entry["key"], entry["value"])
+        elif _PARTITION_LINE.fullmatch(line) or _NOISE.fullmatch(line):
+            continue
+        elif _OTHER_BLOCK.fullmatch(line):
+            topic, other = None, True
+        else:
+            raise BadInput(f"line {number}: not of Kafka's --describe: {line[:60]!r}")
+
+
+def _pairs(text: str, number: int) -> Iterator[tuple[str, str]]:
+    """Values may have commas: a new pair begins where a key and = follow."""
+    for part in _NEXT_PAIR.split(text.strip()) if text.strip() else ():
+        pair = _PAIR.fullmatch(part)
+        if pair is None:
+            raise BadInput(f"line {number}: not KEY=VALUE: {part[:60]!r}")
+        yield pair["key"], pair["value"]
