@@ -24,6 +24,24 @@ INDEX_INTERVAL_BYTES = 4096
 SEGMENT_INDEX_BYTES = 10 * 1024 * 1024
 
 
+RECORDS_OF = {
+    "crash": {"after": "records"},
+    "clean-start": {"after": "records"},
+    "torn-append": {"appended": "records-appended", "after": "records"},
+    "retention": {"before": "records-before", "after": "records"},
+    "compaction": {
+        "before": "records-before",
+        "after-first-pass": "records-after-first-pass",
+        "between": "records-before-second-pass",
+        "after": "records",
+    },
+    "adopt": {"before": "records-before-append", "after": "records"},
+    "root": {"running": "records", "data": "records"},
+    "follower": {"leader": "records", "follower": "records"},
+}
+"""kind -> state -> which records were read from it; for the other kinds `data` and `records`."""
+
+
 class Case:
     """One folder of tests/real-logs: what real brokers left, state by state."""
 

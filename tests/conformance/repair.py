@@ -181,7 +181,7 @@ def load(one: Repair, judge: Judge, tally: Tally) -> None:
     ours = {path: _sha256(path) for _, path in one.written()}
     for partition in one.partitions():
         out = one.work / "loaded"
-        answer = judge("load", partition, "--out", out, *_circumstances(one, partition))
+        answer = judge("load", partition, "--out", out, *circumstances(one.case, partition))
         shutil.rmtree(out, ignore_errors=True)
         what = f"{partition.name} of {one}"
         if "error" in answer:
@@ -209,7 +209,12 @@ def ask_times(one: Repair, judge: Judge, tally: Tally) -> None:
         out = one.work / "asked"
         words = [timestamp for timestamp, _ in wanted]
         answer = judge(
-            "offset-for-time", partition, *words, "--out", out, *_circumstances(one, partition, recorded["asked_at_ms"])
+            "offset-for-time",
+            partition,
+            *words,
+            "--out",
+            out,
+            *circumstances(one.case, partition, recorded["asked_at_ms"]),
         )
         shutil.rmtree(out, ignore_errors=True)
         if "error" in answer:
@@ -224,11 +229,11 @@ def ask_times(one: Repair, judge: Judge, tally: Tally) -> None:
             tally.same(TIMES, judge.version, one.name, f"{timestamp} in {partition.name} of {one}", ours, theirs)
 
 
-def _circumstances(one: Repair, partition: Path, now_ms: int | None = None) -> list[object]:
-    """What a broker knows besides the directory itself."""
+def circumstances(case: Case, partition: Path, now_ms: int | None = None) -> list[object]:
+    """What a broker knows besides the directory itself, after a clean stop."""
     root = partition.parent
     newest = max(path.stat().st_mtime_ns // 1_000_000 for path in partition.iterdir())
-    config = one.case.topic_config(partition.name)
+    config = case.topic_config(partition.name)
     config.pop(
         "message.format.version", None
     )  # 2.8 would refuse to search magic 0 by time, and it converts nothing here

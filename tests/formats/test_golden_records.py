@@ -13,24 +13,8 @@ from kafkats.compression import Codec
 from kafkats.errors import CorruptBatch
 from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.model import Batch, Record, TimestampType
-from tests.golden import Case, Unpacked, cases, partitions
+from tests.golden import RECORDS_OF, Case, Unpacked, cases, partitions
 
-RECORDS_OF = {
-    "crash": {"after": "records"},
-    "clean-start": {"after": "records"},
-    "torn-append": {"appended": "records-appended", "after": "records"},
-    "retention": {"before": "records-before", "after": "records"},
-    "compaction": {
-        "before": "records-before",
-        "after-first-pass": "records-after-first-pass",
-        "between": "records-before-second-pass",
-        "after": "records",
-    },
-    "adopt": {"before": "records-before-append", "after": "records"},
-    "root": {"running": "records", "data": "records"},
-    "follower": {"leader": "records", "follower": "records"},
-}
-"""kind -> state -> which records were read from it; for the other kinds `data` and `records`."""
 TIMESTAMP_TYPES = {
     "NoTimestampType": TimestampType.NONE,
     "CreateTime": TimestampType.CREATE_TIME,
