@@ -40,7 +40,7 @@ def row(name: str, param: ast.Call) -> str:
     default = "" if isinstance(param.args[0], ast.Name) else f"`{ast.unparse(param.args[0])}`"
     meaning = given.get("description", "")
     if choices := given.get("enum"):
-        meaning += f" ({', '.join(choices)})"
+        meaning += f" ({', '.join(map(str, choices))})"
     return f"| `{name}` | {default} | {meaning} |"
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from kafkats.errors import UsageError, storage
 from kafkats.findings import KINDS, SEVERITIES
-from kafkats.paths import TIME_INDEX
+from kafkats.paths import LOG, TIME_INDEX
 
 FINE: Final = "no defect"
 NONE: Final = "no segment"
@@ -113,6 +113,53 @@ def plot_burn_down(runs: Sequence[tuple[int, pa.Table]], path: Path) -> None:
     figure.autofmt_xdate()
     figure.suptitle("bytes by message format", fontsize=10)
     save(path)
+
+
+def plot_forecast(forecast: pa.Table, actions: pa.Table, path: Path) -> None:
+    """Draw sizes and times per partition, promised (`forecast.FORECAST`) and real (`report.ACTIONS`), as PNG at `path`.
+
+    The largest partitions come first; the smallest are left out where there are many. Raises as `plot_health`.
+    """
+    figure, save = _figure()
+    rows = forecast_outcome(forecast, actions)[:_LABELLED_ROWS]
+    figure.set_size_inches(10.0, min(1.6 + 0.5 * max(len(rows), 3), _TALLEST_INCHES))
+    sizes, times = figure.subplots(1, 2, sharey=True)
+    for axes, panel in ((sizes, "bytes"), (times, "seconds")):
+        series = [name for name in ("before", "forecast", "outcome") if f"{name}_{panel}" in _OUTCOME]
+        for n, name in enumerate(series):
+            at = np.arange(len(rows)) + (n - (len(series) - 1) / 2) * 0.8 / len(series)
+            axes.barh(at, [row[f"{name}_{panel}"] for row in rows], 0.8 / len(series), label=name, color=_SERIES[name])
+        axes.set_xlabel(panel)
+    sizes.xaxis.set_major_formatter(lambda size, _: _size(size))
+    sizes.set_yticks(range(len(rows)), [row["name"] for row in rows], fontsize=7)
+    sizes.invert_yaxis()
+    figure.legend(*sizes.get_legend_handles_labels(), loc="outside right upper", fontsize=8, frameon=False)
+    figure.suptitle("forecast and outcome by partition", fontsize=10)
+    save(path)
+
+
+_SERIES: Final = {"before": "#bdbdbd", "forecast": "#92c5de", "outcome": "#2166ac"}
+_OUTCOME: Final = ("before_bytes", "forecast_bytes", "outcome_bytes", "forecast_seconds", "outcome_seconds")
+
+
+def forecast_outcome(forecast: pa.Table, actions: pa.Table) -> list[dict[str, Any]]:
+    """Per partition with a segment to convert, largest first: its name and the numbers of _OUTCOME.
+
+    Sizes are those of the logs; a log that was not converted keeps 0 as its outcome.
+    """
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for segment in forecast.filter(pc.equal(forecast["action"], "convert")).to_pylist():
+        row = rows.setdefault((segment["log_dir"], segment["partition_dir"]), dict.fromkeys(_OUTCOME, 0))
+        row["before_bytes"] += segment["before_bytes"]
+        row["forecast_bytes"] += segment["after_bytes"]
+        row["forecast_seconds"] += segment["seconds"]
+    for file in actions.filter(pc.is_in(actions["outcome"], pa.array(["done", "already"]))).to_pylist():
+        if (where := (file["log_dir"], file["partition_dir"])) in rows:
+            rows[where]["outcome_seconds"] += file["seconds"]
+            rows[where]["outcome_bytes"] += file["after_bytes"] if file["file"].endswith(LOG) else 0
+    shared = os.path.commonpath({log_dir for log_dir, _ in rows}) if rows else ""
+    named = [{"name": str(Path(os.path.relpath(key[0], shared), key[1])), **row} for key, row in rows.items()]
+    return sorted(named, key=lambda row: (-row["before_bytes"], row["name"]))
 
 
 def magic_bytes(census: pa.Table) -> list[int]:

@@ -42,7 +42,9 @@ def look_at_formats(spark: SparkSession, units: Sequence[Unit], *, deep: bool = 
 
 def keep_census(census: pa.Table, folder: Path | None) -> Mapping[str, Any]:
     """Bytes and batches per magic; with a folder all rows are also written there."""
+    said: dict[str, Any] = dict(summarize(census))
     if folder is not None:
         make_folder(folder, "the report")
         write_table(folder / "census.parquet", census)
-    return summarize(census)
+        said["report"] = str(folder)
+    return said

@@ -33,7 +33,7 @@ class Group(NamedTuple):
     @property
     def name(self) -> str:
         """Names its folder."""
-        words = [self.connection, self.broker and f"broker-{self.broker}", "owner-stopped" if self.stopped else ""]
+        words = [self.connection, self.broker, "owner-stopped" if self.stopped else ""]
         return _safe("-".join(filter(None, words)))
 
 

@@ -1,42 +1,72 @@
-"""A person's yes to a plan's digest, asked for when the run wants it."""
+"""A person's yes, asked for when the run wants it: to a plan's digest before it is applied, to a canary after it has run."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any, Final
 
-from airflow.providers.common.compat.sdk import Context
+from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
+from kafkats_airflow import steps
+
 BODY: Final = """\
-| volumes | files to write | bytes | blocked | not repaired | digest | plan |
+| volumes | files to write | bytes | blocked | {{ more }} | digest | plan |
 |---|---|---|---|---|---|---|
 {% for one in ti.xcom_pull(task_ids='changes') | map(attribute='plan') -%}
 | {{ one.log_dirs | join(', ') }} | {{ one.totals.files }} | {{ one.totals.write_bytes }} | {{ one.totals.blocked }} \
-| {% for word, count in one.totals.not_repaired.items() if count %}{{ count }} {{ word }} {% endfor %}| `{{ one.digest[:16] }}` | `{{ one.plan }}` |
+| {% for word, count in COUNTS.items() if count %}{{ count }} {{ word }} {% endfor %}| `{{ one.digest[:16] }}` | `{{ one.plan }}` |
 {% endfor %}
 
 `kafkats show PLAN` says which bytes, and why.
 """
+REBUILD: Final = BODY.replace("{{ more }}", "not repaired").replace("COUNTS", "one.totals.not_repaired")
+MIGRATE: Final = BODY.replace("{{ more }}", "would be lost").replace("COUNTS", "one.totals.losses")
+CANARY: Final = """\
+{% set said = ti.xcom_pull(task_ids='report') -%}
+{{ said.outcome }}: {{ said.volumes | join(', ') }}. Numbers and pictures: `{{ said.report }}`.
+
+Do this broker, its followers and its clients do well? A yes lets the other brokers follow; a no changes nothing, and phase
+`rollback` takes the canary back.
+"""
 
 
 class PlanApproval(ApprovalOperator):
-    """Waits for a person when the run's param `need_approval` is true; otherwise approves by itself.
+    """Waits for a person when the run's param `need_approval` is true and there is something to write; else it approves itself.
 
     No answer within `response_timeout` is a no.
     """
 
     def __init__(self, *, response_timeout: timedelta = timedelta(days=1), **kwargs: Any) -> None:
-        kwargs.setdefault("body", BODY)
+        kwargs.setdefault("body", REBUILD)
         super().__init__(defaults=self.REJECT, response_timeout=response_timeout, **kwargs)
 
     def execute(self, context: Context) -> Any:
-        if context["params"]["need_approval"]:
+        if context["params"]["need_approval"] and self.concerns(context):
             return super().execute(context)
-        self.log.info("approved: this run does not ask for approval")
+        self.log.info("approved: this run does not ask for approval, or would write nothing")
         return {"chosen_options": [self.APPROVE], "params_input": {}}
+
+    def concerns(self, context: Context) -> bool:
+        """Whether a plan writes anything."""
+        return any(one["plan"]["totals"]["files"] for one in context["ti"].xcom_pull(task_ids="changes"))
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         # A no ends this task before its result is kept; the report wants to know.
         context["ti"].xcom_push("answer", event.get("chosen_options"))
         return super().execute_complete(context, event)
+
+
+class CanaryApproval(PlanApproval):
+    """The same for a canary that has been converted and verified; skipped in every other run."""
+
+    def __init__(self, *, response_timeout: timedelta = timedelta(days=7), **kwargs: Any) -> None:
+        super().__init__(response_timeout=response_timeout, **{"body": CANARY, **kwargs})
+
+    def execute(self, context: Context) -> Any:
+        if not steps.waits_for_approval(context["params"]):
+            raise AirflowSkipException("this run has no canary to approve")
+        return super().execute(context)
+
+    def concerns(self, context: Context) -> bool:
+        return True

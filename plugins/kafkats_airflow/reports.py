@@ -4,7 +4,9 @@ report.json         what was found, done and proved, in numbers, and where the p
 segments.parquet    kafkats.report.SEGMENTS before the change, one row per segment
 after.parquet       the same for the segments that were changed, after it
 actions.parquet     kafkats.report.ACTIONS, one row per file
-health.png          time-index health, partitions x segments, before and after
+health.png          time-index health, partitions x segments, before and after (rebuild)
+
+A migration's folder has its own pages: kafkats_airflow.migration_reports.
 """
 
 from __future__ import annotations
@@ -46,60 +48,74 @@ def _ending(params: Mapping[str, Any], plans: Results, answer: Sequence[str] | N
 
 
 def write_report(folder: Path, plans: Results, runs: Results, proofs: Results, *, outcome: str) -> dict[str, Any]:
-    """Write the folder; returns the content of report.json. Repeating it writes the same again."""
+    """Write the folder of a rebuild; returns the content of report.json. Repeating it writes the same again."""
     from kafkats.plot import plot_health
     from kafkats.report import ACTIONS, SEGMENTS, summary, write_json, write_table
-    from kafkats.run import read_actions
 
-    before = _tables(plans, lambda plan: plan["seen"]["report"])
-    after = _tables(proofs, lambda proof: proof["report"])
-    # Also of a run that failed: what it did, and what it refused to do, is in its own report.
-    folders = [run for plan in plans if ((run := run_of(plan)) / "report.parquet").exists()]
-    actions = _concat([read_actions(run) for run in folders], ACTIONS)
+    before = segments_of(plan["seen"]["report"] for plan in plans)
+    after = segments_of(proof["report"] for proof in proofs)
     panels = {"before": before}
     if proofs:
-        panels["after"] = _overlaid(before, after)
+        panels["after"] = overlaid(before, after, ("log_dir", "partition_dir", "base_offset"))
     said = {
         "outcome": outcome,
-        "volumes": sorted(log_dir for plan in plans for log_dir in plan["log_dirs"]),
-        "plans": [{key: plan[key] for key in ("plan", "digest", "totals")} for plan in plans],
-        "runs": [str(run) for run in folders],
+        **common(plans, {"plan": plans, "apply": runs, "verify": proofs}),
         "seen": summary(before),
-        "files_planned": sum(plan["totals"]["files"] for plan in plans),
-        "files_blocked": sum(plan["totals"]["blocked"] for plan in plans),
         "files_proved_equal": sum(proof["equal"] for proof in proofs),
-        "rates": {
-            stage: [result["rates"] for result in results]
-            for stage, results in (("plan", plans), ("apply", runs), ("verify", proofs))
-        },
         "report": str(folder),
     }
     folder.mkdir(parents=True, exist_ok=True)
     write_table(folder / "segments.parquet", before.cast(SEGMENTS))
     write_table(folder / "after.parquet", after.cast(SEGMENTS))
-    write_table(folder / "actions.parquet", actions)
+    write_table(folder / "actions.parquet", actions_of(plans).cast(ACTIONS))
     plot_health(panels, folder / "health.png")
     write_json(folder / "report.json", said)
     return said
 
 
-def _tables(results: Results, where: Any) -> Any:
+def common(plans: Results, stages: Mapping[str, Results]) -> dict[str, Any]:
+    """What every report says of its plans, and how fast each stage was."""
+    return {
+        "volumes": sorted(log_dir for plan in plans for log_dir in plan["log_dirs"]),
+        "plans": [{key: plan[key] for key in ("plan", "digest", "totals")} for plan in plans],
+        "runs": [str(run) for run in _runs(plans)],
+        "files_planned": sum(plan["totals"]["files"] for plan in plans),
+        "files_blocked": sum(plan["totals"]["blocked"] for plan in plans),
+        "rates": {stage: [result["rates"] for result in results] for stage, results in stages.items()},
+    }
+
+
+def actions_of(plans: Results) -> Any:
+    """Every file that was touched or refused, report.ACTIONS."""
+    from kafkats.report import ACTIONS
+    from kafkats.run import read_actions
+
+    return concat([read_actions(run) for run in _runs(plans)], ACTIONS)
+
+
+def segments_of(folders: Any) -> Any:
+    """The segments of several reports, report.SEGMENTS."""
     from kafkats.report import SEGMENTS, read_table
 
-    return _concat([read_table(Path(where(result)) / "segments.parquet", SEGMENTS) for result in results], SEGMENTS)
+    return concat([read_table(Path(folder) / "segments.parquet", SEGMENTS) for folder in folders], SEGMENTS)
 
 
-def _concat(tables: list[Any], schema: Any) -> Any:
+def concat(tables: list[Any], schema: Any) -> Any:
+    """All of them as one table, also when there is none."""
     import pyarrow as pa
 
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
-def _overlaid(before: Any, after: Any) -> Any:
-    """`before` with the rows of `after` in place of their own: the whole volume as it is now."""
+def overlaid(before: Any, after: Any, keys: Sequence[str]) -> Any:
+    """`before` with the rows of `after` in place of those with the same keys: everything as it is now."""
     import pyarrow as pa
 
-    keys = ("log_dir", "partition_dir", "base_offset")
     changed = set(zip(*(after[key].to_pylist() for key in keys), strict=True))
     rows = zip(*(before[key].to_pylist() for key in keys), strict=True)
     return pa.concat_tables([before.filter(pa.array([row not in changed for row in rows], pa.bool_())), after])
+
+
+def _runs(plans: Results) -> list[Path]:
+    """Also those that failed: what they did, and what they refused to do, is in their own reports."""
+    return [run for plan in plans if ((run := run_of(plan)) / "report.parquet").exists()]

@@ -34,7 +34,7 @@ class SparkUiLink(BaseOperatorLink):
 
 
 class KafkatsJobOperator(SparkSubmitOperator):
-    """Submits `spark_jobs/<job>.py` with `application_args`; returns the job's result.
+    """Submits `spark_jobs/<job>.py` with `application_args`; returns the job's result. `about` names it among its like.
 
     A job that failed with an error of ours fails the task with that error's own words, and without a retry when no
     retry can help. `application_args` may hold Paths and numbers.
@@ -42,10 +42,11 @@ class KafkatsJobOperator(SparkSubmitOperator):
 
     operator_extra_links = (SparkUiLink(),)
 
-    def __init__(self, *, job: str, **kwargs: Any) -> None:
+    def __init__(self, *, job: str, about: str = "", **kwargs: Any) -> None:
         super().__init__(application=str(JOBS / f"{job}.py"), name=f"kafkats {job}", **kwargs)
         self.job = job
         self.connection = kwargs.get("conn_id", "")
+        self.about = about or self.connection
         self.spark_ui: str | None = None
         self._context: Context | None = None
         self._result: dict[str, Any] | None = None

@@ -46,7 +46,7 @@ def volume(tmp_path: Path) -> Path:
 def words(**more: Any) -> Namespace:
     given = {"topics": "*", "policy": None, "config": [], "generation": "last-offset", "report": None, "deep": False}
     given |= {"all": False, "valid_prefix": False, "only_after_unclean_stop": False, "not_for_a_broker": False}
-    given |= {"operation": "rebuild", "of_plan": None, "run": None, "work_area": None, "owner_stopped": True, "by": "ops"}
+    given |= {"operation": "rebuild", "by": "tests", "of_plan": None, "run": None, "work_area": None, "owner_stopped": True, "by": "ops"}
     return Namespace(**given | more)
 
 
@@ -104,7 +104,7 @@ def test_apply_and_proof(spark: SparkSession, volume: Path, tmp_path: Path) -> N
     assert (wrong["equal"], wrong["exit_code"], wrong["not_equal"]) == (2, 1, [str(volume / LOST[0])])
 
 
-@pytest.mark.parametrize("by", ["topic", "format"])
+@pytest.mark.parametrize("by", ["topic", "segment"])
 def test_the_same_inventory_as_the_command(
     spark: SparkSession, volume: Path, by: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,100 @@
+"""
+### Migrate the message format
+
+Brings stored segments to another message format, broker by broker, as KIP-31 and KIP-32 planned it: magic 0 and 1 of Kafka
+0.8 to 0.10 to magic 2, which Kafka 4 needs and does not make of its own accord. One run is one phase; offsets never change.
+
+**When.** While the broker is stopped, or on a detached volume or snapshot: what a broker holds is never written. The schedule
+runs phase `census`, which only counts. Try the others with `dry_run` first: it forecasts, and writes nothing.
+
+**Phases.** `phase-1`: `attested_by` vouches that the brokers understand the new format, and a certificate says that no disk
+holds it yet (strays are converted back). `canary`: one broker, named in `volumes`, is converted and, at the end, approved.
+`phase-2`: the others, one a run; the next one, without `volumes`. `rollback` of one broker: by undo while the old files are
+there and the new ones unchanged, else by conversion back, which loses what `accept_loss` names. The ledger (`kafkats ledger
+show`) refuses what is out of order, with the reason. Repeats and backfills find nothing to do.
+
+**What it does.** `look` counts formats, converts every segment without writing, and plans; `approve` waits for a yes to that
+plan; `convert` builds each new log and its indexes beside the old, compares both record by record, and swaps them as one
+family; `parity` holds the digests of both against each other; `certify` proves from the disk what was written and certifies
+the format; `record` tells the ledger; `report` puts it all into `folder`; `approve_canary` waits for a week.
+
+**When it fails.** A difference stops the run, with nothing changed in that partition. Clear the run to go on: what was done
+is done. What cannot be converted stays as it is and is named: mixed formats are legal. Both copies stay on the disk until
+`kafkats purge RUN`; `report.json` names each RUN.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Asset, Param, TriggerRule, get_current_context, task
+from kafkats_airflow import migration, migration_reports
+from kafkats_airflow.applications import FOLDER, POLICY
+from kafkats_airflow.approval import MIGRATE, CanaryApproval, PlanApproval
+from kafkats_airflow.spark_job import KafkatsJobOperator
+
+FORMATS = Asset(name="kafka_message_formats", uri="kafkats://message-formats", group="kafkats")
+NAMED = {"map_index_template": "{{ task.about }}"}
+
+with DAG(
+    "migrate_message_format",
+    description="Count, forecast, convert and certify message formats, phase by phase", doc_md=__doc__,
+    schedule="30 3 * * 0", catchup=False, max_active_runs=1, tags=["kafkats", "formats"],
+    default_args={"owner": "kafka", "retries": 1, "retry_delay": timedelta(minutes=1)},
+    params={
+        "policy": Param(POLICY, type="string", description="The file that names the volumes (default: KAFKATS_POLICY)"),
+        "volumes": Param([], type="array", items={"type": "string"}, description="Globs over brokers or paths; none: all"),
+        "phase": Param("census", enum=["census", "phase-1", "canary", "phase-2", "rollback"], description="One a run"),
+        "from_magic": Param(1, enum=[0, 1], description="What the brokers write now: 0 until 0.9, 1 until 0.10"),
+        "to_magic": Param(2, enum=[1, 2], description="What they shall hold"),
+        "compression_type": Param("producer", enum=["producer", "none", "gzip", "snappy", "lz4", "zstd"], description="Codec"),
+        "rule": Param("last-offset", enum=["last-offset", "first-offset"], description="Whose indexes: from 2.0, or up to 1.1"),
+        "accept_loss": Param([], type="array", items={"type": "string"}, description="What an older format may lose, or all"),
+        "attested_by": Param("", type="string", description="Phase 1: who vouches that the brokers understand to_magic"),
+        "need_approval": Param(True, type="boolean", description="Wait for a person before writing, and after a canary"),
+        "dry_run": Param(False, type="boolean", description="Forecast and report, write nothing"),
+        "ledger": Param("", type="string", description="The migration's file (default: ledger.jsonl in folder)"),
+        "folder": Param(FOLDER, type="string", description="Where plans, runs and reports go (default: KAFKATS_FOLDER)"),
+    },
+) as dag:  # fmt: skip
+
+    @task
+    def gate() -> list[dict]:
+        return migration.gate(get_current_context())
+
+    @task.short_circuit(ignore_downstream_trigger_rules=False)
+    def changes(asked: list[dict], looked: list[dict]) -> list[dict]:
+        return migration.changing(get_current_context(), asked, looked)
+
+    @task(trigger_rule=TriggerRule.NONE_FAILED)
+    def parity(work: list[dict]) -> list[dict]:
+        return migration.parity(work)
+
+    @task(trigger_rule=TriggerRule.NONE_FAILED)
+    def record(work: list[dict], converted: list[dict], certified: list[dict]) -> list[dict]:
+        return migration.record(get_current_context(), work, converted, certified)
+
+    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[FORMATS])
+    def report(asked: list, work: list, brokers: list, stages: dict[str, list]) -> dict:
+        return migration_reports.report(get_current_context(), FORMATS, asked, work, brokers, stages)
+
+    @task
+    def approved() -> list[dict]:
+        return migration.approve(get_current_context())
+
+    asked = gate()
+    look = KafkatsJobOperator.partial(task_id="look", **NAMED).expand_kwargs(asked.map(lambda one: one["look"]))
+    work = changes(asked, look.output)
+    approve = PlanApproval(task_id="approve", subject="Convert, as {{ params.phase }} of {{ run_id }}?", body=MIGRATE)
+    convert = KafkatsJobOperator.partial(task_id="convert", **NAMED)
+    convert = convert.expand_kwargs(work.map(migration.arguments_of("convert")))
+    proved = parity(work)
+    certify = KafkatsJobOperator.partial(task_id="certify", trigger_rule=TriggerRule.NONE_FAILED, **NAMED)
+    certify = certify.expand_kwargs(work.map(migration.arguments_of("certify")))
+    brokers = record(work, convert.output, certify.output)
+    stages = {"look": look.output, "convert": convert.output, "parity": proved, "certify": certify.output}
+    said = report(asked, work, brokers, stages)
+    approve_canary = CanaryApproval(task_id="approve_canary", subject="May the other brokers follow {{ run_id }}?")
+    work >> approve >> [convert, proved, certify, brokers]
+    convert >> proved >> certify
+    said >> approve_canary >> approved()

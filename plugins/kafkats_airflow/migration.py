@@ -1,0 +1,178 @@
+"""One phase of a format migration: which brokers, and the words of their jobs, from the gate to the ledger."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from airflow.providers.common.compat.sdk import AirflowSkipException, Context
+
+from kafkats.errors import NotEqual, UsageError
+from kafkats_airflow import steps
+from kafkats_airflow.applications import Group, applying, groups_of, places, run_folder, run_of
+from kafkats_airflow.failing import in_our_words
+
+CENSUS: Final = "census"
+"""The phase that only looks: what the schedule runs."""
+
+Asked = Mapping[str, Any]
+"""One application: broker, log_dirs, folder, `idle` (its conversion is over) and `look`, the first job's arguments."""
+Work = Mapping[str, Any]
+"""What follows: broker, folder, plan (the look's result), `convert` and `certify`: arguments, or None without need."""
+Results = Sequence[Mapping[str, Any]]
+
+
+@in_our_words
+def gate(context: Context) -> list[dict[str, Any]]:
+    """Whose turn it is, and what is to be looked at; empty when it is nobody's.
+
+    Fails when it is not this phase's turn, and for params that do not go together.
+    """
+    params, run_id = context["params"], context["run_id"]
+    groups = groups_of(params, by_broker=True)
+    if params["phase"] == CENSUS or params["dry_run"]:
+        return [_asked(params, run_id, group, idle=True) for group in groups]
+    every = groups_of({**params, "volumes": []}, by_broker=True)
+    if not all(group.broker for group in every):
+        raise UsageError("a migration goes broker by broker: every volume of the policy needs its broker's name")
+    named = sorted({group.broker for group in groups})
+    chosen = steps.let_in(params, named, dict.fromkeys(group.broker for group in every), _by(context))
+    brokers = steps.state_of(params).brokers
+    # The whole broker, whichever of its volumes was asked for by path: phases are states of brokers.
+    whole = [(group, brokers[group.broker].status) for group in every if group.broker in chosen]
+    return [_asked(params, run_id, group, idle=status in {"verified", "approved"}) for group, status in whole]
+
+
+def _asked(params: Mapping[str, Any], run_id: str, group: Group, *, idle: bool) -> dict[str, Any]:
+    folder = run_folder(params["folder"], run_id) / group.name
+    if params["phase"] == CENSUS:
+        job, words = CENSUS, [*group.log_dirs, "--by", "topic", "--report", str(folder / "before")]
+    else:
+        job, words = "plan", [*_plan(params, group, folder), *places(folder)]
+    return {
+        "broker": group.broker,
+        "log_dirs": group.log_dirs,
+        "folder": str(folder),
+        "idle": idle,
+        "look": {"job": job, **_where(group.connection, group.broker), "application_args": words},
+    }
+
+
+def _where(connection: str, broker: str) -> dict[str, str]:
+    return {"conn_id": connection, "about": f"{broker} on {connection}" if broker else connection}
+
+
+def _plan(params: Mapping[str, Any], group: Group, folder: Path) -> list[str]:
+    phase = params["phase"]
+    words = [
+        "migrate", *group.log_dirs, *_reading(params), "--compression-type", params["compression_type"],
+        "--to-magic", str(params["to_magic" if phase in steps.UP else "from_magic"]),
+        "--accept-loss", ",".join(params["accept_loss"]),
+    ]  # fmt: skip
+    if phase == "phase-1":
+        words += ["--only-newer", "--certify", str(folder / "certificate")]
+    if not params["dry_run"]:
+        words += ["--ledger", str(steps.ledger_of(params)), "--phase", phase, "--broker", group.broker]
+        if phase == "rollback" and (runs := steps.standing_runs(params, group.broker)):
+            words += ["--undo", *runs]
+    return words
+
+
+def _reading(params: Mapping[str, Any]) -> list[str]:
+    return ["--policy", params["policy"], "--generation", params["rule"]]
+
+
+@in_our_words
+def changing(context: Context, asked: Sequence[Asked], looked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The Work of each application. Empty for a dry run, and where there is only to be looked."""
+    params = context["params"]
+    if params["dry_run"] or params["phase"] == CENSUS:
+        return []
+    return [_work(params, one, plan, _by(context)) for one, plan in zip(asked, looked, strict=True)]
+
+
+def arguments_of(job: str) -> Callable[[Work], Mapping[str, Any]]:
+    """Picks the arguments of `convert` or `certify`; skips the one of a broker that has no need of it."""
+
+    def pick(work: Work) -> Mapping[str, Any]:
+        if not work[job]:
+            raise AirflowSkipException(f"no need to {job}")
+        return dict(work[job])
+
+    return pick
+
+
+def _work(params: Mapping[str, Any], one: Asked, plan: Mapping[str, Any], by: str) -> dict[str, Any]:
+    folder, up = Path(one["folder"]), params["phase"] in steps.UP
+    bound = ["--min-magic", str(params["to_magic"])] if up else ["--max-magic", str(params["from_magic"])]
+    out = [*bound, "--output", str(folder / "certificate"), "--report", str(folder / "after")]
+    where = {key: one["look"][key] for key in ("conn_id", "about")}
+    convert: dict[str, Any] | None = None
+    certify: dict[str, Any] | None = {"job": "certify", **where, "application_args": [*one["log_dirs"], *out]}
+    if runs := plan.get("undo"):
+        words = [*runs, "--by", by, "--certify", *one["log_dirs"], *out]
+        convert, certify = {"job": "undo", **where, "application_args": words}, None
+    elif plan["totals"]["files"] or (up and not one["idle"]):  # a broker with nothing to convert passes the phase, too
+        convert = {"job": "apply", **where, "application_args": [*applying(params, plan), "--by", by]}
+        certify["application_args"] += [*_reading(params), "--of-plan", plan["plan"]]
+    elif plan.get("certificate"):
+        certify = None
+    return {"broker": one["broker"], "folder": str(folder), "plan": dict(plan), "convert": convert, "certify": certify}
+
+
+@in_our_words
+def parity(work: Sequence[Work]) -> list[dict[str, Any]]:
+    """What each conversion's own report says of its old and new logs, held against each other record by record.
+
+    Fails when there is a log of which it does not say that.
+    """
+    return [_proved(one) for one in work if one["convert"] and one["convert"]["job"] == "apply"]
+
+
+def _proved(one: Work) -> dict[str, Any]:
+    from kafkats.run import read_actions
+
+    folder = run_of(one["plan"])
+    logs = [row for row in read_actions(folder).to_pylist() if row["file"].endswith(".log")]
+    unproved = [row for row in logs if not row["parity_before"] or row["parity_before"] != row["parity_after"]]
+    if unproved:
+        where = f"{unproved[0]['partition_dir']}/{unproved[0]['file']}"
+        raise NotEqual(f"{len(unproved)} logs are not proved to hold the same records, first {where}", path=folder)
+    before, after = (_digest(row[f"parity_{side}"] for row in logs) for side in ("before", "after"))
+    counts = {"logs": len(logs), "records": sum(row["records"] for row in logs)}
+    return {"broker": one["broker"], "run": str(folder), **counts, "before": before, "after": after}
+
+
+def _digest(digests: Any) -> str:
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+@in_our_words
+def record(
+    context: Context, work: Sequence[Work], converted: Results | None, certified: Results | None
+) -> list[dict[str, Any]]:
+    """Tell the ledger what was verified and certified; where each broker stands now."""
+    params, results = context["params"], [*(converted or []), *(certified or [])]
+    found = {one["certificate"]: one for one in results if one.get("certificate")}
+    found |= {plan["certificate"]: plan for one in work if (plan := one["plan"]).get("certificate")}
+    for broker in dict.fromkeys(one["broker"] for one in work):
+        own = [one for one in work if one["broker"] == broker]
+        runs = [run_of(one["plan"]).name for one in own if one["convert"]]
+        certificates = [found.get(str(Path(one["folder"], "certificate"))) for one in own]
+        steps.record(params, broker, runs, certificates, _by(context))
+    return steps.rows(params)
+
+
+@in_our_words
+def approve(context: Context) -> list[dict[str, Any]]:
+    """Tell the ledger that somebody has approved the canary."""
+    answer = context["ti"].xcom_pull(task_ids="approve_canary")
+    user = (answer or {}).get("responded_by_user") or {}
+    steps.approve(context["params"], str(user.get("name") or user.get("id") or _by(context)))
+    return steps.rows(context["params"])
+
+
+def _by(context: Context) -> str:
+    return f"airflow {context['run_id']}"
