@@ -73,21 +73,20 @@ class RetentionRule:
     kafka: str
     passes: tuple[str, ...]
     timestamps: bool
-    """A segment's age is that of its largest record timestamp; otherwise that of its file."""
-    mtime_fallback: bool
-    """A segment without timestamps has the age of its file."""
+    """A segment's age is that of its largest record timestamp, and that of its file only when it has none; otherwise always that of its file."""
     high_watermark: bool
-    """Nothing at or beyond the high watermark goes."""
+    """Nothing that reaches beyond the high watermark goes."""
 
 
+# KIP-33 gives a segment without timestamps the time of its file in three places (an entry of its own, or by default).
 RETENTION_RULES: Final = {
     r.name: r
     for r in (
-        RetentionRule("3.0", "3.0 and later", ("start-offset", "size", "time"), timestamps=True, mtime_fallback=True, high_watermark=True),
-        RetentionRule("0.11", "0.11 to 2.8", ("time", "size", "start-offset"), timestamps=True, mtime_fallback=True, high_watermark=True),
-        RetentionRule("0.10.1", "0.10.1 and 0.10.2", ("time", "size"), timestamps=True, mtime_fallback=True, high_watermark=False),
-        RetentionRule("0.8", "0.8 to 0.10.0", ("time", "size"), timestamps=False, mtime_fallback=True, high_watermark=False),
-        RetentionRule("kip33", "KIP-33's text", ("time", "size"), timestamps=True, mtime_fallback=False, high_watermark=False),
+        RetentionRule("3.0", "3.0 and later", ("start-offset", "size", "time"), timestamps=True, high_watermark=True),
+        RetentionRule("0.11", "0.11 to 2.8", ("time", "size", "start-offset"), timestamps=True, high_watermark=True),
+        RetentionRule("0.10.1", "0.10.1 and 0.10.2", ("time", "size"), timestamps=True, high_watermark=False),
+        RetentionRule("0.8", "0.8 to 0.10.0", ("time", "size"), timestamps=False, high_watermark=False),
+        RetentionRule("kip33", "KIP-33's text", ("time", "size"), timestamps=True, high_watermark=False),
     )
 }  # fmt: skip
 DEFAULT_RETENTION_RULE: Final = RETENTION_RULES["3.0"]

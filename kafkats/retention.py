@@ -1,19 +1,21 @@
 """Retention: which segments of a partition a broker would delete now, by which limit, and from when on the others.
 
-Pure functions over facts. Each pass deletes a prefix of the segments that the passes before it have left: it stops at the first
-one that does not qualify, so one unexpired segment protects all behind it. Strictly older than retention.ms goes; by size, what
-leaves at least retention.bytes. If everything goes, an empty segment at the log end takes its place; an empty last
-segment stays. Source: Log, UnifiedLog.deleteOldSegments of Kafka 0.8 to 4.3; KIP-33.
+Pure functions over facts. Each pass deletes a prefix of what the passes before it have left: it stops at the first segment
+that does not qualify, so one unexpired segment protects all behind it. By time goes what is strictly older than
+retention.ms, by size what leaves at least retention.bytes, by start offset what ends at or below it. An empty last
+segment stays; if all others go too, an empty one takes their place at the log end. Source: Log and UnifiedLog
+(deleteOldSegments, deletableSegments), LogManager (cleanupLogs) of Kafka 0.8 to 4.3; KIP-33.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from kafkats.generations import RetentionRule
 
-NEVER: Final = None
+_LARGEST: Final = 2**63 - 1
 
 
 class Segment(NamedTuple):
@@ -25,14 +27,14 @@ class Segment(NamedTuple):
     bytes: int
     """Of the .log, as retention.bytes counts."""
     largest_timestamp: int
-    """Negative: it has none."""
+    """Negative: it has none. 0 is a time."""
     mtime_ms: int
     trusted: bool = True
     """The largest timestamp is believed: the time index does not contradict the log."""
 
 
 class Limits(NamedTuple):
-    """-1 switches a limit off. Without a high watermark nothing is known to be replicated."""
+    """-1 switches a limit off (a compact-only topic has neither). Without a high watermark nothing is known to be replicated."""
 
     retention_ms: int = -1
     retention_bytes: int = -1
@@ -49,11 +51,11 @@ class Verdict(NamedTuple):
     """The pass that deletes it, "" when none does."""
     reason: str
     evidence: str
-    """What its age was told from: timestamp, mtime (weak: copies and moves change it), or "" when it has none."""
+    """What decided: offset, size, timestamp, or mtime (weak: copies and moves change it)."""
     deletable_from_ms: int | None
-    """When time alone will have made it deletable, those before it included; None: never by time."""
+    """Since when it is expired, those before it included, or from when on it will be; now for what other limits delete; None: time alone will not do it."""
     blocked_by: int | None
-    """Base offset of the earlier segment that keeps it, though it qualifies by itself."""
+    """Base offset of the earlier segment that keeps it, though it is expired itself."""
 
 
 class Decision(NamedTuple):
@@ -62,130 +64,132 @@ class Decision(NamedTuple):
     verdicts: tuple[Verdict, ...]
     rolls: bool
     log_start_offset: int
+    """Afterwards: the first base offset that is left, never below what it was."""
 
 
 def decide(segments: Sequence[Segment], limits: Limits, rule: RetentionRule, *, now_ms: int) -> Decision:
-    """What a broker of that generation would delete at `now_ms`. `segments` are sorted; the last one is active."""
-    left = list(segments)
-    gone: dict[int, tuple[str, str]] = {}
+    """What one retention run of that generation deletes at `now_ms`. `segments` are sorted; the last one is active.
+
+    An untrusted segment never goes by time. A broker's next run can delete more where its generation looks at time before
+    size ("0.11" and older): size may have removed what stopped the time pass.
+    """
+    free = _free(segments, limits, rule)
+    gone: list[tuple[str, str]] = []
     for name in rule.passes:
-        for segment, why in _PASSES[name](left, limits, rule, now_ms):
-            gone[segment.base_offset] = name, why
-        left = [segment for segment in left if segment.base_offset not in gone]
-    start = left[0].base_offset if left else (segments[-1].end_offset if segments else 0)
-    verdicts = _verdicts(segments, gone, limits, rule, now_ms)
+        reasons = _PASSES[name](segments[len(gone) :], limits, rule, now_ms)
+        gone += [(name, reason) for reason in islice(reasons, free - len(gone))]
+    left = segments[len(gone) :]
+    start = left[0].base_offset if left else segments[-1].end_offset if segments else 0
+    verdicts = (*_deleted(segments, gone, limits, rule, now_ms), *_kept(left, free - len(gone), limits, rule, now_ms))
     return Decision(verdicts, bool(segments) and not left, max(start, limits.log_start_offset))
 
 
-def age_of(segment: Segment, rule: RetentionRule) -> tuple[int | None, str]:
-    """The time (epoch ms) that a segment's age is counted from, None when it has none, and the evidence."""
+def age_of(segment: Segment, rule: RetentionRule) -> tuple[int, str]:
+    """The time (epoch ms) that a segment's age is counted from, and the evidence: timestamp or mtime."""
     if rule.timestamps and segment.largest_timestamp >= 0:
         return segment.largest_timestamp, "timestamp"
-    if rule.mtime_fallback:
-        return segment.mtime_ms, "mtime"
-    return None, ""
+    return segment.mtime_ms, "mtime"
 
 
-_Gone = list[tuple[Segment, str]]
+def expires_at(segment: Segment, limits: Limits, rule: RetentionRule) -> int | None:
+    """The first millisecond at which it is strictly older than retention.ms; None: never, or not known."""
+    if limits.retention_ms < 0 or not segment.trusted:
+        return None
+    expires = age_of(segment, rule)[0] + limits.retention_ms + 1
+    return expires if expires <= _LARGEST else None
 
 
-def _prefix(
-    left: Sequence[Segment], limits: Limits, rule: RetentionRule, why: Callable[[Segment, Segment | None], str]
-) -> _Gone:
-    """The first segments for which `why` has a reason, as far as the rule lets them go."""
-    found: _Gone = []
-    for segment, following in zip(left, [*left[1:], None], strict=True):
-        if rule.high_watermark and (limits.high_watermark is None or segment.end_offset > limits.high_watermark):
-            break
-        reason = why(segment, following)
-        if not reason or (following is None and segment.bytes == 0):
-            break
-        found.append((segment, reason))
-    return found
+def _free(segments: Sequence[Segment], limits: Limits, rule: RetentionRule) -> int:
+    """How many of the first segments may go at all."""
+    count = len(segments)
+    if count and segments[-1].bytes == 0:
+        count -= 1
+    if not rule.high_watermark:
+        return count
+    if limits.high_watermark is None:
+        return 0
+    end = limits.high_watermark
+    return next((n for n, segment in enumerate(segments[:count]) if segment.end_offset > end), count)
 
 
-def _by_start_offset(left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_ms: int) -> _Gone:
-    start = limits.log_start_offset
-
-    def why(segment: Segment, following: Segment | None) -> str:
-        below = following is not None and following.base_offset <= start
-        return f"ends at or below the log start offset {start}" if below else ""
-
-    return _prefix(left, limits, rule, why)
+def _by_start_offset(left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_ms: int) -> Iterator[str]:
+    for segment in left[:-1]:
+        if segment.end_offset > limits.log_start_offset:
+            return
+        yield f"ends below the log start offset {limits.log_start_offset}"
 
 
-def _by_size(left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_ms: int) -> _Gone:
-    total = sum(segment.bytes for segment in left)
-    if limits.retention_bytes < 0 or total < limits.retention_bytes:
-        return []
-    over = [total - limits.retention_bytes]
-
-    def why(segment: Segment, following: Segment | None) -> str:
-        if over[0] - segment.bytes < 0:
-            return ""
-        over[0] -= segment.bytes
-        return (
-            f"{over[0] + limits.retention_bytes} bytes are left without it, retention.bytes is {limits.retention_bytes}"
-        )
-
-    return _prefix(left, limits, rule, why)
+def _by_size(left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_ms: int) -> Iterator[str]:
+    remain = sum(segment.bytes for segment in left)
+    if limits.retention_bytes < 0:
+        return
+    for segment in left:
+        remain -= segment.bytes
+        if remain < limits.retention_bytes:
+            return
+        yield f"{remain} bytes remain without it, retention.bytes is {limits.retention_bytes}"
 
 
-def _by_time(left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_ms: int) -> _Gone:
-    if limits.retention_ms < 0:
-        return []
-
-    def why(segment: Segment, following: Segment | None) -> str:
+def _by_time(left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_ms: int) -> Iterator[str]:
+    for segment in left:
+        expires = expires_at(segment, limits, rule)
+        if expires is None or now_ms < expires:
+            return
         since, evidence = age_of(segment, rule)
-        if since is None or not segment.trusted or now_ms - since <= limits.retention_ms:
-            return ""
-        return f"{now_ms - since} ms old by {evidence}, retention.ms is {limits.retention_ms}"
-
-    return _prefix(left, limits, rule, why)
+        yield f"{now_ms - since} ms old by {evidence}, retention.ms is {limits.retention_ms}"
 
 
 _PASSES: Final = {"start-offset": _by_start_offset, "size": _by_size, "time": _by_time}
 
 
-def _verdicts(
-    segments: Sequence[Segment],
-    gone: dict[int, tuple[str, str]],
-    limits: Limits,
-    rule: RetentionRule,
-    now_ms: int,
-) -> tuple[Verdict, ...]:
-    found = []
+def _deleted(
+    segments: Sequence[Segment], gone: list[tuple[str, str]], limits: Limits, rule: RetentionRule, now_ms: int
+) -> Iterator[Verdict]:
+    since = -_LARGEST
+    for segment, (by, reason) in zip(segments, gone, strict=False):
+        evidence, begin = ("offset" if by == "start-offset" else by), now_ms
+        if by == "time":
+            evidence = age_of(segment, rule)[1]
+            begin = since = max(since, expires_at(segment, limits, rule) or since)
+        yield Verdict(segment.base_offset, True, by, reason, evidence, begin, None)
+
+
+def _kept(left: Sequence[Segment], free: int, limits: Limits, rule: RetentionRule, now_ms: int) -> Iterator[Verdict]:
+    earliest: int | None = -_LARGEST
     pin: int | None = None
-    earliest: int | None = 0
-    for segment in segments:
-        since, evidence = age_of(segment, rule)
-        if segment.base_offset in gone:
-            by, reason = gone[segment.base_offset]
-            found.append(Verdict(segment.base_offset, True, by, reason, evidence, now_ms, None))
-            continue
-        own = None if since is None or limits.retention_ms < 0 else since + limits.retention_ms + 1
-        earliest = None if own is None or earliest is None else max(own, earliest)
-        expired = own is not None and own <= now_ms and segment.trusted
-        reason = _why_kept(segment, limits, rule, own, pin if expired else None, now_ms)
-        found.append(Verdict(segment.base_offset, False, "", reason, evidence, earliest, pin if expired else None))
-        if pin is None:
+    for n, segment in enumerate(left):
+        expires = expires_at(segment, limits, rule)
+        earliest = max(earliest, expires) if earliest is not None and expires is not None and n < free else None
+        goes = expires is not None and expires <= now_ms and n < free
+        reason = _why_kept(segment, n == len(left) - 1, expires, pin if goes else None, limits, rule, now_ms)
+        evidence = age_of(segment, rule)[1]
+        yield Verdict(segment.base_offset, False, "", reason, evidence, earliest, pin if goes else None)
+        if pin is None and not goes:
             pin = segment.base_offset
-    return tuple(found)
 
 
 def _why_kept(
-    segment: Segment, limits: Limits, rule: RetentionRule, own: int | None, pin: int | None, now_ms: int
+    segment: Segment,
+    last: bool,
+    expires: int | None,
+    pin: int | None,
+    limits: Limits,
+    rule: RetentionRule,
+    now_ms: int,
 ) -> str:
-    if rule.high_watermark and limits.high_watermark is None:
-        return "no high watermark is known"
-    if rule.high_watermark and limits.high_watermark is not None and segment.end_offset > limits.high_watermark:
-        return f"reaches beyond the high watermark {limits.high_watermark}"
+    high_watermark = limits.high_watermark
     if pin is not None:
         return f"expired, but kept by the segment at {pin} before it"
-    if not segment.trusted:
-        return "its time index is wrong or missing: kafkats plan rebuild"
-    if own is None:
-        return "no limit by time" if limits.retention_ms < 0 else "it has no timestamp to go by"
-    if own <= now_ms:
+    if last and segment.bytes == 0:
         return "an empty last segment stays"
-    return f"expires in {own - now_ms} ms"
+    if limits.retention_ms >= 0 and not segment.trusted:
+        return "its time index is wrong or missing, see kafkats plan rebuild"
+    if expires is not None and now_ms < expires:
+        return f"expires in {expires - now_ms} ms"
+    if limits.retention_ms >= 0 and expires is None:
+        return f"never expires: retention.ms is {limits.retention_ms}"
+    if rule.high_watermark and high_watermark is None:
+        return "no high watermark is known"
+    if rule.high_watermark and high_watermark is not None and segment.end_offset > high_watermark:
+        return f"reaches beyond the high watermark {high_watermark}"
+    return "no limit by time" if expires is None else "expired, and goes in the next run: size was looked at after time"
