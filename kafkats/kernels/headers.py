@@ -1,0 +1,126 @@
+"""Batch headers as rows of numbers: where a batch lies, its offsets, its maximum timestamp, its producer.
+
+    headers(state, rows) -> why it returned
+
+`state` is an int64 vector, one slot per name below; `rows` is int64 of shape (n, COLUMNS), one row per batch. Reading stops where
+Kafka's FileLogInputStream stops, and at an unknown magic; checksums are not looked at: that is walk's. The first offset of a
+wrapper is inside of it: UNKNOWN. What magic 0 and 1 do not have is -1.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+from kafkats.kernels.jit import intrinsic, kernel
+
+# Where the bytes are: file positions ORIGIN to LOADED at ADDRESS; batches that begin at LIMIT or later are left to the next call.
+ADDRESS: Final = 0
+ORIGIN: Final = 1
+LOADED: Final = 2
+LIMIT: Final = 3
+END: Final = 4
+POSITION: Final = 5
+NEEDED: Final = 6  # bytes that must be loaded from POSITION on
+FILLED: Final = 7  # rows
+PRODUCERS_ONLY: Final = 8  # 1: only batches with a producer id get a row
+STATE_SLOTS: Final = 9
+
+# rows
+AT: Final = 0  # position
+SIZE: Final = 1
+MAGIC: Final = 2
+ATTRIBUTES: Final = 3
+FIRST_OFFSET: Final = 4
+LAST_OFFSET: Final = 5
+MAX_TIMESTAMP: Final = 6
+PRODUCER_ID: Final = 7
+PRODUCER_EPOCH: Final = 8
+BASE_SEQUENCE: Final = 9
+COUNT: Final = 10
+COLUMNS: Final = 11
+
+UNKNOWN: Final = -(2**63)
+
+# Why the kernel returned.
+STOPPED: Final = 0
+AT_LIMIT: Final = 1
+FULL: Final = 2
+NEED_BYTES: Final = 3
+
+_HEADER_V2: Final = 61
+
+
+def _load(bits: int) -> Any:
+    @intrinsic
+    def load(typingctx: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            value = builder.load(builder.inttoptr(args[0], ir.IntType(bits).as_pointer()), align=1)
+            if bits > 8:
+                value = builder.bswap(value)
+            return value if bits == 64 else builder.sext(value, ir.IntType(64))
+
+        return types.int64(types.int64), codegen
+
+    return load
+
+
+_i64 = _load(64)
+_i32 = _load(32)
+_i16 = _load(16)
+_i8 = _load(8)
+
+
+@kernel
+def headers(state: Any, rows: Any) -> int:
+    """Go on from state[POSITION]; see the module. The GIL is not held."""
+    address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
+    limit, end = state[LIMIT], state[END]
+    position, filled, only = state[POSITION], state[FILLED], state[PRODUCERS_ONLY]
+    why = STOPPED
+    while end - position >= 18:
+        if position >= limit:
+            why = AT_LIMIT
+            break
+        if filled == rows.shape[0]:
+            why = FULL
+            break
+        needed = min(np.int64(_HEADER_V2), end - position)
+        if position + needed > loaded:
+            why, state[NEEDED] = NEED_BYTES, needed
+            break
+        at = address + (position - origin)
+        size, magic = _i32(at + 8), _i8(at + 16)
+        total = size + 12
+        if size < 14 or total > end - position or magic < 0 or magic > 2:
+            break
+        if (magic == 2 and total < _HEADER_V2) or (magic == 1 and size < 22):
+            break
+        producer = _i64(at + 43) if magic == 2 else np.int64(-1)
+        if only == 0 or producer >= 0:
+            row = rows[filled]
+            row[AT], row[SIZE], row[MAGIC] = position, total, magic
+            row[FIRST_OFFSET] = row[LAST_OFFSET] = _i64(at)
+            row[PRODUCER_ID] = producer
+            row[PRODUCER_EPOCH] = row[BASE_SEQUENCE] = row[COUNT] = row[MAX_TIMESTAMP] = -1
+            if magic == 2:
+                row[ATTRIBUTES] = _i16(at + 21)
+                row[LAST_OFFSET] += _i32(at + 23)
+                row[MAX_TIMESTAMP] = _i64(at + 35)
+                row[PRODUCER_EPOCH] = _i16(at + 51)
+                row[BASE_SEQUENCE], row[COUNT] = _i32(at + 53), _i32(at + 57)
+            else:
+                row[ATTRIBUTES] = _i8(at + 17)
+                if row[ATTRIBUTES] & 7:
+                    row[FIRST_OFFSET] = np.int64(UNKNOWN)
+                else:
+                    row[COUNT] = 1
+                if magic == 1:
+                    row[MAX_TIMESTAMP] = _i64(at + 18)
+            filled += 1
+        position += total
+    state[POSITION], state[FILLED] = position, filled
+    return why

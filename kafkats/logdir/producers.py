@@ -1,0 +1,170 @@
+"""What a broker knows of idempotent and transactional producers at an offset, replayed from the log as it would itself.
+
+    data batch      epoch; last sequence, last offset and offset delta of the batch; its maximum timestamp; a transactional one
+                    opens a transaction at its base offset where none is open
+    ABORT, COMMIT   epoch, coordinator epoch, the marker's timestamp; the transaction is over. Of the last batch nothing
+                    changes, unless the epoch does: then it is forgotten
+    empty batch     as a data batch: compaction kept it for this. Without its marker (an emptied control batch) it says
+                    only that there is such a producer
+
+It starts from the nearest earlier snapshot that can be read, else from the first segment. Expired producers are kept: the broker
+that loads a snapshot leaves them out by its own clock. Source: ProducerStateManager and ProducerAppendInfo,
+UnifiedLog.rebuildProducerState of Kafka 2.8 to 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from kafkats import paths
+from kafkats.errors import CorruptBatch, CorruptFile, KafkatsError, storage
+from kafkats.formats import dispatch
+from kafkats.formats.control import ControlType, decode_control_type, decode_coordinator_epoch
+from kafkats.formats.v2 import CONTROL_BIT, TRANSACTIONAL_BIT
+from kafkats.logdir.snapshot import ProducerEntry, encode_snapshot, read_snapshot
+from kafkats.segment.headers import Rows, batch_headers
+from kafkats.segment.reader import Source, open_source
+
+Producers = dict[int, ProducerEntry]
+"""By producer id, in the order in which they were first seen."""
+
+_MOST_SEQUENCE: Final = 2**31 - 1
+_NO_BATCH: Final = {"last_sequence": -1, "last_offset": -1, "offset_delta": 0}
+
+
+def snapshot_at(directory: Path, offset: int, *, mapped: bool = False) -> bytes:
+    """The bytes of the `.snapshot` for `offset`, the base of a segment or the log end. Raises as `producers_at`."""
+    return encode_snapshot(java_order(producers_at(directory, offset, mapped=mapped)))
+
+
+def producers_at(directory: Path, offset: int, *, mapped: bool = False) -> Producers:
+    """The producers known when `offset` was the log end, from the partition directory's own snapshots and logs.
+
+    `mapped` where no broker can cut the files. Raises CorruptBatch for what a broker would not load either (with path
+    and position), Changed, Vanished, StorageFailed.
+    """
+    with storage(directory, "listing the partition directory"):
+        names = [parsed for name in directory.iterdir() if (parsed := paths.parse_segment_file(name.name))]
+    snapshots = {n.base_offset for n in names if n.kind == paths.SNAPSHOT and not n.suffix and n.base_offset <= offset}
+    bases = sorted(n.base_offset for n in names if n.kind == paths.LOG and not n.suffix)
+    known, start = _nearest(directory, snapshots)
+    for base, following in zip(bases, [*bases[1:], None], strict=True):
+        if base >= offset or (following is not None and following <= start):
+            continue
+        log = directory / paths.segment_file(base, paths.LOG)
+        with open_source(log, mapped=mapped) as source:
+            try:
+                replay(known, source, from_offset=start, to_offset=offset)
+            except KafkatsError as e:
+                raise type(e)(e.reason, path=log, position=e.position) from e
+    return known
+
+
+def _nearest(directory: Path, snapshots: Iterable[int]) -> tuple[Producers, int]:
+    """The producers of the last of `snapshots` that can be read, and its offset; none at offset 0."""
+    for offset in sorted(snapshots, reverse=True):
+        try:
+            entries = read_snapshot(directory / paths.segment_file(offset, paths.SNAPSHOT))
+        except CorruptFile:
+            continue  # a broker removes it and takes the one before
+        return {entry.producer_id: entry for entry in entries}, offset
+    return {}, 0
+
+
+def replay(known: Producers, source: Source, *, from_offset: int = 0, to_offset: int = 2**63 - 1) -> None:
+    """Bring `known` from one offset to another by a segment's batches that end in between.
+
+    Raises CorruptBatch with its position, Changed, StorageFailed.
+    """
+    from kafkats.kernels import headers as k
+
+    for rows in batch_headers(source, producers_only=True):
+        last = rows[:, k.LAST_OFFSET]
+        wanted = rows[(last >= from_offset) & (last < to_offset)]
+        for row in _telling(wanted).tolist():
+            producer = known.get(row[k.PRODUCER_ID]) or ProducerEntry(row[k.PRODUCER_ID], -1, -1, -1, 0, -1, -1, -1)
+            after = _after_marker if row[k.ATTRIBUTES] & CONTROL_BIT else _after_data
+            known[producer.producer_id] = after(producer, row, source)
+
+
+def _telling(rows: Rows) -> Rows:
+    """Of a run of like batches of one producer only the first, which may begin a transaction, and the last tell something."""
+    from kafkats.kernels import headers as k
+
+    order = np.argsort(rows[:, k.PRODUCER_ID], kind="stable")
+    kinds = rows[order][:, [k.PRODUCER_ID, k.PRODUCER_EPOCH, k.ATTRIBUTES]]
+    kinds[:, 2] &= CONTROL_BIT | TRANSACTIONAL_BIT
+    differs = np.empty(len(rows) + 1, bool)
+    differs[[0, -1]] = True
+    differs[1:-1] = (kinds[1:] != kinds[:-1]).any(axis=1)
+    kept = differs[:-1] | differs[1:] | (kinds[:, 2] & CONTROL_BIT != 0)
+    telling: Rows = rows[np.sort(order[kept])]
+    return telling
+
+
+def _after_data(producer: ProducerEntry, row: Sequence[int], source: Source) -> ProducerEntry:
+    from kafkats.kernels import headers as k
+
+    transactional = row[k.ATTRIBUTES] & TRANSACTIONAL_BIT
+    if producer.txn_first_offset >= 0 and not transactional:
+        raise CorruptBatch(
+            f"producer {producer.producer_id} has an open transaction, and the batch at {row[k.FIRST_OFFSET]} is in none",
+            position=row[k.AT],
+        )
+    delta = row[k.LAST_OFFSET] - row[k.FIRST_OFFSET]
+    begins = transactional and producer.txn_first_offset < 0
+    return producer._replace(
+        producer_epoch=row[k.PRODUCER_EPOCH],
+        last_sequence=_last_sequence(row[k.BASE_SEQUENCE], delta),
+        last_offset=row[k.LAST_OFFSET],
+        offset_delta=delta,
+        timestamp=row[k.MAX_TIMESTAMP],
+        txn_first_offset=row[k.FIRST_OFFSET] if begins else producer.txn_first_offset,
+    )
+
+
+def _last_sequence(first: int, delta: int) -> int:
+    """Sequences count from 0 again behind 2^31-1."""
+    return -1 if first < 0 else (first + delta) & _MOST_SEQUENCE
+
+
+def _after_marker(producer: ProducerEntry, row: Sequence[int], source: Source) -> ProducerEntry:
+    from kafkats.kernels import headers as k
+
+    if not row[k.COUNT]:
+        return producer
+    position = row[k.AT]
+    data = source.read(position, row[k.SIZE])
+    try:
+        batch = next(dispatch.batches(data, verify=False))
+        record = dispatch.records(data, batch)[0]
+        if decode_control_type(record.key) not in {ControlType.ABORT, ControlType.COMMIT}:
+            raise CorruptBatch("a producer's control record is neither ABORT nor COMMIT")
+        coordinator_epoch = decode_coordinator_epoch(record.value)
+    except (CorruptBatch, StopIteration) as e:
+        raise CorruptBatch(f"a transaction marker that cannot be read: {e}", position=position) from e
+    kept: Mapping[str, int] = {} if row[k.PRODUCER_EPOCH] == producer.producer_epoch else _NO_BATCH
+    return producer._replace(
+        producer_epoch=row[k.PRODUCER_EPOCH],
+        timestamp=record.timestamp,
+        coordinator_epoch=coordinator_epoch,
+        txn_first_offset=-1,
+        **kept,
+    )
+
+
+def java_order(known: Mapping[int, ProducerEntry]) -> list[ProducerEntry]:
+    """As a java.util.HashMap gives them, which is the order of the file: by slot of its table, in a slot by age."""
+    slots = 16
+    while len(known) > slots * 3 // 4:
+        slots *= 2
+
+    def slot(producer_id: int) -> int:
+        folded = (producer_id ^ (producer_id >> 32)) & 0xFFFFFFFF
+        return (folded ^ (folded >> 16)) & (slots - 1)
+
+    return sorted(known.values(), key=lambda entry: slot(entry.producer_id))

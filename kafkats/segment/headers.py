@@ -1,0 +1,58 @@
+"""Batch headers of a .log as rows of numbers, in chunks: for whoever decides about batches without looking into them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafkats.errors import Changed, CorruptBatch
+from kafkats.formats.framing import MAGIC_AT, MIN_LEFT
+from kafkats.segment.reader import Source
+
+Rows = NDArray[np.int64]
+"""Shape (n, kernels.headers.COLUMNS), a row per batch."""
+
+ROWS_AT_ONCE: Final = 16384
+_HEADER_BYTES: Final = 61
+
+
+def batch_headers(
+    source: Source, *, start: int = 0, end: int | None = None, producers_only: bool = False
+) -> Iterator[Rows]:
+    """The batches from byte `start` to `end` (else of the file), up to the quiet end of the log; checksums are not looked at.
+
+    `producers_only`: those with a producer id. A chunk is valid until the next one is asked for.
+    Raises CorruptBatch (bad size or magic) after the batches before it, Changed (cut meanwhile), StorageFailed.
+    """
+    from kafkats.kernels import headers as k
+
+    end = source.size if end is None else min(end, source.size)
+    state = np.zeros(k.STATE_SLOTS, np.int64)
+    state[k.POSITION], state[k.PRODUCERS_ONLY] = start, producers_only
+    rows = np.empty((ROWS_AT_ONCE, k.COLUMNS), np.int64)
+    why = k.AT_LIMIT
+    while why in {k.AT_LIMIT, k.NEED_BYTES} and end - (position := int(state[k.POSITION])) >= MIN_LEFT:
+        window = source.window(position, min(_HEADER_BYTES, end - position))
+        if window.file_end < end:
+            raise Changed("the file was cut while it was read", position=window.file_end)
+        state[: k.POSITION] = window.address, window.origin, min(window.loaded, end), min(window.limit, end), end
+        while (why := k.headers(state, rows)) == k.FULL:
+            yield rows
+            state[k.FILLED] = 0
+    if state[k.FILLED]:
+        yield rows[: state[k.FILLED]]
+    if why == k.STOPPED:
+        _refuse(source, int(state[k.POSITION]), end)
+
+
+def _refuse(source: Source, position: int, end: int) -> None:
+    """Raise CorruptBatch unless the log ends quietly at `position`."""
+    if end - position < MIN_LEFT:
+        return
+    head = source.read(position, MIN_LEFT)
+    size = 12 + int.from_bytes(head[8:12], "big", signed=True)
+    if size < 12 + 14 or size <= end - position:
+        raise CorruptBatch(f"size {size} and magic {head[MAGIC_AT]} are no batch's", position=position)
