@@ -10,6 +10,7 @@ from tests.conformance import alarms, broker, conversion, migrated
 from tests.conformance.conversion import Subject
 from tests.conformance.dump_log import dump_log
 from tests.conformance.migrated import Goal
+from tests.conformance.mixture import Mixture
 from tests.conformance.stage import stage
 from tests.conformance.tally import Tally
 from tests.conformance.workers import Ask, Workers, chunks, workers
@@ -82,7 +83,9 @@ def compare_batches(tally: Tally, work: Path, pool: Workers) -> None:
 
 
 def compare_directories(tally: Tally, work: Path, pool: Workers) -> None:
-    jobs: list[Job | Path] = [Job(one, state, work / "migrated" / one.name / state) for one, state in chosen_states()]
+    jobs: list[Job | Path] = [
+        Job(one, state, work / "migrated" / one.name / state) for one, state in chosen_states(work / "mixture")
+    ]
     jobs.insert(0, work / "broker")  # it waits most of the time
     with stage(tally.console, "migrating directories, and what Kafka says of them", len(jobs)) as advance:
         indexes = [path for some in pool.each(_migrate_or_serve, jobs, tally, advance) for path in some]
@@ -99,8 +102,9 @@ def compare_directories(tally: Tally, work: Path, pool: Workers) -> None:
         tally.expect_any(check, least)
 
 
-def chosen_states() -> Iterator[tuple[Case, str]]:
+def chosen_states(made: Path) -> Iterator[tuple[Case, str]]:
     """Every state of the rolling upgrade, the largest first; directories of all formats, codecs and kinds of records."""
+    yield Mixture(made), "data"
     for one in cases("upgrade"):
         yield from ((one, state) for state in reversed(one.states))
     for one in cases("adopt"):
@@ -119,6 +123,8 @@ def _migrate_or_serve(job: Job | Path, ask: Ask, tally: Tally) -> list[Path]:
 def _migrate(job: Job, ask: Ask, tally: Tally) -> list[Path]:
     """One state to all its goals; the index files that were written."""
     newest, old = judges = ask("4.3.1"), ask("2.8.2")
+    if isinstance(job.case, Mixture):
+        job.case.make(newest)
     before = migrated.look(job.case, job.state, job.work, judges)
     indexes = []
     for goal in _goals(before):
@@ -136,7 +142,7 @@ def _migrate(job: Job, ask: Ask, tally: Tally) -> list[Path]:
 
 def _goals(old: migrated.Old) -> tuple[Goal, ...]:
     """All of them where everything is mixed. zstd has no place below magic 2, so there it becomes something else, once it may not."""
-    if old.case.kind == "upgrade" and old.state == old.case.states[-1]:
+    if old.case.kind in ("upgrade", "made") and old.state == old.case.states[-1]:
         return ALL_GOALS
     if old.has("zstd"):
         return (Goal(2), Goal(1), Goal(1, "gzip"), Goal(0, "lz4"))

@@ -425,22 +425,22 @@ def _position(answer: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _compare_producers(new: New, judge: Judge, partition: str, after: Told, before: Told, tally: Tally) -> None:
-    """Below magic 2 no producer is known, but that one whose marker stays for the log end's sake: its epoch, and nothing open.
-
-    Where segments are left in magic 2, their producers are too.
-    """
+    """In magic 2 as before. Below nothing that the log does not tell: of producers only those of segments that were left in
+    magic 2, and of the marker that stays for the log end's sake, its epoch."""
+    what = f"{partition} of {new}"
     actions = {item["action"] for item in new.items if item["partition_dir"] == partition}
-    from_log = after.producers_from_log
     if new.goal.magic == 2 or not actions - {"blocked"}:
-        theirs = before.producers, before.producers_from_log
-    elif "blocked" in actions:
-        theirs, from_log = (before.producers, []), []
-    else:
-        theirs = [], []
-        from_log = [one for one in from_log if one["current_txn_first_offset"] is not None or one["batches"] != "[]"]
-    ours = after.producers, from_log
-    for how, mine, other in zip(("by our snapshots", "from the log alone"), ours, theirs, strict=True):
-        tally.same(PRODUCERS, judge.version, new.case, f"{how}, {partition} of {new}", mine, other)
+        for how, ours, theirs in (
+            ("by our snapshots", after.producers, before.producers),
+            ("from the log alone", after.producers_from_log, before.producers_from_log),
+        ):
+            tally.same(PRODUCERS, judge.version, new.case, f"{how}, {what}", ours, theirs)
+        return
+    invented = [one for one in after.producers if one not in after.producers_from_log]
+    tally.same(PRODUCERS, judge.version, new.case, f"more by our snapshots than from the log, {what}", invented, [])
+    if "blocked" not in actions:
+        open_ = [one for one in after.producers_from_log if one["current_txn_first_offset"] or one["batches"] != "[]"]
+        tally.same(PRODUCERS, judge.version, new.case, f"from the log alone, {what}", open_, [])
 
 
 def compare_recorded_times(new: New, judge: Judge, tally: Tally) -> None:
