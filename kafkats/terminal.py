@@ -89,11 +89,13 @@ def plan_sentences(made: Plan, folder: Path) -> list[str]:
     """What a plan of any operation comes to, and how to go on."""
     totals = made.header["totals"]
     said = [
-        f"{totals['files']} files to write ({_bytes(totals['write_bytes'])}) for {totals['segments']} segments in"
-        f" {totals['partitions']} partitions, reading {_bytes(totals['read_bytes'])} of logs; {totals['blocked']} blocked;"
+        f"{totals['files']} files to change for {totals['segments']} segments in {totals['partitions']} partitions, reading"
+        f" {_bytes(totals['read_bytes'])} of logs, writing {_bytes(totals['write_bytes'])}; {totals['blocked']} blocked;"
         f" {totals['segments_seen']} segments seen"
     ]
-    said += {"migrate": _migrate_sentences, "rebuild": _rebuild_sentences}[made.operation](totals)
+    said += {"migrate": _migrate_sentences, "rebuild": _rebuild_sentences, "retain": _retain_sentences}[made.operation](
+        totals
+    )
     said.append(f"digest {made.digest}")
     if totals["files"]:
         said.append(f"to do it: kafkats apply {folder} --digest {made.digest[:12]}")
@@ -127,6 +129,33 @@ def _migrate_sentences(totals: Mapping[str, Any]) -> list[str]:
     if totals["losses"]:
         said.append("LOST by this: " + ", ".join(f"{loss} ({count})" for loss, count in totals["losses"].items()))
     return said
+
+
+def _retain_sentences(totals: Mapping[str, Any]) -> list[str]:
+    said = [
+        f"{_bytes(totals['freed_bytes'])} in {totals['segments']} segments would go, and are free after purge; a broker would"
+        f" delete {_bytes(totals['kafka_bytes'])} in {totals['kafka_segments']} segments"
+    ]
+    said += [f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()]
+    if totals["blocked_segments"]:
+        said.append(
+            f"{_bytes(totals['blocked_bytes'])} in {totals['blocked_segments']} segments have expired behind one that has not:"
+            " kafkats simulate retain names it"
+        )
+    return said
+
+
+def board_sentences(totals: Mapping[str, Any]) -> list[str]:
+    """What retention comes to."""
+    said = [
+        f"{_bytes(totals['bytes'])} in {totals['segments_seen']} segments: {_bytes(totals['now_bytes'])} go now,"
+        f" {_bytes(totals['day_bytes'])} within a day, {_bytes(totals['week_bytes'])} within a week"
+    ]
+    if totals["pinned_bytes"]:
+        said.append(
+            f"{_bytes(totals['pinned_bytes'])} have expired behind a segment that has not: retention does not reach them"
+        )
+    return said + [f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()]
 
 
 def run_sentences(summary: Mapping[str, Any], folder: Path) -> list[str]:

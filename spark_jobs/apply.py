@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import arguments
+import pyarrow as pa
 from fanout import run_job, spread, with_last_attempt
 from pyspark.sql import SparkSession
 
-from kafkats.operations.apply import apply_partition, partition_works, summarize, tell_ledger
+from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize, tell_ledger
 from kafkats.plan import check_digest, read_plan
 from kafkats.report import ACTIONS
 from kafkats.run import finish_run, open_run
@@ -32,8 +33,9 @@ def apply(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     run, folder = open_run(plan, args.plan, args.run, place=args.work_area, owner_stopped=args.owner_stopped)
     works = partition_works(plan, run, folder)
     tell_ledger(run, "started", by=args.by, now_ms=now_ms(), folder=str(folder))
-    actions = spread(spark, "apply", works, with_last_attempt(apply_partition), ACTIONS, size=lambda w: w.bytes)
-    actions = actions.sort_by(ORDER)
+    do = with_last_attempt(apply_partition)
+    parts = [spread(spark, "apply", some, do, ACTIONS, size=lambda w: w.bytes) for some in rounds(works)]
+    actions = pa.concat_tables(parts or [ACTIONS.empty_table()]).sort_by(ORDER)
     summary = summarize(actions)
     finish_run(folder, actions, summary)
     if not summary["exit_code"]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from getpass import getuser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +26,9 @@ _BATCHES_AT_ONCE: Final = 500
 """Batches of one row are held until they are made one table: each takes 80 kB, a row in a table less than one."""
 LOG_DIRS = click.argument("log_dirs", metavar="LOG_DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+PLAN_FOLDER = click.option(
+    "-o", "--output", required=True, metavar="PLAN", type=click.Path(path_type=Path), help="The plan's folder."
+)
 TOPICS = click.option("--topics", default="*", show_default=True, metavar="GLOB", help="Only these topics.")
 POLICY = click.option(
     "--policy", "policy_file", type=click.Path(path_type=Path), help="A policy file (YAML): settings by topic."
@@ -49,6 +54,45 @@ PLACE = click.option(
     type=click.Path(path_type=Path),
     help="Where to keep undo material, instead of beside LOG_DIR.",
 )
+
+
+class _Parsed(click.ParamType[int]):
+    """A value that a function reads, whose ValueError says what was wanted."""
+
+    def __init__(self, name: str, parse: Callable[[str], int]) -> None:
+        self.name, self._parse = name, parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return value if isinstance(value, int) else self._parse(value)
+        except ValueError as e:
+            self.fail(str(e), param, ctx)
+
+
+def parse_time(text: str) -> int:
+    """Epoch milliseconds of `2026-01-31T10:00:00+01:00`, or of such a number itself. Raises ValueError."""
+    if re.fullmatch(r"-?[0-9]{1,19}", text):
+        return int(text)
+    wanted = (
+        f"{text[:40]!r} is not a time: ISO 8601 with its offset (2026-01-31T10:00:00+01:00, ...Z) or epoch milliseconds"
+    )
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(wanted) from None
+    if moment.tzinfo is None:
+        raise ValueError(wanted)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+def _size(text: str) -> int:
+    from kafkats.config import parse_size
+
+    return parse_size(text)
+
+
+TIME: Final = _Parsed("TIME", parse_time)
+SIZE: Final = _Parsed("SIZE", _size)
 
 
 def STEP(command: Any) -> Any:  # noqa: N802  # stands among the constants, and is used like one
@@ -106,7 +150,10 @@ def table_of(batches: Iterable[Any], schema: Any = None) -> pa.Table:
     return pa.concat_tables([*tables, pa.Table.from_batches(rest, schema)])
 
 
-def policy_of(file: Path | None, settings: Iterable[str]) -> Policy:
-    from kafkats.config import Policy, read_policy, with_settings
+def policy_of(file: Path | None, settings: Iterable[str], export: Path | None = None) -> Policy:
+    from kafkats.config import Policy, read_policy, with_export_file, with_settings
 
-    return with_settings(read_policy(file) if file else Policy(), settings)
+    policy = read_policy(file) if file else Policy()
+    if export is not None:
+        policy = with_export_file(policy, export)
+    return with_settings(policy, settings)

@@ -12,8 +12,10 @@ from kafkats.cli.options import (
     CONFIG,
     JSON,
     LOG_DIRS,
+    PLAN_FOLDER,
     POLICY,
     RULE,
+    SIZE,
     STEP,
     TOPICS,
     policy_of,
@@ -21,8 +23,9 @@ from kafkats.cli.options import (
     units_in,
     verified,
 )
+from kafkats.cli.retention import RETAIN, now_or, retention
 from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, PRODUCER
-from kafkats.paths import OFFSET_INDEX, TIME_INDEX
+from kafkats.paths import LEADER_EPOCH, LOG_START, OFFSET_INDEX, SEGMENT_KINDS, TIME_INDEX
 from kafkats.terminal import plan_sentences, progress, say_summary, show_rows
 
 if TYPE_CHECKING:
@@ -36,9 +39,7 @@ def plan() -> None:
 
 @plan.command("rebuild")
 @LOG_DIRS
-@click.option(
-    "-o", "--output", required=True, metavar="PLAN", type=click.Path(path_type=Path), help="The plan's folder."
-)
+@PLAN_FOLDER
 @click.option("--all", "rewrite_sound", is_flag=True, help="Also rewrite sound indexes that differ from a rebuild.")
 @click.option(
     "--valid-prefix", is_flag=True, help="Where the log is corrupt, rebuild for the part before the corruption."
@@ -88,9 +89,7 @@ def plan_rebuild(
 
 @plan.command("migrate")
 @LOG_DIRS
-@click.option(
-    "-o", "--output", required=True, metavar="PLAN", type=click.Path(path_type=Path), help="The plan's folder."
-)
+@PLAN_FOLDER
 @click.option(
     "--to-magic", required=True, type=click.IntRange(0, 2),
     help="The format: 0 is Kafka 0.8 and 0.9, 1 is 0.10, 2 is 0.11 and later (4.x writes no other).",
@@ -152,6 +151,47 @@ def plan_migrate(
     show_plan(made, output, as_json)
 
 
+@plan.command("retain")
+@LOG_DIRS
+@PLAN_FOLDER
+@RETAIN
+@click.option(
+    "--free", "free_bytes", type=SIZE, metavar="SIZE", help="Stop when purge would free that much, oldest first."
+)
+@click.option("--over-guard", is_flag=True, help="Lift the policy's guards: somebody has approved it.")
+@click.option("--last-segment", is_flag=True, help="Also the last one, as a broker does; an empty one takes its place.")
+@TOPICS
+@POLICY
+@CONFIG
+@JSON
+def plan_retain(
+    log_dirs: tuple[Path, ...],
+    output: Path,
+    rule: str,
+    now: int | None,
+    before: int | None,
+    export: Path | None,
+    free_bytes: int | None,
+    over_guard: bool,
+    last_segment: bool,
+    topics: str,
+    policy_file: Path | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Which segments to delete, as a broker would, and which not, and why."""
+    from kafkats.operations.apply import refuse_unpermitted
+    from kafkats.operations.retain import RetainOptions
+    from kafkats.plan import write_plan
+
+    policy = policy_of(policy_file, settings, export)
+    options = RetainOptions(now_or(now), rule, before, free_bytes, over_guard, last_segment)
+    made, verdicts = retention(log_dirs, topics, policy, options)
+    refuse_unpermitted(made)
+    write_plan(made, output, retention=verdicts)
+    show_plan(made, output, as_json)
+
+
 @click.command()
 @click.argument("folder", metavar="PLAN", type=click.Path(path_type=Path))
 @JSON
@@ -163,8 +203,9 @@ def show(folder: Path, as_json: bool) -> None:
 
 
 def follows(made: Plan, row: Mapping[str, Any]) -> bool:
-    """Whether the row is about an index of a log that the same plan writes: nobody needs to be told."""
-    return made.operation == "migrate" and row["file"].endswith((OFFSET_INDEX, TIME_INDEX))
+    """Whether the row is about a file that goes where the plan's .log of the same segment goes: nobody needs to be told."""
+    kinds = {"migrate": (OFFSET_INDEX, TIME_INDEX), "retain": (*SEGMENT_KINDS[1:], LEADER_EPOCH, LOG_START)}
+    return str(row["file"]).endswith(kinds.get(made.operation, ("/",)))
 
 
 def show_plan(made: Plan, folder: Path, as_json: bool) -> None:

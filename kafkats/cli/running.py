@@ -42,7 +42,7 @@ def apply(
     as_json: bool,
 ) -> int:
     """Do what the approved plan says. Repeating it finishes an interrupted run, and does nothing to a finished one."""
-    from kafkats.operations.apply import apply_partition, partition_works, summarize, tell_ledger
+    from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize, tell_ledger
     from kafkats.plan import check_digest, read_plan
     from kafkats.report import ACTIONS
     from kafkats.run import finish_run, open_run
@@ -52,7 +52,7 @@ def apply(
         digest = _ask_for_approval(made, folder)
     check_digest(made, digest)
     run, run_folder = open_run(made, folder, run_folder, place=place, owner_stopped=owner_stopped)
-    works = partition_works(made, run, run_folder)
+    works = [work for together in rounds(partition_works(made, run, run_folder)) for work in together]
     tell_ledger(run, "started", by=by, now_ms=_now_ms())
     batches = [apply_partition(work) for work in progress(works, "writing", lambda w: w.bytes)]
     actions = table_of(batches, ACTIONS)

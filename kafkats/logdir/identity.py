@@ -72,14 +72,15 @@ def _xattrs(path: str | os.PathLike[str]) -> Iterable[tuple[str, bytes]]:
 
 
 def model_of(name: str, existing: set[str]) -> str:
-    """The file whose attributes a new file `name` takes: the one it replaces, else its segment's .log.
+    """The file whose attributes a new file `name` takes: the one it replaces, else its segment's .log, else the last .log.
 
-    Raises UsageError when there is neither.
+    Raises UsageError when there is none of them.
     """
     segment = paths.parse_segment_file(name)
     log = paths.segment_file(segment.base_offset, paths.LOG) if segment else ""
-    for candidate in (name, log):
-        if candidate in existing:
+    last = max((other for other in existing if other.endswith(paths.LOG)), default="")
+    for candidate in (name, log, last):
+        if candidate and candidate in existing:
             return candidate
     raise UsageError("no file to take mode, owner and group from", path=name)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -27,13 +27,13 @@ from kafkats.logdir.identity import permitted
 from kafkats.logdir.journal import Journal, read_journal
 from kafkats.logdir.lease import claim
 from kafkats.logdir.lock import hold_shared
-from kafkats.logdir.workarea import WorkArea, site, work_area
+from kafkats.logdir.workarea import ROOT, WorkArea, site, work_area
 from kafkats.plan import Plan
 from kafkats.report import ACTIONS
 from kafkats.run import PartitionWork, Run, run_of, stop_file
 
-_WRITERS: Final = ("rebuild", "migrate")
-_ACTIONS: Final = ("add", "replace", "remove")
+_WRITERS: Final = ("rebuild", "migrate", "retain")
+_ACTIONS: Final = ("add", "replace", "remove", "update")
 
 
 def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[PartitionWork]:
@@ -59,6 +59,13 @@ def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[Pa
     ]
 
 
+def rounds(works: Sequence[PartitionWork]) -> list[list[PartitionWork]]:
+    """What can be done at the same time: first all partitions; then the log dirs' own files, which tell of them."""
+    roots = [work for work in works if work.partition_dir == ROOT]
+    partitions = [work for work in works if work.partition_dir != ROOT]
+    return [together for together in (partitions, roots) if together]
+
+
 def _writer(operation: str) -> ModuleType:
     if operation not in _WRITERS:
         raise CorruptPlan(f"a plan to {operation}, which nothing here can do")
@@ -67,9 +74,10 @@ def _writer(operation: str) -> ModuleType:
 
 def _check_item(item: Mapping[str, Any]) -> None:
     partition, file = item["partition_dir"], item["file"]
-    if item["base_offset"] < 0 or Path(partition).name != partition or Path(file).name != file:
+    inside = Path(partition).name == partition or (partition == ROOT and item["action"] == "update")
+    if item["base_offset"] < 0 or not inside or Path(file).name != file:
         raise CorruptPlan(f"not a file of a partition directory: {file!r} in {partition!r}")
-    if item["action"] not in _ACTIONS or (item["before"] is None) != (item["action"] == "add"):
+    if item["action"] not in _ACTIONS or (item["before"] is None) != (item["action"] in ("add", "update")):
         raise CorruptPlan(f"{file}: action {item['action']!r} does not go with what was there before")
 
 
@@ -103,7 +111,8 @@ def refuse_unpermitted(plan: Plan) -> None:
     Raises NotPermitted, Vanished when a directory went away, StorageFailed.
     """
     for work in partition_works(plan, run_of(plan)):
-        permitted(Path(work.log_dir, work.partition_dir), [item["file"] for item in work.items])
+        written = [item["file"] for item in work.items if item["action"] != "remove"]
+        permitted(Path(work.log_dir, work.partition_dir), written)
 
 
 def apply_partition(work: PartitionWork, *, last_attempt: bool = True) -> pa.RecordBatch:
@@ -163,6 +172,8 @@ def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
             return _finished(area, work, before)
         lease = claim(area, work.partition_dir, work.run_id)
         staged = _writer(work.operation).stage_partition(work, lease)
+        if not staged.changes:
+            return "already", staged.notes
         directory = Path(work.log_dir, work.partition_dir).resolve()
         commit(directory, staged.changes, staged.unchanged, lease, notes=staged.notes, owner_stopped=work.owner_stopped)
         return "done", staged.notes

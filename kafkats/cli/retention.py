@@ -1,0 +1,103 @@
+"""What retain's verbs share, and simulate: what a broker with these settings will do, and when."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafkats.cli.options import CONFIG, JSON, LOG_DIRS, POLICY, TIME, TOPICS, policy_of, table_of, units_in
+from kafkats.generations import DEFAULT_RETENTION_RULE, RETENTION_RULES
+from kafkats.terminal import board_sentences, progress, say_summary, show_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkats.config import Policy
+    from kafkats.operations.retain import RetainOptions
+    from kafkats.plan import Plan
+
+_UNITS_AT_ONCE = 1000
+_BOARD = (
+    "partition_dir",
+    "segments",
+    "bytes",
+    "now_bytes",
+    "day_bytes",
+    "week_bytes",
+    "pinned_bytes",
+    "kept_by",
+    "why",
+)
+
+
+def RETAIN(command: Any) -> Any:  # noqa: N802  # stands among the constants, and is used like one
+    """The words that decide what retention deletes."""
+    for option in (
+        click.option(
+            "--export", type=click.Path(path_type=Path), metavar="FILE",
+            help="What `kafka-configs --describe` said of the topics: over the policy's defaults, under its topics.",
+        ),
+        click.option("--before", type=TIME, metavar="TIME", help="Delete what is older than this, whatever retention.ms says."),
+        click.option("--now", type=TIME, metavar="TIME", help="Decide for this moment; the clock's if not given."),
+        click.option(
+            "--generation", "rule", type=click.Choice(list(RETENTION_RULES)), default=DEFAULT_RETENTION_RULE.name,
+            show_default=True, help="Which Kafka's retention; kip33 is the text of KIP-33.",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def now_or(now_ms: int | None) -> int:
+    return time.time_ns() // 1_000_000 if now_ms is None else now_ms
+
+
+def retention(log_dirs: tuple[Path, ...], topics: str, policy: Policy, options: RetainOptions) -> tuple[Plan, pa.Table]:
+    """Look at the ends of all files, and decide."""
+    from kafkats.operations.inventory import inventory_units
+    from kafkats.operations.retain import plan_retain
+
+    units = units_in(log_dirs, topics)
+    chunks = [units[i : i + _UNITS_AT_ONCE] for i in range(0, len(units), _UNITS_AT_ONCE)]
+    looked = progress(chunks, "looking", lambda chunk: sum(unit.bytes for unit in chunk))
+    return plan_retain(table_of(inventory_units(chunk) for chunk in looked), policy, options)
+
+
+@click.group()
+def simulate() -> None:
+    """What a broker with these settings will do, and when. Changes nothing, and may look at a running broker's disk."""
+
+
+@simulate.command("retain")
+@LOG_DIRS
+@RETAIN
+@TOPICS
+@POLICY
+@CONFIG
+@JSON
+def simulate_retain(
+    log_dirs: tuple[Path, ...],
+    rule: str,
+    now: int | None,
+    before: int | None,
+    export: Path | None,
+    topics: str,
+    policy_file: Path | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """What retention deletes now, in a day, in a week; and what keeps the rest. Exits with 1 when something expired is kept."""
+    from kafkats.operations.retain import RetainOptions, board
+
+    options = RetainOptions(now_or(now), rule, before)
+    made, verdicts = retention(log_dirs, topics, policy_of(policy_file, settings, export), options)
+    rows = board(verdicts, options.now_ms)
+    show_rows(rows, _BOARD, as_json)
+    totals = dict(made.header["totals"]) | {
+        name: sum(row[name] for row in rows) for name in _BOARD if name.endswith("bytes")
+    }
+    say_summary(totals, as_json, board_sentences(totals))
+    return int(totals["pinned_bytes"] > 0)

@@ -1,0 +1,265 @@
+"""Retain: what is decided and vetoed by tables; then the runs of real brokers, done again by plan and apply."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafkats.config import Policy
+from kafkats.errors import CorruptPlan, UsageError
+from kafkats.findings import Finding
+from kafkats.operations.apply import apply_partition, end_partition, partition_works, rounds, summarize
+from kafkats.operations.inventory import inventory_units
+from kafkats.operations.retain import RetainOptions, board, plan_retain
+from kafkats.plan import Plan, make_plan
+from kafkats.report import ACTIONS, SEGMENTS, finding_rows
+from kafkats.run import directories, run_of
+from kafkats.units import list_units
+from tests.golden import Case, case, cases
+
+NOW = 1_000_000
+RETAIN = {"cleanup.policy": "delete", "retention.ms": 1000}
+
+
+def file(size: int, mtime_ms: int = NOW) -> dict[str, int]:
+    return {"size": size, "mtime_ns": mtime_ms * 1_000_000, "ctime_ns": 2, "inode": 3}
+
+
+def segment(base: int, largest: int, following: int = -1, *found: Finding, **columns: Any) -> dict[str, Any]:
+    return {
+        "log_dir": "/data",
+        "partition_dir": "orders-0",
+        "directory_ctime_ns": 1,
+        "topic": "orders",
+        "base_offset": base,
+        "next_base_offset": following,
+        "last_offset": (base + 10 if following < 0 else following) - 1,
+        "max_timestamp": largest,
+        "first_timestamp": largest,
+        "clean": True,
+        "recovery": False,
+        "log": file(90),
+        "index": file(6),
+        "timeindex": file(4),
+        "log_start_offset": -1,
+        "high_watermark": 1000,
+        "worst": "damage" if found else "",
+        "findings": finding_rows(found),
+    } | columns
+
+
+def partition(*largest: int, **columns: Any) -> list[dict[str, Any]]:
+    """Segments of ten offsets and 100 bytes each."""
+    last = len(largest) - 1
+    return [segment(10 * n, t, -1 if n == last else 10 * n + 10, **columns) for n, t in enumerate(largest)]
+
+
+def decided(
+    rows: list[dict[str, Any]],
+    settings: dict[str, Any] | None = None,
+    more: dict[str, Any] | None = None,
+    **options: Any,
+) -> tuple[Plan, list[dict[str, Any]]]:
+    given = {"topics": {"orders": RETAIN if settings is None else settings}} | (more or {})
+    made, verdicts = plan_retain(
+        pa.Table.from_pylist(rows, schema=SEGMENTS), Policy.model_validate(given), RetainOptions(NOW, **options)
+    )
+    return made, verdicts.to_pylist()
+
+
+def gone(made: Plan) -> list[int]:
+    return sorted({
+        i["base_offset"] for i in made.items.to_pylist() if i["file"].endswith(".log") and i["action"] == "remove"
+    })
+
+
+OLD, FRESH = NOW - 1001, NOW - 1000
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "options", "expected", "veto"),
+    [
+        (partition(OLD, OLD, FRESH), RETAIN, {}, [0, 10], ""),
+        (partition(OLD, FRESH, OLD), RETAIN, {}, [0], ""),
+        (partition(OLD, OLD, OLD), RETAIN, {}, [0, 10], "the last segment stays"),
+        (partition(OLD, OLD, OLD), RETAIN, {"last_segment": True}, [0, 10, 20], ""),
+        (partition(OLD, OLD, OLD, clean=False), RETAIN, {"last_segment": True}, [0, 10], "only after a clean stop"),
+        (partition(OLD, OLD, OLD, FRESH), RETAIN | {"kafkats.keep.segments": 3}, {}, [0], "the last 3 segments stay"),
+        (partition(OLD, OLD, FRESH), RETAIN | {"kafkats.legal.hold": True}, {}, [], "legal hold"),
+        (partition(OLD, OLD, FRESH), RETAIN | {"remote.storage.enable": True}, {}, [], "remote.storage.enable"),
+        (partition(OLD, OLD, FRESH), RETAIN | {"cleanup.policy": "compact"}, {}, [], "only compaction"),
+        (partition(OLD, OLD, FRESH), {"retention.ms": 1000}, {}, [], "cleanup.policy is not given"),
+        (partition(OLD, OLD, FRESH, topic="__orders"), RETAIN, {}, [], ""),
+        (partition(OLD, OLD, FRESH), RETAIN | {"kafkats.guard.max.share": 0.4}, {}, [0], "over the guard: more than 40%"),
+        (partition(OLD, OLD, FRESH), RETAIN | {"kafkats.guard.max.share": 0.4}, {"over_guard": True}, [0, 10], ""),
+        (partition(OLD, OLD, FRESH), RETAIN | {"kafkats.guard.max.bytes": 150}, {}, [0], "more than 150 bytes"),
+        (partition(OLD, OLD, FRESH, high_watermark=10), RETAIN, {}, [0], ""),
+        (partition(OLD, OLD, FRESH, high_watermark=-1), RETAIN, {}, [], ""),
+        (partition(OLD, OLD, FRESH, high_watermark=-1), RETAIN, {"rule": "0.10.1"}, [0, 10], ""),
+        (partition(OLD, OLD, FRESH, recovery=True), RETAIN, {}, [], "recovers this segment first"),
+        (partition(FRESH, FRESH, FRESH), RETAIN, {"before_ms": NOW}, [0, 10], "the last segment stays"),
+        (partition(FRESH, FRESH, FRESH), RETAIN, {"before_ms": FRESH}, [], ""),
+        (partition(OLD, OLD, OLD, FRESH), RETAIN, {"free_bytes": 150}, [0, 10], "not needed"),
+        (partition(-1, OLD, FRESH, log=file(90, OLD)), RETAIN, {}, [0, 10], ""),
+        (partition(-1, OLD, FRESH), RETAIN, {}, [], ""),
+    ],
+)  # fmt: skip
+def test_what_goes(
+    rows: list[dict[str, Any]], settings: dict[str, Any], options: dict[str, Any], expected: list[int], veto: str
+) -> None:
+    made, verdicts = decided(rows, settings, **options)
+    assert gone(made) == expected
+    vetoes = [v["veto"] for v in verdicts if v["veto"]]
+    assert bool(vetoes) == bool(veto) and all(veto in one for one in vetoes)
+
+
+def test_whole_families_go_and_nothing_else() -> None:
+    rows = partition(OLD, FRESH, snapshot=file(10))
+    made, _ = decided(rows)
+    assert [(i["action"], i["file"]) for i in made.items.to_pylist()] == [
+        ("remove", "00000000000000000000.index"),
+        ("remove", "00000000000000000000.log"),
+        ("remove", "00000000000000000000.snapshot"),
+        ("remove", "00000000000000000000.timeindex"),
+        ("update", "leader-epoch-checkpoint"),
+    ]
+    assert made.header["totals"]["freed_bytes"] == 110
+
+
+def test_a_wrong_index_is_not_believed() -> None:
+    wrong = Finding("below-maximum", "00000000000000000000.timeindex", "too small")
+    rows = [segment(0, OLD, 10, wrong), segment(10, OLD, 20), segment(20, FRESH)]
+    made, verdicts = decided(rows)
+    assert gone(made) == []
+    assert "plan rebuild" in verdicts[0]["reason"] and verdicts[1]["blocked_by"] == 0
+    assert gone(decided(rows, {"cleanup.policy": "delete", "retention.bytes": 90})[0]) == [0, 10], "sizes are sizes"
+
+
+def test_the_guard_of_a_run_keeps_the_youngest() -> None:
+    rows = partition(100, 300, FRESH) + partition(200, 400, FRESH, partition_dir="orders-1")
+    made, _ = decided(rows, more={"guard": {"max.bytes": 300}})
+    went = sorted((i["partition_dir"], i["base_offset"]) for i in made.items.to_pylist() if i["file"].endswith(".log"))
+    assert went == [("orders-0", 0), ("orders-0", 10), ("orders-1", 0)]
+
+
+def test_the_board_names_the_pin() -> None:
+    rows = partition(NOW + 5000, OLD, OLD, FRESH)
+    _, verdicts = plan_retain(
+        pa.Table.from_pylist(rows, schema=SEGMENTS),
+        Policy.model_validate({"topics": {"orders": RETAIN}}),
+        RetainOptions(NOW),
+    )
+    (row,) = board(verdicts, NOW)
+    assert (row["kept_by"], row["pinned_bytes"], row["now_bytes"], row["until_ms"]) == (0, 200, 0, NOW + 6001)
+
+
+def test_an_unknown_rule() -> None:
+    with pytest.raises(UsageError, match="unknown rule"):
+        decided(partition(OLD), rule="5.0")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"file": "../x.log"},
+        {"file": "00000000000000000001.log"},
+        {"file": "leader-epoch-checkpoint"},
+        {"action": "replace"},
+        {"action": "add", "before": None, "file": "00000000000000000000.snapshot"},
+        {"partition_dir": "."},
+        {"action": "update", "before": None, "file": "replication-offset-checkpoint"},
+    ],
+)
+def test_a_sealed_plan_of_something_else_is_not_worked_on(wrong: dict[str, object]) -> None:
+    good, _ = decided(partition(OLD, FRESH))
+    assert partition_works(good, run_of(good))
+    items = pa.Table.from_pylist([good.items.to_pylist()[0] | wrong], schema=good.items.schema)
+    bad = make_plan(good.operation, {}, {}, items)
+    with pytest.raises(CorruptPlan):
+        partition_works(bad, run_of(bad))
+
+
+# What real brokers deleted.
+
+
+def rule_of(name: str) -> str:
+    version = tuple(int(part) for part in case(name).kafka.split(".")[:2])
+    if version >= (3, 0):
+        return "3.0"
+    if version >= (0, 11):
+        return "0.11"
+    return "0.10.1" if version >= (0, 10) else "0.8"
+
+
+def policy_for(found: Case) -> Policy:
+    topics: dict[str, Any] = {"start-offset": {"cleanup.policy": "delete", "retention.ms": -1}}
+    for name, told in found.info["retention"].items():
+        if isinstance(told["limits"], dict):
+            topics[name.rsplit("-", 1)[0]] = {"cleanup.policy": "delete"} | told["limits"]
+    return Policy.model_validate({"topics": topics})
+
+
+def moment(found: Case) -> int:
+    """When the broker looked: a time of its own log, all of whose runs lie within seconds."""
+    import datetime as dt
+
+    lines = [line for told in found.info["retention"].values() for line in told["why"]]
+    times = [line[1:24].replace(",", ".") for line in lines if line.startswith("[")]
+    return int(dt.datetime.fromisoformat(max(times) + "+00:00").timestamp() * 1000)
+
+
+def plan_for(root: Path, found: Case) -> Plan:
+    segments = pa.Table.from_batches([inventory_units(list_units([root]))], SEGMENTS)
+    options = RetainOptions(moment(found), rule_of(found.name), last_segment=True)
+    return plan_retain(segments, policy_for(found), options)[0]
+
+
+def contents(root: Path) -> dict[str, tuple[bytes, int, int]]:
+    return {
+        str(p.relative_to(root)): (p.read_bytes(), p.stat().st_mtime_ns, p.stat().st_mode)
+        for p in sorted(root.rglob("*"))
+        if p.is_file() and p.name != ".lock"
+    }
+
+
+@pytest.mark.parametrize("found", [c for c in cases() if c.kind == "retention"], ids=repr)
+def test_the_same_segments_as_the_broker(tmp_path: Path, found: Case) -> None:
+    (tmp_path / "before").mkdir()
+    (tmp_path / "after").mkdir()
+    root = found.unpack("before", tmp_path / "before")
+    after = found.unpack("after", tmp_path / "after")
+    before = contents(root)
+    made = plan_for(root, found)
+    works = [work for together in rounds(partition_works(made, run_of(made))) for work in together]
+    done = pa.Table.from_batches([apply_partition(work) for work in works], schema=ACTIONS)
+    assert summarize(done)["exit_code"] == 0
+    for name, told in found.info["retention"].items():
+        if isinstance(told["limits"], dict):  # else records were deleted by a client meanwhile
+            logs = sorted(int(p.name.partition(".")[0]) for p in (root / name).glob("*.log"))
+            assert logs == told["segments_after"], name
+            ours = {
+                p.name: p.read_bytes() for p in (root / name).iterdir() if p.suffix in (".log", ".index", ".timeindex")
+            }
+            theirs = {p.name: p.read_bytes() for p in (after / name).iterdir() if p.name in ours}
+            assert {name: ours[name] for name in theirs} == theirs, name
+            assert not any(ours[name] for name in ours.keys() - theirs.keys()), "a broker makes empty indexes when it needs them"
+    for where in directories(run_of(made)):
+        assert end_partition(run_of(made), "undo", *where)["outcome"] == "undone"
+    assert contents(root) == before
+
+
+def test_the_log_start_of_a_root_follows(tmp_path: Path) -> None:
+    root = case("retention-4.3.1").unpack("before", tmp_path)
+    (root / "log-start-offset-checkpoint").write_text("0\n3\ntime-some 0 40\nsize 0 50\nother 3 7\n")
+    (root / "other-3").mkdir()
+    (root / "other-3" / "00000000000000000000.log").touch()
+    made = plan_for(root, case("retention-4.3.1"))
+    together = rounds(partition_works(made, run_of(made)))
+    assert [work.partition_dir for work in together[-1]] == ["."]
+    for work in (work for some in together for work in some):
+        assert set(apply_partition(work)["outcome"].to_pylist()) <= {"done"}
+    kept = (root / "log-start-offset-checkpoint").read_text().splitlines()
+    assert sorted(kept[2:]) == ["other 3 7", "size 0 50"], "size begins at 34, and below 50 nothing is served"
