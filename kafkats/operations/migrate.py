@@ -10,9 +10,12 @@ that cannot be converted stays as it is, and the rest goes on: mixed formats are
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,14 +23,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.errors import Changed, CorruptPlan, DiskFull, NotEqual, Refused, UsageError, storage
-from kafkats.forecast import target_of
+from kafkats.errors import Changed, CorruptPlan, DiskFull, KafkatsError, NotEqual, Refused, UsageError, storage
+from kafkats.forecast import target_of, unfinished_swaps
 from kafkats.formats.convert import Target
 from kafkats.generations import ALL_LOSSES, DEFAULT_RULE, LOSSES, PRODUCER, RULES
 from kafkats.index.build import build_from
 from kafkats.logdir.changeset import Change, Remove, Replace
 from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.lease import Lease
+from kafkats.logdir.partition import scan_partition
 from kafkats.plan import ITEMS, Plan, make_plan
 from kafkats.run import PartitionWork, Staged, by_segment
 from kafkats.segment.convert import convert_source
@@ -42,6 +46,7 @@ class MigrateOptions:
     """`to_magic` and `compression_type` say what every batch shall be; `accept_loss` names what may get lost on the way.
 
     `ledger`, `phase` and `broker` tie the plan to the cluster's migration (kafkats.phases); "" without one.
+    Raises UsageError for a loss that does not exist.
     """
 
     to_magic: int
@@ -51,6 +56,11 @@ class MigrateOptions:
     ledger: str = ""
     phase: str = ""
     broker: str = ""
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.accept_loss) - {*LOSSES, ALL_LOSSES})
+        if unknown:
+            raise UsageError(f"no loss is called {unknown[0]!r}; known are {', '.join(LOSSES)}, {ALL_LOSSES}")
 
 
 def check_phase(options: MigrateOptions) -> None:
@@ -210,9 +220,6 @@ def _totals(rows: Sequence[Mapping[str, Any]], written: Sequence[Mapping[str, An
 
 
 def _refuse_losses(losses: Mapping[str, int], written: Sequence[Mapping[str, Any]], accepted: Sequence[str]) -> None:
-    unknown = sorted(set(accepted) - {*LOSSES, ALL_LOSSES})
-    if unknown:
-        raise UsageError(f"no loss is called {unknown[0]!r}; known are {', '.join(LOSSES)}, {ALL_LOSSES}")
     refused = {loss: count for loss, count in losses.items() if not {loss, ALL_LOSSES} & set(accepted)}
     if refused:
         where = next(row for row in written if any(row[f"loses_{loss}"] for loss in refused))
@@ -233,17 +240,22 @@ def check_item(item: Mapping[str, Any]) -> None:
         raise CorruptPlan(f"{item['file']}: action {item['action']!r} is unknown here")
     if name.kind == paths.LOG and (item["action"] != "replace" or not item["after_sha256"]):
         raise CorruptPlan(f"{item['file']}: a log is replaced by known bytes")
-    if item["rule"] not in RULES or item["index_interval_bytes"] < 0 or item["segment_index_bytes"] <= 0:
+    known = item["rule"] in RULES and RULES[item["rule"]].for_brokers
+    if not known or item["index_interval_bytes"] < 0 or item["segment_index_bytes"] <= 0:
         raise CorruptPlan(f"{item['file']}: no index can be built with such settings")
 
 
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     """Convert the partition's segments beside it, build their indexes, and prove that a consumer sees the same records.
 
-    Raises Changed when a log would not be what was approved, NotEqual when the proof fails, DiskFull, StorageFailed.
+    Raises Changed when the partition is not what was approved, NotEqual when the proof fails, Refused where the new
+    files cannot be put in place, CorruptPlan, DiskFull, StorageFailed.
     """
-    target = target_of(work.options["to_magic"], work.options["compression_type"])
+    target = _target(work)
     directory = Path(work.log_dir, work.partition_dir)
+    if not lease.site.area.linked:  # commit would say so too, but with all logs converted
+        raise Refused("with the work area on another file system no .log can be changed", path=directory)
+    _refuse_changed(work, directory)
     _refuse_full_disk(work)
     changes: list[Change] = []
     unchanged: dict[str, FileIdentity] = {}
@@ -260,7 +272,38 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
             stays = None if txn_index in by_file else identify(directory / txn_index)
             if stays is not None:
                 unchanged[txn_index] = stays  # it knows offsets only, and they stay
+        elif any(item["action"] != "remove" for item in items):
+            raise CorruptPlan(f"an index would be written anew, but not {log}", path=directory)
     return Staged(changes, unchanged, notes)
+
+
+def _target(work: PartitionWork) -> Target:
+    try:
+        return target_of(work.options["to_magic"], work.options["compression_type"])
+    except (KeyError, UsageError) as e:
+        raise CorruptPlan(f"a migration to what is not said: {e}") from e
+
+
+def _refuse_changed(work: PartitionWork, directory: Path) -> None:
+    """Raise Changed before hours of converting for what commit would not take, and for what it does not look at.
+
+    Which segment is the last one decides whether its last batch may be dropped, and a broker that ran meanwhile may
+    have left a segment to recover, or a swap to finish.
+    """
+    partition = scan_partition(directory)
+    bases = [segment.base_offset for segment in partition.segments]
+    following = dict(pairwise([*bases, -1]))
+    stopped_cleanly = Path(work.log_dir, paths.CLEAN_SHUTDOWN).exists()
+    for item in work.items:
+        path = directory / item["file"]
+        if identify(path) != (FileIdentity(**item["before"]) if item["before"] else None):
+            raise Changed("changed since it was looked at", path=path)
+        if item["log"] is not None and following.get(item["base_offset"]) != item["next_base_offset"]:
+            raise Changed("segments have come or gone behind this one since it was looked at", path=path)
+        if item["log"] is not None and item["next_base_offset"] < 0 and not stopped_cleanly:
+            raise Changed("the log's last segment, and no clean-shutdown marker any more: a broker has run", path=path)
+    for name in unfinished_swaps(partition):
+        raise Changed("a broker has begun to replace segments here", path=directory / name)
 
 
 def _refuse_full_disk(work: PartitionWork) -> None:
@@ -283,8 +326,9 @@ def _stage_segment(
     item = by_file[log]
     base, active, mtime_ns = item["base_offset"], item["next_base_offset"] < 0, item["before"]["mtime_ns"]
     staged = lease.staged(log)
-    with open_source(directory / log, mapped=True) as old:  # under the lock: no broker cuts it
-        with storage(staged, "writing the new log"), staged.open("wb") as file:
+    # Mapped, for under the lock no broker cuts it. Until commit gives the new file its attributes, it is ours alone.
+    with _about(directory / log), open_source(directory / log, mapped=True) as old:
+        with storage(staged, "writing the new log"), open(staged, "xb", opener=_private) as file:
             made = convert_source(old, base, target, file.write, log_end=active)
         if made.sha256 != item["after_sha256"]:
             raise Changed("converts to other bytes than the plan says: the log has changed", path=directory / log)
@@ -298,8 +342,11 @@ def _stage_segment(
                 item["segment_index_bytes"],
                 None if active else item["next_base_offset"],
             )
-    if built.facts.stop or built.blocked:
+    if built.facts.stop:
         raise NotEqual("the converted log does not read to its end", path=directory / log)
+    if built.blocked:  # a larger log may need more entries than a broker's index has room for
+        reason = f"no broker could index the converted log ({built.blocked}): {built.blocked_reason}".rstrip(": ")
+        raise Refused(reason, path=directory / log)
     notes[log] = {"records": proof[0].records, "parity_before": proof[0].digest, "parity_after": proof[1].digest}
     # mtime is data: retention and searches of segments without timestamps go by it
     yield Replace(log, staged, FileIdentity(**item["before"]), made.sha256, mtime_ns)
@@ -314,6 +361,20 @@ def _stage_segment(
         notes[name] = {"after_bytes": len(content), "sha256": sha256}
         before = by_file[name]["before"]
         yield Replace(name, index, FileIdentity(**before) if before else None, sha256, mtime_ns)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+@contextmanager
+def _about(path: Path) -> Generator[None]:
+    """Errors that know a position in a log, but not which log it is, are about this one."""
+    try:
+        yield
+    except KafkatsError as e:
+        e.path = e.path or str(path)
+        raise
 
 
 def _prove(old: Source, new: Source, target: Target, log: Path) -> tuple[Parity, Parity]:
