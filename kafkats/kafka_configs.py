@@ -24,7 +24,7 @@ from kafkats.errors import BadInput
 
 _TOPIC: Final = r"'?(?P<topic>[A-Za-z0-9._-]{1,249})'?"
 _BLOCK: Final = re.compile(rf"(?:All configs|Dynamic configs|Configs) for topics?[: ] ?{_TOPIC} are:?\s*(?P<pairs>.*)")
-_OTHER_BLOCK: Final = re.compile(r"\w[\w ]* [Cc]onfigs? for .* are:?(?: .*)?|(?:Default )?[Cc]onfigs for .* are:?.*")
+_OTHER_BLOCK: Final = re.compile(r"(?:\w+ )*[Cc]onfigs for (?!topic).* are:?(?: .*)?")
 _TOPICS_LINE: Final = re.compile(
     rf"Topic: ?{_TOPIC}\s.*?\bConfigs:[ \t]?(?P<pairs>\S*)(?:\s+MarkedForDeletion: ?\w+)?\s*"
 )

@@ -61,7 +61,9 @@ class PolicyFile(BaseModel):
         TopicSettings(), description="Settings of every topic, as a broker would have them."
     )
     topics: dict[str, TopicSettings] = Field(
-        {}, description="Settings by glob over topic names; the first match wins, and none but __* matches __*."
+        {},
+        description="Settings by glob over topic names; the first match wins, and none but __* matches __*.",
+        json_schema_extra={"propertyNames": {"pattern": f"^{_GLOB.pattern}$"}},
     )
     guard: Guard = Field(Guard(), description="What one run may delete at most.")
     exports: tuple[Path, ...] = Field(
@@ -105,8 +107,12 @@ class Policy(PolicyFile):
         found = self._of_glob(topic).kafka_keys() | self._exported(topic).kafka_keys()
         return found | self.defaults.kafka_keys() if glob and _LITERAL.search(_outside_brackets(glob)) else found
 
-    def why_kept(self, topic: str) -> str:
-        """Why nothing of `topic` may be deleted by retention; "" where it may."""
+    def why_kept(self, topic: str, *, limit_given: bool = False) -> str:
+        """Why nothing of `topic` may be deleted by retention; "" where it may.
+
+        `limit_given`: what is to go was said otherwise, such as everything before a time. A legal hold, which is a veto
+        against a verdict and not a reason to have none, is in the settings.
+        """
         settings, explicit, exported = self.settings(topic), self.explicit(topic), self._exported(topic)
         cleanup = settings.cleanup_policy
         if settings.remote_storage_enable or exported.remote_storage_enable:
@@ -117,7 +123,7 @@ class Policy(PolicyFile):
             return f"cleanup.policy={','.join(cleanup)}: only compaction removes records"
         if exported.cleanup_policy is not None and "delete" not in exported.cleanup_policy:
             return f"the export says cleanup.policy={','.join(exported.cleanup_policy)}, the policy {','.join(cleanup)}"
-        if not explicit.intersection(LIMITS):
+        if not limit_given and not explicit.intersection(LIMITS):
             return f"neither retention.ms nor retention.bytes is given for this topic{self._nearly(LIMITS[0], topic)}"
         return ""
 

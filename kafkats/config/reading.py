@@ -15,7 +15,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from kafkats.config.policy import Guard, Policy, PolicyFile, Volume, exported_settings
-from kafkats.config.settings import ALIASES, OTHER_KEYS, STRONGER, TopicSettings
+from kafkats.config.settings import ALIASES, KEYS, OTHER_KEYS, STRONGER, TopicSettings
 from kafkats.errors import BadInput, KafkatsError, UsageError, storage
 from kafkats.kafka_configs import read_export
 
@@ -160,12 +160,12 @@ def _model(validated: str, at: tuple[int | str, ...]) -> type[BaseModel]:
 
 def _suggestion(key: str, model: type[BaseModel]) -> str:
     known = [field.alias or name for name, field in model.model_fields.items()]
-    names = [*known, *ALIASES, *STRONGER]
+    settings = [*KEYS.values(), *ALIASES, *STRONGER]
     if model is TopicSettings and key in OTHER_KEYS:
         return ": it is Kafka's, but nothing here needs it; leave it out"
-    if model is PolicyFile and key in names and key not in known:
+    if model is PolicyFile and key in settings:
         return "; settings stand under 'defaults' or under a glob of 'topics'"
-    close = difflib.get_close_matches(key, names if model is TopicSettings else known, n=1)
+    close = difflib.get_close_matches(key, settings if model is TopicSettings else known, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
 
 

@@ -9,20 +9,20 @@ Kafka's own (`LogConfig`, 0.10.2 to 4.3); where versions differ, the widest that
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, ValidationError, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from kafkats.config.values import (
+    DIGITS,
     INT_MAX,
     LONG_MAX,
     LONG_MIN,
     Bogus,
     Boolean,
     CompressionType,
-    Integer,
     Policies,
     Release,
     Share,
@@ -91,58 +91,65 @@ class TopicSettings(BaseModel):
     cleanup_policy: Policies | None = Field(
         None, alias="cleanup.policy", description="delete, compact or both; nothing is deleted without delete."
     )
-    retention_ms: Integer | None = Field(
-        None, alias="retention.ms", ge=-1, le=LONG_MAX, description="Delete segments older than this; -1 never."
+    retention_ms: Annotated[int, Field(ge=-1, le=LONG_MAX), DIGITS] | None = Field(
+        None, alias="retention.ms", description="Delete segments older than this; -1 never."
     )
-    retention_bytes: Integer | None = Field(
-        None, alias="retention.bytes", ge=LONG_MIN, le=LONG_MAX,
+    retention_bytes: Annotated[int, Field(ge=LONG_MIN, le=LONG_MAX), DIGITS] | None = Field(
+        None,
+        alias="retention.bytes",
         description="Delete the oldest segments while a partition is at least this large without them; negative never.",
-    )  # fmt: skip
-    segment_bytes: Integer | None = Field(
-        None, alias="segment.bytes", ge=14, le=INT_MAX, description="Roll before a segment would be larger."
     )
-    segment_ms: Integer | None = Field(
-        None, alias="segment.ms", ge=1, le=LONG_MAX, description="Roll after this time of messages."
+    segment_bytes: Annotated[int, Field(ge=14, le=INT_MAX), DIGITS] | None = Field(
+        None, alias="segment.bytes", description="Roll before a segment would be larger."
     )
-    segment_jitter_ms: Integer | None = Field(
-        None, alias="segment.jitter.ms", ge=0, le=LONG_MAX, description="Up to this much earlier, by chance."
+    segment_ms: Annotated[int, Field(ge=1, le=LONG_MAX), DIGITS] | None = Field(
+        None, alias="segment.ms", description="Roll after this time of messages."
     )
-    segment_index_bytes: Integer | None = Field(
-        None, alias="segment.index.bytes", ge=4, le=INT_MAX, description="Size of each index file when it is full."
+    segment_jitter_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = Field(
+        None, alias="segment.jitter.ms", description="Up to this much earlier, by chance."
     )
-    index_interval_bytes: Integer | None = Field(
-        None, alias="index.interval.bytes", ge=0, le=INT_MAX, description="Bytes of log between two index entries."
+    segment_index_bytes: Annotated[int, Field(ge=4, le=INT_MAX), DIGITS] | None = Field(
+        None, alias="segment.index.bytes", description="Size of each index file when it is full."
+    )
+    index_interval_bytes: Annotated[int, Field(ge=0, le=INT_MAX), DIGITS] | None = Field(
+        None, alias="index.interval.bytes", description="Bytes of log between two index entries."
     )
     message_timestamp_type: TimestampType | None = Field(
         None, alias="message.timestamp.type", description="Whose clock the timestamps are of."
     )
-    message_timestamp_before_max_ms: Integer | None = Field(
-        None, alias="message.timestamp.before.max.ms", ge=0, le=LONG_MAX,
+    message_timestamp_before_max_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = Field(
+        None,
+        alias="message.timestamp.before.max.ms",
         description="How far in the past a CreateTime may lie (3.6 and later).",
-    )  # fmt: skip
-    message_timestamp_after_max_ms: Integer | None = Field(
-        None, alias="message.timestamp.after.max.ms", ge=0, le=LONG_MAX,
-        description="How far in the future a CreateTime may lie (3.6 and later).",
-    )  # fmt: skip
-    message_timestamp_difference_max_ms: Integer | None = Field(
-        None, alias="message.timestamp.difference.max.ms", ge=0, le=LONG_MAX,
-        description="How far from the broker's clock a CreateTime may lie (0.10.0 to 3.9).",
-    )  # fmt: skip
-    file_delete_delay_ms: Integer | None = Field(
-        None, alias="file.delete.delay.ms", ge=0, le=LONG_MAX,
-        description="How long a broker keeps .deleted files on the disk.",
-    )  # fmt: skip
-    delete_retention_ms: Integer | None = Field(
-        None, alias="delete.retention.ms", ge=0, le=LONG_MAX, description="How long compaction keeps tombstones."
     )
-    max_compaction_lag_ms: Integer | None = Field(
-        None, alias="max.compaction.lag.ms", ge=1, le=LONG_MAX,
+    message_timestamp_after_max_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = Field(
+        None,
+        alias="message.timestamp.after.max.ms",
+        description="How far in the future a CreateTime may lie (3.6 and later).",
+    )
+    message_timestamp_difference_max_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = Field(
+        None,
+        alias="message.timestamp.difference.max.ms",
+        description="How far from the broker's clock a CreateTime may lie (0.10.0 to 3.9).",
+    )
+    file_delete_delay_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = Field(
+        None,
+        alias="file.delete.delay.ms",
+        description="How long a broker keeps .deleted files on the disk.",
+    )
+    delete_retention_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = Field(
+        None, alias="delete.retention.ms", description="How long compaction keeps tombstones."
+    )
+    max_compaction_lag_ms: Annotated[int, Field(ge=1, le=LONG_MAX), DIGITS] | None = Field(
+        None,
+        alias="max.compaction.lag.ms",
         description="A compacted topic rolls after this time, if segment.ms is longer (2.3 and later).",
-    )  # fmt: skip
+    )
     remote_storage_enable: Boolean | None = Field(
-        None, alias="remote.storage.enable",
+        None,
+        alias="remote.storage.enable",
         description="Tiered storage: segments may be here only; nothing is deleted where it is true.",
-    )  # fmt: skip
+    )
     message_format_version: Release | None = Field(
         None, alias="message.format.version", description="A magic (0, 1, 2) or a release such as 0.10.2."
     )
@@ -159,12 +166,13 @@ class TopicSettings(BaseModel):
         None, alias="kafkats.guard.max.bytes", description="At most this much of a partition goes in one run."
     )
     kafkats_bogus_timestamps: Bogus | None = Field(
-        None, alias="kafkats.bogus.timestamps",
+        None,
+        alias="kafkats.bogus.timestamps",
         description="What stands in for a timestamp that cannot be: nothing (report), the next best index entry"
         " (ignore), the file's time (mtime), now (clamp).",
-    )  # fmt: skip
-    kafkats_keep_segments: Integer | None = Field(
-        None, alias="kafkats.keep.segments", ge=1, le=INT_MAX, description="Keep at least this many segments."
+    )
+    kafkats_keep_segments: Annotated[int, Field(ge=1, le=INT_MAX), DIGITS] | None = Field(
+        None, alias="kafkats.keep.segments", description="Keep at least this many segments."
     )
 
     @model_validator(mode="before")

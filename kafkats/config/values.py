@@ -128,9 +128,11 @@ def _word(value: object, known: tuple[str, ...]) -> str:
 
 
 def _number_meant(value: object) -> str:
+    if not isinstance(value, str):
+        return ""
     for parse, unit in ((parse_duration, "milliseconds"), (parse_size, "bytes")):
         try:
-            return f"; Kafka takes plain numbers here: {parse(str(value))} as {unit}?"
+            return f"; Kafka takes plain numbers here: {parse(value)} as {unit}?"
         except ValueError:
             continue
     return ""
@@ -154,7 +156,7 @@ def _schema(**said: Any) -> WithJsonSchema:
 
 _POLICIES: Final = ("delete", "compact")
 _EITHER: Final = "|".join(_POLICIES)
-Integer = Annotated[int, BeforeValidator(lambda value: integer(value))]
+DIGITS: Final = BeforeValidator(lambda value: integer(value))
 Boolean = Annotated[bool, BeforeValidator(_boolean)]
 Size = Annotated[
     int,
@@ -168,8 +170,12 @@ Share = Annotated[float, BeforeValidator(_share), _schema(type="number", minimum
 Release = Annotated[
     str,
     BeforeValidator(_release),
-    _schema(anyOf=[{"type": "number"}, {"type": "string", "pattern": r"^([012]|[0-9]+\.[0-9]+.*)$"}]),
-]
+    _schema(anyOf=[
+        {"enum": [0, 1, 2]},
+        {"type": "number", "exclusiveMinimum": 1, "maximum": 10, "not": {"type": "integer"}},
+        {"type": "string", "pattern": f"^([012]|{_RELEASE.pattern})$"},
+    ]),
+]  # fmt: skip
 Policies = Annotated[
     tuple[str, ...],
     BeforeValidator(_policies),
