@@ -1,11 +1,12 @@
 """CRC-32 (magic 0 and 1) and CRC-32C (magic 2), for Python code and, as C functions by address, for the kernels.
 
-The isal wheel carries ISA-L, whose two functions are exported but undocumented; note how their signatures differ:
+Two wheels carry C libraries whose functions are exported; note how their signatures differ:
 
-    uint32 crc32_gzip_refl(uint32 init, const uint8 *bytes, uint64 length)     init 0, result final
-    uint32 crc32_iscsi(uint8 *bytes, int length, uint32 init)                  init 0xffffffff, result to be inverted
+    deflate   uint32 libdeflate_crc32(uint32 init, const uint8 *bytes, size_t length)        init 0, result final
+    isal      uint32 crc32_gzip_refl(uint32 init, const uint8 *bytes, uint64 length)         the same, slower on large batches
+              uint32 crc32_iscsi(uint8 *bytes, int length, uint32 init)                      init 0xffffffff, to be inverted
 
-They are used only when both are found and give the known answers; otherwise the kernels compile their own.
+They are used only when they are found and give the known answers; otherwise the kernels compile their own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import crc32c as _crc32c
+from deflate import _deflate
 from isal import isal_zlib
 
 if TYPE_CHECKING:
@@ -46,13 +48,18 @@ def crc32c(data: Buffer) -> int:
 
 @cache
 def library_addresses() -> Addresses | None:
-    """ISA-L's two functions, or None where the wheel does not export them or they answer wrongly."""
+    """Both functions, each of the first library that has it, or None where one is missing or they answer wrongly."""
+    crc32_at = _address(_deflate.__file__, "libdeflate_crc32") or _address(isal_zlib.__file__, "crc32_gzip_refl")
+    found = Addresses(crc32_at, _address(isal_zlib.__file__, "crc32_iscsi"))
+    return found if all(found) and answers(found) else None
+
+
+def _address(library: str | None, name: str) -> int:
+    """Where the function begins in this process; 0 when there is none."""
     try:
-        library = ctypes.CDLL(isal_zlib.__file__)
-        found = Addresses(*(ctypes.cast(library[name], ctypes.c_void_p).value or 0 for name in _NAMES))
+        return ctypes.cast(ctypes.CDLL(library)[name], ctypes.c_void_p).value or 0
     except (OSError, AttributeError, TypeError):
-        return None
-    return found if answers(found) else None
+        return 0
 
 
 def answers(addresses: Addresses) -> bool:
@@ -66,6 +73,5 @@ def answers(addresses: Addresses) -> bool:
     )
 
 
-_NAMES: Final = ("crc32_gzip_refl", "crc32_iscsi")
 _REFL: Final = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64)
 _ISCSI: Final = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32)
