@@ -90,3 +90,31 @@ RETENTION_RULES: Final = {
     )
 }  # fmt: skip
 DEFAULT_RETENTION_RULE: Final = RETENTION_RULES["3.0"]
+
+
+@dataclass(frozen=True)
+class RollRule:
+    """How one generation decides, before each append, that a new segment begins."""
+
+    name: str
+    kafka: str
+    since: str
+    """What segment.ms counts from, up to the append's largest timestamp: `first-batch` or `first-append`, by their largest timestamps.
+    Without one, and always with `created`, from when the segment was made up to the broker's clock; with `largest` from the
+    largest timestamp so far up to the broker's clock."""
+    batches: bool
+    """Each batch can get an index entry; otherwise one append call is one unit, however many batches it brings."""
+    relative: bool
+    """There is a time index, which can be full, and nothing is appended that lies 2^31 or more above the base offset."""
+
+
+ROLL_RULES: Final = {
+    r.name: r
+    for r in (
+        RollRule("4.1", "3.9.1, 4.0.1, 4.1 and later", "first-batch", batches=True, relative=True),
+        RollRule("0.10.1", "0.10.1 to 3.9.0, 4.0.0", "first-append", batches=False, relative=True),
+        RollRule("0.8", "0.8 to 0.10.0", "created", batches=False, relative=False),
+        RollRule("largest", "KIP-32, and the interface section of KIP-33", "largest", batches=False, relative=True),
+    )
+}
+DEFAULT_ROLL_RULE: Final = ROLL_RULES["4.1"]

@@ -1,0 +1,346 @@
+"""Rolling: when a broker begins a new segment; what it would have done with other settings, and what it will do next.
+
+Pure functions. A broker looks before each append, and rolls when any of these holds (`should_roll`, in this order):
+
+    size          the append would bring the segment above segment.bytes
+    time          it is not empty, and more than segment.ms less its jitter have passed (what is counted: generations.RollRule)
+    offset-index  full: segment.index.bytes // 8 entries
+    time-index    full: one entry less than segment.index.bytes // 12, since one is kept for closing
+    offsets       the append ends 2^31 or more above the base offset
+
+Time goes by the append's own timestamps: a stream of old ones never rolls by time, one from the future does at once, and so does a
+transaction's marker, which carries the broker's clock, among old records. Source: LogSegment.shouldRoll,
+Log.maybeRoll of Kafka 0.8 to 4.3; KIP-33.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from kafkats.generations import INDEX_INTERVAL_BYTES, MAX_RELATIVE_OFFSET, SEGMENT_INDEX_BYTES, RetentionRule, RollRule
+from kafkats.retention import Decision, Limits, Segment, decide
+
+_LARGEST: Final = 2**63 - 1
+
+
+class Settings(NamedTuple):
+    """Kafka's topic settings, with its defaults."""
+
+    segment_ms: int = 604_800_000
+    segment_bytes: int = 2**30
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = SEGMENT_INDEX_BYTES
+    index_interval_bytes: int = INDEX_INTERVAL_BYTES
+    compacted: bool = False
+    """cleanup.policy has compact."""
+    max_compaction_lag_ms: int = _LARGEST
+
+    @property
+    def longest_ms(self) -> int:
+        """segment.ms as rolling takes it: a compacted topic's is bounded by max.compaction.lag.ms (2.3 and later)."""
+        bounded = self.compacted and self.max_compaction_lag_ms > 0
+        return min(self.segment_ms, self.max_compaction_lag_ms) if bounded else self.segment_ms
+
+
+class Batch(NamedTuple):
+    """What an append brings, a control batch as any other. Magic 0 and 1: a message or a wrapper."""
+
+    first_offset: int
+    """-1: inside of a wrapper, not known."""
+    last_offset: int
+    bytes: int
+    max_timestamp: int
+
+
+class Append(NamedTuple):
+    """One append call: what one produce request or one fetch brought to the partition."""
+
+    batches: tuple[Batch, ...]
+    now_ms: int
+    """The broker's clock."""
+
+    @property
+    def bytes(self) -> int:
+        return sum(batch.bytes for batch in self.batches)
+
+    @property
+    def max_timestamp(self) -> int:
+        return max(batch.max_timestamp for batch in self.batches)
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset
+
+
+class Active(NamedTuple):
+    """What is known of the segment that is written to."""
+
+    base_offset: int
+    bytes: int
+    first_timestamp: int
+    """Largest timestamp of its first batch (or append, see RollRule); after a restart always of the batch. Negative: none."""
+    largest_timestamp: int
+    created_ms: int
+    """When the broker opened it: every restart begins anew."""
+    offset_entries: int = 0
+    time_entries: int = 0
+    jitter_ms: int = 0
+
+
+class Rolled(NamedTuple):
+    """A segment as simulated. The last one is active, and its reason is ""."""
+
+    base_offset: int
+    end_offset: int
+    """Exclusive: the next segment's base offset, or the log end offset."""
+    bytes: int
+    batches: int
+    first_timestamp: int
+    largest_timestamp: int
+    created_ms: int
+    last_append_ms: int
+    """What the file's mtime would be."""
+    offset_entries: int
+    time_entries: int
+    jitter_ms: int
+    reason: str
+    """Why the next one begins."""
+
+
+class Due(NamedTuple):
+    """Whether an append that is stamped now would begin a new segment."""
+
+    rolls: bool
+    reason: str
+    """size, time, offset-index, time-index, offsets; "" when it does not roll."""
+    explanation: str
+    evidence: str
+    """What time was counted from: timestamp, or created (weak: it is not what the broker remembers)."""
+    due_from_ms: int | None
+    """From when on time rolls it; None: never."""
+
+
+class Forecast(NamedTuple):
+    """What is left of simulated segments by retention, and for how long."""
+
+    decision: Decision
+    segments: tuple[Rolled, ...]
+    """That remain; not the empty one that takes their place when all go."""
+    open_files: int
+    """.log, .index and .timeindex of each; brokers keep them open. Transaction indexes come on top."""
+    kept_ms: tuple[int | None, ...]
+    """Per simulated segment: from its first timestamp to when time can delete it, with all before it. None: never, or without timestamp."""
+
+
+def should_roll(active: Active, append: Append, settings: Settings, rule: RollRule) -> str:
+    """Why the broker rolls before this append: the word of the first test that holds, "" when none does."""
+    if active.bytes > settings.segment_bytes - append.bytes:
+        return "size"
+    if active.bytes > 0:
+        since, until = _waited(active, append, rule)
+        if until - since > settings.longest_ms - active.jitter_ms:
+            return "time"
+    if active.offset_entries >= settings.segment_index_bytes // 8:
+        return "offset-index"
+    if not rule.relative:
+        return ""
+    if active.time_entries >= settings.segment_index_bytes // 12 - 1:
+        return "time-index"
+    return "offsets" if append.last_offset - active.base_offset > MAX_RELATIVE_OFFSET else ""
+
+
+def _waited(active: Active, append: Append, rule: RollRule) -> tuple[int, int]:
+    if rule.since == "largest" and active.largest_timestamp >= 0:
+        return active.largest_timestamp, append.now_ms
+    if rule.since in {"first-batch", "first-append"} and active.first_timestamp >= 0:
+        return active.first_timestamp, append.max_timestamp
+    return active.created_ms, append.now_ms
+
+
+def due(active: Active, settings: Settings, rule: RollRule, *, now_ms: int, append_bytes: int = 1) -> Due:
+    """Whether the active segment rolls at the next append, if that is stamped `now_ms` and as long as `append_bytes`.
+
+    `created_ms` of a directory without its broker is whatever the caller takes for it.
+    """
+    timed = {"largest": active.largest_timestamp, "created": -1}.get(rule.since, active.first_timestamp) >= 0
+    evidence = "timestamp" if timed else "created"
+    if active.bytes == 0:
+        return Due(False, "", "it is empty", evidence, None)
+    end = active.base_offset  # how far the offsets reach is not asked here
+    append = Append((Batch(end, end, append_bytes, now_ms),), now_ms)
+    reason = should_roll(active, append, settings, rule)
+    since, _ = _waited(active, append, rule)
+    longest = settings.longest_ms - active.jitter_ms
+    begins = since + longest + 1
+    from_ms = begins if begins <= _LARGEST else None
+    said = {
+        "size": f"{active.bytes} bytes, segment.bytes is {settings.segment_bytes}",
+        "time": f"{now_ms - since} ms since its {_SINCE[rule.since] if timed else 'creation'}, allowed are {longest}",
+        "offset-index": f"the offset index is full with {active.offset_entries} entries",
+        "time-index": f"the time index is full with {active.time_entries} entries",
+        "": "never by time" if from_ms is None else f"by time in {from_ms - now_ms} ms",
+    }
+    return Due(bool(reason), reason, said[reason], evidence, from_ms)
+
+
+_SINCE: Final = {
+    "first-batch": "first batch's timestamp",
+    "first-append": "first append's timestamp",
+    "largest": "largest timestamp",
+}
+
+
+def draw_jitter(settings: Settings, seed: int) -> Iterator[int]:
+    """What brokers subtract from segment.ms, drawn anew for each segment: evenly from 0 up to segment.jitter.ms, exclusive, at most segment.ms."""
+    draw = random.Random(seed)  # noqa: S311
+    bound = min(settings.segment_jitter_ms, settings.segment_ms)
+    while True:
+        yield draw.randrange(2**31) % bound if bound > 0 else 0
+
+
+@dataclass
+class _Open:
+    """The active segment while appends come in."""
+
+    base_offset: int
+    created_ms: int
+    jitter_ms: int
+    bytes: int = 0
+    batches: int = 0
+    first_timestamp: int = -1
+    largest_timestamp: int = -1
+    last_append_ms: int = -1
+    offset_entries: int = 0
+    time_entries: int = 0
+    last_time_entry: int = -1
+    unindexed_bytes: int = 0
+
+    def facts(self) -> Active:
+        return Active(
+            self.base_offset,
+            self.bytes,
+            self.first_timestamp,
+            self.largest_timestamp,
+            self.created_ms,
+            self.offset_entries,
+            self.time_entries,
+            self.jitter_ms,
+        )
+
+    def take(self, append: Append, settings: Settings, rule: RollRule) -> None:
+        if self.bytes == 0:
+            first = append.batches[0].max_timestamp
+            self.first_timestamp = first if rule.since == "first-batch" else append.max_timestamp
+        units = [(b.bytes, b.max_timestamp) for b in append.batches] if rule.batches else None
+        for size, timestamp in units or [(append.bytes, append.max_timestamp)]:
+            self._index(size, timestamp, settings)
+        self.batches += len(append.batches)
+        self.last_append_ms = append.now_ms
+
+    def _index(self, size: int, timestamp: int, settings: Settings) -> None:
+        self.largest_timestamp = max(self.largest_timestamp, timestamp)
+        if self.unindexed_bytes > settings.index_interval_bytes:
+            self.offset_entries += 1
+            self.unindexed_bytes = 0
+            if self.largest_timestamp > self.last_time_entry:
+                self.time_entries += 1
+                self.last_time_entry = self.largest_timestamp
+        self.unindexed_bytes += size
+        self.bytes += size
+
+    def closed(self, end_offset: int, reason: str) -> Rolled:
+        return Rolled(
+            self.base_offset,
+            end_offset,
+            self.bytes,
+            self.batches,
+            self.first_timestamp,
+            self.largest_timestamp,
+            self.created_ms,
+            self.last_append_ms,
+            self.offset_entries,
+            self.time_entries,
+            self.jitter_ms,
+            reason,
+        )
+
+
+def simulate(
+    appends: Iterable[Append],
+    settings: Settings,
+    rule: RollRule,
+    *,
+    base_offset: int = 0,
+    created_ms: int | None = None,
+    jitter: Iterable[int] | None = None,
+) -> list[Rolled]:
+    """The segments that these appends make, beginning with an empty one at `base_offset`.
+
+    `jitter` gives one number per segment (default: 0; see `draw_jitter`). `created_ms` is the first segment's, by default the
+    first append's time. An append may not be empty. Restarts, after which indexes count anew, are not simulated.
+    """
+    draws = iter(jitter) if jitter is not None else iter(lambda: 0, None)
+    log_end = base_offset
+    active: _Open | None = None
+    found: list[Rolled] = []
+    for append in appends:
+        if active is None:
+            active = _Open(base_offset, append.now_ms if created_ms is None else created_ms, next(draws))
+        reason = should_roll(active.facts(), append, settings, rule)
+        if reason:
+            new = new_base_offset(append, log_end, rule)
+            if active.bytes or new != active.base_offset:  # else the empty one is made anew
+                found.append(active.closed(new, reason))
+            active = _Open(new, append.now_ms, next(draws))
+        active.take(append, settings, rule)
+        log_end = append.last_offset + 1
+    return [*found, active.closed(log_end, "")] if active is not None else found
+
+
+def new_base_offset(append: Append, log_end_offset: int, rule: RollRule) -> int:
+    """Base offset of the segment that begins with this append.
+
+    The first offset where it is known. A follower does not look into wrappers: it takes the lowest that could be (0.10.2 and
+    later), or the log end offset; never below that.
+    """
+    if not rule.relative:
+        return log_end_offset
+    first = append.batches[0].first_offset
+    return max(log_end_offset, first if first >= 0 else append.last_offset - MAX_RELATIVE_OFFSET)
+
+
+def replay(segments: Iterable[tuple[Sequence[Batch], int]]) -> Iterator[Append]:
+    """Real segments, (their batches, mtime in epoch ms) in order, as the appends that may have made them: one per batch.
+
+    Nobody wrote down when a batch came. It is taken to be its timestamp, but not before what came before it, and not after its
+    segment was last written to; without a timestamp it is the segment's mtime.
+    """
+    clock = -_LARGEST
+    for batches, mtime_ms in segments:
+        for batch in batches:
+            told = batch.max_timestamp if batch.max_timestamp >= 0 else mtime_ms
+            clock = max(clock, min(told, mtime_ms))
+            yield Append((batch,), clock)
+
+
+def forecast(
+    segments: Sequence[Rolled], limits: Limits, retention: RetentionRule, rule: RollRule, *, now_ms: int
+) -> Forecast:
+    """What retention leaves of simulated segments at `now_ms`, how many files that keeps open, and how long records are kept."""
+    facts = [Segment(s.base_offset, s.end_offset, s.bytes, s.largest_timestamp, s.last_append_ms) for s in segments]
+    decision = decide(facts, limits, retention, now_ms=now_ms)
+    left = tuple(s for s, verdict in zip(segments, decision.verdicts, strict=True) if not verdict.deletes)
+    end = segments[-1].end_offset if segments else 0
+    untouched = Limits(limits.retention_ms, -1, 0, end)
+    timed = decide(facts, untouched, retention, now_ms=-_LARGEST).verdicts
+    kept = tuple(
+        verdict.deletable_from_ms - s.first_timestamp
+        if verdict.deletable_from_ms is not None and s.first_timestamp >= 0
+        else None
+        for s, verdict in zip(segments, timed, strict=True)
+    )
+    files = max(len(left), 1) * (3 if rule.relative else 2)
+    return Forecast(decision, left, files, kept)
