@@ -44,7 +44,7 @@ def made_batches() -> Iterator[Made]:
     """All of them, the same in every run."""
     for times in _TIMES:
         for count in (1, 5, 40):
-            for first, step in ((0, 1), (70, 1), (1 << 33, 3)):
+            for first, step in ((0, 1), (70, 1), (1 << 33, 3))[: 3 if count == 5 else 1]:
                 records = _records(times, count, first, step)
                 yield from _of_every_format(f"{times}-{count}-at-{first}-by-{step}", records, step == 1)
     yield from _kept_by_compaction()

@@ -34,6 +34,7 @@ DIRECTORIES_LEAST = {
     migrated.CONSUMED: 300,
     migrated.CLEAN: 8000,
     migrated.CRASHED: 8000,
+    migrated.RECOVERED: 700,
     migrated.TIMES: 5000,
     migrated.ANSWERED: 20_000,
     migrated.PRODUCERS: 1000,
@@ -134,6 +135,8 @@ def _migrate(job: Job, ask: Ask, tally: Tally) -> list[Path]:
         for judge in (newest, old):
             migrated.compare_loads(after, judge, tally)
             migrated.compare_recorded_times(after, judge, tally)
+        if goal.magic < 2:
+            migrated.compare_old_recovery(after, ask("0.10.2.2"), tally)
         if goal == Goal(2) and job.case.name in SELF_TESTED and job.state == job.case.states[-1]:
             alarms.test_directory(after, newest, tally)
         indexes += after.indexes()

@@ -7,7 +7,8 @@ For each directory and target, of every partition:
     every record that 4.3.1 reads there is what it read before, and what the consumer of the case read: below magic 2
     without headers and control records, in magic 0 without timestamps
     4.3.1 and 2.8.2 load it after a clean stop: same log start and end, every segment read to its end, our files kept;
-    and after a crash, from offset 0 on: the indexes that they rebuild and the logs that they leave are ours
+    and after a crash, from offset 0 on: the indexes that they rebuild and the logs that they leave are ours; 0.10.2.2
+    recovers whole what has no magic 2 any more
     searches by time answer as before, and as the broker of the case did, where timestamps live on
     producers: what a broker knows of them from our snapshots, and from the log alone, is what it knew before; below magic
     2 there are none
@@ -27,6 +28,7 @@ import yaml
 from kafkats.errors import BadInput
 from kafkats.formats.build import Target
 from kafkats.formats.convert import convert_segment
+from kafkats.formats.dispatch import batches
 from kafkats.formats.model import Codec
 from tests.conformance.judge import Judge
 from tests.conformance.repair import circumstances, kafkats, policy_of
@@ -43,6 +45,7 @@ CLEAN = "migrated, loaded with the clean flag"
 CRASHED = "migrated, recovered from offset 0 on"
 TIMES = "migrated, offsets for times as before"
 ANSWERED = "migrated, offsets for times as recorded"
+RECOVERED = "migrated below magic 2, recovered whole by a Kafka that knows no other"
 PRODUCERS = "migrated, producers as before"
 NEWEST: Final = "4.3.1"
 PROBES: Final = 12
@@ -461,6 +464,21 @@ def compare_recorded_times(new: New, judge: Judge, tally: Tally) -> None:
                 mine = {key: found.get(key) for key in ("offset", "timestamp")} if "offset" in found else None
                 other = {key: theirs.get(key) for key in ("offset", "timestamp")} if theirs else None
                 tally.same(ANSWERED, judge.version, new.case, what, mine, other)
+
+
+def compare_old_recovery(new: New, judge: Judge, tally: Tally) -> None:
+    """A Kafka that knows no magic 2 recovers what was made for it, to the last byte; it looks into every wrapper."""
+    for old in new.old.partitions():
+        for log in (path for path in new.written(new.partition(old)) if path.suffix == ".log"):
+            if any(batch.magic == 2 for batch in batches(log.read_bytes())):
+                continue
+            out = new.root.parent / "recovered"
+            settings = ("--index-interval", 100, "--segment-index-bytes", 1 << 20)
+            answer = judge("recover", log, "--out", out, *settings)
+            shutil.rmtree(out, ignore_errors=True)
+            what = f"{old.name}/{log.name} of {new}"
+            size = answer.get("size", answer.get("message"))
+            tally.same(RECOVERED, judge.version, new.case, what, size, log.stat().st_size)
 
 
 def same_list(check: str, version: str, case: str, what: str, ours: list[Any], theirs: list[Any], tally: Tally) -> None:

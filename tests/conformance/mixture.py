@@ -30,7 +30,7 @@ class Mixture(Case):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.name = "made: mixture"
+        self.name = "made-mixture"
         self.kind = "made"
         self.kafka = "4.3.1"
         self.states = ["data"]
