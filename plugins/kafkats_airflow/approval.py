@@ -26,6 +26,11 @@ CANARY: Final = """\
 {% set said = ti.xcom_pull(task_ids='report') -%}
 {{ said.outcome }}: {{ said.volumes | join(', ') }}. Numbers and pictures: `{{ said.report }}`.
 
+| lose zero-copy | as clients | as followers |
+|---|---|---|
+{% for who in said.loses_zero_copy -%}
+| fetch versions {{ who.versions }} | {{ who.clients }} | {{ who.followers }} |
+{% endfor %}
 Do this broker, its followers and its clients do well? A yes lets the other brokers follow; a no changes nothing, and phase
 `rollback` takes the canary back.
 """

@@ -6,7 +6,8 @@ forecast.parquet      kafkats.forecast.FORECAST, one row per segment: what was p
 actions.parquet       kafkats.report.ACTIONS, one row per file: what was done, with both parity digests of each log
 census.parquet        kafkats.operations.census.CENSUS as it is at the end
 census-before.parquet the same before the change
-formats.png           share of bytes by magic, per volume and topic, at the end
+zero-copy.json        per topic the bytes that brokers of 0.10 to 3.9 convert for old fetches, at the end
+formats.png           share of bytes by magic, per volume and topic, at the end; formats-before.png before the change
 burn-down.png         bytes by magic over all runs that have their reports beside this one
 forecast.png          sizes and times, promised and real
 """
@@ -45,7 +46,8 @@ def report(
     context["outlet_events"][asset].extra = {key: said[key] for key in ("volumes", "phase", "outcome", "report")}
     if end.endswith(UNFINISHED):
         raise AirflowFailException(f"{end}: see {said['report']}")
-    return {key: said[key] for key in ("outcome", "phase", "volumes", "runs", "magic_bytes", "certificates", "report")}
+    told = ("outcome", "phase", "volumes", "runs", "magic_bytes", "loses_zero_copy", "certificates", "report")
+    return {key: said[key] for key in told}
 
 
 def outcome(
@@ -94,6 +96,8 @@ def write_report(
     `stages` are the results of look, convert, parity and certify; `times_ms` when the run began and when it ended.
     """
     from kafkats.forecast import FORECAST
+    from kafkats.operations.census import zero_copy
+    from kafkats.phases import lose_zero_copy
     from kafkats.plot import magic_bytes, plot_burn_down, plot_forecast, plot_formats
     from kafkats.report import read_table, write_json, write_table
 
@@ -116,6 +120,7 @@ def write_report(
         "ledger": str(steps.ledger_of(params)),
         "magic_bytes": {"before": magic_bytes(before), "after": magic_bytes(now)},
         "parity": list(stages["parity"]),
+        "loses_zero_copy": [who._asdict() for who in lose_zero_copy(params["from_magic"], params["to_magic"])],
         "certificates": [one["certificate"] for one in [*looked, *ended] if one.get("certificate")],
         "statements": [one["statement"] for one in [*looked, *ended] if one.get("statement")],
         "report": str(folder),
@@ -124,7 +129,9 @@ def write_report(
     named = {"segments": segments, "forecast": forecast, "actions": actions, "census": now, "census-before": before}
     for name, table in named.items():
         write_table(folder / f"{name}.parquet", table)
+    write_json(folder / "zero-copy.json", {"topics": zero_copy(now)})
     write_json(folder / "report.json", said)
+    plot_formats(before, folder / "formats-before.png")
     plot_formats(now, folder / "formats.png")
     plot_burn_down(_history(folder.parent), folder / "burn-down.png")
     plot_forecast(forecast, actions, folder / "forecast.png")

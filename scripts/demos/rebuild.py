@@ -7,28 +7,21 @@ was recorded when Kafka itself had written it.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import re
-import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
-import yaml
-from rich.console import Console
 from rich.table import Table
 
-from tests.golden import Case, case
+from scripts.demo_stage import HOME, LOG, begin, console, differences, run_dag, unpack, write_policy
+from tests.golden import case
 
-HOME = Path(os.environ["KAFKATS_DEMO"])
 CASES = {"broker-1": "matrix-4.3.1-v2", "broker-2": "matrix-3.9.1-v2", "broker-3": "matrix-2.8.2-v1"}
 SHOWN = 12
-console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+MARKER = ".kafka_cleanshutdown"
 
 
 def missing(path: Path) -> None:
@@ -77,36 +70,33 @@ DAMAGES: list[tuple[str, Callable[[Path], None]]] = [
 
 def main() -> int:
     began = time.monotonic()
-    shutil.rmtree(HOME, ignore_errors=True)
-    (HOME / "airflow").mkdir(parents=True)
+    begin()
 
     console.rule("[bold]1 Three real brokers' directories after a hard failure")
     roots = {broker: unpack(broker, case(name)) for broker, name in CASES.items()}
+    for root in roots.values():
+        (root / MARKER).unlink()
     damaged = [path for root in roots.values() for path in damage(root)]
-    policy = HOME / "policy.yaml"
-    volumes = [{"broker": broker, "path": str(root)} for broker, root in roots.items()]
-    policy.write_text(yaml.safe_dump({"volumes": volumes}))
+    write_policy(roots)
     console.print(f"{len(damaged)} time indexes damaged, clean-shutdown markers gone; in {HOME}")
 
     console.rule("[bold]2 airflow dags test rebuild_time_indexes")
-    code = airflow("db", "migrate")
-    code = code or airflow(
-        "dags", "test", "rebuild_time_indexes", "--conf",
-        json.dumps({"policy": str(policy), "folder": str(HOME / "reports"), "need_approval": False}),
-    )  # fmt: skip
-    reports = sorted((HOME / "reports").glob("*/report.json"))
-    if code or not reports:
-        console.print(f"[red]the run failed[/]: see {HOME / 'airflow.log'}")
+    report = run_dag("rebuild_time_indexes")
+    if report is None:
         return 1
-    report = json.loads(reports[0].read_text())
+    folder = Path(report["report"])
 
     console.rule("[bold]3 What it found, and what it did")
-    show_findings(reports[0].parent)
-    show_actions(reports[0].parent)
+    show_findings(folder)
+    show_actions(folder)
 
     console.rule("[bold]4 Proof: compared with what Kafka itself had written")
-    wrong = [line for broker, root in roots.items() for line in differences(root, case(CASES[broker]))]
-    repaired = {str(Path(a["log_dir"], a["partition_dir"], a["file"])) for a in actions(reports[0].parent)}
+    wrong = [
+        line
+        for broker, root in roots.items()
+        for line in differences(root, case(CASES[broker]), without=frozenset({MARKER}))
+    ]
+    repaired = {str(Path(a["log_dir"], a["partition_dir"], a["file"])) for a in actions(folder)}
     wrong += [f"{path}: damaged, but not repaired" for path in sorted(set(map(str, damaged)) - repaired)]
     wrong += [f"{path}: repaired, but nobody had damaged it" for path in sorted(repaired - set(map(str, damaged)))]
     files = sum(sum(1 for _, _, sha256 in case(name).files("data").values() if sha256) - 1 for name in CASES.values())
@@ -124,21 +114,10 @@ def main() -> int:
             rate = f"{said['bytes']:,} bytes in {said['seconds']} s, {said['bytes_per_second'] / 1e6:.2f} MB/s"
             console.print(f"{task:8}{said['of_units']} units, {rate}")
     console.print("        (Python workers' start and compilation included; scripts/bench measures large segments)")
-    console.print(f"report  {reports[0]}\nplot    {reports[0].parent / 'health.png'}\nlog     {HOME / 'airflow.log'}")
+    console.print(f"report  {folder / 'report.json'}\nplot    {folder / 'health.png'}\nlog     {LOG}")
     console.print(f"undo    .venv/bin/kafkats undo {report['runs'][0]}")
     console.print(f"{time.monotonic() - began:.0f} s in all")
     return 0
-
-
-def unpack(broker: str, one: Case) -> Path:
-    """The directory as a killed broker leaves it: no clean-shutdown marker, a lock file that nobody holds."""
-    root = HOME / broker / "data"
-    root.mkdir(parents=True)
-    one.unpack("data", root)
-    (root / ".kafka_cleanshutdown").unlink()
-    (root / ".lock").touch()
-    console.print(f"{broker}: Kafka {one.kafka}, {one.info['shows']}")
-    return root
 
 
 def damage(root: Path) -> list[Path]:
@@ -155,32 +134,6 @@ def damage(root: Path) -> list[Path]:
     for name, paths in done.items():
         console.print(f"    {name:32}{', '.join(paths)}")
     return chosen
-
-
-def airflow(*words: str) -> int:
-    """Runs `airflow`, its log into a file; what the jobs say of their progress is shown."""
-    shown = ""
-    with (HOME / "airflow.log").open("a") as log:
-        process = subprocess.Popen(
-            ["airflow", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        assert process.stdout is not None
-        for line in process.stdout:
-            log.write(line)
-            log.flush()
-            if (said := telling(line)) and said != shown:
-                console.print(f"  {said}")
-                shown = said
-    return process.wait()
-
-
-def telling(line: str) -> str:
-    """The part of a log line that is worth a line on the terminal, or ""."""
-    if found := re.search(r"\[DAG TEST\] starting task_id=(\w+)", line):
-        return f"task {found[1]}"
-    if found := re.search(r"(?:verify|apply): \d+ of \d+ units, .* tasks repeated", line):
-        return f"     {found[0]}"
-    return ""
 
 
 def show_findings(folder: Path) -> None:
@@ -215,20 +168,6 @@ def show_actions(folder: Path) -> None:
     console.print(table)
     if len(rows) > SHOWN:
         console.print(f"... and {len(rows) - SHOWN} more, in {folder / 'actions.parquet'}")
-
-
-def differences(root: Path, one: Case) -> Iterator[str]:
-    """Files that are not as Kafka had left them, and files that it never had."""
-    expected = {path: sha256 for path, (_, _, sha256) in one.files("data").items() if sha256}
-    expected.pop(".kafka_cleanshutdown")
-    found = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()} - {".lock"}
-    for path in sorted(found | set(expected) - {".lock"}):
-        if path not in expected:
-            yield f"{root / path}: was not there"
-        elif path not in found:
-            yield f"{root / path}: is gone"
-        elif hashlib.sha256((root / path).read_bytes()).hexdigest() != expected[path]:
-            yield f"{root / path}: differs from Kafka's own"
 
 
 if __name__ == "__main__":
