@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -25,14 +26,14 @@ from kafkats.logdir.changeset import commit, purge, resume, undo
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.identity import permitted
 from kafkats.logdir.journal import Journal, read_journal
-from kafkats.logdir.lease import claim
+from kafkats.logdir.lease import Lease, claim
 from kafkats.logdir.lock import hold_shared
-from kafkats.logdir.workarea import ROOT, WorkArea, site, work_area
+from kafkats.logdir.workarea import ROOT, Site, WorkArea, clear_folder, site, work_area
 from kafkats.plan import Plan
 from kafkats.report import ACTIONS
 from kafkats.run import PartitionWork, Run, run_of, stop_file
 
-_WRITERS: Final = ("rebuild", "migrate", "retain")
+_WRITERS: Final = ("rebuild", "migrate", "retain", "roll", "split")
 _ACTIONS: Final = ("add", "replace", "remove", "update")
 
 
@@ -127,12 +128,11 @@ def apply_partition(work: PartitionWork, *, last_attempt: bool = True) -> pa.Rec
         _refuse_stopped(work)
         (outcome, notes), error = _apply(work), ""
     except KafkatsError as e:
-        if isinstance(e, NotEqual) and work.stop_file:
-            with storage(work.stop_file, "stopping the run"):
-                Path(work.stop_file).write_text(str(e))
         if e.retryable and not last_attempt:
             raise
         outcome, error = "refused" if isinstance(e, Refused) else "failed", str(e)
+        if isinstance(e, NotEqual) and work.stop_file:
+            error += _stop_others(work.stop_file, error)
     seconds = (time.monotonic() - began) / len(work.items)
     rows = [
         {
@@ -159,6 +159,16 @@ def apply_partition(work: PartitionWork, *, last_attempt: bool = True) -> pa.Rec
     return pa.RecordBatch.from_pylist(rows, schema=ACTIONS)
 
 
+def _stop_others(stop_file: str, error: str) -> str:
+    """Tell the run's other partitions; what to add to the error when they cannot be told."""
+    try:
+        with storage(stop_file, "stopping the run"):
+            Path(stop_file).write_text(error, encoding="utf-8", errors="backslashreplace")
+    except KafkatsError as e:
+        return f"; and the run's other partitions were not told to stop: {e}"
+    return ""
+
+
 def _refuse_stopped(work: PartitionWork) -> None:
     if work.stop_file and Path(work.stop_file).exists():
         raise Refused("the run was stopped by another partition; nothing was changed here")
@@ -171,12 +181,41 @@ def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
         if before != "nothing":
             return _finished(area, work, before)
         lease = claim(area, work.partition_dir, work.run_id)
-        staged = _writer(work.operation).stage_partition(work, lease)
-        if not staged.changes:
-            return "already", staged.notes
-        directory = Path(work.log_dir, work.partition_dir).resolve()
-        commit(directory, staged.changes, staged.unchanged, lease, notes=staged.notes, owner_stopped=work.owner_stopped)
+        with _staging(lease):
+            staged = _writer(work.operation).stage_partition(work, lease)
+            if not staged.changes:
+                return "already", staged.notes
+            directory = Path(work.log_dir, work.partition_dir).resolve()
+            vouched = work.owner_stopped
+            commit(directory, staged.changes, staged.unchanged, lease, notes=staged.notes, owner_stopped=vouched)
         return "done", staged.notes
+
+
+@contextmanager
+def _staging(lease: Lease) -> Generator[None]:
+    """Where nothing was committed, leave no new files lying: a staged partition takes as much space as the live one.
+
+    That goes for this attempt's and for those of earlier ones, which were killed or are fenced by now. With a journal
+    they are what resume goes on with.
+    """
+    place = lease.site
+    _clear_staging(place, range(1, lease.epoch))
+    try:
+        yield
+    finally:
+        with suppress(KafkatsError):  # an error that is under way is the one to be told
+            _clear_staging(place, (lease.epoch,))
+
+
+def _clear_staging(place: Site, epochs: Iterable[int]) -> None:
+    if not place.area.linked:  # a few index files, in a place that the next commit clears
+        return
+    with storage(place.run, "clearing what was staged"):
+        if read_journal(place, DISK) is None:
+            present = set(DISK.names(place.run))
+            for folder in (place.staging(epoch) for epoch in epochs):
+                if folder.name in present:
+                    clear_folder(folder, DISK)
 
 
 def _finished(area: WorkArea, work: PartitionWork, state: str) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
