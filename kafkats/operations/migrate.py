@@ -102,16 +102,22 @@ def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions
         if not why:
             written.append(row)
     directories = {_directory(row): facts[_key(row)] for row in written}
+    left = {_key(item) for item in items if item["action"] == "blocked"}
     items += [
         _item(row, directories[_directory(row)], options, file=row["file"], action="remove", reason=row["reason"])
         | {"before": row["before"], "log": None, "log_valid_bytes": 0, "after_bytes": 0}
         for row in rows
-        if row["action"] == "remove" and _directory(row) in directories
+        if row["action"] == "remove" and _directory(row) in directories and not _stays(row, left)
     ]
     table = pa.Table.from_pylist(items, schema=ITEMS)
     totals = _totals(rows, written, table)
     _refuse_losses(totals["losses"], written, options.accept_loss)
     return make_plan(OPERATION, asdict(options) | {"accept_loss": sorted(options.accept_loss)}, totals, table)
+
+
+def _stays(row: Mapping[str, Any], left: set[tuple[str, str, int]]) -> bool:
+    """A segment that is left in magic 2 keeps its aborted transactions."""
+    return _key(row) in left and str(row["file"]).endswith(paths.TXN_INDEX)
 
 
 _FACTS: Final = (

@@ -70,6 +70,11 @@ def looked(base: int = 0, action: str = "convert", **columns: Any) -> dict[str, 
     } | columns
 
 
+def aborted(base: int) -> dict[str, Any]:
+    """That segment's index of aborted transactions, which would go."""
+    return looked(base, "remove", file=f"{base:020d}.txnindex", before=FILE)
+
+
 def plan(segments: list[dict[str, Any]], forecast: list[dict[str, Any]], **options: Any) -> Plan:
     return plan_migrate(
         pa.Table.from_pylist(segments, schema=SEGMENTS),
@@ -110,6 +115,11 @@ FOLDER = looked(-1, "blocked", file="", reason="an unfinished swap")
         # Small files go only where something is converted.
         ([facts()], [looked(), SNAPSHOT], {"to_magic": 1}, [*WHOLE, ("remove", "00000000000000000007.snapshot")]),
         ([facts()], [looked(action="keep"), SNAPSHOT], {"to_magic": 1}, []),
+        # Aborted transactions of a segment that stays in magic 2 are still asked for.
+        (
+            [facts(0), facts(50)], [looked(0, "blocked", reason="zstd"), looked(50), aborted(0), aborted(50)], {"to_magic": 1},
+            [("blocked", LOG), *((a, f.replace("00.", "50.")) for a, f in WHOLE), ("remove", f"{50:020d}.txnindex")],
+        ),
         # Rolled away between the two looks.
         ([], [looked()], {}, []),
     ],
