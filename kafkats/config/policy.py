@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -92,7 +93,8 @@ class Policy(PolicyFile):
 
     def settings(self, topic: str) -> TopicSettings:
         """Everything known of `topic`: the command line over its glob over the exports over the defaults."""
-        return self.overrides.over(self._of_glob(topic), self._exported(topic), self.defaults)
+        strongest, *weaker = self._layers(topic)
+        return strongest.over(*weaker)
 
     def explicit(self, topic: str) -> frozenset[str]:
         """The keys that somebody gave for this topic, by Kafka's names.
@@ -113,9 +115,8 @@ class Policy(PolicyFile):
         `limit_given`: what is to go was said otherwise, such as everything before a time. A legal hold, which is a veto
         against a verdict and not a reason to have none, is in the settings.
         """
-        settings, explicit, exported = self.settings(topic), self.explicit(topic), self._exported(topic)
-        cleanup = settings.cleanup_policy
-        if settings.remote_storage_enable or exported.remote_storage_enable:
+        explicit, exported, cleanup = self.explicit(topic), self._exported(topic), self._value(topic, "cleanup_policy")
+        if exported.remote_storage_enable or self._value(topic, "remote_storage_enable"):
             return "remote.storage.enable=true: segments that are not uploaded yet would be lost"
         if "cleanup.policy" not in explicit or cleanup is None:
             return f"cleanup.policy is not given for this topic{self._nearly('cleanup.policy', topic)}"
@@ -129,14 +130,14 @@ class Policy(PolicyFile):
 
     def limits(self, topic: str) -> tuple[int, int]:
         """retention.ms and retention.bytes of `topic`; -1 is unlimited, and what is not explicit is unlimited."""
-        settings, explicit = self.settings(topic), self.explicit(topic)
-        ms = settings.retention_ms if "retention.ms" in explicit else None
-        size = settings.retention_bytes if "retention.bytes" in explicit else None
-        return -1 if ms is None else ms, -1 if size is None else max(size, -1)
+        explicit = self.explicit(topic)
+        ms = self._value(topic, "retention_ms") if "retention.ms" in explicit else -1
+        size = self._value(topic, "retention_bytes") if "retention.bytes" in explicit else -1
+        return ms, max(size, -1)
 
     def glob(self, topic: str) -> str | None:
         """The glob whose settings `topic` has."""
-        return next((glob for glob in self.topics if _matches(glob, topic)), None)
+        return _first_match(tuple(self.topics), topic)
 
     def unmatched(self, topics: Iterable[str]) -> tuple[str, ...]:
         """The globs that give none of `topics` its settings: misspelt, or of topics that are not there."""
@@ -160,6 +161,13 @@ class Policy(PolicyFile):
         read = {topic: exported_settings(topic, config) for topic, config in configs.items()}
         both = {topic: settings.over(self._exported(topic)) for topic, settings in read.items()}
         return self.model_copy(update={"exported": self.exported | both})
+
+    def _layers(self, topic: str) -> tuple[TopicSettings, ...]:
+        """The strongest first."""
+        return self.overrides, self._of_glob(topic), self._exported(topic), self.defaults
+
+    def _value(self, topic: str, name: str) -> Any:
+        return next((value for s in self._layers(topic) if (value := getattr(s, name)) is not None), None)
 
     def _of_glob(self, topic: str) -> TopicSettings:
         glob = self.glob(topic)
@@ -188,6 +196,11 @@ def exported_settings(topic: str, config: Mapping[str, Any]) -> TopicSettings:
 
 _NOTHING: Final = TopicSettings()
 _USED: Final = frozenset(KEYS.values()) | {"internal.segment.bytes"}
+
+
+@lru_cache(maxsize=2**17)
+def _first_match(globs: tuple[str, ...], topic: str) -> str | None:
+    return next((glob for glob in globs if _matches(glob, topic)), None)
 
 
 def _matches(glob: str, topic: str) -> bool:
