@@ -46,7 +46,14 @@ def volume(tmp_path: Path) -> Path:
 def words(**more: Any) -> Namespace:
     given = {"topics": "*", "policy": None, "config": [], "generation": "last-offset", "report": None, "deep": False}
     given |= {"all": False, "valid_prefix": False, "only_after_unclean_stop": False, "not_for_a_broker": False}
-    given |= {"operation": "rebuild", "by": "tests", "of_plan": None, "run": None, "work_area": None, "owner_stopped": True, "by": "ops"}
+    given |= {
+        "of_plan": None,
+        "run": None,
+        "work_area": None,
+        "owner_stopped": True,
+        "by": "ops",
+        "operation": "rebuild",
+    }
     return Namespace(**given | more)
 
 
