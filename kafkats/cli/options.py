@@ -35,7 +35,7 @@ POLICY = click.option(
 )
 CONFIG = click.option(
     "--config", "settings", multiple=True, metavar="KEY=VALUE",
-    help="index.interval.bytes or segment.index.bytes of the topics, over the policy; may be repeated.",
+    help="A topic setting by Kafka's name, over the policy (docs/policy.md has all); may be repeated.",
 )  # fmt: skip
 RULE = click.option(
     "--generation", "rule", type=click.Choice(list(RULES)), default="last-offset", show_default=True,

@@ -171,7 +171,7 @@ def _refusal(policy: Policy, topic: str, settings: TopicSettings, options: Retai
     """Why nothing of this topic may be deleted, or ""."""
     if settings.kafkats_legal_hold:
         return "legal hold"
-    return policy.why_kept(topic)
+    return policy.why_kept(topic, limit_given=options.before_ms is not None)
 
 
 def _limits(partition: _Partition, policy: Policy, options: RetainOptions) -> Limits:
