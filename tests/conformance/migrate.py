@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from kafkats.formats import dispatch
 from tests.conformance import alarms, broker, conversion, migrated
 from tests.conformance.conversion import Subject
 from tests.conformance.dump_log import dump_log
@@ -17,6 +18,7 @@ from tests.conformance.workers import Ask, Workers, chunks, workers
 from tests.golden import Case, Unpacked, cases
 
 DUMPED = "kafka-dump-log finds nothing in a migrated directory"
+MISMATCH = "Found timestamp mismatch"
 
 BATCHES_LEAST = {
     conversion.CLEANED: 3000,
@@ -93,7 +95,8 @@ def compare_directories(tally: Tally, work: Path, pool: Workers) -> None:
     with stage(tally.console, "kafka-dump-log over their indexes", 1):
         said = dump_log(indexes, work)
     for path, words in said.complaints.items():
-        tally.differs(f"{DUMPED}, {path}: {words[:3]}")
+        if not (path.suffix == ".timeindex" and words[0].startswith(MISMATCH) and _has_empty_batch(path)):
+            tally.differs(f"{DUMPED}, {path}: {words[:3]}")
     for path in indexes:
         entry = 8 if path.suffix == ".index" else 12
         told = max(said.entries.get(path, -1), 0)
@@ -101,6 +104,11 @@ def compare_directories(tally: Tally, work: Path, pool: Workers) -> None:
         tally.same(DUMPED, "4.3.1", case, f"entries printed of {path}", told, path.stat().st_size // entry)
     for check, least in DIRECTORIES_LEAST.items():
         tally.expect_any(check, least)
+
+
+def _has_empty_batch(index: Path) -> bool:
+    """The tool takes an empty batch, which the cleaner keeps for its producer, for one without a timestamp, in Kafka's own files too."""
+    return any(batch.count == 0 for batch in dispatch.batches(index.with_suffix(".log").read_bytes(), verify=False))
 
 
 def chosen_states(made: Path) -> Iterator[tuple[Case, str]]:
