@@ -254,6 +254,7 @@ def alone(data: NDArray[np.uint8], target: Target) -> Callable[[], None]:
     pack = [_compressor(codec, room) for codec, _ in after[:1]] * len(after)
 
     def work() -> None:
+        room[0] = 0  # it must live as long as its address is used
         for (_, packed), (_, plain), one, other in zip(before, after, unpack, pack, strict=True):
             one(packed)
             other(plain)

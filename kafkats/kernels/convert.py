@@ -831,6 +831,15 @@ def _batch(s: Any, at: int, magic: int) -> int:
 
 
 @kernel
+def _seal_single(at: Any, end: int, magic: int, crc32: int, crc32c: int) -> None:
+    """The checksum of a message, or of the batch of one record that it became."""
+    if magic < 2:
+        _seal_message(at, end, crc32)
+    elif at:
+        _put_32(at + 17, _crc32c(crc32c, at + 21, end - at - 21))
+
+
+@kernel
 def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one loop, everything in registers
     """Go on from s[POSITION]; see the module. The GIL is not held."""
     address, origin, loaded = s[ADDRESS], s[ORIGIN], s[LOADED]
@@ -886,6 +895,7 @@ def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one l
                 to = out + filled
                 stamp = _i64(at + 18) if magic == 1 else np.int64(-1)
                 if wanted == 2:
+                    _seal_single(before, to, wanted, crc32, crc32c)
                     end = _put_record(to + _HEADER_V2, 0, 0, fields, length)
                     _put_64(to, offset)
                     _put_32(to + 8, end - to - 12)
@@ -900,15 +910,14 @@ def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one l
                     _put_16(to + 51, -1)
                     _put_32(to + 53, -1)
                     _put_32(to + 57, 1)
-                    _put_32(to + 17, _crc32c(crc32c, to + 21, end - to - 21))
                 else:
                     new_fields = to + 18 + 8 * wanted
                     _copy(new_fields, fields, length)
                     end = new_fields + length
                     _put_message(to, end, offset, wanted, 0, -1)
                     _seal_message(before, to, crc32)
-                    before = to
                     timed += wanted == 0 and stamp != -1
+                before = to
                 filled += end - to
                 singles += 1
                 position += total
@@ -919,7 +928,7 @@ def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one l
         if log_end and position + total == file_end:
             why = HARD
             break
-        _seal_message(before, out + filled, crc32)
+        _seal_single(before, out + filled, wanted, crc32, crc32c)
         before = np.int64(0)
         s[POSITION], s[FILLED] = position, filled
         why = _batch(s, at, magic)
@@ -929,7 +938,7 @@ def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one l
         s[BATCHES_IN] += 1
         position += total
         why = DONE
-    _seal_message(before, out + filled, crc32)
+    _seal_single(before, out + filled, wanted, crc32, crc32c)
     s[POSITION], s[FILLED] = position, filled
     s[BATCHES_IN] += singles
     s[BATCHES_OUT] += singles

@@ -37,7 +37,7 @@ def rewrite(
         run.load(MIN_LEFT)
     while (why := k.convert(run.vector)) != k.DONE:
         steps[why]()
-    if s[k.FILE_END] < source.size:  # cut meanwhile
+    if s[k.FILE_END] < source.size:
         run.stop()
     run.flush()
     batches_in, unchanged = s[k.BATCHES_IN], s[k.UNCHANGED]
@@ -136,6 +136,8 @@ class _Run:
     def add(self, data: bytes) -> None:
         """Put `data` behind what is in the buffer."""
         s = self.state
+        if not data:
+            return
         s[k.NEEDED] = len(data)
         if s[k.FILLED] + len(data) > s[k.ROOM]:
             self.empty()
@@ -195,6 +197,8 @@ class _Run:
     def stop(self) -> None:
         """Say why no batch begins at the kernel's position. Raises CorruptBatch, NotConvertible."""
         position, end = self.state[k.POSITION], self.state[k.FILE_END]
+        if end < self.source.size:
+            raise NotConvertible(f"cut from {self.source.size} to {end} bytes while it was read", position=end)
         left = end - position
         head = self.source.read(position, min(left, MIN_LEFT))
         size = OVERHEAD + int.from_bytes(head[8:OVERHEAD], "big", signed=True)
