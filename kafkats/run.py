@@ -81,13 +81,15 @@ def by_segment(work: PartitionWork) -> Iterator[list[Mapping[str, Any]]]:
 
 
 def run_of(plan: Plan, *, place: Path | None = None, owner_stopped: bool = False) -> Run:
-    """The run of a plan: only directories in which something would be written."""
+    """The run of a plan: only directories in which something would be written. Raises CorruptPlan."""
     writes = plan.items.filter(pc.not_equal(plan.items["action"], "blocked"))
     directories: dict[str, list[str]] = {}
     for row in writes.group_by(["log_dir", "partition_dir"], use_threads=False).aggregate([]).to_pylist():
         directories.setdefault(row["log_dir"], []).append(row["partition_dir"])
     where = str(place.absolute()) if place else None
     step = {name: str(plan.header["options"].get(name, "")) for name in _STEP}
+    if any("\0" in text for text in step.values()):
+        raise CorruptPlan("a NUL in the name of a ledger, a phase or a broker")
     return Run(plan.operation, plan.run_id, plan.digest, directories, where, owner_stopped, **step)
 
 
@@ -167,14 +169,16 @@ def read_run(folder: Path) -> Run:
 
 
 def _well_typed(run: Run) -> bool:
+    def is_name(one: object) -> bool:
+        return isinstance(one, str) and "\0" not in one  # which no path may have
+
     names = (run.operation, run.run_id, run.digest, run.place or "", *(getattr(run, name) for name in _STEP))
     return (
-        all(isinstance(name, str) for name in names)
+        all(map(is_name, names))
         and isinstance(run.owner_stopped, bool)
         and isinstance(run.directories, dict)
-        and all(
-            isinstance(many, list) and all(isinstance(one, str) for one in many) for many in run.directories.values()
-        )
+        and all(is_name(log_dir) for log_dir in run.directories)
+        and all(isinstance(many, list) and all(map(is_name, many)) for many in run.directories.values())
     )
 
 

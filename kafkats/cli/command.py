@@ -39,8 +39,11 @@ for _verb in (*reading.VERBS, planning.plan, planning.show, *running.VERBS, cert
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line. Exits with 0 fine, 1 findings, 2 bad usage or input, 3 refused for safety."""
     ready_streams()
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = cli.main(args=None if argv is None else list(argv), prog_name="kafkats", standalone_mode=False)
+        if any("\0" in word for word in words):  # from programs that call this; a shell cannot
+            raise UsageError("a NUL in a word of the command: no file has such a name")
+        code = cli.main(args=words, prog_name="kafkats", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("kafkats: interrupted", err=True)
         sys.exit(130)

@@ -24,6 +24,7 @@ from kafkats.cli.options import (
     verified,
 )
 from kafkats.cli.retention import RETAIN, now_or, retention
+from kafkats.errors import CorruptPlan
 from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, PRODUCER
 from kafkats.paths import LEADER_EPOCH, LOG_START, OFFSET_INDEX, SEGMENT_KINDS, TIME_INDEX
 from kafkats.terminal import plan_sentences, progress, say_summary, show_rows
@@ -213,4 +214,8 @@ def show_plan(made: Plan, folder: Path, as_json: bool) -> None:
     rows = [row for row in rows if as_json or not follows(made, row)]
     show_rows(rows, ("action", "partition_dir", "file", "after_bytes", "reason"), as_json)
     summary = {"plan": str(folder), "digest": made.digest} | dict(made.header["totals"])
-    say_summary(summary, as_json, plan_sentences(made, folder))
+    try:
+        said = plan_sentences(made, folder)
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
+        raise CorruptPlan(f"its totals are not those of a plan to {made.operation}: {e!r}", path=folder) from e
+    say_summary(summary, as_json, said)

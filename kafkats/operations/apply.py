@@ -76,6 +76,9 @@ def _writer(operation: str) -> ModuleType:
 def _check_item(item: Mapping[str, Any]) -> None:
     partition, file = item["partition_dir"], item["file"]
     inside = Path(partition).name == partition or (partition == ROOT and item["action"] == "update")
+    place = item["log_dir"]
+    if not Path(place).is_absolute() or any("\0" in name for name in (place, partition, file)):
+        raise CorruptPlan(f"not a log directory and a file in it: {place!r}, {partition!r}, {file!r}")
     if item["base_offset"] < 0 or not inside or Path(file).name != file:
         raise CorruptPlan(f"not a file of a partition directory: {file!r} in {partition!r}")
     if item["action"] not in _ACTIONS or (item["before"] is None) != (item["action"] in ("add", "update")):
