@@ -34,7 +34,8 @@ class Segment(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """-1 switches a limit off (a compact-only topic has neither). Without a high watermark nothing is known to be replicated."""
+    """-1 switches a limit off (a compact-only topic has neither). Without a high watermark only what lies below the log start is
+    known to be replicated."""
 
     retention_ms: int = -1
     retention_bytes: int = -1
@@ -106,10 +107,13 @@ def _free(segments: Sequence[Segment], limits: Limits, rule: RetentionRule) -> i
         count -= 1
     if not rule.high_watermark:
         return count
-    if limits.high_watermark is None:
-        return 0
-    end = limits.high_watermark
+    end = _replicated(limits)
     return next((n for n, segment in enumerate(segments[:count]) if segment.end_offset > end), count)
+
+
+def _replicated(limits: Limits) -> int:
+    """Brokers take the high watermark for at least the log start offset, also where their checkpoint says less or nothing."""
+    return max(limits.high_watermark or 0, limits.log_start_offset)
 
 
 def _by_start_offset(left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_ms: int) -> Iterator[str]:
@@ -177,7 +181,6 @@ def _why_kept(
     rule: RetentionRule,
     now_ms: int,
 ) -> str:
-    high_watermark = limits.high_watermark
     if pin is not None:
         return f"expired, but kept by the segment at {pin} before it"
     if last and segment.bytes == 0:
@@ -188,8 +191,7 @@ def _why_kept(
         return f"expires in {expires - now_ms} ms"
     if limits.retention_ms >= 0 and expires is None:
         return f"never expires: retention.ms is {limits.retention_ms}"
-    if rule.high_watermark and high_watermark is None:
-        return "no high watermark is known"
-    if rule.high_watermark and high_watermark is not None and segment.end_offset > high_watermark:
-        return f"reaches beyond the high watermark {high_watermark}"
+    if rule.high_watermark and segment.end_offset > _replicated(limits):
+        known = limits.high_watermark is not None
+        return f"reaches beyond the high watermark {_replicated(limits)}" if known else "no high watermark is known"
     return "no limit by time" if expires is None else "expired, and goes in the next run: size was looked at after time"

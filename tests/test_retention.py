@@ -87,7 +87,9 @@ TABLE = (
     Row("up to the high watermark", partition((5, OLD), (5, OLD), (5, OLD)), {"retention_ms": 1, "high_watermark": 20}, [0, 10], BOUND),
     Row("not a segment that it lies in", partition((5, OLD), (5, OLD), (5, OLD)), {"retention_ms": 1, "high_watermark": 19}, [0], BOUND),
     Row("the active one only when it is at the end", partition((5, OLD), (5, OLD)), {"retention_bytes": 0, "high_watermark": 19}, [0], BOUND),
-    Row("start offset too", partition((5, 1), (5, 1), (5, 1)), {"log_start_offset": 20, "high_watermark": 10}, [0], BOUND),
+    Row("start offset too", partition((5, OLD), (5, OLD), (5, OLD)), {"retention_ms": 1, "log_start_offset": 5, "high_watermark": 10}, [0], BOUND),
+    Row("it is at least the start offset", partition((5, OLD), (5, OLD), (5, OLD)), {"retention_ms": 1, "log_start_offset": 20, "high_watermark": 10}, [0, 10], BOUND),
+    Row("also when none is known", partition((5, 1), (5, 1), (5, 1)), {"log_start_offset": 10, "high_watermark": None}, [0], BOUND),
     Row("none known, nothing goes", partition((5, OLD), (5, OLD)), {"retention_ms": 1, "high_watermark": None}, [], BOUND),
     Row("before 0.11 nobody asked", partition((5, OLD), (5, OLD)), {"retention_ms": 1, "high_watermark": 0}, [0, 10], UNBOUND),
     # order of the passes
@@ -198,7 +200,7 @@ def test_what_goes_is_a_prefix_and_is_allowed_to(segments: list[Segment], limits
     assert decision.log_start_offset >= limits.log_start_offset
     if gone:
         last = segments[len(gone) - 1]
-        assert not rule.high_watermark or last.end_offset <= (limits.high_watermark or -1)
+        assert not rule.high_watermark or last.end_offset <= max(limits.high_watermark or 0, limits.log_start_offset)
         assert decision.log_start_offset >= last.end_offset
         assert not (decision.rolls and last.bytes == 0)
 
