@@ -118,3 +118,37 @@ ROLL_RULES: Final = {
     )
 }
 DEFAULT_ROLL_RULE: Final = ROLL_RULES["4.1"]
+
+
+@dataclass(frozen=True)
+class SearchRule:
+    """How one generation answers "which offset was it at this time?" (ListOffsets)."""
+
+    name: str
+    kafka: str
+    unit: str
+    """What it finds: a record, an entry of the time index, or no more than a segment."""
+    specials: tuple[int, ...]
+    """Negative times that are words: -1 latest, -2 earliest, -3 maximum timestamp, -4 earliest local, -5 latest tiered; any other is a time."""
+    log_start: bool
+    """Records below the log start offset do not count."""
+    strict: bool
+    """A compressed batch that promises a later time than its records have is an error; since 0.11 it is passed over."""
+    warm_section: bool
+    """The last 8192 bytes of an index are searched first (KAFKA-6432, 2.1): tells where an index is not in order."""
+    record_of_maximum: bool
+    """-3 finds the record that holds it (KAFKA-16342), not the last offset of its batch."""
+
+
+SEARCH_RULES: Final = {
+    r.name: r
+    for r in (
+        SearchRule("3.8", "3.8 and later", "record", (-1, -2, -3, -4, -5), log_start=True, strict=False, warm_section=True, record_of_maximum=True),
+        SearchRule("3.0", "3.0 to 3.7", "record", (-1, -2, -3, -4), log_start=True, strict=False, warm_section=True, record_of_maximum=False),
+        SearchRule("0.11", "0.11 to 2.8", "record", (-1, -2), log_start=True, strict=False, warm_section=True, record_of_maximum=False),
+        SearchRule("0.10.1", "0.10.1 and 0.10.2", "record", (-1, -2), log_start=False, strict=True, warm_section=False, record_of_maximum=False),
+        SearchRule("0.8", "0.8 to 0.10.0, and ListOffsets v0 of 0.8 to 3.9", "segment", (-1, -2), log_start=True, strict=False, warm_section=False, record_of_maximum=False),
+        SearchRule("kip33", "KIP-33's text", "entry", (-1, -2), log_start=True, strict=False, warm_section=False, record_of_maximum=False),
+    )
+}  # fmt: skip
+DEFAULT_SEARCH_RULE: Final = SEARCH_RULES["3.8"]

@@ -1,0 +1,64 @@
+"""Kafka's own binary search in an index file, step by step: on a file that is not in order it finds what a broker would.
+
+Since 2.1 the last 8192 bytes are looked at first, because they are in memory anyway (KAFKA-6432); in a sorted file that changes
+nothing. Source: AbstractIndex.largestLowerBoundSlotFor.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from typing import Final, NamedTuple, TypeAlias
+
+from kafkats.index import offset_index, time_index
+
+Slots: TypeAlias = bytes | mmap.mmap
+
+TIME: Final = struct.Struct(">qi")
+OFFSET: Final = struct.Struct(">ii")
+assert TIME.size == time_index.ENTRY_SIZE
+assert OFFSET.size == offset_index.ENTRY_SIZE
+_WARM_BYTES: Final = 8192
+
+
+class Slot(NamedTuple):
+    """What a search found: the number of the entry (-1: all lie above), its two fields as they stand there, and whether everything that
+    was looked at on the way was in order."""
+
+    number: int
+    key: int
+    value: int
+    in_order: bool
+
+
+def lower_bound(data: Slots, count: int, entry: struct.Struct, target: int, *, warm: bool) -> Slot:
+    """The greatest of the first `count` entries with a first field at or below `target`, if they are in order."""
+    if not count:
+        return Slot(-1, 0, 0, True)
+    unpack, size = entry.unpack_from, entry.size
+    low, high, in_order = 0, count - 1, True
+    key, value = unpack(data, 0)
+    if warm:
+        hot = max(0, count - 1 - _WARM_BYTES // size)
+        hot_key, hot_value = unpack(data, hot * size) if hot else (key, value)
+        if hot_key < target:
+            low, key, value = hot, hot_key, hot_value
+        elif key > target:
+            return Slot(-1, 0, 0, True)
+        else:
+            high = hot
+    elif key > target:
+        return Slot(-1, 0, 0, True)
+    # Known to lie at the borders: what is between must lie between.
+    below, above = (key, value), unpack(data, high * size)
+    while low < high:
+        middle = (low + high + 1) >> 1
+        key, value = found = unpack(data, middle * size)
+        in_order = in_order and below <= found <= above and below[1] <= value <= above[1]
+        if key > target:
+            high, above = middle - 1, found
+        else:
+            low, below = middle, found
+            if key == target:
+                return Slot(middle, key, value, in_order)
+    return Slot(low, *below, in_order)

@@ -1,0 +1,41 @@
+"""Which offset was it at that time? One partition, searched as its brokers do, or by what its records say.
+
+    with open_partition(path) as partition:
+        find(partition, 1_600_000_000_000)              what a broker answers, by generation
+        find_exact(partition, 1_600_000_000_000)        the first record that late, over all segments
+        find_safe(partition, 1_600_000_000_000, 60_000) early enough for records that came out of order
+
+Every answer has a reason. Nothing is written.
+"""
+
+from kafkats.search.answers import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    REASONS,
+    Answer,
+)
+from kafkats.search.broker import find, offsets_before
+from kafkats.search.exact import DEPTHS, compare, find_exact, find_safe
+from kafkats.search.partition import Partition, Segment, open_partition
+
+__all__ = [
+    "DEPTHS",
+    "EARLIEST",
+    "EARLIEST_LOCAL",
+    "LATEST",
+    "LATEST_TIERED",
+    "MAX_TIMESTAMP",
+    "REASONS",
+    "Answer",
+    "Partition",
+    "Segment",
+    "compare",
+    "find",
+    "find_exact",
+    "find_safe",
+    "offsets_before",
+    "open_partition",
+]

@@ -1,0 +1,271 @@
+"""Kafka's own answers: what a broker of a generation says which offset it was at a time, and in what its answer can mislead.
+
+Its search takes the first segment whose largest timestamp is not below the target, and only that one. A segment without timestamps
+has the time of its file instead. Source: Log and UnifiedLog (fetchOffsetByTimestamp, legacyFetchOffsetsBefore), LogSegment
+(findOffsetByTimestamp), Partition (fetchOffsetForTimestamp) of Kafka 0.8 to 4.3; KIP-33 for its text.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkats.errors import UsageError
+from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES, SearchRule
+from kafkats.index.slots import OFFSET, TIME, lower_bound
+from kafkats.search.answers import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    Answer,
+)
+from kafkats.search.partition import Partition, Segment
+from kafkats.segment.search import LOWEST, Hit
+from kafkats.segment.walk import walk
+
+FOREVER: Final = 2**63 - 1
+
+
+def find(
+    partition: Partition, target_ms: int, rule: SearchRule | str = DEFAULT_SEARCH_RULE, *, now_ms: int = FOREVER
+) -> Answer:
+    """What a broker answers a consumer that may see uncommitted records; `now_ms` is its clock, for rule 0.8 only.
+
+    Raises UsageError for an unknown rule; CorruptBatch, CorruptIndex, CorruptFile where the files do not hold what is needed; Vanished,
+    Changed, StorageFailed.
+    """
+    rule = SEARCH_RULES.get(rule, rule) if isinstance(rule, str) else rule
+    if isinstance(rule, str):
+        raise UsageError(f"no search rule {rule!r}; there are {', '.join(SEARCH_RULES)}")
+    if rule.unit == "segment":
+        return _by_segments(partition, target_ms, now_ms)
+    if target_ms in rule.specials:
+        return _SPECIALS[target_ms](partition, rule)
+    if not partition.searchable:
+        evidence = "the topic's message.format.version is below 0.10: brokers up to 3.x refuse to search by time"
+        return Answer(target_ms, reason="no-timestamps", evidence=evidence)
+    if rule.unit == "entry":
+        return _coarse(partition, target_ms)
+    return _by_records(partition, target_ms, rule)
+
+
+def offsets_before(partition: Partition, target_ms: int, *, now_ms: int = FOREVER, most: int = 1000) -> list[int]:
+    """ListOffsets v0: base offsets of the segments whose files are not newer than `target_ms`, the newest first, and before them the
+    log end when `now_ms` is not either; -1: all of these, -2: the first. Raises as `find`."""
+    found = [(max(s.base_offset, partition.log_start_offset), s.mtime_ms) for s in partition.segments]
+    if partition.segments and not partition.segments[-1].empty:
+        found.append((_broker_log_end(partition), now_ms))
+    if target_ms == LATEST:
+        count = len(found)
+    elif target_ms == EARLIEST:
+        count = 1
+    else:
+        count = max((n for n, (_, time) in enumerate(found, 1) if time <= target_ms), default=0)
+    offsets = sorted((offset for offset, _ in found[:count][-most:]), reverse=True)
+    limit = FOREVER if partition.high_watermark is None else partition.high_watermark
+    above = [offset for offset in offsets if offset > limit]
+    return [limit, *offsets[len(above) :]] if above else offsets
+
+
+def _by_segments(partition: Partition, target_ms: int, now_ms: int) -> Answer:
+    offsets = offsets_before(partition, target_ms, now_ms=now_ms)
+    if not offsets:
+        return Answer(target_ms, evidence="mtime: every file is newer", reason="weak-evidence")
+    words = {LATEST: "log end", EARLIEST: "log start"}
+    evidence = words.get(target_ms, "mtime: the newest segment whose file is not newer, or the log end")
+    reason = "exact" if target_ms in words else "weak-evidence"
+    bases = [s.base_offset for s in partition.segments if s.base_offset <= offsets[0]]
+    return Answer(target_ms, offsets[0], reason=reason, segment=bases[-1] if bases else -1, evidence=evidence)
+
+
+# ---------------------------------------------------------------- times
+
+
+def _by_records(partition: Partition, target: int, rule: SearchRule) -> Answer:
+    skipped = _Skipped()
+    for segment in partition.segments:
+        largest = segment.largest
+        if largest.timestamp < target:
+            skipped.add(segment)
+            continue
+        start = partition.log_start_offset if rule.log_start else LOWEST
+        at = segment.lookup(target, start, warm=rule.warm_section)
+        hit = segment.first_record(at.position, target, start_offset=start, strict=rule.strict)
+        if hit is None:
+            beyond = bool(at.position) and at.position >= segment.log.size
+            return _nothing_in(segment, target, untrusted=beyond or not at.in_order)
+        if not _visible(partition, hit.offset, rule):
+            evidence = f"offset {hit.offset} is not below the high watermark"
+            return Answer(target, segment=segment.base_offset, evidence=evidence)
+        reason = "untrusted-index" if not at.in_order else skipped.reason or why(partition, target, hit)
+        evidence = "mtime chose the segment" if largest.by_mtime else "time index"
+        return Answer(target, *hit[:3], reason, segment.base_offset, evidence)
+    return _nothing(partition, target, skipped)
+
+
+class _Skipped:
+    """Segments before the answer, and whether the time of a file was what let them be skipped."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self.timestamps = False
+        self.records = False
+
+    def add(self, segment: Segment) -> None:
+        by_mtime = segment.largest.by_mtime
+        self.timestamps = self.timestamps or not by_mtime
+        if by_mtime and not segment.empty:
+            self.records = True
+            if segment.could_have_timestamps:
+                self.reason = "weak-evidence"
+
+
+def _nothing_in(segment: Segment, target: int, *, untrusted: bool) -> Answer:
+    """The first segment that should have a record that late has none, and Kafka looks no further."""
+    largest = segment.largest
+    if largest.by_mtime:
+        evidence = f"mtime {largest.timestamp} of a segment without time index entries ended the search"
+        return Answer(target, reason="weak-evidence", segment=segment.base_offset, evidence=evidence)
+    evidence = (
+        f"the time index promises {largest.timestamp}, no such record from there on; later segments are not tried"
+    )
+    reason = "untrusted-index" if untrusted else "past-end"
+    return Answer(target, reason=reason, segment=segment.base_offset, evidence=evidence)
+
+
+def _nothing(partition: Partition, target: int, skipped: _Skipped) -> Answer:
+    if skipped.reason:
+        return Answer(target, reason="weak-evidence", evidence="mtime: every segment ends earlier")
+    if skipped.records and not skipped.timestamps:
+        return Answer(target, reason="no-timestamps", evidence="no segment has time index entries")
+    return Answer(target, evidence="time index: every segment ends earlier" if partition.segments else "no segments")
+
+
+def why(partition: Partition, target: int, hit: Hit) -> str:
+    """The reason to give for a record that is the answer for a time."""
+    if hit.timestamp == target:
+        return "exact"
+    first = partition.first_record
+    if first is None or first.offset != hit.offset:
+        return "first-after"
+    return "deleted" if partition.log_start_offset > 0 else "before-start"
+
+
+def _visible(partition: Partition, offset: int, rule: SearchRule) -> bool:
+    if partition.high_watermark is None:
+        return True
+    return offset < partition.high_watermark + (not rule.log_start)  # 0.10 lets one more through
+
+
+def _coarse(partition: Partition, target: int) -> Answer:
+    """KIP-33: the first segment whose last entry is later than the target, in it the closest entry that is not: from there on every
+    record after the target comes, and some before it."""
+    for segment in partition.segments:
+        largest = segment.largest
+        if largest.timestamp <= target:
+            continue
+        entry = _closest(segment, target)
+        offset = max(entry[1], partition.log_start_offset)
+        evidence = "mtime chose the segment" if largest.by_mtime else "time index"
+        reason = "coarse" if not segment.unsound else "untrusted-index"
+        return Answer(target, offset, entry[0], -1, reason, segment.base_offset, evidence)
+    return Answer(target, evidence="time index: every segment ends earlier")
+
+
+def _closest(segment: Segment, target: int) -> tuple[int, int]:
+    data, count = segment.times
+    slot = lower_bound(data, count, TIME, target, warm=False)
+    return (slot.key, segment.base_offset + slot.value) if slot.number >= 0 else (-1, segment.base_offset)
+
+
+# ---------------------------------------------------------------- words
+
+
+def _latest(partition: Partition, rule: SearchRule) -> Answer:
+    end = _broker_log_end(partition)
+    if partition.high_watermark is not None:
+        end = min(end, partition.high_watermark)
+    epoch = partition.epochs[-1].epoch if partition.epochs else -1
+    return Answer(LATEST, end, -1, epoch, "exact", _active(partition), "log end")
+
+
+def _earliest(partition: Partition, rule: SearchRule) -> Answer:
+    offset = partition.log_start_offset
+    if not rule.log_start:
+        offset = partition.segments[0].base_offset if partition.segments else 0
+    epochs = partition.epochs
+    epoch = epochs[0].epoch if epochs and epochs[0].start_offset <= offset else -1
+    segment = partition.segments[0].base_offset if partition.segments else -1
+    return Answer(EARLIEST, offset, -1, epoch, "exact", segment, "log start")
+
+
+def _earliest_local(partition: Partition, rule: SearchRule) -> Answer:
+    return _earliest(partition, rule)._replace(target_ms=EARLIEST_LOCAL)
+
+
+def _latest_tiered(partition: Partition, rule: SearchRule) -> Answer:
+    return Answer(LATEST_TIERED, evidence="nothing is tiered")
+
+
+def _max_timestamp(partition: Partition, rule: SearchRule) -> Answer:
+    if not partition.segments:
+        return Answer(MAX_TIMESTAMP, reason="no-timestamps")
+    if not partition.searchable:
+        return Answer(MAX_TIMESTAMP, reason="no-timestamps", evidence="message.format.version is below 0.10")
+    found = [(-1 if s.largest.by_mtime else s.largest.timestamp, s.largest.offset, s) for s in partition.segments]
+    timestamp, offset, segment = max(found, key=lambda one: one[0])
+    reason = "exact" if timestamp >= 0 else "no-timestamps"
+    if rule.record_of_maximum:
+        hit = segment.first_record(segment.position_of(offset), timestamp, equal=True)
+        if hit is None or (timestamp < 0 and _magic_at(segment, hit.position) == 0):
+            return Answer(
+                MAX_TIMESTAMP,
+                reason="no-timestamps" if timestamp < 0 else "untrusted-index",
+                segment=segment.base_offset,
+            )
+        answer = Answer(MAX_TIMESTAMP, *hit[:3], reason, segment.base_offset, "time index, then the batch")
+    else:
+        epoch = partition.epochs[-1].epoch if partition.epochs else -1
+        answer = Answer(MAX_TIMESTAMP, offset, timestamp, epoch, reason, segment.base_offset, "time index")
+    if not _visible(partition, answer.offset, rule):
+        return Answer(MAX_TIMESTAMP, evidence=f"offset {answer.offset} is not below the high watermark")
+    return answer
+
+
+def _magic_at(segment: Segment, position: int) -> int:
+    return segment.log.source.read(position + 16, 1)[0]
+
+
+_SPECIALS: Final = {
+    LATEST: _latest,
+    EARLIEST: _earliest,
+    MAX_TIMESTAMP: _max_timestamp,
+    EARLIEST_LOCAL: _earliest_local,
+    LATEST_TIERED: _latest_tiered,
+}
+
+
+def _active(partition: Partition) -> int:
+    return partition.segments[-1].base_offset if partition.segments else -1
+
+
+def _broker_log_end(partition: Partition) -> int:
+    """The log end that a broker finds after a clean stop: it reads from the last index entry on, and takes the segment's base offset
+    where that leads to no batch (LogSegment.readNextOffset)."""
+    if not partition.segments:
+        return partition.log_start_offset
+    active = partition.segments[-1]
+    if active.moving:
+        return partition.log_end_offset
+    data, count = active.offsets
+    last = OFFSET.unpack_from(data, (count - 1) * OFFSET.size) if count else (0, 0)
+    if active.empty or last[1] >= active.log.size:
+        return active.base_offset
+    facts = walk(active.log.source, active.base_offset, start=max(last[1], 0)).facts
+    return (
+        facts.next_offset if facts.batches and facts.last_offset >= active.base_offset + last[0] else active.base_offset
+    )
+
+
+__all__ = ["FOREVER", "find", "offsets_before", "why"]

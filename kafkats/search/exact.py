@@ -1,0 +1,300 @@
+"""The truth: the smallest offset at or above the log start whose record has a timestamp of the target or later, over all segments.
+
+How deep that is looked for is said, as everywhere:
+
+    tail    time indexes are believed where their structure and the log behind their last entry bear them out; then one batch is read
+    full    every batch header and checksum, once per segment: an index cannot mislead. The default
+    deep    every record: not even a header's maximum is believed
+
+What the depth needs and cannot be read ends the search with an error, unless the answer lies before it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafkats.errors import CorruptBatch, KafkatsError, UsageError
+from kafkats.search.answers import EARLIEST, LATEST, MAX_TIMESTAMP, Answer
+from kafkats.search.broker import why
+from kafkats.search.partition import Partition, Segment
+from kafkats.segment.columns import columns
+from kafkats.segment.facts import SegmentFacts, StopReason
+from kafkats.segment.search import Hit
+from kafkats.segment.walk import Points, walk
+
+DEPTHS: Final = ("tail", "full", "deep")
+_EVERY_BATCH: Final = -1
+_QUIET: Final = (None, StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
+
+
+def find_exact(partition: Partition, target_ms: int, *, depth: str = "full") -> Answer:
+    """The first record of `target_ms` or later; -1 the log end, -2 the log start, -3 the first record of the largest timestamp.
+
+    Raises UsageError for an unknown depth; CorruptBatch, CorruptFile, Vanished, Changed, StorageFailed.
+    """
+    if depth not in DEPTHS:
+        raise UsageError(f"no depth {depth!r} to search at; there are {', '.join(DEPTHS)}")
+    if target_ms == LATEST:
+        return Answer(LATEST, partition.log_end_offset, reason="exact", segment=_last(partition), evidence="log end")
+    if target_ms == EARLIEST:
+        first = partition.segments[0].base_offset if partition.segments else -1
+        return Answer(EARLIEST, partition.log_start_offset, reason="exact", segment=first, evidence="log start")
+    if target_ms == MAX_TIMESTAMP:
+        newest = max((_maximum(segment, depth) for segment in _served(partition)), default=-1)
+        if newest < 0:
+            return Answer(MAX_TIMESTAMP, reason="no-timestamps", evidence=_EVIDENCE[depth])
+        return _exact(partition, newest, depth)._replace(target_ms=MAX_TIMESTAMP)
+    return _exact(partition, target_ms, depth)
+
+
+def find_safe(partition: Partition, target_ms: int, margin_ms: int, *, depth: str = "full") -> Answer:
+    """An offset from which on nothing of `target_ms` or later is missed, though records came up to `margin_ms` too late into the log:
+    the exact answer for that much earlier. Raises as `find_exact`, and UsageError for a margin below 0."""
+    if margin_ms < 0:
+        raise UsageError(f"a margin of {margin_ms} ms: it must not be negative")
+    exact = _exact(partition, target_ms, depth)
+    early = _exact(partition, target_ms - margin_ms, depth)._replace(target_ms=target_ms)
+    if early.offset == exact.offset:
+        return exact
+    return early._replace(reason="out-of-order-window", evidence=f"{early.evidence}; {margin_ms} ms earlier")
+
+
+def compare(partition: Partition, kafka: Answer, exact: Answer) -> str:
+    """Why Kafka's answer is another than the exact one; "" when both are the same.
+
+    mtime, untrusted-index, high-watermark, message-format; first-segment-only: the first segment that promised a record had none
+    at or above the log start; segment-granularity and coarse: the rule finds no records; index: an entry began too late;
+    wrong-maximum: a batch has other timestamps than its header says.
+    """
+    if kafka.offset == exact.offset:
+        return ""
+    if not partition.searchable and kafka.reason == "no-timestamps":
+        return "message-format"
+    if kafka.reason == "coarse":
+        return "coarse"
+    if kafka.reason == "untrusted-index":
+        return "untrusted-index"
+    if kafka.reason == "weak-evidence":
+        return "mtime"
+    if kafka.offset < 0 and partition.high_watermark is not None and exact.offset >= partition.high_watermark:
+        return "high-watermark"
+    if kafka.offset < 0 and 0 <= kafka.segment < exact.segment:
+        return "first-segment-only"
+    return "index"
+
+
+# ---------------------------------------------------------------- segment by segment
+
+_EVIDENCE: Final = {"tail": "time index and tail", "full": "every batch header", "deep": "every record"}
+
+
+def _exact(partition: Partition, target: int, depth: str) -> Answer:
+    timestamps = records = False
+    for segment in _served(partition):
+        maximum = _maximum(segment, depth)
+        if maximum >= target:
+            hit = _LOOK[depth](segment, target)
+            if hit is not None:
+                return Answer(
+                    target, *hit[:3], why(partition, target, hit), segment.base_offset, _evidence(segment, depth)
+                )
+        _end_is_quiet(segment, depth)
+        timestamps = timestamps or maximum >= 0
+        records = records or not segment.empty
+    reason = "no-timestamps" if records and not timestamps else "past-end"
+    return Answer(target, reason=reason, evidence=_EVIDENCE[depth] if records else "no records")
+
+
+def _served(partition: Partition) -> list[Segment]:
+    """Segments with records at or above the log start."""
+    return [s for s in partition.segments if not 0 <= s.next_base_offset <= partition.log_start_offset]
+
+
+def _last(partition: Partition) -> int:
+    return partition.segments[-1].base_offset if partition.segments else -1
+
+
+def _maximum(segment: Segment, depth: str) -> int:
+    if depth == "deep":
+        return _deep(segment).newest
+    if depth == "tail":
+        tail = _tail(segment)
+        if tail is not None:
+            return tail.max_timestamp
+    return _full(segment).newest
+
+
+def _evidence(segment: Segment, depth: str) -> str:
+    if depth == "tail" and _tail(segment) is None:
+        return f"{_EVIDENCE['full']}: {segment.unsound or 'no time index to go by'}"
+    return _EVIDENCE[depth]
+
+
+def _end_is_quiet(segment: Segment, depth: str) -> None:
+    """Raises CorruptBatch when the segment has more than could be read: what is searched for may be there."""
+    if depth == "deep":
+        error = _deep(segment).error
+        if error is not None:
+            raise error
+    tail = _tail(segment) if depth == "tail" else None
+    facts = tail.facts if tail is not None else _full(segment).facts
+    last = segment.next_base_offset < 0
+    if facts.stop not in _QUIET or (facts.stop is StopReason.TORN_TAIL and not last):
+        reason = f"{facts.stop}: records behind it cannot be read, and none before it is that late"
+        raise CorruptBatch(reason, path=segment.log.path, position=facts.stop_position, base_offset=segment.base_offset)
+
+
+# ---------------------------------------------------------------- tail
+
+
+class _Tail(NamedTuple):
+    max_timestamp: int
+    facts: SegmentFacts
+
+
+def _tail(segment: Segment) -> _Tail | None:
+    """None where the indexes are no help: no entries, not in order, or contradicted by the log behind the last one."""
+    known: dict[str, _Tail | None] = segment.__dict__
+    if "_tail" not in known:
+        known["_tail"] = _look_at_tail(segment)
+    return known["_tail"]
+
+
+def _look_at_tail(segment: Segment) -> _Tail | None:
+    timestamp, offset = segment.last_time
+    if timestamp < 0 or segment.unsound or offset < segment.base_offset:
+        return None
+    position = segment.position_of(offset)
+    if position >= segment.log.size:
+        return None
+    facts = walk(segment.log.source, segment.base_offset, start=position).facts
+    if not facts.batches or offset > facts.last_offset or facts.stop not in _QUIET:
+        return None
+    return _Tail(max(timestamp, facts.max_timestamp), facts)
+
+
+def _look_by_index(segment: Segment, target: int) -> Hit | None:
+    tail, start = _tail(segment), segment.partition.log_start_offset
+    if tail is None:
+        return _look_by_headers(segment, target)
+    position = segment.lookup(target, start, warm=True).position
+    try:
+        hit = segment.first_record(position, target, start_offset=start)
+    except CorruptBatch:
+        raise
+    except KafkatsError:  # the index leads nowhere: the headers do not need it
+        hit = None
+    return hit if hit is not None else _look_by_headers(segment, target)
+
+
+# ---------------------------------------------------------------- full
+
+
+class _Headers(NamedTuple):
+    """Where each batch begins, and the largest timestamp up to and with it."""
+
+    positions: NDArray[np.int64]
+    maxima: NDArray[np.int64]
+    facts: SegmentFacts
+
+    @property
+    def newest(self) -> int:
+        return int(self.maxima[-1]) if len(self.maxima) else -1
+
+
+def _full(segment: Segment) -> _Headers:
+    known: dict[str, _Headers] = segment.__dict__
+    if "_full" not in known:
+        known["_full"] = _walk_headers(segment)
+    return known["_full"]
+
+
+def _walk_headers(segment: Segment) -> _Headers:
+    """From the batch with the log start offset on, where that lies inside."""
+    points, facts = _points(segment, 0)
+    start = segment.partition.log_start_offset
+    if start > segment.base_offset and len(points):
+        first = int(np.searchsorted(points[:, 2], start))
+        if first == len(points):
+            points = points[:0]
+        elif first:
+            points, facts = _points(segment, int(points[first, 0]))
+    if facts.not_increasing_position >= 0:
+        reason = "offsets do not increase from here on: there is no first one"
+        raise CorruptBatch(reason, path=segment.log.path, position=facts.not_increasing_position)
+    return _Headers(points[:, 0].copy(), points[:, 3].copy(), facts)
+
+
+def _points(segment: Segment, position: int) -> tuple[Points, SegmentFacts]:
+    parts: list[Points] = [np.empty((0, 5), np.int64)]
+    facts = walk(
+        segment.log.source,
+        segment.base_offset,
+        interval=_EVERY_BATCH,
+        start=position,
+        on_points=lambda points: parts.append(points.copy()),
+    ).facts
+    return np.concatenate(parts), facts
+
+
+def _look_by_headers(segment: Segment, target: int) -> Hit | None:
+    headers = _full(segment)
+    first = int(np.searchsorted(headers.maxima, target))
+    if first == len(headers.maxima):
+        return None
+    start = segment.partition.log_start_offset
+    return segment.first_record(int(headers.positions[first]), target, start_offset=start)
+
+
+# ---------------------------------------------------------------- deep
+
+
+class _Records(NamedTuple):
+    """Offsets, timestamps, leader epochs of all records at or above the log start, and the largest timestamp so far."""
+
+    offsets: NDArray[np.int64]
+    timestamps: NDArray[np.int64]
+    epochs: NDArray[np.int32]
+    maxima: NDArray[np.int64]
+    error: CorruptBatch | None
+
+    @property
+    def newest(self) -> int:
+        return int(self.maxima[-1]) if len(self.maxima) else -(2**63)
+
+
+def _deep(segment: Segment) -> _Records:
+    known: dict[str, _Records] = segment.__dict__
+    if "_deep" not in known:
+        known["_deep"] = _decode(segment)
+    return known["_deep"]
+
+
+def _decode(segment: Segment) -> _Records:
+    parts: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]] = []
+    error = None
+    try:
+        for chunk in columns(segment.log.source, key=False, value=False, headers=False, batch=True):
+            assert chunk.batch is not None
+            parts.append((chunk.offset.copy(), chunk.timestamp.copy(), chunk.batch.leader_epoch.copy()))
+    except CorruptBatch as e:
+        error = CorruptBatch(e.reason, path=segment.log.path, position=e.position, base_offset=segment.base_offset)
+    offsets, timestamps = (np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in (0, 1))
+    epochs = np.concatenate([np.empty(0, np.int32), *(part[2] for part in parts)])
+    kept = offsets >= segment.partition.log_start_offset
+    offsets, timestamps, epochs = offsets[kept], timestamps[kept], epochs[kept]
+    return _Records(offsets, timestamps, epochs, np.maximum.accumulate(timestamps), error)
+
+
+def _look_at_records(segment: Segment, target: int) -> Hit | None:
+    found = _deep(segment)
+    first = int(np.searchsorted(found.maxima, target))
+    if first == len(found.maxima):
+        return None
+    return Hit(int(found.offsets[first]), int(found.timestamps[first]), int(found.epochs[first]), -1)
+
+
+_LOOK: Final = {"tail": _look_by_index, "full": _look_by_headers, "deep": _look_at_records}

@@ -1,0 +1,181 @@
+"""Searching one .log by time from a position on, as brokers do, and the file as they need it for that.
+
+Nothing is read but what is passed: a search reads about `index.interval.bytes` and one batch. Unlike Kafka's, ours looks at
+the checksum of every batch it passes, and ends as an error where one does not match.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import stat
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kafkats.errors import BadInput, Changed, CorruptBatch, KafkatsError, storage
+from kafkats.formats import dispatch
+from kafkats.formats.framing import MIN_LEFT, MIN_SIZE, OVERHEAD
+from kafkats.formats.message_set import WRAPPER_CODECS
+from kafkats.primitives import read_int32, view
+from kafkats.segment.reader import Source, Window
+from kafkats.segment.unpack import Unpacker
+
+LOWEST: Final = -(2**63)
+_AT_ONCE: Final = 64 * 1024
+
+
+class Hit(NamedTuple):
+    """A record, the leader epoch of its batch (-1: none), and where that batch begins."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+    position: int
+
+
+class OpenLog:
+    """A .log held open. `mapped` where nobody can cut it meanwhile, else it is read piece by piece.
+
+    Raises Vanished, StorageFailed, BadInput (not a regular file).
+    """
+
+    def __init__(self, path: str, *, mapped: bool) -> None:
+        self.path = path
+        with storage(path, "open"):
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not make us wait
+        facts = os.fstat(self._fd)
+        self.size, self.mtime_ms = facts.st_size, facts.st_mtime_ns // 1_000_000
+        self._buffer = np.empty(0, np.uint8)
+        self._whole: Window | None = None
+        if not stat.S_ISREG(facts.st_mode):
+            self.close()
+            raise BadInput("not a regular file", path=path)
+        if mapped and self.size:
+            with storage(path, "map"):
+                region = mmap.mmap(self._fd, self.size, mmap.MAP_SHARED, mmap.PROT_READ)
+            self._buffer = np.frombuffer(region, np.uint8)
+            self._whole = Window(self._buffer.ctypes.data, 0, self.size, self.size, self.size)
+        self.source: Final = Source(self.size, self.mtime_ms, self._window, self._read, self._only_zeros)
+
+    def close(self) -> None:
+        """Let go of the file; what was mapped goes with the last view of it."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._whole, self._buffer = -1, None, np.empty(0, np.uint8)
+
+    def _window(self, position: int, needed: int) -> Window:
+        if self._whole is not None:
+            return self._whole
+        wanted = min(max(needed, _AT_ONCE), max(self.size - position, 0))
+        if len(self._buffer) < wanted:
+            self._buffer = np.empty(wanted, np.uint8)
+        with storage(self.path, "read"):
+            got = os.preadv(self._fd, [self._buffer[:wanted].data], position) if wanted else 0
+        end = position + got
+        return Window(self._buffer.ctypes.data, position, end, end, self.size if got == wanted else end)
+
+    def _read(self, position: int, size: int) -> bytes:
+        with storage(self.path, "read"):
+            return os.pread(self._fd, size, position)
+
+    def _only_zeros(self, position: int) -> bool:
+        at = position
+        while at < self.size:
+            data = self._read(at, 1 << 20)
+            if data.count(0) != len(data) or not data:
+                return False
+            at += len(data)
+        return position < self.size
+
+
+class Searcher:
+    """Holds what searches use again: the kernel's state and the buffer for decompressed batches."""
+
+    def __init__(self) -> None:
+        from kafkats.kernels import search as k
+        from kafkats.kernels.crc import crc_addresses
+
+        self._state = np.zeros(k.STATE_SLOTS, np.int64)
+        self._state[k.CRC32], self._state[k.CRC32C] = crc_addresses()
+        self._unpacker: Unpacker | None = None
+
+    def first_record(
+        self,
+        log: OpenLog,
+        position: int,
+        target: int,
+        *,
+        start_offset: int = LOWEST,
+        equal: bool = False,
+        strict: bool = False,
+    ) -> Hit | None:
+        """The first record from the batch at `position` on with a timestamp of `target` (ms) or later and an offset of `start_offset`
+        or above, by the maxima of the batch headers. `equal`: the first record of exactly that time in the first batch whose
+        maximum it is. `strict`: a batch whose maximum promises a record that it does not have is an error, as in Kafka 0.10.
+
+        Raises CorruptBatch, Changed (the file was cut meanwhile), StorageFailed.
+        """
+        from kafkats.kernels import search as k
+
+        state = self._state
+        state[k.POSITION : k.NEEDED + 1] = position, 0
+        state[k.TARGET : k.STRICT + 1] = target, start_offset, equal, strict
+        _load(state, log, log.source.window(position, MIN_LEFT))
+        while (why := k.search(state)) != k.DONE:
+            if why == k.COMPRESSED:
+                why = self._inside()
+                if why == k.DONE:
+                    continue
+            if why == k.FOUND:
+                found = state.tolist()
+                return Hit(found[k.OFFSET], found[k.TIMESTAMP], found[k.EPOCH], found[k.POSITION])
+            at = int(state[k.POSITION])
+            if why == k.NEED_BYTES:
+                _load(state, log, log.source.window(at, int(state[k.NEEDED])))
+            elif why == k.ABSENT and strict:
+                reason = "the batch's maximum promises a record of that time, it has none: a broker of 0.10 fails here"
+                raise CorruptBatch(reason, path=log.path, position=at)
+            elif why == k.ABSENT:
+                break
+            else:
+                raise refused(log, at)
+        return None
+
+    def _inside(self) -> int:
+        from kafkats.kernels import search as k
+
+        state = self._state
+        codec, magic, packed, size = state[k.CODEC : k.PACKED_SIZE + 1].tolist()
+        if magic < 2 and codec not in WRAPPER_CODECS:
+            return k.BAD
+        self._unpacker = self._unpacker or Unpacker()
+        try:
+            plain = self._unpacker.unpack(codec, memoryview(ctypes.string_at(packed, size)), broken_lz4=magic == 0)
+        except CorruptBatch:
+            return k.BAD
+        return int(k.inside(state, plain.ctypes.data if len(plain) else 0, len(plain)))
+
+
+def _load(state: np.ndarray, log: OpenLog, window: Window) -> None:
+    address, origin, loaded, limit, file_end = window
+    if file_end < log.size:
+        raise Changed("the file was cut while it was read", path=log.path, position=file_end)
+    state[:5] = address, origin, loaded, limit, file_end
+
+
+def refused(log: OpenLog, position: int) -> KafkatsError:
+    """Why the plain decoders refuse the batch at `position`."""
+    data = log.source.read(position, MIN_LEFT)
+    size, _ = read_int32(view(data), OVERHEAD - 4)
+    if size >= MIN_SIZE:
+        data = log.source.read(position, OVERHEAD + size)
+    try:
+        for found in dispatch.batches(data):
+            dispatch.records(data, found)
+    except CorruptBatch as e:
+        return CorruptBatch(e.reason, path=log.path, position=position + (e.position or 0))
+    return KafkatsError(
+        "the compiled reader refuses what the plain one reads; please report this", path=log.path, position=position
+    )
