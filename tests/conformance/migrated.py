@@ -189,7 +189,9 @@ def _tell(judge: Judge, old: Old, asked: Path, original: Path) -> Told:
     shutil.copytree(asked, bare, ignore=shutil.ignore_patterns("*.snapshot"))
     crashed = judge("load", bare, "--out", out / "crashed", *words, "--clean", "false", "--recovery-point", 0)
     producers_from_log = _producers(judge, crashed)
-    found = judge("offset-for-time", asked, *old.probes[original.name], "--out", out / "asked", *words).get("found", [])
+    probes = old.probes[original.name]
+    answer = judge("offset-for-time", asked, *probes, "--out", out / "asked", *words)
+    found = answer.get("found", [answer] * len(probes))
     shutil.rmtree(out)
     return Told(clean, crashed, found, producers, producers_from_log)
 
@@ -389,7 +391,7 @@ def compare_loads(new: New, judge: Judge, tally: Tally) -> None:
         _compare_load(CRASHED, new, judge, what, after.crashed, before.crashed, made, tally)
         if new.goal.magic > 0 and (new.goal.magic == 2 or not _has_control(new, old)):
             probes = new.old.probes[old.name]
-            for probe, found, theirs in zip(probes, after.found or [{}] * len(probes), before.found, strict=True):
+            for probe, found, theirs in zip(probes, after.found, before.found, strict=True):
                 tally.same(TIMES, judge.version, new.case, f"{probe} in {what}", _position(found), _position(theirs))
         if judge.version == NEWEST:
             _compare_producers(new, judge, old.name, after, before, tally)
@@ -459,7 +461,7 @@ def compare_recorded_times(new: New, judge: Judge, tally: Tally) -> None:
             words = circumstances(new.old.case, old, recorded["asked_at_ms"])
             answer = judge("offset-for-time", new.partition(old), *(t for t, _ in wanted), "--out", out, *words)
             shutil.rmtree(out, ignore_errors=True)
-            for (timestamp, theirs), found in zip(wanted, answer.get("found", []), strict=True):
+            for (timestamp, theirs), found in zip(wanted, answer.get("found", [answer] * len(wanted)), strict=True):
                 what = f"{timestamp} in {old.name} of {new}"
                 mine = {key: found.get(key) for key in ("offset", "timestamp")} if "offset" in found else None
                 other = {key: theirs.get(key) for key in ("offset", "timestamp")} if theirs else None
