@@ -3,6 +3,7 @@
 walk      one pass over a segment: batch headers, checksums, facts, what both indexes need, truth of existing entries
 entries   index points to the bytes of both indexes
 records   the records inside batches: the deep check
+convert   a segment in another magic or codec
 crc       checksums for the kernels, by address
 jit       how kernels are compiled and cached
 """
