@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kafkats import search
+from kafkats.compression import Codec, compress
+from kafkats.errors import BadInput, CorruptBatch, CorruptIndex, UsageError, Vanished
+from kafkats.formats import dispatch, v0, v1, v2
+from kafkats.formats.message_set import encode_message
+from kafkats.formats.model import Record, TimestampType
 from kafkats.generations import SEARCH_RULES
+from kafkats.index.build import build
 from tests.golden import Case, Unpacked, cases
+from tests.index.generated import BASE, batch_bytes
 
 NONE = (-1, -1)
 
@@ -73,15 +83,444 @@ def test_answers_of_real_brokers(case: Case, recorded: Any) -> None:
     for asked, partition in recorded(case):
         rule = rule_of(asked["kafka"])
         for target, theirs in asked["answers"]:
+            where = asked["tp"], target
+            compared += 1
             if rule == "0.8":
-                offsets = search.offsets_before(partition, target, now_ms=asked["asked_at_ms"])
-                assert offsets == theirs["offsets"], (asked["tp"], target)
+                assert theirs["offsets"] in by_segments(partition, target, asked), where
                 continue
             ours = search.find(partition, target, rule)
-            said = (ours.offset, ours.timestamp)
-            assert said == ((theirs["offset"], theirs["timestamp"]) if theirs else NONE), (asked["tp"], target, ours)
+            said = ours.offset, ours.timestamp
+            assert said == ((theirs["offset"], theirs["timestamp"]) if theirs else NONE), (*where, ours)
             assert ours.reason in search.REASONS
             if theirs and "leader_epoch" in theirs:
-                assert ours.leader_epoch == theirs["leader_epoch"], (asked["tp"], target)
-            compared += 1
-    assert compared or rule == "0.8"
+                assert ours.leader_epoch == theirs["leader_epoch"], where
+    assert compared > 100
+
+
+def by_segments(partition: search.Partition, target: int, asked: dict[str, Any]) -> list[list[int]]:
+    """The broker's clock was at `asked_at_ms` or a little later: what it answers about the time in between is open."""
+    clocks = {asked["asked_at_ms"], max(asked["asked_at_ms"], target + (target < 2**63 - 1))}
+    return [search.offsets_before(partition, target, now_ms=now_ms) for now_ms in clocks]
+
+
+SPECIALS = {"v1": (-1, -2), "v7": (-1, -2, -3), "v8": (-1, -2, -3, -4), "v9": (-1, -2, -3, -4, -5)}
+"""ListOffsets of 3.8 and later: from which version on a negative time is a word."""
+
+
+@pytest.mark.parametrize("case", ASKED, ids=str)
+def test_special_times_of_real_brokers(case: Case, recorded: Any) -> None:
+    compared = 0
+    for asked, partition in recorded(case):
+        rule = rule_of(asked["kafka"])
+        for word, answers in asked["special"].items():
+            for version, theirs in answers.items():
+                where = asked["tp"], word, version
+                compared += 1
+                if version == "v0":
+                    if theirs["error_code"] == 0:
+                        assert theirs["offsets"] in by_segments(partition, int(word), asked), where
+                    else:
+                        assert int(word) < -2
+                        assert rule == "3.8", where
+                    continue
+                if rule == "3.8" and int(word) not in SPECIALS[version]:
+                    assert theirs["error_code"] == 35, where
+                    continue
+                ours = search.find(partition, int(word), rule)
+                assert (ours.offset, ours.timestamp) == (theirs["offset"], theirs["timestamp"]), (*where, ours)
+                if theirs["error_code"] == 43:
+                    assert (ours.reason, partition.searchable) == ("no-timestamps", False)
+                else:
+                    assert theirs["error_code"] == 0
+                if "leader_epoch" in theirs and word != "-1":  # of the latest offset it is the leader's own, in memory
+                    assert ours.leader_epoch == theirs["leader_epoch"], (*where, ours)
+    assert compared
+
+
+# ---------------------------------------------------------------- brute force
+
+
+class Made(NamedTuple):
+    """A partition directory, and every record in it at or above its log start, in order."""
+
+    path: Path
+    log_start: int
+    records: list[Record]
+
+    def open(self, **settings: Any) -> search.Partition:
+        return search.open_partition(self.path, log_start_offset=self.log_start, **settings)
+
+    def first(self, target: int) -> tuple[int, int]:
+        """By brute force: offset and timestamp of the first record of `target` or later."""
+        return next(((r.offset, r.timestamp) for r in self.records if r.timestamp >= target), NONE)
+
+    def targets(self) -> list[int]:
+        """Every time that is there, and its neighbours."""
+        times = {r.timestamp + n for r in self.records for n in (-1, 0, 1)} | {0, 1, 2**62, -7, -(2**63), 2**63 - 1}
+        return sorted(t for t in times if not -5 <= t <= -1 and -(2**63) <= t < 2**63)
+
+
+def decoded(log: bytes) -> list[Record]:
+    return [record for batch in dispatch.batches(log) for record in dispatch.records(log, batch)]
+
+
+def write_indexes(log: Path, interval: int = 100) -> None:
+    built = build(np.fromfile(log, np.uint8), int(log.stem), index_interval_bytes=interval)
+    log.with_suffix(".index").write_bytes(built.offset_index)
+    log.with_suffix(".timeindex").write_bytes(built.time_index)
+
+
+def made(folder: Path, parts: list[bytes], bases: list[int], log_start: int, interval: int = 100) -> Made:
+    path = folder / "made-0"
+    path.mkdir()
+    for base, part in zip(bases, parts, strict=True):
+        log = path / f"{base:020d}.log"
+        log.write_bytes(part)
+        write_indexes(log, interval)
+    records = [r for part in parts for r in decoded(part) if r.offset >= log_start]
+    return Made(path, max(log_start, bases[0]), records)
+
+
+@st.composite
+def partitions(draw: st.DrawFn) -> tuple[list[bytes], list[int], int, int]:
+    """Bytes of up to four segments, their base offsets, a log start, an index interval."""
+    parts, bases, offset = [], [], BASE
+    for _ in range(draw(st.integers(1, 4))):
+        bases.append(offset)
+        data = b""
+        for _ in range(draw(st.integers(0, 8))):
+            more, offset = draw(batch_bytes(offset))
+            data += more
+        parts.append(data)
+        offset += draw(st.sampled_from([0, 0, 5])) + (not data)
+    log_start = draw(st.sampled_from([0, 0, BASE, (BASE + offset) // 2, offset]))
+    return parts, bases, log_start, draw(st.sampled_from([0, 100, 4096]))
+
+
+DAMAGE = {
+    "none": lambda path: None,
+    "missing": lambda path: path.unlink(),
+    "empty": lambda path: path.write_bytes(b""),
+    "zeros": lambda path: path.write_bytes(bytes(240)),
+    "padded": lambda path: path.write_bytes(path.read_bytes() + bytes(240)),
+    "odd": lambda path: path.write_bytes(path.read_bytes()[:-5]),
+    "half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 24 * 12]),
+    "shifted": lambda path: path.write_bytes(path.read_bytes()[4:]),
+    "reversed": lambda path: path.write_bytes(path.read_bytes()[::-1]),
+    "late": lambda path: path.write_bytes(
+        b"".join(path.read_bytes()[at : at + 8] + b"\0\0\0\7" for at in range(0, path.stat().st_size, 12))
+    ),
+    "of another time": lambda path: path.write_bytes((77).to_bytes(8, "big") + bytes(4)),
+}
+
+
+@settings(deadline=None, max_examples=60)
+@given(partitions())
+def test_exact_answers_are_those_of_brute_force(parts: tuple[list[bytes], list[int], int, int]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        one = made(Path(folder), *parts)
+        with one.open() as partition:
+            for target in one.targets():
+                for depth in search.DEPTHS:
+                    ours = search.find_exact(partition, target, depth=depth)
+                    assert (ours.offset, ours.timestamp) == one.first(target), (target, depth, ours)
+                    check_reason(one, target, ours)
+
+
+def check_reason(one: Made, target: int, ours: search.Answer) -> None:
+    if ours.offset < 0 and one.log_start and one.records:
+        assert ours.reason in (
+            "past-end",
+            "no-timestamps",
+        )  # what is below the log start may still count as a timestamp
+    elif ours.offset < 0:
+        timed = any(r.timestamp >= 0 for r in one.records)
+        assert ours.reason == ("past-end" if timed or not one.records else "no-timestamps")
+    elif ours.timestamp == target:
+        assert ours.reason == "exact"
+    elif ours.offset == one.records[0].offset:
+        assert ours.reason == ("deleted" if one.log_start else "before-start")
+    else:
+        assert ours.reason == "first-after"
+
+
+@settings(deadline=None, max_examples=80)
+@given(partitions(), st.sampled_from(sorted(DAMAGE)), st.sampled_from([".index", ".timeindex"]), st.booleans())
+def test_no_index_misleads_the_exact_answer(
+    parts: tuple[list[bytes], list[int], int, int], way: str, kind: str, clean: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        one = made(Path(folder), *parts)
+        for path in one.path.glob(f"*{kind}"):
+            DAMAGE[way](path)
+        with one.open(clean=clean) as partition:
+            for target in one.targets():
+                for depth in ("full", "deep"):
+                    ours = search.find_exact(partition, target, depth=depth)
+                    assert (ours.offset, ours.timestamp) == one.first(target), (target, depth, ours)
+
+
+@pytest.mark.parametrize("way", ["missing", "empty", "zeros", "odd", "half", "shifted", "reversed"])
+@settings(deadline=None, max_examples=15)
+@given(partitions())
+def test_what_is_visibly_wrong_with_a_time_index_does_not_mislead_at_depth_tail(
+    way: str, parts: tuple[list[bytes], list[int], int, int]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        one = made(Path(folder), *parts)
+        for path in one.path.glob("*.timeindex"):
+            before = path.read_bytes()
+            DAMAGE[way](path)
+            if path.exists() and len(path.read_bytes()) == len(before) == 12 and way != "zeros":
+                path.write_bytes(b"")  # an entry alone cannot be out of order
+        with one.open(clean=True) as partition:
+            for target in one.targets():
+                ours = search.find_exact(partition, target, depth="tail")
+                assert (ours.offset, ours.timestamp) == one.first(target), (target, ours)
+
+
+@settings(deadline=None, max_examples=60)
+@given(partitions(), st.integers(0, 10))
+def test_brokers_find_the_exact_answer_where_everything_is_as_it_should_be(
+    parts: tuple[list[bytes], list[int], int, int], margin: int
+) -> None:
+    """Sound indexes, no segment without timestamps that a file's time could speak for, nothing below the log start."""
+    with tempfile.TemporaryDirectory() as folder:
+        one = made(Path(folder), *parts[:2], 0, parts[3])
+        for log in one.path.glob("*.log"):
+            os.utime(log, (0, 0))
+        with one.open(clean=True) as partition:
+            for target in (t for t in one.targets() if t > 0):
+                exact = search.find_exact(partition, target)
+                for rule in ("3.8", "3.0", "0.11"):
+                    kafka = search.find(partition, target, rule)
+                    assert kafka[:4] == exact[:4], (target, rule, kafka)
+                    assert kafka.reason in (exact.reason, "weak-evidence"), (kafka, exact)
+                    assert search.compare(partition, kafka, exact) == ""
+                check_coarse(one, target, search.find(partition, target, "kip33"))
+                check_safe(one, target, margin, search.find_safe(partition, target, margin))
+
+
+def check_coarse(one: Made, target: int, coarse: search.Answer) -> None:
+    """KIP-33's promise: nothing after the target is missed."""
+    after = [r.offset for r in one.records if r.timestamp > target]
+    assert (coarse.offset < 0) == (not after), coarse
+    assert not after or coarse.offset <= after[0], coarse
+    assert coarse.reason in ("coarse", "past-end")
+
+
+def check_safe(one: Made, target: int, margin: int, safe: search.Answer) -> None:
+    assert (safe.offset, safe.timestamp) == one.first(target - margin)
+    assert safe.target_ms == target
+    assert (safe.reason == "out-of-order-window") == (safe.offset != one.first(target)[0])
+
+
+# ---------------------------------------------------------------- what misleads, one by one
+
+
+def batch(offset: int, *times: int, magic: int = 2, codec: Codec = Codec.NONE, **more: Any) -> bytes:
+    kind = TimestampType.NONE if magic == 0 else TimestampType.CREATE_TIME
+    records = [Record(offset + n, time, kind, b"k", b"value") for n, time in enumerate(times)]
+    return FORMATS[magic].encode_batch(records, codec=codec, **more)
+
+
+FORMATS: Any = (v0, v1, v2)
+
+
+def touch(path: Path, seconds: int) -> None:
+    os.utime(path, (seconds, seconds))
+
+
+def test_a_young_file_without_timestamps_hides_all_behind_it(tmp_path: Path) -> None:
+    one = made(tmp_path, [batch(0, -1, magic=0), batch(1, 5000), batch(2, 9000)], [0, 1, 2], 0)
+    first = one.path / f"{0:020d}.log"
+    with one.open(clean=True) as partition:
+        kafka, exact = search.find(partition, 5000), search.find_exact(partition, 5000)
+        assert (kafka.offset, kafka.reason, kafka.segment) == (-1, "weak-evidence", 0)
+        assert "mtime" in kafka.evidence
+        assert (exact.offset, exact.reason) == (1, "exact")
+        assert search.compare(partition, kafka, exact) == "mtime"
+    touch(first, 1)
+    with one.open(clean=True) as partition:
+        kafka = search.find(partition, 5000)
+        assert (kafka.offset, kafka.reason) == (1, "exact"), "a magic-0 segment that is skipped misses nothing"
+
+
+def test_a_lost_time_index_lets_a_segment_be_skipped(tmp_path: Path) -> None:
+    one = made(tmp_path, [batch(0, 5000), batch(1, 9000)], [0, 1], 0)
+    (one.path / f"{0:020d}.timeindex").unlink()
+    touch(one.path / f"{0:020d}.log", 1)
+    with one.open(clean=True) as partition:
+        kafka, exact = search.find(partition, 5000), search.find_exact(partition, 5000, depth="tail")
+        assert (kafka.offset, kafka.reason) == (1, "weak-evidence")
+        assert (exact.offset, exact.reason) == (0, "exact")
+        assert "every batch header" in exact.evidence
+        assert search.compare(partition, kafka, exact) == "mtime"
+
+
+def test_a_missing_offset_index_is_built_as_a_start_would(tmp_path: Path) -> None:
+    one = made(tmp_path, [batch(0, 5000), batch(1, 9000)], [0, 1], 0)
+    for kind in ("index", "timeindex"):
+        (one.path / f"{0:020d}.{kind}").unlink()
+    touch(one.path / f"{0:020d}.log", 1)
+    with one.open(clean=True) as partition:
+        assert search.find(partition, 5000)[1:2] + search.find(partition, 5000)[4:5] == (0, "exact")
+
+
+def test_the_first_segment_that_promises_ends_the_search(tmp_path: Path) -> None:
+    """Its late record lies below the log start; the later segment that has one, too, is not tried."""
+    one = made(tmp_path, [batch(0, 9000) + batch(1, 10), batch(2, 20), batch(3, 9000)], [0, 2, 3], 1)
+    with one.open(clean=True) as partition:
+        kafka, exact = search.find(partition, 9000), search.find_exact(partition, 9000)
+        assert (kafka.offset, exact.offset) == (-1, 3)
+        assert search.compare(partition, kafka, exact) == "first-segment-only"
+        assert search.find(partition, 9000, "0.10.1").offset == 0, "0.10 knows no log start"
+        assert search.find_exact(partition, 5).reason == "deleted"
+
+
+def test_what_lies_above_the_high_watermark_is_not_seen(tmp_path: Path) -> None:
+    one = made(tmp_path, [batch(0, 10) + batch(1, 20) + batch(2, 30)], [0], 0)
+    with one.open(clean=True, high_watermark=2) as partition:
+        assert search.find(partition, 20).offset == 1
+        kafka, exact = search.find(partition, 30), search.find_exact(partition, 30)
+        assert (kafka.offset, exact.offset) == (-1, 2)
+        assert search.compare(partition, kafka, exact) == "high-watermark"
+        assert search.find(partition, search.LATEST).offset == 2
+        assert search.find_exact(partition, search.LATEST).offset == 3
+        assert search.find(partition, 30, "0.10.1").offset == 2, "0.10 lets the record at the high watermark through"
+
+
+def test_a_header_with_a_wrong_maximum_misleads_all_but_the_deep_search(tmp_path: Path) -> None:
+    one = made(tmp_path, [batch(0, 10, max_timestamp=5) + batch(1, 50), batch(2, 99, max_timestamp=1000)], [0, 2], 0)
+    with one.open(clean=True) as partition:
+        assert search.find_exact(partition, 10, depth="deep").offset == 0
+        assert search.find_exact(partition, 10).offset == 1
+        assert search.find_exact(partition, 100) == (100, -1, -1, -1, "past-end", -1, "every batch header")
+        kafka = search.find(partition, 100)
+        assert (kafka.offset, kafka.segment) == (-1, 2)
+    shutil.rmtree(one.path)
+    wrapper = encode_message(
+        1, bytes((1, Codec.GZIP)) + (70).to_bytes(8, "big"), None, compress(Codec.GZIP, batch(0, 1, 2, magic=1))
+    )
+    one = made(tmp_path, [wrapper + batch(2, 80, magic=1)], [0], 0)
+    with one.open(clean=True) as partition:
+        assert search.find(partition, 60, "0.11").offset == 2
+        with pytest.raises(CorruptBatch, match=r"0\.10"):
+            search.find(partition, 60, "0.10.1")
+
+
+@pytest.mark.parametrize("rule", ["3.8", "3.0", "0.11", "0.10.1"])
+def test_a_corrupt_batch_ends_as_an_error_not_as_an_answer(tmp_path: Path, rule: str) -> None:
+    parts = [batch(0, 10), batch(1, 20), batch(2, 30)]
+    one = made(tmp_path, [b"".join(parts)], [0], 0, interval=0)
+    log = one.path / f"{0:020d}.log"
+    data = bytearray(log.read_bytes())
+    data[len(parts[0]) + 35] ^= 1  # the second batch's maximum
+    log.write_bytes(data)
+    with one.open(clean=True) as partition:
+        assert search.find(partition, 10, rule).offset == 0
+        for find in (lambda: search.find(partition, 15, rule), lambda: search.find_exact(partition, 15)):
+            with pytest.raises(CorruptBatch, match=r"CRC|crc") as caught:
+                find()
+            assert (caught.value.path, caught.value.position) == (str(log), len(parts[0]))
+        for depth in search.DEPTHS:
+            with pytest.raises(CorruptBatch):
+                search.find_exact(partition, 15, depth=depth)
+            if depth != "tail":
+                assert search.find_exact(partition, 10, depth=depth).offset == 0
+                with pytest.raises(CorruptBatch):
+                    search.find_exact(partition, 2**40, depth=depth)
+
+
+def test_an_offset_index_that_leads_into_a_batch_is_an_error(tmp_path: Path) -> None:
+    one = made(tmp_path, [batch(0, 10) + batch(1, 20) + batch(2, 30, 31, 32)], [0], 0, interval=0)
+    index = one.path / f"{0:020d}.index"
+    entries = np.frombuffer(index.read_bytes(), ">i4").reshape(-1, 2).copy()
+    for shift, raised in ((7, CorruptIndex), (-(2**20), CorruptIndex), (2**20, None)):
+        wrong = entries.copy()
+        wrong[:, 1] += shift
+        index.write_bytes(wrong.tobytes())
+        with one.open(clean=True) as partition:
+            if raised:
+                with pytest.raises(raised):
+                    search.find(partition, 31)
+            else:
+                assert search.find(partition, 31)[1:6] == (-1, -1, -1, "untrusted-index", 0)
+            assert search.find_exact(partition, 31).offset == 3
+
+
+def test_a_time_index_that_is_not_in_order_is_not_trusted(tmp_path: Path) -> None:
+    times = [10, 20, 30, 40, 50, 60, 70]
+    one = made(tmp_path, [b"".join(batch(n, time) for n, time in enumerate(times))], [0], 0, interval=0)
+    index = one.path / f"{0:020d}.timeindex"
+    entries = index.read_bytes()
+    index.write_bytes(b"".join(entries[at : at + 12] for at in range(len(entries) - 12, -1, -12)))
+    with one.open(clean=True) as partition:
+        for target in (5, 10, 11, 35):
+            kafka = search.find(partition, target)
+            assert kafka.offset == search.find_exact(partition, target, depth="tail").offset or kafka.reason in (
+                "untrusted-index", "past-end",
+            )  # fmt: skip
+        assert search.find_exact(partition, 35, depth="tail")[1:3] == (3, 40)
+        assert search.find(partition, 5, "kip33").reason == "untrusted-index"
+
+
+def test_a_running_brokers_preallocated_indexes(tmp_path: Path) -> None:
+    """Zeros behind the last entry, no closing entry: the largest timestamp is in the broker's memory, and in the log."""
+    one = made(tmp_path, [b"".join(batch(n, 10 * n) for n in range(9))], [0], 0, interval=200)
+    for kind, keep in ((".index", 16), (".timeindex", 24)):
+        path = one.path / f"{0:020d}{kind}"
+        path.write_bytes(path.read_bytes()[:keep] + bytes(2400))
+    for live in (False, True):
+        with one.open(live=live) as partition:
+            for target in range(1, 81):
+                assert search.find(partition, target)[1:3] == one.first(target)
+                assert search.find_exact(partition, target, depth="tail")[1:3] == one.first(target)
+            assert search.find(partition, 81)[1:5] == (-1, -1, -1, "past-end")
+            assert search.find(partition, search.MAX_TIMESTAMP)[1:3] == (8, 80)
+            assert search.find(partition, search.LATEST).offset == 9
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    empty = tmp_path / "empty-0"
+    empty.mkdir()
+    with search.open_partition(empty, log_start_offset=7) as partition:
+        for rule in SEARCH_RULES:
+            assert search.find(partition, 5, rule).offset == -1
+        assert search.find(partition, search.EARLIEST).offset == 7
+        assert search.find_exact(partition, search.LATEST).offset == 7
+        assert search.find_exact(partition, 5)[4:] == ("past-end", -1, "no records")
+        assert search.find(partition, search.MAX_TIMESTAMP).reason == "no-timestamps"
+        with pytest.raises(UsageError, match=r"0\.10\.1"):
+            search.find(partition, 5, "0.10")
+        with pytest.raises(UsageError, match="tail"):
+            search.find_exact(partition, 5, depth="shallow")
+        with pytest.raises(UsageError, match="negative"):
+            search.find_safe(partition, 5, -1)
+    with pytest.raises(Vanished):
+        search.open_partition(tmp_path / "gone-0")
+
+
+def test_a_log_that_goes_away_and_one_that_is_no_file(tmp_path: Path) -> None:
+    one = made(tmp_path, [batch(0, 10), batch(1, 20)], [0, 1], 0)
+    with one.open() as partition:
+        (one.path / f"{1:020d}.log").unlink()
+        os.mkfifo(one.path / f"{1:020d}.log")
+        assert search.find(partition, 10).offset == 0
+        with pytest.raises(BadInput, match="regular"):
+            search.find_exact(partition, 20)
+        (one.path / f"{1:020d}.log").unlink()
+        with pytest.raises(Vanished):
+            search.find(partition, 20)
+
+
+def test_more_segments_than_are_held_open(tmp_path: Path) -> None:
+    count = 150
+    one = made(tmp_path, [batch(n, 10 * n) for n in range(count)], list(range(count)), 0)
+    open_before = len(os.listdir("/proc/self/fd"))
+    with one.open(clean=True) as partition:
+        for _ in range(2):
+            assert [search.find_exact(partition, 10 * n).offset for n in range(1, count)] == list(range(1, count))
+            assert [search.find(partition, 10 * n).offset for n in range(1, count)] == list(range(1, count))
+        assert len(os.listdir("/proc/self/fd")) - open_before <= 3 * 64
+    assert len(os.listdir("/proc/self/fd")) == open_before

@@ -92,7 +92,7 @@ _EVIDENCE: Final = {"tail": "time index and tail", "full": "every batch header",
 
 
 def _exact(partition: Partition, target: int, depth: str) -> Answer:
-    timestamps = records = False
+    timestamps = False
     for segment in _served(partition):
         maximum = _maximum(segment, depth)
         if maximum >= target:
@@ -103,9 +103,9 @@ def _exact(partition: Partition, target: int, depth: str) -> Answer:
                 )
         _end_is_quiet(segment, depth)
         timestamps = timestamps or maximum >= 0
-        records = records or not segment.empty
-    reason = "no-timestamps" if records and not timestamps else "past-end"
-    return Answer(target, reason=reason, evidence=_EVIDENCE[depth] if records else "no records")
+    if partition.first_record is None:
+        return Answer(target, evidence="no records")
+    return Answer(target, reason="past-end" if timestamps else "no-timestamps", evidence=_EVIDENCE[depth])
 
 
 def _served(partition: Partition) -> list[Segment]:

@@ -232,7 +232,7 @@ class Partition:
             int(name[:20]) for name in names if name.endswith(paths.LOG) and name[:20].isdecimal() and len(name) == 24
         )
         self.segments: Final = tuple(
-            Segment(self, base, following) for base, following in zip(bases, [*bases[1:], -1], strict=True)
+            Segment(self, base, following) for base, following in zip(bases, [*bases[1:], -1], strict=False)
         )
         self.log_start_offset: Final = max(log_start_offset, bases[0] if bases else 0)
         self._open: OrderedDict[int, Segment] = OrderedDict()

@@ -55,6 +55,8 @@ class OpenLog:
         if mapped and self.size:
             with storage(path, "map"):
                 region = mmap.mmap(self._fd, self.size, mmap.MAP_SHARED, mmap.PROT_READ)
+            os.close(self._fd)  # the map has one of its own
+            self._fd = -1
             self._buffer = np.frombuffer(region, np.uint8)
             self._whole = Window(self._buffer.ctypes.data, 0, self.size, self.size, self.size)
         self.source: Final = Source(self.size, self.mtime_ms, self._window, self._read, self._only_zeros)
@@ -77,6 +79,8 @@ class OpenLog:
         return Window(self._buffer.ctypes.data, position, end, end, self.size if got == wanted else end)
 
     def _read(self, position: int, size: int) -> bytes:
+        if self._whole is not None:
+            return self._buffer[position : position + size].tobytes()
         with storage(self.path, "read"):
             return os.pread(self._fd, size, position)
 
