@@ -1,0 +1,207 @@
+"""Which offset was it at these times, for many partitions: one row for each, with its reason, and what a broker would have said.
+
+The answer is the one that was asked for: `exact` (the default), `safe`, or a broker's own (`kafka`). Beside it stands the broker's, and
+where it is not the exact one, why. A partition that cannot be searched gives rows, too, with the reason `unreadable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kafkats import paths, search
+from kafkats.errors import KafkatsError, UsageError
+from kafkats.generations import DEFAULT_SEARCH_RULE, INDEX_INTERVAL_BYTES, SEARCH_RULES
+from kafkats.units import Unit, list_units, unseen
+
+LOOKUP: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("target_ms", pa.int64()),
+    ("offset", pa.int64()),         # -1: none
+    ("timestamp", pa.int64()),      # of the record, ms; -1: none
+    ("leader_epoch", pa.int32()),
+    ("reason", pa.string()),        # search.REASONS
+    ("segment", pa.int64()),        # base offset of the one that decided; -1: none
+    ("evidence", pa.string()),      # what decided, in words
+    ("depth", pa.string()),         # how deep was looked for the exact answer: tail, full, deep
+    ("kafka_offset", pa.int64()),   # what a broker of `rule` answers
+    ("kafka_reason", pa.string()),
+    ("rule", pa.string()),          # generations.SEARCH_RULES
+    ("differs", pa.string()),       # why the broker's answer is another than the exact one, "" when it is the same
+])  # fmt: skip
+"""One row per partition and time."""
+
+HOW: Final = ("exact", "safe", "kafka")
+
+
+@dataclass(frozen=True)
+class LookupOptions:
+    """What to answer with. `margin_ms` is how much too late records may have come, for `safe`; `now_ms` the clock, for rule 0.8."""
+
+    how: str = "exact"
+    rule: str = DEFAULT_SEARCH_RULE.name
+    depth: str = "tail"
+    margin_ms: int = 0
+    now_ms: int = 2**63 - 1
+    index_interval_bytes: int = INDEX_INTERVAL_BYTES
+
+    def __post_init__(self) -> None:
+        for value, allowed, what in (
+            (self.how, HOW, "way to look up"),
+            (self.rule, SEARCH_RULES, "search rule"),
+            (self.depth, search.DEPTHS, "depth to search at"),
+        ):
+            if value not in allowed:
+                raise UsageError(f"no {what} {value!r}; there are {', '.join(allowed)}")
+        if self.margin_ms < 0:
+            raise UsageError(f"a margin of {self.margin_ms} ms: it must not be negative")
+
+
+@dataclass(frozen=True)
+class PartitionUnit:
+    """One partition to search, told from names and checkpoints alone. Small, can be pickled."""
+
+    log_dir: str
+    partition_dir: str
+    log_start_offset: int = 0
+    high_watermark: int | None = None
+    clean: bool = False
+    live: bool = False
+    hidden: str = ""
+    """What a broker reads here and we do not: then there is no answer."""
+
+    @property
+    def path(self) -> Path:
+        return Path(self.log_dir, self.partition_dir)
+
+
+def lookup_partitions(log_dirs: Iterable[str | Path], *, topics: str = "*") -> Iterator[PartitionUnit]:
+    """The partitions that brokers serve from these roots, directories or segments. Raises as `units.list_units`."""
+    about: Unit | None = None
+    segment: Unit | None = None
+    for unit in list_units(log_dirs, topics=topics):
+        if about is None or (unit.log_dir, unit.partition_dir) != (about.log_dir, about.partition_dir):
+            yield from _partition(about, segment)
+            about, segment = unit, None
+        if segment is None and unit.base_offset >= 0:
+            segment = unit
+    yield from _partition(about, segment)
+
+
+def _partition(about: Unit | None, segment: Unit | None) -> Iterator[PartitionUnit]:
+    if about is None:
+        return
+    name = paths.parse_partition(about.partition_dir)
+    if name is not None and name.state:
+        return  # a copy on its way: another directory has what is served
+    hidden = "; ".join(f"{finding.file}: {finding.reason}" for finding in unseen(about))
+    if not about.partition_dir and not hidden:
+        return
+    facts = segment or about
+    yield PartitionUnit(
+        about.log_dir,
+        about.partition_dir,
+        max(facts.log_start_offset, 0),
+        facts.high_watermark if facts.high_watermark >= 0 else None,
+        facts.clean,
+        facts.live,
+        hidden,
+    )
+
+
+def lookup_unit(
+    unit: PartitionUnit, targets: Sequence[int], options: LookupOptions | None = None, *, searchable: bool = True
+) -> pa.RecordBatch:
+    """Rows of LOOKUP for one partition: one per target (ms, or a negative word), in the order given.
+
+    `searchable` False: the topic's message.format.version is below 0.10. What cannot be read becomes a row, not an error.
+    """
+    options = options or LookupOptions()
+    rows = list(_rows(unit, targets, options, searchable))
+    return pa.RecordBatch.from_pylist([_where(unit) | row for row in rows], schema=LOOKUP)
+
+
+def lookup(
+    log_dirs: Iterable[str | Path], targets: Sequence[int], options: LookupOptions | None = None, *, topics: str = "*"
+) -> pa.Table:
+    """Rows of LOOKUP for all partitions, by partition and then target. Raises as `lookup_partitions`."""
+    batches = [lookup_unit(unit, targets, options) for unit in lookup_partitions(log_dirs, topics=topics)]
+    return pa.Table.from_batches(batches, schema=LOOKUP)
+
+
+def _where(unit: PartitionUnit) -> dict[str, Any]:
+    name = paths.parse_partition(unit.partition_dir)
+    return {
+        "log_dir": unit.log_dir,
+        "partition_dir": unit.partition_dir,
+        "topic": name.topic if name else "",
+        "partition": name.partition if name else -1,
+    }
+
+
+def _rows(
+    unit: PartitionUnit, targets: Sequence[int], options: LookupOptions, searchable: bool
+) -> Iterator[dict[str, Any]]:
+    if unit.hidden:
+        yield from (_row(_unreadable(target, unit.hidden), None, "", options) for target in targets)
+        return
+    try:
+        partition = search.open_partition(
+            unit.path,
+            log_start_offset=unit.log_start_offset,
+            high_watermark=unit.high_watermark,
+            clean=unit.clean,
+            live=unit.live,
+            searchable=searchable,
+            index_interval_bytes=options.index_interval_bytes,
+        )
+    except KafkatsError as e:
+        yield from (_row(_unreadable(target, str(e)), None, "", options) for target in targets)
+        return
+    with partition:
+        yield from (_answer(partition, target, options) for target in targets)
+
+
+def _answer(partition: search.Partition, target: int, options: LookupOptions) -> dict[str, Any]:
+    kafka = _try(target, lambda: search.find(partition, target, options.rule, now_ms=options.now_ms))
+    exact = _try(target, lambda: search.find_exact(partition, target, depth=options.depth))
+    if "unreadable" in (kafka.reason, exact.reason):
+        differs = "" if kafka.reason == exact.reason else "unreadable"
+    else:
+        differs = search.compare(partition, kafka, exact)
+    answer = kafka if options.how == "kafka" else exact
+    if options.how == "safe" and target >= 0:
+        margin, depth = options.margin_ms, options.depth
+        answer = _try(target, lambda: search.find_safe(partition, target, margin, depth=depth))
+    return _row(answer, kafka, differs, options)
+
+
+def _try(target: int, find: Callable[[], search.Answer]) -> search.Answer:
+    try:
+        return find()
+    except UsageError:
+        raise
+    except KafkatsError as e:
+        return _unreadable(target, str(e))
+
+
+def _unreadable(target: int, text: str) -> search.Answer:
+    return search.Answer(target, reason="unreadable", evidence=text)
+
+
+def _row(answer: search.Answer, kafka: search.Answer | None, differs: str, options: LookupOptions) -> dict[str, Any]:
+    kafka = kafka or answer
+    return answer._asdict() | {
+        "depth": options.depth,
+        "kafka_offset": kafka.offset,
+        "kafka_reason": kafka.reason,
+        "rule": options.rule,
+        "differs": differs,
+    }
