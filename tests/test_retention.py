@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -11,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkats.generations import RETENTION_RULES, RetentionRule
-from kafkats.index.tail import read_tail
 from kafkats.retention import Limits, Segment, Verdict, decide, expires_at
+from tests.conformance.retained import golden_answer, golden_question, rule_of, run_at
 from tests.golden import Case, Unpacked, cases
 
 NOW = 1_000_000
@@ -266,71 +265,25 @@ def test_a_pin_is_named_only_by_what_is_expired(segments: list[Segment], limits:
             assert verdict.blocked_by in kept and verdict.blocked_by < segment.base_offset
 
 
-def run_at(one: Case) -> int:
-    """When the broker ran retention, by its log: the limits are so near that seconds matter."""
-    lines = [line for case in one.info["retention"].values() for line in case["why"]]
-    last = datetime.strptime(max(lines)[1:24], "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC)
-    assert 0 < last.timestamp() * 1000 - one.info["limits_set_at_ms"] < 60_000
-    return round(last.timestamp() * 1000)
-
-
-def rule_of(one: Case) -> str:
-    version = tuple(int(part) for part in one.kafka.split(".")[:2])
-    return "3.0" if version >= (3, 0) else "0.11" if version >= (0, 11) else "0.10.1" if version >= (0, 10) else "0.8"
-
-
-def checkpoint(one: Case, golden: Unpacked, name: str, partition: str) -> int | None:
-    path = golden(one, "before") / name
-    lines = path.read_text().splitlines()[2:] if path.exists() else []
-    topic, _, number = partition.rpartition("-")
-    found = {tuple(line.split()[:2]): int(line.split()[2]) for line in lines}
-    return found.get((topic, number))
-
-
-def real_segments(one: Case, golden: Unpacked, partition: str, log_end_offset: int) -> list[Segment]:
-    folder = golden(one, "before") / partition
-    mtimes = {path: mtime for path, (_, mtime, _) in one.files("before").items()}
-    logs = sorted(folder.glob("*.log"))
-    bases = [int(log.stem) for log in logs]
-    facts = [read_tail(log, active=log == logs[-1]).facts for log in logs]
-    return [
-        Segment(base, end, fact.log_bytes, fact.max_timestamp, mtimes[f"{partition}/{log.name}"])
-        for base, end, fact, log in zip(bases, [*bases[1:], log_end_offset], facts, logs, strict=True)
-    ]
-
-
 GOLDEN = [(one, partition) for one in cases("retention") for partition in one.info["retention"]]
 
 
 @pytest.mark.parametrize(("one", "partition"), GOLDEN, ids=lambda value: str(value))
 def test_what_real_brokers_deleted(one: Case, partition: str, golden: Unpacked) -> None:
-    case = one.info["retention"][partition]
-    told = one.info["partitions"][partition]
-    given = case["limits"] if isinstance(case["limits"], dict) else {}
-    rule = RETENTION_RULES[rule_of(one)]
-    segments = real_segments(one, golden, partition, told["records-before"]["log_end_offset"])
-    start = checkpoint(one, golden, "log-start-offset-checkpoint", partition) or 0
-    limits = Limits(
-        given.get("retention.ms", -1),
-        given.get("retention.bytes", -1),
-        start if given else 47,  # deleteRecords came after the start
-        checkpoint(one, golden, "replication-offset-checkpoint", partition),
-    )
-    decision = decide(segments, limits, rule, now_ms=run_at(one))
+    segments, limits = golden_question(one, partition, golden)[1:]
+    decision = decide(segments, limits, RETENTION_RULES[rule_of(one)], now_ms=run_at(one))
     left = [v.base_offset for v in decision.verdicts if not v.deletes]
-    assert [s.base_offset for s in segments] == case["segments_before"]
-    assert (left or [segments[-1].end_offset]) == case["segments_after"]
+    told = golden_answer(one, partition)
+    assert [s.base_offset for s in segments] == one.info["retention"][partition]["segments_before"]
+    assert (left or [segments[-1].end_offset]) == told["remaining"]
     assert decision.rolls == (not left)
-    assert decision.log_start_offset == told["records"]["log_start_offset"]
+    assert decision.log_start_offset == told["log_start_offset"]
 
 
 def test_real_brokers_showed_every_pass_and_both_orders() -> None:
     """What the pairs must contain for the comparison to mean something."""
-    orders = {
-        rule_of(one): one.info["retention"]["order-of-passes-0"]["segments_after"]
-        for one, p in GOLDEN
-        if p == "order-of-passes-0"
-    }
+    topic = "order-of-passes-0"
+    orders = {rule_of(one): one.info["retention"][topic]["segments_after"] for one, p in GOLDEN if p == topic}
     assert len(orders["0.11"]) == 3 and len(orders["3.0"]) == 1
     assert {rule_of(one) for one, _ in GOLDEN} == {"0.8", "0.10.1", "0.11", "3.0"}
     assert len(GOLDEN) > 70

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkats.formats import dispatch
 from kafkats.generations import RETENTION_RULES, ROLL_RULES
 from kafkats.retention import Limits
 from kafkats.rolling import (
@@ -27,6 +25,7 @@ from kafkats.rolling import (
     should_roll,
     simulate,
 )
+from tests.conformance.rolled import golden_simulation, rule_of
 from tests.golden import Case, Unpacked, cases
 
 ALL = tuple(ROLL_RULES)
@@ -306,58 +305,12 @@ def test_forecast_when_everything_goes_and_without_timestamps() -> None:
 
 # What real brokers wrote
 
-PER_APPEND = {"by-bytes": (3,), "by-index": (1,), "by-ms": (7,), "by-ms-jump": (2, 1, 1, 1, 1), "by-lat": (2, 2, 1)}
-"""Messages per produce request: of magic 0 and 1, uncompressed, nothing else says it."""
-
-
-def rule_of(case: Case) -> str:
-    version = tuple(int(part) for part in case.kafka.split("."))
-    return "4.1" if version >= (3, 9, 1) else "0.10.1" if version >= (0, 10, 1) else "0.8"
-
-
-def settings_of(case: Case, partition: str) -> Settings:
-    topic = {key.removeprefix("internal."): value for key, value in case.topic_config(partition).items()}
-    return Settings(
-        int(topic.get("segment.ms", 604_800_000)),
-        int(topic.get("segment.bytes", 2**30)),
-        0,
-        case.index_bytes(partition),
-        case.interval(partition),
-    )
-
-
-def real_segments(folder: Path) -> list[tuple[list[Batch], int, list[int]]]:
-    """Batches, mtime and magics of each segment."""
-    found = []
-    for log in sorted(folder.glob("*.log")):
-        raw = log.read_bytes()
-        read = list(dispatch.batches(raw))
-        batches = [Batch(dispatch.first_offset(raw, b), b.last_offset, b.size, b.max_timestamp) for b in read]
-        found.append((batches, log.stat().st_mtime_ns // 1_000_000, [b.magic for b in read]))
-    return found
-
-
-def grouped(appends: list[Append], sizes: tuple[int, ...]) -> list[Append]:
-    found, at, turn = [], 0, 0
-    while at < len(appends):
-        some = appends[at : at + sizes[turn % len(sizes)]]
-        found.append(Append(tuple(b for a in some for b in a.batches), some[-1].now_ms))
-        at, turn = at + len(some), turn + 1
-    return found
-
-
 ROLLED = [(case, partition) for case in cases("rolling") for partition in case.info["segment_base_offsets"]]
 
 
 @pytest.mark.parametrize(("case", "partition"), ROLLED, ids=lambda value: str(value))
 def test_where_real_brokers_rolled(case: Case, partition: str, golden: Unpacked) -> None:
-    segments = real_segments(golden(case, "data") / partition)
-    appends = list(replay((batches, mtime) for batches, mtime, _ in segments))
-    if segments[0][2][0] < 2:
-        topic = partition.removesuffix("-0")
-        sizes = PER_APPEND["by-lat"] if topic == "by-ms" and case.info["magic"] == 0 else PER_APPEND.get(topic, (1,))
-        appends = grouped(appends, sizes)
-    made = simulate(appends, settings_of(case, partition), ROLL_RULES[rule_of(case)])
+    made = golden_simulation(case, golden(case, "data") / partition)
     assert bases(made) == case.info["segment_base_offsets"][partition]
     index = "time-index" if rule_of(case) != "0.8" else "offset-index"  # an entry is half as long again
     expected = {"by-bytes": "size", "by-index": index, "by-timeindex": index}
@@ -368,11 +321,8 @@ def test_where_real_brokers_rolled(case: Case, partition: str, golden: Unpacked)
 def test_where_markers_made_real_brokers_roll(case: Case, golden: Unpacked) -> None:
     rolled = set()
     for folder in sorted(golden(case, "data").iterdir()):
-        if not folder.is_dir() or folder.name.startswith("__"):
-            continue
-        segments = real_segments(folder)
-        appends = replay((batches, mtime) for batches, mtime, _ in segments)
-        made = simulate(appends, settings_of(case, folder.name), ROLL_RULES[rule_of(case)])
-        assert bases(made) == [int(log.stem) for log in sorted(folder.glob("*.log"))]
-        rolled |= {s.reason for s in made}
+        if folder.is_dir() and not folder.name.startswith("__"):
+            made = golden_simulation(case, folder)
+            assert bases(made) == [int(log.stem) for log in sorted(folder.glob("*.log"))]
+            rolled |= {s.reason for s in made}
     assert rolled == {"size", "time", ""}
