@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from getpass import getuser
 from pathlib import Path
@@ -50,7 +50,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def main() -> int:
+def words() -> ArgumentParser:
     parser = arguments.parser(__doc__)
     parser.add_argument("plan", type=Path, metavar="PLAN")
     parser.add_argument("--digest", required=True, help="the digest that was approved; 8 digits will do")
@@ -58,7 +58,11 @@ def main() -> int:
     parser.add_argument("--owner-stopped", action="store_true", help="no broker runs, where a lock cannot prove it")
     parser.add_argument("--work-area", type=Path, metavar="FOLDER", help="undo material goes here, not beside LOG_DIR")
     parser.add_argument("--by", default=getuser(), metavar="WHO", help="whom a migration's ledger names")
-    args = parser.parse_args()
+    return parser
+
+
+def main() -> int:
+    args = words().parse_args()
     return run_job("kafkats apply", lambda spark: apply(spark, args))
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+import time
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from kafkats.config import Policy, read_policy, with_settings
+from kafkats.cli.options import parse_time
+from kafkats.config import Policy, parse_duration, parse_size, read_policy, with_export_file, with_settings
 from kafkats.generations import DEFAULT_RULE, RULES
 from kafkats.operations.verify import VerifyOptions
 
@@ -27,18 +30,49 @@ def naming(parser: ArgumentParser, *report: str, nargs: str = "+") -> None:
     )
 
 
-def reading(parser: ArgumentParser, *report: str, nargs: str = "+") -> None:
-    """What every job that verifies takes."""
+def reading(
+    parser: ArgumentParser,
+    *report: str,
+    nargs: str = "+",
+    generations: Iterable[str] = RULES,
+    default: str = DEFAULT_RULE.name,
+) -> None:
+    """What every job that verifies or decides takes; `generations` are the rules to choose from."""
     naming(parser, *report, nargs=nargs)
     parser.add_argument("--policy", type=Path, metavar="FILE", help="volumes and Kafka settings per topic")
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a Kafka topic setting")
-    parser.add_argument("--generation", default=DEFAULT_RULE.name, choices=sorted(RULES), help="whose index rule")
+    parser.add_argument("--generation", default=default, choices=list(generations), help="which Kafka's rule")
 
 
 def policy(args: Namespace) -> Policy:
-    """The policy file with --config laid over it. Raises UsageError, StorageFailed."""
-    return with_settings(read_policy(args.policy) if args.policy else Policy(), args.config)
+    """The policy file with --export beside its own and --config laid over it. Raises UsageError, StorageFailed."""
+    found = read_policy(args.policy) if args.policy else Policy()
+    if export := getattr(args, "export", None):
+        found = with_export_file(found, export)
+    return with_settings(found, args.config)
+
+
+def now(args: Namespace) -> int:
+    """The moment to decide for, in epoch milliseconds."""
+    return time.time_ns() // 1_000_000 if args.now is None else int(args.now)
 
 
 def verify_options(args: Namespace) -> VerifyOptions:
     return VerifyOptions(rule=args.generation, deep=getattr(args, "deep", False), policy=policy(args))
+
+
+def _worded(parse: Callable[[str], int]) -> Callable[[str], int]:
+    """For argparse, which keeps the words of no other error."""
+
+    def parsed(text: str) -> int:
+        try:
+            return parse(text)
+        except ValueError as e:
+            raise ArgumentTypeError(str(e)) from e
+
+    return parsed
+
+
+TIME = _worded(parse_time)
+SIZE = _worded(parse_size)
+DURATION = _worded(parse_duration)

@@ -13,26 +13,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import arguments
-from fanout import run_job, spread
-from looking import ORDER, keep
+from fanout import run_job
+from looking import keep, look_at_ends
 from pyspark.sql import SparkSession
 
-from kafkats.operations.inventory import GROUPS, group, inventory_units
-from kafkats.report import SEGMENTS
+from kafkats.operations.inventory import GROUPS, group
 from kafkats.units import list_units
 
-CHUNK = 100
-"""Segments that one call looks at; the end of one is read in a fraction of a millisecond."""
-END_BYTES = 16 * 1024
-"""What is read of a segment's files when only their ends are looked at."""
 PRINTED = 200
 
 
 def inventory(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
-    units = list(list_units(args.log_dirs, topics=args.topics))
-    chunks = [tuple(units[n : n + CHUNK]) for n in range(0, len(units), CHUNK)]
-    seen = spread(spark, "inventory", chunks, inventory_units, SEGMENTS, size=lambda chunk: len(chunk) * END_BYTES)
-    segments = seen.sort_by(ORDER)
+    segments = look_at_ends(spark, list(list_units(args.log_dirs, topics=args.topics)))
     rows = group(segments, args.by)
     for row in rows[:PRINTED]:
         print(json.dumps(row))

@@ -12,16 +12,28 @@ from fanout import spread
 from pyspark.sql import SparkSession
 
 from kafkats.operations.census import CELL, CENSUS, census_unit, summarize
+from kafkats.operations.inventory import inventory_units
 from kafkats.operations.verify import VerifyOptions, verify_unit
 from kafkats.report import SEGMENTS, make_folder, summary, write_report, write_table
 from kafkats.units import Unit
 
 ORDER = [("log_dir", "ascending"), ("partition_dir", "ascending"), ("base_offset", "ascending")]
+CHUNK = 100
+"""Segments that one call looks at, where only their ends are: each is read in a fraction of a millisecond."""
+END_BYTES = 16 * 1024
+"""What is read of a segment's files then."""
 
 
 def look(spark: SparkSession, units: Sequence[Unit], options: VerifyOptions) -> pa.Table:
     """Verify the units; report.SEGMENTS, sorted."""
     table = spread(spark, "verify", units, partial(verify_unit, options=options), SEGMENTS, size=lambda u: u.bytes)
+    return table.sort_by(ORDER)
+
+
+def look_at_ends(spark: SparkSession, units: Sequence[Unit]) -> pa.Table:
+    """Read the ends of logs and indexes: report.SEGMENTS of depth tail, sorted."""
+    chunks = [tuple(units[n : n + CHUNK]) for n in range(0, len(units), CHUNK)]
+    table = spread(spark, "inventory", chunks, inventory_units, SEGMENTS, size=lambda chunk: len(chunk) * END_BYTES)
     return table.sort_by(ORDER)
 
 

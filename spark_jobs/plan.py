@@ -1,6 +1,6 @@
-"""Look and plan in one application: spark-submit spark_jobs/plan.py rebuild|migrate LOG_DIR... -o PLAN
+"""Look and plan in one application: spark-submit spark_jobs/plan.py rebuild|migrate|retain LOG_DIR... -o PLAN
 
-Looks at every segment on the workers, decides on the driver what to write, and writes the plan's folder. Changes nothing
+Looks at every segment on the workers, decides on the driver what to do, and writes the plan's folder. Changes nothing
 else. The plan is the same, digest and all, as the one that the kafkats command makes.
 """
 
@@ -10,15 +10,17 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import arguments
 import migrating
 import pyarrow as pa
+import retaining
 from fanout import run_job
 from looking import keep, look
 from pyspark.sql import SparkSession
 
+from kafkats.generations import DEFAULT_RETENTION_RULE, DEFAULT_RULE, RETENTION_RULES, RULES
 from kafkats.operations.apply import refuse_unpermitted
 from kafkats.operations.rebuild import RebuildOptions, plan_rebuild
 from kafkats.plan import Plan, write_plan
@@ -29,6 +31,9 @@ def plan(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     if args.operation == "migrate":
         made, segments, forecast, said = migrating.migrate(spark, args)
         return said if made is None else said | write(args, made, segments, forecast=forecast)
+    if args.operation == "retain":
+        made, segments, verdicts, said = retaining.retain(spark, args)
+        return said | write(args, made, segments, retention=verdicts)
     options = RebuildOptions(
         rule=args.generation,
         topics=args.topics,
@@ -46,7 +51,7 @@ def write(args: Namespace, made: Plan, segments: pa.Table, **beside: pa.Table) -
     refuse_unpermitted(made)
     write_plan(made, args.output, **beside)
     totals = dict(made.header["totals"])
-    print(f"plan {args.output}: {totals['files']} files to write, {totals['blocked']} blocked, digest {made.digest}")
+    print(f"plan {args.output}: {totals['files']} files to change, {totals['blocked']} blocked, digest {made.digest}")
     seen = keep(segments, args.report)
     return {"plan": str(args.output), "digest": made.digest, "totals": totals, "log_dirs": args.log_dirs, "seen": seen}
 
@@ -54,9 +59,9 @@ def write(args: Namespace, made: Plan, segments: pa.Table, **beside: pa.Table) -
 def words() -> ArgumentParser:
     parser = arguments.parser(__doc__)
     operations = parser.add_subparsers(dest="operation", required=True)
-    for operation, more in (("rebuild", _rebuild_words), ("migrate", migrating.words)):
+    for operation, more, rules, default in _OPERATIONS:
         of_it = operations.add_parser(operation)
-        arguments.reading(of_it, "--report")
+        arguments.reading(of_it, "--report", generations=rules, default=default)
         of_it.add_argument("-o", "--output", type=Path, required=True, metavar="PLAN", help="the plan's folder")
         more(of_it)
     return parser
@@ -69,6 +74,13 @@ def _rebuild_words(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--only-after-unclean-stop", action="store_true", help="only where no clean-shutdown marker is")
     parser.add_argument("--not-for-a-broker", action="store_true", help="allows a rule that would mislead one")
+
+
+_OPERATIONS: Final = (
+    ("rebuild", _rebuild_words, RULES, DEFAULT_RULE.name),
+    ("migrate", migrating.words, RULES, DEFAULT_RULE.name),
+    ("retain", retaining.words, RETENTION_RULES, DEFAULT_RETENTION_RULE.name),
+)
 
 
 def main() -> int:

@@ -7,13 +7,14 @@ that the plan writes to, and exits 1 unless each planned file is now as it shoul
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import arguments
 import pyarrow as pa
+import retaining
 from fanout import run_job
 from looking import keep, look
 from proving import prove
@@ -38,8 +39,12 @@ def verify(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
 
 
 def prove_plan(spark: SparkSession, args: Namespace, units: list[Unit]) -> Mapping[str, Any]:
-    """Look again at every file that the plan wrote."""
-    segments, proof = prove(spark, read_plan(args.of_plan), units, arguments.verify_options(args))
+    """Look again at every file that the plan wrote, or at what a plan to delete has left."""
+    plan = read_plan(args.of_plan)
+    if plan.operation == "retain":
+        segments, proof = retaining.prove(spark, plan, args.of_plan, units)
+    else:
+        segments, proof = prove(spark, plan, units, arguments.verify_options(args))
     return {**keep(segments, args.report, **proof), "exit_code": int(bool(proof["not_equal"]))}
 
 
@@ -52,12 +57,16 @@ def tell(segments: pa.Table) -> None:
         print(f"... and {len(findings) - PRINTED} more")
 
 
-def main() -> int:
+def words() -> ArgumentParser:
     parser = arguments.parser(__doc__)
     arguments.reading(parser)
     parser.add_argument("--deep", action="store_true", help="decode every record")
     parser.add_argument("--of-plan", type=Path, metavar="PLAN", help="prove what this plan wrote, nothing else")
-    args = parser.parse_args()
+    return parser
+
+
+def main() -> int:
+    args = words().parse_args()
     return run_job("kafkats verify", lambda spark: verify(spark, args))
 
 

@@ -14,6 +14,7 @@ import lzma
 import os
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -167,6 +168,22 @@ def segments(one: Case, state: str, root: Path) -> Iterator[Segment]:
 def is_segment(path: Path) -> bool:
     """A file that a broker takes for a segment: twenty digits and `.log`."""
     return path.suffix == ".log" and len(path.stem) == 20 and path.stem.isdecimal() and path.is_file()
+
+
+def retention_policy(one: Case) -> dict[str, Any]:
+    """A policy's content with the limits that a retention case's topics had when its broker deleted."""
+    topics: dict[str, Any] = {"start-offset": {"cleanup.policy": "delete", "retention.ms": -1}}
+    for name, told in one.info["retention"].items():
+        if isinstance(told["limits"], dict):
+            topics[topic_of(name)] = {"cleanup.policy": "delete"} | told["limits"]
+    return {"topics": topics}
+
+
+def retention_moment(one: Case) -> int:
+    """When the broker of a retention case deleted, epoch ms: the newest line of its own log, all of which lie within seconds."""
+    lines = [line for told in one.info["retention"].values() for line in told["why"] if line.startswith("[")]
+    newest = datetime.fromisoformat(max(line[1:24].replace(",", ".") for line in lines)).replace(tzinfo=UTC)
+    return round(newest.timestamp() * 1000)
 
 
 class Unpacked:

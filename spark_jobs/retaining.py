@@ -1,0 +1,95 @@
+"""What `plan.py retain` decides from the ends of all files, as the kafkats command does; and the proof after an apply.
+
+--beyond-guard PLAN     where a guard of the policy keeps something, also the plan without guards, from the same facts: what
+                        somebody may approve in place of the other
+"""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import arguments
+import pyarrow as pa
+from fanout import spread
+from looking import look_at_ends
+from pyspark.sql import SparkSession
+
+from kafkats.operations.apply import refuse_unpermitted
+from kafkats.operations.retain import RETENTION, RetainOptions, board, plan_retain
+from kafkats.operations.retained import WRONG, not_kept, wrong_files
+from kafkats.plan import Plan, write_plan
+from kafkats.report import read_table
+from kafkats.units import Unit, list_units
+
+PRINTED: Final = 200
+NAMED: Final = 20
+_GUARDS: Final = ("over the guard", "over the run's guard")
+
+Made = tuple[Plan, pa.Table, pa.Table, Mapping[str, Any]]
+"""The plan, report.SEGMENTS, RETENTION, and what else the job's result says."""
+
+
+def retain(spark: SparkSession, args: Namespace) -> Made:
+    policy = arguments.policy(args)
+    options = RetainOptions(
+        arguments.now(args), args.generation, args.before, args.free, args.over_guard, args.last_segment
+    )
+    segments = look_at_ends(spark, list(list_units(args.log_dirs, topics=args.topics)))
+    made, verdicts = plan_retain(segments, policy, options)
+    rows = board(verdicts, options.now_ms)
+    for row in rows[:PRINTED]:
+        print(json.dumps(row))
+    if len(rows) > PRINTED:
+        print(f"... and {len(rows) - PRINTED} more")
+    said: dict[str, Any] = {"now_ms": options.now_ms, "over_guard": over_guard(made)}
+    if args.beyond_guard and said["over_guard"]:
+        more, all_verdicts = plan_retain(segments, policy, replace(options, over_guard=True))
+        refuse_unpermitted(more)
+        write_plan(more, args.beyond_guard, retention=all_verdicts)
+        said["beyond"] = {"plan": str(args.beyond_guard), "digest": more.digest, "totals": dict(more.header["totals"])}
+    return made, segments, verdicts, said
+
+
+def over_guard(made: Plan) -> int:
+    """How many segments nothing but a guard keeps."""
+    return sum(count for veto, count in made.header["totals"]["vetoes"].items() if veto.startswith(_GUARDS))
+
+
+def words(parser: ArgumentParser) -> None:
+    parser.add_argument("--export", type=Path, metavar="FILE", help="what kafka-configs --describe said of the topics")
+    parser.add_argument(
+        "--now", type=arguments.TIME, metavar="TIME", help="decide for this moment; the clock's if not given"
+    )
+    parser.add_argument(
+        "--before", type=arguments.TIME, metavar="TIME", help="delete what is older, whatever retention.ms says"
+    )
+    parser.add_argument("--free", type=arguments.SIZE, metavar="SIZE", help="stop when purge would free that much")
+    parser.add_argument("--over-guard", action="store_true", help="lift the policy's guards: somebody has approved it")
+    parser.add_argument("--last-segment", action="store_true", help="also the last one, as a broker does")
+    parser.add_argument(
+        "--beyond-guard", type=Path, metavar="PLAN", help="also the plan without guards, to be approved"
+    )
+
+
+def prove(spark: SparkSession, plan: Plan, folder: Path, units: Sequence[Unit]) -> tuple[pa.Table, Mapping[str, Any]]:
+    """Look at the plan's partitions once more: report.SEGMENTS (depth tail), and how many of its files are as they should be.
+
+    What was to go is gone; every segment that was to stay is there, with the same records' ends; the checkpoints begin where
+    the logs do now.
+    """
+    by_directory: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in plan.items.to_pylist():
+        by_directory.setdefault((row["log_dir"], row["partition_dir"]), []).append(row)
+    found = spread(spark, "prove", list(by_directory.values()), wrong_files, WRONG, size=len)
+    segments = look_at_ends(spark, [unit for unit in units if (unit.log_dir, unit.partition_dir) in by_directory])
+    wrong = {row["path"]: row["why"] for row in found.to_pylist()}
+    wrong |= not_kept(read_table(folder / "retention.parquet", RETENTION), segments)
+    for path, why in list(wrong.items())[:PRINTED]:
+        print(f"not as it should be: {path}: {why}")
+    files = plan.items.num_rows
+    return segments, {"files": files, "equal": max(files - len(wrong), 0), "not_equal": list(wrong)[:NAMED]}

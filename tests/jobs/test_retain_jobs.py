@@ -1,0 +1,154 @@
+"""The jobs of retention: the same plan as the kafkats command, the proof, and the end of the undo window."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import apply as apply_job
+import plan as plan_job
+import purge as purge_job
+import pytest
+import verify as verify_job
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from kafkats.cli import cli
+from kafkats.plan import read_plan
+from kafkats.run import read_run
+from tests.golden import case, retention_moment, retention_policy, tree
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = case("retention-4.3.1")
+NOW = str(retention_moment(GOLDEN))
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    """A directory of a stopped broker before its retention ran."""
+    root = tmp_path / "broker" / "data"
+    root.mkdir(parents=True)
+    return GOLDEN.unpack("before", root)
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.yaml"
+    path.write_text(json.dumps(retention_policy(GOLDEN)))
+    return path
+
+
+def planned(spark: SparkSession, volume: Path, policy: Path, *given: object, name: str = "plan") -> dict[str, Any]:
+    words = ["retain", volume, "--policy", policy, "--now", NOW, *given, "-o", volume.parents[1] / name]
+    return dict(plan_job.plan(spark, plan_job.words().parse_args([str(word) for word in words])))
+
+
+def applied(spark: SparkSession, plan: dict[str, Any], run: Path) -> dict[str, Any]:
+    words = [plan["plan"], "--digest", plan["digest"], "--run", str(run), "--owner-stopped"]
+    return dict(apply_job.apply(spark, apply_job.words().parse_args(words)))
+
+
+def proved(spark: SparkSession, plan: dict[str, Any], volume: Path) -> dict[str, Any]:
+    return dict(verify_job.verify(spark, verify_job.words().parse_args([str(volume), "--of-plan", plan["plan"]])))
+
+
+def purged(spark: SparkSession, *given: object) -> dict[str, Any]:
+    return dict(purge_job.purge(spark, purge_job.words().parse_args([str(word) for word in given])))
+
+
+def command(*given: object) -> dict[str, Any]:
+    """The kafkats command's last word."""
+    ran = CliRunner().invoke(cli, [*map(str, given), "--json"])
+    assert not ran.exit_code, ran.output
+    return dict(json.loads(ran.stdout.splitlines()[-1])["summary"])
+
+
+def logs(root: Path) -> dict[str, list[int]]:
+    return {
+        name: sorted(int(log.name.partition(".")[0]) for log in (root / name).glob("*.log"))
+        for name in GOLDEN.info["retention"]
+    }
+
+
+@pytest.mark.parametrize(
+    "more", [[], ["--last-segment"], ["--generation", "0.8"], ["--before", "2020-09-13T12:28:00Z", "--free", "20kB"]]
+)
+def test_the_same_plan_as_the_command(spark: SparkSession, volume: Path, policy: Path, more: list[str]) -> None:
+    before = tree(volume)
+    made = planned(spark, volume, policy, *more)
+    other = volume.parents[1] / "other"
+    said = command("plan", "retain", volume, "--policy", policy, "--now", NOW, *more, "-o", other)
+    assert (said["digest"], said["segments"]) == (made["digest"], made["totals"]["segments"])
+    assert said["segments"] > 0
+    ours, theirs = ((folder / "retention.parquet").read_bytes() for folder in (Path(made["plan"]), other))
+    assert ours == theirs
+    assert tree(volume) == before
+
+
+def test_from_plan_to_purge(spark: SparkSession, volume: Path, policy: Path, tmp_path: Path) -> None:
+    made = planned(spark, volume, policy, "--last-segment")
+    done = applied(spark, made, tmp_path / "run")
+    assert set(done["outcomes"]) <= {"done", "already"} and not done["exit_code"]
+    expected = {name: told["segments_after"] for name, told in GOLDEN.info["retention"].items()}
+    expected["start-offset-0"] = [0, 34, 68, 102]  # there a client deleted records meanwhile
+    assert logs(volume) == expected
+    said = proved(spark, made, volume)
+    assert (said["equal"], said["exit_code"]) == (made["totals"]["files"], 0)
+
+    run = read_run(tmp_path / "run")
+    assert purged(spark, tmp_path / "run", "--older-than", "1h")["not_due"] == [str(tmp_path / "run")]
+    said = purged(spark, tmp_path / "run")
+    assert said["runs"] == [str(tmp_path / "run")]
+    assert said["freed_bytes"] >= made["totals"]["freed_bytes"], "whole blocks"
+    assert json.loads((tmp_path / "run" / "purge.json").read_text())["freed_bytes"] == said["freed_bytes"]
+    assert purged(spark, tmp_path / "run")["freed_bytes"] == 0, "again: nothing is there any more"
+    assert run.operation == "retain"
+
+
+def test_the_proof_can_fail(spark: SparkSession, volume: Path, policy: Path, tmp_path: Path) -> None:
+    made = planned(spark, volume, policy)
+    applied(spark, made, tmp_path / "run")
+    assert proved(spark, made, volume)["exit_code"] == 0
+    (volume / "time-all-0" / "00000000000000000000.log").touch()
+    (volume / "time-some-0" / "00000000000000000102.log").unlink()
+    (volume / "size-0" / "leader-epoch-checkpoint").write_text("0\n1\n0 33\n")
+    said = proved(spark, made, volume)
+    assert said["exit_code"] == 1
+    assert sorted(said["not_equal"]) == [
+        str(volume / path)
+        for path in (
+            "size-0/leader-epoch-checkpoint",
+            "time-all-0/00000000000000000000.log",
+            "time-some-0/00000000000000000102.log",
+        )
+    ]
+
+
+def test_beyond_the_guard_is_a_plan_of_its_own(spark: SparkSession, volume: Path, policy: Path, tmp_path: Path) -> None:
+    given = json.loads(policy.read_text())
+    given["topics"]["time-all"]["kafkats.guard.max.share"] = 0.3
+    policy.write_text(json.dumps(given))
+    made = planned(spark, volume, policy, "--beyond-guard", tmp_path / "beyond")
+    assert made["over_guard"] == 3, "two, and the last one behind them"
+    assert made["beyond"]["totals"]["segments"] == made["totals"]["segments"] + 2
+    assert read_plan(tmp_path / "beyond").digest == made["beyond"]["digest"]
+    assert planned(spark, volume, policy, "--over-guard", name="again")["digest"] == made["beyond"]["digest"]
+    given["topics"]["time-all"].pop("kafkats.guard.max.share")
+    policy.write_text(json.dumps(given))
+    assert "beyond" not in planned(spark, volume, policy, "--beyond-guard", tmp_path / "none", name="third")
+    assert not (tmp_path / "none").exists()
+
+
+def test_words_are_the_commands_words() -> None:
+    shown = subprocess.run(
+        [sys.executable, str(ROOT / "spark_jobs" / "plan.py"), "retain", "--help"],
+        capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+    ).stdout  # fmt: skip
+    ours = {word for word in shown.replace(",", " ").split() if word.startswith("--")} - {"--describe"}
+    theirs = {option for parameter in cli.commands["plan"].commands["retain"].params for option in parameter.opts}
+    assert ours - theirs <= {"--report", "--help", "--beyond-guard"}
+    assert {word for word in theirs if word.startswith("--")} - ours <= {"--json"}
