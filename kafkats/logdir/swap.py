@@ -10,6 +10,12 @@ a sync of the directory between the waves: what is not synced may be lost in any
 
     .index goes | .timeindex, .txnindex go | the rest is swapped | .timeindex, .txnindex come | .index comes
 
+Where batches move from one log to another they are for a while in both, never in none: logs that come are there before one is
+replaced, and that before others go. An overlap is harmless, since a broker reads each offset from the segment that begins last
+before it; a gap would be lost records.
+
+    ... | logs come | the rest is swapped | logs go | ...
+
 The way back is the same with the old files in place of the new.
 """
 
@@ -46,17 +52,29 @@ class Source(NamedTuple):
     second_name: Path
 
 
-def waves(steps: Sequence[Step]) -> list[list[Move]]:
-    """The moves in order; the directory is synced after each inner list."""
+def waves(steps: Sequence[Step], side: Side = "new") -> list[list[Move]]:
+    """The moves to `side` in order; the directory is synced after each inner list."""
     logs = {base for name, base in ((s.name, base_of(s.name)) for s in steps) if name.endswith(paths.LOG)}
     guarded = [[s for s in steps if base_of(s.name) in logs and s.name.endswith(kinds)] for kinds in _GUARDED]
     rest = [s for s in steps if not any(s in group for group in guarded)]
+    coming, going = _log_steps(rest, "old", "new"), _log_steps(rest, "new", "old")
+    if side == "old":
+        coming, going = going, coming
+    if len(coming) + len(going) == sum(s.name.endswith(paths.LOG) for s in rest) and not (coming and going):
+        coming, going = [], []  # nothing moves from one to another
+    between = [s for s in rest if s not in coming and s not in going]
     order = [
         *([Move("clear", s) for s in group] for group in guarded),
-        [Move("settle", s) for s in rest],
+        *([Move("settle", s) for s in group] for group in (coming, between, going)),
         *([Move("settle", s) for s in group] for group in reversed(guarded)),
     ]
     return [moves for moves in order if moves]
+
+
+def _log_steps(steps: Sequence[Step], without: Side, having: Side) -> list[Step]:
+    """The logs that one side does not have and the other has."""
+    sides = {"old": lambda step: step.before, "new": lambda step: step.after}
+    return [s for s in steps if s.name.endswith(paths.LOG) and sides[without](s) is None and sides[having](s)]
 
 
 def base_of(name: str) -> int | None:
@@ -98,7 +116,7 @@ def drive(place: Site, steps: Sequence[Step], side: Side, sources: dict[str, Sou
 
     `sources` has the file to put there for each step whose `side` is a file.
     """
-    for wave in waves(steps):
+    for wave in waves(steps, side):
         for verb, step in wave:
             live = place.directory / step.name
             now = disk.identify(live)

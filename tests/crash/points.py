@@ -8,7 +8,7 @@ from kafkats.logdir.changeset import purge, resume
 from kafkats.logdir.workarea import WorkArea
 from tests.crash.forgetful import ForgetfulDisk
 from tests.crash.memory import acts, effects, make, moments
-from tests.crash.scene import LIVE, PARTITION, RUN, SCENES, look, new_bytes
+from tests.crash.scene import CHANGE_LOGS, LIVE, PARTITION, RUN, SCENES, look, new_bytes
 
 HEAD = """# Where the crash tests stop a run
 
@@ -24,6 +24,7 @@ SCENE_WORDS = {
     "indexes": "The .log stays: two index files replaced, a missing one added",
     "copied": "The same with the work area on another file system",
     "logs": "A .log replaced with its indexes, another segment removed",
+    "split": "A .log cut in two, each with its indexes",
 }
 
 
@@ -50,7 +51,7 @@ def _live(scene: str, area: WorkArea, disk: ForgetfulDisk) -> str:
     if live in (LIVE, new_bytes(scene)):
         return "old" if live == LIVE else "new"
     missing = sorted({f".{name.split('.')[1]}" for name in {**LIVE} if name not in live and "index" in name})
-    return f"mixed, without {' '.join(missing)}" if missing and scene == "logs" else "mixed"
+    return f"mixed, without {' '.join(missing)}" if missing and scene in CHANGE_LOGS else "mixed"
 
 
 def _again(name: str, area: WorkArea, disk: ForgetfulDisk) -> str:

@@ -1,8 +1,9 @@
-"""Three small changesets, to be done on a real or a forgetful disk, and what may be true after a crash in them.
+"""Four small changesets, to be done on a real or a forgetful disk, and what may be true after a crash in them.
 
 indexes   the .log stays: a .timeindex and an .index replaced, a missing .timeindex added
 copied    the same with the work area on another file system
 logs      one segment rewritten with its indexes, the next one removed
+split     one segment cut: its head stays (too short for an index), what was behind becomes a new one
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kafkats.logdir.workarea import WorkArea
 
 PARTITION = "topic-0"
 RUN = "run-1"
-A, B = "00000000000000000000", "00000000000000000100"
+A, M, B = "00000000000000000000", "00000000000000000060", "00000000000000000100"
 XATTRS = (("user.tier", b"hot"),)
 
 LIVE = {
@@ -45,7 +46,19 @@ LOGS = {
     f"{B}.log": None,
     f"{B}.index": None,
 }
-SCENES: dict[str, dict[str, bytes | None]] = {"indexes": dict(INDEXES), "copied": dict(INDEXES), "logs": LOGS}
+SPLIT: dict[str, bytes | None] = {
+    f"{A}.log": b"old log ",
+    f"{A}.index": None,
+    f"{M}.log": b"of a",
+    f"{M}.index": b"index of m",
+}
+SCENES: dict[str, dict[str, bytes | None]] = {
+    "indexes": dict(INDEXES),
+    "copied": dict(INDEXES),
+    "logs": LOGS,
+    "split": SPLIT,
+}
+CHANGE_LOGS = ("logs", "split")
 
 
 class Seen(NamedTuple):
@@ -104,16 +117,18 @@ def check_never_stale(scene: str, area: WorkArea, disk: Disk) -> None:
     live = {name: seen.data for name, seen in look(area, disk).items()}
     for name in {*LIVE, *SCENES[scene]}:
         old, new = LIVE.get(name), SCENES[scene].get(name, LIVE.get(name))
-        allowed = [old, new, None] if scene == "logs" and name.endswith("index") else [old, new]
+        allowed = [old, new, None] if scene in CHANGE_LOGS and name.endswith("index") else [old, new]
         assert live.get(name) in allowed, f"{name} is {live.get(name)!r}"
     assert live.keys() <= {*LIVE, *SCENES[scene]}
-    if scene != "logs":
+    if scene not in CHANGE_LOGS:
         return
-    for base in (A, B):
+    if scene == "split":
+        assert b"old log of a" == live[f"{A}.log"][:8] + live.get(f"{M}.log", live[f"{A}.log"][8:]), "records are gone"
+    for base in (A, M, B):
         log = live.get(f"{base}.log")
         for kind in (".index", ".timeindex", ".txnindex"):
             index = live.get(base + kind)
-            side = LIVE if log == LIVE[f"{base}.log"] else SCENES[scene]
+            side = LIVE if log == LIVE.get(f"{base}.log") else {**LIVE, **SCENES[scene]}
             assert index is None or index == side.get(base + kind), f"stale {base}{kind}: {index!r} beside {log!r}"
 
 

@@ -1,0 +1,156 @@
+"""A new family of files, built in the staging area from a part of a segment's log: what splitting and cutting have in common.
+
+    .log         the bytes from one batch border to another, as they are
+    .index, .timeindex    by the generation's rule from the new log, as recovery would build them
+    .txnindex    the aborted transactions whose marker lies in this part; no file where there are none
+    .snapshot    the producers known at the new base offset
+
+All but the snapshot take the mtime of the old log: it is data, for batches without timestamps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kafkats import paths
+from kafkats.errors import Changed, CorruptFile, NotEqual, Refused, storage
+from kafkats.generations import MAX_RELATIVE_OFFSET, Rule
+from kafkats.index import txn_index
+from kafkats.index.build import Built, build_from
+from kafkats.index.entries import Entries
+from kafkats.logdir.changeset import Change, Remove, Replace
+from kafkats.logdir.identity import FileIdentity, identify
+from kafkats.logdir.lease import Lease
+from kafkats.logdir.producers import snapshot_at
+from kafkats.logdir.snapshot import read_snapshot
+from kafkats.segment.reader import open_segment, open_source
+from kafkats.segment.split import copy_range
+
+_WINDOW: Final = 1 << 20
+
+
+class Part(NamedTuple):
+    """Bytes `start` to `end` of the .log of segment `source`, to become the segment `base_offset`."""
+
+    source: int
+    start: int
+    end: int
+    base_offset: int
+    next_base_offset: int | None
+    """None: it will be the active segment."""
+
+
+class Building(NamedTuple):
+    """The settings that its index files are built with."""
+
+    rule: Rule
+    index_interval_bytes: int
+    segment_index_bytes: int
+
+
+def stage_family(
+    directory: Path, part: Part, wanted: Mapping[str, FileIdentity | None], building: Building, lease: Lease
+) -> Iterator[Change]:
+    """Build the files named in `wanted` (each with what lies there now) from the part, for changeset.commit.
+
+    An aborted-transactions index that would be empty is taken away. Raises Changed when the part does not begin with its base
+    offset, NotEqual when it does not read to its end, CorruptIndex, CorruptBatch, StorageFailed.
+    """
+    source = directory / paths.segment_file(part.source, paths.LOG)
+    names = {kind: paths.segment_file(part.base_offset, kind) for kind in paths.SEGMENT_KINDS}
+    staged = lease.staged(names[paths.LOG])
+    copy_range(source, part.start, part.end, staged)
+    with open_segment(source) as view, ThreadPoolExecutor(1) as beside:
+        mtime_ns = source.stat().st_mtime_ns
+        # The changeset reads the copy back against the digest of the original's bytes.
+        digest = beside.submit(_sha256, view[part.start : part.end].data)
+        built = _build(staged, part, building)
+        sha256 = digest.result()
+    if names[paths.LOG] in wanted:
+        yield Replace(names[paths.LOG], staged, wanted[names[paths.LOG]], sha256, mtime_ns)
+    contents = {paths.OFFSET_INDEX: built.offset_index, paths.TIME_INDEX: built.time_index}
+    if names[paths.TXN_INDEX] in wanted:
+        contents[paths.TXN_INDEX] = aborted_in(directory, part).tobytes()
+    if names[paths.SNAPSHOT] in wanted:
+        contents[paths.SNAPSHOT] = snapshot_at(directory, part.base_offset, mapped=True)
+    for kind, content in contents.items():
+        if names[kind] not in wanted:
+            continue
+        before = wanted[names[kind]]
+        if kind != paths.TXN_INDEX or content:
+            yield stage_bytes(names[kind], content, before, lease, None if kind == paths.SNAPSHOT else mtime_ns)
+        elif before is not None:
+            yield Remove(names[kind], before)
+
+
+def stage_bytes(
+    name: str, content: bytes, before: FileIdentity | None, lease: Lease, mtime_ns: int | None = None
+) -> Replace:
+    """Write a small new file into the staging area. Raises StorageFailed."""
+    staged = lease.staged(name)
+    with storage(staged, "writing the new file"):
+        staged.write_bytes(content)
+    return Replace(name, staged, before, hashlib.sha256(content).hexdigest(), mtime_ns)
+
+
+def aborted_in(directory: Path, part: Part) -> Entries:
+    """The source's aborted transactions whose marker lies in the part: dtype txn_index.ENTRY.
+
+    Raises Vanished where there is no such file, CorruptIndex, StorageFailed.
+    """
+    entries = txn_index.read(directory / paths.segment_file(part.source, paths.TXN_INDEX))
+    last = entries["last_offset"].astype(np.int64)
+    end = 2**63 - 1 if part.next_base_offset is None else part.next_base_offset
+    return entries[(last >= part.base_offset) & (last < end)]
+
+
+def good_snapshot_stays(
+    directory: Path, files: dict[str, FileIdentity | None], unchanged: dict[str, FileIdentity]
+) -> None:
+    """Take a snapshot that is already there out of `files` (name -> what lies there now), into `unchanged`.
+
+    A broker that stopped cleanly has written the one at the log end. One that cannot be read is to be replaced.
+    """
+    for name in [name for name in files if name.endswith(paths.SNAPSHOT)]:
+        there = identify(directory / name)
+        if there is None:
+            continue
+        files[name] = there
+        with suppress(CorruptFile):
+            read_snapshot(directory / name)
+            unchanged[name] = there
+            del files[name]
+
+
+def refuse_unclean(log_dir: str | os.PathLike[str]) -> None:
+    """Raise Refused without a clean-shutdown marker: a broker would recover the active segment, its end is not known."""
+    if not Path(log_dir, paths.CLEAN_SHUTDOWN).exists():
+        raise Refused(f"{paths.CLEAN_SHUTDOWN} is gone: plan anew after a clean stop", path=log_dir)
+
+
+def _build(staged: Path, part: Part, building: Building) -> Built:
+    with open_source(staged, mapped=True) as source:
+        built = build_from(source, part.base_offset, *building, part.next_base_offset)
+    facts = built.facts
+    if facts.batches and facts.first_offset != part.base_offset and part.start:
+        raise Changed(f"the part begins at offset {facts.first_offset}: the log has changed", path=staged)
+    end = part.base_offset + MAX_RELATIVE_OFFSET + 1 if part.next_base_offset is None else part.next_base_offset
+    if facts.stop or built.blocked or facts.last_offset >= end:
+        why = built.blocked or facts.stop or f"offset {facts.last_offset} belongs to the next one"
+        raise NotEqual(f"the new log does not read to its end: {why}", path=staged)
+    return built
+
+
+def _sha256(data: memoryview) -> str:
+    digest = hashlib.sha256()
+    for start in range(0, len(data), _WINDOW):
+        digest.update(data[start : start + _WINDOW])
+    return digest.hexdigest()

@@ -1,0 +1,287 @@
+"""Roll: begin a new active segment where one is due by message time, as a broker would at a message stamped now.
+
+    plan_roll    which active segments are due, from facts; after a clean stop only
+    stage        the closing time entry where it is missing, an empty family at the log end, its producer snapshot
+
+No record is touched. A broker that starts on it takes the empty segment for its active one, so that retention can delete the one
+before, which no message would ever have closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats import paths
+from kafkats.config import Policy, TopicSettings
+from kafkats.errors import Changed, CorruptPlan, UsageError, storage
+from kafkats.generations import (
+    DEFAULT_ROLL_RULE,
+    DEFAULT_RULE,
+    INDEX_INTERVAL_BYTES,
+    ROLL_RULES,
+    SEGMENT_INDEX_BYTES,
+)
+from kafkats.index import time_index
+from kafkats.index.build import time_bytes
+from kafkats.index.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
+from kafkats.index.tail import read_tail
+from kafkats.logdir.families import good_snapshot_stays, refuse_unclean, stage_bytes
+from kafkats.logdir.identity import FileIdentity, identify
+from kafkats.logdir.lease import Lease
+from kafkats.logdir.producers import snapshot_at
+from kafkats.plan import ITEMS, Plan, make_plan
+from kafkats.rolling import Active, Due, Settings, due
+from kafkats.run import PartitionWork, Staged
+from kafkats.segment.facts import SegmentFacts
+
+OPERATION: Final = "roll"
+
+DUE: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("topic", pa.string()),
+    ("base_offset", pa.int64()),
+    ("bytes", pa.int64()),
+    ("first_timestamp", pa.int64()),
+    ("rolls", pa.bool_()),              # at an append stamped now
+    ("by", pa.string()),                # size, time, offset-index, time-index, offsets
+    ("reason", pa.string()),
+    ("evidence", pa.string()),          # timestamp, created (weak)
+    ("due_from_ms", pa.int64()),        # by time; null: never
+    ("veto", pa.string()),              # why we do not, though a broker would
+])  # fmt: skip
+"""One row per active segment."""
+
+
+@dataclass(frozen=True)
+class RollOptions:
+    """`now_ms` is the stamp of the append that is thought of, `rule` a word of generations.ROLL_RULES."""
+
+    now_ms: int
+    rule: str = DEFAULT_ROLL_RULE.name
+
+
+def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple[Plan, pa.Table]:
+    """Decide from facts (report.SEGMENTS, depth tail) which active segments to close: the plan, and DUE for all of them.
+
+    Raises UsageError for an unknown rule.
+    """
+    rule = ROLL_RULES.get(options.rule)
+    if rule is None:
+        raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(ROLL_RULES)}")
+    real = segments.filter(pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_valid(segments["log"])))
+    written_before = _written_before(real)
+    items: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
+    for segment in real.filter(pc.less(real["next_base_offset"], 0)).to_pylist():
+        created_ms = written_before.get((segment["log_dir"], segment["partition_dir"]), segment["log"]["mtime_ns"])
+        settings = policy.settings(segment["topic"] or "")
+        found = due(_active(segment, created_ms // 1_000_000), _settings(settings), rule, now_ms=options.now_ms)
+        veto = _why_not_rolled(segment) if found.rolls else ""
+        rows.append(_due_row(segment, found, veto))
+        if veto:
+            items.append(_blocked(segment, veto))
+        elif found.rolls:
+            items += _roll_items(segment, found, settings)
+    table = pa.Table.from_pylist(items, schema=ITEMS)
+    plan = make_plan(OPERATION, asdict(options), _totals(table, segments), table)
+    return plan, pa.Table.from_pylist(rows, schema=DUE)
+
+
+def _written_before(real: pa.Table) -> dict[tuple[str, str], int]:
+    """Per partition the mtime (ns) of the last inactive .log: about then the active one was created."""
+    inactive = real.filter(pc.greater_equal(real["next_base_offset"], 0))
+    flat = pa.table({
+        "log_dir": inactive["log_dir"],
+        "partition_dir": inactive["partition_dir"],
+        "mtime_ns": pc.struct_field(inactive["log"], "mtime_ns"),
+    })  # fmt: skip
+    newest = flat.group_by(["log_dir", "partition_dir"]).aggregate([("mtime_ns", "max")])
+    return {(row["log_dir"], row["partition_dir"]): row["mtime_ns_max"] for row in newest.to_pylist()}
+
+
+def _active(segment: Mapping[str, Any], created_ms: int) -> Active:
+    return Active(
+        segment["base_offset"],
+        segment["log"]["size"],
+        _given(segment["first_timestamp"], -1),
+        _given(segment["max_timestamp"], -1),
+        created_ms,
+        (segment["index"] or {"size": 0})["size"] // OFFSET_ENTRY_SIZE,
+        (segment["timeindex"] or {"size": 0})["size"] // time_index.ENTRY_SIZE,
+    )
+
+
+def _settings(given: TopicSettings) -> Settings:
+    """Kafka's defaults where the policy says nothing. The jitter that a broker drew is not known: none."""
+    values = {
+        "segment_ms": given.segment_ms,
+        "segment_bytes": given.segment_bytes,
+        "segment_index_bytes": given.segment_index_bytes,
+        "max_compaction_lag_ms": given.max_compaction_lag_ms,
+    }
+    known = {name: value for name, value in values.items() if value is not None}
+    return Settings(**known, compacted="compact" in (given.cleanup_policy or ()))
+
+
+def _due_row(segment: Mapping[str, Any], found: Due, veto: str) -> dict[str, Any]:
+    names = ("log_dir", "partition_dir", "topic", "base_offset", "first_timestamp")
+    return {name: segment[name] for name in names} | {
+        "bytes": segment["log"]["size"],
+        "rolls": found.rolls,
+        "by": found.reason,
+        "reason": found.explanation,
+        "evidence": found.evidence,
+        "due_from_ms": found.due_from_ms,
+        "veto": veto,
+    }
+
+
+def _why_not_rolled(segment: Mapping[str, Any]) -> str:
+    """Why we do not roll though a broker would, "" when we do."""
+    if not segment["clean"]:
+        return "only after a clean stop: there is no clean-shutdown marker"
+    for finding in segment["findings"]:
+        if finding["severity"] in {"damage", "danger"} and not _only_not_closed(segment, finding):
+            return f"{finding['file']}: {finding['reason']}; kafkats plan rebuild"
+    if segment["last_offset"] is None or segment["last_offset"] < segment["base_offset"]:
+        return "its log end is not known"
+    return ""
+
+
+def _only_not_closed(segment: Mapping[str, Any], finding: Mapping[str, Any]) -> bool:
+    """The time index lacks nothing but its closing entry."""
+    if not finding["file"].endswith(paths.TIME_INDEX):
+        return False
+    unindexed = segment["index"] is not None and segment["index"]["size"] == 0  # the whole log was looked at
+    return finding["kind"] == "below-maximum" or (finding["kind"] == "empty-index" and unindexed)
+
+
+def _blocked(segment: Mapping[str, Any], why: str) -> dict[str, Any]:
+    log = paths.segment_file(segment["base_offset"], paths.LOG)
+    columns = {"action": "blocked", "reason": why, "before": segment["log"], "log_valid_bytes": -1}
+    return _item(segment, segment["base_offset"], log) | columns
+
+
+def _roll_items(segment: Mapping[str, Any], found: Due, given: TopicSettings) -> Iterator[dict[str, Any]]:
+    base, end = segment["base_offset"], segment["last_offset"] + 1
+    origin = "default" if given.segment_ms is None and given.segment_bytes is None else "given"
+    if any(f["file"].endswith(paths.TIME_INDEX) and f["severity"] == "damage" for f in segment["findings"]):
+        file = paths.segment_file(base, paths.TIME_INDEX)
+        yield _item(segment, base, file, settings_from=origin) | {
+            "action": "replace", "reason": "its closing entry is missing", "before": segment["timeindex"]
+        }  # fmt: skip
+    # Brokers without time indexes know no producers either.
+    kinds = (paths.TIME_INDEX, paths.SNAPSHOT) if segment["timeindex"] else ()
+    for kind in (paths.LOG, paths.OFFSET_INDEX, *kinds):
+        reason = f"{found.reason}: {found.explanation}" if kind == paths.LOG else "of the new active segment"
+        yield _item(segment, end, paths.segment_file(end, kind), settings_from=origin) | {
+            "action": "add",
+            "reason": "producers known at the log end" if kind == paths.SNAPSHOT else reason,
+            "after_bytes": -1 if kind == paths.SNAPSHOT else 0,
+        }
+
+
+def _item(segment: Mapping[str, Any], base: int, file: str, **columns: Any) -> dict[str, Any]:
+    return {
+        "log_dir": segment["log_dir"],
+        "partition_dir": segment["partition_dir"],
+        "directory_ctime_ns": segment["directory_ctime_ns"],
+        "base_offset": base,
+        "next_base_offset": segment["next_base_offset"],
+        "file": file,
+        "before": None,
+        "log": segment["log"],
+        "log_valid_bytes": 0,
+        "after_bytes": -1,
+        "after_sha256": "",
+        "rule": DEFAULT_RULE.name,
+        "index_interval_bytes": _given(segment["index_interval_bytes"], INDEX_INTERVAL_BYTES),
+        "segment_index_bytes": _given(segment["segment_index_bytes"], SEGMENT_INDEX_BYTES),
+        "settings_from": segment["settings_from"] or "default",
+    } | columns
+
+
+def _given(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
+    writes = items.filter(pc.not_equal(items["action"], "blocked"))
+    logs = writes.filter(pc.ends_with(writes["file"], paths.LOG))
+    added = logs.filter(pc.equal(logs["action"], "add"))
+    return {
+        "files": writes.num_rows,
+        "blocked": items.num_rows - writes.num_rows,
+        "segments_seen": segments.filter(pc.greater_equal(segments["base_offset"], 0)).num_rows,
+        "segments_added": added.num_rows,
+        "partitions": len(writes.group_by(["log_dir", "partition_dir"]).aggregate([])),
+        "write_bytes": pc.sum(logs["after_bytes"]).as_py() or 0,
+    }
+
+
+def check_item(item: Mapping[str, Any]) -> None:
+    """Raise CorruptPlan for what `plan_roll` does not plan."""
+    name = paths.parse_segment_file(item["file"])
+    if name is None or item["file"] != paths.segment_file(item["base_offset"], name.kind) or item["log"] is None:
+        raise CorruptPlan(f"not a file of segment {item['base_offset']}: {item['file']!r}")
+    closing = item["action"] == "replace" and name.kind == paths.TIME_INDEX
+    if not closing and (item["action"] != "add" or name.kind == paths.TXN_INDEX):
+        raise CorruptPlan(f"{item['file']}: action {item['action']!r} is unknown here")
+
+
+def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
+    """Build what the partition's roll adds, beside it.
+
+    Raises Changed when the log is not as planned, Refused when the marker of the clean stop is gone, StorageFailed.
+    """
+    refuse_unclean(work.log_dir)
+    directory = Path(work.log_dir, work.partition_dir)
+    end = max(item["base_offset"] for item in work.items)
+    log = directory / paths.segment_file(_segment_before(directory, end), paths.LOG)
+    tail = read_tail(log).facts
+    if identify(log) != _identity(work.items[0]["log"]) or tail.last_offset + 1 != end:
+        raise Changed(f"offset {end} is not its log end any more", path=log)
+    unchanged = {log.name: FileIdentity(**work.items[0]["log"])}
+    files = {item["file"]: _identity(item["before"]) for item in work.items}
+    good_snapshot_stays(directory, files, unchanged)
+    changes = [
+        stage_bytes(name, _content(directory, name, end, tail), before, lease, before and before.mtime_ns)
+        for name, before in files.items()
+    ]
+    notes = {one.name: {"sha256": one.sha256, "after_bytes": one.staged.stat().st_size} for one in changes}
+    return Staged(changes, unchanged, notes)
+
+
+def _content(directory: Path, name: str, end: int, tail: SegmentFacts) -> bytes:
+    if name.endswith(paths.SNAPSHOT):
+        return snapshot_at(directory, end, mapped=True)
+    return b"" if name.startswith(paths.segment_file(end, "")) else _closed(directory / name, tail)
+
+
+def _segment_before(directory: Path, offset: int) -> int:
+    with storage(directory, "listing the partition directory"):
+        logs = [name for log in directory.glob(f"*{paths.LOG}") if (name := paths.parse_segment_file(log.name))]
+    below = [name.base_offset for name in logs if name.base_offset < offset]
+    if not below:
+        raise Changed("the segment to roll is gone", path=directory)
+    return max(below)
+
+
+def _closed(path: Path, tail: SegmentFacts) -> bytes:
+    """A time index with the entry that it gets when its segment becomes inactive."""
+    entries = time_index.read(path)
+    last = int(entries["timestamp"][-1]) if len(entries) else -1
+    if tail.max_timestamp <= last:
+        return entries.tobytes()
+    return entries.tobytes() + time_bytes([tail.max_timestamp], [tail.offset_of_max_timestamp - tail.base_offset])
+
+
+def _identity(file: Mapping[str, int] | None) -> FileIdentity | None:
+    return FileIdentity(**file) if file else None

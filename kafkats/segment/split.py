@@ -1,0 +1,164 @@
+"""Where one .log can be cut into several, always between two batches, and how to copy the parts.
+
+    as_rolled       where a broker with these settings would have rolled: before a batch that does not fit any more, or that
+                    lies too far behind the first one's timestamp
+    unmixed         before the first batch of another kind of timestamp (none, impossible, sound), and behind the last
+    first_unexpired before the first batch that retention by time would keep
+
+A border's offset is the first offset of the batch behind it: the base offset of the segment that begins there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kafkats.errors import CorruptBatch, storage
+from kafkats.formats import dispatch
+from kafkats.segment.headers import batch_headers
+from kafkats.segment.reader import Source, open_file
+
+NO_LIMIT: Final = 2**62
+MOST: Final = 1000
+"""Borders in one segment beyond which somebody meant something else."""
+_PIECE: Final = 1 << 30
+_NOT_HERE: Final = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY)
+"""What copy_file_range says where the file systems or the kernel cannot do it."""
+
+
+class Border(NamedTuple):
+    """The first byte and the first offset of a batch with which a new segment begins."""
+
+    position: int
+    offset: int
+
+
+def as_rolled(
+    source: Source, *, segment_bytes: int = NO_LIMIT, segment_ms: int = NO_LIMIT, most: int = MOST
+) -> list[Border]:
+    """The rolls of Kafka's rule, batch by batch: above `segment_bytes` with the next batch, or more than `segment_ms` after the first.
+
+    A segment whose first batch has no timestamp does not roll by time: its time of creation is not known. With more than
+    `most` borders the rest is not looked for.
+    Raises CorruptBatch with its position, Changed, StorageFailed.
+    """
+    from kafkats.kernels import headers as k
+
+    found: list[Border] = []
+    start, first_timestamp = 0, -1
+    for rows in batch_headers(source):
+        ends, timestamps = rows[:, k.AT] + rows[:, k.SIZE], rows[:, k.MAX_TIMESTAMP]
+        row = 0
+        while row < len(rows):
+            if rows[row, k.AT] == start:
+                first_timestamp = int(timestamps[row])
+                row += 1
+            full = int(np.searchsorted(ends, start + segment_bytes, "right"))
+            waited = timestamps[row:] > first_timestamp + segment_ms if first_timestamp >= 0 else _NONE
+            late = row + int(waited.argmax()) if waited.any() else len(rows)
+            row = max(row, min(full, late))
+            if row < len(rows):
+                start = int(rows[row, k.AT])
+                found.append(_border(source, rows[row].tolist()))
+                if len(found) > most:
+                    return found
+    return found
+
+
+_NONE: Final = np.zeros(1, bool)
+
+
+def unmixed(source: Source, *, earliest_ms: int, latest_ms: int) -> list[Border]:
+    """At most two borders: where the kinds of timestamps begin to change, and from where on they change no more.
+
+    Timestamps outside of `earliest_ms` to `latest_ms` are impossible ones. Raises as `as_rolled`.
+    """
+    from kafkats.kernels import headers as k
+
+    begins: Border | None = None
+    last_change: Border | None = None
+    kind = -1
+    for rows in batch_headers(source):
+        timestamps = rows[:, k.MAX_TIMESTAMP]
+        kinds = np.where(timestamps < 0, 0, np.where((timestamps < earliest_ms) | (timestamps > latest_ms), 1, 2))
+        before = np.concatenate(([kinds[0] if kind < 0 else kind], kinds[:-1]))
+        kind = int(kinds[-1])
+        changes = np.flatnonzero(kinds != before)
+        if changes.size:
+            begins = begins or _border(source, rows[changes[0]].tolist())
+            last_change = _border(source, rows[changes[-1]].tolist())
+    return sorted({b for b in (begins, last_change) if b is not None})
+
+
+def first_unexpired(source: Source, *, expired_before_ms: int) -> Border | None:
+    """Where the head ends whose timestamps all lie before `expired_before_ms`; None where there is no such head, or nothing else.
+
+    A head without any timestamp would go by its file's time, and is none. Raises as `as_rolled`.
+    """
+    from kafkats.kernels import headers as k
+
+    aged = False
+    for rows in batch_headers(source):
+        timestamps = rows[:, k.MAX_TIMESTAMP]
+        fresh = timestamps >= max(expired_before_ms, 0)
+        row = int(fresh.argmax()) if fresh.any() else len(rows)
+        aged = aged or bool((timestamps[:row] >= 0).any())
+        if row < len(rows):
+            return _border(source, rows[row].tolist()) if aged else None
+    return None
+
+
+def _border(source: Source, row: list[int]) -> Border:
+    from kafkats.kernels import headers as k
+
+    position, offset = row[k.AT], row[k.FIRST_OFFSET]
+    if offset == k.UNKNOWN:  # a wrapper: it is inside
+        data = source.read(position, row[k.SIZE])
+        try:
+            offset = dispatch.first_offset(data, next(dispatch.batches(data, verify=False)))
+        except CorruptBatch as e:
+            raise CorruptBatch(e.reason, position=position) from e
+    return Border(position, offset)
+
+
+def copy_range(log: Path, start: int, end: int, target: Path) -> None:
+    """Make the new file `target` of bytes `start` to `end` of `log`; where the file system can, they share the blocks.
+
+    Raises StorageFailed (also for a file that is too short), BadInput (not a regular file).
+    """
+    with open_file(log) as source, storage(target, "copying a part of a log"):
+        fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            position = start
+            for copied in _copied(source, fd, start, end):
+                position += copied
+            if position != end:
+                raise OSError(errno.EIO, f"{log} ends at byte {position}, {end} were wanted")
+        finally:
+            os.close(fd)
+
+
+def _copied(source: int, target: int, start: int, end: int) -> Iterator[int]:
+    """Bytes copied, call by call."""
+    position, in_kernel = start, True
+    while position < end:
+        size = min(end - position, _PIECE if in_kernel else 1 << 20)
+        try:
+            if in_kernel:
+                done = os.copy_file_range(source, target, size, position)
+            else:
+                done = os.write(target, os.pread(source, size, position))
+        except OSError as e:
+            if not in_kernel or e.errno not in _NOT_HERE:
+                raise
+            in_kernel = False
+            continue
+        if done == 0:
+            return
+        position += done
+        yield done
