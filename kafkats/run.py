@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -14,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.errors import CorruptPlan, StorageFailed, UsageError, storage
+from kafkats.errors import CorruptPlan, KafkatsError, StorageFailed, UsageError, storage
 from kafkats.logdir.changeset import Change
 from kafkats.logdir.identity import FileIdentity
 from kafkats.plan import Plan
@@ -70,6 +72,16 @@ class Staged(NamedTuple):
     changes: Sequence[Change]
     unchanged: Mapping[str, FileIdentity]
     notes: Mapping[str, Mapping[str, Any]] = {}
+
+
+@contextmanager
+def about(path: str | os.PathLike[str]) -> Generator[None]:
+    """Errors that do not say which file or directory they are about are about this one."""
+    try:
+        yield
+    except KafkatsError as e:
+        e.path = e.path or os.fspath(path)
+        raise
 
 
 def by_segment(work: PartitionWork) -> Iterator[list[Mapping[str, Any]]]:

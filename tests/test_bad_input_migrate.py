@@ -21,7 +21,7 @@ from kafkats.cli import main
 from kafkats.formats import dispatch, v2
 from kafkats.formats.model import Record, TimestampType
 from kafkats.plan import make_plan, read_plan, write_plan
-from tests.crash.migration import Files, look, unsynced
+from tests.crash.migration import contents, good, log_dir, message, unsynced
 from tests.formats.logs import nullable, raw_message
 from tests.golden import Unpacked
 
@@ -67,54 +67,12 @@ def kafkats(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
 # A log dir of our own: each partition is a list of (base offset, bytes).
 
 
-def message(offset: int, magic: int = 1, **fields: Any) -> bytes:
-    return raw_message(offset, magic, key=nullable(b"k"), value=nullable(b"some value"), **fields)
-
-
 def wrapper(offset: int, inner: bytes, magic: int = 1, codec: int = 1, attributes: int = 0) -> bytes:
     return raw_message(offset, magic, attributes=codec | attributes, value=nullable(gzip.compress(inner)))
 
 
-def good(base: int, magic: int = 1, count: int = 5) -> bytes:
-    return b"".join(message(base + n, magic) for n in range(count))
-
-
 def record(offset: int, timestamp: int = 1000) -> Record:
     return Record(offset, timestamp, TimestampType.CREATE_TIME, b"k", b"some value")
-
-
-def log_dir(root: Path, partitions: dict[str, list[tuple[int, bytes]]], clean: bool = True) -> Path:
-    for name, segments in partitions.items():
-        (root / name).mkdir(parents=True)
-        for base, data in segments:
-            (root / name / LOG.format(base)).write_bytes(data)
-    (root / ".lock").touch()
-    (root / "meta.properties").write_text("version=0\nbroker.id=1\n")
-    if clean:
-        (root / ".kafka_cleanshutdown").touch()
-    return root
-
-
-def everything(root: Path) -> dict[str, Files]:
-    return {path.name: look(path) for path in root.iterdir() if path.is_dir()}
-
-
-def contents(root: Path) -> dict[str, dict[str, tuple[bytes, int]]]:
-    """Bytes and mtimes."""
-    return {name: {f: (s.data, s.mtime_ns) for f, s in files.items()} for name, files in everything(root).items()}
-
-
-@pytest.fixture
-def root(golden: Unpacked, tmp_path: Path) -> Path:
-    """Two partitions that brokers from 0.9 to 2.8 wrote, a private copy."""
-    source, to = golden("upgrade-0.9-to-2.8", "data"), tmp_path / "data"
-    for name in ("none-many-segments-0", "lz4-one-segment-0"):
-        shutil.copytree(source / name, to / name)
-    for path in source.iterdir():
-        if path.is_file():
-            shutil.copy(path, to)
-    (to / ".lock").touch()
-    return to
 
 
 # Broken logs

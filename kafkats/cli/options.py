@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -45,8 +46,20 @@ STOPPED = click.option(
     "--owner-stopped", is_flag=True,
     help="You vouch that no broker runs on it, where a lock proves nothing: network file systems, snapshots.",
 )  # fmt: skip
+
+
+def _this_user() -> str:
+    try:
+        return getuser()
+    except (KeyError, OSError):  # containers run as numbers that no passwd file knows
+        return f"user {os.geteuid()}"
+
+
 BY = click.option(
-    "--by", default=getuser, metavar="WHO", help="Whom a migration's ledger names; the user who runs this if not given."
+    "--by",
+    default=_this_user,
+    metavar="WHO",
+    help="Whom a migration's ledger names; the user who runs this if not given.",
 )
 PLACE = click.option(
     "--work-area",

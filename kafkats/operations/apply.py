@@ -31,7 +31,7 @@ from kafkats.logdir.lock import hold_shared
 from kafkats.logdir.workarea import ROOT, Site, WorkArea, clear_folder, site, work_area
 from kafkats.plan import Plan
 from kafkats.report import ACTIONS
-from kafkats.run import PartitionWork, Run, run_of, stop_file
+from kafkats.run import PartitionWork, Run, about, run_of, stop_file
 
 _WRITERS: Final = ("rebuild", "migrate", "retain", "roll", "split")
 _ACTIONS: Final = ("add", "replace", "remove", "update")
@@ -97,16 +97,17 @@ def tell_ledger(run: Run, event: str, *, by: str, now_ms: int, **details: Any) -
 
     if event == "finished":
         event = "converted-back" if run.phase == "rollback" else "converted"
-    ledger.append(
-        run.ledger,
-        event,
-        by=by,
-        now_ms=now_ms,
-        broker=run.broker,
-        phase=run.phase,
-        details={"run_id": run.run_id, "plan": run.digest, **details},
-        check=phases.check,
-    )
+    with about(run.ledger):
+        ledger.append(
+            run.ledger,
+            event,
+            by=by,
+            now_ms=now_ms,
+            broker=run.broker,
+            phase=run.phase,
+            details={"run_id": run.run_id, "plan": run.digest, **details},
+            check=phases.check,
+        )
 
 
 def refuse_unpermitted(plan: Plan) -> None:

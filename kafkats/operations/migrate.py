@@ -12,8 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.errors import Changed, CorruptPlan, DiskFull, KafkatsError, NotEqual, Refused, UsageError, storage
+from kafkats.errors import Changed, CorruptPlan, DiskFull, NotEqual, Refused, UsageError, storage
 from kafkats.forecast import target_of, unfinished_swaps
 from kafkats.formats.convert import Target
 from kafkats.generations import ALL_LOSSES, DEFAULT_RULE, LOSSES, PRODUCER, RULES
@@ -33,7 +32,7 @@ from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import scan_partition
 from kafkats.plan import ITEMS, Plan, make_plan
-from kafkats.run import PartitionWork, Staged, by_segment
+from kafkats.run import PartitionWork, Staged, about, by_segment
 from kafkats.segment.convert import convert_source
 from kafkats.segment.parity import Parity, digest_records, first_difference
 from kafkats.segment.reader import Source, open_source
@@ -70,13 +69,14 @@ def check_phase(options: MigrateOptions) -> None:
     if options.ledger:
         from kafkats import ledger, phases
 
-        entries = ledger.read(options.ledger).entries
-        phases.gate(entries, options.phase, options.broker)
-        migration = phases.state(entries)
-        if migration is not None:
-            wanted = phases.work(migration, options.phase, options.broker).target_magic
-            if wanted != options.to_magic:
-                raise Refused(f"{options.phase} of this migration goes to magic {wanted}, not {options.to_magic}")
+        with about(options.ledger):
+            entries = ledger.read(options.ledger).entries
+            phases.gate(entries, options.phase, options.broker)
+            migration = phases.state(entries)
+            if migration is not None:
+                wanted = phases.work(migration, options.phase, options.broker).target_magic
+                if wanted != options.to_magic:
+                    raise Refused(f"{options.phase} of this migration goes to magic {wanted}, not {options.to_magic}")
 
 
 def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions) -> Plan:
@@ -333,7 +333,7 @@ def _stage_segment(
     base, active, mtime_ns = item["base_offset"], item["next_base_offset"] < 0, item["before"]["mtime_ns"]
     staged = lease.staged(log)
     # Mapped, for under the lock no broker cuts it. Until commit gives the new file its attributes, it is ours alone.
-    with _about(directory / log), open_source(directory / log, mapped=True) as old:
+    with about(directory / log), open_source(directory / log, mapped=True) as old:
         with storage(staged, "writing the new log"), open(staged, "xb", opener=_private) as file:
             made = convert_source(old, base, target, file.write, log_end=active)
         if made.sha256 != item["after_sha256"]:
@@ -371,16 +371,6 @@ def _stage_segment(
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
-
-
-@contextmanager
-def _about(path: Path) -> Generator[None]:
-    """Errors that know a position in a log, but not which log it is, are about this one."""
-    try:
-        yield
-    except KafkatsError as e:
-        e.path = e.path or str(path)
-        raise
 
 
 def _prove(old: Source, new: Source, target: Target, log: Path) -> tuple[Parity, Parity]:

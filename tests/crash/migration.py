@@ -30,6 +30,7 @@ from kafkats.report import SEGMENTS
 from kafkats.run import PartitionWork, Run, run_of
 from kafkats.units import list_units
 from tests.crash.watched import WatchedDisk
+from tests.formats.logs import nullable, raw_message
 from tests.golden import Unpacked
 
 SCENES: Final = {
@@ -198,3 +199,35 @@ def watched(before_effect: Callable[..., object]) -> Generator[None]:
         patch.setattr(migrate, "convert_source", converted)
         patch.setattr(Path, "write_bytes", written)
         yield
+
+
+# Small log dirs, each partition a list of (base offset, bytes)
+
+
+def message(offset: int, magic: int = 1, **fields: Any) -> bytes:
+    return raw_message(offset, magic, key=nullable(b"k"), value=nullable(b"some value"), **fields)
+
+
+def good(base: int, magic: int = 1, count: int = 5) -> bytes:
+    return b"".join(message(base + n, magic) for n in range(count))
+
+
+def log_dir(root: Path, partitions: dict[str, list[tuple[int, bytes]]], clean: bool = True) -> Path:
+    for name, segments in partitions.items():
+        (root / name).mkdir(parents=True)
+        for base, data in segments:
+            (root / name / paths.segment_file(base, paths.LOG)).write_bytes(data)
+    (root / ".lock").touch()
+    (root / "meta.properties").write_text("version=0\nbroker.id=1\n")
+    if clean:
+        (root / ".kafka_cleanshutdown").touch()
+    return root
+
+
+def everything(root: Path) -> dict[str, Files]:
+    return {path.name: look(path) for path in root.iterdir() if path.is_dir()}
+
+
+def contents(root: Path) -> dict[str, dict[str, tuple[bytes, int]]]:
+    """Bytes and mtimes."""
+    return {name: {f: (s.data, s.mtime_ns) for f, s in files.items()} for name, files in everything(root).items()}
