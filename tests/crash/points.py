@@ -20,6 +20,25 @@ one in memory that then also loses what was not synced, in every legal way (`tes
 work area, and the next columns say what a broker would find there at this point, and what calling the same again does.
 """
 
+MIGRATE = """
+## A whole migration
+
+`tests/crash/test_migrate_kill.py` kills the migration of partitions that brokers wrote, in six and seven segments, at
+these points and at those of a commit in which logs change: once up, once down, where producer snapshots and transaction
+indexes go. It also kills the commands `apply` and `undo` by the clock, and `tests/crash/test_migrate_failures.py` has the
+file system say no at the same points. What is built beside takes as much space as the partition; no more than one such copy
+is ever left by killed attempts, and none by one that failed.
+
+| killed before | live files | called again | undo |
+| --- | --- | --- | --- |
+| make run/staging-1/….log | old | clears staging-1, begins anew as staging-2 | clears it |
+| write the rest of run/staging-1/….log | old | clears staging-1, begins anew as staging-2 | clears it |
+| the new log is closed, and both are compared | old | clears staging-1, begins anew as staging-2 | clears it |
+| write run/staging-1/….index, ….timeindex, or the rest | old | clears staging-1, begins anew as staging-2 | clears it |
+| any effect of commit up to the journal's rename | old | clears staging-1, begins anew as staging-2 | clears it |
+| any later one | as in the tables above | finishes, with what the proof found | brings back the very files |
+"""
+
 SCENE_WORDS = {
     "indexes": "The .log stays: two index files replaced, a missing one added",
     "copied": "The same with the work area on another file system",
@@ -30,7 +49,7 @@ SCENE_WORDS = {
 
 def page() -> str:
     """The whole page."""
-    return HEAD + "\n".join(line for scene in SCENES for line in _scene(scene))
+    return HEAD + "\n".join(line for scene in SCENES for line in _scene(scene)) + MIGRATE.rstrip("\n")
 
 
 def _scene(scene: str) -> Iterator[str]:
