@@ -34,7 +34,7 @@ def plot_health(panels: Mapping[str, pa.Table], path: Path) -> None:
 
     Raises UsageError when matplotlib is not installed, StorageFailed when `path` cannot be written.
     """
-    figure, save = _figure()
+    figure, save = begin_figure()
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
@@ -71,7 +71,7 @@ def plot_formats(census: pa.Table, path: Path) -> None:
 
     The topics with most bytes below magic 2 come first; what does not fit is one bar. Raises as `plot_health`.
     """
-    figure, save = _figure()
+    figure, save = begin_figure()
     panels = format_shares(census)
     most = max((len(bars) for bars in panels.values()), default=1)
     figure.set_size_inches(min(3.0 + 4.0 * max(len(panels), 1), _TALLEST_INCHES), 1.6 + 0.22 * max(most, 6))
@@ -82,7 +82,7 @@ def plot_formats(census: pa.Table, path: Path) -> None:
             widths = np.array([sizes[magic] / max(sum(sizes), 1) for _, sizes in bars])
             axes.barh(range(len(bars)), widths, left=left, color=colour, label=f"magic {magic}")
             left += widths
-        axes.set_yticks(range(len(bars)), [f"{name}  {_size(sum(sizes))}" for name, sizes in bars], fontsize=7)
+        axes.set_yticks(range(len(bars)), [f"{name}  {size_text(sum(sizes))}" for name, sizes in bars], fontsize=7)
         axes.invert_yaxis()
         axes.set_xlim(0, 1)
         axes.set_xlabel("share of bytes")
@@ -98,7 +98,7 @@ def plot_burn_down(runs: Sequence[tuple[int, pa.Table]], path: Path) -> None:
 
     Raises as `plot_health`.
     """
-    figure, save = _figure()
+    figure, save = begin_figure()
     figure.set_size_inches(8.0, 4.0)
     axes = figure.add_subplot()
     ordered = sorted(runs, key=lambda run: run[0])
@@ -107,7 +107,7 @@ def plot_burn_down(runs: Sequence[tuple[int, pa.Table]], path: Path) -> None:
     for magic, colour in enumerate(_MAGIC_COLOURS):
         axes.plot(times, sizes[:, magic], color=colour, marker="o", markersize=4, label=f"magic {magic}")
     axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_formatter(lambda size, _: _size(size))
+    axes.yaxis.set_major_formatter(lambda size, _: size_text(size))
     axes.set_xlabel("time of the census (UTC)")
     axes.legend(fontsize=8, frameon=False)
     figure.autofmt_xdate()
@@ -120,7 +120,7 @@ def plot_forecast(forecast: pa.Table, actions: pa.Table, path: Path) -> None:
 
     The largest partitions come first; the smallest are left out where there are many. Raises as `plot_health`.
     """
-    figure, save = _figure()
+    figure, save = begin_figure()
     rows = forecast_outcome(forecast, actions)[:_LABELLED_ROWS]
     figure.set_size_inches(10.0, min(1.6 + 0.5 * max(len(rows), 3), _TALLEST_INCHES))
     sizes, times = figure.subplots(1, 2, sharey=True)
@@ -130,7 +130,7 @@ def plot_forecast(forecast: pa.Table, actions: pa.Table, path: Path) -> None:
             at = np.arange(len(rows)) + (n - (len(series) - 1) / 2) * 0.8 / len(series)
             axes.barh(at, [row[f"{name}_{panel}"] for row in rows], 0.8 / len(series), label=name, color=_SERIES[name])
         axes.set_xlabel(panel)
-    sizes.xaxis.set_major_formatter(lambda size, _: _size(size))
+    sizes.xaxis.set_major_formatter(lambda size, _: size_text(size))
     sizes.set_yticks(range(len(rows)), [row["name"] for row in rows], fontsize=7)
     sizes.invert_yaxis()
     figure.legend(*sizes.get_legend_handles_labels(), loc="outside right upper", fontsize=8, frameon=False)
@@ -191,7 +191,8 @@ def _together(bars: Sequence[tuple[str, list[int]]]) -> list[int]:
     return [sum(sizes) for sizes in zip(*(sizes for _, sizes in bars), strict=True)]
 
 
-def _size(size: float) -> str:
+def size_text(size: float) -> str:
+    """Bytes with three digits, for axes."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.3g} {unit}"
@@ -199,7 +200,7 @@ def _size(size: float) -> str:
     return f"{size:.3g} TB"
 
 
-def _figure() -> tuple[Any, Callable[[Path], None]]:
+def begin_figure() -> tuple[Any, Callable[[Path], None]]:
     """An empty figure, and what writes it. Raises UsageError when matplotlib is not installed."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
