@@ -123,7 +123,7 @@ def check_never_stale(scene: str, area: WorkArea, disk: Disk) -> None:
     if scene not in CHANGE_LOGS:
         return
     if scene == "split":
-        assert b"old log of a" == live[f"{A}.log"][:8] + live.get(f"{M}.log", live[f"{A}.log"][8:]), "records are gone"
+        assert live[f"{A}.log"][:8] + live.get(f"{M}.log", live[f"{A}.log"][8:]) == b"old log of a", "records are gone"
     for base in (A, M, B):
         log = live.get(f"{base}.log")
         for kind in (".index", ".timeindex", ".txnindex"):
