@@ -149,6 +149,9 @@ def read_certificate(folder: Path) -> Certificate:
         options = certificate.options
     except (KeyError, TypeError, ValueError, UsageError) as e:
         raise CorruptPlan(f"no options in it: {e}", path=folder) from e
+    texts = (certificate.header.get("statement"), options.topics, *options.log_dirs)
+    if not isinstance(header["options"]["log_dirs"], list) or not all(isinstance(text, str) for text in texts):
+        raise CorruptPlan("its statement, topics or log directories are no texts", path=folder)
     if any(segments[name].null_count for name in ROWS.names):
         raise CorruptPlan("a segment lacks something", path=folder)
     if any(options.breaks(counts) for counts in segments["magic_batches"].to_pylist()):

@@ -177,6 +177,8 @@ def read_run(folder: Path) -> Run:
         raise CorruptPlan(f"run.json has wrong fields: {e}", path=folder) from e
     if not _well_typed(run):
         raise CorruptPlan("run.json has a value of the wrong type", path=folder)
+    for log_dir, partition in wrote_in(folder) - set(directories(run)):  # undo would pass it by, and say it was done
+        raise CorruptPlan(f"run.json lacks {Path(log_dir, partition)}, where the report says it wrote", path=folder)
     return run
 
 

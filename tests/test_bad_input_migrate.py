@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
+from kafkats.certificate import read_certificate
 from kafkats.cli import main
 from kafkats.formats import dispatch, v2
 from kafkats.formats.model import Record, TimestampType
-from kafkats.plan import make_plan, read_plan, write_plan
+from kafkats.plan import digest_of, make_plan, read_plan, write_plan
 from tests.crash.migration import contents, good, log_dir, message, unsynced
 from tests.formats.logs import nullable, raw_message
 from tests.golden import Unpacked
@@ -486,3 +487,62 @@ def shape(path: Path) -> object:
     if path.is_dir():
         return {p.name: shape(p) for p in path.iterdir()}
     return path.read_bytes() if path.is_file() else path.exists()
+
+
+# Runs and certificates that were edited
+
+
+RUNS: dict[str, dict[str, Any]] = {
+    "no directories": {"directories": {}},
+    "another partition": {"directories": {"DATA": ["t-1"]}},
+    "a parent": {"directories": {"DATA": ["../t-0"]}},
+    "a directory with a NUL": {"directories": {"/x\0": ["t-0"]}},
+    "directories in a list": {"directories": []},
+    "a run id that leads away": {"run_id": "../.."},
+    "a run id with a NUL": {"run_id": "x\0"},
+    "a work area elsewhere": {"place": "/nowhere"},
+    "a work area with a NUL": {"place": "\0"},
+    "a number for a ledger": {"ledger": 5},
+    "another format": {"format": 2},
+}
+
+
+@pytest.mark.parametrize("what", RUNS)
+def test_a_run_that_was_edited(kafkats: Any, tmp_path: Path, what: str) -> None:
+    """Undo never says that it was done when it was not."""
+    root = log_dir(tmp_path / "data", {"t-0": [(0, good(0))], "t-1": []})
+    before, run = contents(root), tmp_path / "plan.run"
+    kafkats("plan", "migrate", root, "--to-magic", 2, "-o", tmp_path / "plan", code=0)
+    kafkats("apply", tmp_path / "plan", "--digest", "any", code=0)
+    after, good_run = contents(root), (run / "run.json").read_text()
+    edited = json.dumps(json.loads(good_run) | RUNS[what]).replace("DATA", str(root))
+    for verb in ("undo", "purge"):
+        (run / "run.json").write_text(edited)
+        said = kafkats(verb, run, code=(2, 3))
+        assert said.told.strip() and contents(root) == after
+    (run / "run.json").write_text(good_run)
+    kafkats("undo", run, code=0)
+    assert contents(root) == before
+
+
+CERTIFICATES: dict[str, dict[str, Any]] = {
+    "no options": {"options": {}},
+    "a NUL": {"options": {"log_dirs": ["/x\0"], "min_magic": 1}},
+    "numbers for directories": {"options": {"log_dirs": [5], "min_magic": 1}},
+    "a text for directories": {"options": {"log_dirs": "/x", "min_magic": 1}},
+    "a number for topics": {"options": {"log_dirs": ["/x"], "topics": 5, "min_magic": 1}},
+    "no bound": {"options": {"log_dirs": ["/x"]}},
+    "a bound in words": {"options": {"log_dirs": ["/x"], "min_magic": "one"}},
+    "no statement": {"statement": None},
+}
+
+
+@pytest.mark.parametrize("what", CERTIFICATES)
+def test_a_certificate_that_was_sealed_again(kafkats: Any, tmp_path: Path, what: str) -> None:
+    root, folder = log_dir(tmp_path / "data", {"t-0": [(0, good(0))]}), tmp_path / "certificate"
+    kafkats("certify", root, "--min-magic", 1, "-o", folder, code=0)
+    header = json.loads((folder / "certificate.json").read_text()) | CERTIFICATES[what]
+    sealed = {key: value for key, value in header.items() if key not in ("digest", "at")}
+    header["digest"] = digest_of(sealed, read_certificate(folder).segments)
+    (folder / "certificate.json").write_text(json.dumps(header))
+    assert kafkats("certify", "--check", folder, code=2).error.strip()
