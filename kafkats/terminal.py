@@ -145,6 +145,9 @@ def _retain_sentences(totals: Mapping[str, Any]) -> list[str]:
     return said
 
 
+_SENTENCES: Final = {"migrate": _migrate_sentences, "rebuild": _rebuild_sentences, "retain": _retain_sentences}
+
+
 def board_sentences(totals: Mapping[str, Any]) -> list[str]:
     """What retention comes to."""
     said = [

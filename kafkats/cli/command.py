@@ -12,6 +12,7 @@ from kafkats import __version__
 from kafkats.cli import planning, reading, running
 from kafkats.cli.formats import certify
 from kafkats.cli.ledger import ledger
+from kafkats.cli.lookup import lookup
 from kafkats.cli.retention import simulate
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.terminal import ready_streams, shown
@@ -32,7 +33,7 @@ def cli() -> None:
         raise UsageError("NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it")
 
 
-for _verb in (*reading.VERBS, planning.plan, planning.show, *running.VERBS, certify, ledger, simulate):
+for _verb in (*reading.VERBS, planning.plan, planning.show, *running.VERBS, certify, ledger, simulate, lookup):
     cli.add_command(_verb)
 
 

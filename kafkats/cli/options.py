@@ -104,8 +104,15 @@ def _size(text: str) -> int:
     return parse_size(text)
 
 
+def _span(text: str) -> int:
+    from kafkats.config import parse_duration
+
+    return parse_duration(text)
+
+
 TIME: Final = _Parsed("TIME", parse_time)
 SIZE: Final = _Parsed("SIZE", _size)
+SPAN: Final = _Parsed("DURATION", _span)
 
 
 def STEP(command: Any) -> Any:  # noqa: N802  # stands among the constants, and is used like one

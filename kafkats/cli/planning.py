@@ -17,13 +17,14 @@ from kafkats.cli.options import (
     RULE,
     SIZE,
     STEP,
+    TIME,
     TOPICS,
     policy_of,
     table_of,
     units_in,
     verified,
 )
-from kafkats.cli.retention import RETAIN, now_or, retention
+from kafkats.cli.retention import RETAIN, ROLL, looked_at, now_or, retention
 from kafkats.errors import CorruptPlan
 from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, PRODUCER
 from kafkats.paths import LEADER_EPOCH, LOG_START, OFFSET_INDEX, SEGMENT_KINDS, TIME_INDEX
@@ -193,6 +194,86 @@ def plan_retain(
     show_plan(made, output, as_json)
 
 
+@plan.command("roll")
+@LOG_DIRS
+@PLAN_FOLDER
+@ROLL
+@TOPICS
+@POLICY
+@CONFIG
+@JSON
+def plan_roll(
+    log_dirs: tuple[Path, ...],
+    output: Path,
+    rule: str,
+    now: int | None,
+    topics: str,
+    policy_file: Path | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Which active segments are due by message time, so that retention can reach what is in them."""
+    from kafkats.operations.apply import refuse_unpermitted
+    from kafkats.operations.roll import RollOptions, plan_roll
+    from kafkats.plan import write_plan
+
+    policy = policy_of(policy_file, settings)
+    made, due = plan_roll(looked_at(units_in(log_dirs, topics)), policy, RollOptions(now_or(now), rule))
+    refuse_unpermitted(made)
+    write_plan(made, output, due=due)
+    show_plan(made, output, as_json)
+
+
+@plan.command("split")
+@LOG_DIRS
+@PLAN_FOLDER
+@click.option(
+    "--where", "split", required=True, type=click.Choice(["rolled", "mixed", "expired"]),
+    help="Where segment.bytes or segment.ms would have rolled; around timestamps that cannot be; behind what has expired.",
+)  # fmt: skip
+@click.option("--segment-bytes", type=SIZE, metavar="SIZE", help="For `rolled`.")
+@click.option("--segment-ms", type=click.IntRange(1), metavar="MS", help="For `rolled`.")
+@click.option("--earliest", type=TIME, default=0, metavar="TIME", help="For `mixed`: nothing can be older.")
+@click.option("--latest", type=TIME, metavar="TIME", help="For `mixed`: nothing can be younger; now if not given.")
+@click.option("--before", type=TIME, metavar="TIME", help="For `expired`: what is older has expired.")
+@RULE
+@TOPICS
+@POLICY
+@CONFIG
+@JSON
+def plan_split(
+    log_dirs: tuple[Path, ...],
+    output: Path,
+    split: str,
+    segment_bytes: int | None,
+    segment_ms: int | None,
+    earliest: int,
+    latest: int | None,
+    before: int | None,
+    rule: str,
+    topics: str,
+    policy_file: Path | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Which segments to cut at batch borders, and where, so that retention by time works again."""
+    from kafkats import splits
+    from kafkats.operations.apply import refuse_unpermitted
+    from kafkats.operations.split import plan_split
+    from kafkats.operations.verify import VerifyOptions
+    from kafkats.plan import write_plan
+
+    options = splits.SplitOptions(split, segment_bytes, segment_ms, earliest, now_or(latest), before, rule)
+    splits.check_options(options)
+    units = units_in(log_dirs, topics)
+    segments = verified(units, VerifyOptions(rule=rule, policy=policy_of(policy_file, settings)))
+    parts = table_of((splits.look(u, options) for u in progress(units, "looking", lambda u: u.bytes)), splits.PARTS)
+    made = plan_split(segments, parts, options)
+    refuse_unpermitted(made)
+    write_plan(made, output, parts=parts)
+    show_plan(made, output, as_json)
+
+
 @click.command()
 @click.argument("folder", metavar="PLAN", type=click.Path(path_type=Path))
 @JSON
@@ -205,7 +286,13 @@ def show(folder: Path, as_json: bool) -> None:
 
 def follows(made: Plan, row: Mapping[str, Any]) -> bool:
     """Whether the row is about a file that goes where the plan's .log of the same segment goes: nobody needs to be told."""
-    kinds = {"migrate": (OFFSET_INDEX, TIME_INDEX), "retain": (*SEGMENT_KINDS[1:], LEADER_EPOCH, LOG_START)}
+    beside = SEGMENT_KINDS[1:]
+    kinds = {
+        "migrate": (OFFSET_INDEX, TIME_INDEX),
+        "retain": (*beside, LEADER_EPOCH, LOG_START),
+        "roll": beside,
+        "split": beside,
+    }
     return str(row["file"]).endswith(kinds.get(made.operation, ("/",)))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkats.cli.options import CONFIG, JSON, LOG_DIRS, POLICY, TIME, TOPICS, policy_of, table_of, units_in
-from kafkats.generations import DEFAULT_RETENTION_RULE, RETENTION_RULES
+from kafkats.generations import DEFAULT_RETENTION_RULE, DEFAULT_ROLL_RULE, RETENTION_RULES, ROLL_RULES
 from kafkats.terminal import board_sentences, progress, say_summary, show_rows
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kafkats.config import Policy
     from kafkats.operations.retain import RetainOptions
     from kafkats.plan import Plan
+    from kafkats.units import Unit
 
 _UNITS_AT_ONCE = 1000
 _BOARD = (
@@ -51,19 +52,37 @@ def RETAIN(command: Any) -> Any:  # noqa: N802  # stands among the constants, an
     return command
 
 
+def ROLL(command: Any) -> Any:  # noqa: N802  # likewise
+    """The words that decide when a segment rolls."""
+    for option in (
+        click.option("--now", type=TIME, metavar="TIME", help="The stamp of the append to think of; the clock's if not given."),
+        click.option(
+            "--generation", "rule", type=click.Choice(list(ROLL_RULES)), default=DEFAULT_ROLL_RULE.name,
+            show_default=True, help="Which Kafka's rolling; `largest` is the interface section of KIP-32 and KIP-33.",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
 def now_or(now_ms: int | None) -> int:
     return time.time_ns() // 1_000_000 if now_ms is None else now_ms
 
 
 def retention(log_dirs: tuple[Path, ...], topics: str, policy: Policy, options: RetainOptions) -> tuple[Plan, pa.Table]:
     """Look at the ends of all files, and decide."""
-    from kafkats.operations.inventory import inventory_units
     from kafkats.operations.retain import plan_retain
 
-    units = units_in(log_dirs, topics)
+    return plan_retain(looked_at(units_in(log_dirs, topics)), policy, options)
+
+
+def looked_at(units: list[Unit]) -> pa.Table:
+    """Facts from the ends of the files."""
+    from kafkats.operations.inventory import inventory_units
+
     chunks = [units[i : i + _UNITS_AT_ONCE] for i in range(0, len(units), _UNITS_AT_ONCE)]
     looked = progress(chunks, "looking", lambda chunk: sum(unit.bytes for unit in chunk))
-    return plan_retain(table_of(inventory_units(chunk) for chunk in looked), policy, options)
+    return table_of(inventory_units(chunk) for chunk in looked)
 
 
 @click.group()

@@ -1,0 +1,93 @@
+"""lookup: which offset was it at that time?"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from kafkats.cli.options import JSON, LOG_DIRS, SPAN, TOPICS, parse_time, table_of
+from kafkats.errors import UsageError
+from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
+from kafkats.terminal import progress, say_summary, show_rows
+
+_COLUMNS = (
+    "partition_dir",
+    "target_ms",
+    "offset",
+    "timestamp",
+    "reason",
+    "segment",
+    "kafka_offset",
+    "differs",
+    "evidence",
+)
+_SPECIAL = {"latest": -1, "earliest": -2, "max-timestamp": -3}
+
+
+@click.command()
+@LOG_DIRS
+@click.option(
+    "--at",
+    "times",
+    required=True,
+    multiple=True,
+    metavar="TIME",
+    help="ISO 8601, epoch ms, latest, earliest or max-timestamp; repeat it.",
+)
+@click.option(
+    "--how", type=click.Choice(["exact", "safe", "kafka"]), default="exact", show_default=True,
+    help="The first record that late; early enough for late ones; or what a broker answers.",
+)  # fmt: skip
+@click.option("--margin", type=SPAN, default=0, metavar="DURATION", help="For `safe`: how much too late records came.")
+@click.option(
+    "--depth", type=click.Choice(["tail", "full", "deep"]), default="tail", show_default=True,
+    help="Trust sound indexes; walk the headers; or decode the records.",
+)  # fmt: skip
+@click.option(
+    "--generation", "rule", type=click.Choice(list(SEARCH_RULES)), default=DEFAULT_SEARCH_RULE.name, show_default=True,
+    help="Which Kafka answers beside it; kip33 is the coarse answer of KIP-33's text.",
+)  # fmt: skip
+@TOPICS
+@JSON
+def lookup(
+    log_dirs: tuple[Path, ...],
+    times: tuple[str, ...],
+    how: str,
+    margin: int,
+    depth: str,
+    rule: str,
+    topics: str,
+    as_json: bool,
+) -> int:
+    """Which offset was it at these times, in every partition, with the reason; and what a broker would have said.
+
+    Exits with 1 when a partition could not be searched.
+    """
+    from kafkats.operations import lookup as operation
+
+    targets = [_target(word) for word in times]
+    options = operation.LookupOptions(how, rule, depth, margin, time.time_ns() // 1_000_000)
+    units = list(operation.lookup_partitions(log_dirs, topics=topics))
+    if not units:
+        raise UsageError("there is no partition to search" + (f" that matches {topics!r}" if topics != "*" else ""))
+    looked = (operation.lookup_unit(unit, targets, options) for unit in progress(units, "searching", lambda _: 1))
+    rows = table_of(looked, operation.LOOKUP).to_pylist()
+    show_rows(rows, _COLUMNS, as_json)
+    failed = sum(row["reason"] == "unreadable" for row in rows)
+    other = sum(bool(row["differs"]) for row in rows)
+    said = [
+        f"{len(units)} partitions, {len(targets)} times: {other} answers of a broker differ, {failed} could not be told"
+    ]
+    say_summary({"partitions": len(units), "times": len(targets), "differ": other, "unreadable": failed}, as_json, said)
+    return int(failed > 0)
+
+
+def _target(word: str) -> int:
+    if word in _SPECIAL:
+        return _SPECIAL[word]
+    try:
+        return parse_time(word)
+    except ValueError as e:
+        raise UsageError(f"--at: {e}, or one of {', '.join(_SPECIAL)}") from None
