@@ -213,7 +213,9 @@ def _max_timestamp(partition: Partition, rule: SearchRule) -> Answer:
         return Answer(MAX_TIMESTAMP, reason="no-timestamps")
     if not partition.searchable:
         return Answer(MAX_TIMESTAMP, reason="no-timestamps", evidence="message.format.version is below 0.10")
-    found = [(-1 if s.largest.by_mtime else s.largest.timestamp, s.largest.offset, s) for s in partition.segments]
+    found = [
+        (s.last_time[0] if s.largest.by_mtime else s.largest.timestamp, s.largest.offset, s) for s in partition.segments
+    ]
     timestamp, offset, segment = max(found, key=lambda one: one[0])
     reason = "exact" if timestamp >= 0 else "no-timestamps"
     if rule.record_of_maximum:
@@ -251,8 +253,8 @@ def _active(partition: Partition) -> int:
 
 
 def _broker_log_end(partition: Partition) -> int:
-    """The log end that a broker finds after a clean stop: it reads from the last index entry on, and takes the segment's base offset
-    where that leads to no batch (LogSegment.readNextOffset)."""
+    """The log end that a broker finds after a clean stop: it reads headers from the last index entry on, and takes the segment's base
+    offset where that leads to no batch (LogSegment.readNextOffset)."""
     if not partition.segments:
         return partition.log_start_offset
     active = partition.segments[-1]
@@ -262,7 +264,7 @@ def _broker_log_end(partition: Partition) -> int:
     last = OFFSET.unpack_from(data, (count - 1) * OFFSET.size) if count else (0, 0)
     if active.empty or last[1] >= active.log.size:
         return active.base_offset
-    facts = walk(active.log.source, active.base_offset, start=max(last[1], 0)).facts
+    facts = walk(active.log.source, active.base_offset, start=max(last[1], 0), checksums=False).facts
     return (
         facts.next_offset if facts.batches and facts.last_offset >= active.base_offset + last[0] else active.base_offset
     )

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkats.errors import CorruptBatch, KafkatsError, UsageError
+from kafkats.errors import CorruptBatch, CorruptIndex, UsageError
 from kafkats.search.answers import EARLIEST, LATEST, MAX_TIMESTAMP, Answer
 from kafkats.search.broker import why
 from kafkats.search.partition import Partition, Segment
@@ -167,10 +167,7 @@ def _look_at_tail(segment: Segment) -> _Tail | None:
     timestamp, offset = segment.last_time
     if timestamp < 0 or segment.unsound or offset < segment.base_offset:
         return None
-    position = segment.position_of(offset)
-    if position >= segment.log.size:
-        return None
-    facts = walk(segment.log.source, segment.base_offset, start=position).facts
+    facts = segment.walked_from(offset)
     if not facts.batches or offset > facts.last_offset or facts.stop not in _QUIET:
         return None
     return _Tail(max(timestamp, facts.max_timestamp), facts)
@@ -180,12 +177,10 @@ def _look_by_index(segment: Segment, target: int) -> Hit | None:
     tail, start = _tail(segment), segment.partition.log_start_offset
     if tail is None:
         return _look_by_headers(segment, target)
-    position = segment.lookup(target, start, warm=True).position
     try:
+        position = segment.lookup(target, start, warm=True).position
         hit = segment.first_record(position, target, start_offset=start)
-    except CorruptBatch:
-        raise
-    except KafkatsError:  # the index leads nowhere: the headers do not need it
+    except CorruptIndex:  # the headers do not need it
         hit = None
     return hit if hit is not None else _look_by_headers(segment, target)
 

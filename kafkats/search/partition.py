@@ -102,7 +102,7 @@ class Segment:
     def largest(self) -> Largest:
         timestamp, offset = self.last_time
         if self.moving:
-            facts = self.walked_from(self.position_of(offset))
+            facts = self.walked_from(offset)
             if facts.max_timestamp > timestamp:
                 timestamp, offset = facts.max_timestamp, facts.offset_of_max_timestamp
         if timestamp >= 0:
@@ -164,8 +164,18 @@ class Segment:
         """Where the batch with `offset`, or one before it, begins by the offset index."""
         return self._position(self._lookup_offset(offset, warm=True))
 
-    def walked_from(self, position: int) -> SegmentFacts:
-        """Facts of the batches from `position` on; of the whole log if none begins there."""
+    def sound_position(self, offset: int) -> int:
+        """The same, but 0 where the index cannot be right: its entry leads out of the log or to what begins above `offset`."""
+        try:
+            position = self.position_of(offset)
+        except CorruptIndex:
+            return 0
+        header = self.log.source.read(position, 8)
+        return position if len(header) == 8 and int.from_bytes(header, "big", signed=True) <= offset else 0
+
+    def walked_from(self, offset: int) -> SegmentFacts:
+        """Facts of the batches from the one that the offset index gives for `offset` on; of the whole log if none begins there."""
+        position = self.sound_position(offset)
         facts = walk(self.log.source, self.base_offset, start=position).facts
         broken = position and facts.stop is not None and facts.stop_position == position
         return walk(self.log.source, self.base_offset).facts if broken else facts
@@ -277,8 +287,12 @@ class Partition:
             following = segment.next_base_offset
             if 0 <= following <= self.log_start_offset:
                 continue
-            position = segment.position_of(self.log_start_offset)
-            found = segment.first_record(position, LOWEST, start_offset=self.log_start_offset)
+            start = self.log_start_offset
+            position = segment.sound_position(start) if start > segment.base_offset else 0
+            try:
+                found = segment.first_record(position, LOWEST, start_offset=start)
+            except CorruptIndex:
+                found = segment.first_record(0, LOWEST, start_offset=start)
             if found is not None:
                 return found
         return None
@@ -289,7 +303,7 @@ class Partition:
         if not self.segments:
             return self.log_start_offset
         active = self.segments[-1]
-        facts = active.walked_from(active.position_of(2**62))
+        facts = active.walked_from(2**62)
         _check_end(active, facts)
         return (
             max(facts.next_offset, self.log_start_offset)
