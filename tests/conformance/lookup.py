@@ -36,8 +36,8 @@ DAMAGED = "searches with damaged time indexes"
 EXACT = "exact answers by the records that 4.3.1 reads"
 CHECK = "self-test: a wrong answer is reported"
 RULE_OF: Final = {"4.3.1": "3.8", "2.8.2": "0.11"}
-MADE: Final = 240
-EVERY: Final = {"crash": 6, "clean-start": 6, "torn-append": 1}
+MADE: Final = 180
+EVERY: Final = {"crash": 12, "clean-start": 12}
 """Of cases with dozens of partitions alike, one in so many."""
 LEAST: Final = {ANSWERED: 10_000, DAMAGED: 5000}
 """Per generation."""
@@ -90,7 +90,8 @@ def _compare(job: Job, ask: Ask, tally: Tally) -> None:
             compare_answers(subject, judge, tally)
             if job.case is None and number == 0:
                 test_comparison(subject, judge, tally)
-        compare_exact(subject, judges[0], tally)
+        if subject.damaged:
+            compare_exact(subject, judges[0], tally)
     shutil.rmtree(job.work)
 
 

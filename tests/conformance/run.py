@@ -1,4 +1,4 @@
-"""scripts/conformance [rebuild] [migrate] [retain]: kafkats against real Kafka, with the golden directories as the subject.
+"""scripts/conformance [rebuild] [migrate] [retain] [lookup]: kafkats against real Kafka, with the golden directories as the subject.
 
 Without a word all of them. Prints what was compared per case and version; ends with 1 when anything differs.
 """
@@ -14,13 +14,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.conformance import migrate, rebuild, retain
+from tests.conformance import lookup, migrate, rebuild, retain
 from tests.conformance.tally import Tally
 
 OPERATIONS: dict[str, Callable[[Tally, Path], None]] = {
     "rebuild": rebuild.conform,
     "migrate": migrate.conform,
     "retain": retain.conform,
+    "lookup": lookup.conform,
 }
 ROOM = 2 << 30
 
