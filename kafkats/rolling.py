@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from kafkats.config import TopicSettings
 from kafkats.generations import INDEX_INTERVAL_BYTES, MAX_RELATIVE_OFFSET, SEGMENT_INDEX_BYTES, RetentionRule, RollRule
 from kafkats.retention import Decision, Limits, Segment, decide
 
@@ -43,6 +44,12 @@ class Settings(NamedTuple):
         """segment.ms as rolling takes it: a compacted topic's is bounded by max.compaction.lag.ms (2.3 and later)."""
         bounded = self.compacted and self.max_compaction_lag_ms > 0
         return min(self.segment_ms, self.max_compaction_lag_ms) if bounded else self.segment_ms
+
+
+def settings_of(given: TopicSettings) -> Settings:
+    """A policy's settings; Kafka's defaults where it says nothing."""
+    known = {name: getattr(given, name) for name in Settings._fields if getattr(given, name, None) is not None}
+    return Settings(**known, compacted="compact" in (given.cleanup_policy or ()))
 
 
 class Batch(NamedTuple):

@@ -120,3 +120,44 @@ def simulate_retain(
     }
     say_summary(totals, as_json, board_sentences(totals))
     return int(totals["pinned_bytes"] > 0)
+
+
+@simulate.command("roll")
+@LOG_DIRS
+@ROLL
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the jitter that segment.jitter.ms allows.")
+@TOPICS
+@POLICY
+@CONFIG
+@JSON
+def simulate_roll(
+    log_dirs: tuple[Path, ...],
+    rule: str,
+    now: int | None,
+    seed: int,
+    topics: str,
+    policy_file: Path | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """What segments the stored batches would lie in with these settings, how many files that keeps open, how long it is kept."""
+    from kafkats.operations import simulate as operation
+
+    policy = policy_of(policy_file, settings)
+    options = operation.SimulateOptions(now_or(now), rule, seed=seed)
+    found = progress(
+        list(operation.partitions(units_in(log_dirs, topics))), "replaying", lambda some: sum(u.bytes for u in some)
+    )
+    table = table_of((operation.simulate_partition(units, policy, options) for units in found), operation.SIMULATED)
+    rows = table.to_pylist()
+    show_rows(rows, [name for name in table.column_names if name != "log_dir"], as_json)
+    totals = {
+        name: sum(row[name] or 0 for row in rows)
+        for name in ("segments", "simulated", "open_files", "simulated_open_files")
+    }
+    said = [
+        f"{totals['segments']} segments would be {totals['simulated']}; {totals['open_files']} open files"
+        f" {totals['simulated_open_files']}, after retention"
+    ]
+    say_summary(totals, as_json, said)
+    return int(any(row["error"] for row in rows))

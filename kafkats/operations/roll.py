@@ -36,7 +36,7 @@ from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.producers import snapshot_at
 from kafkats.plan import ITEMS, Plan, make_plan
-from kafkats.rolling import Active, Due, Settings, due
+from kafkats.rolling import Active, Due, due, settings_of
 from kafkats.run import PartitionWork, Staged
 from kafkats.segment.facts import SegmentFacts
 
@@ -82,7 +82,7 @@ def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple
     for segment in real.filter(pc.less(real["next_base_offset"], 0)).to_pylist():
         created_ms = written_before.get((segment["log_dir"], segment["partition_dir"]), segment["log"]["mtime_ns"])
         settings = policy.settings(segment["topic"] or "")
-        found = due(_active(segment, created_ms // 1_000_000), _settings(settings), rule, now_ms=options.now_ms)
+        found = due(_active(segment, created_ms // 1_000_000), settings_of(settings), rule, now_ms=options.now_ms)
         veto = _why_not_rolled(segment) if found.rolls else ""
         rows.append(_due_row(segment, found, veto))
         if veto:
@@ -116,18 +116,6 @@ def _active(segment: Mapping[str, Any], created_ms: int) -> Active:
         (segment["index"] or {"size": 0})["size"] // OFFSET_ENTRY_SIZE,
         (segment["timeindex"] or {"size": 0})["size"] // time_index.ENTRY_SIZE,
     )
-
-
-def _settings(given: TopicSettings) -> Settings:
-    """Kafka's defaults where the policy says nothing. The jitter that a broker drew is not known: none."""
-    values = {
-        "segment_ms": given.segment_ms,
-        "segment_bytes": given.segment_bytes,
-        "segment_index_bytes": given.segment_index_bytes,
-        "max_compaction_lag_ms": given.max_compaction_lag_ms,
-    }
-    known = {name: value for name, value in values.items() if value is not None}
-    return Settings(**known, compacted="compact" in (given.cleanup_policy or ()))
 
 
 def _due_row(segment: Mapping[str, Any], found: Due, veto: str) -> dict[str, Any]:
@@ -220,7 +208,9 @@ def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
         "files": writes.num_rows,
         "blocked": items.num_rows - writes.num_rows,
         "segments_seen": segments.filter(pc.greater_equal(segments["base_offset"], 0)).num_rows,
+        "segments": added.num_rows,
         "segments_added": added.num_rows,
+        "read_bytes": 0,
         "partitions": len(writes.group_by(["log_dir", "partition_dir"]).aggregate([])),
         "write_bytes": pc.sum(logs["after_bytes"]).as_py() or 0,
     }

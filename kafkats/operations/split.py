@@ -144,7 +144,9 @@ def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
         "files": writes.num_rows,
         "blocked": items.num_rows - writes.num_rows,
         "segments_seen": segments.filter(pc.greater_equal(segments["base_offset"], 0)).num_rows,
+        "segments": logs.num_rows - added.num_rows,
         "segments_added": added.num_rows,
+        "read_bytes": pc.sum(logs.filter(pc.equal(logs["action"], "replace"))["log_valid_bytes"]).as_py() or 0,
         "partitions": len(writes.group_by(["log_dir", "partition_dir"]).aggregate([])),
         "write_bytes": pc.sum(logs["after_bytes"]).as_py() or 0,
     }

@@ -1,0 +1,114 @@
+"""Simulate rolling: what segments these batches would lie in under other settings, and what retention would make of them.
+
+The batches of a partition are appended once more, each when its timestamp says, to an empty log with the settings in question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kafkats import paths
+from kafkats.config import Policy
+from kafkats.errors import KafkatsError, UsageError
+from kafkats.generations import DEFAULT_RETENTION_RULE, DEFAULT_ROLL_RULE, RETENTION_RULES, ROLL_RULES
+from kafkats.retention import Limits
+from kafkats.rolling import Batch, Rolled, draw_jitter, forecast, replay, settings_of, simulate
+from kafkats.segment.headers import batch_headers
+from kafkats.segment.reader import open_source
+from kafkats.units import Unit
+
+FILES: Final = 3
+"""Of a segment that a broker keeps open."""
+
+SIMULATED: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("batches", pa.int64()),
+    ("segments", pa.int64()),           # as they are
+    ("simulated", pa.int64()),          # as they would be
+    ("rolled_by", pa.string()),         # reasons and how often
+    ("open_files", pa.int64()),         # as they are
+    ("simulated_open_files", pa.int64()),   # after retention by the policy's limits
+    ("largest_bytes", pa.int64()),      # of a simulated segment
+    ("longest_kept_ms", pa.int64()),    # from a segment's first timestamp to when time can delete it; null: never, or no limit
+    ("error", pa.string()),
+])  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SimulateOptions:
+    """`seed` draws the jitter that segment.jitter.ms allows."""
+
+    now_ms: int
+    rule: str = DEFAULT_ROLL_RULE.name
+    retention_rule: str = DEFAULT_RETENTION_RULE.name
+    seed: int = 0
+
+
+def partitions(units: Sequence[Unit]) -> Iterator[list[Unit]]:
+    """The segments of one partition after the other."""
+    real = (unit for unit in units if unit.base_offset >= 0)
+    for _, some in groupby(real, lambda unit: (unit.log_dir, unit.partition_dir)):
+        yield list(some)
+
+
+def simulate_partition(units: Sequence[Unit], policy: Policy, options: SimulateOptions) -> pa.RecordBatch:
+    """A row of SIMULATED for the segments of one partition. What cannot be read is said in the row.
+
+    Raises UsageError for an unknown rule.
+    """
+    if options.rule not in ROLL_RULES or options.retention_rule not in RETENTION_RULES:
+        raise UsageError(f"unknown rule: {options.rule!r} or {options.retention_rule!r}")
+    first = units[0]
+    row: dict[str, Any] = {"log_dir": first.log_dir, "partition_dir": first.partition_dir, "error": ""}
+    row |= {"segments": len(units), "open_files": FILES * len(units)}
+    try:
+        read = [_batches(unit) for unit in units]
+    except KafkatsError as e:
+        return pa.RecordBatch.from_pylist([row | {"error": str(e)}], schema=SIMULATED)
+    row["batches"] = sum(len(batches) for batches, _ in read)
+    if row["batches"]:
+        row |= _simulated(first, read, policy, options)
+    return pa.RecordBatch.from_pylist([row], schema=SIMULATED)
+
+
+def _simulated(
+    first: Unit, read: Sequence[tuple[list[Batch], int]], policy: Policy, options: SimulateOptions
+) -> dict[str, Any]:
+    name = paths.parse_partition(first.partition_dir)
+    topic = name.topic if name else ""
+    settings = settings_of(policy.settings(topic))
+    rule = ROLL_RULES[options.rule]
+    rolled: list[Rolled] = simulate(
+        replay(read), settings, rule, base_offset=first.base_offset, jitter=draw_jitter(settings, options.seed)
+    )
+    limits = Limits(*policy.limits(topic), 0, rolled[-1].end_offset)
+    after = forecast(rolled, limits, RETENTION_RULES[options.retention_rule], rule, now_ms=options.now_ms)
+    reasons = [segment.reason for segment in rolled if segment.reason]
+    kept = [ms for ms in after.kept_ms if ms is not None]
+    return {
+        "simulated": len(rolled),
+        "rolled_by": ", ".join(f"{why} {reasons.count(why)}" for why in dict.fromkeys(reasons)),
+        "simulated_open_files": after.open_files,
+        "largest_bytes": max(segment.bytes for segment in rolled),
+        "longest_kept_ms": max(kept) if kept and limits.retention_ms >= 0 else None,
+    }
+
+
+def _batches(unit: Unit) -> tuple[list[Batch], int]:
+    from kafkats.kernels import headers as k
+
+    log = Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset, paths.LOG))
+    found: list[Batch] = []
+    with open_source(log, mapped=not unit.live) as source:
+        for rows in batch_headers(source):
+            for row in rows.tolist():
+                offset = -1 if row[k.FIRST_OFFSET] == k.UNKNOWN else row[k.FIRST_OFFSET]
+                found.append(Batch(offset, row[k.LAST_OFFSET], row[k.SIZE], row[k.MAX_TIMESTAMP]))
+        return found, source.mtime_ms
