@@ -93,9 +93,7 @@ def plan_sentences(made: Plan, folder: Path) -> list[str]:
         f" {_bytes(totals['read_bytes'])} of logs, writing {_bytes(totals['write_bytes'])}; {totals['blocked']} blocked;"
         f" {totals['segments_seen']} segments seen"
     ]
-    said += {"migrate": _migrate_sentences, "rebuild": _rebuild_sentences, "retain": _retain_sentences}[made.operation](
-        totals
-    )
+    said += _SENTENCES[made.operation](totals) if made.operation in _SENTENCES else []
     said.append(f"digest {made.digest}")
     if totals["files"]:
         said.append(f"to do it: kafkats apply {folder} --digest {made.digest[:12]}")
