@@ -1,0 +1,13 @@
+"""The records of log directories for whoever wants all of them: which parts of which segments to read, and what a part holds.
+
+    pieces = plan_read(["/var/lib/kafka/data"], ReadOptions(topics=("orders",)))
+    for piece in pieces:
+        for batch in read_piece(piece, COLUMNS):     # pyarrow.RecordBatch
+
+A piece is small and can be pickled: any process that sees the files can read it.
+"""
+
+from kafkats.records.piece import Aborted, Piece, Skipped, read_piece
+from kafkats.records.plan import EARLIEST, LATEST, ReadOptions, plan_read
+
+__all__ = ["EARLIEST", "LATEST", "Aborted", "Piece", "ReadOptions", "Skipped", "plan_read", "read_piece"]

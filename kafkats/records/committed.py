@@ -1,0 +1,111 @@
+"""What a consumer with isolation level read_committed sees: no records of aborted transactions, and nothing from the first offset of an
+open transaction on (the last stable offset), whoever wrote it.
+
+Which transactions were aborted the .txnindex files say, as they say it to brokers. A log that holds an ABORT marker of a transaction
+that they do not know would be shown with its aborted records: that is an error, where records and marker lie close together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafkats import paths
+from kafkats.errors import CorruptIndex, Vanished
+from kafkats.formats.control import ControlType
+from kafkats.formats.v2 import CONTROL_BIT, TRANSACTIONAL_BIT
+from kafkats.index import txn_index
+from kafkats.logdir.producers import producers_at
+from kafkats.segment.columns import Columns
+
+
+class Aborted(NamedTuple):
+    """A transaction that was aborted: its producer, its first offset, the offset of its marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+
+
+def aborted_transactions(directory: Path, bases: Iterable[int]) -> Iterator[Aborted]:
+    """All that the .txnindex files of these segments know. Raises CorruptIndex, StorageFailed."""
+    for base in bases:
+        try:
+            entries = txn_index.read(directory / paths.segment_file(base, paths.TXN_INDEX))
+        except Vanished:
+            continue  # there is none where no transaction was aborted
+        for entry in entries.tolist():
+            yield Aborted(*entry[1:4])
+
+
+def last_stable_offset(directory: Path) -> int | None:
+    """The first offset of the oldest open transaction; None when none is open.
+
+    From the last producer snapshot and the log behind it. Raises CorruptBatch, Changed, StorageFailed.
+    """
+    firsts = [p.txn_first_offset for p in producers_at(directory, 2**63 - 1).values() if p.txn_first_offset >= 0]
+    return min(firsts, default=None)
+
+
+class Transactions:
+    """Goes with one reading of a piece, chunk by chunk."""
+
+    def __init__(self, aborted: Iterable[Aborted]) -> None:
+        self._aborted = tuple(aborted)
+        self._known = {(one.producer_id, one.last_offset) for one in self._aborted}
+        self._open: dict[int, int] = {}
+        """Producer id -> an offset of its transaction whose marker has not come yet."""
+
+    def committed(self, chunk: Columns, *, control: bool) -> NDArray[np.bool_]:
+        """Which rows to keep; of control records all or none. Raises CorruptIndex for an abort that no index knows."""
+        assert chunk.batch is not None
+        attributes, producers = chunk.batch.attributes, chunk.batch.producer_id
+        marker = (attributes & CONTROL_BIT) != 0
+        keep = np.ones(chunk.rows, np.bool_) if control else ~marker
+        inside = (attributes & TRANSACTIONAL_BIT) != 0
+        if not inside.any():
+            return keep
+        data = inside & ~marker
+        low, high = int(chunk.offset[0]), int(chunk.offset[-1])
+        for one in self._aborted:
+            if one.first_offset <= high and one.last_offset >= low:
+                first, behind = np.searchsorted(chunk.offset, [one.first_offset, one.last_offset + 1])
+                keep[first:behind] &= ~(data[first:behind] & (producers[first:behind] == one.producer_id))
+        self._hold_markers(chunk, data, np.flatnonzero(inside & marker))
+        return keep
+
+    def _hold_markers(self, chunk: Columns, data: NDArray[np.bool_], markers: NDArray[np.int64]) -> None:
+        """Every ABORT with records before it must be known."""
+        assert chunk.batch is not None
+        producers = chunk.batch.producer_id
+        began = 0
+        for row in markers.tolist():
+            self._see(chunk, data, began, row)
+            producer, offset = int(producers[row]), int(chunk.offset[row])
+            first = self._open.pop(producer, None)
+            if first is not None and (producer, offset) not in self._known and _is_abort(chunk, row):
+                raise CorruptIndex(
+                    f"the log aborts the transaction of producer {producer} with offset {first} at offset {offset}, and no "
+                    ".txnindex knows of it: what was committed cannot be told"
+                )
+            began = row + 1
+        self._see(chunk, data, began, chunk.rows)
+
+    def _see(self, chunk: Columns, data: NDArray[np.bool_], began: int, behind: int) -> None:
+        assert chunk.batch is not None
+        rows = began + np.flatnonzero(data[began:behind])
+        if rows.size:
+            producers, first = np.unique(chunk.batch.producer_id[rows], return_index=True)
+            for producer, at in zip(producers.tolist(), first.tolist(), strict=True):
+                self._open.setdefault(producer, int(chunk.offset[rows[at]]))
+
+
+def _is_abort(chunk: Columns, row: int) -> bool:
+    assert chunk.key is not None
+    begin, end = chunk.key.offsets[row], chunk.key.offsets[row + 1]
+    key = chunk.key.data[begin:end].tobytes()
+    return len(key) >= 4 and int.from_bytes(key[2:4], "big") == ControlType.ABORT

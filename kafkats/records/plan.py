@@ -1,0 +1,236 @@
+"""Which parts of which segments hold the records that are asked for: from names, checkpoints and indexes, with a few batches read.
+
+An index is believed only where a sound batch begins at the place that it says.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from kafkats import paths
+from kafkats.errors import BadInput, KafkatsError, UsageError
+from kafkats.index import offset_index
+from kafkats.logdir.partition import scan_partition
+from kafkats.records.committed import Aborted, aborted_transactions, last_stable_offset
+from kafkats.records.piece import MOST_OFFSET, Piece, batch_at
+from kafkats.search import Partition, find_exact, open_partition
+from kafkats.segment.reader import Source, open_source
+from kafkats.units import Unit, list_units, unseen
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+PIECE_BYTES: Final = 128 * 1024 * 1024
+
+Offsets = int | Mapping[tuple[str, int], int]
+"""EARLIEST or LATEST for all partitions, or for each of them an offset, EARLIEST or LATEST."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What to read. Times win over offsets, as they do in Spark's Kafka source."""
+
+    topics: tuple[str, ...] = ("*",)
+    """Globs. Topics that begin with two underscores are Kafka's own: left out, unless a glob begins so or a path names them."""
+    starting_offsets: Offsets = EARLIEST
+    ending_offsets: Offsets = LATEST
+    """Exclusive."""
+    starting_timestamp: int | None = None
+    """ms. Begin at the first record of that time or later, where there is one."""
+    ending_timestamp: int | None = None
+    """ms. End before the first record of that time or later."""
+    committed: bool = False
+    fail_on_data_loss: bool = True
+    """Offsets that are named and not there are an error; else what is there is read."""
+    tolerant: bool = False
+    """Records that cannot be seen, or searched by time, are no error here: more is planned, and reading will say what is missing."""
+    piece_bytes: int = PIECE_BYTES
+
+
+@dataclass(frozen=True)
+class _Range:
+    begin: int
+    end: int
+
+
+def plan_read(log_dirs: Sequence[str | os.PathLike[str]], options: ReadOptions) -> list[Piece]:
+    """The pieces of roots, partition directories and segments, by topic, partition and offset.
+
+    Roots' partitions that a broker moves or deletes are left out. Raises UsageError (a path, an offset or a topic that is not
+    there, a partition that lies in two places), BadInput (a partition that cannot be listed), CorruptIndex, CorruptBatch, StorageFailed.
+    """
+    units = list(list_units(log_dirs))
+    named = {os.path.realpath(path) for path in log_dirs}
+    partitions: dict[tuple[str, int], list[Unit]] = {}
+    for (log_dir, name), group in groupby(units, key=lambda unit: (unit.log_dir, unit.partition_dir)):
+        found = list(group)
+        if not options.tolerant:
+            _all_seen(found, Path(log_dir, name))
+        parsed = paths.parse_partition(name)
+        topic, number, state = parsed if parsed else ("", -1, "")
+        segments = [unit for unit in found if unit.base_offset >= 0]
+        ours = bool(named & {os.path.realpath(Path(log_dir, name)), *(os.path.realpath(_log(u)) for u in segments)})
+        if not segments or not _chosen(topic, options.topics, named=ours) or (state and not ours):
+            continue
+        other = partitions.setdefault((topic, number), segments)
+        if other is not segments:
+            raise UsageError(
+                f"{name} lies in {other[0].log_dir} and in {log_dir}: its records would come twice; read one of them"
+            )
+    _known(options.starting_offsets, partitions, "startingOffsets")
+    _known(options.ending_offsets, partitions, "endingOffsets")
+    return [piece for key in sorted(partitions) for piece in _partition_pieces(key, partitions[key], options)]
+
+
+def _log(unit: Unit) -> Path:
+    return Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset, paths.LOG))
+
+
+def _all_seen(units: Iterable[Unit], directory: Path) -> None:
+    for unit in units:
+        for finding in unseen(unit):
+            if finding.kind != "vanished":
+                raise BadInput(f"{finding.file}: {finding.reason}; its records cannot be seen", path=directory)
+
+
+def _chosen(topic: str, globs: Iterable[str], *, named: bool) -> bool:
+    return any(
+        fnmatch.fnmatchcase(topic, glob) and (named or not topic.startswith("__") or glob.startswith("__"))
+        for glob in globs
+    )
+
+
+def _known(offsets: Offsets, partitions: Mapping[tuple[str, int], object], word: str) -> None:
+    """Every partition must have its offset and the other way round, as in Spark's Kafka source."""
+    if isinstance(offsets, int):
+        return
+    for missing, what in (
+        (offsets.keys() - partitions.keys(), "names"),
+        (partitions.keys() - offsets.keys(), "does not name"),
+    ):
+        if missing:
+            topic, number = min(missing)
+            where = "which is not there" if what == "names" else "which is there"
+            raise UsageError(f"{word} {what} {topic}-{number}, {where} ({len(missing)} such)")
+
+
+# ---------------------------------------------------------------- one partition
+
+
+def _partition_pieces(key: tuple[str, int], units: Sequence[Unit], options: ReadOptions) -> Iterator[Piece]:
+    directory = Path(units[0].log_dir, units[0].partition_dir)
+    wanted = _wanted(key, directory, units, options)
+    aborted: tuple[Aborted, ...] | None = None
+    if options.committed:
+        open_at = last_stable_offset(directory)
+        if open_at is not None:
+            wanted = _Range(wanted.begin, min(wanted.end, open_at))
+        bases = [segment.base_offset for segment in scan_partition(directory).segments]
+        aborted = tuple(aborted_transactions(directory, bases))
+    for unit in units:
+        behind = unit.next_base_offset if unit.next_base_offset >= 0 else MOST_OFFSET
+        if unit.base_offset >= wanted.end or behind <= wanted.begin or not unit.bytes:
+            continue
+        own = aborted and tuple(a for a in aborted if a.first_offset < behind and a.last_offset >= unit.base_offset)
+        for start, end in _cut(unit, wanted, options.piece_bytes):
+            yield Piece(
+                str(_log(unit)), *key, unit.base_offset, start, end, unit.active and end == unit.bytes,
+                wanted.begin, wanted.end, own,
+            )  # fmt: skip
+
+
+def _wanted(key: tuple[str, int], directory: Path, units: Sequence[Unit], options: ReadOptions) -> _Range:
+    log_start = max(units[0].log_start_offset, 0)
+    begin, end = (o if isinstance(o, int) else o[key] for o in (options.starting_offsets, options.ending_offsets))
+    times = (options.starting_timestamp, options.ending_timestamp)
+    if times == (None, None) and begin < 0 and end < 0 and begin != LATEST and end != EARLIEST:
+        return _Range(log_start, MOST_OFFSET)
+    unit = units[0]
+    with open_partition(directory, log_start_offset=log_start, clean=unit.clean, live=unit.live) as partition:
+        first = partition.log_start_offset
+        if times[0] is not None:
+            begin = _offset_of(partition, times[0], options, at_failure=EARLIEST)
+        if times[1] is not None:
+            end = _offset_of(partition, times[1], options, at_failure=LATEST)
+        if begin >= 0 or end >= 0 or begin == LATEST:
+            begin, end = _within(key, (begin, end), (first, partition), options)
+    return _Range(first if begin == EARLIEST else begin, {EARLIEST: first, LATEST: MOST_OFFSET}.get(end, end))
+
+
+def _offset_of(partition: Partition, time: int, options: ReadOptions, *, at_failure: int) -> int:
+    """The first record of that time or later, LATEST when none is that late."""
+    try:
+        found = find_exact(partition, time, depth="tail").offset
+    except KafkatsError:
+        if not options.tolerant:
+            raise
+        return at_failure
+    return found if found >= 0 else LATEST
+
+
+def _within(
+    key: tuple[str, int], wanted: tuple[int, int], there: tuple[int, Partition], options: ReadOptions
+) -> tuple[int, int]:
+    first, partition = there
+    try:
+        behind = partition.log_end_offset
+    except KafkatsError:
+        if not options.tolerant:
+            raise
+        behind = MOST_OFFSET
+    begin, end = (behind if w == LATEST else first if w == EARLIEST else w for w in wanted)
+    if options.fail_on_data_loss and not first <= min(begin, end) <= max(begin, end) <= behind:
+        bad = next(o for o in (begin, end) if not first <= o <= behind)
+        raise UsageError(
+            f"{key[0]}-{key[1]} has offsets {first} to {behind}, not {bad}; failOnDataLoss=false reads what is there"
+        )
+    if end < begin:
+        raise UsageError(f"{key[0]}-{key[1]}: offset {end} to end at lies before {begin}, where to start")
+    return max(begin, first), end
+
+
+# ---------------------------------------------------------------- one segment
+
+
+def _cut(unit: Unit, wanted: _Range, piece_bytes: int) -> list[tuple[int, int]]:
+    """From where to where to read, in bytes: at most about `piece_bytes` at a time, borders where the offset index has entries."""
+    inner = wanted.begin > unit.base_offset or (unit.active or wanted.end < unit.next_base_offset)
+    if unit.bytes <= piece_bytes and not (inner and unit.bytes > PIECE_BYTES // 64):
+        return [(0, unit.bytes)]
+    try:
+        entries = offset_index.read(_log(unit).with_suffix(paths.OFFSET_INDEX))
+    except KafkatsError:
+        return [(0, unit.bytes)]
+    offsets = entries["relative_offset"].astype(np.int64) + unit.base_offset
+    positions = entries["position"].astype(np.int64)
+    if not len(entries) or (np.diff(positions) <= 0).any() or (np.diff(offsets) <= 0).any():
+        return [(0, unit.bytes)]
+    with open_source(_log(unit)) as source:
+
+        def sound(n: int) -> bool:
+            return _holds(source, int(offsets[n]), int(positions[n]))
+
+        start = int(np.searchsorted(offsets, wanted.begin, side="right")) - 1
+        # The batch of the first entry at or above the end may begin below it; that of the next does not.
+        last = int(np.searchsorted(offsets, wanted.end)) + 1
+        low = int(positions[start]) if start >= 0 and sound(start) else 0
+        high = int(positions[last]) if last < len(offsets) and sound(last) else unit.bytes
+        borders = [low]
+        for at in range(low + piece_bytes, high - piece_bytes // 2, piece_bytes):
+            n = int(np.searchsorted(positions, at))
+            if n < len(positions) and borders[-1] < positions[n] < high and sound(n):
+                borders.append(int(positions[n]))
+    return list(pairwise([*borders, high]))
+
+
+def _holds(source: Source, offset: int, position: int) -> bool:
+    """Whether a sound batch begins at `position`, and the entry is its first or its last offset."""
+    found = batch_at(source, position)
+    return found is not None and offset in found

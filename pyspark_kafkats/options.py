@@ -1,0 +1,185 @@
+"""The words of the options, and what they mean. Names are Spark's own where Spark's Kafka source has the same thing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from pyspark.sql.types import StructType
+
+from kafkats.cli.options import parse_time
+from kafkats.config import parse_size
+from kafkats.errors import UsageError
+from kafkats.records import EARLIEST, LATEST, ReadOptions
+from kafkats.records.plan import PIECE_BYTES, Offsets
+from kafkats.segment.arrow import COLUMNS, spark_types
+
+OPTIONS: Final = (
+    "path",
+    "paths",
+    "topics",
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "failOnDataLoss",
+    "columns",
+    "includeHeaders",
+    "includeControl",
+    "isolationLevel",
+    "onCorruption",
+    "skippedReport",
+    "maxPartitionBytes",
+)
+SPARKS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+OURS: Final = ("timestampMs", "segment", "leaderEpoch", "producerId", "producerEpoch", "sequence")
+"""With Spark's the columns of a read that names none."""
+
+
+class Wanted(NamedTuple):
+    """All that the options say."""
+
+    paths: tuple[str, ...]
+    options: ReadOptions
+    columns: tuple[str, ...]
+    control: bool
+    skip: bool
+    report: str
+    """A folder for what was skipped, or ""."""
+
+
+def read_options(given: Mapping[str, str]) -> Wanted:
+    """Raises UsageError for an option or a word that is not known."""
+    words = _named(given)
+    control = _flag(words, "includeControl", default=False)
+    skip = _word(words, "onCorruption", {"fail": False, "skip": True})
+    if "skippedReport" in words and not skip:
+        raise UsageError("skippedReport is of use with onCorruption=skip only")
+    return Wanted(
+        _paths(words),
+        ReadOptions(
+            topics=tuple(glob.strip() for glob in words.get("topics", "*").split(",")),
+            starting_offsets=_offsets(words, "startingOffsets", EARLIEST),
+            ending_offsets=_offsets(words, "endingOffsets", LATEST),
+            starting_timestamp=_time(words, "startingTimestamp"),
+            ending_timestamp=_time(words, "endingTimestamp"),
+            committed=_word(words, "isolationLevel", {"read_uncommitted": False, "read_committed": True}),
+            fail_on_data_loss=_flag(words, "failOnDataLoss", default=True),
+            tolerant=skip,
+            piece_bytes=_bytes(words, "maxPartitionBytes"),
+        ),
+        _columns(words, control=control),
+        control,
+        skip,
+        words.get("skippedReport", ""),
+    )
+
+
+def check_schema(schema: StructType) -> None:
+    """Whether a read's schema is of our columns and types. Raises UsageError."""
+    types = spark_types()
+    for field in schema.fields:
+        if field.name not in types:
+            raise UsageError(f"there is no column {field.name}; there are {', '.join(types)}")
+        if (found := field.dataType.simpleString()) != types[field.name]:
+            raise UsageError(f"column {field.name} is {types[field.name]}, not {found}")
+
+
+def _named(given: Mapping[str, str]) -> dict[str, str]:
+    """By their names as OPTIONS has them: Spark's are the same in any case."""
+    names = {name.lower(): name for name in OPTIONS}
+    unknown = sorted(name for name in given if name.lower() not in names)
+    if unknown:
+        raise UsageError(f"there is no option {', '.join(unknown)}; there are {', '.join(OPTIONS)}")
+    return {names[name.lower()]: value for name, value in given.items()}
+
+
+def _paths(words: Mapping[str, str]) -> tuple[str, ...]:
+    paths = [words["path"]] if words.get("path") else []
+    if "paths" in words:  # how Spark hands on load() of a list
+        found = _json(words, "paths")
+        if not isinstance(found, list) or not all(isinstance(path, str) for path in found):
+            raise UsageError("paths is not a JSON list of strings")
+        paths += found
+    if not paths:
+        raise UsageError("which log directory? load(PATH) takes log.dirs roots, partition directories and segments")
+    return tuple(path.removeprefix("file://") for path in paths)
+
+
+def _columns(words: Mapping[str, str], *, control: bool) -> tuple[str, ...]:
+    headers = _flag(words, "includeHeaders", default=False)
+    if "columns" not in words:
+        return (*SPARKS, *(("headers",) if headers else ()), *OURS, *(("control",) if control else ()))
+    names = [name.strip() for name in words["columns"].split(",")]
+    if names == ["*"]:
+        names = list(COLUMNS.names)
+    known = {name.lower(): name for name in COLUMNS.names}
+    unknown = [name for name in names if name.lower() not in known]
+    if unknown:
+        raise UsageError(f"there is no column {', '.join(unknown)}; there are {', '.join(COLUMNS.names)}")
+    chosen = dict.fromkeys(known[name.lower()] for name in names)
+    return tuple(chosen | dict.fromkeys(("headers",) if headers else ()))
+
+
+def _offsets(words: Mapping[str, str], name: str, default: int) -> Offsets:
+    """`earliest`, `latest`, or {"topic": {"0": 23, "1": -2}}, where -2 is earliest and -1 latest."""
+    word = words.get(name)
+    if word is None or word.strip().lower() in ("earliest", "latest"):
+        chosen = {None: default, "earliest": EARLIEST, "latest": LATEST}[word and word.strip().lower()]
+        if chosen not in (default, LATEST):
+            raise UsageError(f"{name} cannot be earliest: nothing would be read")
+        return chosen
+    found = _json(words, name)
+    try:
+        offsets = {(str(t), int(p)): _offset(o) for t, of in found.items() for p, o in of.items()}
+    except (AttributeError, TypeError, ValueError) as e:
+        wanted = 'earliest, latest or JSON like {"topic": {"0": 23, "1": -2}}'
+        raise UsageError(f"{name} is not {wanted}: {words[name][:200]}") from e
+    return offsets
+
+
+def _offset(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < EARLIEST or value >= 2**63:
+        raise ValueError(value)
+    return value
+
+
+def _json(words: Mapping[str, str], name: str) -> Any:
+    try:
+        return json.loads(words[name])
+    except (ValueError, RecursionError) as e:
+        raise UsageError(f"{name} is not JSON: {words[name][:200]}") from e
+
+
+def _time(words: Mapping[str, str], name: str) -> int | None:
+    if name not in words:
+        return None
+    try:
+        time = parse_time(words[name].strip())
+    except ValueError as e:
+        raise UsageError(f"{name}: {e}") from e
+    if not 0 <= time < 2**63:
+        raise UsageError(f"{name}: {time} is no time of a record")
+    return time
+
+
+def _bytes(words: Mapping[str, str], name: str) -> int:
+    try:
+        size = parse_size(words[name]) if name in words else PIECE_BYTES
+    except ValueError as e:
+        raise UsageError(f"{name}: {e}") from e
+    if size < 1:
+        raise UsageError(f"{name}: {size} is no size")
+    return size
+
+
+def _flag(words: Mapping[str, str], name: str, *, default: bool) -> bool:
+    return _word(words, name, {"true": True, "false": False}) if name in words else default
+
+
+def _word(words: Mapping[str, str], name: str, meanings: Mapping[str, bool]) -> bool:
+    word = words.get(name, next(iter(meanings))).strip().lower()
+    if word not in meanings:
+        raise UsageError(f"{name} is {' or '.join(meanings)}, not {words[name]}")
+    return meanings[word]

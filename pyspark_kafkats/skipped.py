@@ -1,0 +1,52 @@
+"""What a task left out because it could not be read: a line on its standard error, and a file in the folder that was named for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kafkats.errors import storage
+from kafkats.records import Piece, Skipped
+from kafkats.report import make_folder
+from pyspark_kafkats.options import Wanted
+
+MARKER = "KAFKATS_SKIPPED"
+
+
+@contextmanager
+def told(piece: Piece, wanted: Wanted) -> Generator[Callable[[Skipped], None] | None, None, None]:
+    """What `read_piece` takes as `on_skip`; the file is written when the piece has been read, or no more of it is wanted.
+
+    A repeated task, or another look at the same DataFrame, writes the same file again.
+    """
+    if not wanted.skip:
+        yield None
+        return
+    lines: list[str] = []
+
+    def on_skip(skipped: Skipped) -> None:
+        lines.append(json.dumps(skipped._asdict() | {"topic": piece.topic, "partition": piece.partition}))
+        print(MARKER, lines[-1], file=sys.stderr, flush=True)
+
+    try:
+        yield on_skip
+    finally:
+        if wanted.report:
+            _write(Path(wanted.report), piece, lines)
+
+
+def _write(folder: Path, piece: Piece, lines: list[str]) -> None:
+    path = folder / f"{piece.topic}-{piece.partition}-{piece.base_offset:020d}-{piece.start}.jsonl"
+    if not lines:
+        with storage(path, "removing"):
+            path.unlink(missing_ok=True)
+        return
+    make_folder(folder, "what was skipped")
+    new = path.with_suffix(f".{os.getpid()}.tmp")
+    with storage(path, "writing"):
+        new.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        new.replace(path)

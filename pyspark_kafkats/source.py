@@ -1,0 +1,75 @@
+"""The data source as Spark wants it: schema, what each task reads, and the reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+# Spark imports this whenever the first data source is looked up, anybody's: the rest is imported when it is ours.
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pyspark_kafkats.options import Wanted
+
+NAME = "kafkats"
+_OPENING_BYTES = 64 * 1024
+"""What could be read in the time that opening one more file takes."""
+
+
+class DefaultSource(DataSource):
+    """The data source; made by Spark, with the options of one read."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        """The columns option's columns. Spark cannot tell which of them a query uses: what is not wanted should not be named."""
+        from kafkats.segment.arrow import spark_types
+        from pyspark_kafkats.options import read_options
+
+        types = spark_types()
+        return ", ".join(f"`{name}` {types[name]}" for name in read_options(self.options).columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from pyspark_kafkats.options import check_schema, read_options
+
+        check_schema(schema)
+        return Reader(read_options(self.options), schema)
+
+
+class Reader(DataSourceReader):
+    """Lists pieces on the driver, reads them in tasks."""
+
+    def __init__(self, wanted: Wanted, schema: StructType) -> None:
+        self.wanted = wanted
+        self.fields = schema
+
+    def partitions(self) -> list[InputPartition]:
+        from kafkats.records import plan_read
+
+        pieces = plan_read(self.wanted.paths, self.wanted.options)
+        most, used = self.wanted.options.piece_bytes, 0
+        tasks: list[list[object]] = []
+        for piece in pieces:
+            cost = piece.end - piece.start + _OPENING_BYTES
+            if not tasks or used + cost > most + _OPENING_BYTES:
+                tasks.append([])
+                used = 0
+            tasks[-1].append(piece)
+            used += cost
+        return [InputPartition(task) for task in tasks] or [InputPartition([])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from kafkats.records import read_piece
+        from pyspark_kafkats.skipped import told
+
+        schema = to_arrow_schema(self.fields, timezone="UTC")
+        for piece in partition.value or ():
+            with told(piece, self.wanted) as on_skip:
+                yield from read_piece(piece, schema, control=self.wanted.control, on_skip=on_skip)
