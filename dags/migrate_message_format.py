@@ -75,12 +75,8 @@ with DAG(
         return migration.record(get_current_context(), work, converted, certified)
 
     @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[FORMATS])
-    def report(asked: list, work: list, brokers: list, stages: dict[str, list]) -> dict:
-        return migration_reports.report(get_current_context(), FORMATS, asked, work, brokers, stages)
-
-    @task
-    def approved() -> list[dict]:
-        return migration.approve(get_current_context())
+    def report(asked: list, brokers: list, stages: dict[str, list]) -> dict:
+        return migration_reports.report(get_current_context(), FORMATS, asked, brokers, stages)
 
     asked = gate()
     look = KafkatsJobOperator.partial(task_id="look", **NAMED).expand_kwargs(asked.map(lambda one: one["look"]))
@@ -93,8 +89,8 @@ with DAG(
     certify = certify.expand_kwargs(work.map(migration.arguments_of("certify")))
     brokers = record(work, convert.output, certify.output)
     stages = {"look": look.output, "convert": convert.output, "parity": proved, "certify": certify.output}
-    said = report(asked, work, brokers, stages)
+    said = report(asked, brokers, stages)
     approve_canary = CanaryApproval(task_id="approve_canary", subject="May the other brokers follow {{ run_id }}?")
     work >> approve >> [convert, proved, certify, brokers]
     convert >> proved >> certify
-    said >> approve_canary >> approved()
+    said >> approve_canary

@@ -9,6 +9,7 @@ from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 from kafkats_airflow import steps
+from kafkats_airflow.failing import in_our_words
 
 BODY: Final = """\
 | volumes | files to write | bytes | blocked | {{ more }} | digest | plan |
@@ -63,15 +64,27 @@ class PlanApproval(ApprovalOperator):
 
 
 class CanaryApproval(PlanApproval):
-    """The same for a canary that has been converted and verified; skipped in every other run."""
+    """The same for a canary that has been converted and verified, whose ledger is told of a yes; skipped in every other run."""
 
     def __init__(self, *, response_timeout: timedelta = timedelta(days=7), **kwargs: Any) -> None:
         super().__init__(response_timeout=response_timeout, **{"body": CANARY, **kwargs})
 
+    @in_our_words
     def execute(self, context: Context) -> Any:
         if not steps.waits_for_approval(context["params"]):
             raise AirflowSkipException("this run has no canary to approve")
-        return super().execute(context)
+        answer = super().execute(context)
+        if answer["chosen_options"] == [self.APPROVE]:
+            steps.approve(context["params"], f"airflow {context['run_id']}")
+        return answer
+
+    @in_our_words
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        answer = super().execute_complete(context, event)
+        if answer["chosen_options"] == [self.APPROVE]:
+            user = answer.get("responded_by_user") or {}
+            steps.approve(context["params"], str(user.get("name") or user.get("id") or f"airflow {context['run_id']}"))
+        return answer
 
     def concerns(self, context: Context) -> bool:
         return True

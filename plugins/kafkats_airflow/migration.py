@@ -35,10 +35,14 @@ def gate(context: Context) -> list[dict[str, Any]]:
     if params["phase"] == CENSUS or params["dry_run"]:
         return [_asked(params, run_id, group, idle=True) for group in groups]
     every = groups_of({**params, "volumes": []}, by_broker=True)
-    if not all(group.broker for group in every):
+    known = [group.broker for group in every]
+    if not all(known):
         raise UsageError("a migration goes broker by broker: every volume of the policy needs its broker's name")
-    named = sorted({group.broker for group in groups})
-    chosen = steps.let_in(params, named, dict.fromkeys(group.broker for group in every), _by(context))
+    if twice := sorted({broker for broker in known if known.count(broker) > 1}):
+        raise UsageError(
+            f"broker {twice[0]}: all of its volumes are one run, so need the same connection and owner_stopped"
+        )
+    chosen = steps.let_in(params, sorted({group.broker for group in groups}), known, _by(context))
     brokers = steps.state_of(params).brokers
     # The whole broker, whichever of its volumes was asked for by path: phases are states of brokers.
     whole = [(group, brokers[group.broker].status) for group in every if group.broker in chosen]
@@ -163,15 +167,6 @@ def record(
         certificates = [found.get(str(Path(one["folder"], "certificate"))) for one in own]
         steps.record(params, broker, runs, certificates, _by(context))
     return steps.rows(params)
-
-
-@in_our_words
-def approve(context: Context) -> list[dict[str, Any]]:
-    """Tell the ledger that somebody has approved the canary."""
-    answer = context["ti"].xcom_pull(task_ids="approve_canary")
-    user = (answer or {}).get("responded_by_user") or {}
-    steps.approve(context["params"], str(user.get("name") or user.get("id") or _by(context)))
-    return steps.rows(context["params"])
 
 
 def _by(context: Context) -> str:

@@ -27,18 +27,18 @@ from kafkats_airflow.migration import CENSUS, Asked, Work
 from kafkats_airflow.reports import UNFINISHED, Results
 
 
-def report(
-    context: Context, asset: Asset, asked: Any, work: Any, brokers: Any, stages: Mapping[str, Any]
-) -> dict[str, Any]:
+def report(context: Context, asset: Asset, asked: Any, brokers: Any, stages: Mapping[str, Any]) -> dict[str, Any]:
     """The last word on a run, and the asset's event; fails when the run must not count as a success.
 
     Any of the rest may be None: what comes of tasks that failed or were skipped.
     """
     params, began = context["params"], context["dag_run"].start_date
-    answer = context["ti"].xcom_pull(task_ids="approve", key="answer")  # no edge: a no skips what follows
+    # No edges to these two: both skip what follows, and a report is always due.
+    answer = context["ti"].xcom_pull(task_ids="approve", key="answer")
+    work = context["ti"].xcom_pull(task_ids="changes")
     given = {stage: list(results or []) for stage, results in stages.items()}
     asked = None if asked is None else list(asked)
-    end = outcome(params, asked, given["look"], answer, list(work or []), brokers)
+    end = outcome(params, asked, given, answer, list(work or []), brokers)
     now_ms = time.time_ns() // 1_000_000
     times_ms = int(began.timestamp() * 1000) if began else now_ms, now_ms
     folder = run_folder(params["folder"], context["run_id"])
@@ -53,7 +53,7 @@ def report(
 def outcome(
     params: Mapping[str, Any],
     asked: Sequence[Asked] | None,
-    looked: Results,
+    stages: Mapping[str, Results],
     answer: Sequence[str] | None,
     work: Sequence[Work],
     brokers: Results | None,
@@ -62,7 +62,7 @@ def outcome(
 
     `brokers` is what `migration.record` said, None when it did not come to that.
     """
-    if asked is None or len(looked) != len(asked):
+    if asked is None or len(stages["look"]) != len(asked):
         return UNFINISHED
     if params["phase"] == CENSUS or params["dry_run"]:
         return "census" if params["phase"] == CENSUS else "dry run"
@@ -72,20 +72,21 @@ def outcome(
         return "rejected"
     if brokers is None:
         return UNFINISHED
-    return _ending(params["phase"], work, {row["broker"]: row for row in brokers})
+    certified = sum(bool(one.get("certificate")) for stage in ("look", "convert", "certify") for one in stages[stage])
+    left = "" if certified >= len(work) else ", not certified"
+    if blocked := sum(one["plan"]["totals"]["blocked"] for one in work):
+        left += f", {blocked} segments left as they were"
+    return _ending(params["phase"], work, {row["broker"]: row["status"] for row in brokers}, left)
 
 
-def _ending(phase: str, work: Sequence[Work], brokers: Mapping[str, Mapping[str, Any]]) -> str:
-    statuses = {brokers[one["broker"]]["status"] for one in work}
-    blocked = sum(one["plan"]["totals"]["blocked"] for one in work)
-    left = f", {blocked} segments left as they were" if blocked else ""
+def _ending(phase: str, work: Sequence[Work], brokers: Mapping[str, str], left: str) -> str:
+    statuses = {brokers[one["broker"]] for one in work}
     if phase in steps.UP:
         return f"converted and proved{left}" if statuses <= {"verified", "approved"} else UNFINISHED
     if phase == "phase-1":
-        return "certified" if statuses <= {"certified"} else f"not certified{left}, {UNFINISHED}"
+        return "certified" if statuses <= {"certified"} else f"disks of magic above the old one{left}, {UNFINISHED}"
     done = "undone" if all(one["plan"].get("undo") for one in work) else "converted back"
-    certified = ", certified" if statuses <= {"certified"} else ""
-    return f"{done}{certified}{left}" if statuses <= {"certified", "rolled-back"} else UNFINISHED
+    return f"{done}{left}" if statuses <= {"certified", "rolled-back"} else UNFINISHED
 
 
 def write_report(

@@ -259,11 +259,21 @@ def test_approval_waits_for_a_person_when_asked(monkeypatch: pytest.MonkeyPatch)
     class Instance:
         id = "1"
 
+        def __init__(self, files: int) -> None:
+            self.files = files
+
+        def xcom_pull(self, task_ids: str) -> list[dict[str, Any]]:
+            assert task_ids == "changes"
+            return [{"plan": {"totals": {"files": files}}} for files in (0, self.files)]
+
+    def context(files: int, *, need: bool) -> Any:
+        return {"params": {"need_approval": need}, "task_instance": Instance(files), "ti": Instance(files)}
+
     with pytest.raises(TaskAwaitingInput):
-        approve.execute({"params": {"need_approval": True}, "task_instance": Instance()})  # type: ignore[arg-type]
+        approve.execute(context(3, need=True))
     assert (asked[0]["options"], asked[0]["defaults"]) == (["Approve", "Reject"], ["Reject"])
-    answer = approve.execute({"params": {"need_approval": False}})  # type: ignore[arg-type]
-    assert answer["chosen_options"] == ["Approve"]
+    for given in (context(3, need=False), context(0, need=True)):
+        assert approve.execute(given)["chosen_options"] == ["Approve"]
     assert len(asked) == 1
 
 

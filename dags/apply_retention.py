@@ -1,0 +1,88 @@
+"""
+### Apply retention
+
+Deletes whole segments by `retention.ms` and `retention.bytes`, as a broker would, on volumes that no broker holds: those of
+stopped brokers, detached disks, snapshots. Over the volumes of running brokers it is a forecast, every day: what goes, when, and
+what stands in its way, such as one record from the future that pins its partition for years.
+
+**When.** Every night; it deletes only when `dry_run` is off (KAFKATS_RETENTION=apply on the workers and the DAG processor makes
+that the default). A run decides as of the end of its data interval: the backfill of a missed day deletes what that day would have.
+Without one (triggered by hand, without a logical date) it decides for now, or for `as_of`.
+
+**What it does.** `plan` reads the ends of all files on each Spark connection and gives every segment Kafka's verdict, our veto, a
+reason and the time from which it may go. Nothing goes of a topic whose `cleanup.policy` and limit the policy file or an export
+does not name. What a guard of the policy keeps, `approve` asks about (twelve hours; no answer: the guards stand, the rest
+goes on). `apply` moves whole families out of the log directory, `verify` proves that those and no others are gone, `purge` ends
+the undo window of runs that ended `undo_days` ago: only that frees bytes. `report` puts the board and pictures into `folder`.
+
+**When it fails.** `apply` says which partition and why: a broker holds the lock, or a file changed since the plan. Clear the run
+to plan anew; killed half-way, it finishes on the next try. `purge` refuses a run that was interrupted: clear that one first. A
+segment whose index is wrong is not believed, nor deleted: run `rebuild_time_indexes`.
+
+**Afterwards.** `report.json` names each RUN; `kafkats undo RUN` puts every file back, as long as it is not purged.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, get_current_context, task
+from kafkats_airflow import retention, retention_reports
+from kafkats_airflow.applications import FOLDER, POLICY
+from kafkats_airflow.guards import GuardApproval
+from kafkats_airflow.retention import DRY_RUN, INVENTORY
+from kafkats_airflow.spark_job import KafkatsJobOperator
+
+NAMED = {"map_index_template": "{{ task.connection }}"}
+
+with DAG(
+    "apply_retention",
+    description="Delete expired segments, forecast the others, name what pins them", doc_md=__doc__,
+    schedule=CronDataIntervalTimetable("0 2 * * *", timezone="UTC"), catchup=False, max_active_runs=1,
+    default_args={"owner": "kafka", "retries": 1, "retry_delay": timedelta(minutes=1)}, tags=["kafkats", "retention"],
+    params={
+        "policy": Param(POLICY, type="string", description="The file with volumes and limits (default: KAFKATS_POLICY)"),
+        "volumes": Param([], type="array", items={"type": "string"}, description="Globs over paths or brokers; none: all"),
+        "topics": Param("*", type="string", description="Glob over topic names"),
+        "generation": Param("3.0", enum=["3.0", "0.11", "0.10.1", "0.8", "kip33"], description="Which Kafka's retention, that or later"),
+        "as_of": Param(None, type=["null", "string"], format="date-time", description="Decide for this moment"),
+        "before": Param(None, type=["null", "string"], format="date-time", description="Delete what is older, whatever retention.ms says"),
+        "free": Param("", type="string", description="Stop when that much would be freed, such as 20GiB"),
+        "last_segment": Param(False, type="boolean", description="Also the last segment, as a broker does"),
+        "need_approval": Param(True, type="boolean", description="Ask a person about what a guard keeps; else it stays"),
+        "undo_days": Param(7, type="integer", minimum=0, description="Purge runs that ended so many days ago"),
+        "dry_run": Param(DRY_RUN, type="boolean", description="Forecast and report, write nothing (default: true)"),
+        "folder": Param(FOLDER, type="string", description="Where plans, runs and reports go (default: KAFKATS_FOLDER)"),
+    },
+) as dag:  # fmt: skip
+
+    @task
+    def applications() -> list[dict]:
+        return retention.planning(get_current_context(), "retain")
+
+    @task
+    def changes(asked: list[dict], plans: list[dict], answer: dict) -> list[dict]:
+        return retention.changing(get_current_context(), asked, plans, answer)
+
+    @task(trigger_rule=TriggerRule.NONE_FAILED)
+    def due() -> list[dict]:
+        return retention.due(get_current_context(), "retain")
+
+    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[INVENTORY])
+    def report(asked: list, work: list, stages: dict[str, list]) -> dict:
+        return retention_reports.report(get_current_context(), "retain", asked, work, stages)
+
+    asked = applications()
+    plan = KafkatsJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
+    approve = GuardApproval(task_id="approve", subject="Delete more than the guards let {{ run_id }}?")
+    work = changes(asked, plan.output, approve.output)
+    apply = KafkatsJobOperator.partial(task_id="apply", job="apply", **NAMED)
+    apply = apply.expand_kwargs(work.map(lambda one: one["apply"]))
+    verify = KafkatsJobOperator.partial(task_id="verify", job="verify", **NAMED)
+    verify = verify.expand_kwargs(work.map(lambda one: one["verify"]))
+    ended = due()
+    purge = KafkatsJobOperator.partial(task_id="purge", job="purge", **NAMED).expand_kwargs(ended)
+    plan >> approve
+    apply >> verify >> ended
+    stages = {"plan": plan.output, "apply": apply.output, "verify": verify.output, "purge": purge.output}
+    report(asked, work, stages)

@@ -1,0 +1,82 @@
+"""
+### Roll segments
+
+Closes active segments that are due by message time and begins an empty one at the log end, as a broker does when the next
+message comes. On a volume that no broker holds, no message comes: a topic that fell silent keeps its last segment open for ever, and
+retention, which goes by whole segments, never gets to it.
+
+**When.** Before `apply_retention`, on the volumes of stopped brokers, detached disks and snapshots. Only after a clean stop: an
+active segment that a broker would recover first is left alone. It writes only when `dry_run` is off (KAFKATS_RETENTION=apply on the
+workers and the DAG processor makes that the default); over running brokers it says what is due. A run decides as of the end of
+its data interval, so that a backfill closes what that day would have; without one it decides for now, or for `as_of`.
+
+**What it does.** `plan` reads the ends of all files on each Spark connection and holds each active segment against `segment.ms`,
+`segment.bytes` and `segment.index.bytes` of the policy: due is what would roll at a message stamped at that moment. The time counts
+from the segment's first message; where that has none, from when the segment was made, which is weak evidence. `apply` adds the time
+index's closing entry where it is missing, and an empty family with its producer snapshot; `verify` reads the closed segment and
+the new one; `purge` ends the undo window of runs that ended `undo_days` ago; `report` puts everything into `folder`.
+
+**When it fails.** `apply` says which partition and why: a broker holds the lock, the marker of its clean stop is gone, or the log
+has grown since the plan. Clear the run to plan anew; killed half-way, it finishes on the next try. A segment with a wrong index
+is blocked and named: run `rebuild_time_indexes`.
+
+**Afterwards.** `report.json` names each RUN; `kafkats undo RUN` takes the new families away again. No record is ever touched.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, get_current_context, task
+from kafkats_airflow import retention, retention_reports
+from kafkats_airflow.applications import FOLDER, POLICY
+from kafkats_airflow.retention import DRY_RUN, INVENTORY
+from kafkats_airflow.spark_job import KafkatsJobOperator
+
+NAMED = {"map_index_template": "{{ task.connection }}"}
+
+with DAG(
+    "roll_segments",
+    description="Close active segments that are due by message time", doc_md=__doc__,
+    schedule=CronDataIntervalTimetable("0 1 * * *", timezone="UTC"), catchup=False, max_active_runs=1,
+    default_args={"owner": "kafka", "retries": 1, "retry_delay": timedelta(minutes=1)}, tags=["kafkats", "retention"],
+    params={
+        "policy": Param(POLICY, type="string", description="The file with volumes and limits (default: KAFKATS_POLICY)"),
+        "volumes": Param([], type="array", items={"type": "string"}, description="Globs over paths or brokers; none: all"),
+        "topics": Param("*", type="string", description="Glob over topic names"),
+        "generation": Param("4.1", enum=["4.1", "0.10.1", "0.8", "largest"], description="Which Kafka's rolling, that or later"),
+        "as_of": Param(None, type=["null", "string"], format="date-time", description="Decide for this moment"),
+        "undo_days": Param(7, type="integer", minimum=0, description="Purge runs that ended so many days ago"),
+        "dry_run": Param(DRY_RUN, type="boolean", description="Say what is due, write nothing (default: true)"),
+        "folder": Param(FOLDER, type="string", description="Where plans, runs and reports go (default: KAFKATS_FOLDER)"),
+    },
+) as dag:  # fmt: skip
+
+    @task
+    def applications() -> list[dict]:
+        return retention.planning(get_current_context(), "roll")
+
+    @task
+    def changes(asked: list[dict], plans: list[dict]) -> list[dict]:
+        return retention.changing(get_current_context(), asked, plans)
+
+    @task(trigger_rule=TriggerRule.NONE_FAILED)
+    def due() -> list[dict]:
+        return retention.due(get_current_context(), "roll")
+
+    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[INVENTORY])
+    def report(asked: list, work: list, stages: dict[str, list]) -> dict:
+        return retention_reports.report(get_current_context(), "roll", asked, work, stages)
+
+    asked = applications()
+    plan = KafkatsJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
+    work = changes(asked, plan.output)
+    apply = KafkatsJobOperator.partial(task_id="apply", job="apply", **NAMED)
+    apply = apply.expand_kwargs(work.map(lambda one: one["apply"]))
+    verify = KafkatsJobOperator.partial(task_id="verify", job="verify", **NAMED)
+    verify = verify.expand_kwargs(work.map(lambda one: one["verify"]))
+    ended = due()
+    purge = KafkatsJobOperator.partial(task_id="purge", job="purge", **NAMED).expand_kwargs(ended)
+    apply >> verify >> ended
+    stages = {"plan": plan.output, "apply": apply.output, "verify": verify.output, "purge": purge.output}
+    report(asked, work, stages)

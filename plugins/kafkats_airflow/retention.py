@@ -1,0 +1,140 @@
+"""Runs that decide for a moment, retain and roll: the words of their jobs, and which runs' old files are due to be purged.
+
+The moment is the end of the run's data interval, so that a backfilled run decides what its own day would have decided; the
+param `as_of` names another one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from airflow.providers.common.compat.sdk import Asset, Context
+
+from kafkats.errors import KafkatsError
+from kafkats_airflow.applications import applying, groups_of, places, run_folder, run_of
+from kafkats_airflow.failing import in_our_words
+from kafkats_airflow.guards import over_guards
+
+INVENTORY: Final = Asset(name="kafka_inventory", uri="kafkats://inventory", group="kafkats")
+"""What is on the disks, as the last of these runs saw it; its events name the report."""
+DRY_RUN: Final = os.environ.get("KAFKATS_RETENTION", "") != "apply"
+"""Default of the param `dry_run`."""
+DAY_MS: Final = 86_400_000
+
+
+def moment(context: Context) -> str:
+    """What the run decides for, ISO 8601 with its offset. A run without a data interval decides for when it was asked for."""
+    if given := context["params"]["as_of"]:
+        return str(given)
+    return str((context.get("data_interval_end") or context["dag_run"].run_after).isoformat())
+
+
+@in_our_words
+def planning(context: Context, operation: str) -> list[dict[str, Any]]:
+    """Arguments of KafkatsJobOperator(job="plan"), one dict per application."""
+    params, now = context["params"], moment(context)
+    words = [
+        "--policy",
+        params["policy"],
+        "--topics",
+        params["topics"],
+        "--generation",
+        params["generation"],
+        "--now",
+        now,
+    ]
+    asked = []
+    for group in groups_of(params):
+        folder = run_folder(params["folder"], context["run_id"]) / group.name
+        more = _deleting(params, folder) if operation == "retain" else []
+        given = [operation, *group.log_dirs, *words, *more, *places(folder)]
+        asked.append({"conn_id": group.connection, "application_args": given})
+    return asked
+
+
+def _deleting(params: Mapping[str, Any], folder: Path) -> list[str]:
+    words = ["--beyond-guard", str(folder / "over-guard")]
+    words += ["--before", params["before"]] if params["before"] else []
+    words += ["--free", params["free"]] if params["free"] else []
+    return words + (["--last-segment"] if params["last_segment"] else [])
+
+
+def changing(context: Context, asked: Any, plans: Any, answer: Any = None) -> list[dict[str, Any]]:
+    """For each plan that changes something: {"plan", "apply": arguments, "verify": arguments}. Empty for a dry run.
+
+    The plan is the one that keeps to the guards, unless `answer` lets more go.
+    """
+    params = context["params"]
+    if params["dry_run"]:
+        return []
+    work = []
+    for one, plan in zip(asked, plans, strict=True):
+        chosen = plan | plan["beyond"] | {"over_guard": 0} if over_guards(answer) and "beyond" in plan else plan
+        if not chosen["totals"]["files"]:
+            continue
+        after = str(Path(chosen["plan"]).parent / "after")
+        proof = [*chosen["log_dirs"], "--policy", params["policy"], "--of-plan", chosen["plan"], "--report", after]
+        work.append({
+            "plan": chosen,
+            "apply": {"conn_id": one["conn_id"], "application_args": applying(params, chosen)},
+            "verify": {"conn_id": one["conn_id"], "application_args": proof},
+        })  # fmt: skip
+    return work
+
+
+@in_our_words
+def due(context: Context, operation: str) -> list[dict[str, Any]]:
+    """Arguments of KafkatsJobOperator(job="purge"): the runs of this operation that ended `undo_days` ago or earlier.
+
+    By the clock, whatever day the run decides for: an undo window is for people. Empty for a dry run.
+    """
+    params = context["params"]
+    if params["dry_run"]:
+        return []
+    window_ms = params["undo_days"] * DAY_MS
+    folders = [run.parent for run in sorted(Path(params["folder"]).glob("*/*/run-*/run.json"))]
+    waiting = [(folder, dirs) for folder in folders if (dirs := _waits(folder, operation, window_ms))]
+    asked = []
+    for group in groups_of(params):
+        runs = [str(folder) for folder, dirs in waiting if dirs <= set(group.log_dirs)]
+        if runs:
+            words = [*runs, "--older-than", f"{window_ms}ms"]
+            asked.append({"conn_id": group.connection, "application_args": words})
+    return asked
+
+
+def _waits(folder: Path, operation: str, window_ms: int) -> set[str]:
+    """The log directories of a run that is to be purged; none for one that is not."""
+    from kafkats.run import read_run
+
+    ended = folder / "report.json"
+    now_ms = time.time_ns() // 1_000_000
+    if (folder / "purge.json").exists() or not ended.exists():
+        return set()
+    if ended.stat().st_mtime_ns // 1_000_000 + window_ms > now_ms:
+        return set()
+    try:
+        run = read_run(folder)
+    except KafkatsError:  # another version's, or half written: not ours to purge
+        return set()
+    return set(run.directories) if run.operation == operation else set()
+
+
+def chosen(asked: Any, plans: Any, work: Any) -> list[Mapping[str, Any]]:
+    """Per application the plan that counts: the one that was applied, else the one that keeps to the guards."""
+    applied = {run_folder_of(one["plan"]): one["plan"] for one in work or []}
+    return [applied.get(run_folder_of(plan), plan) for plan in plans or []]
+
+
+def run_folder_of(plan: Mapping[str, Any]) -> Path:
+    """Where everything of an application lies."""
+    return run_of(plan).parent
+
+
+def unfinished(asked: Sequence[Any] | None, plans: Sequence[Any]) -> bool:
+    """Whether some application did not get as far as its plan."""
+    return asked is None or len(plans) != len(asked)

@@ -1,0 +1,141 @@
+"""The reports of apply_retention and roll_segments, each put together in one folder.
+
+report.json         outcome, the moment it was decided for, plans, runs, bytes freed and kept, what was purged
+segments.parquet    kafkats.report.SEGMENTS (depth tail) before the change
+after.parquet       the same for the partitions that were changed, after it
+actions.parquet     kafkats.report.ACTIONS, one row per file
+retention.parquet   kafkats.operations.retain.RETENTION, one row per segment: verdict, veto, reason, from when on
+board.json          per partition: bytes that go now, in a day, in a week; what keeps the others, and until when
+reclaimable.png     bytes per topic by what becomes of them
+timeline.png        segments from first to largest timestamp, and the retention line
+due.parquet         kafkats.operations.roll.DUE, one row per active segment (roll_segments)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.common.compat.sdk import AirflowFailException, Context
+
+from kafkats_airflow import reports
+from kafkats_airflow.applications import run_folder
+from kafkats_airflow.reports import UNFINISHED, Results
+from kafkats_airflow.retention import INVENTORY, chosen, moment, unfinished
+
+DONE = {"retain": "deleted", "roll": "rolled"}
+
+
+def report(context: Context, operation: str, asked: Any, work: Any, stages: Mapping[str, Any]) -> dict[str, Any]:
+    """The last word on a run, and the inventory's event; fails when the run must not count as a success.
+
+    `stages` are the results of plan, apply, verify and purge. Any of the rest may be None: what comes of tasks that failed or
+    were skipped.
+    """
+    given = {stage: list(results or []) for stage, results in stages.items()}
+    asked = None if asked is None else list(asked)
+    plans = chosen(asked, given["plan"], list(work or []))
+    end = outcome(context["params"], operation, unfinished(asked, plans), plans, given["verify"])
+    folder = run_folder(context["params"]["folder"], context["run_id"])
+    folder.mkdir(parents=True, exist_ok=True)
+    said = {"outcome": end, "as_of": moment(context), "report": str(folder), **_common(plans, given)}
+    said |= _tables(folder, plans, given["verify"])
+    said |= _deleted(folder, context["params"], plans) if operation == "retain" else _rolled(folder, plans)
+    from kafkats.report import write_json
+
+    write_json(folder / "report.json", said)
+    context["outlet_events"][INVENTORY].extra = {key: said[key] for key in ("volumes", "outcome", "as_of", "report")}
+    if end.endswith(UNFINISHED):
+        raise AirflowFailException(f"{end}: see {said['report']}")
+    told = (
+        "outcome",
+        "as_of",
+        "runs",
+        "files_planned",
+        "freed_bytes",
+        "over_guard",
+        "pinned_bytes",
+        "purged_bytes",
+        "report",
+    )
+    return {key: said[key] for key in told if key in said}
+
+
+def outcome(params: Mapping[str, Any], operation: str, lost: bool, plans: Results, proofs: Results) -> str:
+    """How the run ended, in words; UNFINISHED at their end when it must not count as a success."""
+    if lost:
+        return UNFINISHED
+    kept = sum(plan.get("over_guard", 0) for plan in plans)
+    left = f", {kept} segments kept by a guard" if kept else ""
+    if blocked := sum(plan["totals"]["blocked"] for plan in plans):
+        left += f", {blocked} segments left as they were"
+    if params["dry_run"]:
+        return f"dry run{left}"
+    files = sum(plan["totals"]["files"] for plan in plans)
+    if not files:
+        return f"nothing to {'delete' if operation == 'retain' else operation}{left}"
+    proved = sum(proof["equal"] for proof in proofs) == files
+    return f"{DONE[operation]} and proved{left}" if proved else UNFINISHED
+
+
+def _common(plans: Results, stages: Mapping[str, Results]) -> dict[str, Any]:
+    purged = stages["purge"]
+    return {
+        **reports.common(plans, stages),
+        "files_proved": sum(proof["equal"] for proof in stages["verify"]),
+        "purged": [run for one in purged for run in one["runs"]],
+        "purged_bytes": sum(one["freed_bytes"] for one in purged),
+    }
+
+
+def _tables(folder: Path, plans: Results, proofs: Results) -> dict[str, Any]:
+    from kafkats.report import summary, write_table
+
+    before = reports.segments_of(plan["seen"]["report"] for plan in plans)
+    write_table(folder / "segments.parquet", before)
+    write_table(folder / "after.parquet", reports.segments_of(proof["report"] for proof in proofs))
+    write_table(folder / "actions.parquet", reports.actions_of(plans))
+    return {"seen": summary(before)}
+
+
+def _deleted(folder: Path, params: Mapping[str, Any], plans: Results) -> dict[str, Any]:
+    from kafkats.operations.retain import RETENTION, board
+    from kafkats.plot_retention import plot_reclaimable, plot_timeline
+    from kafkats.report import read_table, write_json, write_table
+
+    verdicts = reports.concat([read_table(Path(p["plan"]) / "retention.parquet", RETENTION) for p in plans], RETENTION)
+    now_ms = max((plan["now_ms"] for plan in plans), default=0)
+    rows = board(verdicts, now_ms)
+    write_table(folder / "retention.parquet", verdicts)
+    write_json(folder / "board.json", {"now_ms": now_ms, "partitions": rows})
+    plot_reclaimable(verdicts, now_ms, folder / "reclaimable.png")
+    plot_timeline(verdicts, _lines(params, verdicts, plans, now_ms), now_ms, folder / "timeline.png")
+    sizes = ("bytes", "now_bytes", "day_bytes", "week_bytes", "pinned_bytes", "vetoed_bytes")
+    return {
+        **{name: sum(row[name] for row in rows) for name in sizes},
+        "freed_bytes": sum(plan["totals"]["freed_bytes"] for plan in plans),
+        "kafka_bytes": sum(plan["totals"]["kafka_bytes"] for plan in plans),
+        "over_guard": sum(plan.get("over_guard", 0) for plan in plans),
+    }
+
+
+def _lines(params: Mapping[str, Any], verdicts: Any, plans: Results, now_ms: int) -> dict[str, int]:
+    """Per topic the time before which its records are expired."""
+    from kafkats.config import read_policy
+
+    topics: Sequence[str] = sorted(set(verdicts["topic"].to_pylist()))
+    if before := next((plan["before_ms"] for plan in plans if plan.get("before_ms") is not None), None):
+        return dict.fromkeys(topics, before)
+    policy = read_policy(Path(params["policy"]))
+    return {topic: now_ms - ms for topic in topics if (ms := policy.limits(topic)[0]) >= 0}
+
+
+def _rolled(folder: Path, plans: Results) -> dict[str, Any]:
+    from kafkats.operations.roll import DUE
+    from kafkats.report import read_table, write_table
+
+    found = reports.concat([read_table(Path(plan["plan"]) / "due.parquet", DUE) for plan in plans], DUE)
+    write_table(folder / "due.parquet", found)
+    rolls = sum(row["rolls"] for row in found.to_pylist())
+    return {"active_segments": found.num_rows, "due_segments": rolls}

@@ -1,0 +1,306 @@
+"""Retention and rolling by DAG: real spark-submits once each; guards, backfills and purge with the real jobs in one Spark session."""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from kafkats_airflow.guards import NO, YES, GuardApproval
+from kafkats_airflow.spark_job import KafkatsJobOperator
+
+from tests.dags.conftest import ROOT
+from tests.golden import case, retention_moment, retention_policy, tree
+
+GOLDEN = case("retention-4.3.1")
+AS_OF = dt.datetime.fromtimestamp(retention_moment(GOLDEN) / 1000, dt.UTC).isoformat()
+RETAIN: dict[str, Any] = {
+    "volumes": [], "topics": "*", "generation": "3.0", "as_of": AS_OF, "before": None, "free": "", "last_segment": False,
+    "need_approval": False, "undo_days": 7, "dry_run": False,
+}  # fmt: skip
+ROLL: dict[str, Any] = {
+    name: RETAIN[name] for name in ("volumes", "topics", "as_of", "undo_days", "dry_run")
+} | {"generation": "4.1"}  # fmt: skip
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    root = tmp_path / "broker" / "data"
+    root.mkdir(parents=True)
+    return GOLDEN.unpack("before", root)
+
+
+def policy(volume: Path, topics: dict[str, Any] | None = None, **more: Any) -> str:
+    path = volume.parents[1] / "policy.yaml"
+    given = {"topics": topics} if topics else retention_policy(GOLDEN)
+    volumes = [{"broker": "1", "path": str(volume), "owner_stopped": True}]
+    path.write_text(yaml.safe_dump(given | {"volumes": volumes} | more))
+    return str(path)
+
+
+def run_dag(bag: Any, dag: str, volume: Path, given: str, *, logical_date: Any = None, **conf: Any) -> Any:
+    params = RETAIN if dag == "apply_retention" else ROLL
+    where = {"policy": given, "folder": str(volume.parents[1] / "reports")}
+    return bag.dags[dag].test(run_conf=params | where | conf, logical_date=logical_date)
+
+
+def states(run: Any) -> dict[str, str]:
+    return {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
+
+
+def report(volume: Path) -> dict[str, Any]:
+    """Of the latest run."""
+    found = (volume.parents[1] / "reports").glob("*/report.json")
+    return dict(json.loads(max(found, key=lambda path: path.stat().st_mtime_ns).read_text()))
+
+
+def logs(root: Path, partition: str) -> list[int]:
+    return sorted(int(log.name.partition(".")[0]) for log in (root / partition).glob("*.log"))
+
+
+@pytest.fixture(scope="module")
+def spark(spark_environment: None) -> Iterator[Any]:
+    """One session for all jobs of this module."""
+    from pyspark.sql import SparkSession
+
+    sys.path.insert(0, str(ROOT / "spark_jobs"))
+    fanout = importlib.import_module("fanout")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    builder = SparkSession.builder.master("local[2,4]").appName("dags").config("spark.ui.enabled", "false")
+    for key, value in fanout.SETTINGS.items():
+        builder = builder.config(key, value)
+    with pytest.MonkeyPatch.context() as patch:  # the JVM outlives this module, and other tests' sessions come from it
+        patch.setenv("PYTHONPATH", f"{ROOT / 'spark_jobs'}:{ROOT}")
+        session = builder.getOrCreate()
+    session.sparkContext.addPyFile(fanout.__file__)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def here(spark: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The operator runs its job in the shared session, with the very words of the command line; gives what ran."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    ran: list[str] = []
+
+    def execute(self: KafkatsJobOperator, context: Any) -> dict[str, Any]:
+        job = importlib.import_module(self.job)
+        words = [str(word) for word in self.application_args or []]
+        ran.append(self.job)
+        said = dict(getattr(job, self.job)(spark, job.words().parse_args(words)))
+        if said.pop("exit_code", 0):
+            raise AirflowFailException(str(said))
+        return said | {"rates": {}}
+
+    monkeypatch.setattr(KafkatsJobOperator, "execute", execute)
+    return ran
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("java_free")
+def test_retention_with_real_spark_submits(bag: Any, volume: Path) -> None:
+    run = run_dag(bag, "apply_retention", volume, policy(volume), last_segment=True)
+    assert states(run) | {"purge": "skipped"} == states(run)
+    assert set(states(run).values()) == {"success", "skipped"}
+    for name, told in GOLDEN.info["retention"].items():
+        if isinstance(told["limits"], dict):
+            assert logs(volume, name) == told["segments_after"], name
+    said = report(volume)
+    assert (said["outcome"], said["files_proved"]) == ("deleted and proved", said["files_planned"])
+    assert said["as_of"] == AS_OF
+    folder = Path(said["report"])
+    assert pq.read_table(folder / "retention.parquet").num_rows == 40
+    assert len(json.loads((folder / "board.json").read_text())["partitions"]) == 10
+    for picture in ("reclaimable", "timeline"):
+        assert (folder / f"{picture}.png").read_bytes().startswith(b"\x89PNG")
+    for ti in run.get_task_instances():
+        said = ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index)
+        assert len(json.dumps(said, default=str)) < 8000, ti.task_id
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("java_free")
+def test_rolling_with_real_spark_submits(bag: Any, volume: Path) -> None:
+    given = policy(volume, {"time-*": {"segment.ms": 60_000}, "size*": {"segment.ms": 2**62}})
+    run = run_dag(bag, "roll_segments", volume, given)
+    assert str(run.state) == "success"
+    assert logs(volume, "time-all-0") == [0, 34, 68, 102, 130]
+    assert logs(volume, "size-0") == [0, 34, 68, 102]
+    said = report(volume)
+    assert (said["outcome"], said["files_proved"]) == ("rolled and proved", said["files_planned"])
+    assert said["due_segments"] == sum(
+        row["rolls"] for row in pq.read_table(Path(said["report"], "due.parquet")).to_pylist()
+    )
+
+
+@pytest.fixture
+def java_free() -> None:
+    """These bring their own JVMs; named, so that they run before the module's session is there."""
+
+
+def test_a_dry_run_is_a_forecast(bag: Any, volume: Path, here: list[str]) -> None:
+    before = tree(volume)
+    run = run_dag(bag, "apply_retention", volume, policy(volume), dry_run=True, need_approval=True)
+    assert str(run.state) == "success"
+    assert here == ["plan"]
+    assert tree(volume) == before
+    said = report(volume)
+    assert said["outcome"] == "dry run"
+    assert said["now_bytes"] == said["freed_bytes"] > 0
+
+
+def test_without_a_logical_date_it_decides_for_now(bag: Any, volume: Path, here: list[str]) -> None:
+    began = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=1)
+    run_dag(bag, "apply_retention", volume, policy(volume), dry_run=True, as_of=None)
+    assert began < dt.datetime.fromisoformat(report(volume)["as_of"]) < began + dt.timedelta(minutes=5)
+
+
+GUARDED = {"time-all": {"cleanup.policy": "delete", "retention.ms": 86400000, "kafkats.guard.max.share": 0.3}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "need_approval", "left", "outcome"),
+    [
+        (YES, True, [102], "deleted and proved"),
+        (NO, True, [34, 68, 102], "deleted and proved, 3 segments kept by a guard"),
+        (YES, False, [34, 68, 102], "deleted and proved, 3 segments kept by a guard"),
+    ],
+)
+def test_over_the_guard_only_after_a_yes(
+    bag: Any,
+    volume: Path,
+    here: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    need_approval: bool,
+    left: list[int],
+    outcome: str,
+) -> None:
+    def upsert(**asked: Any) -> None:
+        raise _Asked(asked["body"])
+
+    execute = GuardApproval.execute
+    bodies: list[str] = []
+
+    def answered(self: GuardApproval, context: Any) -> Any:
+        try:
+            return execute(self, context)
+        except _Asked as asked:
+            bodies.append(str(asked))
+            now = dt.datetime.now(tz=dt.UTC)
+            said = {"chosen_options": [answer], "params_input": {}, "responded_at": now, "responded_by_user": None}
+            return self.execute_complete(context, said)
+
+    monkeypatch.setattr("airflow.providers.standard.operators.hitl.upsert_hitl_detail", upsert)
+    monkeypatch.setattr(GuardApproval, "execute", answered)
+    run = run_dag(bag, "apply_retention", volume, policy(volume, GUARDED), need_approval=need_approval)
+    assert str(run.state) == "success"
+    assert logs(volume, "time-all-0") == left
+    assert report(volume)["outcome"] == outcome
+    assert len(bodies) == int(need_approval)
+    if bodies:
+        assert f"| {volume} | 1, 4104 | 2, " in bodies[0] and "over-guard" in bodies[0]
+
+
+class _Asked(Exception):
+    """In place of a person."""
+
+
+def test_a_backfill_of_three_days_decides_as_of_each_day(
+    bag: Any, volume: Path, here: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs and intervals are those that `airflow backfill create` makes; only the scheduler's loop is that of dag.test."""
+    from airflow.models import dagrun
+    from airflow.models.backfill import ReprocessBehavior, _create_backfill
+    from airflow.utils.state import DagRunState
+
+    days = {"time-all": 1, "time-some": 2, "size": 3}
+    keep = {topic: {"cleanup.policy": "delete", "retention.ms": n * 86_400_000} for topic, n in days.items()}
+    folder = volume.parents[1] / "reports"
+    conf = RETAIN | {"policy": policy(volume, keep), "folder": str(folder), "as_of": None}
+    _create_backfill(
+        dag_id="apply_retention", from_date=dt.datetime(2020, 9, 14, tzinfo=dt.UTC),
+        to_date=dt.datetime(2020, 9, 16, 12, tzinfo=dt.UTC), max_active_runs=1, reverse=False, dag_run_conf=conf,
+        triggering_user_name="tests", reprocess_behavior=ReprocessBehavior.NONE,
+    )  # fmt: skip
+
+    def made(*, logical_date: Any, session: Any, **_: Any) -> Any:
+        [run] = dagrun.DagRun.find(dag_id="apply_retention", logical_date=logical_date, session=session)
+        run.state = DagRunState.RUNNING
+        session.commit()
+        return run
+
+    monkeypatch.setattr(dagrun, "get_or_create_dagrun", made)
+    gone = []
+    for day in (14, 15, 16):
+        run = bag.dags["apply_retention"].test(logical_date=dt.datetime(2020, 9, day, 2, tzinfo=dt.UTC), run_conf=conf)
+        assert (str(run.run_type), str(run.state)) == ("backfill", "success")
+        assert report(volume)["as_of"] == f"2020-09-{day + 1}T02:00:00+00:00"
+        gone.append({topic for topic in days if logs(volume, f"{topic}-0") == [102]})
+    assert gone == [{"time-all"}, {"time-all", "time-some"}, {"time-all", "time-some", "size"}]
+    assert logs(volume, "size-zero-0") == [0, 34, 68, 102], "the policy says nothing of it"
+
+
+def test_purge_of_what_is_due(bag: Any, volume: Path, here: list[str]) -> None:
+    given = policy(volume)
+    run_dag(bag, "apply_retention", volume, given)
+    [run] = report(volume)["runs"]
+    assert report(volume)["purged"] == [], "its seven days have just begun"
+    run_dag(bag, "apply_retention", volume, given, dry_run=True, undo_days=0)
+    assert report(volume)["purged"] == [], "a dry run frees nothing"
+    here.clear()
+    run_dag(bag, "apply_retention", volume, given, undo_days=0)
+    said = report(volume)
+    assert here == ["plan", "purge"]
+    assert (said["outcome"], said["purged"]) == ("nothing to delete", [run])
+    assert said["purged_bytes"] > 0
+    run_dag(bag, "roll_segments", volume, given, undo_days=0)
+    run_dag(bag, "apply_retention", volume, given, undo_days=0)
+    assert report(volume)["purged"] == [], "once is enough"
+
+
+def test_a_dry_run_of_rolling_says_what_is_due(bag: Any, volume: Path, here: list[str]) -> None:
+    before = tree(volume)
+    run_dag(bag, "roll_segments", volume, policy(volume, {"time-*": {"segment.ms": 60_000}}), dry_run=True)
+    said = report(volume)
+    assert (said["outcome"], said["active_segments"]) == ("dry run", 10)
+    assert said["due_segments"] >= 2
+    assert tree(volume) == before
+
+
+def test_both_write_to_one_inventory(bag: Any) -> None:
+    outlets = {
+        name: [asset.name for asset in bag.dags[name].get_task("report").outlets]
+        for name in ("apply_retention", "roll_segments")
+    }
+    assert outlets == {"apply_retention": ["kafka_inventory"], "roll_segments": ["kafka_inventory"]}
+
+
+def test_a_job_that_fails_fails_the_run_but_not_the_report(
+    bag: Any, volume: Path, here: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    execute = KafkatsJobOperator.execute
+
+    def fail(self: KafkatsJobOperator, context: Any) -> dict[str, Any]:
+        if self.job == "apply":
+            raise AirflowFailException("Locked: held by a broker")
+        return execute(self, context)
+
+    monkeypatch.setattr(KafkatsJobOperator, "execute", fail)
+    run = run_dag(bag, "apply_retention", volume, policy(volume), undo_days=0)
+    assert str(run.state) == "failed"
+    assert report(volume)["outcome"] == "not finished"
+    assert "purge" not in here

@@ -1,0 +1,548 @@
+"""The DAG of migrations: all phases on real directories with real spark-submits, and its turns with jobs that only pretend."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
+from kafkats_airflow import migration, migration_reports, steps
+from kafkats_airflow.applications import run_of
+from kafkats_airflow.approval import MIGRATE, CanaryApproval, PlanApproval
+from kafkats_airflow.spark_job import KafkatsJobOperator
+
+from kafkats import ledger, phases
+from kafkats.formats.dispatch import batches
+from tests.golden import case, tree
+
+DAG = "migrate_message_format"
+GOLDEN = case("matrix-0.10.2.2-v0")
+PARAMS = {
+    "volumes": [], "from_magic": 0, "to_magic": 2, "compression_type": "producer", "rule": "last-offset", "accept_loss": [],
+    "attested_by": "", "need_approval": False, "dry_run": False, "ledger": "",
+}  # fmt: skip
+
+
+def states(run: Any) -> dict[str, str]:
+    """Task -> state; of a mapped task the states of all its instances."""
+    found: dict[str, set[str]] = {}
+    for ti in run.get_task_instances():
+        found.setdefault(ti.task_id, set()).add(str(ti.state))
+    return {task: " ".join(sorted(each)) for task, each in found.items()}
+
+
+def last_report(folder: Path) -> dict[str, Any]:
+    found = [json.loads(path.read_text()) for path in folder.glob("*/report.json")]
+    return dict(max(found, key=lambda report: report["times_ms"][1]))
+
+
+def ledger_at(folder: Path) -> list[tuple[str, str, str]]:
+    return [(entry.event, entry.broker, entry.phase) for entry in ledger.read(folder / "ledger.jsonl").entries]
+
+
+def write_policy(path: Path, volumes: list[dict[str, Any]]) -> Path:
+    path.write_text(yaml.safe_dump({"volumes": volumes}))
+    return path
+
+
+# With real jobs
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two stopped brokers of magic 0."""
+    home = tmp_path_factory.mktemp("cluster")
+    for broker in ("1", "2"):
+        (home / broker).mkdir()
+        GOLDEN.unpack("data", home / broker)
+    write_policy(home / "policy.yaml", [
+        {"broker": broker, "path": str(home / broker), "owner_stopped": True} for broker in ("1", "2")
+    ])  # fmt: skip
+    return home
+
+
+def magics(root: Path) -> set[int]:
+    return {batch.magic for log in root.glob("*/*.log") for batch in batches(log.read_bytes())}
+
+
+def as_kafka_left_it(root: Path) -> bool:
+    files = GOLDEN.files("data").items()
+    return all(
+        hashlib.sha256((root / path).read_bytes()).hexdigest() == sha256 for path, (*_, sha256) in files if sha256
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_phase_1_canary_phase_2_and_back(bag: Any, cluster: Path) -> None:
+    """Each phase a run; no logical date; the canary's yes is given when the run is over, as on the command line."""
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+
+    folder = cluster / "reports"
+
+    def phase(name: str, **conf: Any) -> dict[str, Any]:
+        places = {"policy": str(cluster / "policy.yaml"), "folder": str(folder), "phase": name}
+        run = bag.dags[DAG].test(run_conf=PARAMS | places | conf, logical_date=None)
+        assert str(run.state) == "success", states(run)
+        assert run.logical_date is None
+        for ti in run.get_task_instances():
+            said = json.dumps(ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index), default=str)
+            assert len(said) < 8000, ti.task_id
+        return last_report(folder)
+
+    untouched = tree(cluster / "2")
+    first = phase("phase-1", attested_by="the tests")
+    assert (first["outcome"], first["magic_bytes"]["after"][1:]) == ("certified", [0, 0])
+
+    canary = phase("canary", volumes=["1"])
+    assert canary["outcome"] == "converted and proved"
+    assert canary["magic_bytes"]["after"][:2] == [0, 0]
+    [proof] = canary["parity"]
+    assert (proof["logs"], proof["records"], proof["before"]) == (7, len(GOLDEN.records()), proof["after"])
+    assert [who["versions"] for who in canary["loses_zero_copy"]] == ["0-1", "2-3"]
+    assert magics(cluster / "1") == {2}
+    assert tree(cluster / "2") == untouched, "the others stay as they are"
+
+    second = phase("phase-2")
+    assert (second["outcome"], second["volumes"]) == ("converted and proved", [str(cluster / "2")])
+    report = Path(second["report"])
+    assert pq.read_table(report / "forecast.parquet")["action"].to_pylist().count("convert") == 7
+    logs = [row for row in pq.read_table(report / "actions.parquet").to_pylist() if row["file"].endswith(".log")]
+    assert all(row["parity_before"] == row["parity_after"] != "" for row in logs)
+    for picture in ("formats", "formats-before", "burn-down", "forecast"):
+        assert (report / f"{picture}.png").read_bytes().startswith(b"\x89PNG")
+
+    back = phase("rollback", volumes=["2"])
+    assert back["outcome"] == "undone"
+    assert as_kafka_left_it(cluster / "2")
+    assert magics(cluster / "1") == {2}
+    status = {row["broker"]: row["status"] for row in back["brokers"]}
+    assert status == {"1": "approved", "2": "certified"}
+    with create_session() as session:
+        event = session.query(AssetEvent).order_by(AssetEvent.id.desc()).first()
+        assert event.extra["volumes"] == [str(cluster / "2")]
+
+
+# With jobs that pretend
+
+
+class Pretended:
+    """The operator without Spark: what it ran, and what its looks find."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.number = itertools.count()
+        self.ran: list[tuple[str, list[str]]] = []
+        self.files = 3
+        self.blocked = 0
+        self.stray = False
+        self.certified = True
+        self.undo = True
+        self.equal = True
+
+    def jobs(self) -> list[str]:
+        return [job for job, _ in self.ran]
+
+    def run(self, job: str, args: list[Any]) -> dict[str, Any]:
+        args = [str(arg) for arg in args]
+        self.ran.append((job, args))
+        do = {
+            "census": self.census,
+            "plan": self.plan,
+            "apply": self.apply,
+            "undo": self.undone,
+            "certify": self.certify,
+        }
+        return {"rates": {}, **do[job](args)}
+
+    def census(self, args: list[str]) -> dict[str, Any]:
+        return {"log_dirs": dirs(args), "census": self.counted()}
+
+    def counted(self) -> dict[str, Any]:
+        from kafkats.operations.census import CENSUS
+        from kafkats.report import write_table
+
+        report = self.folder / f"census-{next(self.number)}"
+        report.mkdir()
+        write_table(report / "census.parquet", CENSUS.empty_table())
+        return {"report": str(report)}
+
+    def plan(self, args: list[str]) -> dict[str, Any]:
+        from kafkats.forecast import FORECAST
+        from kafkats.report import SEGMENTS, write_report, write_table
+
+        said = {"log_dirs": dirs(args), "census": self.counted()}
+        totals = {"files": self.files, "blocked": self.blocked, "write_bytes": 7, "losses": {}}
+        if "--undo" in args and self.undo:
+            runs = args[args.index("--undo") + 1 :]
+            return said | {"undo": runs[:1], "plan": runs[0], "digest": "u" * 64, "totals": totals}
+        if "--only-newer" in args:
+            totals["files"] = 2 if self.stray else 0
+            said |= self.certificate(option(args, "--certify"), certified=not self.stray)
+        out, report = Path(option(args, "--output")), Path(option(args, "--report"))
+        out.mkdir(parents=True)
+        write_table(out / "forecast.parquet", FORECAST.empty_table())
+        write_report(report, SEGMENTS.empty_table(), {})
+        digest = hashlib.sha256(str(out).encode()).hexdigest()
+        return said | {"plan": str(out), "digest": digest, "totals": totals, "seen": {"report": str(report)}}
+
+    def certificate(self, folder: str, *, certified: bool) -> dict[str, Any]:
+        bounds = {"min_magic": 2, "max_magic": 0}  # each phase takes the one that it needs
+        said = {"certificate": folder if certified else "", "certificate_digest": "c" * 64, "statement": "seen"}
+        return {"certified": certified, **said, **bounds}
+
+    def apply(self, args: list[str]) -> dict[str, Any]:
+        from kafkats.report import ACTIONS, write_table
+
+        run = Path(option(args, "--run"))
+        run.mkdir(parents=True)
+        row = {
+            "log_dir": "/v",
+            "partition_dir": "a-0",
+            "file": "00000000000000000000.log",
+            "outcome": "done",
+            "records": 5,
+        }
+        row |= {"parity_before": "p", "parity_after": "p" if self.equal else "q"}
+        write_table(run / "report.parquet", pa.Table.from_pylist([row], schema=ACTIONS))
+        look = next(given for job, given in reversed(self.ran) if job == "plan" and args[0] in given)
+        self.tell(look, "started", run.name, folder=str(run))
+        self.tell(look, "converted-back" if option(look, "--phase") == "rollback" else "converted", run.name)
+        return {"run": str(run)}
+
+    def undone(self, args: list[str]) -> dict[str, Any]:
+        look = next(given for job, given in reversed(self.ran) if job == "plan")
+        self.tell(look, "undone", Path(args[0]).name)
+        return self.certificate(option(args, "--output"), certified=True) | {
+            "census": self.counted(),
+            "log_dirs": ["/v"],
+        }
+
+    def certify(self, args: list[str]) -> dict[str, Any]:
+        said = self.certificate(option(args, "--output"), certified=self.certified)
+        return said | {"census": self.counted(), "log_dirs": dirs(args)}
+
+    def tell(self, look: list[str], event: str, run_id: str, **details: Any) -> None:
+        step = {"broker": option(look, "--broker"), "phase": option(look, "--phase"), "check": phases.check}
+        details = {"run_id": run_id, **details}
+        ledger.append(option(look, "--ledger"), event, by="job", now_ms=1, details=details, **step)
+
+
+def option(args: list[str], name: str) -> str:
+    return args[args.index(name) + 1]
+
+
+def dirs(args: list[str]) -> list[str]:
+    return [arg for arg in args if arg.startswith("/volumes/")]
+
+
+@pytest.fixture
+def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pretended]:
+    jobs = Pretended(tmp_path)
+    monkeypatch.setattr(KafkatsJobOperator, "execute", lambda self, context: jobs.run(self.job, self.application_args))
+    for picture in ("plot_formats", "plot_burn_down", "plot_forecast"):  # the real run draws them
+        monkeypatch.setattr(f"kafkats.plot.{picture}", lambda *given: given[-1].touch())
+    yield jobs
+
+
+def conf_of(tmp_path: Path, phase: str, conf: dict[str, Any]) -> dict[str, Any]:
+    policy = write_policy(tmp_path / "policy.yaml", [
+        {"broker": "1", "path": "/volumes/1a"}, {"broker": "1", "path": "/volumes/1b"},
+        {"broker": "2", "path": "/volumes/2"}, {"broker": "3", "path": "/volumes/3", "owner_stopped": True},
+    ])  # fmt: skip
+    return PARAMS | {"policy": str(policy), "folder": str(tmp_path / "r"), "phase": phase} | conf
+
+
+def run(bag: Any, tmp_path: Path, phase: str, **conf: Any) -> Any:
+    return bag.dags[DAG].test(run_conf=conf_of(tmp_path, phase, conf))
+
+
+class Instance(dict[str, Any]):
+    """What a task instance is to the report and the approval: what tasks gave back."""
+
+    def xcom_pull(self, task_ids: str, key: str = "return_value") -> Any:
+        return self.get(task_ids) if key == "return_value" else None
+
+    def xcom_push(self, key: str, value: Any) -> None: ...
+
+
+def reached(jobs: Pretended, tmp_path: Path, *wanted: tuple[str, dict[str, Any]]) -> str:
+    """Goes through phases as the DAG does, task by task, without Airflow around them; the last one's outcome."""
+    for phase, conf in wanted:
+        dag_run = SimpleNamespace(start_date=datetime.datetime.now(tz=datetime.UTC))
+        context: Any = {
+            "params": conf_of(tmp_path, phase, conf),
+            "run_id": f"run-{next(jobs.number)}",
+            "ti": Instance(),
+        }
+        context |= {"dag_run": dag_run, "outlet_events": {"asset": SimpleNamespace()}}
+        asked = migration.gate(context)
+        stages: dict[str, Any] = {"look": [jobs.run(**words(one["look"])) for one in asked]}
+        work = context["ti"]["changes"] = migration.changing(context, asked, stages["look"])
+        stages["convert"] = [jobs.run(**words(one["convert"])) for one in work if one["convert"]]
+        stages["parity"] = migration.parity(work)
+        stages["certify"] = [jobs.run(**words(one["certify"])) for one in work if one["certify"]]
+        brokers = migration.record(context, work, stages["convert"], stages["certify"]) if work else None
+        said = migration_reports.report(context, "asset", asked, brokers, stages)
+        with suppress(AirflowSkipException):
+            CanaryApproval(task_id="approve_canary", subject="?").execute(context)
+    return str(said["outcome"])
+
+
+def words(given: dict[str, Any]) -> dict[str, Any]:
+    return {"job": given["job"], "args": given["application_args"]}
+
+
+PHASE_1 = ("phase-1", {"attested_by": "ops"})
+CANARY = ("canary", {"volumes": ["1"]})
+PHASE_2 = ("phase-2", {})
+
+
+def test_the_whole_way_and_each_broker_once(tmp_path: Path, pretended: Pretended) -> None:
+    reached(pretended, tmp_path, PHASE_1)
+    assert pretended.jobs() == ["plan"] * 3, "one look per broker certifies as well"
+    assert all("--only-newer" in args and option(args, "--to-magic") == "0" for _, args in pretended.ran)
+    reached(pretended, tmp_path, CANARY)
+    assert pretended.jobs()[3:] == ["plan", "apply", "certify"]
+    assert dirs(pretended.ran[-1][1]) == ["/volumes/1a", "/volumes/1b"], "all volumes of the broker"
+    assert all(option(args, "--min-magic") == "2" for job, args in pretended.ran if job == "certify")
+    for broker in ("2", "3"):
+        reached(pretended, tmp_path, PHASE_2)
+        assert last_report(tmp_path / "r")["volumes"] == [f"/volumes/{broker}"]
+    assert "--owner-stopped" in pretended.ran[-2][1]
+    before = ledger_at(tmp_path / "r")
+    assert [event for event, broker, _ in before if broker == "2"] == [
+        "attest", "certified", "started", "converted", "verified", "certified",
+    ]  # fmt: skip
+    assert reached(pretended, tmp_path, PHASE_2) == "no broker is left for this phase"
+    assert ledger_at(tmp_path / "r") == before
+    attested = {entry.by for entry in ledger.read(tmp_path / "r" / "ledger.jsonl").entries if entry.event == "attest"}
+    assert attested == {"ops"}
+
+
+@pytest.mark.parametrize(
+    ("before", "phase", "conf", "why"),
+    [
+        ([], "phase-2", {}, "no migration has begun"),
+        ([], "canary", {"volumes": ["1"]}, "no migration has begun"),
+        ([], "rollback", {"volumes": ["1"]}, "no migration has begun"),
+        ([], "phase-1", {}, "nobody has attested"),
+        ([PHASE_1], "phase-2", {}, "there is no canary"),
+        ([PHASE_1], "canary", {}, "canary is for one broker at a time"),
+        ([PHASE_1], "canary", {"volumes": ["*"]}, "one broker at a time"),
+        ([PHASE_1], "rollback", {"volumes": ["1"]}, "nothing to roll back"),
+        ([PHASE_1], "canary", {"volumes": ["1"], "to_magic": 1}, "is from magic 0 to 2"),
+        ([PHASE_1, CANARY], "canary", {"volumes": ["2"]}, "is the canary"),
+        ([PHASE_1, CANARY], "phase-1", {"volumes": ["1"]}, "only a rollback"),
+    ],
+)
+def test_out_of_order_is_refused_before_anything_is_looked_at(
+    tmp_path: Path, pretended: Pretended, before: Any, phase: str, conf: dict[str, Any], why: str
+) -> None:
+    reached(pretended, tmp_path, *before) if before else None
+    pretended.ran.clear()
+    with pytest.raises(AirflowFailException, match=why):
+        reached(pretended, tmp_path, (phase, conf))
+    assert pretended.ran == []
+
+
+@pytest.mark.parametrize(
+    ("volumes", "why"),
+    [
+        ([{"path": "/v"}], "needs its broker's name"),
+        ([{"path": "/v", "broker": "1"}, {"path": "/w", "broker": "1", "connection": "c"}], "the same connection"),
+    ],
+)
+def test_a_policy_that_cannot_be_gone_through_broker_by_broker(
+    tmp_path: Path, pretended: Pretended, volumes: list[dict[str, Any]], why: str
+) -> None:
+    policy = str(write_policy(tmp_path / "other.yaml", volumes))
+    with pytest.raises(AirflowFailException, match=why):
+        reached(pretended, tmp_path, ("phase-1", {"attested_by": "ops", "policy": policy}))
+
+
+def test_a_refusal_is_the_end_of_the_run(bag: Any, tmp_path: Path, pretended: Pretended) -> None:
+    refused = run(bag, tmp_path, "canary", volumes=["1"])
+    assert str(refused.state) == "failed"
+    assert states(refused)["gate"] == "failed", "no second try"
+    assert last_report(tmp_path / "r")["outcome"] == "not finished"
+
+
+@pytest.mark.parametrize(
+    ("phase", "conf"), [("census", {}), ("canary", {"dry_run": True}), ("rollback", {"dry_run": True})]
+)
+def test_looking_needs_no_ledger_and_leaves_none(
+    tmp_path: Path, pretended: Pretended, phase: str, conf: dict[str, Any]
+) -> None:
+    assert reached(pretended, tmp_path, (phase, conf)) == ("dry run" if conf else "census")
+    assert pretended.jobs() == ["plan" if conf else "census"] * 3
+    assert not any("--ledger" in args or "--undo" in args for _, args in pretended.ran)
+    assert not (tmp_path / "r" / "ledger.jsonl").exists()
+
+
+def test_a_scheduled_run_only_counts(bag: Any, tmp_path: Path, pretended: Pretended) -> None:
+    done = run(bag, tmp_path, "census")
+    assert str(done.state) == "success"
+    assert {task for task, state in states(done).items() if state == "success"} == {"gate", "look", "changes", "report"}
+
+
+def test_strays_are_converted_back_and_certified_after(bag: Any, tmp_path: Path, pretended: Pretended) -> None:
+    pretended.stray = True
+    done = run(bag, tmp_path, "phase-1", attested_by="ops", volumes=["2"])
+    assert str(done.state) == "success"
+    assert set(states(done).values()) == {"success", "skipped"}
+    assert pretended.jobs() == ["plan", "apply", "certify"]
+    assert option(pretended.ran[-1][1], "--max-magic") == "0"
+    assert last_report(tmp_path / "r")["outcome"] == "certified"
+    pretended.certified = False
+    with pytest.raises(AirflowFailException, match="not certified, not finished"):
+        reached(pretended, tmp_path, ("phase-1", {"attested_by": "ops", "volumes": ["3"]}))
+
+
+def test_what_is_left_as_it_was_is_said_and_does_not_stop_a_canary(tmp_path: Path, pretended: Pretended) -> None:
+    reached(pretended, tmp_path, PHASE_1)
+    pretended.blocked, pretended.certified = 1, False
+    said = reached(pretended, tmp_path, ("canary", {"volumes": ["2"]}))
+    assert said == "converted and proved, not certified, 1 segments left as they were"
+    assert ledger_at(tmp_path / "r")[-2:] == [("verified", "2", "canary"), ("approved", "2", "canary")]
+
+
+def test_a_log_without_proof_fails_the_run(tmp_path: Path, pretended: Pretended) -> None:
+    reached(pretended, tmp_path, PHASE_1)
+    pretended.equal = False
+    with pytest.raises(AirflowFailException, match="1 logs are not proved to hold the same records"):
+        reached(pretended, tmp_path, CANARY)
+    assert ("verified", "1", "canary") not in ledger_at(tmp_path / "r")
+    pretended.equal, pretended.files = True, 0
+    reached(pretended, tmp_path, CANARY)
+    assert ("verified", "1", "canary") in ledger_at(tmp_path / "r"), "triggered again, it goes on"
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, **answers: str) -> None:
+    """A person, Ada, who answers at once."""
+
+    def answer(self: PlanApproval, context: Any) -> Any:
+        now = datetime.datetime.now(tz=datetime.UTC)
+        said = {"chosen_options": [answers[self.task_id]], "params_input": {}, "responded_at": now}
+        return self.execute_complete(context, said | {"responded_by_user": {"id": "7", "name": "Ada"}})
+
+    monkeypatch.setattr("airflow.providers.standard.operators.hitl.ApprovalOperator.execute", answer)
+
+
+def test_a_canary_waits_for_its_own_approval(
+    bag: Any, tmp_path: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached(pretended, tmp_path, PHASE_1)
+    answering(monkeypatch, approve="Approve", approve_canary="Reject")
+    rejected = run(bag, tmp_path, CANARY[0], **CANARY[1], need_approval=True)
+    assert (str(rejected.state), states(rejected)["approve_canary"]) == ("success", "success")
+    assert ledger_at(tmp_path / "r")[-1] == ("certified", "1", "canary")
+    with pytest.raises(AirflowFailException, match="is verified, not approved"):
+        reached(pretended, tmp_path, PHASE_2)
+
+    answering(monkeypatch, approve="Approve", approve_canary="Approve")
+    pretended.files = 0
+    reached(pretended, tmp_path, ("canary", {"volumes": ["1"], "need_approval": True}))
+    last = ledger.read(tmp_path / "r" / "ledger.jsonl").entries[-1]
+    assert (last.event, last.by) == ("approved", "Ada")
+    reached(pretended, tmp_path, PHASE_2)
+
+
+def test_a_no_to_the_plan_writes_nothing(
+    bag: Any, tmp_path: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached(pretended, tmp_path, PHASE_1)
+    before = ledger_at(tmp_path / "r")
+    answering(monkeypatch, approve="Reject")
+    pretended.ran.clear()
+    done = run(bag, tmp_path, CANARY[0], **CANARY[1], need_approval=True)
+    assert str(done.state) == "success"
+    assert set(pretended.jobs()) == {"plan"}
+    assert states(done)["approve_canary"] == "skipped"
+    assert last_report(tmp_path / "r")["outcome"] == "rejected"
+    assert ledger_at(tmp_path / "r") == before
+
+
+def test_a_rollback_undoes_or_converts_back(tmp_path: Path, pretended: Pretended) -> None:
+    reached(pretended, tmp_path, PHASE_1, CANARY, PHASE_2)
+    entries = ledger.read(tmp_path / "r" / "ledger.jsonl").entries
+    runs = [entry.details["folder"] for entry in entries if entry.event == "started"]
+    pretended.ran.clear()
+    assert reached(pretended, tmp_path, ("rollback", {"volumes": ["2"]})) == "undone"
+    assert pretended.jobs() == ["plan", "undo"]
+    assert option(pretended.ran[0][1], "--undo") == runs[-1]
+
+    pretended.undo = False
+    pretended.ran.clear()
+    back = {"volumes": ["1"], "accept_loss": ["all"]}
+    assert reached(pretended, tmp_path, ("rollback", back)) == "converted back"
+    assert pretended.jobs() == ["plan", "apply", "certify"]
+    assert option(pretended.ran[0][1], "--accept-loss") == "all"
+    stands = {row["broker"]: row["status"] for row in steps.rows(conf_of(tmp_path, "census", {}))}
+    assert stands == {"1": "certified", "2": "certified", "3": "certified"}
+    with pytest.raises(AirflowFailException, match="there is no canary"):
+        reached(pretended, tmp_path, PHASE_2)
+
+
+def test_a_broker_that_was_rolled_back_goes_again_only_when_it_is_named(tmp_path: Path, pretended: Pretended) -> None:
+    back = ("rollback", {"volumes": ["2"]})
+    said = reached(pretended, tmp_path, PHASE_1, CANARY, PHASE_2, back, PHASE_2, PHASE_2)
+    assert said == "no broker is left for this phase"
+    reached(pretended, tmp_path, ("phase-2", {"volumes": ["2"]}))
+    assert last_report(tmp_path / "r")["volumes"] == ["/volumes/2"]
+
+
+def test_repeating_a_phase_changes_nothing(tmp_path: Path, pretended: Pretended) -> None:
+    reached(pretended, tmp_path, PHASE_1, CANARY)
+    pretended.files = 0
+    pretended.ran.clear()
+    reached(pretended, tmp_path, CANARY)
+    assert "apply" not in pretended.jobs()
+    row = steps.rows(conf_of(tmp_path, "census", {}))[0]
+    assert (row["broker"], row["status"]) == ("1", "approved")
+
+
+def test_a_broker_with_nothing_to_convert_passes_too(tmp_path: Path, pretended: Pretended) -> None:
+    reached(pretended, tmp_path, PHASE_1)
+    pretended.files = 0
+    reached(pretended, tmp_path, CANARY)
+    assert ("verified", "1", "canary") in ledger_at(tmp_path / "r")
+
+
+def test_approvals_show_what_is_approved(bag: Any) -> None:
+    import jinja2
+
+    totals = {"files": 3, "write_bytes": 36, "blocked": 1, "losses": {"headers": 2}}
+    plan = {"log_dirs": ["/a", "/b"], "totals": totals, "digest": "f" * 64, "plan": "/p"}
+    zero_copy = [who._asdict() for who in phases.lose_zero_copy(1, 2)]
+    said = {"outcome": "converted", "volumes": ["/a"], "report": "/r", "loses_zero_copy": zero_copy}
+
+    class Said:
+        def xcom_pull(self, task_ids: str) -> Any:
+            return {"changes": [{"plan": plan}], "report": said}[task_ids]
+
+    def rendered(task: str) -> str:
+        body = bag.dags[DAG].get_task(task).body
+        return str(jinja2.Template(body, undefined=jinja2.StrictUndefined).render(ti=Said()))
+
+    assert bag.dags[DAG].get_task("approve").body == MIGRATE
+    assert "| /a, /b | 3 | 36 | 1 | 2 headers | `ffffffffffffffff` | `/p` |" in rendered("approve")
+    assert "converted: /a" in rendered("approve_canary")
+    assert "fetch versions 2-3" in rendered("approve_canary")
+    assert isinstance(CanaryApproval(task_id="x", subject="?").response_timeout, datetime.timedelta)
+
+
+def test_the_run_of_a_plan_is_found_again() -> None:
+    assert run_of({"plan": "/r/x/plan", "digest": "0123456789abcdef0123"}) == Path("/r/x/run-0123456789abcdef")
