@@ -70,8 +70,8 @@ def write_indexes(log: Path) -> None:
     log.with_suffix(TIME_INDEX).write_bytes(built.time_index)
 
 
-def make_log(shape: Shape, size: int, base_offset: int = 0) -> NDArray[np.uint8]:
-    """The bytes of a .log, uint8 of shape (at most `size`,)."""
+def make_log(shape: Shape, size: int, base_offset: int = 0, begin_ms: int = BEGIN_MS) -> NDArray[np.uint8]:
+    """The bytes of a .log, uint8 of shape (at most `size`,); its first record is of `begin_ms`."""
     templates = [_template(shape, n) for n in range(_TEMPLATES)]
     lengths = np.array([len(t) for t in templates])
     starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
@@ -80,7 +80,7 @@ def make_log(shape: Shape, size: int, base_offset: int = 0) -> NDArray[np.uint8]
     log = np.tile(cycle, (cycles, 1))
     numbers = np.arange(cycles, dtype=np.int64) * _TEMPLATES
     for n, start in enumerate(starts):
-        _stamp(log, int(start), shape, base_offset, (numbers + n) * shape.records)
+        _stamp(log, int(start), shape, base_offset, begin_ms, (numbers + n) * shape.records)
     flat = log.reshape(-1)
     positions = (np.arange(cycles)[:, None] * len(cycle) + starts).reshape(-1)
     _seal(flat, shape, positions.tolist(), np.tile(lengths, cycles).tolist())
@@ -116,18 +116,20 @@ def _value(chance: random.Random, size: int) -> bytes:
 _CITIES = ("Lisbon", "Osaka", "Quito", "Tromso", "Windhoek", "Yerevan")
 
 
-def _stamp(log: NDArray[np.uint8], at: int, shape: Shape, base_offset: int, number: NDArray[np.int64]) -> None:
+def _stamp(
+    log: NDArray[np.uint8], at: int, shape: Shape, base_offset: int, begin_ms: int, number: NDArray[np.int64]
+) -> None:
     """Offset and times of the frame at `at` of every row; `number` counts records from the segment's beginning."""
     last = shape.records - 1
     first = base_offset + number
     if shape.magic < 2:
         _put(log, at, first + last)
         if shape.magic == 1:
-            _put(log, at + 18, BEGIN_MS + number + last)
+            _put(log, at + 18, begin_ms + number + last)
         return
     _put(log, at, first)
-    _put(log, at + 27, BEGIN_MS + number)
-    _put(log, at + 35, BEGIN_MS + number + last)
+    _put(log, at + 27, begin_ms + number)
+    _put(log, at + 35, begin_ms + number + last)
 
 
 def _put(log: NDArray[np.uint8], at: int, values: NDArray[np.int64]) -> None:

@@ -43,7 +43,7 @@ def find_exact(partition: Partition, target_ms: int, *, depth: str = "full") -> 
         first = partition.segments[0].base_offset if partition.segments else -1
         return Answer(EARLIEST, partition.log_start_offset, reason="exact", segment=first, evidence="log start")
     if target_ms == MAX_TIMESTAMP:
-        newest = max((_maximum(segment, depth) for segment in _served(partition)), default=-1)
+        newest = max((newest_of(segment, depth) for segment in served(partition)), default=-1)
         if newest < 0:
             return Answer(MAX_TIMESTAMP, reason="no-timestamps", evidence=_EVIDENCE[depth])
         return _exact(partition, newest, depth)._replace(target_ms=MAX_TIMESTAMP)
@@ -93,22 +93,22 @@ _EVIDENCE: Final = {"tail": "time index and tail", "full": "every batch header",
 
 def _exact(partition: Partition, target: int, depth: str) -> Answer:
     timestamps = False
-    for segment in _served(partition):
-        maximum = _maximum(segment, depth)
+    for segment in served(partition):
+        maximum = newest_of(segment, depth)
         if maximum >= target:
             hit = _LOOK[depth](segment, target)
             if hit is not None:
                 return Answer(
                     target, *hit[:3], why(partition, target, hit), segment.base_offset, _evidence(segment, depth)
                 )
-        _end_is_quiet(segment, depth)
+        end_is_quiet(segment, depth)
         timestamps = timestamps or maximum >= 0
     if partition.first_record is None:
         return Answer(target, evidence="no records")
     return Answer(target, reason="past-end" if timestamps else "no-timestamps", evidence=_EVIDENCE[depth])
 
 
-def _served(partition: Partition) -> list[Segment]:
+def served(partition: Partition) -> list[Segment]:
     """Segments with records at or above the log start."""
     return [s for s in partition.segments if not 0 <= s.next_base_offset <= partition.log_start_offset]
 
@@ -117,30 +117,31 @@ def _last(partition: Partition) -> int:
     return partition.segments[-1].base_offset if partition.segments else -1
 
 
-def _maximum(segment: Segment, depth: str) -> int:
+def newest_of(segment: Segment, depth: str) -> int:
+    """The largest timestamp in the segment at that depth; -1: none (deep: -2^63)."""
     if depth == "deep":
         return _deep(segment).newest
     if depth == "tail":
-        tail = _tail(segment)
+        tail = tail_of(segment)
         if tail is not None:
             return tail.max_timestamp
-    return _full(segment).newest
+    return headers_of(segment).newest
 
 
 def _evidence(segment: Segment, depth: str) -> str:
-    if depth == "tail" and _tail(segment) is None:
+    if depth == "tail" and tail_of(segment) is None:
         return f"{_EVIDENCE['full']}: {segment.unsound or 'no time index to go by'}"
     return _EVIDENCE[depth]
 
 
-def _end_is_quiet(segment: Segment, depth: str) -> None:
+def end_is_quiet(segment: Segment, depth: str) -> None:
     """Raises CorruptBatch when the segment has more than could be read: what is searched for may be there."""
     if depth == "deep":
         error = _deep(segment).error
         if error is not None:
             raise error
-    tail = _tail(segment) if depth == "tail" else None
-    facts = tail.facts if tail is not None else _full(segment).facts
+    tail = tail_of(segment) if depth == "tail" else None
+    facts = tail.facts if tail is not None else headers_of(segment).facts
     last = segment.next_base_offset < 0
     if facts.stop not in _QUIET or (facts.stop is StopReason.TORN_TAIL and not last):
         reason = f"{facts.stop}: records behind it cannot be read, and none before it is that late"
@@ -155,7 +156,7 @@ class _Tail(NamedTuple):
     facts: SegmentFacts
 
 
-def _tail(segment: Segment) -> _Tail | None:
+def tail_of(segment: Segment) -> _Tail | None:
     """None where the indexes are no help: no entries, not in order, or contradicted by the log behind the last one."""
     known: dict[str, _Tail | None] = segment.__dict__
     if "_tail" not in known:
@@ -174,7 +175,7 @@ def _look_at_tail(segment: Segment) -> _Tail | None:
 
 
 def _look_by_index(segment: Segment, target: int) -> Hit | None:
-    tail, start = _tail(segment), segment.partition.log_start_offset
+    tail, start = tail_of(segment), segment.partition.log_start_offset
     if tail is None:
         return _look_by_headers(segment, target)
     try:
@@ -200,7 +201,8 @@ class _Headers(NamedTuple):
         return int(self.maxima[-1]) if len(self.maxima) else -1
 
 
-def _full(segment: Segment) -> _Headers:
+def headers_of(segment: Segment) -> _Headers:
+    """Of all its batches; walked once. Raises CorruptBatch where offsets do not increase."""
     known: dict[str, _Headers] = segment.__dict__
     if "_full" not in known:
         known["_full"] = _walk_headers(segment)
@@ -236,7 +238,7 @@ def _points(segment: Segment, position: int) -> tuple[Points, SegmentFacts]:
 
 
 def _look_by_headers(segment: Segment, target: int) -> Hit | None:
-    headers = _full(segment)
+    headers = headers_of(segment)
     first = int(np.searchsorted(headers.maxima, target))
     if first == len(headers.maxima):
         return None

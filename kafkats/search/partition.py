@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from struct import Struct
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from kafkats import paths
 from kafkats.errors import CorruptBatch, CorruptIndex, Vanished, storage
@@ -28,6 +30,7 @@ from kafkats.segment.facts import SegmentFacts, StopReason
 from kafkats.segment.search import LOWEST, Hit, OpenLog, Searcher
 from kafkats.segment.walk import walk
 
+_Read = TypeVar("_Read")
 _KEPT_OPEN: Final = 64
 """Segments whose files are held open at a time."""
 
@@ -185,7 +188,7 @@ class Segment:
     ) -> Hit | None:
         """As Searcher.first_record; CorruptIndex where an index entry led to what is no batch."""
         try:
-            return self.partition.searcher.first_record(
+            return _searcher().first_record(
                 self.log, position, target, start_offset=start_offset, equal=equal, strict=strict
             )
         except CorruptBatch as e:
@@ -213,7 +216,7 @@ class Segment:
             if self.moving:
                 data = read_index_bytes(path, entry.size).data
                 return data, len(data) // entry.size
-            return _map(path, entry.size, mapped=not self.partition.live)
+            return _whole(path, entry.size, mapped=not self.partition.live)
         except Vanished:
             return b"", 0
 
@@ -269,10 +272,6 @@ class Partition:
             self._open.popitem(last=False)[1].close()
 
     @cached_property
-    def searcher(self) -> Searcher:
-        return Searcher()
-
-    @cached_property
     def epochs(self) -> list[EpochStart]:
         """Of the leader-epoch-checkpoint; none where there is no such file. Raises CorruptFile."""
         try:
@@ -310,6 +309,17 @@ class Partition:
             if facts.batches
             else max(active.base_offset, self.log_start_offset)
         )
+
+
+_of_thread = threading.local()
+
+
+def _searcher() -> Searcher:
+    """This thread's: its buffers are used by one search after the other, whatever the partition."""
+    found: Searcher | None = getattr(_of_thread, "searcher", None)
+    if found is None:
+        found = _of_thread.searcher = Searcher()
+    return found
 
 
 def _check_end(segment: Segment, facts: SegmentFacts) -> None:
@@ -353,35 +363,35 @@ def open_partition(
 
 def _last_entry(path: str) -> tuple[int, int]:
     """The last whole entry of a time index as it stands there, (-1, 0) without one."""
+
+    def read(fd: int) -> bytes:
+        size = os.fstat(fd).st_size
+        whole = size - size % TIME.size
+        return os.pread(fd, TIME.size, whole - TIME.size) if whole else b""
+
     try:
-        with storage(path, "open"):
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        data = _reading(path, read)
     except Vanished:
         return -1, 0
-    try:
-        with storage(path, "read"):
-            size = os.fstat(fd).st_size
-            whole = size - size % TIME.size
-            data = os.pread(fd, TIME.size, whole - TIME.size) if whole else b""
-    finally:
-        os.close(fd)
-    if len(data) < TIME.size:
-        return -1, 0
-    timestamp, relative = TIME.unpack(data)
+    timestamp, relative = TIME.unpack(data) if len(data) == TIME.size else (-1, 0)
     return timestamp, relative
 
 
-def _map(path: str, entry_size: int, *, mapped: bool) -> tuple[Slots, int]:
-    with storage(path, "open"):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        with storage(path, "read"):
-            size = os.fstat(fd).st_size
-            if not size:
-                return b"", 0
-            if mapped:
-                return mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ), size // entry_size
-            data = os.pread(fd, size, 0)
-            return data, len(data) // entry_size
-    finally:
-        os.close(fd)
+def _whole(path: str, entry_size: int, *, mapped: bool) -> tuple[Slots, int]:
+    def read(fd: int) -> Slots:
+        size = os.fstat(fd).st_size
+        if mapped and size:
+            return mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
+        return os.pread(fd, size, 0)
+
+    data = _reading(path, read)
+    return data, len(data) // entry_size
+
+
+def _reading(path: str, read: Callable[[int], _Read]) -> _Read:
+    with storage(path, "read"):
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not make us wait
+        try:
+            return read(fd)
+        finally:
+            os.close(fd)

@@ -13,6 +13,7 @@ import stat
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kafkats.errors import BadInput, Changed, CorruptBatch, KafkatsError, storage
 from kafkats.formats import dispatch
@@ -35,6 +36,13 @@ class Hit(NamedTuple):
     position: int
 
 
+class Swept(NamedTuple):
+    """How many targets were answered, and what the batch that the next one met is refused for; None: there is no such batch."""
+
+    answered: int
+    error: KafkatsError | None
+
+
 class OpenLog:
     """A .log held open. `mapped` where nobody can cut it meanwhile, else it is read piece by piece.
 
@@ -43,22 +51,21 @@ class OpenLog:
 
     def __init__(self, path: str, *, mapped: bool) -> None:
         self.path = path
-        with storage(path, "open"):
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not make us wait
-        facts = os.fstat(self._fd)
-        self.size, self.mtime_ms = facts.st_size, facts.st_mtime_ns // 1_000_000
         self._buffer = np.empty(0, np.uint8)
         self._whole: Window | None = None
-        if not stat.S_ISREG(facts.st_mode):
-            self.close()
-            raise BadInput("not a regular file", path=path)
-        if mapped and self.size:
-            with storage(path, "map"):
+        with storage(path, "open"):
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not make us wait
+            facts = os.fstat(self._fd)
+            self.size, self.mtime_ms = facts.st_size, facts.st_mtime_ns // 1_000_000
+            if not stat.S_ISREG(facts.st_mode):
+                self.close()
+                raise BadInput("not a regular file", path=path)
+            if mapped and self.size:
                 region = mmap.mmap(self._fd, self.size, mmap.MAP_SHARED, mmap.PROT_READ)
-            os.close(self._fd)  # the map has one of its own
-            self._fd = -1
-            self._buffer = np.frombuffer(region, np.uint8)
-            self._whole = Window(self._buffer.ctypes.data, 0, self.size, self.size, self.size)
+                os.close(self._fd)  # the map has one of its own
+                self._fd = -1
+                self._buffer = np.frombuffer(region, np.uint8)
+                self._whole = Window(self._buffer.ctypes.data, 0, self.size, self.size, self.size)
         self.source: Final = Source(self.size, self.mtime_ms, self._window, self._read, self._only_zeros)
 
     def close(self) -> None:
@@ -146,6 +153,40 @@ class Searcher:
             else:
                 raise refused(log, at)
         return None
+
+    def sweep(
+        self,
+        log: OpenLog,
+        targets: NDArray[np.int64],
+        starts: NDArray[np.int64],
+        found: NDArray[np.int64],
+        *,
+        start_offset: int = LOWEST,
+    ) -> Swept:
+        """For each of `targets` (ms, int64, ascending) what first_record finds from the same position of `starts` (ascending) on: offset,
+        timestamp and leader epoch into the row of `found` (int64, shape (n, 3)). Ends where nothing is that late, or at a bad batch.
+
+        Raises Changed, StorageFailed.
+        """
+        from kafkats.kernels import search as k
+
+        state = self._state
+        state[k.POSITION : k.NEEDED + 1] = 0
+        state[k.TARGET : k.STRICT + 1] = 0, start_offset, 0, 0
+        state[k.NUMBER : k.LAST + 1] = 0, k.BEGIN, 0
+        _load(state, log, log.source.window(int(starts[0]) if len(starts) else 0, MIN_LEFT))
+        while (why := k.sweep(state, targets, starts, found)) != k.DONE:
+            if why == k.COMPRESSED:
+                why = self._inside()
+                if why == k.FOUND:
+                    state[k.STEP] = k.NOTE
+                if why in {k.DONE, k.FOUND}:
+                    continue
+            at = int(state[k.POSITION])
+            if why != k.NEED_BYTES:
+                return Swept(int(state[k.NUMBER]), refused(log, at))
+            _load(state, log, log.source.window(at, int(state[k.NEEDED])))
+        return Swept(int(state[k.NUMBER]), None)
 
     def _inside(self) -> int:
         from kafkats.kernels import search as k
