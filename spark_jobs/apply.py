@@ -10,7 +10,6 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
-from getpass import getuser
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from kafkats.operations.apply import apply_partition, partition_works, rounds, s
 from kafkats.plan import check_digest, read_plan
 from kafkats.report import ACTIONS
 from kafkats.run import finish_run, open_run
+from kafkats.who import this_user
 
 ORDER = [("log_dir", "ascending"), ("partition_dir", "ascending"), ("base_offset", "ascending"), ("file", "ascending")]
 
@@ -57,7 +57,7 @@ def words() -> ArgumentParser:
     parser.add_argument("--run", type=Path, metavar="RUN", help="the run's folder; PLAN.run if not given")
     parser.add_argument("--owner-stopped", action="store_true", help="no broker runs, where a lock cannot prove it")
     parser.add_argument("--work-area", type=Path, metavar="FOLDER", help="undo material goes here, not beside LOG_DIR")
-    parser.add_argument("--by", default=getuser(), metavar="WHO", help="whom a migration's ledger names")
+    parser.add_argument("--by", default=this_user(), metavar="WHO", help="whom a migration's ledger names")
     return parser
 
 

@@ -10,7 +10,6 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from getpass import getuser
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +29,7 @@ from kafkats.logdir.workarea import site, work_area
 from kafkats.operations.apply import end_partition, tell_ledger
 from kafkats.run import Run, directories, read_run, wrote_in
 from kafkats.units import list_units
+from kafkats.who import this_user
 
 ENDED: Final = pa.schema([
     ("log_dir", pa.string()),
@@ -110,7 +110,7 @@ def _closed(spark: SparkSession, run: Run, written: set[tuple[str, str]]) -> boo
 def main() -> int:
     parser = arguments.parser(__doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's folder; the latest first")
-    parser.add_argument("--by", default=getuser(), metavar="WHO", help="whom a migration's ledger names")
+    parser.add_argument("--by", default=this_user(), metavar="WHO", help="whom a migration's ledger names")
     parser.add_argument("--certify", nargs="+", default=[], metavar="LOG_DIR", help="then certify these")
     parser.add_argument("--max-magic", type=int, choices=range(3), help="nothing above")
     parser.add_argument("-o", "--output", type=Path, metavar="CERT", help="the certificate's folder")

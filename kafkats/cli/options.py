@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from getpass import getuser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +13,7 @@ import click
 from kafkats.errors import UsageError
 from kafkats.generations import RULES
 from kafkats.terminal import progress
+from kafkats.who import this_user
 
 # Everything that imports numpy, pyarrow or numba is imported by the verb that needs it: --help answers at once.
 if TYPE_CHECKING:
@@ -48,16 +47,9 @@ STOPPED = click.option(
 )  # fmt: skip
 
 
-def _this_user() -> str:
-    try:
-        return getuser()
-    except (KeyError, OSError):  # containers run as numbers that no passwd file knows
-        return f"user {os.geteuid()}"
-
-
 BY = click.option(
     "--by",
-    default=_this_user,
+    default=this_user,
     metavar="WHO",
     help="Whom a migration's ledger names; the user who runs this if not given.",
 )
