@@ -35,6 +35,10 @@ _KEPT_OPEN: Final = 64
 """Segments whose files are held open at a time."""
 
 
+_MAPPED_FROM: Final = 128 * 1024
+"""Index files up to this size are read: that is quicker than the first looks at a fresh map."""
+
+
 class Largest(NamedTuple):
     """A segment's largest timestamp as a broker has it, and the offset beside it. Without one the time of its file: `by_mtime`."""
 
@@ -380,7 +384,7 @@ def _last_entry(path: str) -> tuple[int, int]:
 def _whole(path: str, entry_size: int, *, mapped: bool) -> tuple[Slots, int]:
     def read(fd: int) -> Slots:
         size = os.fstat(fd).st_size
-        if mapped and size:
+        if mapped and size > _MAPPED_FROM:
             return mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
         return os.pread(fd, size, 0)
 

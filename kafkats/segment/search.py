@@ -25,6 +25,7 @@ from kafkats.segment.unpack import Unpacker
 
 LOWEST: Final = -(2**63)
 _AT_ONCE: Final = 64 * 1024
+_READS_BEFORE_MAP: Final = 4
 
 
 class Hit(NamedTuple):
@@ -44,7 +45,8 @@ class Swept(NamedTuple):
 
 
 class OpenLog:
-    """A .log held open. `mapped` where nobody can cut it meanwhile, else it is read piece by piece.
+    """A .log held open. `mapped` where nobody can cut it meanwhile: but not before it is used again, since the first look at a fresh
+    map costs more than a read. Else it is read piece by piece.
 
     Raises Vanished, StorageFailed, BadInput (not a regular file).
     """
@@ -56,16 +58,11 @@ class OpenLog:
         with storage(path, "open"):
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not make us wait
             facts = os.fstat(self._fd)
-            self.size, self.mtime_ms = facts.st_size, facts.st_mtime_ns // 1_000_000
-            if not stat.S_ISREG(facts.st_mode):
-                self.close()
-                raise BadInput("not a regular file", path=path)
-            if mapped and self.size:
-                region = mmap.mmap(self._fd, self.size, mmap.MAP_SHARED, mmap.PROT_READ)
-                os.close(self._fd)  # the map has one of its own
-                self._fd = -1
-                self._buffer = np.frombuffer(region, np.uint8)
-                self._whole = Window(self._buffer.ctypes.data, 0, self.size, self.size, self.size)
+        self.size, self.mtime_ms = facts.st_size, facts.st_mtime_ns // 1_000_000
+        self._reads_left = _READS_BEFORE_MAP if mapped and self.size else -1
+        if not stat.S_ISREG(facts.st_mode):
+            self.close()
+            raise BadInput("not a regular file", path=path)
         self.source: Final = Source(self.size, self.mtime_ms, self._window, self._read, self._only_zeros)
 
     def close(self) -> None:
@@ -77,6 +74,9 @@ class OpenLog:
     def _window(self, position: int, needed: int) -> Window:
         if self._whole is not None:
             return self._whole
+        if self._reads_left == 0:
+            return self._map()
+        self._reads_left -= 1
         wanted = min(max(needed, _AT_ONCE), max(self.size - position, 0))
         if len(self._buffer) < wanted:
             self._buffer = np.empty(wanted, np.uint8)
@@ -84,6 +84,15 @@ class OpenLog:
             got = os.preadv(self._fd, [self._buffer[:wanted].data], position) if wanted else 0
         end = position + got
         return Window(self._buffer.ctypes.data, position, end, end, self.size if got == wanted else end)
+
+    def _map(self) -> Window:
+        with storage(self.path, "map"):
+            region = mmap.mmap(self._fd, self.size, mmap.MAP_SHARED, mmap.PROT_READ)
+        os.close(self._fd)  # the map has one of its own
+        self._fd = -1
+        self._buffer = np.frombuffer(region, np.uint8)
+        self._whole = Window(self._buffer.ctypes.data, 0, self.size, self.size, self.size)
+        return self._whole
 
     def _read(self, position: int, size: int) -> bytes:
         if self._whole is not None:
