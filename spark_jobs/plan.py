@@ -1,4 +1,4 @@
-"""Look and plan in one application: spark-submit spark_jobs/plan.py rebuild|migrate|retain LOG_DIR... -o PLAN
+"""Look and plan in one application: spark-submit spark_jobs/plan.py rebuild|migrate|retain|roll LOG_DIR... -o PLAN
 
 Looks at every segment on the workers, decides on the driver what to do, and writes the plan's folder. Changes nothing
 else. The plan is the same, digest and all, as the one that the kafkats command makes.
@@ -16,11 +16,19 @@ import arguments
 import migrating
 import pyarrow as pa
 import retaining
+import rolling
 from fanout import run_job
 from looking import keep, look
 from pyspark.sql import SparkSession
 
-from kafkats.generations import DEFAULT_RETENTION_RULE, DEFAULT_RULE, RETENTION_RULES, RULES
+from kafkats.generations import (
+    DEFAULT_RETENTION_RULE,
+    DEFAULT_ROLL_RULE,
+    DEFAULT_RULE,
+    RETENTION_RULES,
+    ROLL_RULES,
+    RULES,
+)
 from kafkats.operations.apply import refuse_unpermitted
 from kafkats.operations.rebuild import RebuildOptions, plan_rebuild
 from kafkats.plan import Plan, write_plan
@@ -34,6 +42,9 @@ def plan(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     if args.operation == "retain":
         made, segments, verdicts, said = retaining.retain(spark, args)
         return said | write(args, made, segments, retention=verdicts)
+    if args.operation == "roll":
+        made, segments, due, said = rolling.roll(spark, args)
+        return said | write(args, made, segments, due=due)
     options = RebuildOptions(
         rule=args.generation,
         topics=args.topics,
@@ -80,6 +91,7 @@ _OPERATIONS: Final = (
     ("rebuild", _rebuild_words, RULES, DEFAULT_RULE.name),
     ("migrate", migrating.words, RULES, DEFAULT_RULE.name),
     ("retain", retaining.words, RETENTION_RULES, DEFAULT_RETENTION_RULE.name),
+    ("roll", rolling.words, ROLL_RULES, DEFAULT_ROLL_RULE.name),
 )
 
 

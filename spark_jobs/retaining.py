@@ -46,7 +46,7 @@ def retain(spark: SparkSession, args: Namespace) -> Made:
         print(json.dumps(row))
     if len(rows) > PRINTED:
         print(f"... and {len(rows) - PRINTED} more")
-    said: dict[str, Any] = {"now_ms": options.now_ms, "over_guard": over_guard(made)}
+    said: dict[str, Any] = {"now_ms": options.now_ms, "before_ms": options.before_ms, "over_guard": over_guard(made)}
     if args.beyond_guard and said["over_guard"]:
         more, all_verdicts = plan_retain(segments, policy, replace(options, over_guard=True))
         refuse_unpermitted(more)

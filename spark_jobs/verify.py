@@ -15,6 +15,7 @@ from typing import Any
 import arguments
 import pyarrow as pa
 import retaining
+import rolling
 from fanout import run_job
 from looking import keep, look
 from proving import prove
@@ -43,6 +44,8 @@ def prove_plan(spark: SparkSession, args: Namespace, units: list[Unit]) -> Mappi
     plan = read_plan(args.of_plan)
     if plan.operation == "retain":
         segments, proof = retaining.prove(spark, plan, args.of_plan, units)
+    elif plan.operation == "roll":
+        segments, proof = rolling.prove(spark, plan, units, arguments.verify_options(args))
     else:
         segments, proof = prove(spark, plan, units, arguments.verify_options(args))
     return {**keep(segments, args.report, **proof), "exit_code": int(bool(proof["not_equal"]))}

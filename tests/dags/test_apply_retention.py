@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from kafkats_airflow import retention
 from kafkats_airflow.guards import NO, YES, GuardApproval
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
@@ -235,8 +236,9 @@ def test_a_backfill_of_three_days_decides_as_of_each_day(
         triggering_user_name="tests", reprocess_behavior=ReprocessBehavior.NONE,
     )  # fmt: skip
 
-    def made(*, logical_date: Any, session: Any, **_: Any) -> Any:
+    def made(*, dag: Any, logical_date: Any, session: Any, **_: Any) -> Any:
         [run] = dagrun.DagRun.find(dag_id="apply_retention", logical_date=logical_date, session=session)
+        run.dag = dag
         run.state = DagRunState.RUNNING
         session.commit()
         return run
@@ -257,17 +259,19 @@ def test_purge_of_what_is_due(bag: Any, volume: Path, here: list[str]) -> None:
     run_dag(bag, "apply_retention", volume, given)
     [run] = report(volume)["runs"]
     assert report(volume)["purged"] == [], "its seven days have just begun"
-    run_dag(bag, "apply_retention", volume, given, dry_run=True, undo_days=0)
-    assert report(volume)["purged"] == [], "a dry run frees nothing"
+    where = RETAIN | {"policy": given, "folder": str(volume.parents[1] / "reports"), "undo_days": 0}
+    [asked] = retention.due({"params": where}, "retain")  # type: ignore[typeddict-item]
+    assert asked["application_args"] == [run, "--older-than", "0ms"]
+    for more in ({"dry_run": True}, {"undo_days": 1}):
+        assert retention.due({"params": where | more}, "retain") == []  # type: ignore[typeddict-item]
+    assert retention.due({"params": where}, "roll") == [], "another operation's"  # type: ignore[typeddict-item]
     here.clear()
     run_dag(bag, "apply_retention", volume, given, undo_days=0)
     said = report(volume)
     assert here == ["plan", "purge"]
     assert (said["outcome"], said["purged"]) == ("nothing to delete", [run])
     assert said["purged_bytes"] > 0
-    run_dag(bag, "roll_segments", volume, given, undo_days=0)
-    run_dag(bag, "apply_retention", volume, given, undo_days=0)
-    assert report(volume)["purged"] == [], "once is enough"
+    assert retention.due({"params": where}, "retain") == [], "once is enough"  # type: ignore[typeddict-item]
 
 
 def test_a_dry_run_of_rolling_says_what_is_due(bag: Any, volume: Path, here: list[str]) -> None:
