@@ -139,3 +139,45 @@ def test_the_burn_down_shows_each_run_at_its_time(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(Axes, "plot", spy)
     plot.plot_burn_down([(5000, census(("/one", "t", 0, 3))), (1000, FORMATS)], tmp_path / "x.png")
     assert drawn == [([1, 5], [25, 3]), ([1, 5], [30, 0]), ([1, 5], [908, 0])]
+
+
+def test_what_was_promised_stands_beside_what_came_of_it(tmp_path: Path) -> None:
+    from kafkats.forecast import FORECAST
+    from kafkats.report import ACTIONS
+
+    def promised(partition: str, action: str, before: int, after: int) -> dict[str, Any]:
+        sizes = {"before_bytes": before, "after_bytes": after, "seconds": 0.5}
+        return {"log_dir": "/data", "partition_dir": partition, "action": action, **sizes}
+
+    def done(partition: str, file: str, outcome: str, after: int) -> dict[str, Any]:
+        where = {"log_dir": "/data", "partition_dir": partition, "file": file}
+        return where | {"outcome": outcome, "after_bytes": after, "seconds": 0.25}
+
+    forecast = pa.Table.from_pylist(
+        [
+            promised("a-0", "convert", 100, 120),
+            promised("b-0", "convert", 300, 290),
+            promised("b-0", "convert", 50, 60),
+            promised("b-0", "keep", 1000, 1000),
+        ],
+        schema=FORECAST,
+    )
+    actions = pa.Table.from_pylist(
+        [
+            done("b-0", "00000000000000000000.log", "done", 290),
+            done("b-0", "00000000000000000000.index", "done", 16),
+            done("b-0", "00000000000000000050.log", "already", 60),
+            done("a-0", "00000000000000000000.log", "refused", 120),
+            done("c-0", "00000000000000000000.log", "done", 5),
+        ],
+        schema=ACTIONS,
+    )
+    rows = plot.forecast_outcome(forecast, actions)
+    names = ("name", "before_bytes", "forecast_bytes", "outcome_bytes", "forecast_seconds", "outcome_seconds")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("b-0", 350, 350, 350, 1.0, 0.75),
+        ("a-0", 100, 120, 0, 0.5, 0),
+    ]
+    for n, tables in enumerate([(forecast, actions), (FORECAST.empty_table(), ACTIONS.empty_table())]):
+        plot.plot_forecast(*tables, tmp_path / f"{n}.png")
+        assert (tmp_path / f"{n}.png").read_bytes().startswith(PNG)
