@@ -53,6 +53,9 @@ def read_options(given: Mapping[str, str]) -> Wanted:
     """Raises UsageError for an option or a word that is not known."""
     words = _named(given)
     control = _flag(words, "includeControl", default=False)
+    times = _time(words, "startingTimestamp"), _time(words, "endingTimestamp")
+    if times[0] is not None and times[1] is not None and times[1] < times[0]:
+        raise UsageError("endingTimestamp lies before startingTimestamp")
     skip = _word(words, "onCorruption", {"fail": False, "skip": True})
     if "skippedReport" in words and not skip:
         raise UsageError("skippedReport is of use with onCorruption=skip only")
@@ -62,11 +65,10 @@ def read_options(given: Mapping[str, str]) -> Wanted:
             topics=tuple(glob.strip() for glob in words.get("topics", "*").split(",")),
             starting_offsets=_offsets(words, "startingOffsets", EARLIEST),
             ending_offsets=_offsets(words, "endingOffsets", LATEST),
-            starting_timestamp=_time(words, "startingTimestamp"),
-            ending_timestamp=_time(words, "endingTimestamp"),
+            starting_timestamp=times[0],
+            ending_timestamp=times[1],
             committed=_word(words, "isolationLevel", {"read_uncommitted": False, "read_committed": True}),
             fail_on_data_loss=_flag(words, "failOnDataLoss", default=True),
-            tolerant=skip,
             piece_bytes=_bytes(words, "maxPartitionBytes"),
         ),
         _columns(words, control=control),

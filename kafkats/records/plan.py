@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kafkats import paths
 from kafkats.errors import BadInput, KafkatsError, UsageError
@@ -28,6 +29,8 @@ from kafkats.units import Unit, list_units, unseen
 EARLIEST: Final = -2
 LATEST: Final = -1
 PIECE_BYTES: Final = 128 * 1024 * 1024
+_NOT_CUT: Final = 1024 * 1024
+"""A segment of so many bytes is read as a whole, however little of it is wanted."""
 
 Offsets = int | Mapping[tuple[str, int], int]
 """EARLIEST or LATEST for all partitions, or for each of them an offset, EARLIEST or LATEST."""
@@ -49,8 +52,6 @@ class ReadOptions:
     committed: bool = False
     fail_on_data_loss: bool = True
     """Offsets that are named and not there are an error; else what is there is read."""
-    tolerant: bool = False
-    """Records that cannot be seen, or searched by time, are no error here: more is planned, and reading will say what is missing."""
     piece_bytes: int = PIECE_BYTES
 
 
@@ -71,8 +72,7 @@ def plan_read(log_dirs: Sequence[str | os.PathLike[str]], options: ReadOptions) 
     partitions: dict[tuple[str, int], list[Unit]] = {}
     for (log_dir, name), group in groupby(units, key=lambda unit: (unit.log_dir, unit.partition_dir)):
         found = list(group)
-        if not options.tolerant:
-            _all_seen(found, Path(log_dir, name))
+        _all_seen(found, Path(log_dir, name))
         parsed = paths.parse_partition(name)
         topic, number, state = parsed if parsed else ("", -1, "")
         segments = [unit for unit in found if unit.base_offset >= 0]
@@ -150,50 +150,38 @@ def _wanted(key: tuple[str, int], directory: Path, units: Sequence[Unit], option
     log_start = max(units[0].log_start_offset, 0)
     begin, end = (o if isinstance(o, int) else o[key] for o in (options.starting_offsets, options.ending_offsets))
     times = (options.starting_timestamp, options.ending_timestamp)
-    if times == (None, None) and begin < 0 and end < 0 and begin != LATEST and end != EARLIEST:
+    if times == (None, None) and (begin, end) == (EARLIEST, LATEST):
         return _Range(log_start, MOST_OFFSET)
     unit = units[0]
     with open_partition(directory, log_start_offset=log_start, clean=unit.clean, live=unit.live) as partition:
-        first = partition.log_start_offset
         if times[0] is not None:
-            begin = _offset_of(partition, times[0], options, at_failure=EARLIEST)
+            begin = _offset_of(partition, times[0])
         if times[1] is not None:
-            end = _offset_of(partition, times[1], options, at_failure=LATEST)
-        if begin >= 0 or end >= 0 or begin == LATEST:
-            begin, end = _within(key, (begin, end), (first, partition), options)
-    return _Range(first if begin == EARLIEST else begin, {EARLIEST: first, LATEST: MOST_OFFSET}.get(end, end))
+            end = _offset_of(partition, times[1])
+        named = [offset for offset in (begin, end) if offset >= 0]
+        if times == (None, None) and named and options.fail_on_data_loss:
+            _all_there(key, named, partition)
+        first = partition.log_start_offset
+    if begin == LATEST:
+        return _Range(MOST_OFFSET, MOST_OFFSET)
+    if times == (None, None) and 0 <= end < begin:
+        raise UsageError(f"{key[0]}-{key[1]}: offset {end} to end at lies before {begin}, where to start")
+    return _Range(max(begin, first), {EARLIEST: first, LATEST: MOST_OFFSET}.get(end, end))
 
 
-def _offset_of(partition: Partition, time: int, options: ReadOptions, *, at_failure: int) -> int:
+def _offset_of(partition: Partition, time: int) -> int:
     """The first record of that time or later, LATEST when none is that late."""
-    try:
-        found = find_exact(partition, time, depth="tail").offset
-    except KafkatsError:
-        if not options.tolerant:
-            raise
-        return at_failure
+    found = find_exact(partition, time, depth="tail").offset
     return found if found >= 0 else LATEST
 
 
-def _within(
-    key: tuple[str, int], wanted: tuple[int, int], there: tuple[int, Partition], options: ReadOptions
-) -> tuple[int, int]:
-    first, partition = there
-    try:
-        behind = partition.log_end_offset
-    except KafkatsError:
-        if not options.tolerant:
-            raise
-        behind = MOST_OFFSET
-    begin, end = (behind if w == LATEST else first if w == EARLIEST else w for w in wanted)
-    if options.fail_on_data_loss and not first <= min(begin, end) <= max(begin, end) <= behind:
-        bad = next(o for o in (begin, end) if not first <= o <= behind)
-        raise UsageError(
-            f"{key[0]}-{key[1]} has offsets {first} to {behind}, not {bad}; failOnDataLoss=false reads what is there"
-        )
-    if end < begin:
-        raise UsageError(f"{key[0]}-{key[1]}: offset {end} to end at lies before {begin}, where to start")
-    return max(begin, first), end
+def _all_there(key: tuple[str, int], offsets: Iterable[int], partition: Partition) -> None:
+    first, behind = partition.log_start_offset, partition.log_end_offset
+    for offset in offsets:
+        if not first <= offset <= behind:
+            raise UsageError(
+                f"{key[0]}-{key[1]} has offsets {first} to {behind}, not {offset}; failOnDataLoss=false reads what is there"
+            )
 
 
 # ---------------------------------------------------------------- one segment
@@ -201,8 +189,9 @@ def _within(
 
 def _cut(unit: Unit, wanted: _Range, piece_bytes: int) -> list[tuple[int, int]]:
     """From where to where to read, in bytes: at most about `piece_bytes` at a time, borders where the offset index has entries."""
-    inner = wanted.begin > unit.base_offset or (unit.active or wanted.end < unit.next_base_offset)
-    if unit.bytes <= piece_bytes and not (inner and unit.bytes > PIECE_BYTES // 64):
+    behind = unit.next_base_offset if unit.next_base_offset >= 0 else MOST_OFFSET
+    whole = wanted.begin <= unit.base_offset and behind <= wanted.end
+    if unit.bytes <= (piece_bytes if whole else min(piece_bytes, _NOT_CUT)):
         return [(0, unit.bytes)]
     try:
         entries = offset_index.read(_log(unit).with_suffix(paths.OFFSET_INDEX))
@@ -210,27 +199,27 @@ def _cut(unit: Unit, wanted: _Range, piece_bytes: int) -> list[tuple[int, int]]:
         return [(0, unit.bytes)]
     offsets = entries["relative_offset"].astype(np.int64) + unit.base_offset
     positions = entries["position"].astype(np.int64)
-    if not len(entries) or (np.diff(positions) <= 0).any() or (np.diff(offsets) <= 0).any():
+    if (np.diff(positions) <= 0).any() or (np.diff(offsets) <= 0).any():
         return [(0, unit.bytes)]
     with open_source(_log(unit)) as source:
-
-        def sound(n: int) -> bool:
-            return _holds(source, int(offsets[n]), int(positions[n]))
-
-        start = int(np.searchsorted(offsets, wanted.begin, side="right")) - 1
-        # The batch of the first entry at or above the end may begin below it; that of the next does not.
-        last = int(np.searchsorted(offsets, wanted.end)) + 1
-        low = int(positions[start]) if start >= 0 and sound(start) else 0
-        high = int(positions[last]) if last < len(offsets) and sound(last) else unit.bytes
+        low, high = _narrowed(source, offsets, positions, wanted)
         borders = [low]
         for at in range(low + piece_bytes, high - piece_bytes // 2, piece_bytes):
             n = int(np.searchsorted(positions, at))
-            if n < len(positions) and borders[-1] < positions[n] < high and sound(n):
+            if n < len(positions) and borders[-1] < positions[n] < high and batch_at(source, int(positions[n])):
                 borders.append(int(positions[n]))
     return list(pairwise([*borders, high]))
 
 
-def _holds(source: Source, offset: int, position: int) -> bool:
-    """Whether a sound batch begins at `position`, and the entry is its first or its last offset."""
-    found = batch_at(source, position)
-    return found is not None and offset in found
+def _narrowed(
+    source: Source, offsets: NDArray[np.int64], positions: NDArray[np.int64], wanted: _Range
+) -> tuple[int, int]:
+    """Where to begin and end. A batch must say itself that nothing that is wanted lies before it; or behind it, the one before it."""
+    low, high = 0, source.size
+    n = int(np.searchsorted(offsets, wanted.begin, side="right")) - 1
+    if n >= 0 and (found := batch_at(source, int(positions[n]))) and found[0] <= wanted.begin:
+        low = int(positions[n])
+    n = int(np.searchsorted(offsets, wanted.end))
+    if n + 1 < len(offsets) and (found := batch_at(source, int(positions[n]))) and found[1] >= wanted.end - 1:
+        high = int(positions[n + 1]) if batch_at(source, int(positions[n + 1])) else high
+    return low, high
