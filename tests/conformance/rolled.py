@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.model import Codec, Record, TimestampType
-from kafkats.generations import ROLL_RULES, RollRule
+from kafkats.generations import ROLL_RULES
 from kafkats.rolling import Append, Batch, Rolled, Settings, replay, simulate
 from tests.conformance.judge import Judge
 from tests.conformance.tally import Tally
@@ -59,21 +59,25 @@ def compare(chunk: Chunk, ask: Ask, tally: Tally, simulator: Simulate = simulate
     work = Path.cwd() / f"rolled-{chunk.version}-{chunk.seed}-{os.getpid()}"
     work.mkdir()
     rule, judge = ROLL_RULES[chunk.rule], ask(chunk.version)
-    for _ in range(chunk.count):
+    compared = 0
+    while compared < chunk.count:
         stream = _stream(random, chunk.version)
         theirs = _by_kafka(stream, work / "spec", judge)
         good = next((n for n, step in enumerate(theirs) if "error" in step), len(theirs))
         if good < len(theirs) and not any(words in theirs[good].get("message", "") for words in CANNOT):
             tally.differs(f"{STEPS}, Kafka {chunk.version}: {theirs[good]}")
-        ours = _after_each(simulator(stream.appends[:good], stream.settings, rule), stream.appends[:good], theirs, rule)
-        what = f"{stream.settings} {stream.appends[:good]}"
-        if good:
-            tally.same(STEPS, chunk.version, f"generated, rule {chunk.rule}", what, ours, theirs[:good])
+        if good == 0:
+            continue
+        compared += 1
+        appends = stream.appends[:good]
+        ours = _after_each(simulator(appends, stream.settings, rule), appends, theirs)
+        what = f"{stream.settings} {appends}"
+        tally.same(STEPS, chunk.version, f"generated, rule {chunk.rule}", what, ours, theirs[:good])
     shutil.rmtree(work)
 
 
 def _after_each(
-    made: Sequence[Rolled], appends: Sequence[Append], like: Sequence[dict[str, Any]], rule: RollRule
+    made: Sequence[Rolled], appends: Sequence[Append], like: Sequence[dict[str, Any]]
 ) -> list[dict[str, int]]:
     """Base offset and size of the active segment after every append, and of the last one what its indexes hold."""
     bases = [segment.base_offset for segment in made]
@@ -135,7 +139,7 @@ def _stream(random: Random, version: str) -> Stream:
     )
     appends, data = [], []
     end, clock = 0, NOW
-    for _ in range(random.randrange(3, 18)):
+    for _ in range(random.randrange(3, 15)):
         clock += random.choice((0, 1, random.randrange(700)))
         batches, raw = [], b""
         if modern and random.random() < 0.015:
