@@ -1,0 +1,368 @@
+"""Answers of a search by time, as other tools want them: Spark's Kafka source, Kafka's own consumer-group reset, JSON.
+
+    starts = marks_of(rows, at_ms)              rows of operations.lookup.LOOKUP, asked for -1 and -2, too
+    starts = marks_in(view, at_ms)              or a table's
+    export(starts, to="spark-offsets").text
+
+Each partition that was asked for is in what comes out, or named in what is raised, or (`leave`) in the notes. See docs/exports.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kafkats.errors import BadInput, UsageError
+from kafkats.search.answers import EARLIEST, LATEST
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkats.tables import View
+
+FORMATS: Final = ("spark-offsets", "spark-by-timestamp", "group-csv", "json")
+MISSING: Final = {
+    "fail": "refuse to export, and name them",
+    "all": "from the log start (and to the log end): too much rather than too little",
+    "none": "from the log end (and to it): nothing that is there now",
+    "leave": "leave them out, and name them: a group keeps what it has committed there",
+}
+"""What becomes of partitions without an answer."""
+_SHOWN: Final = 5
+_VERSION: Final = 1
+
+
+class Mark(NamedTuple):
+    """Where a partition is at one time. -1 where there is none or it is not known; `timestamp` is the record's, ms."""
+
+    topic: str
+    partition: int
+    target_ms: int
+    offset: int = -1
+    timestamp: int = -1
+    reason: str = "past-end"
+    evidence: str = ""
+    log_start: int = -1
+    log_end: int = -1
+    broker: bool = True
+    """A broker finds something there, too."""
+
+
+class Note(NamedTuple):
+    """A partition without an answer, and what was written for it: an offset, -1 or -2 (Spark's latest and earliest), None: left out."""
+
+    topic: str
+    partition: int
+    side: str
+    """start or end"""
+    reason: str
+    wrote: int | None
+
+
+class Export(NamedTuple):
+    """`text` is for a file, as UTF-8."""
+
+    text: str
+    partitions: int
+    notes: list[Note]
+
+
+def marks_of(rows: pa.Table | pa.RecordBatch, target_ms: int) -> list[Mark]:
+    """The answers for one target in rows of LOOKUP, by topic and partition. Those for -1 and -2, if there are any, give the log's end
+    and start.
+
+    Raises UsageError (nothing was asked for that target); BadInput (no partition's directory; two log directories do not agree).
+    """
+    found = rows.to_pylist()
+    ends: dict[tuple[str, int], dict[str, Any]] = {}
+    for word, name in ((LATEST, "log_end"), (EARLIEST, "log_start")):
+        for row in found:
+            if row["target_ms"] == word:
+                ends.setdefault((row["log_dir"], row["partition_dir"]), {})[name] = row["offset"]
+    marks = [
+        Mark(
+            row["topic"],
+            row["partition"],
+            target_ms,
+            row["offset"],
+            row["timestamp"],
+            row["reason"],
+            row["evidence"],
+            broker=row["kafka_offset"] >= 0,
+            **ends.get((row["log_dir"], row["partition_dir"]), {}),
+        )
+        for row in found
+        if row["target_ms"] == target_ms
+    ]
+    if not marks:
+        raise UsageError(f"nothing was looked up for {target_ms}: there is nothing to export")
+    return _agreed(marks)
+
+
+def marks_in(view: View, target_ms: int, *, end: bool = False) -> list[Mark]:
+    """What a table answers for every partition it has: by the cell at the time or before, so that nothing is missed; for the `end` of
+    a range by the cell at the time or after.
+
+    Raises UsageError where the table is empty, or the target a word (a table has none).
+    """
+    import numpy as np
+
+    from kafkats.tables import lookup
+
+    if target_ms < 0:
+        raise UsageError("a table knows times only: ask a log directory for the earliest, latest or largest")
+    partitions = view.partitions
+    if not partitions:
+        raise UsageError("the table has no row: there is nothing to export")
+    asked = -(-target_ms // view.step_ms) * view.step_ms if end else target_ms
+    found = lookup(view, np.arange(len(partitions)), np.full(len(partitions), asked))
+    starts, ends = _bounds(view, partitions)
+    columns = (column.tolist() for column in (found.offset, found.timestamp))
+    return [
+        Mark(topic, number, target_ms, offset, timestamp, word, "table", log_start, log_end, offset >= 0)
+        for (topic, number), offset, timestamp, word, log_start, log_end in zip(
+            partitions, *columns, found.words(), starts, ends, strict=True
+        )
+    ]
+
+
+def _bounds(view: View, partitions: Sequence[tuple[str, int]]) -> tuple[list[int], list[int]]:
+    """Log start and end of each, the latest that a row knows."""
+    import pyarrow.compute as pc
+
+    rows = view.rows.select(["topic", "partition", "log_start_offset", "log_end_offset"])
+    rows = rows.set_column(0, "topic", rows["topic"].cast("string"))
+    largest = rows.group_by(["topic", "partition"]).aggregate([("log_start_offset", "max"), ("log_end_offset", "max")])
+    known = {
+        (row["topic"], row["partition"]): (row["log_start_offset_max"], row["log_end_offset_max"])
+        for row in largest.filter(pc.is_valid(largest["topic"])).to_pylist()
+    }
+    return [known[key][0] for key in partitions], [known[key][1] for key in partitions]
+
+
+def _agreed(marks: Iterable[Mark]) -> list[Mark]:
+    """One for each partition, in order."""
+    found: dict[tuple[str, int], Mark] = {}
+    for mark in marks:
+        if mark.partition < 0:
+            raise BadInput("not in a partition's directory (TOPIC-N): it cannot be told which partition this is")
+        other = found.setdefault((mark.topic, mark.partition), mark)
+        if (other.offset, other.log_end) != (mark.offset, mark.log_end):
+            raise BadInput(
+                f"{mark.topic}-{mark.partition} lies in two log directories that differ: offset {other.offset} of"
+                f" {other.log_end}, and {mark.offset} of {mark.log_end}; name one of them"
+            )
+    return [found[key] for key in sorted(found)]
+
+
+def export(
+    starts: Iterable[Mark], ends: Iterable[Mark] | None = None, *, to: str, missing: str = "fail", group: str = ""
+) -> Export:
+    """`starts`, and `ends` (not included) of ranges, as one of FORMATS; `missing` is one of MISSING, `group` for a CSV of several groups.
+
+    Raises UsageError (no such format or word; what the format cannot say), BadInput (partitions without an answer, an end before its start).
+    """
+    for word, allowed, what in ((to, FORMATS, "format"), (missing, MISSING, "word for partitions without an answer")):
+        if word not in allowed:
+            raise UsageError(f"no {what} {word!r}; there are {', '.join(allowed)}")
+    first = _agreed(starts)
+    if not first:
+        raise UsageError("there is no partition to export")
+    last = None if ends is None else _paired(first, _agreed(ends))
+    if last is not None and 0 <= last[0].target_ms < first[0].target_ms:
+        raise UsageError(f"the range ends at {last[0].target_ms}, before it begins at {first[0].target_ms}")
+    return _WRITERS[to](first, last, missing, group)
+
+
+def _paired(starts: Sequence[Mark], ends: Sequence[Mark]) -> list[Mark]:
+    """An end for every start; a partition that only the ends know is nothing to begin with, and an error."""
+    known = {(mark.topic, mark.partition): mark for mark in ends}
+    found = [
+        known.pop((mark.topic, mark.partition), Mark(mark.topic, mark.partition, -1, reason="not-covered"))
+        for mark in starts
+    ]
+    if known:
+        raise BadInput(f"there is an end but no start for {_names(known.values())}")
+    return found
+
+
+# ---------------------------------------------------------------- offsets
+
+
+class _Filled(NamedTuple):
+    mark: Mark
+    value: int | None
+    """None: left out."""
+    note: Note | None
+
+
+def _filled(marks: Iterable[Mark], side: str, missing: str) -> list[_Filled]:
+    return [_fill(mark, side, missing) for mark in marks]
+
+
+def _fill(mark: Mark, side: str, missing: str) -> _Filled:
+    """What is later than all there is begins (or ends) at the log end: whatever comes, comes there."""
+    if mark.offset >= 0:
+        return _Filled(mark, mark.offset, None)
+    word = "none" if mark.reason == "past-end" else missing
+    log_start = mark.log_start if mark.log_start >= 0 else EARLIEST
+    log_end = mark.log_end if mark.log_end >= 0 else LATEST
+    value = {"all": log_start if side == "start" else log_end, "none": log_end}.get(word)
+    return _Filled(mark, value, Note(mark.topic, mark.partition, side, mark.reason, value))
+
+
+def _refuse(marks: Sequence[Mark], why: str) -> None:
+    if marks:
+        raise BadInput(f"{why}: {_names(marks)}")
+
+
+def _names(marks: Iterable[Mark]) -> str:
+    marks = list(marks)
+    more = f" and {len(marks) - _SHOWN} more" if len(marks) > _SHOWN else ""
+    told = (f"{m.topic}-{m.partition} ({': '.join(filter(None, (m.reason, m.evidence)))})" for m in marks[:_SHOWN])
+    return ", ".join(told) + more
+
+
+def _notes(*sides: Iterable[_Filled]) -> list[Note]:
+    return [filled.note for side in sides for filled in side if filled.note]
+
+
+# ---------------------------------------------------------------- Spark
+
+
+def _spark_offsets(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str) -> Export:
+    sides = _spark_sides(starts, ends, missing)
+    options = {"assign": _assigned(starts)}
+    for name, side in zip(("startingOffsets", "endingOffsets"), sides, strict=False):
+        options[name] = _per_partition(side)
+    if ends is not None:
+        _check_ranges(*sides)
+    return Export(_options_text(options), len(starts), _notes(*sides))
+
+
+def _spark_sides(starts: list[Mark], ends: list[Mark] | None, missing: str) -> list[list[_Filled]]:
+    if missing == "leave":
+        raise UsageError("Spark wants an offset for each partition: none can be left out; say all, or none")
+    sides = [_filled(starts, "start", missing)]
+    if ends is not None:
+        sides.append(_filled(ends, "end", missing))
+    without = {(f.mark.topic, f.mark.partition): f.mark for side in sides for f in side if f.value is None}
+    _refuse(list(without.values()), "no answer, and nothing said about what to do then")
+    return sides
+
+
+def _check_ranges(starts: list[_Filled], ends: list[_Filled]) -> None:
+    wrong = [
+        first.mark
+        for first, last in zip(starts, ends, strict=True)
+        if first.value is not None and last.value is not None and first.value > last.value >= 0
+    ]
+    _refuse(wrong, "the range ends before it begins")
+
+
+def _assigned(marks: Iterable[Mark]) -> str:
+    found: dict[str, list[int]] = {}
+    for mark in marks:
+        found.setdefault(mark.topic, []).append(mark.partition)
+    return _compact(found)
+
+
+def _per_partition(side: Iterable[_Filled]) -> str:
+    found: dict[str, dict[str, int | None]] = {}
+    for mark, value, _ in side:
+        found.setdefault(mark.topic, {})[str(mark.partition)] = value
+    return _compact(found)
+
+
+def _spark_by_timestamp(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str) -> Export:
+    """Spark asks the brokers itself, so theirs is the answer. Where they have none it fails, or (its strategy `latest`) begins at the log end."""
+    if missing in ("leave", "all"):
+        raise UsageError(
+            f"by timestamps Spark can begin at what it finds, or at the log end: {missing!r} cannot be said"
+        )
+    if starts[0].target_ms < 0 or (ends is not None and any(mark.target_ms < 0 for mark in ends)):
+        raise UsageError("earliest, latest and max-timestamp are no times: take spark-offsets")
+    without = [mark for mark in starts if not mark.broker or mark.offset < 0]
+    if missing == "fail":
+        _refuse([m for m in without if m.reason != "past-end"], "a broker finds nothing, and nothing said about that")
+    options = {"assign": _assigned(starts), "startingOffsetsByTimestamp": _per_partition(_times(starts))}
+    if without:
+        options["startingOffsetsByTimestampStrategy"] = "latest"
+    if ends is not None:
+        options["endingOffsetsByTimestamp"] = _per_partition(_times(ends))
+    notes = [Note(m.topic, m.partition, "start", m.reason, LATEST) for m in without]
+    notes += [Note(m.topic, m.partition, "end", m.reason, LATEST) for m in ends or [] if not m.broker or m.offset < 0]
+    return Export(_options_text(options), len(starts), notes)
+
+
+def _times(marks: Iterable[Mark]) -> list[_Filled]:
+    return [_Filled(mark, mark.target_ms, None) for mark in marks]
+
+
+def _options_text(options: Mapping[str, str]) -> str:
+    return json.dumps(options, indent=1) + "\n"
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+# ---------------------------------------------------------------- Kafka's tool
+
+
+def _group_csv(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str) -> Export:
+    """`[GROUP,]TOPIC,PARTITION,OFFSET` without a header, as `CsvUtils` of Kafka 0.11 to 4.3 reads it. -1 and -2 mean nothing there: the
+    tool would take them for offsets below the log start."""
+    if ends is not None:
+        raise UsageError("a group has one offset in each partition: it cannot be given the end of a range")
+    if any(c in group for c in '",\r\n'):
+        raise UsageError(f"the group {group!r} cannot be said in the CSV of Kafka's tool")
+    filled = _filled(starts, "start", missing)
+    unknown = [
+        f.mark for f in filled if (f.value is None and missing != "leave") or (f.value is not None and f.value < 0)
+    ]
+    _refuse(unknown, "no offset to write")
+    lines = [
+        ",".join([*([group] if group else []), f.mark.topic, str(f.mark.partition), str(f.value)])
+        for f in filled
+        if f.value is not None
+    ]
+    return Export("".join(f"{line}\n" for line in lines), len(lines), _notes(filled))
+
+
+# ---------------------------------------------------------------- JSON
+
+
+def _json(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str) -> Export:
+    """As it was found: nothing is put in the place of an answer that is not there."""
+    partitions = [
+        {"topic": start.topic, "partition": start.partition}
+        | {"log_start_offset": _known(start.log_start), "log_end_offset": _known(start.log_end), "start": _told(start)}
+        | ({} if ends is None else {"end": _told(ends[number])})
+        for number, start in enumerate(starts)
+    ]
+    document = {"version": _VERSION, "at": starts[0].target_ms}
+    if ends is not None:
+        document["until"] = max(end.target_ms for end in ends)
+    notes = [Note(m.topic, m.partition, "start", m.reason, None) for m in starts if m.offset < 0]
+    notes += [Note(m.topic, m.partition, "end", m.reason, None) for m in ends or [] if m.offset < 0]
+    return Export(json.dumps(document | {"partitions": partitions}, indent=1) + "\n", len(starts), notes)
+
+
+def _told(mark: Mark) -> dict[str, Any]:
+    told = {"offset": _known(mark.offset), "timestamp": _known(mark.timestamp), "reason": mark.reason}
+    return told | {"evidence": mark.evidence}
+
+
+def _known(value: int) -> int | None:
+    return value if value >= 0 else None
+
+
+_Writer = Callable[[list[Mark], "list[Mark] | None", str, str], Export]
+_WRITERS: Final[Mapping[str, _Writer]] = {
+    "spark-offsets": _spark_offsets,
+    "spark-by-timestamp": _spark_by_timestamp,
+    "group-csv": _group_csv,
+    "json": _json,
+}

@@ -1,0 +1,213 @@
+"""Exports: what the readers of each format get, and that no partition goes missing on the way."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafkats.errors import BadInput, UsageError
+from kafkats.exports import FORMATS, MISSING, Mark, Note, export, marks_in, marks_of
+from kafkats.operations.lookup import LookupOptions, lookup, lookup_partitions
+from kafkats.tables import build, read
+from tests.golden import Unpacked, case
+
+FOUND = Mark("orders", 0, 1000, 17, 1003, "first-after", "tail", 5, 40)
+LATE = Mark("orders", 10, 1000, -1, -1, "past-end", "tail", 2, 30, broker=False)
+BARE = Mark("old", 0, 1000, -1, -1, "no-timestamps", "tail", 3, 9, broker=False)
+BROKEN = Mark("old", 1, 1000, -1, -1, "unreadable", "bad-crc", broker=False)
+
+
+def options(text: str) -> dict[str, Any]:
+    """Spark's option values are JSON in JSON: both are read."""
+    return {name: value if name.endswith("Strategy") else json.loads(value) for name, value in json.loads(text).items()}
+
+
+def test_spark_offsets() -> None:
+    made = export(
+        [LATE, FOUND], [FOUND._replace(target_ms=2000, offset=22), LATE._replace(target_ms=2000)], to="spark-offsets"
+    )
+    assert options(made.text) == {
+        "assign": {"orders": [0, 10]},
+        "startingOffsets": {"orders": {"0": 17, "10": 30}},
+        "endingOffsets": {"orders": {"0": 22, "10": 30}},
+    }
+    assert made.notes == [
+        Note("orders", 10, "start", "past-end", 30),
+        Note("orders", 10, "end", "past-end", 30),
+    ]
+    assert "endingOffsets" not in options(export([FOUND], to="spark-offsets").text)
+
+
+def test_spark_words_stand_where_the_ends_are_not_known() -> None:
+    late = LATE._replace(log_end=-1)
+    assert options(export([late], to="spark-offsets").text)["startingOffsets"] == {"orders": {"10": -1}}
+    made = export([BROKEN], [BROKEN], to="spark-offsets", missing="all")
+    assert (options(made.text)["startingOffsets"], options(made.text)["endingOffsets"]) == (
+        {"old": {"1": -2}},
+        {"old": {"1": -1}},
+    )
+
+
+@pytest.mark.parametrize(("missing", "start", "end"), [("all", 3, 9), ("none", 9, 9)])
+def test_partitions_without_an_answer(missing: str, start: int, end: int) -> None:
+    made = export([BARE], [BARE], to="spark-offsets", missing=missing)
+    assert options(made.text)["startingOffsets"] == {"old": {"0": start}}
+    assert options(made.text)["endingOffsets"] == {"old": {"0": end}}
+    assert [note.wrote for note in made.notes] == [start, end]
+
+
+@pytest.mark.parametrize("to", ["spark-offsets", "spark-by-timestamp", "group-csv"])
+def test_no_answer_is_refused_by_name(to: str) -> None:
+    with pytest.raises(BadInput, match=r"old-0 \(no-timestamps: tail\), old-1 \(unreadable: bad-crc\)"):
+        export([FOUND, BARE, BROKEN], to=to)
+
+
+def test_spark_by_timestamp() -> None:
+    made = export(
+        [FOUND, LATE], [FOUND._replace(target_ms=2000), LATE._replace(target_ms=2000)], to="spark-by-timestamp"
+    )
+    assert options(made.text) == {
+        "assign": {"orders": [0, 10]},
+        "startingOffsetsByTimestamp": {"orders": {"0": 1000, "10": 1000}},
+        "startingOffsetsByTimestampStrategy": "latest",
+        "endingOffsetsByTimestamp": {"orders": {"0": 2000, "10": 2000}},
+    }
+    assert "startingOffsetsByTimestampStrategy" not in options(export([FOUND], to="spark-by-timestamp").text)
+
+
+def test_a_broker_that_finds_nothing_where_there_is_something() -> None:
+    blind = FOUND._replace(broker=False)
+    with pytest.raises(BadInput, match="a broker finds nothing"):
+        export([blind], to="spark-by-timestamp")
+    made = export([blind], to="spark-by-timestamp", missing="none")
+    assert options(made.text)["startingOffsetsByTimestampStrategy"] == "latest"
+    assert made.notes
+
+
+def test_group_csv() -> None:
+    made = export([FOUND, LATE], to="group-csv")
+    assert made.text == "orders,0,17\norders,10,30\n"
+    made = export([FOUND, BARE], to="group-csv", missing="leave", group="g")
+    assert list(csv.reader(io.StringIO(made.text))) == [["g", "orders", "0", "17"]]
+    assert made.notes == [Note("old", 0, "start", "no-timestamps", None)]
+    assert made.partitions == 1
+
+
+def test_group_csv_never_has_a_word_for_an_offset() -> None:
+    for mark, missing in ((LATE._replace(log_end=-1), "fail"), (BROKEN, "all"), (BROKEN, "none")):
+        with pytest.raises(BadInput, match="no offset to write"):
+            export([mark], to="group-csv", missing=missing)
+
+
+def test_json_tells_what_was_found() -> None:
+    made = export([FOUND, LATE, BARE, BROKEN], [FOUND._replace(target_ms=2000, offset=22)], to="json")
+    told = json.loads(made.text)
+    assert (told["version"], told["at"], told["until"]) == (1, 1000, 2000)
+    rows = {(row["topic"], row["partition"]): row for row in told["partitions"]}
+    assert rows["orders", 0]["start"] == {"offset": 17, "timestamp": 1003, "reason": "first-after", "evidence": "tail"}
+    assert rows["orders", 0]["end"]["offset"] == 22
+    assert (rows["orders", 0]["log_start_offset"], rows["orders", 0]["log_end_offset"]) == (5, 40)
+    assert (rows["old", 1]["start"]["offset"], rows["old", 1]["start"]["reason"]) == (None, "unreadable")
+    assert rows["old", 1]["end"]["reason"] == "not-covered"
+    assert {(note.topic, note.partition, note.side) for note in made.notes} >= {("old", 1, "start"), ("old", 1, "end")}
+
+
+def test_what_a_format_cannot_say() -> None:
+    for words in (
+        {"to": "yaml"},
+        {"to": "json", "missing": "drop"},
+        {"to": "spark-offsets", "missing": "leave"},
+        {"to": "spark-by-timestamp", "missing": "all"},
+        {"to": "group-csv", "group": 'a"b'},
+    ):
+        with pytest.raises(UsageError):
+            export([FOUND], **words)
+    with pytest.raises(UsageError, match="end of a range"):
+        export([FOUND], [FOUND], to="group-csv")
+    with pytest.raises(UsageError, match="no times"):
+        export([FOUND._replace(target_ms=-2)], to="spark-by-timestamp")
+    with pytest.raises(UsageError, match="no partition"):
+        export([], to="json")
+
+
+def test_ranges_that_are_none() -> None:
+    with pytest.raises(UsageError, match="before it begins"):
+        export([FOUND], [FOUND._replace(target_ms=999)], to="json")
+    with pytest.raises(BadInput, match="ends before it begins: orders-0"):
+        export([FOUND], [FOUND._replace(offset=0)], to="spark-offsets")
+    with pytest.raises(BadInput, match="no start for old-0"):
+        export([FOUND], [FOUND, BARE], to="spark-offsets")
+
+
+def test_two_copies_of_a_partition() -> None:
+    assert export([FOUND, FOUND], to="group-csv").text == "orders,0,17\n"
+    with pytest.raises(BadInput, match="two log directories that differ: offset 17 of 40, and 18 of 40"):
+        export([FOUND, FOUND._replace(offset=18)], to="group-csv")
+    with pytest.raises(BadInput, match="TOPIC-N"):
+        export([FOUND._replace(topic="", partition=-1)], to="json")
+
+
+def test_every_partition_of_a_directory(golden: Unpacked) -> None:
+    """In each format, whatever the reason: all, or named."""
+    one = case("timestamps-4.3.1")
+    root = golden(one, one.states[-1])
+    at = 1_600_000_000_000
+    rows = lookup([root], [at, at + 100_000, -1, -2], LookupOptions())
+    there = {(row["topic"], row["partition"]) for row in rows.to_pylist()}
+    starts, ends = marks_of(rows, at), marks_of(rows, at + 100_000)
+    assert len({mark.reason for mark in starts}) > 2
+    for to in set(FORMATS) - {"group-csv"}:
+        made = export(starts, ends, to=to, missing="none")
+        if to == "json":
+            assert {(row["topic"], row["partition"]) for row in json.loads(made.text)["partitions"]} == there
+        else:
+            for name, value in options(made.text).items():
+                if name == "assign":
+                    value = {topic: dict.fromkeys(map(str, numbers)) for topic, numbers in value.items()}
+                if not name.endswith("Strategy"):
+                    assert {(topic, int(n)) for topic, numbers in value.items() for n in numbers} == there
+    for missing in MISSING:
+        try:
+            made = export(starts, to="group-csv", missing=missing)
+        except BadInput as e:
+            assert missing == "fail", e
+            continue
+        written = {(topic, int(number)) for topic, number, _ in csv.reader(io.StringIO(made.text))}
+        assert written | {(n.topic, n.partition) for n in made.notes if n.wrote is None} == there
+
+
+def test_nothing_looked_up() -> None:
+    with pytest.raises(UsageError, match="nothing was looked up"):
+        marks_of(pa.table({"target_ms": [1]}), 2)
+
+
+def test_a_table_answers_as_its_directory(golden: Unpacked, tmp_path: Path) -> None:
+    one = case("retention-4.1.0")
+    root = golden(one, one.states[-1])
+    newest = max(row["timestamp"] for row in lookup([root], [-3]).to_pylist())
+    step = 60_000
+    begin, end = newest // step * step - 20 * step, newest // step * step + 3 * step
+    build(tmp_path / "table", lookup_partitions([root]), begin, end, step_ms=step)
+    view = read(tmp_path / "table")
+    for target in range(begin, end, 5 * step):
+        exact = {(m.topic, m.partition): m for m in marks_of(lookup([root], [target, -1, -2]), target)}
+        for mark in marks_in(view, target):
+            other = exact[mark.topic, mark.partition]
+            assert (mark.offset, mark.timestamp, mark.log_start, mark.log_end) == (
+                other.offset, other.timestamp, other.log_start, other.log_end
+            )  # fmt: skip
+    between = begin + step // 2
+    starts, ends = marks_in(view, between), marks_in(view, between, end=True)
+    assert [m.offset for m in starts] == [m.offset for m in marks_in(view, begin)]
+    assert [m.offset for m in ends] == [m.offset for m in marks_in(view, begin + step)]
+    assert all(m.reason == "not-covered" for m in marks_in(view, begin - 1))
+    with pytest.raises(BadInput, match="not-covered"):
+        export(marks_in(view, begin - 1), to="spark-offsets")
+    with pytest.raises(UsageError, match="times only"):
+        marks_in(view, -2)
