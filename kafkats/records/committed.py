@@ -55,8 +55,8 @@ class Transactions:
     """Goes with one reading of a piece, chunk by chunk."""
 
     def __init__(self, aborted: Iterable[Aborted]) -> None:
-        self._aborted = tuple(aborted)
-        self._known = {(one.producer_id, one.last_offset) for one in self._aborted}
+        self._aborted = np.array(list(aborted), np.int64).reshape(-1, 3)
+        self._known = {(producer, last) for producer, _, last in self._aborted.tolist()}
         self._open: dict[int, int] = {}
         """Producer id -> an offset of its transaction whose marker has not come yet."""
 
@@ -71,10 +71,10 @@ class Transactions:
             return keep
         data = inside & ~marker
         low, high = int(chunk.offset[0]), int(chunk.offset[-1])
-        for one in self._aborted:
-            if one.first_offset <= high and one.last_offset >= low:
-                first, behind = np.searchsorted(chunk.offset, [one.first_offset, one.last_offset + 1])
-                keep[first:behind] &= ~(data[first:behind] & (producers[first:behind] == one.producer_id))
+        here = (self._aborted[:, 1] <= high) & (self._aborted[:, 2] >= low)
+        for producer, begin, end in self._aborted[here].tolist():
+            first, behind = np.searchsorted(chunk.offset, [begin, end + 1])
+            keep[first:behind] &= ~(data[first:behind] & (producers[first:behind] == producer))
         self._hold_markers(chunk, data, np.flatnonzero(inside & marker))
         return keep
 
