@@ -2,6 +2,7 @@
 
     search(state)               goes over a window; returns when it found a record, or what else it needs
     inside(state, start, size)  looks into the batch at POSITION, whose plain bytes its caller decompressed
+    sweep(state, targets, starts, found)  the same for many times, ascending, in one go
 
 `state` is an int64 vector, one slot per name below. A record qualifies when its batch's maximum and its own timestamp are TARGET or
 later and its offset is START or above. With EQUAL both must be TARGET, and only the first such batch is looked into. With STRICT
@@ -45,7 +46,15 @@ CODEC: Final = 17
 MAGIC: Final = 18
 PACKED: Final = 19  # address and size of its compressed bytes
 PACKED_SIZE: Final = 20
-STATE_SLOTS: Final = 21
+# Of a sweep.
+NUMBER: Final = 21  # of the target that is next
+STEP: Final = 22  # BEGIN, SEARCH (goes on from POSITION), NOTE (a record was found)
+LAST: Final = 23  # where the batch of the record found last begins
+STATE_SLOTS: Final = 24
+
+BEGIN: Final = 0
+SEARCH: Final = 1
+NOTE: Final = 2
 
 # Why a kernel returned.
 DONE: Final = 0  # the quiet end of the log, or (inside) no such record in this batch
@@ -281,4 +290,32 @@ def search(state: Any) -> int:  # noqa: C901 - one loop
             break
         position += total
     state[POSITION] = position
+    return why
+
+
+@kernel
+def sweep(state: Any, targets: Any, starts: Any, found: Any) -> int:
+    """For each of `targets` (int64, ascending) the first record from `starts` (positions, ascending) on: offset, timestamp, epoch into `found`.
+
+    A record answers all targets up to its own time, and no later one is answered before it. DONE: NUMBER is how many were answered.
+    """
+    number, step, why = state[NUMBER], state[STEP], DONE
+    while True:
+        if step == NOTE:
+            while number < len(targets) and targets[number] <= state[TIMESTAMP]:
+                found[number, 0], found[number, 1] = state[OFFSET], state[TIMESTAMP]
+                found[number, 2] = state[EPOCH]
+                number += 1
+            state[LAST], step = state[POSITION], BEGIN
+        if number == len(targets):
+            why = DONE
+            break
+        if step == BEGIN:
+            state[TARGET], state[POSITION] = targets[number], max(starts[number], state[LAST])
+            step = SEARCH
+        why = search(state)
+        if why != FOUND:
+            break
+        step = NOTE
+    state[NUMBER], state[STEP] = number, step
     return why

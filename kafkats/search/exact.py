@@ -142,8 +142,9 @@ def end_is_quiet(segment: Segment, depth: str) -> None:
             raise error
     tail = tail_of(segment) if depth == "tail" else None
     facts = tail.facts if tail is not None else headers_of(segment).facts
-    last = segment.next_base_offset < 0
-    if facts.stop not in _QUIET or (facts.stop is StopReason.TORN_TAIL and not last):
+    # In front of another segment a tail that was not written hides records, unless the offsets go on without a gap.
+    whole = segment.next_base_offset < 0 or facts.next_offset == segment.next_base_offset
+    if facts.stop not in _QUIET or (facts.stop is not None and not whole):
         reason = f"{facts.stop}: records behind it cannot be read, and none before it is that late"
         raise CorruptBatch(reason, path=segment.log.path, position=facts.stop_position, base_offset=segment.base_offset)
 
@@ -183,7 +184,11 @@ def _look_by_index(segment: Segment, target: int) -> Hit | None:
         hit = segment.first_record(position, target, start_offset=start)
     except CorruptIndex:  # the headers do not need it
         hit = None
-    return hit if hit is not None else _look_by_headers(segment, target)
+    if hit is None:
+        hit = _look_by_headers(segment, target)
+    if hit is None:
+        end_is_quiet(segment, "full")  # the tail is, but what the headers could not be read of is not known from it
+    return hit
 
 
 # ---------------------------------------------------------------- full
@@ -202,7 +207,7 @@ class _Headers(NamedTuple):
 
 
 def headers_of(segment: Segment) -> _Headers:
-    """Of all its batches; walked once. Raises CorruptBatch where offsets do not increase."""
+    """Of all its batches; walked once. Raises CorruptBatch where offsets do not increase, or lie outside."""
     known: dict[str, _Headers] = segment.__dict__
     if "_full" not in known:
         known["_full"] = _walk_headers(segment)
@@ -219,9 +224,12 @@ def _walk_headers(segment: Segment) -> _Headers:
             points = points[:0]
         elif first:
             points, facts = _points(segment, int(points[first, 0]))
-    if facts.not_increasing_position >= 0:
-        reason = "offsets do not increase from here on: there is no first one"
-        raise CorruptBatch(reason, path=segment.log.path, position=facts.not_increasing_position)
+    for position, reason in (
+        (facts.not_increasing_position, "offsets do not increase from here on: there is no first one"),
+        (facts.out_of_range_position, "offsets that cannot be in this segment"),
+    ):
+        if position >= 0:
+            raise CorruptBatch(reason, path=segment.log.path, position=position)
     return _Headers(points[:, 0].copy(), points[:, 3].copy(), facts)
 
 
@@ -278,7 +286,10 @@ def _decode(segment: Segment) -> _Records:
             assert chunk.batch is not None
             parts.append((chunk.offset.copy(), chunk.timestamp.copy(), chunk.batch.leader_epoch.copy()))
     except CorruptBatch as e:
-        error = CorruptBatch(e.reason, path=segment.log.path, position=e.position, base_offset=segment.base_offset)
+        if not segment.log.source.only_zeros(
+            e.position or 0
+        ):  # a tail that was not written yet: end_is_quiet looks at it
+            error = CorruptBatch(e.reason, path=segment.log.path, position=e.position, base_offset=segment.base_offset)
     offsets, timestamps = (np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in (0, 1))
     epochs = np.concatenate([np.empty(0, np.int32), *(part[2] for part in parts)])
     kept = offsets >= segment.partition.log_start_offset

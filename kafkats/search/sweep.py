@@ -1,0 +1,166 @@
+"""`find_exact` for many times at once, in one pass over a partition: a search for each record that is an answer, not for each time.
+
+A record answers every time from the one it was searched for up to its own; so ascending times go through the segments once, each
+search beginning where the index (or the headers) says, or at the answer before.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafkats.errors import BadInput, CorruptIndex, KafkatsError, UsageError
+from kafkats.index import offset_index, time_index
+from kafkats.search import exact
+from kafkats.search.answers import REASONS
+from kafkats.search.partition import Partition, Segment
+from kafkats.segment.search import Searcher
+
+Times = NDArray[np.int64]
+
+WORDS: Final = tuple(REASONS)
+"""Reasons by their number in `Answers.reason`."""
+_NUMBER: Final = {word: number for number, word in enumerate(WORDS)}
+
+
+class Answers(NamedTuple):
+    """One row per time, shape (n,): what `find_exact` answers. -1: none. `error` is the first of those behind `unreadable`, or ""."""
+
+    offset: Times
+    timestamp: Times
+    leader_epoch: Times
+    segment: Times
+    reason: NDArray[np.int8]
+    error: str
+
+    def words(self) -> list[str]:
+        """The reasons as words of `REASONS`."""
+        return [WORDS[number] for number in self.reason]
+
+
+def sweep(partition: Partition, targets: Times, *, depth: str = "full") -> Answers:
+    """The first record of each of `targets` (ms, int64, ascending) or later, and why that one; what cannot be read is a reason, too.
+
+    `depth` is `tail` or `full`, as for `find_exact`. Raises UsageError, Vanished, Changed, StorageFailed.
+    """
+    if depth not in ("tail", "full"):
+        raise UsageError(f"no depth {depth!r} to look up many times at; there are tail, full")
+    if len(targets) and (np.diff(targets) < 0).any():
+        raise UsageError("times to look up in one pass must ascend")
+    one = _Pass(partition, targets, depth)
+    one.go()
+    found = one.found
+    return Answers(found[:, 0], found[:, 1], found[:, 2], one.segments, one.reasons(), one.error)
+
+
+class _Pass:
+    """State of one sweep: `at` is the first target that nothing has been said about."""
+
+    def __init__(self, partition: Partition, targets: Times, depth: str) -> None:
+        self.partition, self.targets, self.depth = partition, targets, depth
+        self.found = np.full((len(targets), 3), -1, np.int64)
+        self.segments = np.full(len(targets), -1, np.int64)
+        self.unreadable = np.zeros(len(targets), np.bool_)
+        self.at = 0
+        self.timestamps = False
+        self.error = ""
+        self.searcher = Searcher()
+
+    def go(self) -> None:
+        """Through the segments; an error leaves the rest unreadable, as each of its searches would meet it."""
+        try:
+            for segment in exact.served(self.partition):
+                if self.at == len(self.targets):
+                    return
+                maximum = exact.newest_of(segment, self.depth)
+                if maximum >= self.targets[self.at]:
+                    self.look(segment, maximum)
+                if self.at < len(self.targets):
+                    exact.end_is_quiet(segment, self.depth)
+                self.timestamps = self.timestamps or maximum >= 0
+        except BadInput as e:
+            self.give_up(slice(self.at, None), e)
+
+    def look(self, segment: Segment, maximum: int) -> None:
+        end = int(np.searchsorted(self.targets, maximum, side="right"))
+        if self.depth == "tail" and exact.tail_of(segment) is not None:
+            with suppress(CorruptIndex):  # the headers do not need it
+                self.search(segment, end, by_index(segment, self.targets[self.at : end]), indexed=True)
+            if self.at == end:
+                return
+            exact.end_is_quiet(segment, "full")
+        positions, maxima, _ = exact.headers_of(segment)
+        end = min(end, int(np.searchsorted(self.targets, maxima[-1], side="right"))) if len(maxima) else self.at
+        if end > self.at:
+            starts = positions[np.searchsorted(maxima, self.targets[self.at : end])]
+            self.search(segment, end, starts, indexed=False)
+
+    def search(self, segment: Segment, end: int, starts: Times, *, indexed: bool) -> None:
+        """Targets up to `end`, each from its position on. Raises CorruptIndex where one leads to no batch."""
+        first = self.at
+        while self.at < end:
+            done = self.searcher.sweep(
+                segment.log,
+                self.targets[self.at : end],
+                starts[self.at - first :],
+                self.found[self.at : end],
+                start_offset=self.partition.log_start_offset,
+            )
+            self.segments[self.at : self.at + done.answered] = segment.base_offset
+            self.at += done.answered
+            if done.error is None:
+                return
+            position = done.error.position or 0
+            if indexed and position == starts[self.at - first] and position:
+                raise CorruptIndex(done.error.reason, path=segment.stem, position=position)
+            behind = max(int(np.searchsorted(starts, position, side="right")), self.at - first + 1)
+            self.give_up(slice(self.at, first + behind), done.error)
+            self.at = min(first + behind, end)
+
+    def give_up(self, which: slice | NDArray[np.bool_], error: KafkatsError) -> None:
+        self.unreadable[which] = True
+        self.error = self.error or str(error)
+
+    def reasons(self) -> NDArray[np.int8]:
+        """By number of WORDS."""
+        offset, timestamp = self.found[:, 0], self.found[:, 1]
+        hit = self.segments >= 0
+        same = hit & (timestamp == self.targets)
+        reasons = np.where(hit, _NUMBER["first-after"], _NUMBER["past-end"]).astype(np.int8)
+        reasons[same] = _NUMBER["exact"]
+        try:
+            first = None if same.all() else self.partition.first_record
+        except BadInput as e:
+            self.give_up(~same, e)
+            self.found[~same], self.segments[~same] = -1, -1
+        else:
+            if first is not None:
+                if not self.timestamps:
+                    reasons[~hit] = _NUMBER["no-timestamps"]
+                earliest = "deleted" if self.partition.log_start_offset > 0 else "before-start"
+                reasons[hit & ~same & (offset == first.offset)] = _NUMBER[earliest]
+        reasons[self.unreadable] = _NUMBER["unreadable"]
+        return reasons
+
+
+def by_index(segment: Segment, targets: Times) -> Times:
+    """Where the segment's two indexes say to begin, shape (n,); they must be in order. Raises CorruptIndex for a position below 0."""
+    data, count = segment.times
+    times = np.frombuffer(data, time_index.ENTRY, count)
+    offsets = _at_or_below(times["timestamp"], times["relative_offset"], targets) + segment.base_offset
+    offsets = np.maximum(offsets, segment.partition.log_start_offset) - segment.base_offset
+    data, count = segment.offsets
+    places = np.frombuffer(data, offset_index.ENTRY, count)
+    positions = _at_or_below(places["relative_offset"], places["position"], offsets)
+    if (positions < 0).any():
+        raise CorruptIndex("an entry says a position below 0", path=segment.stem)
+    return np.maximum.accumulate(positions)
+
+
+def _at_or_below(keys: NDArray[np.int_], values: NDArray[np.int_], wanted: Times) -> Times:
+    """The value of the greatest key at or below each of `wanted`, 0 where there is none."""
+    padded = np.concatenate(([0], values.astype(np.int64)))
+    return padded[np.searchsorted(keys.astype(np.int64), wanted, side="right")]

@@ -1,0 +1,38 @@
+"""Timestamp-lookup tables: for every partition and step of time the first offset from then on, kept longer than the data.
+
+    build(folder, log_dirs, from_ms, to_ms)     what a scheduled run does for its data interval
+    open_cells, build_cells, write              the same in pieces: asked, searched, and written by one process
+    view = read(folder)                         the whole table, or a range of it
+    lookup(view, partitions, times)             millions of times at once
+
+A cell is *open* until a record of its time or later exists; then it is *closed*, and never changes again. The files are Parquet, as
+`schema` says; which there are is a function of the rows alone, so the order of runs leaves no trace.
+"""
+
+from kafkats.tables.cells import build, build_cells, grid
+from kafkats.tables.merge import Written, compact, open_cells, write
+from kafkats.tables.schema import OPEN, TABLE, TABLE_VERSION, closed
+from kafkats.tables.store import Manifest, read_manifest, verify
+from kafkats.tables.view import Found, View, lookup, read, with_deleted
+
+__all__ = [
+    "OPEN",
+    "TABLE",
+    "TABLE_VERSION",
+    "Found",
+    "Manifest",
+    "View",
+    "Written",
+    "build",
+    "build_cells",
+    "closed",
+    "compact",
+    "grid",
+    "lookup",
+    "open_cells",
+    "read",
+    "read_manifest",
+    "verify",
+    "with_deleted",
+    "write",
+]

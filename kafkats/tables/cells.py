@@ -1,0 +1,146 @@
+"""The cells of partitions: a pass over each, by its time indexes and the batches they lead to, or by all batch headers (`exact`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from kafkats import paths, search
+from kafkats.errors import BadInput, UsageError
+from kafkats.search.sweep import WORDS, Answers, sweep
+from kafkats.tables.merge import Written, open_cells, write
+from kafkats.tables.schema import TABLE, TABLE_VERSION, Ints, ints
+from kafkats.tables.store import check_step
+
+MINUTE_MS: Final = 60_000
+_NONE: Final = np.empty(0, np.int64)
+_UNREADABLE: Final = WORDS.index("unreadable")
+_PAST_END: Final = WORDS.index("past-end")
+
+
+class PartitionFacts(Protocol):
+    """Where a partition lies and what its root says of it: `operations.lookup.PartitionUnit` is one."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def partition_dir(self) -> str: ...
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def high_watermark(self) -> int | None: ...
+    @property
+    def clean(self) -> bool: ...
+    @property
+    def live(self) -> bool: ...
+    @property
+    def hidden(self) -> str: ...
+
+
+def grid(from_ms: int, to_ms: int, step_ms: int) -> Ints:
+    """The cells of an interval: multiples of the step from `from_ms` on, `to_ms` not included. Raises UsageError."""
+    check_step(step_ms)
+    if not 0 <= from_ms < to_ms:
+        raise UsageError(f"an interval from {from_ms} to {to_ms}: it must begin at 0 or later, and end after that")
+    return np.arange(-(-from_ms // step_ms) * step_ms, to_ms, step_ms, dtype=np.int64)
+
+
+def build_cells(
+    partition: search.Partition, topic: str, number: int, cells: Ints, *, exact: bool = False
+) -> pa.RecordBatch:
+    """Rows of TABLE, one for each of `cells` (ms, ascending). A record at or above the high watermark may still go: it closes no cell.
+
+    Raises UsageError, Vanished, Changed, StorageFailed; what cannot be read is an open cell with the reason `unreadable`.
+    """
+    answers = sweep(partition, cells, depth="full" if exact else "tail")
+    if partition.high_watermark is not None:
+        hidden = answers.offset >= partition.high_watermark
+        for column in answers[:4]:
+            column[hidden] = -1
+        answers.reason[hidden] = _PAST_END
+    try:
+        end = partition.log_end_offset
+    except BadInput:
+        end = -1
+    return _rows(topic, number, cells, answers, partition.log_start_offset, end)
+
+
+def build_unit(unit: PartitionFacts, cells: Ints, *, exact: bool = False) -> pa.RecordBatch:
+    """The same for a partition that is not open yet. Raises as build_cells."""
+    name = paths.parse_partition(unit.partition_dir)
+    if name is None:
+        return pa.RecordBatch.from_pylist([], TABLE)
+    if unit.hidden:
+        none = np.full(len(cells), -1, np.int64)
+        answers = Answers(*(none,) * 4, np.full(len(cells), _UNREADABLE, np.int8), unit.hidden)
+        return _rows(name.topic, name.partition, cells, answers, unit.log_start_offset, -1)
+    with search.open_partition(
+        unit.path,
+        log_start_offset=unit.log_start_offset,
+        high_watermark=unit.high_watermark,
+        clean=unit.clean,
+        live=unit.live,
+    ) as partition:
+        return build_cells(partition, name.topic, name.partition, cells, exact=exact)
+
+
+def build(
+    folder: str | os.PathLike[str],
+    partitions: Iterable[PartitionFacts],
+    from_ms: int,
+    to_ms: int,
+    *,
+    step_ms: int = MINUTE_MS,
+    exact: bool = False,
+) -> Written:
+    """Add the cells of an interval to the table in `folder`, which is made if it is not there, and close the open ones that can be.
+
+    Any interval at any time: runs over a directory that does not change leave the same files in whatever order. Raises Locked where
+    somebody else writes the table, UsageError (another step, a folder in a log directory), and as build_cells and write.
+    """
+    cells = grid(from_ms, to_ms, step_ms)
+    still = open_by_partition(open_cells(folder))
+    rows = (build_unit(unit, wanted(unit, cells, still), exact=exact) for unit in partitions)
+    return write(folder, rows, from_ms, to_ms, step_ms=step_ms)
+
+
+def open_by_partition(cells: pa.Table) -> dict[tuple[str, int], Ints]:
+    """Rows of `open_cells` as times by topic and partition."""
+    found: dict[tuple[str, int], list[int]] = {}
+    columns = cells["topic"].to_pylist(), cells["partition"].to_pylist(), ints(cells, "timestamp").tolist()
+    for topic, number, time in zip(*columns, strict=True):
+        found.setdefault((topic, number), []).append(time)
+    return {key: np.array(times, np.int64) for key, times in found.items()}
+
+
+def wanted(unit: PartitionFacts, cells: Ints, still: Mapping[tuple[str, int], Ints]) -> Ints:
+    """`cells` and what is still open of the partition."""
+    name = paths.parse_partition(unit.partition_dir)
+    return np.union1d(cells, still.get((name.topic, name.partition), _NONE)) if name else _NONE
+
+
+def _rows(topic: str, number: int, cells: Ints, found: Answers, start: int, end: int) -> pa.RecordBatch:
+    count = len(cells)
+
+    def same(value: Any, kind: Any) -> pa.Array:
+        return pa.array(np.full(count, value), kind)
+
+    columns = [
+        pa.DictionaryArray.from_arrays(same(0, pa.int32()), [topic]),
+        same(number, pa.int32()),
+        cells,
+        found.offset,
+        pa.DictionaryArray.from_arrays(pa.array(found.reason, pa.int32()), list(WORDS)),
+        found.timestamp,
+        found.segment,
+        pa.array(found.leader_epoch, pa.int32()),
+        same(start, pa.int64()),
+        same(end, pa.int64()),
+        same(TABLE_VERSION, pa.int32()),
+    ]
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=TABLE)

@@ -1,0 +1,245 @@
+"""Putting rows into a table: closed cells stay, open ones are closed, and files grow together.
+
+Which files there are follows from the rows and the covered ranges alone. From the widest span down (30 days, a day, an hour): what
+was built without a gap and is not too much for one file, is one. So no run, and no order of runs, leaves many small files or a trace.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kafkats.errors import BadInput, UsageError, Vanished
+from kafkats.tables import store
+from kafkats.tables.schema import CLOSED, TABLE, Ints, closed, ints, order, standing, together
+from kafkats.tables.store import MANIFEST, Manifest, Part, Span, read_manifest, read_part, write_part, writing
+
+HOUR_MS: Final = 3_600_000
+LEVELS: Final = (30 * 24 * HOUR_MS, 24 * HOUR_MS, HOUR_MS)
+"""Spans of files, multiples of these since 1970."""
+MOST_ROWS: Final = 8_000_000
+"""Of a file that is wider than an hour."""
+_CELL: Final = ["topic", "partition", "timestamp"]
+
+
+class Written(NamedTuple):
+    """What a run did to a table, in cells; `files` and `bytes` are the table's, afterwards."""
+
+    added: int
+    closed: int
+    """Of those that were open before."""
+    kept: int
+    """Closed before, or as open as before."""
+    open: int
+    """Of all in the table, now."""
+    files: int
+    bytes: int
+
+
+def open_cells(folder: str | os.PathLike[str]) -> pa.Table:
+    """Topic, partition and timestamp of the cells that are open; none where there is no table. Raises as `read`."""
+    columns = [*_CELL, "offset"]
+    if not Path(folder, MANIFEST).exists():
+        return pa.schema([TABLE.field(name) for name in columns]).empty_table().select(_CELL)
+    for attempt in range(5):
+        manifest = read_manifest(folder)
+        try:
+            found = [read_part(folder, part, columns) for part in manifest.parts if part.open]
+            break
+        except Vanished:
+            if attempt == 4 or read_manifest(folder) == manifest:
+                raise
+    empty = pa.schema([TABLE.field(name) for name in columns]).empty_table()
+    rows = pa.concat_tables([empty, *found]).unify_dictionaries()
+    return rows.filter(pa.array(~closed(rows))).select(_CELL)
+
+
+def write(
+    folder: str | os.PathLike[str],
+    rows: Iterable[pa.RecordBatch | pa.Table],
+    from_ms: int,
+    to_ms: int,
+    *,
+    step_ms: int,
+) -> Written:
+    """Put rows of TABLE into the table in `folder`: those of the interval, and of cells that were open.
+
+    Raises Locked, UsageError (another step than the table's), BadInput (rows off the grid, two of one cell, a time that is neither
+    in the interval nor open), CorruptFile (what is there is damaged), StorageFailed. Then the table is as it was.
+    """
+    store.check_step(step_ms)
+    if not 0 <= from_ms < to_ms:
+        raise UsageError(f"an interval from {from_ms} to {to_ms}: it must begin at 0 or later, and end after that")
+    with writing(folder):
+        before = read_manifest(folder) if Path(folder, MANIFEST).exists() else Manifest(step_ms)
+        if before.step_ms != step_ms:
+            raise UsageError(f"the table has a step of {before.step_ms} ms, not {step_ms}", path=folder)
+        new = _checked(rows, step_ms)
+        covered = store.unite([*before.covered, (from_ms, to_ms)])
+        run = _Run(Path(folder), before, Manifest(step_ms, covered), (from_ms, to_ms))
+        return run.finish(new)
+
+
+def compact(folder: str | os.PathLike[str]) -> Written:
+    """Arrange all files anew; `write` does so where it writes. Raises as `write`."""
+    with writing(folder):
+        before = read_manifest(folder)
+        run = _Run(Path(folder), before, Manifest(before.step_ms, before.covered), None)
+        return run.finish(TABLE.empty_table())
+
+
+def _checked(rows: Iterable[pa.RecordBatch | pa.Table], step_ms: int) -> pa.Table:
+    tables = [pa.Table.from_batches([one]) if isinstance(one, pa.RecordBatch) else one for one in rows]
+    try:
+        new = together(one.select(TABLE.names).cast(TABLE) for one in tables)
+    except (pa.ArrowException, KeyError) as e:
+        raise BadInput(f"no rows of a table: {e}") from e
+    if (ints(new, "timestamp") % step_ms).any():
+        raise BadInput(f"a cell that is no multiple of the step of {step_ms} ms")
+    by, same = order(new)
+    if same.any():
+        row = new.slice(int(by[int(np.flatnonzero(same)[0])]), 1).to_pylist()[0]
+        where = f"{row['topic']}-{row['partition']} at {row['timestamp']}"
+        raise BadInput(f"two rows of one cell: {where}; is a partition listed twice?")
+    return new.take(by)
+
+
+@dataclass
+class _Piece:
+    """A span of rows: as a file that is there, or in memory."""
+
+    span: Span
+    rows: int
+    part: Part | None = None
+    table: pa.Table | None = None
+
+
+class _Run:
+    def __init__(self, folder: Path, before: Manifest, after: Manifest, interval: Span | None) -> None:
+        self.folder, self.before, self.after, self.interval = folder, before, after, interval
+        self.added = self.closed = self.kept = 0
+
+    def finish(self, new: pa.Table) -> Written:
+        times = ints(new, "timestamp")
+        parts: list[Part] = []
+        for top in self._tops(times):
+            inside = _between(times, top)
+            pieces = self._merged(top, new.filter(pa.array(inside)) if not inside.all() else new)
+            parts += [self._part(piece) for piece in self._arranged(top, 0, pieces)]
+        untouched = [part for part in self.before.parts if not any(_in(part, top) for top in self._tops(times))]
+        manifest = Manifest(self.after.step_ms, self.after.covered, store.sorted_parts([*untouched, *parts]))
+        if manifest != self.before:
+            store.commit(self.folder, manifest)
+        opened = sum(part.open for part in manifest.parts)
+        size = sum(part.bytes for part in manifest.parts)
+        return Written(self.added, self.closed, self.kept, opened, len(manifest.parts), size)
+
+    def _tops(self, times: Ints) -> list[Span]:
+        """The widest spans that something may change in."""
+        wide = LEVELS[0]
+        numbers = set(np.unique(times // wide).tolist())
+        if self.interval is None:
+            numbers |= {part.from_ms // wide for part in self.before.parts}
+        else:
+            begin, end = self.interval
+            numbers |= {
+                p.from_ms // wide for p in self.before.parts if p.from_ms // wide * wide < end and p.to_ms > begin
+            }
+        return [(number * wide, (number + 1) * wide) for number in sorted(numbers)]
+
+    def _merged(self, top: Span, new: pa.Table) -> list[_Piece]:
+        """What lies in `top`, and the new rows where they belong."""
+        pieces = [_Piece((p.from_ms, p.to_ms), p.rows, p) for p in self.before.parts if _in(p, top)]
+        times = ints(new, "timestamp")
+        left = np.ones(len(times), np.bool_)
+        for piece in pieces:
+            inside = _between(times, piece.span)
+            left &= ~inside
+            if inside.any():
+                self._merge(piece, new.filter(pa.array(inside)))
+        hours = times // HOUR_MS
+        for hour in np.unique(hours[left]).tolist():
+            rows = new.filter(pa.array(left & (hours == hour)))
+            self._allowed(ints(rows, "timestamp"))
+            self.added += rows.num_rows
+            pieces.append(_Piece((hour * HOUR_MS, (hour + 1) * HOUR_MS), rows.num_rows, table=rows))
+        return sorted(pieces, key=lambda piece: piece.span)
+
+    def _merge(self, piece: _Piece, new: pa.Table) -> None:
+        old = self._rows(piece)
+        rows = together([old, new])
+        by, same = order(rows)
+        worth = standing(rows)[by]
+        better = same & (worth[1:] > worth[:-1])
+        drop = np.zeros(len(by), np.bool_)
+        drop[:-1] |= better
+        drop[1:] |= same & ~better
+        alone = (by >= old.num_rows) & ~np.concatenate(([False], same))
+        self._allowed(ints(rows, "timestamp")[by[alone]])
+        self.added += int(alone.sum())
+        self.closed += int((better & (worth[1:] == CLOSED)).sum())
+        self.kept += int((same & ~better).sum())
+        if better.any() or alone.any():
+            piece.table, piece.part = rows.take(by[~drop]), None
+            piece.rows = piece.table.num_rows
+
+    def _allowed(self, times: Ints) -> None:
+        if self.interval is not None and not _between(times, self.interval).all():
+            raise BadInput("a cell outside of the interval that was not open", path=self.folder)
+
+    def _arranged(self, span: Span, level: int, pieces: Sequence[_Piece]) -> Iterator[_Piece]:
+        inside = [piece for piece in pieces if span[0] <= piece.span[0] and piece.span[1] <= span[1]]
+        rows = sum(piece.rows for piece in inside)
+        if not rows:
+            return
+        if level == len(LEVELS) - 1 or (rows <= MOST_ROWS and self.after.covers(span)):
+            yield inside[0] if inside[0].span == span else self._joined(span, inside)
+            return
+        narrow = LEVELS[level + 1]
+        if inside[0].span == span:
+            inside = self._split(inside[0], narrow)
+        for begin in sorted({piece.span[0] // narrow * narrow for piece in inside}):
+            yield from self._arranged((begin, begin + narrow), level + 1, inside)
+
+    def _joined(self, span: Span, pieces: Sequence[_Piece]) -> _Piece:
+        rows = together(self._rows(piece) for piece in pieces)
+        by, _ = order(rows)
+        return _Piece(span, rows.num_rows, table=rows.take(by))
+
+    def _split(self, piece: _Piece, width: int) -> list[_Piece]:
+        rows = self._rows(piece)
+        numbers = ints(rows, "timestamp") // width
+        found = []
+        for number in np.unique(numbers).tolist():
+            some = rows.filter(pa.array(numbers == number))
+            found.append(_Piece((number * width, (number + 1) * width), some.num_rows, table=some))
+        return found
+
+    def _rows(self, piece: _Piece) -> pa.Table:
+        if piece.table is not None:
+            return piece.table
+        assert piece.part is not None
+        return read_part(self.folder, piece.part)
+
+    def _part(self, piece: _Piece) -> Part:
+        if piece.part is not None:
+            return piece.part
+        assert piece.table is not None
+        part = write_part(self.folder, piece.span, piece.table)
+        piece.table = None
+        return part
+
+
+def _between(times: Ints, span: Span) -> NDArray[np.bool_]:
+    return np.asarray((times >= span[0]) & (times < span[1]))
+
+
+def _in(part: Part, span: Span) -> bool:
+    return span[0] <= part.from_ms and part.to_ms <= span[1]

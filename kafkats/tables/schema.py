@@ -1,0 +1,143 @@
+"""The rows of a table, and how they lie in a Parquet file: plain rows that any reader understands, and that pack well.
+
+Sorted by topic, partition and time, each column repeats or grows. So numbers that grow are kept as differences (DELTA_BINARY_PACKED),
+the others by a dictionary, in runs; zstd over both. No row is left out, and none means more than it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import IO, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from kafkats.errors import BadInput
+from kafkats.search.answers import REASONS
+
+TABLE_VERSION: Final = 1
+
+WORDS: Final = pa.dictionary(pa.int32(), pa.string())
+
+TABLE: Final = pa.schema([
+    ("topic", WORDS),
+    ("partition", pa.int32()),
+    ("timestamp", pa.int64()),          # of the cell, ms: a multiple of the table's step
+    ("offset", pa.int64()),             # of the first record of that time or later; -1: open
+    ("reason", WORDS),                  # search.REASONS
+    ("record_timestamp", pa.int64()),   # of that record, ms; -1: none
+    ("segment", pa.int64()),            # base offset of the one it was found in; -1: none
+    ("leader_epoch", pa.int32()),       # of its batch; -1: none
+    ("log_start_offset", pa.int64()),   # when the row was built
+    ("log_end_offset", pa.int64()),     # likewise; -1: unreadable
+    ("table_version", pa.int32()),
+])  # fmt: skip
+"""One row per partition and step."""
+
+OPEN: Final = {"unreadable": 0, "past-end": 1, "no-timestamps": 1}
+"""Reasons without an offset, and what they count for: a cell changes only to one that counts for more."""
+CLOSED: Final = 2
+
+_REASONS: Final = sorted(REASONS)
+_GROWING: Final = ["timestamp", "offset", "record_timestamp"]
+_ROW_GROUP: Final = 1 << 20
+_KEYS: Final = ("topic", "partition", "timestamp")
+
+Ints = NDArray[np.int64]
+
+
+def closed(rows: pa.Table) -> NDArray[np.bool_]:
+    """Which rows will never change, shape (n,)."""
+    return ints(rows, "offset") >= 0
+
+
+def standing(rows: pa.Table) -> NDArray[np.int8]:
+    """What each row counts for, shape (n,): see OPEN."""
+    column = rows["reason"].combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], WORDS)
+    by_code = np.array([OPEN.get(word, CLOSED) for word in column.dictionary.to_pylist()] or [0], np.int8)
+    return np.asarray(by_code[column.indices.to_numpy(zero_copy_only=False)])
+
+
+def ints(rows: pa.Table, name: str) -> Ints:
+    """A column of numbers, int64 of shape (n,)."""
+    return np.asarray(rows[name].to_numpy(), np.int64)
+
+
+def normal(rows: pa.Table) -> pa.Table:
+    """The same rows with dictionaries that depend on nothing else: topics sorted, and all reasons."""
+    codes, topics = topic_codes(rows)
+    reasons = pc.index_in(rows["reason"].cast(pa.string()), pa.array(_REASONS))
+    columns: dict[str, Any] = {name: rows[name].combine_chunks() for name in TABLE.names}
+    columns["topic"] = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(topics, pa.string()))
+    columns["reason"] = pa.DictionaryArray.from_arrays(_one(reasons), pa.array(_REASONS))
+    return pa.table([_one(columns[name]) for name in TABLE.names], schema=TABLE)
+
+
+def topic_codes(rows: pa.Table) -> tuple[NDArray[np.int32], list[str]]:
+    """Each row's topic as its number in the sorted list of those there are."""
+    column = _one(rows["topic"].unify_dictionaries())
+    words = column.dictionary.to_pylist() if len(column) else []
+    codes = column.indices.to_numpy(zero_copy_only=False) if len(column) else np.empty(0, np.int32)
+    used = np.unique(codes)
+    topics = sorted({words[code] for code in used})
+    rank = {word: number for number, word in enumerate(topics)}
+    numbers = np.array([rank.get(word, -1) for word in words] or [0], np.int32)
+    return numbers[codes], topics
+
+
+def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    if isinstance(column, pa.ChunkedArray):
+        return (
+            column.chunk(0)
+            if column.num_chunks == 1
+            else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+        )
+    return column
+
+
+def together(tables: Iterable[pa.Table]) -> pa.Table:
+    """All rows of tables of TABLE, in the order given."""
+    return pa.concat_tables([TABLE.empty_table(), *tables]).unify_dictionaries()
+
+
+def order(rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Row numbers sorted by topic, partition and time (stable), and for each but the first: is it of the same cell as the one before?"""
+    codes, _ = topic_codes(rows)
+    keys = (ints(rows, "timestamp"), ints(rows, "partition"), codes)
+    by = np.lexsort(keys) if rows.num_rows else np.empty(0, np.int64)
+    same = np.ones(max(len(by) - 1, 0), np.bool_)
+    for key in keys:
+        ordered = key[by]
+        same &= ordered[1:] == ordered[:-1]
+    return by, same
+
+
+def encode(rows: pa.Table, file: IO[bytes]) -> None:
+    """Write sorted rows as Parquet: the same rows always give the same bytes."""
+    pq.write_table(
+        normal(rows),
+        file,
+        row_group_size=_ROW_GROUP,
+        compression="zstd",
+        compression_level=3,
+        use_dictionary=[name for name in TABLE.names if name not in _GROWING],
+        column_encoding=dict.fromkeys(_GROWING, "DELTA_BINARY_PACKED"),
+    )
+
+
+def decode(file: Any, path: object, columns: list[str] | None = None) -> pa.Table:
+    """Rows of a file that `encode` wrote. Raises BadInput where it is none."""
+    try:
+        rows = pq.read_table(file, columns=columns)
+        fields = [TABLE.field(name) for name in columns or TABLE.names]
+        rows = rows.select([field.name for field in fields]).cast(pa.schema(fields))
+    except (pa.ArrowException, KeyError, OSError) as e:
+        raise BadInput(f"not a readable file of a table: {e}", path=str(path)) from e
+    if any(column.null_count for column in rows.columns):
+        raise BadInput("a row lacks something", path=str(path))
+    return rows

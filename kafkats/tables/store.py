@@ -1,0 +1,234 @@
+"""A table's folder: Parquet files named by their time and content, and a manifest that says which of them count.
+
+    table.json                                       the manifest
+    cells-20260101T000000Z-20260102T000000Z-<12 hex digits>.parquet
+    .lock                                            held by the one who writes
+
+A writer adds files under new names, replaces the manifest in one step, then removes what the new one does not name. A reader who was
+too slow finds a file gone, and begins again. Whatever happens, the manifest is that of one run or of the next.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from kafkats.errors import BadInput, CorruptFile, Locked, UsageError, Vanished, storage
+from kafkats.report import make_folder
+from kafkats.tables.schema import TABLE_VERSION, closed, decode, encode
+
+MANIFEST: Final = "table.json"
+_LOCK: Final = ".lock"
+LEAST_STEP_MS: Final = 1000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+Span = tuple[int, int]
+"""From (ms, inclusive) to (exclusive)."""
+
+
+class Part(NamedTuple):
+    """One file of a table."""
+
+    name: str
+    from_ms: int
+    to_ms: int
+    rows: int
+    open: int
+    """Rows that are not closed."""
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a table consists of: `parts` in order of time, `covered` the ranges that were built, in order, apart from each other."""
+
+    step_ms: int
+    covered: tuple[Span, ...] = ()
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+    def covers(self, span: Span) -> bool:
+        """Whether all of it was built."""
+        return any(a <= span[0] and span[1] <= b for a, b in self.covered)
+
+
+def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
+    """The manifest of the table in `folder`.
+
+    Raises UsageError where there is no table, BadInput for one of another version, CorruptFile for one that contradicts itself, StorageFailed.
+    """
+    path = Path(folder, MANIFEST)
+    if not path.is_file():
+        raise UsageError("there is no table here: table.json is missing", path=folder)
+    with storage(path, "reading the table"):
+        text = path.read_bytes()
+    try:
+        content = json.loads(text)
+        version = content["table_version"]
+        if version != TABLE_VERSION:
+            raise BadInput(f"a table of version {version}; this kafkats reads {TABLE_VERSION}", path=folder)
+        covered = tuple((int(a), int(b)) for a, b in content["covered"])
+        found = Manifest(int(content["step_ms"]), covered, tuple(Part(**part) for part in content["files"]))
+    except (ValueError, TypeError, KeyError, RecursionError) as e:
+        raise CorruptFile(f"no manifest of a table: {type(e).__name__}: {e}", path=path) from e
+    _consistent(found, path)
+    return found
+
+
+def _consistent(manifest: Manifest, path: Path) -> None:
+    spans = [(part.from_ms, part.to_ms) for part in manifest.parts]
+    for what, listed in (("files", spans), ("covered ranges", manifest.covered)):
+        ends = [0, *(end for _, end in listed)] if listed else []
+        if any(begin >= end for begin, end in listed):
+            raise CorruptFile(f"{what} of no length", path=path)
+        if any(begin < before for (begin, _), before in zip(listed[1:], ends[1:], strict=False)):
+            raise CorruptFile(f"{what} overlap", path=path)
+    if any(Path(part.name).name != part.name for part in manifest.parts):
+        raise CorruptFile("a file outside of the table", path=path)
+    check_step(manifest.step_ms)
+
+
+def check_step(step_ms: int) -> None:
+    """Raises UsageError for a step below a second."""
+    if step_ms < LEAST_STEP_MS:
+        raise UsageError(f"a step of {step_ms} ms: a second is the least")
+
+
+def read_part(folder: str | os.PathLike[str], part: Part, columns: list[str] | None = None) -> pa.Table:
+    """Rows of one file, its content checked against the manifest.
+
+    Raises Vanished (replaced meanwhile, or lost), CorruptFile, BadInput, StorageFailed.
+    """
+    path = Path(folder, part.name)
+    with storage(path, "reading the table"):
+        data = path.read_bytes()
+    if len(data) != part.bytes or hashlib.sha256(data).hexdigest() != part.sha256:
+        raise CorruptFile("not what the table's manifest says: damaged, or changed by somebody", path=path)
+    rows = decode(pa.BufferReader(data), path, columns)
+    if rows.num_rows != part.rows:
+        raise CorruptFile(f"{rows.num_rows} rows, the manifest says {part.rows}", path=path)
+    return rows
+
+
+def read_parts(
+    folder: str | os.PathLike[str], span: Span | None = None, columns: list[str] | None = None
+) -> tuple[Manifest, list[pa.Table]]:
+    """The manifest, and the rows of all files that reach into `span`, although a writer may replace them meanwhile. Raises as read_part."""
+    for attempt in range(5):
+        manifest = read_manifest(folder)
+        wanted = [p for p in manifest.parts if span is None or (p.from_ms < span[1] and p.to_ms > span[0])]
+        try:
+            return manifest, [read_part(folder, part, columns) for part in wanted]
+        except Vanished as e:
+            if attempt == 4 or read_manifest(folder) == manifest:
+                raise CorruptFile("a file that the table's manifest names is missing", path=e.path) from e
+    raise AssertionError
+
+
+def verify(folder: str | os.PathLike[str]) -> Manifest:
+    """Read all of a table against its manifest. Raises as read_parts."""
+    return read_parts(folder)[0]
+
+
+@contextmanager
+def writing(folder: str | os.PathLike[str]) -> Generator[None, None, None]:
+    """Be the table's only writer. Raises Locked where there is another, UsageError inside a log directory, StorageFailed."""
+    place = Path(folder)
+    make_folder(place, "a table")
+    with storage(place, "locking the table"):
+        fd = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        try:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as e:
+                raise Locked("somebody else writes this table; nothing was changed", path=folder) from e
+            try:
+                yield
+            finally:
+                fcntl.flock(fd, fcntl.LOCK_UN)  # for all copies of fd, such as a forked child's
+        finally:
+            os.close(fd)
+
+
+def write_part(folder: str | os.PathLike[str], span: Span, rows: pa.Table) -> Part:
+    """Write a file that no manifest names yet. `rows` are sorted. Raises StorageFailed."""
+    buffer = io.BytesIO()
+    encode(rows, buffer)
+    data = buffer.getvalue()
+    digest = hashlib.sha256(data).hexdigest()
+    name = f"cells-{_stamp(span[0])}-{_stamp(span[1])}-{digest[:12]}.parquet"
+    _put(Path(folder, name), data)
+    opened = int(rows.num_rows - closed(rows).sum())
+    return Part(name, *span, rows.num_rows, opened, len(data), digest)
+
+
+def commit(folder: str | os.PathLike[str], manifest: Manifest) -> None:
+    """Make `manifest` the table's; what it does not name goes. Raises StorageFailed."""
+    place = Path(folder)
+    content: dict[str, Any] = {
+        "table_version": TABLE_VERSION,
+        "step_ms": manifest.step_ms,
+        "covered": [list(span) for span in manifest.covered],
+        "files": [part._asdict() for part in manifest.parts],
+    }
+    _put(place / MANIFEST, json.dumps(content, indent=1).encode() + b"\n")
+    named = {part.name for part in manifest.parts}
+    with storage(place, "removing files that were replaced"):
+        for path in place.iterdir():
+            ours = path.name.startswith("cells-") and path.suffix in (".parquet", ".tmp")
+            if ours and path.name not in named:
+                with suppress(FileNotFoundError):
+                    path.unlink()
+
+
+def _put(path: Path, data: bytes) -> None:
+    """The file, whole and on the disk, under its name."""
+    new = path.with_name(f"cells-{path.name}.tmp")
+    with storage(path, "writing the table"):
+        with new.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+        fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _stamp(ms: int) -> str:
+    try:
+        return (_EPOCH + timedelta(milliseconds=ms)).strftime("%Y%m%dT%H%M%SZ")
+    except OverflowError:
+        return str(ms)
+
+
+def unite(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """The same time in as few ranges as there can be, in order."""
+    found: list[Span] = []
+    for begin, end in sorted(spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((begin, end))
+    return tuple(found)
+
+
+def sorted_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
+    return tuple(sorted(parts, key=lambda part: part.from_ms))

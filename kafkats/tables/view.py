@@ -1,0 +1,207 @@
+"""Reading a table: as rows, and by many times at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import ArrayLike, NDArray
+
+from kafkats.search.answers import REASONS
+from kafkats.tables.schema import TABLE, WORDS, Ints, ints, normal, order, together, topic_codes
+from kafkats.tables.store import Span, read_parts
+
+NOT_COVERED: Final = "not-covered"
+FOUND_WORDS: Final = (*sorted(REASONS), NOT_COVERED)
+"""Reasons by their number in `Found.reason`: those of a search, and `not-covered`, the table has no such cell; `coarse` is here the
+answer of the cell before: from its offset on nothing is missed."""
+_NUMBER: Final = {word: number for number, word in enumerate(FOUND_WORDS)}
+
+
+class Found(NamedTuple):
+    """One row per time, shape (n,). `offset` -1: none. `timestamp` (ms) and `leader_epoch` are those of the record at `offset`."""
+
+    offset: Ints
+    timestamp: Ints
+    leader_epoch: NDArray[np.int32]
+    segment: Ints
+    reason: NDArray[np.int8]
+
+    def words(self) -> list[str]:
+        """The reasons as words of FOUND_WORDS."""
+        return [FOUND_WORDS[number] for number in self.reason]
+
+
+class _Columns(NamedTuple):
+    offset: Ints
+    record_timestamp: Ints
+    segment: Ints
+    leader_epoch: NDArray[np.int32]
+    reason: NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class View:
+    """Rows of TABLE, sorted by topic, partition and timestamp, with the step and the ranges that were built."""
+
+    rows: pa.Table
+    step_ms: int
+    covered: tuple[Span, ...]
+
+    @cached_property
+    def partitions(self) -> list[tuple[str, int]]:
+        """Topic and partition, sorted; a partition's number is its place here."""
+        codes, topics = topic_codes(self.rows)
+        numbers = ints(self.rows, "partition")
+        return [(topics[codes[at]], int(numbers[at])) for at in self._begins.tolist()]
+
+    def number(self, topic: str, partition: int) -> int:
+        """A partition's number, -1 where the table has none."""
+        return self._numbers.get((topic, partition), -1)
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[str, int], int]:
+        return {key: number for number, key in enumerate(self.partitions)}
+
+    @cached_property
+    def _begins(self) -> NDArray[np.int64]:
+        """The first row of each partition."""
+        if not self.rows.num_rows:
+            return np.empty(0, np.int64)
+        codes, _ = topic_codes(self.rows)
+        numbers = ints(self.rows, "partition")
+        return np.flatnonzero(np.concatenate(([True], (np.diff(codes) != 0) | (np.diff(numbers) != 0))))
+
+    @cached_property
+    def _first_cell(self) -> int:
+        return int(ints(self.rows, "timestamp").min()) // self.step_ms if self.rows.num_rows else 0
+
+    @cached_property
+    def _cells(self) -> int:
+        return (
+            int(ints(self.rows, "timestamp").max()) // self.step_ms - self._first_cell + 1 if self.rows.num_rows else 0
+        )
+
+    @cached_property
+    def _slots(self) -> Ints:
+        """Partition and cell of each row as one number; ascends."""
+        lengths = np.diff(np.append(self._begins, self.rows.num_rows))
+        partition = np.repeat(np.arange(len(lengths)), lengths)
+        return partition * self._cells + ints(self.rows, "timestamp") // self.step_ms - self._first_cell
+
+    @cached_property
+    def _by_slot(self) -> NDArray[np.int32] | None:
+        """The row of each slot, -1: none. None where there are far more slots than rows."""
+        slots = len(self._begins) * self._cells
+        if slots > 8 * self.rows.num_rows + (1 << 20):
+            return None
+        found = np.full(slots + 1, -1, np.int32)  # the last one is that of all times outside
+        found[self._slots] = np.arange(self.rows.num_rows, dtype=np.int32)
+        return found
+
+    @cached_property
+    def _columns(self) -> _Columns:
+        rows = self.rows
+        reason = rows["reason"].combine_chunks()
+        words = (
+            pc.index_in(rows["reason"].cast(pa.string()), pa.array(FOUND_WORDS)) if rows.num_rows else reason.indices
+        )
+        return _Columns(
+            ints(rows, "offset"),
+            ints(rows, "record_timestamp"),
+            ints(rows, "segment"),
+            np.asarray(rows["leader_epoch"].to_numpy(), np.int32),
+            np.asarray(words.to_numpy(), np.int8),
+        )
+
+
+def read(
+    folder: str | os.PathLike[str],
+    *,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+    topics: Collection[str] | None = None,
+) -> View:
+    """A table, or its rows from one time to another (not included), or of these topics.
+
+    Raises UsageError (no table), BadInput (another version), CorruptFile (damaged: missing, changed or overlapping files), StorageFailed.
+    """
+    begin, end = from_ms if from_ms is not None else -(2**63), to_ms if to_ms is not None else 2**63 - 1
+    manifest, tables = read_parts(folder, (begin, end))
+    narrowed = [_narrowed(rows, begin, end, topics) for rows in tables]
+    rows = together(narrowed)
+    if len(tables) > 1:
+        rows = rows.take(order(rows)[0])
+    return View(normal(rows), manifest.step_ms, manifest.covered)
+
+
+def _narrowed(rows: pa.Table, begin: int, end: int, topics: Collection[str] | None) -> pa.Table:
+    times = ints(rows, "timestamp")
+    if len(times) and (int(times.min()) < begin or int(times.max()) >= end):
+        rows = rows.filter(pa.array((times >= begin) & (times < end)))
+    if topics is not None:
+        rows = rows.filter(pc.is_in(rows["topic"].cast(pa.string()), pa.array(sorted(topics), pa.string())))
+    return rows
+
+
+def lookup(
+    view: View, partitions: ArrayLike, times: ArrayLike, *, log_start: Mapping[tuple[str, int], int] | None = None
+) -> Found:
+    """For each time (ms) and partition (its number in `view.partitions`; -1: none; one for all, or one each) where to begin to read.
+
+    The cell at or before the time answers. Its record is the exact answer where it is of that time or later; where it is earlier, the
+    reason is `coarse`: nothing of that time or later lies before. `log_start` is that of partitions now: what lies below is `deleted`.
+    """
+    times = np.asarray(times, np.int64)
+    partitions = np.broadcast_to(np.asarray(partitions, np.int64), times.shape)
+    cell = times // view.step_ms - view._first_cell
+    inside = (cell >= 0) & (cell < view._cells) & (partitions >= 0) & (partitions < len(view._begins))
+    slot = partitions * view._cells + cell
+    row = _rows_of(view, slot, inside)
+    columns = view._columns
+    if not view.rows.num_rows:
+        none = np.full(times.shape, -1, np.int64)
+        return Found(none, none, none.astype(np.int32), none, np.full(times.shape, _NUMBER[NOT_COVERED], np.int8))
+    offset, timestamp = columns.offset[row], columns.record_timestamp[row]
+    segment, epoch, reason = columns.segment[row], columns.leader_epoch[row], columns.reason[row]
+    hit = offset >= 0
+    reason[hit & (timestamp == times)] = _NUMBER["exact"]
+    later = hit & (timestamp > times)
+    reason[later & (reason == _NUMBER["exact"])] = _NUMBER["first-after"]
+    reason[hit & (timestamp < times)] = _NUMBER["coarse"]
+    if log_start:
+        starts = np.array([log_start.get(key, 0) for key in view.partitions] or [0], np.int64)
+        reason[hit & (offset < starts[np.where(inside, partitions, 0)])] = _NUMBER["deleted"]
+    absent = row < 0
+    if absent.any():
+        for column in (offset, timestamp, segment, epoch):
+            column[absent] = -1
+        reason[absent] = _NUMBER[NOT_COVERED]
+    return Found(offset, timestamp, epoch, segment, reason)
+
+
+def _rows_of(view: View, slot: Ints, inside: NDArray[np.bool_]) -> NDArray[np.integer]:
+    """The row of each slot, -1: none."""
+    table = view._by_slot
+    if table is not None:
+        return np.asarray(table[np.where(inside, slot, len(table) - 1)])
+    at = np.minimum(np.searchsorted(view._slots, slot), max(len(view._slots) - 1, 0))
+    return np.where(inside & (view._slots[at] == slot), at, -1)
+
+
+def with_deleted(rows: pa.Table, log_start: Mapping[tuple[str, int], int]) -> pa.Table:
+    """Rows of TABLE as they are to be read now: those whose record lies below its partition's log start have the reason `deleted`."""
+    keys = zip(rows["topic"].to_pylist(), rows["partition"].to_pylist(), strict=True)
+    starts = np.array([log_start.get(key, 0) for key in keys], np.int64)
+    offset = ints(rows, "offset")
+    gone = pa.array((offset >= 0) & (offset < starts))
+    words = pc.if_else(gone, pa.scalar("deleted"), rows["reason"].cast(pa.string()))
+    return rows.set_column(
+        TABLE.get_field_index("reason"), TABLE.field("reason"), words.dictionary_encode().cast(WORDS)
+    )
