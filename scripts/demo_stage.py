@@ -31,19 +31,19 @@ def begin() -> None:
     (HOME / "airflow").mkdir(parents=True)
 
 
-def unpack(broker: str, one: Case) -> Path:
+def unpack(broker: str, one: Case, state: str = "data") -> Path:
     """The broker's log.dirs root as it lay on its disk; its lock file is one that nobody holds."""
     root = HOME / broker / "data"
     root.mkdir(parents=True)
-    one.unpack("data", root)
+    one.unpack(state, root)
     (root / ".lock").touch()
     console.print(f"{broker}: Kafka {one.kafka}, {one.info['shows']}")
     return root
 
 
-def write_policy(roots: Mapping[str, Path]) -> None:
+def write_policy(roots: Mapping[str, Path], **more: Any) -> None:
     volumes = [{"broker": broker, "path": str(root)} for broker, root in roots.items()]
-    POLICY.write_text(yaml.safe_dump({"volumes": volumes}))
+    POLICY.write_text(yaml.safe_dump({"volumes": volumes} | more))
 
 
 def run_dag(dag: str, **params: Any) -> dict[str, Any] | None:
@@ -83,14 +83,16 @@ def telling(line: str) -> str:
     """The part of a log line that is worth a line on the terminal, or ""."""
     if found := re.search(r"\[DAG TEST\] starting task_id=(\w+)", line):
         return f"task {found[1]}"
-    if found := re.search(r"(?:verify|forecast|apply|undo|certify): \d+ of \d+ units, .* tasks repeated", line):
+    if found := re.search(
+        r"(?:verify|forecast|apply|undo|certify|inventory|prove|purge): \d+ of \d+ units, .* tasks repeated", line
+    ):
         return f"     {found[0]}"
     return ""
 
 
-def differences(root: Path, one: Case, *, without: frozenset[str] = frozenset()) -> Iterator[str]:
+def differences(root: Path, one: Case, state: str = "data", *, without: frozenset[str] = frozenset()) -> Iterator[str]:
     """Files that are not as Kafka had left them, and files that it never had; `without` are gone on purpose."""
-    expected = {path: sha256 for path, (_, _, sha256) in one.files("data").items() if sha256 and path not in without}
+    expected = {path: sha256 for path, (_, _, sha256) in one.files(state).items() if sha256 and path not in without}
     found = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()} - {".lock"}
     for path in sorted(found | set(expected) - {".lock"}):
         if path not in expected:

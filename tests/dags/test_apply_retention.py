@@ -18,6 +18,7 @@ from kafkats_airflow import retention
 from kafkats_airflow.guards import NO, YES, GuardApproval
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
+from kafkats.plan import read_plan
 from tests.dags.conftest import ROOT
 from tests.golden import case, retention_moment, retention_policy, tree
 
@@ -108,7 +109,6 @@ def here(spark: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.usefixtures("java_free")
 def test_retention_with_real_spark_submits(bag: Any, volume: Path) -> None:
     run = run_dag(bag, "apply_retention", volume, policy(volume), last_segment=True)
     assert states(run) | {"purge": "skipped"} == states(run)
@@ -127,27 +127,6 @@ def test_retention_with_real_spark_submits(bag: Any, volume: Path) -> None:
     for ti in run.get_task_instances():
         said = ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index)
         assert len(json.dumps(said, default=str)) < 8000, ti.task_id
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-@pytest.mark.usefixtures("java_free")
-def test_rolling_with_real_spark_submits(bag: Any, volume: Path) -> None:
-    given = policy(volume, {"time-*": {"segment.ms": 60_000}, "size*": {"segment.ms": 2**62}})
-    run = run_dag(bag, "roll_segments", volume, given)
-    assert str(run.state) == "success"
-    assert logs(volume, "time-all-0") == [0, 34, 68, 102, 130]
-    assert logs(volume, "size-0") == [0, 34, 68, 102]
-    said = report(volume)
-    assert (said["outcome"], said["files_proved"]) == ("rolled and proved", said["files_planned"])
-    assert said["due_segments"] == sum(
-        row["rolls"] for row in pq.read_table(Path(said["report"], "due.parquet")).to_pylist()
-    )
-
-
-@pytest.fixture
-def java_free() -> None:
-    """These bring their own JVMs; named, so that they run before the module's session is there."""
 
 
 def test_a_dry_run_is_a_forecast(bag: Any, volume: Path, here: list[str]) -> None:
@@ -272,6 +251,23 @@ def test_purge_of_what_is_due(bag: Any, volume: Path, here: list[str]) -> None:
     assert (said["outcome"], said["purged"]) == ("nothing to delete", [run])
     assert said["purged_bytes"] > 0
     assert retention.due({"params": where}, "retain") == [], "once is enough"  # type: ignore[typeddict-item]
+
+
+def test_rolling(bag: Any, volume: Path, here: list[str], spark: Any) -> None:
+    given = policy(volume, {"time-*": {"segment.ms": 60_000}, "size*": {"segment.ms": 2**62}})
+    run = run_dag(bag, "roll_segments", volume, given)
+    assert (str(run.state), here) == ("success", ["plan", "apply", "verify"])
+    assert logs(volume, "time-all-0") == [0, 34, 68, 102, 130]
+    assert logs(volume, "size-0") == [0, 34, 68, 102]
+    said = report(volume)
+    assert (said["outcome"], said["files_proved"]) == ("rolled and proved", said["files_planned"])
+    due = pq.read_table(Path(said["report"], "due.parquet"))
+    assert said["due_segments"] == sum(due["rolls"].to_pylist()) > 0
+    (volume / "time-all-0" / "00000000000000000130.index").write_bytes(b"12345678")
+    plan = dict(read_plan(Path(said["plans"][0]["plan"])).header["totals"])
+    verify = importlib.import_module("verify")
+    proof = verify.verify(spark, verify.words().parse_args([str(volume), "--of-plan", said["plans"][0]["plan"]]))
+    assert (proof["exit_code"], proof["equal"]) == (1, plan["files"] - 4)
 
 
 def test_a_dry_run_of_rolling_says_what_is_due(bag: Any, volume: Path, here: list[str]) -> None:
