@@ -79,6 +79,7 @@ class RetentionRule:
 
 
 # KIP-33 gives a segment without timestamps the time of its file in three places (an entry of its own, or by default).
+# 0.8 itself takes a retention.ms of -1 for a limit, and deletes everything; here, as from 0.9 on, it is none.
 RETENTION_RULES: Final = {
     r.name: r
     for r in (

@@ -56,7 +56,7 @@ class Batch(NamedTuple):
     """What an append brings, a control batch as any other. Magic 0 and 1: a message or a wrapper."""
 
     first_offset: int
-    """-1: inside of a wrapper, not known."""
+    """-1: not known. Inside of a wrapper; and a follower looks for it only in magic 2."""
     last_offset: int
     bytes: int
     max_timestamp: int
@@ -287,7 +287,8 @@ def simulate(
     """The segments that these appends make, beginning with an empty one at `base_offset`.
 
     `jitter` gives one number per segment (default: 0; see `draw_jitter`). `created_ms` is the first segment's, by default the
-    first append's time. An append may not be empty. Restarts, after which indexes count anew, are not simulated.
+    first append's time. An append may not be empty. Not simulated: restarts, after which indexes count anew, and what Kafka
+    itself fails at, such as several batches in one append that overfill an index.
     """
     draws = iter(jitter) if jitter is not None else iter(lambda: 0, None)
     log_end = base_offset
@@ -308,11 +309,8 @@ def simulate(
 
 
 def new_base_offset(append: Append, log_end_offset: int, rule: RollRule) -> int:
-    """Base offset of the segment that begins with this append.
-
-    The first offset where it is known. A follower does not look into wrappers: it takes the lowest that could be (0.10.2 and
-    later), or the log end offset; never below that.
-    """
+    """Base offset of the segment that begins with this append: its first offset, or where that is not known the lowest that it
+    could be (0.10.2 and later), never below the log end offset; before that always the log end offset."""
     if not rule.relative:
         return log_end_offset
     first = append.batches[0].first_offset
