@@ -1,7 +1,7 @@
 """Answers of a search by time, as other tools want them: Spark's Kafka source, Kafka's own consumer-group reset, JSON.
 
     starts = marks_of(rows, at_ms)              rows of operations.lookup.LOOKUP, asked for -1 and -2, too
-    starts = marks_in(view, at_ms)              or a table's
+    starts, ends = read_marks(folder, at_ms)    or a table's
     export(starts, to="spark-offsets").text
 
 Each partition that was asked for is in what comes out, or named in what is raised, or (`leave`) in the notes. See docs/exports.md.
@@ -10,7 +10,9 @@ Each partition that was asked for is in what comes out, or named in what is rais
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkats.errors import BadInput, UsageError
@@ -100,10 +102,11 @@ def marks_of(rows: pa.Table | pa.RecordBatch, target_ms: int) -> list[Mark]:
     return _agreed(marks)
 
 
-def marks_in(view: View, target_ms: int, *, end: bool = False) -> list[Mark]:
-    """What a table answers for every partition it has: by the cell at the time or before, so that nothing is missed; for the `end` of
+def marks_in(view: View, target_ms: int, *, end: bool = False, latest: View | None = None) -> list[Mark]:
+    """What a table answers for every partition in it: by the cell at the time or before, so that nothing is missed; for the `end` of
     a range by the cell at the time or after.
 
+    `latest` are the table's last rows, where `view` has not got them: what partitions there are, and where their logs ended.
     Raises UsageError where the table is empty, or the target a word (a table has none).
     """
     import numpy as np
@@ -112,33 +115,58 @@ def marks_in(view: View, target_ms: int, *, end: bool = False) -> list[Mark]:
 
     if target_ms < 0:
         raise UsageError("a table knows times only: ask a log directory for the earliest, latest or largest")
-    partitions = view.partitions
-    if not partitions:
+    bounds = _bounds([view] if latest is None else [view, latest])
+    if not bounds:
         raise UsageError("the table has no row: there is nothing to export")
     asked = -(-target_ms // view.step_ms) * view.step_ms if end else target_ms
-    found = lookup(view, np.arange(len(partitions)), np.full(len(partitions), asked))
-    starts, ends = _bounds(view, partitions)
-    columns = (column.tolist() for column in (found.offset, found.timestamp))
+    numbers = np.array([view.number(*key) for key in bounds])
+    found = lookup(view, numbers, np.full(len(numbers), asked))
+    answers = zip(bounds.items(), found.offset.tolist(), found.timestamp.tolist(), found.words(), strict=True)
     return [
-        Mark(topic, number, target_ms, offset, timestamp, word, "table", log_start, log_end, offset >= 0)
-        for (topic, number), offset, timestamp, word, log_start, log_end in zip(
-            partitions, *columns, found.words(), starts, ends, strict=True
-        )
+        Mark(*key, target_ms, offset, timestamp, word, "table", *limits, broker=offset >= 0)
+        for (key, limits), offset, timestamp, word in answers
     ]
 
 
-def _bounds(view: View, partitions: Sequence[tuple[str, int]]) -> tuple[list[int], list[int]]:
-    """Log start and end of each, the latest that a row knows."""
-    import pyarrow.compute as pc
+def read_marks(
+    folder: str | os.PathLike[str], at_ms: int, until_ms: int | None = None, *, topics: str = "*"
+) -> tuple[list[Mark], list[Mark] | None]:
+    """The starts, and the ends when there is an `until_ms`, of a table's partitions whose topics match. Nothing more of it is read.
 
-    rows = view.rows.select(["topic", "partition", "log_start_offset", "log_end_offset"])
-    rows = rows.set_column(0, "topic", rows["topic"].cast("string"))
-    largest = rows.group_by(["topic", "partition"]).aggregate([("log_start_offset", "max"), ("log_end_offset", "max")])
-    known = {
+    Raises UsageError and as `tables.read`.
+    """
+    from kafkats.tables import read, read_manifest
+
+    manifest = read_manifest(folder)
+    step = manifest.step_ms
+    last = max((end for _, end in manifest.covered), default=0)
+    latest = read(folder, from_ms=last - step)
+    sides = []
+    for target, end in ((at_ms, False), (until_ms, True)):
+        if target is None:
+            continue
+        cell = (-(-target // step) if end else target // step) * step
+        view = read(folder, from_ms=cell, to_ms=cell + step)
+        marks = [m for m in marks_in(view, target, end=end, latest=latest) if fnmatchcase(m.topic, topics)]
+        if not marks:
+            raise UsageError(f"no topic in the table matches {topics!r}", path=folder)
+        sides.append(marks)
+    return sides[0], sides[1] if len(sides) > 1 else None
+
+
+def _bounds(views: Iterable[View]) -> dict[tuple[str, int], tuple[int, int]]:
+    """Log start and end of each partition, the latest that a row knows; in order."""
+    import pyarrow as pa
+
+    columns = ["topic", "partition", "log_start_offset", "log_end_offset"]
+    rows = pa.concat_tables([view.rows.select(columns) for view in views]).unify_dictionaries()
+    rows = rows.set_column(0, "topic", rows["topic"].cast(pa.string()))
+    largest = rows.group_by(columns[:2]).aggregate([(name, "max") for name in columns[2:]])
+    found = {
         (row["topic"], row["partition"]): (row["log_start_offset_max"], row["log_end_offset_max"])
-        for row in largest.filter(pc.is_valid(largest["topic"])).to_pylist()
+        for row in largest.to_pylist()
     }
-    return [known[key][0] for key in partitions], [known[key][1] for key in partitions]
+    return {key: found[key] for key in sorted(found)}
 
 
 def _agreed(marks: Iterable[Mark]) -> list[Mark]:

@@ -226,6 +226,12 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
         file.write(json.dumps(content, indent=2, sort_keys=True).encode() + b"\n")
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text as UTF-8, whole or not at all. Raises StorageFailed."""
+    with _whole(path) as file:
+        file.write(text.encode())
+
+
 @contextmanager
 def _whole(path: Path) -> Generator[IO[bytes], None, None]:
     """A file that takes its name when all of it is on the disk: a killed process leaves the old one, or none."""

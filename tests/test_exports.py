@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kafkats.cli import main
 from kafkats.errors import BadInput, UsageError
-from kafkats.exports import FORMATS, MISSING, Mark, Note, export, marks_in, marks_of
+from kafkats.exports import FORMATS, MISSING, Mark, Note, export, marks_in, marks_of, read_marks
 from kafkats.operations.lookup import LookupOptions, lookup, lookup_partitions
 from kafkats.tables import build, read
 from tests.golden import Unpacked, case
@@ -119,15 +120,15 @@ def test_json_tells_what_was_found() -> None:
 
 
 def test_what_a_format_cannot_say() -> None:
-    for words in (
-        {"to": "yaml"},
-        {"to": "json", "missing": "drop"},
-        {"to": "spark-offsets", "missing": "leave"},
-        {"to": "spark-by-timestamp", "missing": "all"},
-        {"to": "group-csv", "group": 'a"b'},
+    for to, missing, group in (
+        ("yaml", "fail", ""),
+        ("json", "drop", ""),
+        ("spark-offsets", "leave", ""),
+        ("spark-by-timestamp", "all", ""),
+        ("group-csv", "fail", 'a"b'),
     ):
         with pytest.raises(UsageError):
-            export([FOUND], **words)
+            export([FOUND], to=to, missing=missing, group=group)
     with pytest.raises(UsageError, match="end of a range"):
         export([FOUND], [FOUND], to="group-csv")
     with pytest.raises(UsageError, match="no times"):
@@ -211,3 +212,75 @@ def test_a_table_answers_as_its_directory(golden: Unpacked, tmp_path: Path) -> N
         export(marks_in(view, begin - 1), to="spark-offsets")
     with pytest.raises(UsageError, match="times only"):
         marks_in(view, -2)
+
+
+def test_a_partition_that_came_later_is_not_forgotten(golden: Unpacked, tmp_path: Path) -> None:
+    one = case("retention-4.1.0")
+    root = golden(one, one.states[-1])
+    units = list(lookup_partitions([root]))
+    step, begin = 60_000, 1_599_999_960_000
+    build(tmp_path / "table", units[:1], begin, begin + 5 * step, step_ms=step)
+    build(tmp_path / "table", units, begin + 5 * step, begin + 9 * step, step_ms=step)
+    starts, ends = read_marks(tmp_path / "table", begin + 7, begin + 8 * step)
+    assert ends is not None
+    assert len(starts) == len(ends) == len(units)
+    assert [mark.reason == "not-covered" for mark in starts].count(False) == 1
+    assert all(mark.log_end >= 0 for mark in starts)
+    some, none = read_marks(tmp_path / "table", begin, topics=starts[0].topic)
+    assert {mark.topic for mark in some} == {starts[0].topic}
+    assert none is None
+    with pytest.raises(UsageError, match="no topic in the table matches"):
+        read_marks(tmp_path / "table", begin, topics="nothing")
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as e:
+        main(["export", *map(str, words)])
+    said = capsys.readouterr()
+    assert isinstance(e.value.code, int)
+    return e.value.code, said.out, said.err
+
+
+def test_the_command(golden: Unpacked, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a directory with no timestamp at all."""
+    one = case("matrix-2.8.2-v0")
+    root = golden(one, one.states[-1])
+    at = 1_600_100_000_000
+    rows = lookup([root], [at, -1, -2])
+    code, out, err = run(capsys, root, "--at", at, "--to", "spark-offsets", "--missing", "all")
+    assert (code, out) == (0, export(marks_of(rows, at), to="spark-offsets", missing="all").text)
+    assert f"{rows.num_rows // 3} partitions" in err
+    file = tmp_path / "made" / "starts.csv"
+    code, out, err = run(capsys, root, "--at", at, "--to", "group-csv", "--missing", "leave", "-o", file)
+    assert (code, out, file.read_text()) == (0, "", export(marks_of(rows, at), to="group-csv", missing="leave").text)
+    assert "no start (no-timestamps): no answer" in err
+    code, _, err = run(capsys, root, "--at", at, "--to", "group-csv")
+    assert (code, "no-timestamps" in err) == (2, True)
+    assert run(capsys, root, "--at", at, "--to", "json")[0] == 1
+    code, _, err = run(capsys, root, "--at", at, "--to", "json", "-o", root / "here.json")
+    assert (code, "no broker would start" in err) == (2, True)
+    assert run(capsys, root, "--at", "noon", "--to", "json")[0] == 2
+    assert run(capsys, root, "--at", at, "--to", "json", "--topics", "nothing")[0] == 2
+    assert run(capsys, root, "--at", at, "--to", "json", "--group", "g")[0] == 2
+
+
+def test_the_command_s_margin(golden: Unpacked, capsys: pytest.CaptureFixture[str]) -> None:
+    """A range grows by it on both sides."""
+    one = case("timestamps-4.3.1")
+    root = golden(one, one.states[-1])
+    at = 1_600_000_050_000
+    words = (root, "--to", "json", "--missing", "leave")
+    wide = run(capsys, *words, "--at", at, "--until", at + 1, "--margin", "20s")[1]
+    assert wide == run(capsys, *words, "--at", at - 20_000, "--until", at + 20_001)[1]
+    assert wide != run(capsys, *words, "--at", at, "--until", at + 1)[1]
+
+
+def test_the_command_on_a_table(golden: Unpacked, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = case("retention-4.1.0")
+    root = golden(one, one.states[-1])
+    step, begin = 60_000, 1_599_999_960_000
+    build(tmp_path / "table", lookup_partitions([root]), begin, begin + 9 * step, step_ms=step)
+    words = ("--at", begin + step, "--until", begin + 3 * step, "--to", "spark-offsets", "--missing", "all")
+    assert run(capsys, tmp_path / "table", *words)[:2] == run(capsys, root, *words)[:2]
+    code, _, err = run(capsys, tmp_path / "table", root, *words)
+    assert (code, "not both" in err) == (2, True)

@@ -10,6 +10,7 @@ import click
 
 from kafkats import __version__
 from kafkats.cli import planning, reading, running
+from kafkats.cli.export import export
 from kafkats.cli.formats import certify
 from kafkats.cli.ledger import ledger
 from kafkats.cli.lookup import lookup
@@ -33,7 +34,7 @@ def cli() -> None:
         raise UsageError("NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it")
 
 
-for _verb in (*reading.VERBS, planning.plan, planning.show, *running.VERBS, certify, ledger, simulate, lookup):
+for _verb in (*reading.VERBS, planning.plan, planning.show, *running.VERBS, certify, ledger, simulate, lookup, export):
     cli.add_command(_verb)
 
 

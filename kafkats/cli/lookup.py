@@ -67,7 +67,7 @@ def lookup(
     """
     from kafkats.operations import lookup as operation
 
-    targets = [_target(word) for word in times]
+    targets = [target_of(word, "--at") for word in times]
     options = operation.LookupOptions(how, rule, depth, margin, time.time_ns() // 1_000_000)
     units = list(operation.lookup_partitions(log_dirs, topics=topics))
     if not units:
@@ -84,10 +84,11 @@ def lookup(
     return int(failed > 0)
 
 
-def _target(word: str) -> int:
+def target_of(word: str, option: str) -> int:
+    """Epoch ms, or what a search calls that word. Raises UsageError."""
     if word in _SPECIAL:
         return _SPECIAL[word]
     try:
         return parse_time(word)
     except ValueError as e:
-        raise UsageError(f"--at: {e}, or one of {', '.join(_SPECIAL)}") from None
+        raise UsageError(f"{option}: {e}, or one of {', '.join(_SPECIAL)}") from None
