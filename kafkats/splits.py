@@ -8,7 +8,7 @@ expired    behind the head that retention by time would delete if it were a segm
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -71,6 +71,33 @@ def look(unit: Unit, options: SplitOptions) -> pa.RecordBatch:
         except KafkatsError as e:
             rows = [_row(unit, unit.base_offset, 0, unit.bytes, action="blocked", reason=str(e))]
     return pa.RecordBatch.from_pylist(rows, schema=PARTS)
+
+
+def look_at_heads(
+    units: Iterable[Unit], verdicts: pa.Table, retention_ms: Callable[[str], int], *, now_ms: int
+) -> pa.Table:
+    """PARTS of the segments whose expired heads keep bytes from retention by time: per partition the first that it keeps.
+
+    `verdicts` are retain's (log_dir, partition_dir, topic, base_offset, deletes, veto); a partition with a veto is left alone, and so
+    is a topic of which `retention_ms` says -1. What has expired is strictly older, as whole segments are.
+    """
+    first_kept: dict[tuple[str, str], tuple[int, int]] = {}
+    vetoed = set()
+    columns = ("log_dir", "partition_dir", "topic", "base_offset", "deletes", "veto")
+    for row in verdicts.select(list(columns)).to_pylist():
+        where = row["log_dir"], row["partition_dir"]
+        if row["veto"]:
+            vetoed.add(where)
+        limit = retention_ms(row["topic"])
+        if not row["deletes"] and where not in first_kept and limit >= 0:
+            first_kept[where] = row["base_offset"], limit
+    found = []
+    for unit in units:
+        where = unit.log_dir, unit.partition_dir
+        base, limit = first_kept.get(where, (-1, -1))
+        if unit.base_offset == base >= 0 and where not in vetoed:
+            found.append(look(unit, SplitOptions("expired", expired_before_ms=now_ms - limit)))
+    return pa.Table.from_batches(found, schema=PARTS)
 
 
 def check_options(options: SplitOptions) -> None:

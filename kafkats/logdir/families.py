@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,17 +24,17 @@ from kafkats import paths
 from kafkats.errors import Changed, CorruptFile, NotEqual, Refused, storage
 from kafkats.generations import MAX_RELATIVE_OFFSET, Rule
 from kafkats.index import txn_index
-from kafkats.index.build import Built, build_from
+from kafkats.index.build import Built, IndexBuilder, first_offset_reader, with_first_offset
 from kafkats.index.entries import Entries
 from kafkats.logdir.changeset import Change, Remove, Replace
+from kafkats.logdir.disk import DISK
 from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.producers import snapshot_at
 from kafkats.logdir.snapshot import read_snapshot
-from kafkats.segment.reader import open_segment, open_source
+from kafkats.segment.reader import open_source
 from kafkats.segment.split import copy_range
-
-_WINDOW: Final = 1 << 20
+from kafkats.segment.walk import walk
 
 
 class Part(NamedTuple):
@@ -68,14 +68,13 @@ def stage_family(
     names = {kind: paths.segment_file(part.base_offset, kind) for kind in paths.SEGMENT_KINDS}
     staged = lease.staged(names[paths.LOG])
     copy_range(source, part.start, part.end, staged)
-    with open_segment(source) as view, ThreadPoolExecutor(1) as beside:
-        mtime_ns = source.stat().st_mtime_ns
-        # The changeset reads the copy back against the digest of the original's bytes.
-        digest = beside.submit(_sha256, view[part.start : part.end].data)
-        built = _build(staged, part, building)
-        sha256 = digest.result()
-    if names[paths.LOG] in wanted:
-        yield Replace(names[paths.LOG], staged, wanted[names[paths.LOG]], sha256, mtime_ns)
+    with storage(staged, "reading the new log back"), ThreadPoolExecutor(1) as beside:
+        DISK.sync_file(staged)
+        # From the cache: the kernel copied whole pages, or shared blocks, and every checksum is looked at in this pass.
+        digest = beside.submit(_sha256, staged)
+        built = _build(source, staged, part, building)
+        sha256, mtime_ns = digest.result(), source.stat().st_mtime_ns
+    yield Replace(names[paths.LOG], staged, wanted[names[paths.LOG]], sha256, mtime_ns, read_back=True)
     contents = {paths.OFFSET_INDEX: built.offset_index, paths.TIME_INDEX: built.time_index}
     if names[paths.TXN_INDEX] in wanted:
         contents[paths.TXN_INDEX] = aborted_in(directory, part).tobytes()
@@ -136,21 +135,27 @@ def refuse_unclean(log_dir: str | os.PathLike[str]) -> None:
         raise Refused(f"{paths.CLEAN_SHUTDOWN} is gone: plan anew after a clean stop", path=log_dir)
 
 
-def _build(staged: Path, part: Part, building: Building) -> Built:
-    with open_source(staged, mapped=True) as source:
-        built = build_from(source, part.base_offset, *building, part.next_base_offset)
+def _build(log: Path, staged: Path, part: Part, building: Building) -> Built:
+    """Both indexes of the copy, from one pass over it, which also proves that it is one."""
+    with open_source(log, mapped=True) as old, open_source(staged) as new:
+        first = first_offset_reader(new)
+        builder = IndexBuilder(part.base_offset, building.rule, building.segment_index_bytes, first)
+        walked = walk(new, part.base_offset, interval=building.index_interval_bytes, on_points=builder.add)
+        built = builder.close(with_first_offset(walked.facts, first), new.mtime_ms, part.next_base_offset)
+        original = walk(old, part.base_offset, start=part.start, end=part.end, checksums=False)
     facts = built.facts
     if facts.batches and facts.first_offset != part.base_offset and part.start:
-        raise Changed(f"the part begins at offset {facts.first_offset}: the log has changed", path=staged)
+        raise Changed(f"the part begins at offset {facts.first_offset}: the log has changed", path=log)
     end = part.base_offset + MAX_RELATIVE_OFFSET + 1 if part.next_base_offset is None else part.next_base_offset
     if facts.stop or built.blocked or facts.last_offset >= end:
         why = built.blocked or facts.stop or f"offset {facts.last_offset} belongs to the next one"
         raise NotEqual(f"the new log does not read to its end: {why}", path=staged)
+    # A fingerprint covers what the checksums, which hold, do not: together they are every byte of every batch.
+    if (walked.fingerprint, facts.batches) != (original.fingerprint, original.facts.batches):
+        raise NotEqual("the copy has other batches than the original", path=staged)
     return built
 
 
-def _sha256(data: memoryview) -> str:
-    digest = hashlib.sha256()
-    for start in range(0, len(data), _WINDOW):
-        digest.update(data[start : start + _WINDOW])
-    return digest.hexdigest()
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

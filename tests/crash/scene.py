@@ -3,7 +3,7 @@
 indexes   the .log stays: a .timeindex and an .index replaced, a missing .timeindex added
 copied    the same with the work area on another file system
 logs      one segment rewritten with its indexes, the next one removed
-split     one segment cut: its head stays (too short for an index), what was behind becomes a new one
+split     one segment cut: its head stays, what was behind becomes a new one, both too short for an .index
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ LOGS = {
 SPLIT: dict[str, bytes | None] = {
     f"{A}.log": b"old log ",
     f"{A}.index": None,
+    f"{A}.timeindex": b"new time index of a",
     f"{M}.log": b"of a",
-    f"{M}.index": b"index of m",
 }
 SCENES: dict[str, dict[str, bytes | None]] = {
     "indexes": dict(INDEXES),
