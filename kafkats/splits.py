@@ -61,7 +61,8 @@ def look(unit: Unit, options: SplitOptions) -> pa.RecordBatch:
     """
     check_options(options)
     rows: list[dict[str, Any]] = []
-    if unit.base_offset >= 0 and unit.bytes:
+    small = options.split == "rolled" and not options.segment_ms and unit.bytes <= (options.segment_bytes or 0)
+    if unit.base_offset >= 0 and unit.bytes and not small:
         directory = Path(unit.log_dir, unit.partition_dir)
         try:
             with open_source(
