@@ -1,0 +1,71 @@
+"""The index with timestamps of the enriched message proposal: one file for offsets and times. Never shipped, here to be compared.
+
+    entry   relative offset  int32    the batch's last offset minus the segment's base offset
+            timestamp        int64    largest so far, epoch milliseconds; -1: none
+            position         int32    where the batch begins in the .log
+
+Big endian, 16 bytes, an entry where the offset index has one. The proposal (KAFKA-979) names the three in this order and wants a binary
+search by each; KIP-33, which rejected the like, counts 16 bytes for an entry. Widths, and which time, are ours to say from that.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafkats.errors import CorruptIndex
+from kafkats.generations import INDEX_INTERVAL_BYTES
+from kafkats.index.entries import Entries, read_index_bytes, whole_entries
+from kafkats.segment.reader import Source
+from kafkats.segment.walk import Points, walk
+
+ENTRY_SIZE: Final = 16
+ENTRY: Final = np.dtype([("relative_offset", ">i4"), ("timestamp", ">i8"), ("position", ">i4")])
+assert ENTRY.itemsize == ENTRY_SIZE
+
+
+def build(source: Source, base_offset: int, *, index_interval_bytes: int = INDEX_INTERVAL_BYTES) -> bytes:
+    """The index of a .log up to its first bad batch. Raises Vanished, StorageFailed."""
+    parts: list[Points] = [np.empty((0, 5), np.int64)]
+    walk(source, base_offset, interval=index_interval_bytes, on_points=lambda points: parts.append(points.copy()))
+    points = np.concatenate(parts)
+    entries = np.empty(len(points), ENTRY)
+    entries["position"] = points[:, 0]
+    entries["relative_offset"] = points[:, 2] - base_offset
+    entries["timestamp"] = np.maximum(points[:, 3], -1)
+    return entries.tobytes()
+
+
+def read(path: str | os.PathLike[str]) -> Entries:
+    """All entries before zeros at the end: dtype ENTRY, shape (n,).
+
+    Raises Vanished, StorageFailed, BadInput, CorruptIndex (a length that is not a whole number of entries).
+    """
+    data, size = read_index_bytes(path, ENTRY_SIZE)
+    if size % ENTRY_SIZE:
+        raise CorruptIndex(f"{size} bytes are not a whole number of entries of {ENTRY_SIZE}", path=path, position=size)
+    return whole_entries(data, ENTRY_SIZE, ENTRY)
+
+
+def lookup(entries: Entries, targets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each of `targets` (ms, shape (n,)) a position to begin at, before which the segment has no record of that time or later."""
+    return _before(entries, "position", targets, 0)
+
+
+def lookup_offset(entries: Entries, base_offset: int, targets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same as an offset: of the last record before that position's batch ends, or the base offset."""
+    return _before(entries, "relative_offset", targets, 0) + base_offset
+
+
+def truncate_before(entries: Entries, base_offset: int, horizon_ms: int) -> int:
+    """The proposal's head truncation: the offset below which everything is older than `horizon_ms`, as far as the entries tell."""
+    return int(_before(entries, "relative_offset", np.array([horizon_ms]), -1)[0]) + 1 + base_offset
+
+
+def _before(entries: Entries, field: str, targets: NDArray[np.int64], none: int) -> NDArray[np.int64]:
+    """`field` of the last entry that is older than each target. One of the same time may be behind the first record of it."""
+    found = np.searchsorted(entries["timestamp"].astype(np.int64), targets, side="left")
+    return np.asarray(np.append(none, entries[field].astype(np.int64))[found])
