@@ -21,9 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
+from kafkats.bogus import Believed, believe
 from kafkats.config import Policy, TopicSettings
-from kafkats.errors import CorruptPlan, UsageError, Vanished, storage
+from kafkats.errors import CorruptPlan, KafkatsError, UsageError, Vanished, storage
 from kafkats.generations import DEFAULT_RETENTION_RULE, RETENTION_RULES, RetentionRule
+from kafkats.index import time_index
 from kafkats.logdir.changeset import Change, Remove, Replace
 from kafkats.logdir.checkpoints import EpochStart, encode_epochs, encode_offsets, read_epochs, read_offsets
 from kafkats.logdir.identity import FileIdentity, identify
@@ -47,7 +49,8 @@ RETENTION: Final = pa.schema([
     ("first_timestamp", pa.int64()),
     ("largest_timestamp", pa.int64()),
     ("mtime_ms", pa.int64()),
-    ("evidence", pa.string()),          # timestamp, mtime (weak), "" when it has no age
+    ("unit", pa.string()),              # of the largest timestamp as it looks: ms, s, us, ns, future, negative; "" old or none
+    ("evidence", pa.string()),          # offset, size, timestamp, mtime (weak), "" when it has no age
     ("deletes", pa.bool_()),            # Kafka's verdict
     ("by", pa.string()),                # start-offset, size, time
     ("reason", pa.string()),
@@ -80,6 +83,7 @@ class _Partition(NamedTuple):
     topic: str
     rows: range
     segments: tuple[Segment, ...]
+    units: tuple[str, ...]
     family_bytes: Sequence[int]
     high_watermark: int | None
     log_start_offset: int
@@ -100,7 +104,7 @@ def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> t
     facts = facts.sort_by(order).combine_chunks()
     settings: dict[str, tuple[TopicSettings, str]] = {}
     decided: list[tuple[_Partition, Decision, list[str]]] = []
-    for partition in _partitions(facts):
+    for partition in _partitions(facts, policy):
         if partition.topic not in settings:
             found = policy.settings(partition.topic)
             settings[partition.topic] = found, _refusal(policy, partition.topic, found, options)
@@ -116,7 +120,7 @@ def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> t
     return make_plan(OPERATION, asdict(options), _totals(verdicts, items), items), verdicts
 
 
-def _partitions(facts: pa.Table) -> Iterator[_Partition]:
+def _partitions(facts: pa.Table, policy: Policy) -> Iterator[_Partition]:
     names = ("log_dir", "partition_dir", "topic", "base_offset", "next_base_offset", "last_offset", "max_timestamp",
              "worst", "clean", "recovery", "high_watermark", "log_start_offset")  # fmt: skip
     column = {name: facts[name].to_pylist() for name in names}
@@ -132,12 +136,19 @@ def _partitions(facts: pa.Table) -> Iterator[_Partition]:
         while end < len(bases) and dirs[end] == dirs[start] and logs[end] == logs[start]:
             end += 1
         log_end = max(column["last_offset"][end - 1] + 1, bases[end - 1])
+        topic = column["topic"][start] or ""
+        directory = Path(logs[start], dirs[start])
+        how = policy.settings(topic).kafkats_bogus_timestamps or "report"
+        largest = [-1 if largest is None else largest for largest in column["max_timestamp"][start:end]]
+        believed = [
+            _believe(directory, bases[start + n], largest[n], mtimes[start + n], how) for n in range(end - start)
+        ]
         found = tuple(
             Segment(
                 bases[i],
                 bases[i + 1] if i + 1 < end else log_end,
                 sizes[i],
-                column["max_timestamp"][i] if column["max_timestamp"][i] is not None else -1,
+                believed[i - start].timestamp,
                 mtimes[i],
                 i not in untrusted,
             )
@@ -145,11 +156,23 @@ def _partitions(facts: pa.Table) -> Iterator[_Partition]:
         )
         mark = column["high_watermark"][start]
         yield _Partition(
-            logs[start], dirs[start], column["topic"][start] or "", range(start, end), found, families[start:end],
+            logs[start], dirs[start], topic, range(start, end), found, tuple(b.unit for b in believed), families[start:end],
             None if mark is None or mark < 0 else mark, max(column["log_start_offset"][start] or 0, 0),
             bool(column["clean"][start]), column["recovery"][start:end],
         )  # fmt: skip
         start = end
+
+
+def _believe(directory: Path, base_offset: int, largest: int, mtime_ms: int, policy: str) -> Believed:
+    """By which time the policy lets a segment expire; only `ignore` looks into the time index, and only of a suspect."""
+    found = believe(largest, mtime_ms, policy)
+    if policy != "ignore" or found.timestamp == largest:
+        return found
+    try:
+        entries = time_index.read(directory / paths.segment_file(base_offset, paths.TIME_INDEX))
+    except KafkatsError:
+        return found._replace(timestamp=largest)  # what cannot be looked up is taken as it stands: it keeps the segment
+    return believe(largest, mtime_ms, policy, entries=entries["timestamp"].tolist())
 
 
 def _family_bytes(facts: pa.Table) -> pa.ChunkedArray:
@@ -270,6 +293,7 @@ def _table(facts: pa.Table, decided: _Decided) -> pa.Table:
             "first_timestamp": facts["first_timestamp"],
             "largest_timestamp": [segment.largest_timestamp for segment in found],
             "mtime_ms": [segment.mtime_ms for segment in found],
+            "unit": [unit for partition, _, _ in decided for unit in partition.units],
             "evidence": [verdict.evidence for verdict in verdicts],
             "deletes": [verdict.deletes for verdict in verdicts],
             "by": [verdict.by for verdict in verdicts],
@@ -436,6 +460,13 @@ def _first_base(root: Path, partition: str) -> int:
 
 
 DAY_MS: Final = 86_400_000
+_LOOKS: Final = {
+    "s": "in seconds, it seems",
+    "us": "in microseconds, it seems",
+    "ns": "in nanoseconds, it seems",
+    "future": "in the future",
+    "negative": "negative",
+}
 
 
 def board(verdicts: pa.Table, now_ms: int) -> list[dict[str, Any]]:
@@ -449,6 +480,7 @@ def board(verdicts: pa.Table, now_ms: int) -> list[dict[str, Any]]:
         "partition_dir",
         "topic",
         "base_offset",
+        "unit",
         "bytes",
         "deletes",
         "reason",
@@ -468,11 +500,13 @@ def board(verdicts: pa.Table, now_ms: int) -> list[dict[str, Any]]:
         row["vetoed_bytes"] += one["bytes"] if one["veto"] else 0
         row["pinned_bytes"] += one["bytes"] if one["blocked_by"] is not None else 0
         if not goes and row["kept_by"] is None:
-            row |= {"kept_by": one["base_offset"], "why": one["veto"] or one["reason"], "until_ms": since}
+            why = one["veto"] or one["reason"]
+            why += f"; its largest timestamp is {_LOOKS[one['unit']]}" if one["unit"] in _LOOKS else ""
+            row |= {"kept_by": one["base_offset"], "why": why, "until_ms": since, "unit": one["unit"]}
     return list(rows.values())
 
 
 def _empty_row(one: Mapping[str, Any]) -> dict[str, Any]:
     names = ("segments", "bytes", "now_bytes", "day_bytes", "week_bytes", "vetoed_bytes", "pinned_bytes")
     where = {name: one[name] for name in ("log_dir", "partition_dir", "topic")}
-    return where | dict.fromkeys(names, 0) | {"kept_by": None, "why": "", "until_ms": None}
+    return where | dict.fromkeys(names, 0) | {"kept_by": None, "why": "", "until_ms": None, "unit": ""}

@@ -156,6 +156,31 @@ def test_the_board_names_the_pin() -> None:
     assert (row["kept_by"], row["pinned_bytes"], row["now_bytes"], row["until_ms"]) == (0, 200, 0, NOW + 6001)
 
 
+MTIME = 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [("report", []), ("mtime", [0, 10]), ("clamp", [0, 10]), ("ignore", [0, 10])],
+)
+def test_a_timestamp_in_microseconds_pins_unless_the_policy_says_how_to_take_it(
+    tmp_path: Path, policy: str, expected: list[int]
+) -> None:
+    rows = partition(MTIME * 1000, MTIME, MTIME + 10**9, log_dir=str(tmp_path), log=file(90, MTIME))
+    (tmp_path / "orders-0").mkdir()
+    entries = [(MTIME - 5, 1), (MTIME * 1000, 9)]
+    data = b"".join(t.to_bytes(8, "big") + o.to_bytes(4, "big") for t, o in entries)
+    (tmp_path / "orders-0" / "00000000000000000000.timeindex").write_bytes(data)
+    settings = {"topics": {"orders": RETAIN | {"kafkats.bogus.timestamps": policy}}}
+    made, verdicts = plan_retain(
+        pa.Table.from_pylist(rows, schema=SEGMENTS), Policy.model_validate(settings), RetainOptions(MTIME + 2000)
+    )
+    assert gone(made) == expected
+    assert verdicts["unit"].to_pylist()[0] == "us"
+    (row,) = board(verdicts, MTIME + 2000)
+    assert ("microseconds" in row["why"]) == (policy == "report")
+
+
 def test_an_unknown_rule() -> None:
     with pytest.raises(UsageError, match="unknown rule"):
         decided(partition(OLD), rule="5.0")
@@ -245,7 +270,9 @@ def test_the_same_segments_as_the_broker(tmp_path: Path, found: Case) -> None:
             }
             theirs = {p.name: p.read_bytes() for p in (after / name).iterdir() if p.name in ours}
             assert {name: ours[name] for name in theirs} == theirs, name
-            assert not any(ours[name] for name in ours.keys() - theirs.keys()), "a broker makes empty indexes when it needs them"
+            assert not any(ours[name] for name in ours.keys() - theirs.keys()), (
+                "a broker makes empty indexes when it needs them"
+            )
     for where in directories(run_of(made)):
         assert end_partition(run_of(made), "undo", *where)["outcome"] == "undone"
     assert contents(root) == before
