@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,14 +17,14 @@ from hypothesis import strategies as st
 
 from kafkats import search
 from kafkats.compression import Codec, compress
-from kafkats.errors import BadInput, CorruptBatch, CorruptIndex, UsageError, Vanished
+from kafkats.errors import BadInput, CorruptBatch, CorruptIndex, KafkatsError, UsageError, Vanished
 from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.message_set import encode_message
 from kafkats.formats.model import Record, TimestampType
 from kafkats.generations import SEARCH_RULES
 from kafkats.index.build import build
 from tests.golden import Case, Unpacked, cases
-from tests.index.generated import BASE, batch_bytes
+from tests.index.generated import BASE, batch_bytes, damaged_logs
 
 NONE = (-1, -1)
 
@@ -313,6 +314,54 @@ def check_safe(one: Made, target: int, margin: int, safe: search.Answer) -> None
     assert (safe.offset, safe.timestamp) == one.first(target - margin)
     assert safe.target_ms == target
     assert (safe.reason == "out-of-order-window") == (safe.offset != one.first(target)[0])
+
+
+@settings(deadline=None, max_examples=150)
+@given(damaged_logs(), st.sampled_from([".index", ".timeindex", ""]), st.binary(max_size=60), st.integers(-9, 70))
+def test_damage_of_any_kind_ends_as_an_error_or_a_true_answer(log: bytes, kind: str, noise: bytes, target: int) -> None:
+    records, whole, decodable = readable(log)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"{BASE:020d}.log")
+        path.write_bytes(log)
+        write_indexes(path)
+        if kind:
+            path.with_suffix(kind).write_bytes(noise)
+        with search.open_partition(folder, clean=True) as partition:
+            for rule in SEARCH_RULES:
+                with suppress(KafkatsError):
+                    ours = search.find(partition, target, rule)
+                    assert ours.reason in search.REASONS
+                    if rule in ("3.8", "3.0", "0.11", "0.10.1") and ours.offset >= 0 and target >= 0:
+                        assert ours.timestamp >= target
+            expected = next(((r.offset, r.timestamp) for r in records if r.timestamp >= target), NONE)
+            for depth in ("full", "deep") if target >= 0 else ():
+                try:
+                    exact = search.find_exact(partition, target, depth=depth)
+                except CorruptBatch:
+                    assert not whole, "the log is whole, and yet there was an error"
+                    continue
+                if depth == "full" and not decodable:
+                    continue  # what no header speaks of is not decoded
+                assert (exact.offset, exact.timestamp) == expected, (target, depth, exact)
+                assert whole or expected != NONE, "behind what cannot be read there may be an earlier answer"
+
+
+def readable(log: bytes) -> tuple[list[Record], bool, bool]:
+    """The records before the first corrupt batch, whether there is none (zeros at the end are none) nor an odd offset, and whether
+    all records decode, up to a batch that has a corrupt frame."""
+    records: list[Record] = []
+    last, odd, decodable = BASE - 1, False, False
+    try:
+        for one in dispatch.batches(log):
+            decodable = False
+            records += dispatch.records(log, one)
+            decodable = True
+            odd = odd or max(one.base_offset, one.last_offset if one.magic < 2 else 0) <= last
+            last = one.last_offset
+            odd = odd or not BASE <= last < BASE + 2**31
+    except CorruptBatch as e:
+        return records, not odd and not any(log[e.position :]), decodable
+    return records, not odd, True
 
 
 # ---------------------------------------------------------------- what misleads, one by one

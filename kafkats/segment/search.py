@@ -55,6 +55,7 @@ class OpenLog:
         self.path = path
         self._buffer = np.empty(0, np.uint8)
         self._whole: Window | None = None
+        self._zeros_from: set[int] = set()
         with storage(path, "open"):
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not make us wait
             facts = os.fstat(self._fd)
@@ -101,12 +102,15 @@ class OpenLog:
             return os.pread(self._fd, size, position)
 
     def _only_zeros(self, position: int) -> bool:
+        if position in self._zeros_from:  # what is preallocated takes long to look at
+            return not any(self._read(position, MIN_LEFT))
         at = position
         while at < self.size:
             data = self._read(at, 1 << 20)
             if data.count(0) != len(data) or not data:
                 return False
             at += len(data)
+        self._zeros_from.add(position)
         return position < self.size
 
 
@@ -159,6 +163,8 @@ class Searcher:
                 raise CorruptBatch(reason, path=log.path, position=at)
             elif why == k.ABSENT:
                 break
+            elif log.source.only_zeros(at):
+                break  # preallocated, or not written yet
             else:
                 raise refused(log, at)
         return None
