@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -56,25 +56,45 @@ class Building(NamedTuple):
     segment_index_bytes: int
 
 
-def stage_family(
-    directory: Path, part: Part, wanted: Mapping[str, FileIdentity | None], building: Building, lease: Lease
-) -> Iterator[Change]:
-    """Build the files named in `wanted` (each with what lies there now) from the part, for changeset.commit.
+def stage_families(
+    directory: Path, parts: Mapping[Part, Mapping[str, FileIdentity | None]], building: Building, lease: Lease
+) -> list[Change]:
+    """Build the files named for each part (name -> what lies there now), for changeset.commit.
 
-    An aborted-transactions index that would be empty is taken away. Raises Changed when the part does not begin with its base
-    offset, NotEqual when it does not read to its end, CorruptIndex, CorruptBatch, StorageFailed.
+    An aborted-transactions index that would be empty is taken away. Raises Changed when a part does not begin with its base
+    offset, NotEqual when it is no true copy, CorruptIndex, CorruptBatch, StorageFailed.
     """
-    source = directory / paths.segment_file(part.source, paths.LOG)
+    with ThreadPoolExecutor(1) as beside:
+        logs: list[tuple[str, Path, FileIdentity | None, Future[str], int]] = []
+        changes: list[Change] = []
+        for part, wanted in parts.items():
+            log = paths.segment_file(part.source, paths.LOG)
+            name = paths.segment_file(part.base_offset, paths.LOG)
+            staged = lease.staged(name)
+            copy_range(directory / log, part.start, part.end, staged)
+            with storage(staged, "reading the new log back"):
+                DISK.sync_file(staged)
+                mtime_ns = (directory / log).stat().st_mtime_ns
+            # From the cache: the kernel copied whole pages, or shared blocks, and every checksum is looked at in this pass.
+            logs.append((name, staged, wanted[name], beside.submit(_sha256, staged), mtime_ns))
+            changes += _beside(
+                directory, part, wanted, _build(directory / log, staged, part, building), lease, mtime_ns
+            )
+        for name, staged, before, digest, mtime_ns in logs:
+            changes.append(Replace(name, staged, before, digest.result(), mtime_ns, read_back=True))
+    return changes
+
+
+def _beside(
+    directory: Path,
+    part: Part,
+    wanted: Mapping[str, FileIdentity | None],
+    built: Built,
+    lease: Lease,
+    mtime_ns: int,
+) -> Iterator[Change]:
+    """The small files of a part."""
     names = {kind: paths.segment_file(part.base_offset, kind) for kind in paths.SEGMENT_KINDS}
-    staged = lease.staged(names[paths.LOG])
-    copy_range(source, part.start, part.end, staged)
-    with storage(staged, "reading the new log back"), ThreadPoolExecutor(1) as beside:
-        DISK.sync_file(staged)
-        # From the cache: the kernel copied whole pages, or shared blocks, and every checksum is looked at in this pass.
-        digest = beside.submit(_sha256, staged)
-        built = _build(source, staged, part, building)
-        sha256, mtime_ns = digest.result(), source.stat().st_mtime_ns
-    yield Replace(names[paths.LOG], staged, wanted[names[paths.LOG]], sha256, mtime_ns, read_back=True)
     contents = {paths.OFFSET_INDEX: built.offset_index, paths.TIME_INDEX: built.time_index}
     if names[paths.TXN_INDEX] in wanted:
         contents[paths.TXN_INDEX] = aborted_in(directory, part).tobytes()
@@ -157,5 +177,5 @@ def _build(log: Path, staged: Path, part: Part, building: Building) -> Built:
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with storage(path, "reading the new log back"), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -23,7 +23,7 @@ from kafkats import paths
 from kafkats.errors import CorruptPlan, DiskFull, storage
 from kafkats.generations import INDEX_INTERVAL_BYTES, RULES, SEGMENT_INDEX_BYTES
 from kafkats.logdir.changeset import Change, Replace
-from kafkats.logdir.families import Building, Part, good_snapshot_stays, refuse_unclean, stage_family
+from kafkats.logdir.families import Building, Part, good_snapshot_stays, refuse_unclean, stage_families
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.lease import Lease
 from kafkats.plan import ITEMS, Plan, make_plan
@@ -201,20 +201,21 @@ def _refuse_full_disk(work: PartitionWork) -> None:
 
 def _stage_segment(
     directory: Path, items: Sequence[Mapping[str, Any]], unchanged: dict[str, FileIdentity], lease: Lease
-) -> Iterator[Change]:
+) -> list[Change]:
     logs = [item for item in items if item["file"].endswith(paths.LOG)]
     source, size = logs[0]["base_offset"], logs[0]["log"]["size"]
     if not logs[0]["before"] or any(item["before"] for item in logs[1:]) or sum(i["after_bytes"] for i in logs) != size:
         raise CorruptPlan("the parts of a log are not the whole of it", path=directory / logs[0]["file"])
+    parts: dict[Part, dict[str, FileIdentity | None]] = {}
     start = 0
     for item in logs:
         base, end = item["base_offset"], start + item["after_bytes"]
         part = Part(source, start, end, base, None if item["next_base_offset"] < 0 else item["next_base_offset"])
-        building = Building(RULES[item["rule"]], item["index_interval_bytes"], item["segment_index_bytes"])
-        files = {i["file"]: _identity(i["before"]) for i in items if i["base_offset"] == base}
+        files = parts[part] = {i["file"]: _identity(i["before"]) for i in items if i["base_offset"] == base}
         good_snapshot_stays(directory, files, unchanged)
-        yield from stage_family(directory, part, files, building, lease)
         start = end
+    building = Building(RULES[logs[0]["rule"]], logs[0]["index_interval_bytes"], logs[0]["segment_index_bytes"])
+    return stage_families(directory, parts, building, lease)
 
 
 def _identity(file: Mapping[str, int] | None) -> FileIdentity | None:
