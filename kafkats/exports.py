@@ -370,7 +370,8 @@ def _json(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str)
         | ({} if ends is None else {"end": _told(ends[number])})
         for number, start in enumerate(starts)
     ]
-    document = {"version": _VERSION, "at": starts[0].target_ms}
+    asked = {start.target_ms for start in starts}
+    document = {"version": _VERSION, "at": asked.pop() if len(asked) == 1 else None}
     if ends is not None:
         document["until"] = max(end.target_ms for end in ends)
     notes = [Note(m.topic, m.partition, "start", m.reason, None) for m in starts if m.offset < 0]
@@ -379,7 +380,12 @@ def _json(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str)
 
 
 def _told(mark: Mark) -> dict[str, Any]:
-    told = {"offset": _known(mark.offset), "timestamp": _known(mark.timestamp), "reason": mark.reason}
+    told: dict[str, Any] = {
+        "target_ms": mark.target_ms,
+        "offset": _known(mark.offset),
+        "timestamp": _known(mark.timestamp),
+        "reason": mark.reason,
+    }
     return told | {"evidence": mark.evidence}
 
 

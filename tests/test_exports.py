@@ -111,7 +111,9 @@ def test_json_tells_what_was_found() -> None:
     told = json.loads(made.text)
     assert (told["version"], told["at"], told["until"]) == (1, 1000, 2000)
     rows = {(row["topic"], row["partition"]): row for row in told["partitions"]}
-    assert rows["orders", 0]["start"] == {"offset": 17, "timestamp": 1003, "reason": "first-after", "evidence": "tail"}
+    assert rows["orders", 0]["start"] == {
+        "target_ms": 1000, "offset": 17, "timestamp": 1003, "reason": "first-after", "evidence": "tail",
+    }  # fmt: skip
     assert rows["orders", 0]["end"]["offset"] == 22
     assert (rows["orders", 0]["log_start_offset"], rows["orders", 0]["log_end_offset"]) == (5, 40)
     assert (rows["old", 1]["start"]["offset"], rows["old", 1]["start"]["reason"]) == (None, "unreadable")

@@ -1,0 +1,114 @@
+"""What consumer groups have committed, as people have it in a file: Kafka's own tool's table, or its CSV.
+
+kafka-consumer-groups --describe --group G          GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG ...
+kafka-consumer-groups --reset-offsets --export      topic,partition,offset or group,topic,partition,offset, no header
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from kafkats.errors import BadInput
+
+_WORDS: Final = {
+    "GROUP": r"(?P<group>\S.*?)",  # the only word that may have blanks inside
+    "TOPIC": r"(?P<topic>[a-zA-Z0-9._-]+)",
+    "PARTITION": r"(?P<partition>[0-9]+|-)",
+    "CURRENT-OFFSET": r"(?P<offset>[0-9]+|-|unknown)",
+    "LOG-END-OFFSET": r"(?P<log_end>[0-9]+|-|unknown)",
+}
+"""Columns that matter; the header tells their order, which has changed (0.9 to 4.3)."""
+_NUMBER: Final = r"-?[0-9]+|-|unknown"
+_NUMBERS: Final = {"LEADER-EPOCH", "LAG"}
+_SAID: Final = re.compile(r"(Consumer group|Note:|Warning:|WARN|Missing)", re.IGNORECASE)
+_LONGEST: Final = 80
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class Committed(NamedTuple):
+    """Where a group goes on in a partition: the next offset it reads, -1 where it has committed none. `log_end` -1: not told."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    log_end: int = -1
+
+
+def read_committed_offsets(text: str, *, path: str = "", group: str = "") -> list[Committed]:
+    """Both forms; `group` is the name where the file has none, `path` for messages. In the order of the file.
+
+    Raises BadInput: a line that is neither, a partition twice in a group, nothing at all.
+    """
+    lines = text.splitlines()
+    described = any(_header(line) for line in lines)
+    rows = list(_described(lines, path, group) if described else _csv(lines, path, group))
+    seen = set()
+    for row in rows:
+        if (key := row[:3]) in seen:
+            raise BadInput(f"group {row.group!r} has {row.topic}-{row.partition} twice", path=path or None)
+        seen.add(key)
+    if not rows:
+        raise BadInput("no committed offset in it", path=path or None)
+    return rows
+
+
+def _header(line: str) -> list[str]:
+    """The columns' names, where this line has them."""
+    line = line.replace("CURRENT OFFSET", "CURRENT-OFFSET").replace("LOG END OFFSET", "LOG-END-OFFSET")  # 0.9
+    words = line.replace(",", " ").split()
+    return words if "TOPIC" in words and "PARTITION" in words and "CURRENT-OFFSET" in words else []
+
+
+def _described(lines: Sequence[str], path: str, group: str) -> Iterator[Committed]:
+    pattern = None
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or _SAID.match(line.strip()):
+            continue
+        if header := _header(line):
+            pattern = _pattern(header)
+            continue
+        found = pattern.fullmatch(line.strip()) if pattern else None
+        if found is None:
+            raise _refused(line, number, path, "a line of kafka-consumer-groups --describe")
+        said = found.groupdict()
+        if said["topic"] == "-" or said["partition"] == "-":
+            continue  # a member without partitions
+        numbers = (_number(said["partition"]), _number(said["offset"]), _number(said.get("log_end") or "-"))
+        yield Committed(said.get("group") or group, said["topic"], *numbers)
+
+
+def _pattern(header: Sequence[str]) -> re.Pattern[str]:
+    parts = []
+    for word in header:
+        part = _WORDS.get(word) or (f"(?:{_NUMBER})" if word in _NUMBERS else None)
+        if part is None:
+            break  # consumer, host and client: any words, or none
+        parts.append(part)
+    return re.compile(r"[\s,]+".join(parts) + r"(?:[\s,].*)?")
+
+
+def _csv(lines: Sequence[str], path: str, group: str) -> Iterator[Committed]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        fields = next(csv.reader([line]))
+        name, words = (group, fields) if len(fields) == 3 else (fields[0], fields[1:])
+        if (
+            len(words) != 3
+            or not _TOPIC.fullmatch(words[0])
+            or not all(re.fullmatch(r"[0-9]{1,18}", w) for w in words[1:])
+        ):
+            raise _refused(line, number, path, "[GROUP,]TOPIC,PARTITION,OFFSET")
+        yield Committed(name, words[0], int(words[1]), int(words[2]))
+
+
+def _number(word: str) -> int:
+    return int(word) if word.isdecimal() else -1
+
+
+def _refused(line: str, number: int, path: str, wanted: str) -> BadInput:
+    return BadInput(f"line {number} is not {wanted}: {line.strip()[:_LONGEST]!r}", path=path or None)

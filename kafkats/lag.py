@@ -1,0 +1,186 @@
+"""How far behind consumer groups are, in time: KIP-33's use case 4, by committed offsets and what lies on the disks, or in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from kafkats import paths, search
+from kafkats.errors import CorruptIndex, KafkatsError
+from kafkats.groups import Committed
+from kafkats.segment.search import LOWEST, Hit
+
+if TYPE_CHECKING:
+    from kafkats.tables import View
+    from kafkats.tables.cells import PartitionFacts
+
+LAG: Final = pa.schema([
+    ("group", pa.string()),
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("offset", pa.int64()),             # the next one it reads; -1: none committed
+    ("log_start_offset", pa.int64()),   # -1: not known, as below
+    ("log_end_offset", pa.int64()),
+    ("lag", pa.int64()),                # offsets to go
+    ("next_timestamp", pa.int64()),     # ms, of the next record it reads
+    ("newest_timestamp", pa.int64()),   # ms, the largest in the partition
+    ("lag_ms", pa.int64()),             # newest - next; 0 when it has read all
+    ("age_ms", pa.int64()),             # now - next: how old what it reads next is
+    ("reason", pa.string()),
+    ("evidence", pa.string()),
+])  # fmt: skip
+"""One row per group and partition, in the order given."""
+
+REASONS: Final = {
+    "behind": "records are left to read",
+    "caught-up": "it has read all there is",
+    "beyond-end": "it has committed more than there is: another cluster's offsets, or the log was cut",
+    "deleted": "what it would read next is gone; the rest is counted from the log start",
+    "no-commit": "it has committed nothing here",
+    "no-timestamps": "records are left to read, and the next one has no timestamp",
+    "no-partition": "the partition is not in what was looked at",
+    "not-covered": "the table begins later than what it reads next",
+    "unreadable": "the partition cannot be read; the evidence says why",
+}
+
+
+def lag(committed: Iterable[Committed], partitions: Iterable[PartitionFacts], *, now_ms: int) -> pa.Table:
+    """Rows of LAG by what the partitions' own records say. What cannot be read becomes a row, not an error."""
+    committed = list(committed)
+    wanted = {(one.topic, one.partition) for one in committed}
+    units: dict[tuple[str, int], PartitionFacts] = {}
+    for unit in partitions:
+        name = paths.parse_partition(unit.partition_dir)
+        if name is not None and (key := (name.topic, name.partition)) in wanted:
+            units.setdefault(key, unit)
+    rows: list[dict[str, Any] | None] = [None] * len(committed)
+    by_partition: dict[tuple[str, int], list[int]] = {}
+    for number, one in enumerate(committed):
+        by_partition.setdefault((one.topic, one.partition), []).append(number)
+    for key, numbers in by_partition.items():
+        found = _of_partition([committed[number] for number in numbers], units.get(key))
+        for number, row in zip(numbers, found, strict=True):
+            rows[number] = _row(committed[number], row, now_ms)
+    return pa.Table.from_pylist([row for row in rows if row is not None], LAG)
+
+
+def _of_partition(committed: Sequence[Committed], unit: PartitionFacts | None) -> list[dict[str, Any]]:
+    if unit is None:
+        return [{"reason": "no-partition"} for _ in committed]
+    if unit.hidden:
+        return [{"reason": "unreadable", "evidence": unit.hidden} for _ in committed]
+    try:
+        with search.open_partition(
+            unit.path,
+            log_start_offset=unit.log_start_offset,
+            high_watermark=unit.high_watermark,
+            clean=unit.clean,
+            live=unit.live,
+        ) as partition:
+            newest = search.find_exact(partition, search.MAX_TIMESTAMP, depth="tail").timestamp
+            return [_asked(partition, one.offset, newest) for one in committed]
+    except KafkatsError as e:
+        return [{"reason": "unreadable", "evidence": str(e)} for _ in committed]
+
+
+def _asked(partition: search.Partition, offset: int, newest: int) -> dict[str, Any]:
+    start, end = partition.log_start_offset, partition.log_end_offset
+    known: dict[str, Any] = {"log_start_offset": start, "log_end_offset": end, "newest_timestamp": newest}
+    if offset < 0:
+        return known | {"reason": "no-commit"}
+    if offset >= end:
+        return known | {"reason": "caught-up" if offset == end else "beyond-end"}
+    hit = next_record(partition, offset)
+    if hit is None:  # the rest is offsets without records, as compaction leaves them
+        return known | {"reason": "caught-up", "evidence": "no record behind it"}
+    known |= {"next_timestamp": hit.timestamp, "evidence": f"record {hit.offset}"}
+    if offset < start:
+        return known | {"reason": "deleted"}
+    return known | {"reason": "behind" if hit.timestamp >= 0 else "no-timestamps"}
+
+
+def next_record(partition: search.Partition, offset: int) -> Hit | None:
+    """The first record at or above `offset` and the log start; None where there is none. Raises as a search does."""
+    offset = max(offset, partition.log_start_offset)
+    for segment in partition.segments:
+        if 0 <= segment.next_base_offset <= offset:
+            continue
+        position = segment.sound_position(offset) if offset > segment.base_offset else 0
+        try:
+            found = segment.first_record(position, LOWEST, start_offset=offset)
+        except CorruptIndex:
+            found = segment.first_record(0, LOWEST, start_offset=offset)
+        if found is not None:
+            return found
+    return None
+
+
+def _row(one: Committed, found: dict[str, Any], now_ms: int) -> dict[str, Any]:
+    row = dict.fromkeys(LAG.names, -1) | {"evidence": ""} | one._asdict() | found
+    row.pop("log_end", None)
+    if row["log_end_offset"] < 0:
+        row["log_end_offset"] = one.log_end
+    first = max(one.offset, row["log_start_offset"])
+    if one.offset >= 0 and row["log_end_offset"] >= 0:
+        row["lag"] = max(row["log_end_offset"] - first, 0)
+    if row["reason"] == "caught-up":
+        row["lag_ms"] = row["age_ms"] = 0
+    elif row["next_timestamp"] >= 0:
+        row["lag_ms"] = max(row["newest_timestamp"] - row["next_timestamp"], 0) if row["newest_timestamp"] >= 0 else -1
+        row["age_ms"] = max(now_ms - row["next_timestamp"], 0)
+    return row
+
+
+# ---------------------------------------------------------------- by a table
+
+
+def lag_by_table(committed: Iterable[Committed], view: View, *, now_ms: int) -> pa.Table:
+    """Rows of LAG by a lookup table: also when the data is gone, or the cluster is out of reach.
+
+    The last cell at or before the committed offset tells that the next record is of that time or later (its own timestamp where the cell
+    leads to that very record), unless records came out of order. So `lag_ms` and `age_ms` are at most that much.
+    """
+    return pa.Table.from_pylist([_row(one, row, now_ms) for one, row in _by_cells(committed, view)], LAG)
+
+
+def _by_cells(committed: Iterable[Committed], view: View) -> Iterator[tuple[Committed, dict[str, Any]]]:
+    columns = ("timestamp", "offset", "record_timestamp", "log_start_offset", "log_end_offset")
+    cells = {name: np.asarray(view.rows[name].to_numpy(), np.int64) for name in columns}
+    slices = _slices(view)
+    for one in committed:
+        rows = slices.get((one.topic, one.partition))
+        if rows is None:
+            yield one, {"reason": "no-partition"}
+            continue
+        yield one, _by_cell(one.offset, {name: column[rows] for name, column in cells.items()})
+
+
+def _slices(view: View) -> dict[tuple[str, int], slice]:
+    """Where the rows of each partition are; they are sorted by it."""
+    numbers = view.rows["partition"].to_numpy()
+    topics = view.rows["topic"].combine_chunks()
+    codes = (topics.chunk(0) if isinstance(topics, pa.ChunkedArray) else topics).indices.to_numpy()
+    changes = np.flatnonzero((np.diff(codes) != 0) | (np.diff(numbers) != 0)) + 1
+    bounds = [0, *changes.tolist(), len(numbers)]
+    return {key: slice(begin, end) for key, begin, end in zip(view.partitions, bounds, bounds[1:], strict=False)}
+
+
+def _by_cell(offset: int, cells: dict[str, Any]) -> dict[str, Any]:
+    start, end = (int(cells[name].max()) for name in ("log_start_offset", "log_end_offset"))
+    newest = int(cells["record_timestamp"].max())
+    known: dict[str, Any] = {"log_start_offset": start, "log_end_offset": end, "newest_timestamp": newest}
+    if offset < 0:
+        return known | {"reason": "no-commit"}
+    if 0 <= end <= offset:
+        return known | {"reason": "caught-up" if offset == end else "beyond-end"}
+    before = np.flatnonzero((cells["offset"] >= 0) & (cells["offset"] <= offset))
+    if not len(before):
+        return known | {"reason": "not-covered"}
+    last = before[-1]
+    itself = int(cells["offset"][last]) == offset
+    time = int(cells["record_timestamp" if itself else "timestamp"][last])
+    evidence = "its own timestamp" if itself else "that time or later, by the last cell before it"
+    return known | {"next_timestamp": time, "reason": "deleted" if offset < start else "behind", "evidence": evidence}

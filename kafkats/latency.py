@@ -1,0 +1,128 @@
+"""How long records were on their way to a broker: KIP-33's use case 5, and the margin that a fail-over (use case 3) needs.
+
+A stored record has one time, CreateTime or LogAppendTime. Two places still have both:
+
+    append-time  a magic-2 batch under LogAppendTime keeps its first CreateTime in the header (baseTimestamp) beside the time of
+                 appending (maxTimestamp), unless the broker wrote the batch anew: then both are the same
+    mtime        the .log of a CreateTime partition was last written when its last batch was appended: one sample a segment, worth
+                 nothing where a copy or a tool gave the file another time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kafkats import paths, search
+from kafkats.errors import KafkatsError
+from kafkats.segment.headers import batch_headers
+
+if TYPE_CHECKING:
+    from kafkats.tables.cells import PartitionFacts
+
+LATENCY: Final = pa.schema([
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("source", pa.string()),    # append-time, mtime
+    ("samples", pa.int64()),    # batches; for mtime segments
+    ("same", pa.int64()),       # batches whose times are equal: written anew by the broker, or no delay; not among the samples
+    ("unknown", pa.int64()),    # batches under LogAppendTime that have kept no CreateTime in their header
+    ("least_ms", pa.int64()),   # of the samples; with none all are 0
+    ("median_ms", pa.int64()),
+    ("p99_ms", pa.int64()),
+    ("most_ms", pa.int64()),
+    ("reason", pa.string()),    # "" or why the partition cannot be read
+])  # fmt: skip
+"""One row per partition and source that it has; one with the source "" where it has neither."""
+
+_APPEND_TIME: Final = 8
+_CONTROL: Final = 32
+_HORIZON: Final = 64
+_BASE_TIMESTAMP_AT: Final = 27
+
+
+def latency(partitions: Iterable[PartitionFacts]) -> pa.Table:
+    """Rows of LATENCY. Reads every batch header. What cannot be read becomes a row, not an error.
+
+    A negative latency is a clock that is ahead, or a file whose time was set back: it is counted as it is.
+    """
+    rows = [row for unit in partitions for row in _of_partition(unit)]
+    return pa.Table.from_pylist(rows, LATENCY)
+
+
+def most_ms(table: pa.Table, source: str = "append-time") -> int:
+    """The largest latency of a source over all partitions, never below 0: `margin_ms` of a fail-over or a safe search."""
+    found: list[int] = [row["most_ms"] for row in table.to_pylist() if row["source"] == source and row["samples"]]
+    return max([0, *found])
+
+
+def _of_partition(unit: PartitionFacts) -> Iterator[dict[str, Any]]:
+    name = paths.parse_partition(unit.partition_dir)
+    where = {"topic": name.topic if name else "", "partition": name.partition if name else -1}
+    samples: dict[str, list[NDArray[np.int64]]] = {"append-time": [], "mtime": []}
+    same = unknown = 0
+    reason = unit.hidden
+    try:
+        if not reason:
+            with search.open_partition(
+                unit.path, log_start_offset=unit.log_start_offset, clean=unit.clean, live=unit.live
+            ) as partition:
+                for segment in partition.segments:
+                    found = _of_segment(segment)
+                    samples["append-time"].append(found[0])
+                    samples["mtime"].append(found[1])
+                    same, unknown = same + found[2], unknown + found[3]
+    except KafkatsError as e:
+        reason = str(e)
+    told = False
+    for source, parts in samples.items():
+        values = np.concatenate([np.empty(0, np.int64), *parts])
+        counts = (same, unknown) if source == "append-time" else (0, 0)
+        if len(values) or any(counts):
+            told = True
+            yield where | _measured(source, values) | {"same": counts[0], "unknown": counts[1], "reason": reason}
+    if not told:
+        yield where | _measured("", np.empty(0, np.int64)) | {"same": 0, "unknown": 0, "reason": reason}
+
+
+def _measured(source: str, values: NDArray[np.int64]) -> dict[str, Any]:
+    points = np.percentile(values, [0, 50, 99, 100], method="higher").tolist() if len(values) else [0] * 4
+    names = ("least_ms", "median_ms", "p99_ms", "most_ms")
+    return {"source": source, "samples": len(values)} | dict(zip(names, map(int, points), strict=True))
+
+
+def _of_segment(segment: search.Segment) -> tuple[NDArray[np.int64], NDArray[np.int64], int, int]:
+    """Latencies by append time, that by mtime (one or none), how many batches have equal times, and how many keep none."""
+    from kafkats.kernels import headers as k
+
+    source = segment.log.source
+    found: list[NDArray[np.int64]] = []
+    same = unknown = 0
+    created = -1
+    """The largest CreateTime of the last batch; -1 when that has none."""
+    for rows in batch_headers(source):
+        rows = rows[(rows[:, k.ATTRIBUTES] & _CONTROL) == 0]
+        if not len(rows):
+            continue
+        appended = (rows[:, k.ATTRIBUTES] & _APPEND_TIME) != 0
+        created = -1 if appended[-1] else int(rows[-1, k.MAX_TIMESTAMP])
+        kept = appended & (rows[:, k.MAGIC] == 2) & ((rows[:, k.ATTRIBUTES] & _HORIZON) == 0)
+        ends = rows[kept, k.MAX_TIMESTAMP]
+        begins = np.array(
+            [
+                int.from_bytes(source.read(int(at) + _BASE_TIMESTAMP_AT, 8), "big", signed=True)
+                for at in rows[kept, k.AT]
+            ],
+            np.int64,
+        )
+        known = (begins >= 0) & (ends >= 0)
+        other = known & (begins != ends)
+        found.append(ends[other] - begins[other])
+        same += int((known & ~other).sum())
+        unknown += int(appended.sum() - known.sum())
+    by_mtime = np.array([segment.mtime_ms - created] if created >= 0 else [], np.int64)
+    return np.concatenate([np.empty(0, np.int64), *found]), by_mtime, same, unknown
