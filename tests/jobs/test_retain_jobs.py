@@ -12,14 +12,21 @@ from typing import Any
 import apply as apply_job
 import plan as plan_job
 import purge as purge_job
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import verify as verify_job
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from kafkats.cli import cli
+from kafkats.config import read_policy
+from kafkats.operations.inventory import inventory_units
+from kafkats.operations.roll import RollOptions, plan_roll
 from kafkats.plan import read_plan
+from kafkats.report import SEGMENTS
 from kafkats.run import read_run
+from kafkats.units import list_units
 from tests.golden import case, retention_moment, retention_policy, tree
 
 ROOT = Path(__file__).parents[2]
@@ -87,6 +94,18 @@ def test_the_same_plan_as_the_command(spark: SparkSession, volume: Path, policy:
     ours, theirs = ((folder / "retention.parquet").read_bytes() for folder in (Path(made["plan"]), other))
     assert ours == theirs
     assert tree(volume) == before
+
+
+def test_the_same_plan_to_roll(spark: SparkSession, volume: Path, policy: Path) -> None:
+    policy.write_text(json.dumps({"topics": {"time-*": {"segment.ms": 60_000}}}))
+    out = volume.parents[1] / "plan"
+    words = ["roll", volume, "--policy", policy, "--now", NOW, "-o", out]
+    made = plan_job.plan(spark, plan_job.words().parse_args([str(word) for word in words]))
+    facts = pa.Table.from_batches([inventory_units(list_units([volume]))], SEGMENTS)
+    expected, due = plan_roll(facts, read_policy(policy), RollOptions(int(NOW)))
+    assert made["digest"] == expected.digest
+    assert made["totals"]["segments_added"] >= 2
+    assert pq.read_table(out / "due.parquet").sort_by("partition_dir") == due.sort_by("partition_dir")
 
 
 def test_from_plan_to_purge(spark: SparkSession, volume: Path, policy: Path, tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""The pictures of retention: every segment has one state, and pictures come out of odd timestamps, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafkats.errors import StorageFailed
+from kafkats.operations.retain import RETENTION
+from kafkats.plot_retention import DAY_MS, STATES, plot_reclaimable, plot_timeline, reclaimable, segment_states
+
+NOW = 1_700_000_000_000
+
+
+def row(base: int, partition: str = "orders-0", **columns: Any) -> dict[str, Any]:
+    return {
+        "log_dir": "/data", "partition_dir": partition, "topic": partition.rpartition("-")[0], "base_offset": base,
+        "end_offset": base + 10, "bytes": 100, "first_timestamp": NOW - 10_000, "largest_timestamp": NOW - 5000,
+        "mtime_ms": NOW, "evidence": "timestamp", "deletes": False, "by": "", "reason": "", "veto": "",
+        "deletable_from_ms": None, "blocked_by": None,
+    } | columns  # fmt: skip
+
+
+TABLE = pa.Table.from_pylist(
+    [
+        row(0, deletes=True),
+        row(10, deletes=True, veto="legal hold"),
+        row(20, largest_timestamp=2**63 - 1),
+        row(30, blocked_by=20),
+        row(40, "late-0", deletable_from_ms=NOW + DAY_MS),
+        row(50, "late-0", deletable_from_ms=NOW + DAY_MS + 1),
+        row(60, "late-0", deletable_from_ms=NOW + 7 * DAY_MS + 1),
+        row(0, "odd-1", first_timestamp=-1, largest_timestamp=-1),
+        row(10, "odd-1", first_timestamp=-5, largest_timestamp=0),
+        row(20, "odd-1", first_timestamp=None, largest_timestamp=4_102_444_800_000),
+    ],
+    schema=RETENTION,
+)
+
+
+def test_one_state_each() -> None:
+    assert segment_states(TABLE, NOW) == [*_expected("now", "guard", "pins", "pinned", "day", "week"), *["stays"] * 4]
+    assert set(segment_states(TABLE, NOW)) == set(STATES)
+
+
+def _expected(*words: str) -> list[str]:
+    return [next(state for state in STATES if word in state.replace(",", "").split()) for word in words]
+
+
+def test_bytes_by_topic_add_up_and_the_most_eventful_come_first() -> None:
+    bars = reclaimable(TABLE, NOW)
+    assert [topic for topic, _ in bars] == ["orders", "late", "odd"]
+    assert sum(sum(sizes.values()) for _, sizes in bars) == 1000
+    assert dict(bars)["late"]["stays"] == 100
+
+
+@pytest.mark.parametrize("table", [TABLE, TABLE.slice(7, 1), RETENTION.empty_table()])
+@pytest.mark.parametrize("lines", [{}, {"orders": NOW - 7000, "late": 0, "odd": -(2**60)}])
+def test_pictures_come_out(table: pa.Table, lines: dict[str, int], tmp_path: Path) -> None:
+    plot_timeline(table, lines, NOW, tmp_path / "timeline.png")
+    plot_reclaimable(table, NOW, tmp_path / "reclaimable.png")
+    for path in tmp_path.iterdir():
+        assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(StorageFailed):
+        plot_reclaimable(TABLE, NOW, tmp_path / "nowhere" / "x.png")
