@@ -11,7 +11,7 @@ import time
 from bench.harness import Figure, Table, tell
 from bench.page import write_section
 
-FAMILIES = ("rebuild", "convert", "columns", "lookup", "broker", "dumplog", "memory", "many", "spark")
+FAMILIES = ("rebuild", "convert", "columns", "lookup", "broker", "dumplog", "memory", "many", "tables", "spark", "source")
 
 
 def main() -> int:

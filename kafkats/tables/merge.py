@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kafkats.errors import BadInput, UsageError, Vanished
 from kafkats.tables import store
-from kafkats.tables.schema import CLOSED, TABLE, Ints, closed, ints, order, standing, together
+from kafkats.tables.schema import CLOSED, TABLE, Ints, closed, ints, order, standing, taken, together
 from kafkats.tables.store import MANIFEST, Manifest, Part, Span, read_manifest, read_part, write_part, writing
 
 HOUR_MS: Final = 3_600_000
@@ -108,7 +108,7 @@ def _checked(rows: Iterable[pa.RecordBatch | pa.Table], step_ms: int) -> pa.Tabl
         row = new.slice(int(by[int(np.flatnonzero(same)[0])]), 1).to_pylist()[0]
         where = f"{row['topic']}-{row['partition']} at {row['timestamp']}"
         raise BadInput(f"two rows of one cell: {where}; is a partition listed twice?")
-    return new.take(by)
+    return taken(new, by)
 
 
 @dataclass
@@ -211,7 +211,7 @@ class _Run:
     def _joined(self, span: Span, pieces: Sequence[_Piece]) -> _Piece:
         rows = together(self._rows(piece) for piece in pieces)
         by, _ = order(rows)
-        return _Piece(span, rows.num_rows, table=rows.take(by))
+        return _Piece(span, rows.num_rows, table=taken(rows, by))
 
     def _split(self, piece: _Piece, width: int) -> list[_Piece]:
         rows = self._rows(piece)

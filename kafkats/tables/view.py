@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from kafkats.search.answers import REASONS
-from kafkats.tables.schema import TABLE, WORDS, Ints, ints, normal, order, together, topic_codes
+from kafkats.tables.schema import TABLE, WORDS, Ints, ints, normal, order, taken, together, topic_codes
 from kafkats.tables.store import Span, read_parts
 
 NOT_COVERED: Final = "not-covered"
@@ -22,6 +22,7 @@ FOUND_WORDS: Final = (*sorted(REASONS), NOT_COVERED)
 """Reasons by their number in `Found.reason`: those of a search, and `not-covered`, the table has no such cell; `coarse` is here the
 answer of the cell before: from its offset on nothing is missed."""
 _NUMBER: Final = {word: number for number, word in enumerate(FOUND_WORDS)}
+_WORDS: Final = np.array([_NUMBER[word] for word in ("exact", "first-after", "coarse", NOT_COVERED)], np.int64)
 
 
 class Found(NamedTuple):
@@ -36,14 +37,6 @@ class Found(NamedTuple):
     def words(self) -> list[str]:
         """The reasons as words of FOUND_WORDS."""
         return [FOUND_WORDS[number] for number in self.reason]
-
-
-class _Columns(NamedTuple):
-    offset: Ints
-    record_timestamp: Ints
-    segment: Ints
-    leader_epoch: NDArray[np.int32]
-    reason: NDArray[np.int8]
 
 
 @dataclass(frozen=True)
@@ -106,19 +99,18 @@ class View:
         return found
 
     @cached_property
-    def _columns(self) -> _Columns:
+    def _packed(self) -> Ints:
+        """As `kernels.cells` wants them."""
+        from kafkats.kernels import cells as k
+
         rows = self.rows
-        reason = rows["reason"].combine_chunks()
-        words = (
-            pc.index_in(rows["reason"].cast(pa.string()), pa.array(FOUND_WORDS)) if rows.num_rows else reason.indices
-        )
-        return _Columns(
-            ints(rows, "offset"),
-            ints(rows, "record_timestamp"),
-            ints(rows, "segment"),
-            np.asarray(rows["leader_epoch"].to_numpy(), np.int32),
-            np.asarray(words.to_numpy(), np.int8),
-        )
+        words = pc.index_in(rows["reason"].cast(pa.string()), pa.array(FOUND_WORDS))
+        found = np.empty((rows.num_rows, k.COLUMNS), np.int64)
+        found[:, k.OFFSET] = ints(rows, "offset")
+        found[:, k.TIMESTAMP] = ints(rows, "record_timestamp")
+        found[:, k.SEGMENT] = ints(rows, "segment")
+        found[:, k.PACKED] = ints(rows, "leader_epoch") * 256 + np.asarray(words.to_numpy(), np.int64)
+        return found
 
 
 def read(
@@ -137,7 +129,7 @@ def read(
     narrowed = [_narrowed(rows, begin, end, topics) for rows in tables]
     rows = together(narrowed)
     if len(tables) > 1:
-        rows = rows.take(order(rows)[0])
+        rows = taken(rows, order(rows)[0])
     return View(normal(rows), manifest.step_ms, manifest.covered)
 
 
@@ -158,40 +150,31 @@ def lookup(
     The cell at or before the time answers. Its record is the exact answer where it is of that time or later; where it is earlier, the
     reason is `coarse`: nothing of that time or later lies before. `log_start` is that of partitions now: what lies below is `deleted`.
     """
-    times = np.asarray(times, np.int64)
+    times = np.atleast_1d(np.asarray(times, np.int64))
     partitions = np.broadcast_to(np.asarray(partitions, np.int64), times.shape)
     cell = times // view.step_ms - view._first_cell
     inside = (cell >= 0) & (cell < view._cells) & (partitions >= 0) & (partitions < len(view._begins))
     slot = partitions * view._cells + cell
-    row = _rows_of(view, slot, inside)
-    columns = view._columns
-    if not view.rows.num_rows:
-        none = np.full(times.shape, -1, np.int64)
-        return Found(none, none, none.astype(np.int32), none, np.full(times.shape, _NUMBER[NOT_COVERED], np.int8))
-    offset, timestamp = columns.offset[row], columns.record_timestamp[row]
-    segment, epoch, reason = columns.segment[row], columns.leader_epoch[row], columns.reason[row]
-    hit = offset >= 0
-    reason[hit & (timestamp == times)] = _NUMBER["exact"]
-    later = hit & (timestamp > times)
-    reason[later & (reason == _NUMBER["exact"])] = _NUMBER["first-after"]
-    reason[hit & (timestamp < times)] = _NUMBER["coarse"]
+    from kafkats.kernels import cells as k
+
+    numbers = np.empty((3, times.size), np.int64)
+    epochs, reasons = np.empty(times.size, np.int32), np.empty(times.size, np.int8)
+    k.pick(view._packed, _rows_of(view, slot, inside), times, _WORDS, numbers, epochs, reasons)
     if log_start:
         starts = np.array([log_start.get(key, 0) for key in view.partitions] or [0], np.int64)
-        reason[hit & (offset < starts[np.where(inside, partitions, 0)])] = _NUMBER["deleted"]
-    absent = row < 0
-    if absent.any():
-        for column in (offset, timestamp, segment, epoch):
-            column[absent] = -1
-        reason[absent] = _NUMBER[NOT_COVERED]
-    return Found(offset, timestamp, epoch, segment, reason)
+        gone = (numbers[0] >= 0) & (numbers[0] < starts[np.where(inside, partitions, 0)])
+        reasons[gone] = _NUMBER["deleted"]
+    return Found(numbers[0], numbers[1], epochs, numbers[2], reasons)
 
 
-def _rows_of(view: View, slot: Ints, inside: NDArray[np.bool_]) -> NDArray[np.integer]:
+def _rows_of(view: View, slot: Ints, inside: NDArray[np.bool_]) -> Ints:
     """The row of each slot, -1: none."""
+    if len(view._begins) * view._cells == view.rows.num_rows:  # every slot has its row
+        return np.where(inside, slot, -1)
     table = view._by_slot
     if table is not None:
-        return np.asarray(table[np.where(inside, slot, len(table) - 1)])
-    at = np.minimum(np.searchsorted(view._slots, slot), max(len(view._slots) - 1, 0))
+        return np.asarray(table[np.where(inside, slot, len(table) - 1)], np.int64)
+    at = np.minimum(np.searchsorted(view._slots, slot), len(view._slots) - 1)
     return np.where(inside & (view._slots[at] == slot), at, -1)
 
 

@@ -1,0 +1,46 @@
+"""What the cells of a lookup table say of times, one after the other: a row's numbers lie side by side, so each costs one look into memory.
+
+    pick(cells, rows, times, words, numbers, epochs, reasons)
+
+`cells` is int64 of shape (n, 4), one column per name below; `rows` names the cell of each time (-1: none).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kafkats.kernels.jit import kernel
+
+OFFSET: Final = 0
+TIMESTAMP: Final = 1
+SEGMENT: Final = 2
+PACKED: Final = 3  # leader epoch * 256 + reason
+COLUMNS: Final = 4
+
+# Places of reasons in `words`.
+EXACT: Final = 0
+FIRST_AFTER: Final = 1
+COARSE: Final = 2
+ABSENT: Final = 3
+
+
+@kernel
+def pick(cells: Any, rows: Any, times: Any, words: Any, numbers: Any, epochs: Any, reasons: Any) -> None:
+    """Offset, timestamp and segment into the rows of `numbers` (shape (3, n)), epoch and reason beside them. The GIL is not held."""
+    for i in range(len(rows)):
+        row = rows[i]
+        if row < 0:
+            numbers[0, i] = numbers[1, i] = numbers[2, i] = epochs[i] = -1
+            reasons[i] = words[ABSENT]
+            continue
+        offset, timestamp, packed = cells[row, OFFSET], cells[row, TIMESTAMP], cells[row, PACKED]
+        reason = packed & 255
+        if offset >= 0:
+            if timestamp == times[i]:
+                reason = words[EXACT]
+            elif timestamp < times[i]:
+                reason = words[COARSE]
+            elif reason == words[EXACT]:
+                reason = words[FIRST_AFTER]
+        numbers[0, i], numbers[1, i], numbers[2, i] = offset, timestamp, cells[row, SEGMENT]
+        epochs[i], reasons[i] = packed >> 8, reason
