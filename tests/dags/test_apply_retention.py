@@ -292,3 +292,26 @@ def test_a_job_that_fails_fails_the_run_but_not_the_report(
     assert str(run.state) == "failed"
     assert report(volume)["outcome"] == "not finished"
     assert "purge" not in here
+
+
+def test_one_application_per_connection_all_for_the_same_moment(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(
+        "volumes:\n"
+        "  - {broker: '1', path: /volumes/one, connection: host_1}\n"
+        "  - {broker: '2', path: /volumes/two, connection: host_2}\n"
+        "  - {broker: '2', path: /volumes/three, connection: host_2}\n"
+    )
+    end = dt.datetime(2026, 11, 3, 2, tzinfo=dt.UTC)
+    params = RETAIN | {"policy": str(path), "folder": "/reports", "as_of": None, "free": "20GiB", "last_segment": True}
+    context = {"params": params, "run_id": "scheduled__1", "data_interval_end": end}
+    one, two = retention.planning(context, "retain")  # type: ignore[arg-type]
+    assert [one["conn_id"], two["conn_id"]] == ["host_1", "host_2"]
+    assert two["application_args"][:3] == ["retain", "/volumes/two", "/volumes/three"]
+    for asked in (one, two):
+        said = " ".join(asked["application_args"])
+        assert "--now 2026-11-03T02:00:00+00:00 " in said
+        assert "--free 20GiB --last-segment" in said
+        assert f"--beyond-guard /reports/scheduled__1/{asked['conn_id']}/over-guard" in said
+    roll = retention.planning(context, "roll")  # type: ignore[arg-type]
+    assert "--beyond-guard" not in roll[0]["application_args"]
