@@ -24,7 +24,7 @@ from kafkats.cli.options import (
     units_in,
     verified,
 )
-from kafkats.cli.retention import RETAIN, ROLL, looked_at, now_or, retention
+from kafkats.cli.retention import RETAIN, ROLL, expired_heads, looked_at, now_or, retention
 from kafkats.errors import CorruptPlan
 from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, PRODUCER
 from kafkats.paths import LEADER_EPOCH, LOG_START, OFFSET_INDEX, SEGMENT_KINDS, TIME_INDEX
@@ -161,6 +161,11 @@ def plan_migrate(
     "--free", "free_bytes", type=SIZE, metavar="SIZE", help="Stop when purge would free that much, oldest first."
 )
 @click.option("--over-guard", is_flag=True, help="Lift the policy's guards: somebody has approved it.")
+@click.option(
+    "--inside-segments",
+    is_flag=True,
+    help="First cut off the expired heads of segments: where there are any, PLAN is that split; apply it and plan again.",
+)
 @click.option("--last-segment", is_flag=True, help="Also the last one, as a broker does; an empty one takes its place.")
 @TOPICS
 @POLICY
@@ -175,6 +180,7 @@ def plan_retain(
     export: Path | None,
     free_bytes: int | None,
     over_guard: bool,
+    inside_segments: bool,
     last_segment: bool,
     topics: str,
     policy_file: Path | None,
@@ -188,7 +194,10 @@ def plan_retain(
 
     policy = policy_of(policy_file, settings, export)
     options = RetainOptions(now_or(now), rule, before, free_bytes, over_guard, last_segment)
-    made, verdicts = retention(log_dirs, topics, policy, options)
+    units = units_in(log_dirs, topics)
+    made, verdicts = retention(units, policy, options)
+    if inside_segments and (heads := expired_heads(units, verdicts, policy, options)):
+        made = heads
     refuse_unpermitted(made)
     write_plan(made, output, retention=verdicts)
     show_plan(made, output, as_json)

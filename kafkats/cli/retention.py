@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkats.cli.options import CONFIG, JSON, LOG_DIRS, POLICY, TIME, TOPICS, policy_of, table_of, units_in
+from kafkats.cli.options import CONFIG, JSON, LOG_DIRS, POLICY, TIME, TOPICS, policy_of, table_of, units_in, verified
 from kafkats.generations import DEFAULT_RETENTION_RULE, DEFAULT_ROLL_RULE, RETENTION_RULES, ROLL_RULES
 from kafkats.terminal import board_sentences, progress, say_summary, show_rows
 
@@ -69,11 +69,30 @@ def now_or(now_ms: int | None) -> int:
     return time.time_ns() // 1_000_000 if now_ms is None else now_ms
 
 
-def retention(log_dirs: tuple[Path, ...], topics: str, policy: Policy, options: RetainOptions) -> tuple[Plan, pa.Table]:
+def retention(units: list[Unit], policy: Policy, options: RetainOptions) -> tuple[Plan, pa.Table]:
     """Look at the ends of all files, and decide."""
     from kafkats.operations.retain import plan_retain
 
-    return plan_retain(looked_at(units_in(log_dirs, topics)), policy, options)
+    return plan_retain(looked_at(units), policy, options)
+
+
+def expired_heads(units: list[Unit], verdicts: pa.Table, policy: Policy, options: RetainOptions) -> Plan | None:
+    """A plan to cut the expired heads off segments that retention by time keeps; None where there are none."""
+    from kafkats.operations.split import plan_split
+    from kafkats.operations.verify import VerifyOptions
+    from kafkats.splits import SplitOptions, look_at_heads
+
+    def limit(topic: str) -> int:
+        held = policy.settings(topic).kafkats_legal_hold or policy.why_kept(topic)
+        return -1 if held else policy.limits(topic)[0]
+
+    parts = look_at_heads(units, verdicts, limit, now_ms=options.now_ms)
+    wanted = set(zip(*(parts[name].to_pylist() for name in ("log_dir", "partition_dir", "base_offset")), strict=True))
+    if not wanted:
+        return None
+    chosen = [unit for unit in units if (unit.log_dir, unit.partition_dir, unit.base_offset) in wanted]
+    segments = verified(chosen, VerifyOptions(policy=policy))
+    return plan_split(segments, parts, SplitOptions("expired", expired_before_ms=options.now_ms))
 
 
 def looked_at(units: list[Unit]) -> pa.Table:
@@ -112,7 +131,8 @@ def simulate_retain(
     from kafkats.operations.retain import RetainOptions, board
 
     options = RetainOptions(now_or(now), rule, before)
-    made, verdicts = retention(log_dirs, topics, policy_of(policy_file, settings, export), options)
+    policy = policy_of(policy_file, settings, export)
+    made, verdicts = retention(units_in(log_dirs, topics), policy, options)
     rows = board(verdicts, options.now_ms)
     show_rows(rows, _BOARD, as_json)
     totals = dict(made.header["totals"]) | {
