@@ -1,0 +1,152 @@
+"""The verbs of migrate, retain, roll and lookup from end to end, on directories of real brokers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkats.cli import main
+from tests.golden import case
+
+NOW = "2026-11-21T05:02:13Z"
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as end:
+        main([str(word) for word in words])
+    said = capsys.readouterr()
+    return int(end.value.code or 0), said.out + said.err
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    root = tmp_path / "old"
+    root.mkdir()
+    return case("matrix-2.8.2-v1").unpack("data", root)
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    root = tmp_path / "full"
+    root.mkdir()
+    return case("retention-4.3.1").unpack("before", root)
+
+
+def test_the_census_is_every_byte(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = run(capsys, "inventory", old, "--by", "format", "--json")
+    rows = objects(text)
+    assert code == 0 and {row["magic"] for row in rows if "magic" in row} == {1}
+    assert rows[-1]["summary"]["log_bytes"] == sum(p.stat().st_size for p in old.glob("*/*.log"))
+
+
+def test_a_certificate_and_its_check(old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "certify", old, "--min-magic", 2)[0] == 1
+    assert run(capsys, "certify", old, "--max-magic", 1, "-o", tmp_path / "cert")[0] == 0
+    assert run(capsys, "certify", "--check", tmp_path / "cert")[0] == 0
+    log = next(p for p in sorted(old.glob("none-ct-0/*.log")) if p.stat().st_size)
+    log.write_bytes(log.read_bytes() + log.read_bytes()[:0] + bytes(1))
+    code, text = run(capsys, "certify", "--check", tmp_path / "cert")
+    assert code == 1 and "none-ct-0" in text
+    assert run(capsys, "certify", old, "--check", tmp_path / "cert")[0] == 2
+
+
+def test_a_migration_in_phases(old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ledger, step = tmp_path / "ledger", ("--ledger", tmp_path / "ledger", "--broker", "1")
+    plan = ("plan", "migrate", old, "--to-magic", 2, "-o", tmp_path / "plan", *step)
+    assert run(capsys, "ledger", "begin", ledger, "--from-magic", 1, "--to-magic", 2, "--broker", "1")[0] == 0
+    code, text = run(capsys, *plan, "--phase", "canary")
+    assert code == 3 and "attested" in text
+    assert run(capsys, "ledger", "attest", ledger, "--broker", "1", "--text", "2.8.2 runs")[0] == 0
+    assert run(capsys, "certify", old, "--max-magic", 1, *step, "--phase", "phase-1")[0] == 0
+    assert run(capsys, *plan, "--phase", "canary", "--json")[0] == 0
+    assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
+    assert run(capsys, "verify", old, *step, "--phase", "canary")[0] == 0
+    assert run(capsys, "certify", old, "--min-magic", 2, *step, "--phase", "canary")[0] == 0
+    assert run(capsys, "ledger", "approve", ledger, "--broker", "1")[0] == 0
+    (row, _) = objects(run(capsys, "ledger", "show", ledger, "--json")[1])
+    assert row["status"] == "approved"
+    assert run(capsys, "undo", tmp_path / "plan.run")[0] == 0
+    (row, _) = objects(run(capsys, "ledger", "show", ledger, "--json")[1])
+    assert row["status"] == "rolled-back"
+    code, text = run(capsys, "plan", "migrate", old, "--to-magic", 2, "-o", tmp_path / "p", "--ledger", ledger)
+    assert code == 2 and "go together" in text
+
+
+def policy(tmp_path: Path, **settings: object) -> Path:
+    file = tmp_path / "policy.yaml"
+    given = {"cleanup.policy": "delete", "retention.ms": 86_400_000} | settings
+    file.write_text(json.dumps({"topics": {"*": given}}))
+    return file
+
+
+def test_retention_is_told_planned_done_and_undone(
+    full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--policy", policy(tmp_path), "--now", NOW)
+    code, text = run(capsys, "simulate", "retain", full, *words, "--json")
+    rows = {row["partition_dir"]: row for row in objects(text) if "partition_dir" in row}
+    assert code == 1 and rows["future-pins-0"]["pinned_bytes"] > 0
+    assert run(capsys, "plan", "retain", full, *words, "-o", tmp_path / "plan")[0] == 0
+    logs = len(list(full.glob("*/*.log")))
+    assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
+    assert len(list(full.glob("*/*.log"))) < logs
+    assert run(capsys, "verify", full)[0] == 0
+    assert run(capsys, "undo", tmp_path / "plan.run")[0] == 0
+    assert len(list(full.glob("*/*.log"))) == logs
+
+
+def test_an_export_makes_limits_explicit(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    export = tmp_path / "topics.txt"
+    export.write_text(
+        "Dynamic configs for topic time-all are:\n"
+        "  cleanup.policy=delete sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:cleanup.policy=delete}\n"
+        "  retention.ms=86400000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=86400000}\n"
+    )
+    code, text = run(
+        capsys, "plan", "retain", full, "--export", export, "--now", NOW, "-o", tmp_path / "plan", "--json"
+    )
+    assert code == 0
+    assert {row["partition_dir"] for row in objects(text) if "file" in row} == {"time-all-0"}
+
+
+def test_heads_are_cut_then_go(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = policy(tmp_path, **{"retention.ms": 195_237_170_827})
+    words = ("plan", "retain", full, "--policy", file, "--topics", "time-some", "--inside-segments", "--now", NOW)
+    assert "becomes 2 segments" in run(capsys, *words, "-o", tmp_path / "heads")[1]
+    assert run(capsys, "apply", tmp_path / "heads", "--digest", "any")[0] == 0
+    assert run(capsys, *words, "-o", tmp_path / "plan")[0] == 0
+    assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
+    assert min(p.name for p in full.glob("time-some-0/*.log")) == "00000000000000000124.log"
+    for name in ("plan.run", "heads.run"):
+        assert run(capsys, "undo", tmp_path / name)[0] == 0
+
+
+def test_rolling_is_told_planned_and_done(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = run(capsys, "simulate", "roll", full, "--config", "segment.bytes=2000", "--json")
+    assert code == 0 and objects(text)[-1]["summary"]["simulated"] > objects(text)[-1]["summary"]["segments"]
+    assert run(capsys, "plan", "roll", full, "-o", tmp_path / "plan")[0] == 0
+    assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
+    assert (full / "time-all-0" / "00000000000000000130.log").stat().st_size == 0
+    assert run(capsys, "verify", full)[0] == 0
+    mixed = ("plan", "split", full, "--where", "mixed", "--topics", "order*", "-o", tmp_path / "split")
+    assert run(capsys, *mixed)[0] == 0
+    assert run(capsys, "plan", "split", full, "--where", "rolled", "-o", tmp_path / "no")[0] == 2
+
+
+def test_which_offset_was_it(full: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    times = ("--at", "2020-09-13T12:27:30Z", "--at", "latest", "--at", "1600000050000")
+    code, text = run(capsys, "lookup", full, *times, "--topics", "time-all", "--json")
+    rows = [row for row in objects(text) if "offset" in row]
+    assert code == 0
+    assert [(row["offset"], row["reason"], row["kafka_offset"]) for row in rows] == [
+        (39, "first-after", 39), (130, "exact", 130), (39, "first-after", 39),
+    ]  # fmt: skip
+    assert run(capsys, "lookup", full, "--at", "10:00")[0] == 2
+    assert run(capsys, "lookup", full, "--at", "latest", "--topics", "none-such")[0] == 2
