@@ -1,0 +1,258 @@
+"""All records of a topic as rows in Spark: spark.read.format("kafkats") over the segment files, on local[2], written to nowhere (noop); wall time.
+
+repeated    another data source of the same columns and as many rows and tasks, which yields one Arrow batch again and again: what Spark
+            itself takes for rows from Python
+librdkafka  confluent-kafka, consuming the same topic from a broker (Kafka 4.3.1) on this machine into Python: batches of 10 000 messages, of
+            which no field is looked at. It is installed for this run only; where that fails, aiokafka takes its place, and the row says so
+kafka       Spark's own Kafka source reading from the same broker, the same columns; where its jars do not resolve, the row says so
+
+The broker keeps running, so nobody has more of the machine than the others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from bench import broker, segments
+from bench.harness import MIB, ROOT, Figure, Figures, process, scratch, take_turns, tell, times_cheaper, wall_seconds
+from bench.segments import Shape, write_indexes, write_segment
+from kafkats.paths import LOG
+from kafkats.records import ReadOptions, plan_read, read_piece
+from kafkats.search import open_partition
+from kafkats.segment.arrow import COLUMNS
+from pyspark_kafkats.options import OURS, SPARKS
+
+SIZE = 64 * MIB
+SEGMENTS = 4
+ROUNDS = 3
+SHAPES = (segments.V2_100, segments.V2_1K, Shape("v2 lz4 100 B", 2, 100, per_batch=0, codec=segments.Codec.LZ4))
+SPARK_KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+RESOLVE_SECONDS = 300
+
+
+def figures(*, small: bool = False) -> Figures:
+    with scratch() as folder:
+        consumer = _consumer(folder)
+        jars, missing = _kafka_jars(folder)
+        with _session(jars) as spark:
+            spark.dataSource.register(Repeated)
+            for shape in SHAPES:
+                tell(shape.name)
+                home = folder / shape.name.replace(" ", "-").replace(",", "")
+                yield from _shape(spark, home, shape, SIZE // 16 if small else SIZE, consumer, with_kafka=bool(jars))
+    if missing:
+        yield Figure(f"Spark's own Kafka source: not measured, {missing}", 0, "x")
+
+
+def _shape(
+    spark: SparkSession, home: Path, shape: Shape, size: int, consumer: Consumer, *, with_kafka: bool
+) -> Figures:
+    partition = broker._create_topic(home)
+    records = _write(partition, shape, size)
+    size = sum(log.stat().st_size for log in partition.glob(f"*{LOG}"))
+    names = ",".join((*SPARKS, *OURS))
+    sparks = ",".join(SPARKS)
+    batch = home / "batch.arrow"
+    tasks = _write_batch(partition, batch, names.split(","))
+    with broker._broker(home) as said:
+        broker._wait_for(said, "Kafka Server started")
+        address = _address(home)
+
+        def ours(columns: str) -> DataFrame:
+            return spark.read.format("kafkats").option("columns", columns).load(str(partition))
+
+        if (found := ours("offset").count()) != records:
+            raise RuntimeError(f"{found} rows of {records} records")
+        repeated = spark.read.format("repeated").options(batch=str(batch), rows=str(records), tasks=str(tasks)).load()
+        contestants = {
+            "ours": partial(wall_seconds, partial(_nowhere, ours(names))),
+            "repeated": partial(wall_seconds, partial(_nowhere, repeated)),
+            "ours, Spark's columns": partial(wall_seconds, partial(_nowhere, ours(sparks))),
+            "consumer": partial(consumer.seconds, address, records),
+        }
+        if with_kafka:
+            theirs = spark.read.format("kafka").options(**{
+                "kafka.bootstrap.servers": address, "subscribe": broker.TOPIC, "startingOffsets": "earliest", "minPartitions": tasks,
+            }).load()  # fmt: skip
+            contestants["kafka"] = partial(wall_seconds, partial(_nowhere, theirs))
+        costs = take_turns(contestants, ROUNDS)
+    rate = {name: records / statistics.median(cost) for name, cost in costs.items()}
+    speed = f"{size / 1e6:,.0f} MB, {records:,} records"
+
+    def beside(us: str, them: str, label: str, goal: float) -> Figure:
+        detail = f"{speed}: {rate[us] / 1e6:.2f} / {rate[them] / 1e6:.2f} M records/s"
+        return Figure(f"source, {shape.name} / {label}", times_cheaper(costs, us, them), "x", goal, detail=detail)
+
+    yield beside("ours", "repeated", "a repeated batch, all default columns", 0.8)
+    yield beside("ours, Spark's columns", "consumer", consumer.name, 3)
+    if with_kafka:
+        yield beside("ours, Spark's columns", "kafka", "Spark's own Kafka source", 3)
+
+
+def _session(jars: str) -> SparkSession:
+    sys.path.insert(0, str(ROOT / "spark_jobs"))
+    import fanout
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master("local[2]").appName("bench").config("spark.ui.enabled", "false")
+    for key, value in {**fanout.SETTINGS, **({"spark.jars": jars} if jars else {})}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _address(home: Path) -> str:
+    lines = (home / "server.properties").read_text().splitlines()
+    listeners = next(line for line in lines if line.startswith("listeners="))
+    return listeners.split("PLAINTEXT://")[1].split(",")[0]
+
+
+def _nowhere(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _write(partition: Path, shape: Shape, size: int) -> int:
+    """The topic's segments with their indexes; how many records they have."""
+    records = 0
+    for _ in range(SEGMENTS):
+        write_indexes(write_segment(partition, shape, size, records))
+        with open_partition(partition) as opened:
+            records = opened.log_end_offset
+    return records
+
+
+def _write_batch(partition: Path, to: Path, names: list[str]) -> int:
+    """The first batch that we would give to Spark; and the number of our tasks."""
+    pieces = plan_read([partition], ReadOptions())
+    schema = pa.schema([COLUMNS.field(name) for name in names])
+    first = next(read_piece(pieces[0], schema))
+    with pa.OSFile(str(to), "wb") as file, pa.ipc.new_stream(file, schema) as writer:
+        writer.write(first)
+    return max(2, round(sum(piece.end - piece.start for piece in pieces) / ReadOptions().piece_bytes))
+
+
+class Repeated(DataSource):
+    """One Arrow batch from a file, over and over."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "repeated"
+
+    def schema(self) -> str:
+        from kafkats.segment.arrow import spark_types
+
+        types = spark_types()
+        return ", ".join(f"`{name}` {types[name]}" for name in (*SPARKS, *OURS))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return RepeatedReader(dict(self.options))
+
+
+class RepeatedReader(DataSourceReader):
+    def __init__(self, options: dict[str, str]) -> None:
+        self.options = options
+
+    def partitions(self) -> list[InputPartition]:
+        rows, tasks = int(self.options["rows"]), int(self.options["tasks"])
+        return [InputPartition(rows // tasks + (n < rows % tasks)) for n in range(tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        with pa.OSFile(self.options["batch"]) as file:
+            batch = pa.ipc.open_stream(file).read_next_batch()
+        left = partition.value
+        while left > 0:
+            yield batch.slice(0, left)
+            left -= batch.num_rows
+
+
+# ---------------------------------------------------------------- the others
+
+
+class Consumer:
+    """A Python and the program that it runs to consume the topic; the program says how long that took."""
+
+    def __init__(self, name: str, python: str, program: str) -> None:
+        self.name, self.python, self.program = name, python, program
+
+    def seconds(self, address: str, records: int) -> float:
+        done = subprocess.run(
+            [self.python, "-c", self.program, address, broker.TOPIC, str(records)],
+            check=True, stdout=subprocess.PIPE, text=True, timeout=600,
+        )  # fmt: skip
+        return float(json.loads(done.stdout)["seconds"])
+
+
+def _consumer(folder: Path) -> Consumer:
+    python = folder / "venv" / "bin" / "python"
+    with suppress(RuntimeError):
+        process([sys.executable, "-m", "venv", folder / "venv"])
+        process([python, "-m", "pip", "install", "-q", "confluent-kafka"])
+        return Consumer("confluent-kafka consuming", str(python), _CONFLUENT)
+    return Consumer("aiokafka consuming (confluent-kafka could not be installed)", sys.executable, _AIOKAFKA)
+
+
+def _kafka_jars(folder: Path) -> tuple[str, str]:
+    """Spark's Kafka source with all that it needs, comma between them; or why there is none."""
+    nothing, kept = folder / "nothing.py", folder / "ivy"
+    nothing.write_text("")
+    command = ["spark-submit", "--packages", SPARK_KAFKA, "--conf", f"spark.jars.ivy={kept}", str(nothing)]
+    tell(f"resolving {SPARK_KAFKA}")
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=RESOLVE_SECONDS, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as e:
+        return "", f"{SPARK_KAFKA} could not be resolved ({type(e).__name__})"
+    if done.returncode:
+        unresolved = sorted({
+            line.split(":: ")[1].split(";")[0]
+            for line in done.stdout.splitlines()
+            if "not found" in line and ":: " in line
+        })
+        return "", f"{SPARK_KAFKA} needs {', '.join(unresolved) or 'jars'} that did not resolve"
+    return ",".join(str(jar) for jar in sorted((kept / "jars").glob("*.jar"))), ""
+
+
+_CONFLUENT = """
+import json, sys, time
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+address, topic, records = sys.argv[1], sys.argv[2], int(sys.argv[3])
+consumer = Consumer({"bootstrap.servers": address, "group.id": "bench", "enable.auto.commit": False})
+consumer.get_watermark_offsets(TopicPartition(topic, 0))
+began, seen = time.perf_counter(), 0
+consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+while seen < records:
+    seen += len(consumer.consume(min(10000, records - seen), timeout=30))
+print(json.dumps({"seconds": time.perf_counter() - began}))
+"""
+_AIOKAFKA = """
+import asyncio, json, sys, time
+from aiokafka import AIOKafkaConsumer, TopicPartition
+address, topic, records = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+async def main():
+    consumer = AIOKafkaConsumer(bootstrap_servers=address, enable_auto_commit=False)
+    await consumer.start()
+    began, seen = time.perf_counter(), 0
+    consumer.assign([TopicPartition(topic, 0)])
+    await consumer.seek_to_beginning()
+    while seen < records:
+        seen += sum(map(len, (await consumer.getmany(timeout_ms=30000, max_records=10000)).values()))
+    print(json.dumps({"seconds": time.perf_counter() - began}))
+    await consumer.stop()
+
+asyncio.run(main())
+"""
