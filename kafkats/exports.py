@@ -340,8 +340,8 @@ def _compact(value: object) -> str:
 
 
 def _group_csv(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str) -> Export:
-    """`[GROUP,]TOPIC,PARTITION,OFFSET` without a header, as `CsvUtils` of Kafka 0.11 to 4.3 reads it. -1 and -2 mean nothing there: the
-    tool would take them for offsets below the log start."""
+    """`[GROUP,]TOPIC,PARTITION,OFFSET` without a header, as `CsvUtils` of Kafka 0.11 to 4.3 reads it. -1 and -2 are no words there: the
+    tool refuses the whole file for one of them."""
     if ends is not None:
         raise UsageError("a group has one offset in each partition: it cannot be given the end of a range")
     if any(c in group for c in '",\r\n'):

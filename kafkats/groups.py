@@ -23,7 +23,8 @@ _WORDS: Final = {
 """Columns that matter; the header tells their order, which has changed (0.9 to 4.3)."""
 _NUMBER: Final = r"-?[0-9]+|-|unknown"
 _NUMBERS: Final = {"LEADER-EPOCH", "LAG"}
-_SAID: Final = re.compile(r"(Consumer group|Note:|Warning:|WARN|Missing)", re.IGNORECASE)
+_SAID: Final = re.compile(r"Consumer group '.*' has no active members|(Note|Warn|Warning): ")
+"""What the tool says between its lines."""
 _LONGEST: Final = 80
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -102,6 +103,8 @@ def _csv(lines: Sequence[str], path: str, group: str) -> Iterator[Committed]:
             or not _TOPIC.fullmatch(words[0])
             or not all(re.fullmatch(r"[0-9]{1,18}", w) for w in words[1:])
         ):
+            if _SAID.match(line):
+                continue
             raise _refused(line, number, path, "[GROUP,]TOPIC,PARTITION,OFFSET")
         yield Committed(name, words[0], int(words[1]), int(words[2]))
 

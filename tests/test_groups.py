@@ -42,7 +42,11 @@ g                              t                              0          unknown
         (OF_1_0, "given", [Committed("given", "t", 0, 5, 9)]),
         (OF_0_9, "", [Committed("g", "t", 0, 5, 9)]),
         (OF_0_10, "", [Committed("g", "t", 0, -1, 9)]),
-        ("t,0,5\nt,1,6\n", "g", [Committed("g", "t", 0, 5), Committed("g", "t", 1, 6)]),
+        (
+            "\nWarn: Partition 0 from topic t is empty.\nt,0,5\nt,1,6\n",
+            "g",
+            [Committed("g", "t", 0, 5), Committed("g", "t", 1, 6)],
+        ),
         ('"g",t,0,5\r\n"h, too",t,0,6\r\n', "", [Committed("g", "t", 0, 5), Committed("h, too", "t", 0, 6)]),
     ],
 )

@@ -22,6 +22,7 @@ from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.model import NO_TIMESTAMP, Codec, Record, TimestampType
 from kafkats.generations import RULES
 from kafkats.index.build import build
+from tests.conformance import exported
 from tests.conformance.alarms import quiet_tally
 from tests.conformance.damage import WAYS
 from tests.conformance.judge import Judge
@@ -73,6 +74,7 @@ def conform(tally: Tally, work: Path) -> None:
     asked = [one for one in cases() if one.kind != "torn-append"]
     jobs = [Job(None, numbers, work / f"made-{numbers[0]}") for numbers in chunks(range(MADE), 12)]
     jobs += [Job(one, [], work / one.name) for one in asked]
+    exported.conform(tally, work / "exported")
     with workers(work) as pool, stage(tally.console, "asking two Kafkas which offset it was", len(jobs)) as advance:
         pool.each(_compare, jobs, tally, advance)
     for version in RULE_OF:
