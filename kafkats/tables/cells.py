@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from kafkats import paths, search
-from kafkats.errors import BadInput, UsageError
+from kafkats.errors import BadInput, Changed, Vanished
 from kafkats.search.sweep import WORDS, Answers, sweep
 from kafkats.tables.merge import Written, open_cells, write
 from kafkats.tables.schema import TABLE, TABLE_VERSION, Ints, ints
-from kafkats.tables.store import check_step
+from kafkats.tables.store import check_interval
 
 MINUTE_MS: Final = 60_000
 _NONE: Final = np.empty(0, np.int64)
@@ -44,9 +44,7 @@ class PartitionFacts(Protocol):
 
 def grid(from_ms: int, to_ms: int, step_ms: int) -> Ints:
     """The cells of an interval: multiples of the step from `from_ms` on, `to_ms` not included. Raises UsageError."""
-    check_step(step_ms)
-    if not 0 <= from_ms < to_ms:
-        raise UsageError(f"an interval from {from_ms} to {to_ms}: it must begin at 0 or later, and end after that")
+    check_interval(from_ms, to_ms, step_ms)
     return np.arange(-(-from_ms // step_ms) * step_ms, to_ms, step_ms, dtype=np.int64)
 
 
@@ -71,22 +69,29 @@ def build_cells(
 
 
 def build_unit(unit: PartitionFacts, cells: Ints, *, exact: bool = False) -> pa.RecordBatch:
-    """The same for a partition that is not open yet. Raises as build_cells."""
+    """The same for a partition that is not open yet. One that goes away or is cut meanwhile is `unreadable`, for the next run to look at.
+
+    Raises UsageError, StorageFailed.
+    """
     name = paths.parse_partition(unit.partition_dir)
     if name is None:
         return pa.RecordBatch.from_pylist([], TABLE)
-    if unit.hidden:
-        none = np.full(len(cells), -1, np.int64)
-        answers = Answers(*(none,) * 4, np.full(len(cells), _UNREADABLE, np.int8), unit.hidden)
-        return _rows(name.topic, name.partition, cells, answers, unit.log_start_offset, -1)
-    with search.open_partition(
-        unit.path,
-        log_start_offset=unit.log_start_offset,
-        high_watermark=unit.high_watermark,
-        clean=unit.clean,
-        live=unit.live,
-    ) as partition:
-        return build_cells(partition, name.topic, name.partition, cells, exact=exact)
+    reason = unit.hidden
+    try:
+        if not reason:
+            with search.open_partition(
+                unit.path,
+                log_start_offset=unit.log_start_offset,
+                high_watermark=unit.high_watermark,
+                clean=unit.clean,
+                live=unit.live,
+            ) as partition:
+                return build_cells(partition, name.topic, name.partition, cells, exact=exact)
+    except (Vanished, Changed) as e:
+        reason = str(e)
+    none = np.full(len(cells), -1, np.int64)
+    answers = Answers(*(none,) * 4, np.full(len(cells), _UNREADABLE, np.int8), reason)
+    return _rows(name.topic, name.partition, cells, answers, unit.log_start_offset, -1)
 
 
 def build(

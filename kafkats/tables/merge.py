@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kafkats.errors import BadInput, UsageError, Vanished
 from kafkats.tables import store
-from kafkats.tables.schema import CLOSED, TABLE, Ints, closed, ints, order, standing, taken, together
+from kafkats.tables.schema import CLOSED, OPEN, TABLE, Ints, closed, ints, order, standing, taken, together
 from kafkats.tables.store import MANIFEST, Manifest, Part, Span, read_manifest, read_part, write_part, writing
 
 HOUR_MS: Final = 3_600_000
@@ -39,6 +39,8 @@ class Written(NamedTuple):
     """Closed before, or as open as before."""
     open: int
     """Of all in the table, now."""
+    unreadable: int
+    """Of the cells that this run brought."""
     files: int
     bytes: int
 
@@ -74,9 +76,7 @@ def write(
     Raises Locked, UsageError (another step than the table's), BadInput (rows off the grid, two of one cell, a time that is neither
     in the interval nor open), CorruptFile (what is there is damaged), StorageFailed. Then the table is as it was.
     """
-    store.check_step(step_ms)
-    if not 0 <= from_ms < to_ms:
-        raise UsageError(f"an interval from {from_ms} to {to_ms}: it must begin at 0 or later, and end after that")
+    store.check_interval(from_ms, to_ms, step_ms)
     with writing(folder):
         before = read_manifest(folder) if Path(folder, MANIFEST).exists() else Manifest(step_ms)
         if before.step_ms != step_ms:
@@ -139,7 +139,8 @@ class _Run:
             store.commit(self.folder, manifest)
         opened = sum(part.open for part in manifest.parts)
         size = sum(part.bytes for part in manifest.parts)
-        return Written(self.added, self.closed, self.kept, opened, len(manifest.parts), size)
+        unread = int((standing(new) == OPEN["unreadable"]).sum())
+        return Written(self.added, self.closed, self.kept, opened, unread, len(manifest.parts), size)
 
     def _tops(self, times: Ints) -> list[Span]:
         """The widest spans that something may change in."""

@@ -1,11 +1,12 @@
 """A table's folder: Parquet files named by their time and content, and a manifest that says which of them count.
 
-    table.json                                       the manifest
+    _table.json                                       the manifest
     cells-20260101T000000Z-20260102T000000Z-<12 hex digits>.parquet
     .lock                                            held by the one who writes
 
-A writer adds files under new names, replaces the manifest in one step, then removes what the new one does not name. A reader who was
-too slow finds a file gone, and begins again. Whatever happens, the manifest is that of one run or of the next.
+Readers of Parquet folders pass over names that begin with _ or a dot. A writer adds files under new names, replaces the manifest in
+one step, then removes what the new one does not name. A reader who was too slow finds a file gone, and begins again. Whatever happens,
+the manifest is that of one run or of the next.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ from kafkats.errors import BadInput, CorruptFile, Locked, UsageError, Vanished, 
 from kafkats.report import make_folder
 from kafkats.tables.schema import TABLE_VERSION, closed, decode, encode
 
-MANIFEST: Final = "table.json"
+MANIFEST: Final = "_table.json"
 _LOCK: Final = ".lock"
 LEAST_STEP_MS: Final = 1000
+MOST_CELLS: Final = 50_000_000
+"""Of one interval, for one partition: years of seconds."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 Span = tuple[int, int]
@@ -74,7 +77,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     """
     path = Path(folder, MANIFEST)
     if not path.is_file():
-        raise UsageError("there is no table here: table.json is missing", path=folder)
+        raise UsageError("there is no table here: _table.json is missing", path=folder)
     with storage(path, "reading the table"):
         text = path.read_bytes()
     try:
@@ -83,11 +86,15 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
         if version != TABLE_VERSION:
             raise BadInput(f"a table of version {version}; this kafkats reads {TABLE_VERSION}", path=folder)
         covered = tuple((int(a), int(b)) for a, b in content["covered"])
-        found = Manifest(int(content["step_ms"]), covered, tuple(Part(**part) for part in content["files"]))
+        found = Manifest(int(content["step_ms"]), covered, tuple(_part(**part) for part in content["files"]))
+        _consistent(found, path)
     except (ValueError, TypeError, KeyError, RecursionError) as e:
         raise CorruptFile(f"no manifest of a table: {type(e).__name__}: {e}", path=path) from e
-    _consistent(found, path)
     return found
+
+
+def _part(*, name: str, sha256: str, **numbers: int) -> Part:
+    return Part(name=str(name), sha256=str(sha256), **{word: int(number) for word, number in numbers.items()})
 
 
 def _consistent(manifest: Manifest, path: Path) -> None:
@@ -100,13 +107,18 @@ def _consistent(manifest: Manifest, path: Path) -> None:
             raise CorruptFile(f"{what} overlap", path=path)
     if any(Path(part.name).name != part.name for part in manifest.parts):
         raise CorruptFile("a file outside of the table", path=path)
-    check_step(manifest.step_ms)
+    if manifest.step_ms < LEAST_STEP_MS:
+        raise CorruptFile(f"a step of {manifest.step_ms} ms", path=path)
 
 
-def check_step(step_ms: int) -> None:
-    """Raises UsageError for a step below a second."""
+def check_interval(from_ms: int, to_ms: int, step_ms: int) -> None:
+    """Raises UsageError for a step below a second, and for an interval that is none, begins before 1970 or has too many cells to build."""
     if step_ms < LEAST_STEP_MS:
         raise UsageError(f"a step of {step_ms} ms: a second is the least")
+    if not 0 <= from_ms < to_ms:
+        raise UsageError(f"an interval from {from_ms} to {to_ms}: it must begin at 0 or later, and end after that")
+    if (to_ms - from_ms) // step_ms > MOST_CELLS or to_ms >= 2**62:
+        raise UsageError(f"an interval from {from_ms} to {to_ms} has more than {MOST_CELLS} cells: build it in pieces")
 
 
 def read_part(folder: str | os.PathLike[str], part: Part, columns: list[str] | None = None) -> pa.Table:
@@ -190,7 +202,7 @@ def commit(folder: str | os.PathLike[str], manifest: Manifest) -> None:
     named = {part.name for part in manifest.parts}
     with storage(place, "removing files that were replaced"):
         for path in place.iterdir():
-            ours = path.name.startswith("cells-") and path.suffix in (".parquet", ".tmp")
+            ours = path.name.startswith(("cells-", ".cells-")) and path.suffix in (".parquet", ".tmp")
             if ours and path.name not in named:
                 with suppress(FileNotFoundError):
                     path.unlink()
@@ -198,7 +210,7 @@ def commit(folder: str | os.PathLike[str], manifest: Manifest) -> None:
 
 def _put(path: Path, data: bytes) -> None:
     """The file, whole and on the disk, under its name."""
-    new = path.with_name(f"cells-{path.name}.tmp")
+    new = path.with_name(f".{path.name}.tmp")
     with storage(path, "writing the table"):
         with new.open("wb") as file:
             file.write(data)

@@ -7,6 +7,8 @@ import json
 import os
 import random
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -160,6 +162,22 @@ def test_the_schema_is_that_of_the_rows(tmp_path: Path) -> None:
     assert set(view.rows["table_version"].to_pylist()) == {tables.TABLE_VERSION}
 
 
+def test_the_page_has_every_column_and_reason() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "lookup-tables.md").read_text()
+    rows = text.partition("## Rows")[2].partition("##")[0]
+    for name in (*tables.TABLE.names, *tables.OPEN, "exact", "first-after", "before-start", "deleted"):
+        assert f"`{name}`" in rows
+    assert f"at most {merge.MOST_ROWS:,} rows".replace(",", " ") in text
+
+
+def test_a_partition_that_goes_away_is_left_for_the_next_run(tmp_path: Path) -> None:
+    one, two, table = grown(tmp_path), grown(tmp_path, "gone-0"), tmp_path / "t"
+    one.append(T0)
+    two.path.rmdir()
+    written = run(table, [one, two], T0, T0 + HOUR)
+    assert (written.added, written.unreadable, written.open) == (120, 60, 119)
+
+
 def test_nothing_is_written_beside_the_table(tmp_path: Path) -> None:
     one = grown(tmp_path)
     one.append(T0, T0 + 1)
@@ -267,8 +285,9 @@ def test_damaged_logs_leave_cells_open_until_they_are_repaired(tmp_path: Path) -
     data = bytearray(sound)
     data[len(sound) // 3 + 40] ^= 1
     log.write_bytes(data)
-    run(table, [one], T0, T0 + HOUR)
+    written = run(table, [one], T0, T0 + HOUR)
     rows = rows_of(table)
+    assert written.unreadable == 19, "the last batch is found by its index entry"
     assert [row["reason"] for row in rows[:2]] == ["exact", "unreadable"]
     log.write_bytes(sound)
     run(table, [one], T0 + HOUR, T0 + 2 * HOUR)
@@ -366,7 +385,28 @@ def test_pandas_reads_the_files_as_they_are(tmp_path: Path) -> None:
     one.append(T0, T0 + 90_000)
     run(table, [one], T0, T0 + HOUR)
     (path,) = table.glob("*.parquet")
-    assert pd.read_parquet(path).to_dict("records") == rows_of(table)
+    for place in (path, table):
+        assert pd.read_parquet(place).to_dict("records") == rows_of(table)
+
+
+SPARK = """
+import json, sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+rows = [row.asDict() for row in spark.read.parquet(sys.argv[1]).orderBy("timestamp").collect()]
+open(sys.argv[2], "w").write(json.dumps(rows))
+"""
+
+
+@pytest.mark.slow
+def test_spark_reads_the_folder(tmp_path: Path) -> None:
+    one, table, answer = grown(tmp_path), tmp_path / "t", tmp_path / "answer"
+    one.append(*(T0 + 7_000 * n for n in range(300)))
+    run(table, [one], T0, T0 + HOUR)
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    subprocess.run([sys.executable, "-c", SPARK, table, answer], env=environment, check=True, capture_output=True)
+    assert json.loads(answer.read_text()) == rows_of(table)
 
 
 # ---------------------------------------------------------------- two writers, and bad input
@@ -424,7 +464,7 @@ def test_a_reader_survives_a_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def edit(table: Path, **changes: Any) -> None:
-    path = table / "table.json"
+    path = table / "_table.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
@@ -459,12 +499,21 @@ def test_tables_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(CorruptFile):
         run(table, [one], T0, T0 + HOUR)
     table = damaged("overlapping")
-    listed = json.loads((table / "table.json").read_text())["files"]
+    listed = json.loads((table / "_table.json").read_text())["files"]
     edit(table, files=[*listed, listed[-1]])
     with pytest.raises(CorruptFile, match="overlap"):
         tables.read(table)
-    for content in ("{", "[]", "{}", '{"table_version": 1, "step_ms": "x", "covered": [], "files": []}'):
-        (damaged_again := damaged(f"manifest-{abs(hash(content))}") / "table.json").write_text(content)
+    part = '"from_ms": "x", "to_ms": 1, "rows": 1, "open": 0, "bytes": 1, "sha256": ""'
+    listed_badly = '{"table_version": 1, "step_ms": 1000, "covered": [], "files": [{"name": "a", ' + part + "}]}"
+    for content in (
+        "{",
+        "[]",
+        "{}",
+        listed_badly,
+        listed_badly.replace('"x"', "0").replace('"a"', '"../a"'),
+        '{"table_version": 1, "step_ms": "x", "covered": [], "files": []}',
+    ):
+        (damaged_again := damaged(f"manifest-{abs(hash(content))}") / "_table.json").write_text(content)
         with pytest.raises(CorruptFile):
             tables.read(damaged_again.parent)
     assert tables.verify(sound).rows == 120
@@ -478,8 +527,9 @@ def test_what_is_asked_wrongly(tmp_path: Path) -> None:
         run(tmp_path / "u", [one], T0, T0 + HOUR, 999)
     with pytest.raises(UsageError, match="step of 60000 ms, not 1000"):
         run(table, [one], T0, T0 + HOUR, 1000)
-    with pytest.raises(UsageError, match="interval"):
-        run(table, [one], T0, T0)
+    for begin, end in ((T0, T0), (-HOUR, HOUR), (0, 2**61), (2**62, 2**62 + HOUR), (T0, 2**70)):
+        with pytest.raises(UsageError, match="interval"):
+            run(table, [one], begin, end)
     with pytest.raises(BadInput, match=r"two rows of one cell: grown-0"):
         run(table, [one, one], T0, T0 + HOUR)
     rows = tables.read(table).rows
