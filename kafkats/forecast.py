@@ -19,7 +19,7 @@ from kafkats.errors import BadInput, KafkatsError, UsageError
 from kafkats.formats.convert import Target
 from kafkats.generations import COMPRESSION_TYPES, LOSSES, PRODUCER
 from kafkats.logdir.identity import FileIdentity
-from kafkats.logdir.partition import FileFacts, PartitionDir, scan_partition
+from kafkats.logdir.partition import UNFINISHED, FileFacts, scan_partition, unfinished_swaps
 from kafkats.logdir.snapshot import read_snapshot
 from kafkats.report import FILE
 from kafkats.segment.convert import convert_source
@@ -114,18 +114,12 @@ def _directory_rows(unit: Unit, target: Target) -> list[dict[str, Any]]:
         return []
     try:
         partition = scan_partition(Path(unit.log_dir, unit.partition_dir))
-        if unfinished := unfinished_swaps(partition):
-            reason = f"{unfinished[0]}: a broker has begun to replace segments here, and finishes it at its next start"
-            return [_row(unit, "", "blocked", reason)]
+        if unfinished := unfinished_swaps(f.file for f in partition.findings):
+            return [_row(unit, "", "blocked", f"{unfinished[0]}: {UNFINISHED}")]
         files = [f for segment in partition.segments for f in segment.files.values()] + list(partition.others)
         return list(_removals(unit, files)) if target.magic < 2 else []
     except KafkatsError as e:
         return [_row(unit, "", "blocked", str(e))]
-
-
-def unfinished_swaps(partition: PartitionDir) -> list[str]:
-    """Files by which a broker replaces segments; it finishes that, or takes it back, at its next start."""
-    return [finding.file for finding in partition.findings if finding.file.endswith((".swap", ".cleaned"))]
 
 
 def _removals(unit: Unit, files: Sequence[FileFacts]) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafkats import paths
-from kafkats.errors import KafkatsError
+from kafkats.errors import KafkatsError, UsageError
 from kafkats.findings import Finding, failure
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.lock import lock_state
@@ -137,6 +137,16 @@ def _has_time_indexes(partition: PartitionDir) -> bool:
 
 def _live(root: Path | None) -> bool:
     return root is not None and lock_state(root).held
+
+
+def refuse_parts(units: Iterable[Unit]) -> None:
+    """Raise UsageError for segments named one by one, where it needs all of a partition to decide."""
+    whole: set[tuple[str, str]] = set()
+    for unit in units:  # a directory's own unit comes before its segments
+        if unit.base_offset < 0:
+            whole.add((unit.log_dir, unit.partition_dir))
+        elif (unit.log_dir, unit.partition_dir) not in whole:
+            raise UsageError("name the directory, not its segments", path=Path(unit.log_dir, unit.partition_dir))
 
 
 def unseen(unit: Unit) -> Iterator[Finding]:

@@ -24,7 +24,7 @@ from kafkats.operations.retain import RETENTION, RetainOptions, board, plan_reta
 from kafkats.operations.retained import WRONG, not_kept, wrong_files
 from kafkats.plan import Plan, write_plan
 from kafkats.report import read_table
-from kafkats.units import Unit, list_units
+from kafkats.units import Unit, list_units, refuse_parts
 
 PRINTED: Final = 200
 NAMED: Final = 20
@@ -39,7 +39,9 @@ def retain(spark: SparkSession, args: Namespace) -> Made:
     options = RetainOptions(
         arguments.now(args), args.generation, args.before, args.free, args.over_guard, args.last_segment
     )
-    segments = look_at_ends(spark, list(list_units(args.log_dirs, topics=args.topics)))
+    units = list(list_units(args.log_dirs, topics=args.topics))
+    refuse_parts(units)
+    segments = look_at_ends(spark, units)
     made, verdicts = plan_retain(segments, policy, options)
     rows = board(verdicts, options.now_ms)
     for row in rows[:PRINTED]:

@@ -72,7 +72,9 @@ def now_or(now_ms: int | None) -> int:
 def retention(units: list[Unit], policy: Policy, options: RetainOptions) -> tuple[Plan, pa.Table]:
     """Look at the ends of all files, and decide."""
     from kafkats.operations.retain import plan_retain
+    from kafkats.units import refuse_parts
 
+    refuse_parts(units)
     return plan_retain(looked_at(units), policy, options)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -102,6 +103,14 @@ def scan_partition(path: str | os.PathLike[str]) -> PartitionDir:
     return PartitionDir(
         folder, paths.parse_partition(folder.name), segments, tuple(sorted(others)), tuple(sorted(findings)), ctime_ns
     )
+
+
+UNFINISHED: Final = "a broker has begun to replace segments here, and finishes it at its next start"
+
+
+def unfinished_swaps(files: Iterable[str]) -> list[str]:
+    """Of the names of files in a partition directory those by which a broker replaces segments."""
+    return [file for file in files if file.endswith((".swap", ".cleaned"))]
 
 
 def file_facts(name: str, st: os.stat_result) -> FileFacts:

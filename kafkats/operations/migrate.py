@@ -23,14 +23,14 @@ import pyarrow.compute as pc
 
 from kafkats import paths
 from kafkats.errors import Changed, CorruptPlan, DiskFull, NotEqual, Refused, UsageError, storage
-from kafkats.forecast import target_of, unfinished_swaps
+from kafkats.forecast import target_of
 from kafkats.formats.convert import Target
 from kafkats.generations import ALL_LOSSES, DEFAULT_RULE, LOSSES, PRODUCER, RULES
 from kafkats.index.build import build_from
 from kafkats.logdir.changeset import Change, Remove, Replace
 from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.lease import Lease
-from kafkats.logdir.partition import scan_partition
+from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
 from kafkats.plan import ITEMS, Plan, make_plan
 from kafkats.run import PartitionWork, Staged, about, by_segment
 from kafkats.segment.convert import convert_source
@@ -308,8 +308,8 @@ def _refuse_changed(work: PartitionWork, directory: Path) -> None:
             raise Changed("segments have come or gone behind this one since it was looked at", path=path)
         if item["log"] is not None and item["next_base_offset"] < 0 and not stopped_cleanly:
             raise Changed("the log's last segment, and no clean-shutdown marker any more: a broker has run", path=path)
-    for name in unfinished_swaps(partition):
-        raise Changed("a broker has begun to replace segments here", path=directory / name)
+    for name in unfinished_swaps(finding.file for finding in partition.findings):
+        raise Changed(UNFINISHED, path=directory / name)
 
 
 def _refuse_full_disk(work: PartitionWork) -> None:

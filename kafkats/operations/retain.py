@@ -23,13 +23,14 @@ import pyarrow.compute as pc
 from kafkats import paths
 from kafkats.bogus import Believed, believe
 from kafkats.config import Policy, TopicSettings
-from kafkats.errors import CorruptPlan, KafkatsError, UsageError, Vanished, storage
+from kafkats.errors import Changed, CorruptPlan, KafkatsError, UsageError, Vanished, storage
 from kafkats.generations import DEFAULT_RETENTION_RULE, RETENTION_RULES, RetentionRule
 from kafkats.index import time_index
 from kafkats.logdir.changeset import Change, Remove, Replace
 from kafkats.logdir.checkpoints import EpochStart, encode_epochs, encode_offsets, read_epochs, read_offsets
 from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.lease import Lease
+from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
 from kafkats.logdir.workarea import ROOT
 from kafkats.plan import ITEMS, Plan, make_plan
 from kafkats.retention import Decision, Limits, Segment, Verdict, decide
@@ -102,6 +103,7 @@ def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> t
     order = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset")]
     facts = segments.filter(pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_valid(segments["log"])))
     facts = facts.sort_by(order).combine_chunks()
+    swapping = _swapping(segments)
     settings: dict[str, tuple[TopicSettings, str]] = {}
     decided: list[tuple[_Partition, Decision, list[str]]] = []
     for partition in _partitions(facts, policy):
@@ -109,6 +111,7 @@ def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> t
             found = policy.settings(partition.topic)
             settings[partition.topic] = found, _refusal(policy, partition.topic, found, options)
         given, refusal = settings[partition.topic]
+        refusal = refusal or swapping.get((partition.log_dir, partition.partition_dir), "")
         limits = _limits(partition, policy, options)
         decision = decide(partition.segments, limits, rule, now_ms=options.now_ms)
         decided.append((partition, decision, _vetoes(partition, decision, given, refusal, options)))
@@ -118,6 +121,14 @@ def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> t
     verdicts = _table(facts, decided)
     items = pa.Table.from_pylist(list(_items(facts, decided, rule)), schema=ITEMS)
     return make_plan(OPERATION, asdict(options), _totals(verdicts, items), items), verdicts
+
+
+def _swapping(segments: pa.Table) -> dict[tuple[str, str], str]:
+    """Directories in which a broker's next start would bring back what went, and why nothing goes there."""
+    rows = segments.filter(pc.less(segments["base_offset"], 0))
+    found = rows.select(["log_dir", "partition_dir", "findings"]).to_pylist()
+    names = {(row["log_dir"], row["partition_dir"]): [f["file"] for f in row["findings"]] for row in found}
+    return {where: f"{swaps[0]}: {UNFINISHED}" for where, files in names.items() if (swaps := unfinished_swaps(files))}
 
 
 def _partitions(facts: pa.Table, policy: Policy) -> Iterator[_Partition]:
@@ -406,9 +417,12 @@ def check_item(item: Mapping[str, Any]) -> None:
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     """Whole families go; checkpoints are brought up to date with what is left.
 
-    Raises CorruptFile for a checkpoint that cannot be read, StorageFailed.
+    Raises Changed where not all that goes lies before all that stays, or a broker has begun to replace segments; CorruptFile
+    for a checkpoint that cannot be read, StorageFailed.
     """
     directory = Path(work.log_dir, work.partition_dir)
+    if work.partition_dir != ROOT:
+        _refuse_changed(work, directory)
     changes: list[Change] = []
     for item in work.items:
         if item["action"] == "remove":
@@ -418,6 +432,17 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
         elif (made := _updated(work, item)) is not None:
             changes.append(_staged(item["file"], made, identify(directory / item["file"]), lease))
     return Staged(changes, {})
+
+
+def _refuse_changed(work: PartitionWork, directory: Path) -> None:
+    """A log with a hole in it would be what no broker makes: only its oldest segments go."""
+    partition = scan_partition(directory)
+    gone = {item["base_offset"] for item in work.items if item["action"] == "remove"}
+    for segment in partition.segments:
+        if segment.base_offset < max(gone, default=-1) and segment.base_offset not in gone:
+            raise Changed("an older segment than some that would go; plan anew", path=directory / segment.log.name)
+    for name in unfinished_swaps(finding.file for finding in partition.findings):
+        raise Changed(UNFINISHED, path=directory / name)
 
 
 def _staged(name: str, content: bytes, before: FileIdentity | None, lease: Lease) -> Replace:

@@ -15,9 +15,9 @@ from kafkats.operations.apply import apply_partition, end_partition, partition_w
 from kafkats.operations.inventory import inventory_units
 from kafkats.operations.retain import RetainOptions, board, plan_retain
 from kafkats.plan import Plan, make_plan
-from kafkats.report import ACTIONS, SEGMENTS, finding_rows
+from kafkats.report import ACTIONS, SEGMENTS, directory_row, finding_rows
 from kafkats.run import directories, run_of
-from kafkats.units import list_units
+from kafkats.units import list_units, refuse_parts
 from tests.golden import Case, case, cases
 
 NOW = 1_000_000
@@ -127,6 +127,14 @@ def test_whole_families_go_and_nothing_else() -> None:
         ("update", "leader-epoch-checkpoint"),
     ]
     assert made.header["totals"]["freed_bytes"] == 110
+
+
+def test_nothing_goes_where_a_broker_has_begun_to_replace_segments() -> None:
+    swap = Finding("transient", "00000000000000000000.log.swap", "an unfinished swap")
+    rows = [directory_row("/data", "orders-0", (swap,)), *partition(OLD, FRESH)]
+    made, verdicts = decided(rows)
+    assert gone(made) == []
+    assert verdicts[0]["deletes"] and "begun to replace segments" in verdicts[0]["veto"]
 
 
 def test_a_wrong_index_is_not_believed() -> None:
@@ -276,6 +284,31 @@ def test_the_same_segments_as_the_broker(tmp_path: Path, found: Case) -> None:
     for where in directories(run_of(made)):
         assert end_partition(run_of(made), "undo", *where)["outcome"] == "undone"
     assert contents(root) == before
+
+
+@pytest.mark.parametrize("came", ["an older segment", "a swap"])
+def test_only_the_oldest_segments_go(tmp_path: Path, came: str) -> None:
+    root = case("retention-4.3.1").unpack("before", tmp_path)
+    made = plan_for(root, case("retention-4.3.1"))
+    work = next(work for work in partition_works(made, run_of(made)) if work.partition_dir.startswith("time"))
+    log = root / work.partition_dir / min(item["file"] for item in work.items if item["file"].endswith(".log"))
+    if came == "a swap":
+        log.with_name(log.name + ".swap").touch()
+    else:
+        work = work._replace(items=tuple(item for item in work.items if item["base_offset"] != int(log.stem)))
+        assert any(item["action"] == "remove" for item in work.items)
+    before = contents(root)
+    assert set(apply_partition(work)["outcome"].to_pylist()) == {"refused"}
+    assert {name: found for name, found in contents(root).items() if ".kafkats" not in name} == before
+
+
+def test_segments_named_one_by_one_are_no_partition(tmp_path: Path) -> None:
+    root = case("retention-4.3.1").unpack("before", tmp_path)
+    logs = sorted((root / "time-all-0").glob("*.log"))
+    refuse_parts(list_units([root]))
+    refuse_parts(list_units([logs[0].parent, logs[0]]))
+    with pytest.raises(UsageError, match="name the directory"):
+        refuse_parts(list_units(logs[1:3]))
 
 
 def test_the_log_start_of_a_root_follows(tmp_path: Path) -> None:
