@@ -8,11 +8,12 @@ So the second's answer for `margin_ms` earlier misses nothing that came at most 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kafkats.errors import BadInput, UsageError
@@ -36,28 +37,34 @@ DIFF: Final = pa.schema([
 """One row per partition and time that either of them has."""
 
 _ABSENT: Final = "not-covered"
-_KEYS: Final = ("topic", "partition")
+_COLUMNS: Final = ("topic", "partition", "offset", "reason")
+_LIMITS: Final = ("log_start_offset", "log_end_offset")
+_WORDS: Final = {-2: 0, -1: 1}
+"""Special targets of a lookup that tell these limits."""
+_OUTCOMES: Final = pa.array(["neither", "only-first", "only-second", "both"])
+
+Ints = NDArray[np.int64]
 
 
-class _Cells(NamedTuple):
-    """Of one partition, ascending in time."""
+class _Rows(NamedTuple):
+    """Answers sorted by partition (its number in `_Both.partitions`) and time, each of shape (n,); `limits` are log start and end."""
 
-    times: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    reasons: list[str]
-    log_start: int
-    log_end: int
+    numbers: Ints
+    times: Ints
+    offsets: Ints
+    reasons: pa.Array
+    limits: dict[int, tuple[int, int]]
 
-    def at(self, time: int) -> tuple[int, str]:
-        """The answer for just that time."""
-        row = int(np.searchsorted(self.times, time))
-        found = row < len(self.times) and self.times[row] == time
-        return (int(self.offsets[row]), self.reasons[row]) if found else (-1, _ABSENT)
+    def of(self, number: int) -> slice:
+        """The rows of one partition."""
+        begin, end = np.searchsorted(self.numbers, [number, number + 1]).tolist()
+        return slice(begin, end)
 
-    def before(self, time: int) -> tuple[int, str]:
-        """The answer for the last time there is at or before: all records of `time` or later are there or behind it."""
-        row = int(np.searchsorted(self.times, time, side="right")) - 1
-        return (int(self.offsets[row]), self.reasons[row]) if row >= 0 else (-1, _ABSENT)
+
+class _Both(NamedTuple):
+    partitions: list[tuple[str, int]]
+    first: _Rows
+    second: _Rows
 
 
 def diff(first: pa.Table, second: pa.Table, *, margin_ms: int = 0) -> pa.Table:
@@ -66,33 +73,49 @@ def diff(first: pa.Table, second: pa.Table, *, margin_ms: int = 0) -> pa.Table:
     Raises UsageError for a margin below 0, BadInput for rows of neither kind and for two answers of one partition and time.
     """
     _check(margin_ms)
-    one, other = _cells(first), _cells(second)
-    none = _Cells(np.empty(0, np.int64), np.empty(0, np.int64), [], -1, -1)
-    rows = [
-        dict(zip(_KEYS, key, strict=True)) | row
-        for key in sorted(one.keys() | other.keys())
-        for row in _differences(one.get(key, none), other.get(key, none), margin_ms)
-    ]
-    return pa.Table.from_pylist(rows, DIFF)
+    both = _aligned(first, second)
+    times = np.union1d(both.first.times, both.second.times)
+    # A row's key: its partition, and how many of all times are at or before its own.
+    count = len(times) + 1
+    one, other = (side.numbers * count + np.searchsorted(times, side.times) + 1 for side in both[1:])
+    keys = np.union1d(one, other)
+    numbers, at = keys // count, times[keys % count - 1]
+    a, why_a = _taken(both.first, _equal(one, keys))
+    b, why_b = _taken(both.second, _equal(other, keys))
+    early = numbers * count + np.searchsorted(times, at - margin_ms, side="right")
+    row = np.searchsorted(other, early, side="right") - 1
+    resume, why = _taken(both.second, np.where((row >= 0) & (_at(both.second.numbers, row) == numbers), row, -1))
+    has_a, has_b = a >= 0, b >= 0
+    topics = pa.array([topic for topic, _ in both.partitions], pa.string())
+    columns = [
+        topics.take(pa.array(numbers)),
+        np.array([number for _, number in both.partitions], np.int32)[numbers] if len(numbers) else np.empty(0, np.int32),
+        at, a, why_a, b, why_b, np.where(has_a & has_b, b - a, 0), resume, why,
+        np.where(has_b & (resume >= 0), b - resume, -1),
+        _OUTCOMES.take(pa.array(has_a + 2 * has_b.astype(np.int64))),
+    ]  # fmt: skip
+    return pa.table([pa.array(column) for column in columns], schema=DIFF)
 
 
-def _differences(first: _Cells, second: _Cells, margin: int) -> Iterator[dict[str, Any]]:
-    for time in np.union1d(first.times, second.times).tolist():
-        (a, why_a), (b, why_b) = first.at(time), second.at(time)
-        resume, why = second.before(time - margin)
-        outcome = ("neither", "only-first", "only-second", "both")[(a >= 0) + 2 * (b >= 0)]
-        yield {
-            "target_ms": time,
-            "first_offset": a,
-            "first_reason": why_a,
-            "second_offset": b,
-            "second_reason": why_b,
-            "shift": b - a if outcome == "both" else 0,
-            "resume_offset": resume,
-            "resume_reason": why,
-            "again": b - resume if b >= 0 and resume >= 0 else -1,
-            "outcome": outcome,
-        }
+def _equal(sorted_keys: Ints, keys: Ints) -> Ints:
+    """The place of each key, -1 where it is not there."""
+    row = np.searchsorted(sorted_keys, keys)
+    return np.where(_at(sorted_keys, row) == keys, row, -1)
+
+
+def _at(values: Ints, rows: Ints) -> Ints:
+    """-1 for rows outside."""
+    inside = (rows >= 0) & (rows < len(values))
+    return np.where(inside, values[np.where(inside, rows, 0)], -1) if len(values) else np.full(len(rows), -1)
+
+
+def _taken(side: _Rows, rows: Ints) -> tuple[Ints, pa.Array]:
+    """Offsets and reasons of rows; -1 and not-covered for the row -1."""
+    reasons = side.reasons.take(pa.array(np.where(rows >= 0, rows, 0), mask=rows < 0)).fill_null(_ABSENT)
+    return _at(side.offsets, rows), reasons
+
+
+# ---------------------------------------------------------------- fail-over
 
 
 def failover(committed: Iterable[Committed], first: pa.Table, second: pa.Table, *, margin_ms: int) -> list[Mark]:
@@ -106,28 +129,33 @@ def failover(committed: Iterable[Committed], first: pa.Table, second: pa.Table, 
     committed = list(committed)
     if len({one.group for one in committed}) > 1:
         raise UsageError("offsets of several groups: one fail-over is of one group")
-    one, other = _cells(first), _cells(second)
-    return [
-        _resume(c, one.get((c.topic, c.partition)), other.get((c.topic, c.partition)), margin_ms) for c in committed
-    ]
+    both = _aligned(first, second)
+    numbers = {key: number for number, key in enumerate(both.partitions)}
+    return [_resume(one, both, numbers.get((one.topic, one.partition), -1), margin_ms) for one in committed]
 
 
-def _resume(committed: Committed, first: _Cells | None, second: _Cells | None, margin: int) -> Mark:
-    where = Mark(committed.topic, committed.partition, -1, reason=_ABSENT, broker=False)
-    if second is not None:
-        where = where._replace(log_start=second.log_start, log_end=second.log_end)
+def _resume(committed: Committed, both: _Both, number: int, margin: int) -> Mark:
+    mine, theirs = both.first.of(number), both.second.of(number)
+    limits = both.second.limits.get(number, (-1, -1))
+    where = Mark(committed.topic, committed.partition, -1, -1, -1, _ABSENT, "", *limits, broker=False)
     if committed.offset < 0:
         return where._replace(reason="no-commit", evidence="the group has committed nothing there")
-    if first is None or second is None:
-        return where._replace(evidence=f"the {'first' if first is None else 'second'} cluster does not have it")
-    closed = np.flatnonzero((first.offsets >= 0) & (first.offsets <= committed.offset))
+    for rows, which in ((mine, "first"), (theirs, "second")):
+        if rows.start == rows.stop:
+            return where._replace(evidence=f"the {which} cluster does not have it")
+    offsets = both.first.offsets[mine]
+    closed = np.flatnonzero((offsets >= 0) & (offsets <= committed.offset))
     if not len(closed):
         return where._replace(evidence=f"offset {committed.offset} lies before the first cluster's first cell")
-    time = int(first.times[closed[-1]])
-    target = time - margin
-    offset, reason = second.before(target)
+    time = int(both.first.times[mine][closed[-1]])
     evidence = f"offset {committed.offset} is of {time} or later, {margin} ms earlier"
-    return where._replace(target_ms=target, offset=offset, reason=reason, evidence=evidence, broker=offset >= 0)
+    where = where._replace(target_ms=time - margin, evidence=evidence)
+    row = int(np.searchsorted(both.second.times[theirs], time - margin, side="right")) - 1
+    if row < 0:
+        return where
+    offset = int(both.second.offsets[theirs][row])
+    reason = both.second.reasons[theirs.start + row].as_py()
+    return where._replace(offset=offset, reason=reason, broker=offset >= 0)
 
 
 def _check(margin_ms: int) -> None:
@@ -135,43 +163,59 @@ def _check(margin_ms: int) -> None:
         raise UsageError(f"a margin of {margin_ms} ms: it must not be negative")
 
 
-def _cells(rows: pa.Table) -> dict[tuple[str, int], _Cells]:
-    """Rows of either kind, by partition."""
-    lookup = "target_ms" in rows.schema.names
-    try:
-        times, offsets, numbers = (
-            np.asarray(rows[name].to_numpy(), np.int64)
-            for name in ("target_ms" if lookup else "timestamp", "offset", "partition")
-        )
-        topics = rows["topic"].cast(pa.string()).to_pylist()
-        reasons = rows["reason"].cast(pa.string()).to_pylist()
-        limits = [
-            np.full(len(times), -1) if lookup else np.asarray(rows[name].to_numpy(), np.int64)
-            for name in ("log_start_offset", "log_end_offset")
-        ]
-    except KeyError as e:
-        raise BadInput(f"rows of no lookup and no table: {e.args[0]}") from e
-    by_partition: dict[tuple[str, int], list[int]] = {}
-    for row, key in enumerate(zip(topics, numbers.tolist(), strict=True)):
-        by_partition.setdefault(key, []).append(row)
-    return {key: _of(key, np.array(rows), times, offsets, reasons, limits) for key, rows in by_partition.items()}
+# ---------------------------------------------------------------- rows of either kind
 
 
-def _of(
-    key: tuple[str, int],
-    rows: NDArray[np.int64],
-    times: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    reasons: list[str],
-    limits: list[NDArray[np.int64]],
-) -> _Cells:
-    bounds = [int(column[rows].max()) for column in limits]
-    for word, side in ((-2, 0), (-1, 1)):  # a lookup may have asked for them
-        asked = rows[times[rows] == word]
-        if len(asked):
-            bounds[side] = int(offsets[asked].max())
-    rows = rows[times[rows] >= 0]
-    rows = rows[np.argsort(times[rows], kind="stable")]
-    if (np.diff(times[rows]) == 0).any():
-        raise BadInput(f"{key[0]}-{key[1]} has two answers for one time")
-    return _Cells(times[rows], offsets[rows], [reasons[row] for row in rows], *bounds)
+def _aligned(first: pa.Table, second: pa.Table) -> _Both:
+    one, other = _plain(first), _plain(second)
+    keys = pa.concat_tables([one.select(_COLUMNS[:2]), other.select(_COLUMNS[:2])])
+    grouped = keys.group_by(list(_COLUMNS[:2])).aggregate([]).sort_by([(name, "ascending") for name in _COLUMNS[:2]])
+    partitions = list(zip(grouped["topic"].to_pylist(), grouped["partition"].to_pylist(), strict=True))
+    topics = sorted({topic for topic, _ in partitions})
+    known = _codes(grouped, topics)
+    return _Both(partitions, _sorted(one, topics, known), _sorted(other, topics, known))
+
+
+def _codes(rows: pa.Table, topics: list[str]) -> Ints:
+    """Topic and partition as one number, which has their order."""
+    topic = np.asarray(pc.index_in(rows["topic"], pa.array(topics, pa.string())).to_numpy(), np.int64)
+    return (topic << 32) + np.asarray(rows["partition"].to_numpy(), np.int64)
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    """Topic and reason as plain words, the time by one name."""
+    names = rows.schema.names
+    time = "target_ms" if "target_ms" in names else "timestamp"
+    if absent := {*_COLUMNS, time} - set(names):
+        raise BadInput(f"rows of no lookup and no table: without {', '.join(sorted(absent))}")
+    limits = [name for name in _LIMITS if name in names]
+    columns = {name: rows[name] for name in (*_COLUMNS, *limits)}
+    columns |= {name: rows[name].cast(pa.string()) for name in ("topic", "reason")}
+    return pa.table(columns | {"time": rows[time]})
+
+
+def _sorted(rows: pa.Table, topics: list[str], known: Ints) -> _Rows:
+    numbers = np.searchsorted(known, _codes(rows, topics))
+    times, offsets = (np.asarray(rows[name].to_numpy(), np.int64) for name in ("time", "offset"))
+    limits = _limits(rows, numbers, times, offsets)
+    by = np.lexsort((times, numbers))
+    by = by[times[by] >= 0]
+    numbers, times = numbers[by], times[by]
+    twice = (np.diff(numbers) == 0) & (np.diff(times) == 0)
+    if twice.any():
+        row = by[int(np.argmax(twice))]
+        raise BadInput(f"{rows['topic'][row]}-{rows['partition'][row]} has two answers for one time")
+    return _Rows(numbers, times, offsets[by], rows["reason"].take(pa.array(by)).combine_chunks(), limits)
+
+
+def _limits(rows: pa.Table, numbers: Ints, times: Ints, offsets: Ints) -> dict[int, tuple[int, int]]:
+    """A table's rows have them; a lookup may have asked for them."""
+    count = int(numbers.max()) + 1 if len(numbers) else 0
+    found = np.full((2, count), -1, np.int64)
+    for side, name in enumerate(_LIMITS):
+        if name in rows.schema.names:
+            np.maximum.at(found[side], numbers, np.asarray(rows[name].to_numpy(), np.int64))
+    for word, side in _WORDS.items():
+        asked = times == word
+        np.maximum.at(found[side], numbers[asked], offsets[asked])
+    return dict(enumerate(zip(*found.tolist(), strict=True)))

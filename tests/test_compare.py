@@ -55,6 +55,52 @@ def test_diff() -> None:
     ]
 
 
+CELLS = st.dictionaries(st.sampled_from(range(0, 900, STEP)), st.integers(-1, 5), max_size=6)
+SIDE = st.dictionaries(st.sampled_from([("a", 0), ("a", 10), ("a", 2), ("b", 0)]), CELLS, max_size=4)
+
+
+def rows_of(side: dict[tuple[str, int], dict[int, int]], random: Random) -> pa.Table:
+    rows = [
+        {"topic": topic, "partition": number, "timestamp": time, "offset": offset, "reason": f"r{offset}"}
+        for (topic, number), cells in side.items()
+        for time, offset in cells.items()
+    ]
+    random.shuffle(rows)
+    schema = pa.schema([TABLE.field(name) for name in ("topic", "partition", "timestamp", "offset", "reason")])
+    return pa.Table.from_pylist(rows, schema)
+
+
+@settings(max_examples=200, deadline=None)
+@given(first=SIDE, second=SIDE, margin=st.sampled_from([0, 50, 100, 250]), random=st.randoms(use_true_random=False))
+def test_diff_by_brute_force(
+    first: dict[tuple[str, int], dict[int, int]],
+    second: dict[tuple[str, int], dict[int, int]],
+    margin: int,
+    random: Random,
+) -> None:
+    """Rows in any order, any gaps, partitions that one of them has."""
+    expected = []
+    for key in sorted(first.keys() | second.keys()):
+        one, other = first.get(key, {}), second.get(key, {})
+        for time in sorted(one.keys() | other.keys()):
+            before = [then for then in other if then <= time - margin]
+            resume = other[max(before)] if before else None
+            sides = [
+                (-1, "not-covered") if time not in side else (side[time], f"r{side[time]}") for side in (one, other)
+            ]
+            expected.append((
+                *key,
+                time,
+                *sides[0],
+                *sides[1],
+                *((resume, f"r{resume}") if before else (-1, "not-covered")),
+            ))
+    found = diff(rows_of(first, random), rows_of(second, random), margin_ms=margin).to_pylist()
+    names = ("topic", "partition", "target_ms", "first_offset", "first_reason", "second_offset", "second_reason",
+             "resume_offset", "resume_reason")  # fmt: skip
+    assert [tuple(row[name] for name in names) for row in found] == expected
+
+
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 10**9), most_late=st.sampled_from([0, 30, 150, 400]), count=st.integers(1, 40))
 def test_nothing_is_lost(seed: int, most_late: int, count: int) -> None:
