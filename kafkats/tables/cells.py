@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -14,8 +14,8 @@ from kafkats import paths, search
 from kafkats.errors import BadInput, Changed, Vanished
 from kafkats.search.sweep import WORDS, Answers, sweep
 from kafkats.tables.merge import Written, open_cells, write
-from kafkats.tables.schema import TABLE, TABLE_VERSION, Ints, ints
-from kafkats.tables.store import check_interval
+from kafkats.tables.schema import TABLE, TABLE_VERSION, Ints
+from kafkats.tables.store import Span, check_interval
 
 MINUTE_MS: Final = 60_000
 _NONE: Final = np.empty(0, np.int64)
@@ -68,8 +68,10 @@ def build_cells(
     return _rows(topic, number, cells, answers, partition.log_start_offset, end)
 
 
-def build_unit(unit: PartitionFacts, cells: Ints, *, exact: bool = False) -> pa.RecordBatch:
-    """The same for a partition that is not open yet. One that goes away or is cut meanwhile is `unreadable`, for the next run to look at.
+def build_unit(unit: PartitionFacts, cells: Ints, still: Ints = _NONE, *, exact: bool = False) -> pa.RecordBatch:
+    """The same for a partition that is not open yet, and of the cells that are `still` open those that can be closed.
+
+    A partition that goes away or is cut meanwhile is `unreadable`, for the next run to look at.
 
     Raises UsageError, StorageFailed.
     """
@@ -86,7 +88,9 @@ def build_unit(unit: PartitionFacts, cells: Ints, *, exact: bool = False) -> pa.
                 clean=unit.clean,
                 live=unit.live,
             ) as partition:
-                return build_cells(partition, name.topic, name.partition, cells, exact=exact)
+                rows = build_cells(partition, name.topic, name.partition, np.union1d(cells, still), exact=exact)
+                new = np.isin(rows["timestamp"].to_numpy(), cells) | (rows["offset"].to_numpy() >= 0)
+                return rows.filter(pa.array(new))
     except (Vanished, Changed) as e:
         reason = str(e)
     none = np.full(len(cells), -1, np.int64)
@@ -109,24 +113,16 @@ def build(
     somebody else writes the table, UsageError (another step, a folder in a log directory), and as build_cells and write.
     """
     cells = grid(from_ms, to_ms, step_ms)
-    still = open_by_partition(open_cells(folder))
-    rows = (build_unit(unit, wanted(unit, cells, still), exact=exact) for unit in partitions)
+    still = open_cells(folder)
+    rows = (build_unit(unit, cells, still_open(unit, still, step_ms), exact=exact) for unit in partitions)
     return write(folder, rows, from_ms, to_ms, step_ms=step_ms)
 
 
-def open_by_partition(cells: pa.Table) -> dict[tuple[str, int], Ints]:
-    """Rows of `open_cells` as times by topic and partition."""
-    found: dict[tuple[str, int], list[int]] = {}
-    columns = cells["topic"].to_pylist(), cells["partition"].to_pylist(), ints(cells, "timestamp").tolist()
-    for topic, number, time in zip(*columns, strict=True):
-        found.setdefault((topic, number), []).append(time)
-    return {key: np.array(times, np.int64) for key, times in found.items()}
-
-
-def wanted(unit: PartitionFacts, cells: Ints, still: Mapping[tuple[str, int], Ints]) -> Ints:
-    """`cells` and what is still open of the partition."""
+def still_open(unit: PartitionFacts, still: Mapping[tuple[str, int], Sequence[Span]], step_ms: int) -> Ints:
+    """What `open_cells` has of the partition, cell by cell."""
     name = paths.parse_partition(unit.partition_dir)
-    return np.union1d(cells, still.get((name.topic, name.partition), _NONE)) if name else _NONE
+    spans = still.get((name.topic, name.partition), ()) if name else ()
+    return np.concatenate([_NONE, *(np.arange(begin, end, step_ms, dtype=np.int64) for begin, end in spans)])
 
 
 def _rows(topic: str, number: int, cells: Ints, found: Answers, start: int, end: int) -> pa.RecordBatch:

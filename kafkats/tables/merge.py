@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kafkats.errors import BadInput, UsageError, Vanished
+from kafkats.errors import BadInput, CorruptFile, UsageError, Vanished
 from kafkats.tables import store
-from kafkats.tables.schema import CLOSED, OPEN, TABLE, Ints, closed, ints, order, standing, taken, together
+from kafkats.tables.schema import CLOSED, OPEN, TABLE, Ints, ints, order, standing, taken, together
 from kafkats.tables.store import MANIFEST, Manifest, Part, Span, read_manifest, read_part, write_part, writing
 
 HOUR_MS: Final = 3_600_000
@@ -26,7 +26,6 @@ LEVELS: Final = (30 * 24 * HOUR_MS, 24 * HOUR_MS, HOUR_MS)
 """Spans of files, multiples of these since 1970."""
 MOST_ROWS: Final = 8_000_000
 """Of a file that is wider than an hour."""
-_CELL: Final = ["topic", "partition", "timestamp"]
 
 
 class Written(NamedTuple):
@@ -45,22 +44,25 @@ class Written(NamedTuple):
     bytes: int
 
 
-def open_cells(folder: str | os.PathLike[str]) -> pa.Table:
-    """Topic, partition and timestamp of the cells that are open; none where there is no table. Raises as `read`."""
-    columns = [*_CELL, "offset"]
+def open_cells(folder: str | os.PathLike[str]) -> dict[tuple[str, int], list[Span]]:
+    """The cells that are open, by topic and partition: from one up to another, not included. None where there is no table.
+
+    Read from the footers of the files alone. Raises CorruptFile, BadInput, StorageFailed.
+    """
     if not Path(folder, MANIFEST).exists():
-        return pa.schema([TABLE.field(name) for name in columns]).empty_table().select(_CELL)
+        return {}
     for attempt in range(5):
         manifest = read_manifest(folder)
         try:
-            found = [read_part(folder, part, columns) for part in manifest.parts if part.open]
+            runs = [run for part in manifest.parts if part.open for run in store.read_open(folder, part)]
             break
-        except Vanished:
+        except Vanished as e:
             if attempt == 4 or read_manifest(folder) == manifest:
-                raise
-    empty = pa.schema([TABLE.field(name) for name in columns]).empty_table()
-    rows = pa.concat_tables([empty, *found]).unify_dictionaries()
-    return rows.filter(pa.array(~closed(rows))).select(_CELL)
+                raise CorruptFile("a file that the table's manifest names is missing", path=e.path) from e
+    found: dict[tuple[str, int], list[Span]] = {}
+    for topic, number, begin, end in runs:
+        found.setdefault((topic, number), []).append((begin, end))
+    return {key: list(store.unite(spans)) for key, spans in found.items()}
 
 
 def write(
@@ -233,7 +235,7 @@ class _Run:
         if piece.part is not None:
             return piece.part
         assert piece.table is not None
-        part = write_part(self.folder, piece.span, piece.table)
+        part = write_part(self.folder, piece.span, piece.table, self.after.step_ms)
         piece.table = None
         return part
 

@@ -6,6 +6,7 @@ the others by a dictionary, in runs; zstd over both. No row is left out, and non
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import IO, Any, Final
 
@@ -44,7 +45,10 @@ CLOSED: Final = 2
 _REASONS: Final = sorted(REASONS)
 _GROWING: Final = ["timestamp", "offset", "record_timestamp"]
 _ROW_GROUP: Final = 1 << 20
-_KEYS: Final = ("topic", "partition", "timestamp")
+_OPEN_RUNS: Final = b"kafkats.open"
+
+OpenRun = tuple[str, int, int, int]
+"""Topic, partition, first cell, and the one after the last (ms)."""
 
 Ints = NDArray[np.int64]
 
@@ -131,10 +135,25 @@ def taken(rows: pa.Table, by: NDArray[np.int64]) -> pa.Table:
     return rows.combine_chunks() if (np.diff(by) > 0).all() else rows.take(by)
 
 
-def encode(rows: pa.Table, file: IO[bytes]) -> None:
-    """Write sorted rows as Parquet: the same rows always give the same bytes."""
+def open_runs(rows: pa.Table, step_ms: int) -> list[OpenRun]:
+    """The open cells of sorted rows, those that follow each other as one."""
+    at = np.flatnonzero(ints(rows, "offset") < 0)
+    if not len(at):
+        return []
+    codes, topics = topic_codes(rows)
+    codes, numbers, times = codes[at], ints(rows, "partition")[at], ints(rows, "timestamp")[at]
+    breaks = (np.diff(codes) != 0) | (np.diff(numbers) != 0) | (np.diff(times) != step_ms)
+    firsts, lasts = np.flatnonzero(np.append(True, breaks)), np.flatnonzero(np.append(breaks, True))
+    columns = codes[firsts].tolist(), numbers[firsts].tolist(), times[firsts].tolist(), times[lasts].tolist()
+    return [(topics[code], number, begin, last + step_ms) for code, number, begin, last in zip(*columns, strict=True)]
+
+
+def encode(rows: pa.Table, file: IO[bytes], step_ms: int) -> None:
+    """Write sorted rows as Parquet: the same rows always give the same bytes. The runs of open cells lie in the file's footer."""
+    table = normal(rows)
+    table = table.replace_schema_metadata({_OPEN_RUNS: json.dumps(open_runs(table, step_ms))})
     pq.write_table(
-        normal(rows),
+        table,
         file,
         row_group_size=_ROW_GROUP,
         compression="zstd",
@@ -144,12 +163,21 @@ def encode(rows: pa.Table, file: IO[bytes]) -> None:
     )
 
 
+def decode_open(file: Any, path: object) -> list[OpenRun]:
+    """The runs of open cells of a file that `encode` wrote. Raises BadInput where it is none."""
+    try:
+        found = json.loads((pq.read_metadata(file).metadata or {})[_OPEN_RUNS])
+        return [(str(topic), int(number), int(begin), int(end)) for topic, number, begin, end in found]
+    except (pa.ArrowException, KeyError, ValueError, TypeError, OSError) as e:
+        raise BadInput(f"not a readable file of a table: {e}", path=str(path)) from e
+
+
 def decode(file: Any, path: object, columns: list[str] | None = None) -> pa.Table:
     """Rows of a file that `encode` wrote. Raises BadInput where it is none."""
     try:
         rows = pq.read_table(file, columns=columns)
         fields = [TABLE.field(name) for name in columns or TABLE.names]
-        rows = rows.select([field.name for field in fields]).cast(pa.schema(fields))
+        rows = rows.select([field.name for field in fields]).cast(pa.schema(fields)).replace_schema_metadata(None)
     except (pa.ArrowException, KeyError, OSError) as e:
         raise BadInput(f"not a readable file of a table: {e}", path=str(path)) from e
     if any(column.null_count for column in rows.columns):

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from kafkats.errors import BadInput, CorruptFile, Locked, UsageError, Vanished, storage
 from kafkats.report import make_folder
-from kafkats.tables.schema import TABLE_VERSION, closed, decode, encode
+from kafkats.tables.schema import TABLE_VERSION, OpenRun, closed, decode, decode_open, encode
 
 MANIFEST: Final = "_table.json"
 _LOCK: Final = ".lock"
@@ -137,6 +137,15 @@ def read_part(folder: str | os.PathLike[str], part: Part, columns: list[str] | N
     return rows
 
 
+def read_open(folder: str | os.PathLike[str], part: Part) -> list[OpenRun]:
+    """The open cells of one file, by its footer alone. Raises Vanished, CorruptFile, BadInput, StorageFailed."""
+    path = Path(folder, part.name)
+    with storage(path, "reading the table"), path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size != part.bytes:
+            raise CorruptFile("not what the table's manifest says: damaged, or changed by somebody", path=path)
+        return decode_open(file, path)
+
+
 def read_parts(
     folder: str | os.PathLike[str], span: Span | None = None, columns: list[str] | None = None
 ) -> tuple[Manifest, list[pa.Table]]:
@@ -177,10 +186,10 @@ def writing(folder: str | os.PathLike[str]) -> Generator[None, None, None]:
             os.close(fd)
 
 
-def write_part(folder: str | os.PathLike[str], span: Span, rows: pa.Table) -> Part:
+def write_part(folder: str | os.PathLike[str], span: Span, rows: pa.Table, step_ms: int) -> Part:
     """Write a file that no manifest names yet. `rows` are sorted. Raises StorageFailed."""
     buffer = io.BytesIO()
-    encode(rows, buffer)
+    encode(rows, buffer, step_ms)
     data = buffer.getvalue()
     digest = hashlib.sha256(data).hexdigest()
     name = f"cells-{_stamp(span[0])}-{_stamp(span[1])}-{digest[:12]}.parquet"

@@ -92,6 +92,12 @@ def check(table: Path, some: Iterable[Grown]) -> None:
         assert (row["offset"], row["record_timestamp"]) == one.first(row["timestamp"]), row
 
 
+def opened(table: Path) -> set[tuple[str, int, int]]:
+    """The open cells, one by one."""
+    runs = tables.open_cells(table).items()
+    return {(*key, time) for key, spans in runs for begin, end in spans for time in range(begin, end, 60_000)}
+
+
 def files(table: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(table.iterdir()) if path.name != ".lock"}
 
@@ -208,6 +214,7 @@ def test_later_runs_close_the_open_cells_and_nothing_else(tmp_path: Path) -> Non
         assert written.closed == closed
         assert written.added == 120
         assert written.open == sum(row["offset"] < 0 for row in now.values())
+        assert opened(table) == {key for key, row in now.items() if row["offset"] < 0}
         known = now
     assert written.closed > 60
 
@@ -480,23 +487,35 @@ def test_tables_that_cannot_be_read(tmp_path: Path) -> None:
         tables.read(tmp_path)
     table = damaged("version")
     edit(table, table_version=99)
+    with pytest.raises(BadInput, match="version 99"):
+        tables.open_cells(table)
     with pytest.raises(BadInput, match="version 99; this kafkats reads 1"):
         tables.read(table)
     with pytest.raises(BadInput, match="version 99"):
         run(table, [one], T0, T0 + HOUR)
     table = damaged("missing")
     next(table.glob("*.parquet")).unlink()
-    with pytest.raises(CorruptFile, match="missing"):
-        tables.read(table)
+    for use in (tables.read, tables.open_cells):
+        with pytest.raises(CorruptFile, match="missing"):
+            use(table)
+    table = damaged("cut")
+    path = next(table.glob("*.parquet"))
+    path.write_bytes(path.read_bytes()[:-9])
+    for use in (tables.read, tables.open_cells):
+        with pytest.raises(CorruptFile, match="not what the table's manifest says"):
+            use(table)
+    path.write_bytes(b"x" * json.loads((table / "_table.json").read_text())["files"][0]["bytes"])
+    with pytest.raises(BadInput, match="not a readable file"):
+        tables.open_cells(table)
     table = damaged("changed")
     path = next(table.glob("*.parquet"))
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    for use in (tables.read, tables.verify, tables.open_cells):
+    for use in (tables.read, tables.verify):
         with pytest.raises(CorruptFile, match="not what the table's manifest says"):
             use(table)
-    with pytest.raises(CorruptFile):
+    with pytest.raises(BadInput):
         run(table, [one], T0, T0 + HOUR)
     table = damaged("overlapping")
     listed = json.loads((table / "_table.json").read_text())["files"]
