@@ -433,6 +433,24 @@ def test_the_second_writer_says_so(tmp_path: Path) -> None:
     run(table, [one], T0 + HOUR, T0 + 2 * HOUR)
 
 
+def test_of_two_writers_at_once_one_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, table = grown(tmp_path), tmp_path / "t"
+    one.append(T0)
+    real, refused = merge.write_part, []
+
+    def slowly(*args: Any) -> Any:
+        try:
+            run(table, [one], T0 + HOUR, T0 + 2 * HOUR)
+        except Locked as e:
+            refused.append(e)
+        return real(*args)
+
+    monkeypatch.setattr(merge, "write_part", slowly)
+    assert run(table, [one], T0, T0 + HOUR).added == 60
+    assert [e.retryable for e in refused] == [True]
+    assert tables.verify(table).covered == ((T0, T0 + HOUR),)
+
+
 def test_an_interrupted_run_leaves_the_table_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, table = grown(tmp_path), tmp_path / "t"
     one.append(T0)
