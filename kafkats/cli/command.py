@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 
 from kafkats import __version__
-from kafkats.cli import planning, reading, running
+from kafkats.cli import groups, planning, reading, running
 from kafkats.cli.export import export
 from kafkats.cli.formats import certify
 from kafkats.cli.ledger import ledger
@@ -34,7 +34,18 @@ def cli() -> None:
         raise UsageError("NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it")
 
 
-for _verb in (*reading.VERBS, planning.plan, planning.show, *running.VERBS, certify, ledger, simulate, lookup, export):
+for _verb in (
+    *reading.VERBS,
+    planning.plan,
+    planning.show,
+    *running.VERBS,
+    certify,
+    ledger,
+    simulate,
+    lookup,
+    export,
+    *groups.VERBS,
+):
     cli.add_command(_verb)
 
 

@@ -71,7 +71,7 @@ def export(
     else:
         make_folder(output.parent, "the export")
         write_text(output, made.text)
-    for sentence in _sentences(made, output):
+    for sentence in sentences(made, output):
         click.echo(shown(sentence), err=True)
     return int(to == "json" and any(note.reason != "past-end" for note in made.notes))
 
@@ -105,7 +105,7 @@ def _marks(paths: tuple[Path, ...], at: int, until: int | None, topics: str) -> 
     return exports.marks_of(rows, at), None if until is None else exports.marks_of(rows, until)
 
 
-def _sentences(made: Export, output: Path | None) -> list[str]:
+def sentences(made: Export, output: Path | None) -> list[str]:
     """What was written in the place of an answer, by reason; and which partitions were left out."""
     said = [f"{made.partitions} partitions" + (f" in {output}" if output else "")]
     words = {None: "no answer", -1: "the latest", -2: "the earliest"}

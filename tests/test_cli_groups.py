@@ -1,0 +1,79 @@
+"""lag, latency and failover on the command line: from a file of committed offsets to a file that Kafka's tool reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kafkats.cli import main
+from kafkats.operations.lookup import lookup, lookup_partitions
+from kafkats.tables import build
+from tests.golden import Unpacked, case
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as e:
+        main([str(word) for word in words])
+    said = capsys.readouterr()
+    assert isinstance(e.value.code, int)
+    return e.value.code, said.out, said.err
+
+
+@pytest.fixture
+def root(golden: Unpacked) -> Path:
+    one = case("rolling-4.3.1")
+    return golden(one, one.states[-1])
+
+
+@pytest.fixture
+def table(root: Path, tmp_path: Path) -> Path:
+    (row,) = lookup([root], [-3], topics="by-bytes").to_pylist()
+    end = row["timestamp"] // 1000 * 1000 + 2000
+    units = [unit for unit in lookup_partitions([root]) if unit.partition_dir == "by-bytes-0"]
+    build(tmp_path / "table", units, end - 600_000, end, step_ms=1000)
+    return tmp_path / "table"
+
+
+def test_lag(root: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "committed.csv"
+    (end,) = (row["offset"] for row in lookup([root], [-1], topics="by-bytes").to_pylist())
+    file.write_text(f"by-bytes,0,{end - 1}\n")
+    for where in (root, table):
+        code, out, _ = run(capsys, "lag", where, "--committed", file, "--group", "g", "--json")
+        row, summary = map(json.loads, out.splitlines())
+        assert (code, row["group"], row["lag"], row["reason"]) == (0, "g", 1, "behind")
+        assert summary["summary"]["most_ms"] == row["lag_ms"] >= 0
+    file.write_text("elsewhere,0,3\n")
+    assert run(capsys, "lag", root, "--committed", file)[0] == 1
+    assert run(capsys, "lag", root, table, "--committed", file)[0] == 2
+    file.write_text("no offsets at all\n")
+    code, _, err = run(capsys, "lag", root, "--committed", file)
+    assert (code, "committed.csv: line 1 is not" in err) == (2, True)
+    assert run(capsys, "lag", root, "--committed", tmp_path / "nothing")[0] == 2
+
+
+def test_latency(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "latency", root, "--topics", "by-lat", "--json")
+    row, summary = map(json.loads, out.splitlines())
+    assert (code, row["source"], summary["summary"]["append_time_ms"]) == (0, "append-time", row["most_ms"])
+    assert run(capsys, "latency", root, "--topics", "nothing")[0] == 2
+
+
+def test_failover(root: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """To a cluster that has the same: with the margin, no later than where the group stands."""
+    committed, csv = tmp_path / "committed.csv", tmp_path / "reset.csv"
+    (end,) = (row["offset"] for row in lookup([root], [-1], topics="by-bytes").to_pylist())
+    committed.write_text(f"by-bytes,0,{end}\n")
+    found = []
+    for margin in ("0s", "20s"):
+        code, _, err = run(capsys, "failover", table, table, "--committed", committed, "--margin", margin, "-o", csv)
+        assert (code, "1 partitions" in err) == (0, True)
+        topic, number, offset = csv.read_text().strip().split(",")
+        assert (topic, number) == ("by-bytes", "0")
+        found.append(int(offset))
+    assert found[1] < found[0] <= end
+    committed.write_text("by-bytes,0,3\nother,0,3\n")
+    code, _, err = run(capsys, "failover", table, table, "--committed", committed, "--margin", "0s")
+    assert (code, "other-0 (not-covered" in err) == (2, True)
