@@ -29,7 +29,7 @@ ITEMS: Final = pa.schema([
     ("base_offset", pa.int64()),
     ("next_base_offset", pa.int64()),  # -1: this is the active segment
     ("file", pa.string()),
-    ("action", pa.string()),        # replace, add, remove; blocked: nothing is done, and the reason says why
+    ("action", pa.string()),        # replace, add, remove, update; blocked: nothing is done, and the reason says why
     ("reason", pa.string()),
     ("before", FILE),               # the file to replace; null where it is missing
     ("log", FILE),                  # the .log that it is built from, which must not have changed; null: from none

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -16,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.errors import CorruptPlan, KafkatsError, StorageFailed, UsageError, storage
+from kafkats.errors import CorruptPlan, DiskFull, KafkatsError, StorageFailed, UsageError, storage
 from kafkats.logdir.changeset import Change
 from kafkats.logdir.identity import FileIdentity
 from kafkats.plan import Plan
@@ -72,6 +73,15 @@ class Staged(NamedTuple):
     changes: Sequence[Change]
     unchanged: Mapping[str, FileIdentity]
     notes: Mapping[str, Mapping[str, Any]] = {}
+
+
+def refuse_full_disk(work: PartitionWork) -> None:
+    """Both copies lie on the disk until the undo window closes. Raises DiskFull before anything is written."""
+    with storage(work.log_dir, "asking for free space"):
+        free = shutil.disk_usage(work.place or work.log_dir).free
+    needed = sum(max(item["after_bytes"], 0) for item in work.items)
+    if needed > free:
+        raise DiskFull(f"{needed} bytes needed, {free} free: nothing was begun", path=work.log_dir)
 
 
 @contextmanager

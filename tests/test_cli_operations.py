@@ -65,6 +65,9 @@ def test_a_migration_in_phases(old: Path, tmp_path: Path, capsys: pytest.Capture
     assert code == 3 and "attested" in text
     assert run(capsys, "ledger", "attest", ledger, "--broker", "1", "--text", "2.8.2 runs")[0] == 0
     assert run(capsys, "certify", old, "--max-magic", 1, *step, "--phase", "phase-1")[0] == 0
+    certify = ("certify", old, "--max-magic", 1)
+    for wrong in ((*step, "--phase", "phase-1", "--topics", "none-*"), ("--phase", "phase-1"), step):
+        assert run(capsys, *certify, *wrong)[0] == 2, "half a step, or half a broker, is none"
     assert run(capsys, *plan, "--phase", "canary", "--json")[0] == 0
     assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
     assert run(capsys, "verify", old, *step, "--phase", "canary")[0] == 0

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from kafkats.cli.options import BY, JSON, STEP, TOPICS, table_of, tell_step, units_in
+from kafkats.cli.options import BY, JSON, STEP, TOPICS, check_step, table_of, tell_step, units_in
 from kafkats.errors import UsageError
 from kafkats.terminal import formats_sentences, progress, say, say_summary, show_rows
 
@@ -88,6 +88,7 @@ def certify(
         raise UsageError("name log directories, or a certificate to --check")
     if check:
         return _check(check, as_json)
+    check_step(ledger, phase, broker, topics)
     options = made.CertifyOptions(tuple(map(str, log_dirs)), topics, min_magic, max_magic, deep)
     units = units_in(log_dirs, topics)
     found = operation.certify(progress(units, "certifying", lambda u: u.bytes), options)
@@ -101,7 +102,8 @@ def certify(
         said.append(f"certificate {output}; to look again: kafkats certify --check {output}")
     say_summary(summary, as_json, said)
     if found.certified:
-        details = {"min_magic": min_magic, "max_magic": max_magic, "digest": found.digest}
+        bounds = {"min_magic": min_magic, "max_magic": max_magic}
+        details = bounds | {"digest": found.digest, "log_dirs": list(found.options.log_dirs)}
         told = {key: value for key, value in details.items() if value is not None}
         tell_step(ledger, "certified", phase, broker, by=by, now_ms=time.time_ns() // 1_000_000, details=told)
     return int(not found.certified)

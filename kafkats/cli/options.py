@@ -120,6 +120,14 @@ def STEP(command: Any) -> Any:  # noqa: N802  # stands among the constants, and 
     return command
 
 
+def check_step(ledger: Path | None, phase: str, broker: str, topics: str) -> None:
+    """Raise UsageError, before anything is read, for words that would leave the ledger untold or tell it too much."""
+    if len({bool(word) for word in (ledger, phase, broker)}) > 1:
+        raise UsageError("a ledger, a phase and a broker go together: name all of them, or none")
+    if ledger and topics != "*":
+        raise UsageError("a ledger is told of brokers: look at all of their topics")
+
+
 def tell_step(
     ledger: Path | None, event: str, phase: str, broker: str, *, by: str, now_ms: int, details: Mapping[str, Any]
 ) -> None:

@@ -19,6 +19,7 @@ from kafkats.cli.options import (
     RULE,
     STEP,
     TOPICS,
+    check_step,
     policy_of,
     table_of,
     tell_step,
@@ -99,6 +100,7 @@ def verify(
     from kafkats import report
     from kafkats.operations.verify import VerifyOptions
 
+    check_step(ledger, phase, broker, topics)
     options = VerifyOptions(rule=rule, deep=deep, policy=policy_of(policy_file, settings))
     segments = verified(units_in(log_dirs, topics), options)
     summary = report.summary(segments)

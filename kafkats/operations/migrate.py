@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -22,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.errors import Changed, CorruptPlan, DiskFull, NotEqual, Refused, UsageError, storage
+from kafkats.errors import Changed, CorruptPlan, NotEqual, Refused, UsageError, storage
 from kafkats.forecast import target_of
 from kafkats.formats.convert import Target
 from kafkats.generations import ALL_LOSSES, DEFAULT_RULE, LOSSES, PRODUCER, RULES
@@ -32,7 +31,7 @@ from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
 from kafkats.plan import ITEMS, Plan, make_plan
-from kafkats.run import PartitionWork, Staged, about, by_segment
+from kafkats.run import PartitionWork, Staged, about, by_segment, refuse_full_disk
 from kafkats.segment.convert import convert_source
 from kafkats.segment.parity import Parity, digest_records, first_difference
 from kafkats.segment.reader import Source, open_source
@@ -64,7 +63,7 @@ class MigrateOptions:
 
 def check_phase(options: MigrateOptions) -> None:
     """Raise Refused when the cluster's migration does not allow this phase for this broker now, UsageError, StorageFailed."""
-    if bool(options.ledger) != bool(options.phase and options.broker):
+    if len({bool(word) for word in (options.ledger, options.phase, options.broker)}) > 1:
         raise UsageError("a ledger, a phase and a broker go together: name all of them, or none")
     if options.ledger:
         from kafkats import ledger, phases
@@ -262,7 +261,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     if not lease.site.area.linked:  # commit would say so too, but with all logs converted
         raise Refused("with the work area on another file system no .log can be changed", path=directory)
     _refuse_changed(work, directory)
-    _refuse_full_disk(work)
+    refuse_full_disk(work)
     changes: list[Change] = []
     unchanged: dict[str, FileIdentity] = {}
     notes: dict[str, Mapping[str, Any]] = {}
@@ -310,15 +309,6 @@ def _refuse_changed(work: PartitionWork, directory: Path) -> None:
             raise Changed("the log's last segment, and no clean-shutdown marker any more: a broker has run", path=path)
     for name in unfinished_swaps(finding.file for finding in partition.findings):
         raise Changed(UNFINISHED, path=directory / name)
-
-
-def _refuse_full_disk(work: PartitionWork) -> None:
-    """Both copies lie on the disk until the undo window closes. Raises DiskFull before anything is written."""
-    with storage(work.log_dir, "asking for free space"):
-        free = shutil.disk_usage(work.place or work.log_dir).free
-    needed = sum(max(item["after_bytes"], 0) for item in work.items)
-    if needed > free:
-        raise DiskFull(f"{needed} bytes needed, {free} free: nothing was begun", path=work.log_dir)
 
 
 def _stage_segment(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ import pyarrow.compute as pc
 from kafkats import paths
 from kafkats.bogus import Believed, believe
 from kafkats.config import Policy, TopicSettings
-from kafkats.errors import Changed, CorruptPlan, KafkatsError, UsageError, Vanished, storage
+from kafkats.errors import Changed, CorruptPlan, KafkatsError, Refused, UsageError, Vanished, storage
 from kafkats.generations import DEFAULT_RETENTION_RULE, RETENTION_RULES, RetentionRule
 from kafkats.index import time_index
 from kafkats.logdir.changeset import Change, Remove, Replace
@@ -38,6 +39,8 @@ from kafkats.run import PartitionWork, Staged
 
 OPERATION: Final = "retain"
 _EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
+_SKEW_MS: Final = 300_000
+"""How far the clock of who planned may be ahead of ours."""
 _NEW_FAMILY: Final = (paths.LOG, paths.OFFSET_INDEX, paths.TIME_INDEX)
 
 RETENTION: Final = pa.schema([
@@ -417,9 +420,10 @@ def check_item(item: Mapping[str, Any]) -> None:
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     """Whole families go; checkpoints are brought up to date with what is left.
 
-    Raises Changed where not all that goes lies before all that stays, or a broker has begun to replace segments; CorruptFile
-    for a checkpoint that cannot be read, StorageFailed.
+    Raises Refused before the time that was decided for; Changed where not all that goes lies before all that stays, or a broker
+    has begun to replace segments; CorruptFile for a checkpoint that cannot be read, StorageFailed.
     """
+    _refuse_early(work)
     directory = Path(work.log_dir, work.partition_dir)
     if work.partition_dir != ROOT:
         _refuse_changed(work, directory)
@@ -432,6 +436,13 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
         elif (made := _updated(work, item)) is not None:
             changes.append(_staged(item["file"], made, identify(directory / item["file"]), lease))
     return Staged(changes, {})
+
+
+def _refuse_early(work: PartitionWork) -> None:
+    """A time in another unit, or of another year, would make everything expired."""
+    ahead = work.options.get("now_ms", 0) - time.time_ns() // 1_000_000
+    if ahead > _SKEW_MS:
+        raise Refused(f"this plan decides for a time that is {ahead} ms ahead of the clock", path=work.log_dir)
 
 
 def _refuse_changed(work: PartitionWork, directory: Path) -> None:

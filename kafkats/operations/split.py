@@ -10,7 +10,6 @@ end. Only retention, rolling and searches by time, which go by whole segments, a
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -20,14 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.errors import CorruptPlan, DiskFull, storage
+from kafkats.errors import CorruptPlan
 from kafkats.generations import INDEX_INTERVAL_BYTES, RULES, SEGMENT_INDEX_BYTES
 from kafkats.logdir.changeset import Change, Replace
 from kafkats.logdir.families import Building, Part, good_snapshot_stays, refuse_unclean, stage_families
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.lease import Lease
 from kafkats.plan import ITEMS, Plan, make_plan
-from kafkats.run import PartitionWork, Staged
+from kafkats.run import PartitionWork, Staged, refuse_full_disk
 from kafkats.splits import SplitOptions, check_options
 
 OPERATION: Final = "split"
@@ -173,7 +172,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     """
     if any(item["next_base_offset"] < 0 for item in work.items):
         refuse_unclean(work.log_dir)
-    _refuse_full_disk(work)
+    refuse_full_disk(work)
     directory = Path(work.log_dir, work.partition_dir)
     by_log: dict[int, list[Mapping[str, Any]]] = {}
     for item in sorted(work.items, key=lambda item: item["base_offset"]):
@@ -188,15 +187,6 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
         if isinstance(change, Replace)
     }
     return Staged(changes, unchanged, notes)
-
-
-def _refuse_full_disk(work: PartitionWork) -> None:
-    """Both copies lie on the disk until the undo window closes. Raises DiskFull before anything is written."""
-    with storage(work.log_dir, "asking for free space"):
-        free = shutil.disk_usage(work.place or work.log_dir).free
-    needed = sum(max(item["after_bytes"], 0) for item in work.items)
-    if needed > free:
-        raise DiskFull(f"{needed} bytes needed, {free} free: nothing was begun", path=work.log_dir)
 
 
 def _stage_segment(

@@ -302,6 +302,15 @@ def test_only_the_oldest_segments_go(tmp_path: Path, came: str) -> None:
     assert {name: found for name, found in contents(root).items() if ".kafkats" not in name} == before
 
 
+def test_nothing_goes_before_the_time_that_was_decided_for(tmp_path: Path) -> None:
+    root = case("retention-4.3.1").unpack("before", tmp_path)
+    made = plan_for(root, case("retention-4.3.1"))
+    work, *_ = partition_works(made, run_of(made))
+    ahead = work._replace(options=work.options | {"now_ms": 1_700_000_000_000_000})
+    assert "ahead of the clock" in apply_partition(ahead)["error"][0].as_py()
+    assert apply_partition(work)["outcome"][0].as_py() == "done"
+
+
 def test_segments_named_one_by_one_are_no_partition(tmp_path: Path) -> None:
     root = case("retention-4.3.1").unpack("before", tmp_path)
     logs = sorted((root / "time-all-0").glob("*.log"))

@@ -16,7 +16,6 @@ from kafkats.errors import CorruptPlan, Refused, UsageError
 from kafkats.formats import dispatch
 from kafkats.index import txn_index
 from kafkats.logdir.producers import snapshot_at
-from kafkats.operations import split
 from kafkats.operations.apply import apply_partition, end_partition, partition_works, summarize
 from kafkats.operations.split import plan_split
 from kafkats.operations.verify import VerifyOptions, verify_unit
@@ -406,7 +405,7 @@ def test_a_disk_that_is_too_full_is_told_before_anything_is_written(
 ) -> None:
     root = unpacked("matrix-2.8.2-v1", tmp_path)
     made, before = planned(root, BY_SIZE), contents(root)
-    monkeypatch.setattr(split.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
     summary = applied(made)
     assert summary["exit_code"] == 2 and "nothing was begun" in summary["errors"][0]
     assert contents(root) == before
