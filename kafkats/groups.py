@@ -16,9 +16,9 @@ from kafkats.errors import BadInput
 _WORDS: Final = {
     "GROUP": r"(?P<group>\S.*?)",  # the only word that may have blanks inside
     "TOPIC": r"(?P<topic>[a-zA-Z0-9._-]+)",
-    "PARTITION": r"(?P<partition>[0-9]+|-)",
-    "CURRENT-OFFSET": r"(?P<offset>[0-9]+|-|unknown)",
-    "LOG-END-OFFSET": r"(?P<log_end>[0-9]+|-|unknown)",
+    "PARTITION": r"(?P<partition>[0-9]{1,9}|-)",
+    "CURRENT-OFFSET": r"(?P<offset>[0-9]{1,18}|-|unknown)",
+    "LOG-END-OFFSET": r"(?P<log_end>[0-9]{1,18}|-|unknown)",
 }
 """Columns that matter; the header tells their order, which has changed (0.9 to 4.3)."""
 _NUMBER: Final = r"-?[0-9]+|-|unknown"
@@ -101,7 +101,8 @@ def _csv(lines: Sequence[str], path: str, group: str) -> Iterator[Committed]:
         if (
             len(words) != 3
             or not _TOPIC.fullmatch(words[0])
-            or not all(re.fullmatch(r"[0-9]{1,18}", w) for w in words[1:])
+            or not re.fullmatch(r"[0-9]{1,9}", words[1])
+            or not re.fullmatch(r"[0-9]{1,18}", words[2])
         ):
             if _SAID.match(line):
                 continue

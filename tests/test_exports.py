@@ -262,6 +262,24 @@ def test_the_command(golden: Unpacked, tmp_path: Path, capsys: pytest.CaptureFix
     code, _, err = run(capsys, root, "--at", at, "--to", "json", "-o", root / "here.json")
     assert (code, "no broker would start" in err) == (2, True)
     assert run(capsys, root, "--at", "noon", "--to", "json")[0] == 2
+    assert run(capsys, root, "--at", 2**63, "--to", "json")[0] == 2
+    assert (
+        run(
+            capsys,
+            root,
+            "--at",
+            at,
+            "--until",
+            2**63 - 1,
+            "--margin",
+            "1d",
+            "--to",
+            "spark-offsets",
+            "--missing",
+            "all",
+        )[0]
+        == 0
+    )
     assert run(capsys, root, "--at", at, "--to", "json", "--topics", "nothing")[0] == 2
     assert run(capsys, root, "--at", at, "--to", "json", "--group", "g")[0] == 2
 

@@ -61,6 +61,8 @@ def test_forms(text: str, group: str, expected: list[Committed]) -> None:
         ("t,0\n", "line 1 is not"),
         ("t,0,5\nt,zero,5\n", "line 2 is not"),
         ("t,0,-2\n", "line 1 is not"),
+        ("t,9999999999,5\n", "line 1 is not"),
+        (NOW.replace("  17  ", f"  {10**18}  "), "line 5 is not"),
         ("t,0,5\nt,0,6\n", "t-0 twice"),
         (NOW + "Error: the coordinator is not there\n", "line 8 is not"),
         ("a b/c,0,5\n", "line 1 is not"),

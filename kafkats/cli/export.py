@@ -81,7 +81,7 @@ def _earlier(target: int, margin: int) -> int:
 
 
 def _later(target: int, margin: int) -> int:
-    return target + margin if target >= 0 else target
+    return min(target + margin, 2**63 - 1) if target >= 0 else target
 
 
 def _marks(paths: tuple[Path, ...], at: int, until: int | None, topics: str) -> tuple[list[Mark], list[Mark] | None]:

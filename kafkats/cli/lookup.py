@@ -89,6 +89,9 @@ def target_of(word: str, option: str) -> int:
     if word in _SPECIAL:
         return _SPECIAL[word]
     try:
-        return parse_time(word)
+        target = parse_time(word)
+        if not -(2**63) <= target < 2**63:
+            raise ValueError(f"{word} is no time that a record can have")
+        return target
     except ValueError as e:
         raise UsageError(f"{option}: {e}, or one of {', '.join(_SPECIAL)}") from None
