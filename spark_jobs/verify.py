@@ -21,6 +21,7 @@ from looking import keep, look
 from proving import prove
 from pyspark.sql import SparkSession
 
+from kafkats.errors import UsageError
 from kafkats.plan import read_plan
 from kafkats.report import all_findings
 from kafkats.units import Unit, list_units
@@ -46,6 +47,8 @@ def prove_plan(spark: SparkSession, args: Namespace, units: list[Unit]) -> Mappi
         segments, proof = retaining.prove(spark, plan, args.of_plan, units)
     elif plan.operation == "roll":
         segments, proof = rolling.prove(spark, plan, units, arguments.verify_options(args))
+    elif plan.operation == "split":
+        raise UsageError("a split is proved while it is made: there is nothing to prove of its plan", path=args.of_plan)
     else:
         segments, proof = prove(spark, plan, units, arguments.verify_options(args))
     return {**keep(segments, args.report, **proof), "exit_code": int(bool(proof["not_equal"]))}

@@ -169,7 +169,7 @@ class TopicSettings(BaseModel):
         None,
         alias="kafkats.bogus.timestamps",
         description="What stands in for a timestamp that cannot be: nothing (report), the next best index entry"
-        " (ignore), the file's time (mtime), now (clamp).",
+        " (ignore), the file's time (mtime), the same in the unit that it seems to be in (clamp).",
     )
     kafkats_keep_segments: Annotated[int, Field(ge=1, le=INT_MAX), DIGITS] | None = Field(
         None, alias="kafkats.keep.segments", description="Keep at least this many segments."
