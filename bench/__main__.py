@@ -11,7 +11,20 @@ import time
 from bench.harness import Figure, Table, tell
 from bench.page import write_section
 
-FAMILIES = ("rebuild", "convert", "columns", "lookup", "broker", "dumplog", "memory", "many", "tables", "spark", "source")
+FAMILIES = (
+    "rebuild",
+    "convert",
+    "columns",
+    "lookup",
+    "broker",
+    "dumplog",
+    "memory",
+    "many",
+    "retain",
+    "tables",
+    "spark",
+    "source",
+)
 
 
 def main() -> int:

@@ -49,7 +49,7 @@ def _inventory(count: int) -> Figures:
     with scratch() as folder:
         tell(f"writing {count:,} segments")
         root = folder / "data"
-        _write_root(root, count)
+        write_root(root, count)
         seen: dict[str, int] = {}
 
         def look(topics: str) -> float:
@@ -77,7 +77,7 @@ def take(root: Path, topics: str = "*") -> pa.Table:
     return pa.Table.from_batches([inventory_units(units[i : i + AT_ONCE]) for i in range(0, len(units), AT_ONCE)])
 
 
-def _write_root(root: Path, count: int) -> None:
+def write_root(root: Path, count: int) -> None:
     """Partitions of 100 segments of two batches each, as a broker that was stopped leaves them."""
     root.mkdir()
     (root / ".kafka_cleanshutdown").touch()

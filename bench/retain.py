@@ -1,0 +1,160 @@
+"""Retain: plans over a million segments' facts, whole families deleted per second, and a segment cut in two.
+
+* **plan**: facts of depth tail, partitions of 1000 segments, from facts to digest
+* **apply**: wall time, syncs included; partitions of 100 families of three files, all but the last segment go. Undo material is kept
+* **cut in two**: an apply of `plan split` beside copying both parts with copy_file_range and rebuilding their indexes, syncs on both sides
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from bench.harness import MIB, Figure, Figures, scratch, take_turns, tell, wall_seconds
+from bench.many import PER_PARTITION, synthetic_facts, take, write_root
+from bench.segments import V2_100, write_indexes, write_segment
+from kafkats.config import Policy
+from kafkats.generations import DEFAULT_RULE
+from kafkats.index.build import build
+from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize
+from kafkats.operations.retain import RetainOptions, plan_retain
+from kafkats.operations.split import plan_split
+from kafkats.operations.verify import VerifyOptions, verify_unit
+from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
+from kafkats.plan import Plan
+from kafkats.report import ACTIONS, SEGMENTS
+from kafkats.run import run_of
+from kafkats.segment.reader import open_segment
+from kafkats.splits import PARTS, SplitOptions, look
+from kafkats.units import list_units
+
+ROWS = 1_000_000
+SEGMENTS_DELETED = 4_000
+NOW = 1_790_000_000_000
+PER = 1000
+POLICY = Policy.model_validate({"topics": {"*": {"cleanup.policy": "delete", "retention.ms": 1000}}})
+
+
+def figures(*, small: bool = False) -> Figures:
+    rows, segments, size = (
+        (ROWS // 50, SEGMENTS_DELETED // 10, 8 * MIB) if small else (ROWS, SEGMENTS_DELETED, 512 * MIB)
+    )
+    for percent in (1, 100):
+        facts = aged_facts(rows, percent)
+        seconds = wall_seconds(partial(plan_retain, facts, POLICY, RetainOptions(NOW)))
+        limit = 10 if percent == 1 else None
+        name = f"plan over {rows:,} segments, {percent} % deletable"
+        yield Figure(name, seconds, "s", limit, at_least=False, detail="from facts to digest")
+    yield from _apply(segments)
+    yield from _cut(size)
+
+
+def aged_facts(rows: int, percent: int) -> pa.Table:
+    """Partitions of 1000 segments, of which the first `percent` % have expired, but for the last segment."""
+    facts = synthetic_facts(rows, 0)
+    number = np.arange(rows) % PER
+    old = number < min(PER * percent // 100, PER - 1)
+    columns: dict[str, Any] = {
+        "next_base_offset": np.where(number == PER - 1, -1, number * 1000 + 1000),
+        "last_offset": number * 1000 + 999,
+        "max_timestamp": np.where(old, NOW - 5000, NOW),
+        "high_watermark": np.full(rows, PER * 1000),
+        "clean": np.ones(rows, bool),
+    }
+    for name, values in columns.items():
+        facts = facts.set_column(facts.schema.get_field_index(name), name, pa.array(values))
+    return facts.cast(SEGMENTS)
+
+
+def _apply(segments: int) -> Figures:
+    with scratch() as folder:
+        root = folder / "data"
+        write_root(root, segments)
+        marks = [f"{p.name.rpartition('-')[0]} {p.name.rpartition('-')[2]} {10**9}" for p in root.glob("*-*")]
+        (root / "replication-offset-checkpoint").write_text("\n".join(["0", str(len(marks)), *marks, ""]))
+        plan, _ = plan_retain(take(root), POLICY, RetainOptions(NOW))
+        works = [work for together in rounds(partition_works(plan, run_of(plan))) for work in together]
+        begun = time.perf_counter()
+        done = pa.Table.from_batches([apply_partition(work) for work in works], ACTIONS)
+        seconds = time.perf_counter() - begun
+        if summarize(done)["exit_code"]:
+            raise RuntimeError(f"not deleted: {summarize(done)}")
+        removed = sum(action == "remove" for action in done["action"].to_pylist())
+        told = f"{removed:,} files in {seconds:.2f} s, {PER_PARTITION} families a partition"
+        yield Figure("files deleted per second", removed / seconds, "files/s", 5000, detail=told)
+
+
+def _cut(size: int) -> Figures:
+    with scratch() as folder:
+        root = folder / "data"
+        partition = root / "orders-0"
+        partition.mkdir(parents=True)
+        (root / ".kafka_cleanshutdown").touch()
+        (root / ".lock").touch()
+        tell("writing the segment")
+        log = write_segment(partition, V2_100, size)
+        write_indexes(log)
+        rest = partition / segment_file(2**31, LOG)
+        for kind in (LOG, OFFSET_INDEX, TIME_INDEX):
+            rest.with_suffix(kind).touch()
+        options = SplitOptions("rolled", segment_bytes=size // 2 + MIB)
+
+        def ours() -> float:
+            made = _split_plan(root, options)
+            work = partition_works(made, run_of(made))
+            begun = time.perf_counter()
+            rows = apply_partition(work[0]).to_pylist()
+            seconds = time.perf_counter() - begun
+            if rows[0]["outcome"] != "done":
+                raise RuntimeError(rows[0]["error"])
+            _undo(made, root)
+            return seconds
+
+        costs = take_turns({"copied": partial(_copied, log, folder / "copy"), "ours": ours}, 3)
+        ratio = sorted(c / o for c, o in zip(costs["copied"], costs["ours"], strict=True))[1]
+        told = f"{size / 1e6:,.0f} MB: copied and rebuilt {sorted(costs['copied'])[1]:.2f} s, apply {sorted(costs['ours'])[1]:.2f} s"
+        yield Figure("a segment cut in two / copy_file_range and rebuild", ratio, "x", 0.7, detail=told)
+
+
+def _split_plan(root: Path, options: SplitOptions) -> Plan:
+    units = list(list_units([root]))
+    facts = pa.Table.from_batches([verify_unit(unit, VerifyOptions()) for unit in units], SEGMENTS)
+    return plan_split(facts, pa.Table.from_batches([look(unit, options) for unit in units], PARTS), options)
+
+
+def _undo(plan: Plan, root: Path) -> None:
+    from kafkats.operations.apply import end_partition
+
+    for verb in ("undo", "purge"):
+        if (ended := end_partition(run_of(plan), verb, str(root), "orders-0"))["exit_code"]:
+            raise RuntimeError(ended["error"])
+
+
+def _copied(log: Path, folder: Path) -> float:
+    """Both halves copied, synced, and indexed."""
+    folder.mkdir(exist_ok=True)
+    begun = time.perf_counter()
+    size = log.stat().st_size
+    for number, (start, end) in enumerate(((0, size // 2), (size // 2, size))):
+        target = folder / segment_file(number, LOG)
+        with log.open("rb") as source, target.open("wb") as copy:
+            while start < end:
+                start += os.copy_file_range(source.fileno(), copy.fileno(), end - start, start)
+            os.fsync(copy.fileno())
+        with open_segment(log) as view:  # the whole one: as much as both halves
+            built = build(view[size // 2 * number : size // 2 * (number + 1)], 0, rule=DEFAULT_RULE)
+        for kind, content in ((OFFSET_INDEX, built.offset_index), (TIME_INDEX, built.time_index)):
+            with target.with_suffix(kind).open("wb") as index:
+                index.write(content)
+                index.flush()
+                os.fsync(index.fileno())
+    seconds = time.perf_counter() - begun
+    for file in folder.iterdir():
+        file.unlink()
+    return seconds
