@@ -1,0 +1,89 @@
+"""Offsets for other tools, as a Spark job: spark-submit spark_jobs/export.py LOG_DIR...|TABLE --at TIME --to FORMAT -o FILE
+
+Partitions are searched on the workers; a table is read here. The file is the same as the kafkats command's.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import arguments
+from fanout import run_job
+from lookup import looked, partitions
+from pyspark.sql import SparkSession
+
+from kafkats import exports
+from kafkats.cli.lookup import target_of
+from kafkats.errors import UsageError
+from kafkats.operations.lookup import LookupOptions
+from kafkats.report import make_folder, write_text
+from kafkats.search.answers import EARLIEST, LATEST
+from kafkats.tables.store import MANIFEST
+
+NAMED: Final = 20
+
+
+def export(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+    if args.group and args.to != "group-csv":
+        raise UsageError("--group is for group-csv")
+    at = target_of(args.at, "--at")
+    until = None if args.until is None else target_of(args.until, "--until")
+    at = max(at - args.margin, 0) if at >= 0 else at
+    until = until + args.margin if until is not None and until >= 0 else until
+    starts, ends = marks(spark, args, at, until)
+    made = exports.export(starts, ends, to=args.to, missing=args.missing, group=args.group)
+    make_folder(args.output.parent, "the export")
+    write_text(args.output, made.text)
+    without = [f"{note.topic}-{note.partition}: no {note.side} ({note.reason})" for note in made.notes]
+    for line in without[:NAMED]:
+        print(line)
+    failed = args.to == "json" and any(note.reason != "past-end" for note in made.notes)
+    return {
+        "export": str(args.output), "partitions": made.partitions, "without": len(without), "named": without[:NAMED],
+        "exit_code": int(failed),
+    }  # fmt: skip
+
+
+def marks(spark: SparkSession, args: Namespace, at: int, until: int | None) -> tuple[Any, Any]:
+    """Starts and, with an `until`, ends."""
+    if any(Path(path, MANIFEST).is_file() for path in args.log_dirs):
+        if len(args.log_dirs) > 1:
+            raise UsageError("one table, or log directories: not both, not two")
+        return exports.read_marks(args.log_dirs[0], at, until, topics=args.topics)
+    targets = list(dict.fromkeys([at, *([] if until is None else [until]), LATEST, EARLIEST]))
+    found = looked(spark, partitions(args), targets, LookupOptions(now_ms=time.time_ns() // 1_000_000))
+    return exports.marks_of(found, at), None if until is None else exports.marks_of(found, until)
+
+
+def words() -> ArgumentParser:
+    parser = arguments.parser(__doc__)
+    parser.add_argument("log_dirs", nargs="+", metavar="LOG_DIR|TABLE", help="log directories, or one lookup table")
+    parser.add_argument("--topics", default="*", metavar="GLOB", help="only these topics")
+    parser.add_argument(
+        "--at", required=True, metavar="TIME", help="ISO 8601, epoch ms, latest, earliest or max-timestamp"
+    )
+    parser.add_argument("--until", metavar="TIME", help="the end of a range, itself not included")
+    parser.add_argument("--to", required=True, choices=exports.FORMATS, help="docs/exports.md tells what is in each")
+    parser.add_argument(
+        "--missing", default="fail", choices=list(exports.MISSING), help="what of partitions without an answer"
+    )
+    parser.add_argument(
+        "--margin", type=arguments.DURATION, default=0, metavar="DURATION", help="begin earlier, end later"
+    )
+    parser.add_argument("--group", default="", metavar="GROUP", help="for group-csv: the first column")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="where it goes")
+    return parser
+
+
+def main() -> int:
+    args = words().parse_args()
+    return run_job("kafkats export", lambda spark: export(spark, args))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

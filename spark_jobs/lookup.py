@@ -1,0 +1,171 @@
+"""Which offset was it, as a Spark job: spark-submit spark_jobs/lookup.py LOG_DIR... --at TIME [--at TIME] [--report FOLDER]
+
+With --every 1m --from TIME --to TIME -o TABLE it builds a lookup table instead: partitions are searched on the workers, the
+table is written once, here, under its lock. Rows and files are the same as those of the kafkats command and library.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import arguments
+import numpy as np
+import pyarrow as pa
+from fanout import run_job, spread
+from pyspark.sql import SparkSession
+
+from kafkats.cli.lookup import target_of
+from kafkats.errors import UsageError
+from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
+from kafkats.operations.lookup import HOW, LOOKUP, LookupOptions, PartitionUnit, lookup_partitions, lookup_unit
+from kafkats.report import make_folder, write_json, write_table
+from kafkats.search import DEPTHS
+from kafkats.tables import TABLE, grid, open_cells, write
+from kafkats.tables.cells import build_unit, still_open
+
+PRINTED: Final = 200
+MINUTE_MS: Final = 60_000
+
+Work = tuple[PartitionUnit, Any]
+"""A partition, and its cells (ms, int64) that earlier runs left open."""
+
+
+def lookup(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+    if bool(args.at) == (args.every is not None or args.output is not None):
+        raise UsageError("either --at, or --every with --from, --to and -o")
+    return rows_at(spark, args) if args.at else build(spark, args)
+
+
+def rows_at(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+    """Rows of LOOKUP, printed and in the report's folder; exit code 1 when a partition could not be searched."""
+    targets = [target_of(word, "--at") for word in args.at]
+    now_ms = time.time_ns() // 1_000_000 if args.now is None else args.now
+    options = LookupOptions(args.how, args.generation, args.depth, args.margin, now_ms)
+    units = partitions(args)
+    found = looked(spark, units, targets, options)
+    rows = found.to_pylist()
+    for row in rows[:PRINTED]:
+        print(json.dumps(row))
+    if len(rows) > PRINTED:
+        print(f"... and {len(rows) - PRINTED} more")
+    unreadable = sum(row["reason"] == "unreadable" for row in rows)
+    said: dict[str, Any] = {"partitions": len(units), "times": len(targets), "unreadable": unreadable}
+    said["differ"] = sum(bool(row["differs"]) for row in rows)
+    if args.report is not None:
+        make_folder(args.report, "the report")
+        write_table(args.report / "lookup.parquet", found)
+        write_json(args.report / "report.json", said)
+        said["report"] = str(args.report)
+    return said | {"exit_code": int(unreadable > 0 and not args.go_on)}
+
+
+def partitions(args: Namespace) -> list[PartitionUnit]:
+    """Raises UsageError when there are none."""
+    units = list(lookup_partitions(args.log_dirs, topics=args.topics))
+    if not units:
+        raise UsageError(
+            "there is no partition to search" + (f" that matches {args.topics!r}" if args.topics != "*" else "")
+        )
+    return units
+
+
+def looked(
+    spark: SparkSession, units: Sequence[PartitionUnit], targets: Sequence[int], options: LookupOptions
+) -> pa.Table:
+    """LOOKUP, partitions in the order of `units`, times in that of `targets`."""
+    suffix = ".timeindex" if options.depth == "tail" else ".log"
+    found = spread(
+        spark, "lookup", units, partial(lookup_unit, targets=targets, options=options), LOOKUP,
+        size=lambda unit: size_of(unit, suffix),
+    )  # fmt: skip
+    place = {(unit.log_dir, unit.partition_dir): number for number, unit in enumerate(units)}
+    keys = zip(found["log_dir"].to_pylist(), found["partition_dir"].to_pylist(), strict=True)
+    return found.take(np.argsort([place[key] for key in keys], kind="stable"))
+
+
+def build(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+    """Add an interval to the table, and close what is open in it; what was written."""
+    if args.begin is None or args.end is None or args.output is None:
+        raise UsageError("a table wants --from, --to and -o")
+    step_ms = MINUTE_MS if args.every is None else args.every
+    cells = grid(args.begin, args.end, step_ms)
+    make_folder(args.output, "a table")
+    still = open_cells(args.output)
+    units = partitions(args)
+    work = [(unit, still_open(unit, still, step_ms)) for unit in units]
+    suffix = ".log" if args.exact else ".timeindex"
+    rows = spread(
+        spark, "table", work, partial(cells_of, cells=cells, exact=args.exact), TABLE,
+        size=lambda one: size_of(one[0], suffix),
+    )  # fmt: skip
+    done = write(args.output, [rows], args.begin, args.end, step_ms=step_ms)
+    print(f"table {args.output}: {done.added} cells added, {done.closed} closed, {done.open} open")
+    return {
+        "table": str(args.output), "from_ms": args.begin, "to_ms": args.end, "step_ms": step_ms,
+        "partitions": len(units), **done._asdict(),
+    }  # fmt: skip
+
+
+def cells_of(work: Work, *, cells: Any, exact: bool) -> pa.RecordBatch:
+    """Rows of TABLE for one partition."""
+    unit, still = work
+    return build_unit(unit, cells, still, exact=exact)
+
+
+def size_of(unit: PartitionUnit, suffix: str) -> int:
+    """Bytes that are read, about: all files of that kind. What cannot be seen counts nothing; the search says why."""
+    with suppress(OSError):
+        return sum(path.stat().st_size for path in unit.path.glob(f"*{suffix}"))
+    return 0
+
+
+def words() -> ArgumentParser:
+    parser = arguments.parser(__doc__)
+    arguments.naming(parser, "--report")
+    parser.add_argument(
+        "--at", action="append", metavar="TIME", help="ISO 8601, epoch ms, latest, earliest or max-timestamp; repeat it"
+    )
+    parser.add_argument(
+        "--how", default="exact", choices=HOW, help="the first record that late, safe, or a broker's answer"
+    )
+    parser.add_argument(
+        "--margin", type=arguments.DURATION, default=0, metavar="DURATION", help="how much too late, for safe"
+    )
+    parser.add_argument(
+        "--depth", default="tail", choices=DEPTHS, help="trust sound indexes, walk the headers, or decode"
+    )
+    parser.add_argument(
+        "--generation",
+        default=DEFAULT_SEARCH_RULE.name,
+        choices=list(SEARCH_RULES),
+        help="which Kafka answers beside it",
+    )
+    parser.add_argument("--now", type=arguments.TIME, metavar="TIME", help="the clock, for generation 0.8")
+    parser.add_argument("--go-on", action="store_true", help="exit with 0 although partitions could not be searched")
+    parser.add_argument("--every", type=arguments.DURATION, metavar="STEP", help="build a table: a cell every so often")
+    parser.add_argument("--from", dest="begin", type=arguments.TIME, metavar="TIME", help="first cell of the interval")
+    parser.add_argument("--to", dest="end", type=arguments.TIME, metavar="TIME", help="its end, not included")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="TABLE", help="the table's folder; made if it is not there"
+    )
+    parser.add_argument(
+        "--exact", action="store_true", help="read all batch headers and checksums, not the time indexes"
+    )
+    return parser
+
+
+def main() -> int:
+    args = words().parse_args()
+    return run_job("kafkats lookup", lambda spark: lookup(spark, args))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""The jobs of looking up: rows, tables and exports are those of the kafkats command and library."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import export as export_job
+import lookup as lookup_job
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from kafkats import tables
+from kafkats.cli import cli
+from kafkats.errors import BadInput, UsageError
+from kafkats.operations.lookup import LookupOptions, lookup, lookup_partitions
+from tests.golden import Unpacked
+
+CASE = "timestamps-4.3.1"
+HOUR_MS = 3_600_000
+FIRST = 444_444 * HOUR_MS
+"""The hour that most records of the case are of."""
+TIMES = [FIRST + 1_600_000, FIRST + 1_600_500, FIRST + 3 * HOUR_MS]
+
+
+def looked_up(spark: SparkSession, *given: object) -> dict[str, Any]:
+    return dict(lookup_job.lookup(spark, lookup_job.words().parse_args([str(word) for word in given])))
+
+
+def exported(spark: SparkSession, *given: object) -> dict[str, Any]:
+    return dict(export_job.export(spark, export_job.words().parse_args([str(word) for word in given])))
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".lock"}
+
+
+@pytest.mark.parametrize(("how", "generation"), [("exact", "3.8"), ("kafka", "0.11")])
+def test_the_rows_of_the_library(
+    spark: SparkSession, golden: Unpacked, tmp_path: Path, how: str, generation: str
+) -> None:
+    root = golden(CASE, "data")
+    words = [word for ms in TIMES for word in ("--at", ms)]
+    more = ["--at", "latest", "--how", how, "--generation", generation, "--report", tmp_path / "rows"]
+    said = looked_up(spark, root, *words, *more)
+    ours = pq.read_table(tmp_path / "rows" / "lookup.parquet")
+    theirs = lookup([root], [*TIMES, -1], LookupOptions(how, generation))
+    assert ours.to_pylist() == theirs.to_pylist()
+    assert (said["times"], said["unreadable"], said["exit_code"]) == (4, 0, 0)
+    assert said["partitions"] * 4 == theirs.num_rows > 0
+
+
+def test_what_cannot_be_read_fails_the_job_unless_told_to_go_on(
+    spark: SparkSession, golden: Unpacked, tmp_path: Path
+) -> None:
+    root = tmp_path / "data"
+    shutil.copytree(golden(CASE, "data"), root)
+    log = root / "ts-equal-0" / f"{0:020d}.log"
+    data = bytearray(log.read_bytes())
+    data[40] ^= 1
+    log.write_bytes(data)
+    said = looked_up(spark, root, "--at", TIMES[0])
+    assert (said["unreadable"], said["exit_code"]) == (1, 1)
+    assert looked_up(spark, root, "--at", TIMES[0], "--go-on")["exit_code"] == 0
+
+
+@pytest.mark.parametrize("exact", [[], ["--exact"]], ids=["indexes", "exact"])
+def test_the_table_of_the_library(spark: SparkSession, golden: Unpacked, tmp_path: Path, exact: list[str]) -> None:
+    root = golden(CASE, "data")
+    hours = [(FIRST + n * HOUR_MS, FIRST + (n + 1) * HOUR_MS) for n in (1, 0)]
+    for begin, end in hours:
+        said = looked_up(spark, root, "--every", "1s", "--from", begin, "--to", end, "-o", tmp_path / "spark", *exact)
+        theirs = tables.build(tmp_path / "library", lookup_partitions([root]), begin, end, step_ms=1000)
+        assert {name: said[name] for name in theirs._fields} == theirs._asdict()
+        assert theirs.added > 0
+    ours, others = content(tmp_path / "spark"), content(tmp_path / "library")
+    assert ours == others
+    assert len(ours) == 3, "two hours and the manifest"
+
+
+def test_the_exports_of_the_command(spark: SparkSession, golden: Unpacked, tmp_path: Path) -> None:
+    root = golden(CASE, "data")
+    begin, end = FIRST, FIRST + HOUR_MS
+    looked_up(spark, root, "--every", "1s", "--from", begin, "--to", end, "-o", tmp_path / "table")
+    for place in (root, tmp_path / "table"):
+        for to, more in (
+            ("spark-offsets", ["--until", TIMES[1]]),
+            ("group-csv", ["--group", "copies"]),
+            ("json", ["--margin", "1s"]),
+        ):
+            asked = [place, "--at", TIMES[0], "--to", to, "--missing", "all", *more]
+            ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+            said = exported(spark, *asked, "-o", ours)
+            ran = CliRunner().invoke(cli, [str(word) for word in ("export", *asked, "-o", theirs)])
+            assert said["exit_code"] == ran.exit_code, ran.output
+            assert ours.read_bytes() == theirs.read_bytes() != b""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--at", "0", "--every", "1m"],
+        ["--every", "1m", "--from", "0"],
+        ["--at", "noon"],
+        ["--at", "0", "--topics", "none-like-this"],
+        ["--every", "1ms", "--from", "0", "--to", "1000", "-o", "unused"],
+    ],
+    ids=" ".join,
+)
+def test_words_that_lead_nowhere(spark: SparkSession, golden: Unpacked, words: list[str]) -> None:
+    with pytest.raises((UsageError, BadInput)):
+        looked_up(spark, golden(CASE, "data"), *words)
