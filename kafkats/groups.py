@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from kafkats.errors import BadInput
 
 _WORDS: Final = {
-    "GROUP": r"(?P<group>\S.*?)",  # the only word that may have blanks inside
+    "GROUP": r"(?P<group>\S+?(?: \S+)*?)",  # the only word that may have blanks inside
     "TOPIC": r"(?P<topic>[a-zA-Z0-9._-]+)",
     "PARTITION": r"(?P<partition>[0-9]{1,9}|-)",
     "CURRENT-OFFSET": r"(?P<offset>[0-9]{1,18}|-|unknown)",
