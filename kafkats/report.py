@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from kafkats import paths
 from kafkats.errors import CorruptPlan, UsageError, storage
 from kafkats.findings import SEVERITIES, Finding, worst
+from kafkats.logdir.partition import UNFINISHED, unfinished_swaps
 from kafkats.segment.facts import SegmentFacts
 
 FILE: Final = pa.struct([
@@ -107,6 +108,14 @@ ACTIONS: Final = pa.schema([
     ("parity_before", pa.string()),     # digest of what the old log tells a consumer
     ("parity_after", pa.string()),
 ])  # fmt: skip
+
+
+def swapping(segments: pa.Table) -> dict[tuple[str, str], str]:
+    """Directories in which a broker's next start would bring back what went, and why: (log_dir, partition_dir) -> a sentence."""
+    rows = segments.filter(pc.less(segments["base_offset"], 0))
+    found = rows.select(["log_dir", "partition_dir", "findings"]).to_pylist()
+    names = {(row["log_dir"], row["partition_dir"]): [f["file"] for f in row["findings"]] for row in found}
+    return {where: f"{swaps[0]}: {UNFINISHED}" for where, files in names.items() if (swaps := unfinished_swaps(files))}
 
 
 def finding_rows(findings: Iterable[Finding]) -> list[dict[str, Any]]:

@@ -34,6 +34,7 @@ from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
 from kafkats.logdir.workarea import ROOT
 from kafkats.plan import ITEMS, Plan, make_plan
+from kafkats.report import swapping
 from kafkats.retention import Decision, Limits, Segment, Verdict, decide
 from kafkats.run import PartitionWork, Staged
 
@@ -106,7 +107,7 @@ def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> t
     order = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset")]
     facts = segments.filter(pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_valid(segments["log"])))
     facts = facts.sort_by(order).combine_chunks()
-    swapping = _swapping(segments)
+    swaps = swapping(segments)
     settings: dict[str, tuple[TopicSettings, str]] = {}
     decided: list[tuple[_Partition, Decision, list[str]]] = []
     for partition in _partitions(facts, policy):
@@ -114,7 +115,7 @@ def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> t
             found = policy.settings(partition.topic)
             settings[partition.topic] = found, _refusal(policy, partition.topic, found, options)
         given, refusal = settings[partition.topic]
-        refusal = refusal or swapping.get((partition.log_dir, partition.partition_dir), "")
+        refusal = refusal or swaps.get((partition.log_dir, partition.partition_dir), "")
         limits = _limits(partition, policy, options)
         decision = decide(partition.segments, limits, rule, now_ms=options.now_ms)
         decided.append((partition, decision, _vetoes(partition, decision, given, refusal, options)))
@@ -124,14 +125,6 @@ def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> t
     verdicts = _table(facts, decided)
     items = pa.Table.from_pylist(list(_items(facts, decided, rule)), schema=ITEMS)
     return make_plan(OPERATION, asdict(options), _totals(verdicts, items), items), verdicts
-
-
-def _swapping(segments: pa.Table) -> dict[tuple[str, str], str]:
-    """Directories in which a broker's next start would bring back what went, and why nothing goes there."""
-    rows = segments.filter(pc.less(segments["base_offset"], 0))
-    found = rows.select(["log_dir", "partition_dir", "findings"]).to_pylist()
-    names = {(row["log_dir"], row["partition_dir"]): [f["file"] for f in row["findings"]] for row in found}
-    return {where: f"{swaps[0]}: {UNFINISHED}" for where, files in names.items() if (swaps := unfinished_swaps(files))}
 
 
 def _partitions(facts: pa.Table, policy: Policy) -> Iterator[_Partition]:

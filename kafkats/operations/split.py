@@ -19,13 +19,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.errors import CorruptPlan
+from kafkats.errors import Changed, CorruptPlan
 from kafkats.generations import INDEX_INTERVAL_BYTES, RULES, SEGMENT_INDEX_BYTES
 from kafkats.logdir.changeset import Change, Replace
 from kafkats.logdir.families import Building, Part, good_snapshot_stays, refuse_unclean, stage_families
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.lease import Lease
+from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
 from kafkats.plan import ITEMS, Plan, make_plan
+from kafkats.report import swapping
 from kafkats.run import PartitionWork, Staged, refuse_full_disk
 from kafkats.splits import SplitOptions, check_options
 
@@ -42,24 +44,25 @@ def plan_split(segments: pa.Table, parts: pa.Table, options: SplitOptions) -> Pl
     for row in parts.to_pylist():
         by_segment.setdefault((row["log_dir"], row["partition_dir"], row["base_offset"]), []).append(row)
     items: list[dict[str, Any]] = []
+    swaps = swapping(segments)
     for segment in segments.filter(pc.greater_equal(segments["base_offset"], 0)).to_pylist():
         chain = by_segment.pop((segment["log_dir"], segment["partition_dir"], segment["base_offset"]), None)
         if chain:
-            items += _split_items(segment, chain, options)
+            why = swaps.get((segment["log_dir"], segment["partition_dir"]), "") or _why_not(segment, chain)
+            items += [_blocked(segment, why, options)] if why else _split_items(segment, chain, options)
     table = pa.Table.from_pylist(items, schema=ITEMS)
     return make_plan(OPERATION, asdict(options), _totals(table, segments), table)
+
+
+def _blocked(segment: Mapping[str, Any], why: str, options: SplitOptions) -> dict[str, Any]:
+    log = paths.segment_file(segment["base_offset"], paths.LOG)
+    columns = {"action": "blocked", "reason": why, "before": segment["log"], "log_valid_bytes": -1}
+    return _item(segment, segment["base_offset"], log, options) | columns
 
 
 def _split_items(
     segment: Mapping[str, Any], chain: Sequence[Mapping[str, Any]], options: SplitOptions
 ) -> Iterator[dict[str, Any]]:
-    why = _why_not(segment, chain)
-    if why:
-        log = paths.segment_file(segment["base_offset"], paths.LOG)
-        yield _item(segment, segment["base_offset"], log, options) | {
-            "action": "blocked", "reason": why, "before": segment["log"], "log_valid_bytes": -1
-        }  # fmt: skip
-        return
     following = [row["part_offset"] for row in chain[1:]] + [segment["next_base_offset"]]
     words = f"{_FOR[options.split]}: becomes {len(chain)} segments"
     for row, next_offset in zip(chain, following, strict=True):
@@ -160,7 +163,8 @@ def check_item(item: Mapping[str, Any]) -> None:
         raise CorruptPlan(f"{item['file']}: action {item['action']!r} is unknown here")
     if name.kind == paths.LOG and not 0 <= item["after_bytes"] <= item["log"]["size"]:
         raise CorruptPlan(f"{item['file']}: not a part of its log")
-    if item["rule"] not in RULES or item["index_interval_bytes"] < 0 or item["segment_index_bytes"] <= 0:
+    known = item["rule"] in RULES and RULES[item["rule"]].for_brokers
+    if not known or item["index_interval_bytes"] < 0 or item["segment_index_bytes"] <= 0:
         raise CorruptPlan(f"{item['file']}: no index can be built with such settings")
 
 
@@ -174,6 +178,8 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
         refuse_unclean(work.log_dir)
     refuse_full_disk(work)
     directory = Path(work.log_dir, work.partition_dir)
+    for name in unfinished_swaps(finding.file for finding in scan_partition(directory).findings):
+        raise Changed(UNFINISHED, path=directory / name)
     by_log: dict[int, list[Mapping[str, Any]]] = {}
     for item in sorted(work.items, key=lambda item: item["base_offset"]):
         by_log.setdefault(item["log"]["inode"], []).append(item)

@@ -170,4 +170,4 @@ def test_words_are_the_commands_words() -> None:
     ours = {word for word in shown.replace(",", " ").split() if word.startswith("--")} - {"--describe"}
     theirs = {option for parameter in cli.commands["plan"].commands["retain"].params for option in parameter.opts}
     assert ours - theirs <= {"--report", "--help", "--beyond-guard"}
-    assert {word for word in theirs if word.startswith("--")} - ours <= {"--json"}
+    assert {word for word in theirs if word.startswith("--")} - ours <= {"--json", "--inside-segments"}

@@ -400,6 +400,19 @@ def test_what_changed_since_is_refused(tmp_path: Path, change: str) -> None:
     assert contents(root) == before
 
 
+def test_a_swap_that_a_broker_has_yet_to_finish_comes_first(tmp_path: Path) -> None:
+    root = unpacked("matrix-2.8.2-v1", tmp_path)
+    made = planned(root, BY_SIZE)
+    (root / "none-ct-0" / "00000000000000000000.log.swap").touch()
+    work = next(work for work in partition_works(made, run_of(made)) if work.partition_dir == "none-ct-0")
+    before = contents(root)
+    assert set(apply_partition(work)["outcome"].to_pylist()) == {"refused"}
+    assert contents(root) == before
+    items = [item for item in planned(root, BY_SIZE).items.to_pylist() if item["partition_dir"] == "none-ct-0"]
+    assert items and {item["action"] for item in items} == {"blocked"}
+    assert "begun to replace segments" in items[0]["reason"]
+
+
 def test_a_disk_that_is_too_full_is_told_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
