@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from kafkats import __version__
 from kafkats.errors import Changed, CorruptPlan, UsageError, storage
+from kafkats.generations import INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES
 from kafkats.report import FILE, make_folder, read_json, read_table, write_json, write_table
 
 FORMAT: Final = 1
@@ -74,6 +75,28 @@ def make_plan(operation: str, options: Mapping[str, Any], totals: Mapping[str, A
         "totals": dict(totals),
     }
     return Plan(header, ordered, digest_of(header, ordered))
+
+
+def item_of(segment: Mapping[str, Any], base_offset: int, file: str, rule: str, **columns: Any) -> dict[str, Any]:
+    """A row of ITEMS, but for its action and reason, about a file made from this segment (a row of report.SEGMENTS)."""
+    interval, index_bytes = segment["index_interval_bytes"], segment["segment_index_bytes"]
+    return {
+        "log_dir": segment["log_dir"],
+        "partition_dir": segment["partition_dir"],
+        "directory_ctime_ns": segment["directory_ctime_ns"],
+        "base_offset": base_offset,
+        "next_base_offset": segment["next_base_offset"],
+        "file": file,
+        "before": None,
+        "log": segment["log"],
+        "log_valid_bytes": 0,
+        "after_bytes": -1,
+        "after_sha256": "",
+        "rule": rule,
+        "index_interval_bytes": INDEX_INTERVAL_BYTES if interval is None else interval,
+        "segment_index_bytes": SEGMENT_INDEX_BYTES if index_bytes is None else index_bytes,
+        "settings_from": segment["settings_from"] or "default",
+    } | columns
 
 
 def write_plan(plan: Plan, folder: Path, **beside: pa.Table) -> None:

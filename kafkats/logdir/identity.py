@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -27,6 +27,11 @@ class FileIdentity(NamedTuple):
     def same_file(self, other: FileIdentity | None) -> bool:
         """The same inode with the same bytes; ctime may differ, which a mere hard link to the file moves."""
         return other is not None and self._replace(ctime_ns=0) == other._replace(ctime_ns=0)
+
+
+def identity_of(file: Mapping[str, int] | None) -> FileIdentity | None:
+    """From a plan's or a report's column (report.FILE); None for a file that was not there."""
+    return FileIdentity(**file) if file else None
 
 
 class Attributes(NamedTuple):

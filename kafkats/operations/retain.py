@@ -433,9 +433,9 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
 
 def _refuse_early(work: PartitionWork) -> None:
     """A time in another unit, or of another year, would make everything expired."""
-    ahead = work.options.get("now_ms", 0) - time.time_ns() // 1_000_000
-    if ahead > _SKEW_MS:
-        raise Refused(f"this plan decides for a time that is {ahead} ms ahead of the clock", path=work.log_dir)
+    decided_for = work.options.get("now_ms", 0)
+    if decided_for > time.time_ns() // 1_000_000 + _SKEW_MS:
+        raise Refused(f"this plan decides for {decided_for} ms, which is ahead of the clock", path=work.log_dir)
 
 
 def _refuse_changed(work: PartitionWork, directory: Path) -> None:

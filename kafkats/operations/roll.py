@@ -23,19 +23,17 @@ from kafkats.errors import Changed, CorruptPlan, UsageError, storage
 from kafkats.generations import (
     DEFAULT_ROLL_RULE,
     DEFAULT_RULE,
-    INDEX_INTERVAL_BYTES,
     ROLL_RULES,
-    SEGMENT_INDEX_BYTES,
 )
 from kafkats.index import time_index
 from kafkats.index.build import time_bytes
 from kafkats.index.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from kafkats.index.tail import read_tail
 from kafkats.logdir.families import good_snapshot_stays, refuse_unclean, stage_bytes
-from kafkats.logdir.identity import FileIdentity, identify
+from kafkats.logdir.identity import FileIdentity, identify, identity_of
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.producers import snapshot_at
-from kafkats.plan import ITEMS, Plan, make_plan
+from kafkats.plan import ITEMS, Plan, item_of, make_plan
 from kafkats.rolling import Active, Due, due, settings_of
 from kafkats.run import PartitionWork, Staged
 from kafkats.segment.facts import SegmentFacts
@@ -110,12 +108,16 @@ def _active(segment: Mapping[str, Any], created_ms: int) -> Active:
     return Active(
         segment["base_offset"],
         segment["log"]["size"],
-        _given(segment["first_timestamp"], -1),
-        _given(segment["max_timestamp"], -1),
+        _or_none(segment["first_timestamp"]),
+        _or_none(segment["max_timestamp"]),
         created_ms,
         (segment["index"] or {"size": 0})["size"] // OFFSET_ENTRY_SIZE,
         (segment["timeindex"] or {"size": 0})["size"] // time_index.ENTRY_SIZE,
     )
+
+
+def _or_none(timestamp: int | None) -> int:
+    return -1 if timestamp is None else timestamp
 
 
 def _due_row(segment: Mapping[str, Any], found: Due, veto: str) -> dict[str, Any]:
@@ -154,7 +156,7 @@ def _only_not_closed(segment: Mapping[str, Any], finding: Mapping[str, Any]) -> 
 def _blocked(segment: Mapping[str, Any], why: str) -> dict[str, Any]:
     log = paths.segment_file(segment["base_offset"], paths.LOG)
     columns = {"action": "blocked", "reason": why, "before": segment["log"], "log_valid_bytes": -1}
-    return _item(segment, segment["base_offset"], log) | columns
+    return item_of(segment, segment["base_offset"], log, DEFAULT_RULE.name) | columns
 
 
 def _roll_items(segment: Mapping[str, Any], found: Due, given: TopicSettings) -> Iterator[dict[str, Any]]:
@@ -162,42 +164,19 @@ def _roll_items(segment: Mapping[str, Any], found: Due, given: TopicSettings) ->
     origin = "default" if given.segment_ms is None and given.segment_bytes is None else "given"
     if any(f["file"].endswith(paths.TIME_INDEX) and f["severity"] == "damage" for f in segment["findings"]):
         file = paths.segment_file(base, paths.TIME_INDEX)
-        yield _item(segment, base, file, settings_from=origin) | {
+        yield item_of(segment, base, file, DEFAULT_RULE.name, settings_from=origin) | {
             "action": "replace", "reason": "its closing entry is missing", "before": segment["timeindex"]
         }  # fmt: skip
     # Brokers without time indexes know no producers either.
     kinds = (paths.TIME_INDEX, paths.SNAPSHOT) if segment["timeindex"] else ()
     for kind in (paths.LOG, paths.OFFSET_INDEX, *kinds):
         reason = f"{found.reason}: {found.explanation}" if kind == paths.LOG else "of the new active segment"
-        yield _item(segment, end, paths.segment_file(end, kind), settings_from=origin) | {
+        file = paths.segment_file(end, kind)
+        yield item_of(segment, end, file, DEFAULT_RULE.name, settings_from=origin) | {
             "action": "add",
             "reason": "producers known at the log end" if kind == paths.SNAPSHOT else reason,
             "after_bytes": -1 if kind == paths.SNAPSHOT else 0,
         }
-
-
-def _item(segment: Mapping[str, Any], base: int, file: str, **columns: Any) -> dict[str, Any]:
-    return {
-        "log_dir": segment["log_dir"],
-        "partition_dir": segment["partition_dir"],
-        "directory_ctime_ns": segment["directory_ctime_ns"],
-        "base_offset": base,
-        "next_base_offset": segment["next_base_offset"],
-        "file": file,
-        "before": None,
-        "log": segment["log"],
-        "log_valid_bytes": 0,
-        "after_bytes": -1,
-        "after_sha256": "",
-        "rule": DEFAULT_RULE.name,
-        "index_interval_bytes": _given(segment["index_interval_bytes"], INDEX_INTERVAL_BYTES),
-        "segment_index_bytes": _given(segment["segment_index_bytes"], SEGMENT_INDEX_BYTES),
-        "settings_from": segment["settings_from"] or "default",
-    } | columns
-
-
-def _given(value: int | None, default: int) -> int:
-    return default if value is None else value
 
 
 def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
@@ -236,10 +215,10 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     end = max(item["base_offset"] for item in work.items)
     log = directory / paths.segment_file(_segment_before(directory, end), paths.LOG)
     tail = read_tail(log).facts
-    if identify(log) != _identity(work.items[0]["log"]) or tail.last_offset + 1 != end:
+    if identify(log) != identity_of(work.items[0]["log"]) or tail.last_offset + 1 != end:
         raise Changed(f"offset {end} is not its log end any more", path=log)
     unchanged = {log.name: FileIdentity(**work.items[0]["log"])}
-    files = {item["file"]: _identity(item["before"]) for item in work.items}
+    files = {item["file"]: identity_of(item["before"]) for item in work.items}
     good_snapshot_stays(directory, files, unchanged)
     changes = [
         stage_bytes(name, _content(directory, name, end, tail), before, lease, before and before.mtime_ns)
@@ -271,7 +250,3 @@ def _closed(path: Path, tail: SegmentFacts) -> bytes:
     if tail.max_timestamp <= last:
         return entries.tobytes()
     return entries.tobytes() + time_bytes([tail.max_timestamp], [tail.offset_of_max_timestamp - tail.base_offset])
-
-
-def _identity(file: Mapping[str, int] | None) -> FileIdentity | None:
-    return FileIdentity(**file) if file else None

@@ -20,13 +20,13 @@ import pyarrow.compute as pc
 
 from kafkats import paths
 from kafkats.errors import Changed, CorruptPlan
-from kafkats.generations import INDEX_INTERVAL_BYTES, RULES, SEGMENT_INDEX_BYTES
+from kafkats.generations import RULES
 from kafkats.logdir.changeset import Change, Replace
 from kafkats.logdir.families import Building, Part, good_snapshot_stays, refuse_unclean, stage_families
-from kafkats.logdir.identity import FileIdentity
+from kafkats.logdir.identity import FileIdentity, identity_of
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
-from kafkats.plan import ITEMS, Plan, make_plan
+from kafkats.plan import ITEMS, Plan, item_of, make_plan
 from kafkats.report import swapping
 from kafkats.run import PartitionWork, Staged, refuse_full_disk
 from kafkats.splits import SplitOptions, check_options
@@ -57,7 +57,7 @@ def plan_split(segments: pa.Table, parts: pa.Table, options: SplitOptions) -> Pl
 def _blocked(segment: Mapping[str, Any], why: str, options: SplitOptions) -> dict[str, Any]:
     log = paths.segment_file(segment["base_offset"], paths.LOG)
     columns = {"action": "blocked", "reason": why, "before": segment["log"], "log_valid_bytes": -1}
-    return _item(segment, segment["base_offset"], log, options) | columns
+    return item_of(segment, segment["base_offset"], log, options.rule) | columns
 
 
 def _split_items(
@@ -78,7 +78,7 @@ def _split_items(
             before = segment[kind.removeprefix(".")] if head else None
             gone = kind == paths.TXN_INDEX and not row["aborted"]
             yield (
-                _item(segment, base, paths.segment_file(base, kind), options)
+                item_of(segment, base, paths.segment_file(base, kind), options.rule)
                 | common
                 | {
                     "action": "remove" if gone else "replace" if before else "add",
@@ -112,30 +112,6 @@ def _why_not(segment: Mapping[str, Any], chain: Sequence[Mapping[str, Any]]) -> 
         return f"the log is corrupt at byte {segment['valid_bytes']} ({segment['stop']}): kafkats verify names it"
     overlaps = [f["reason"] for f in segment["findings"] if f["kind"] == "overlap"]
     return str(segment["blocked"] or (overlaps[0] if overlaps else ""))
-
-
-def _item(segment: Mapping[str, Any], base: int, file: str, options: SplitOptions) -> dict[str, Any]:
-    return {
-        "log_dir": segment["log_dir"],
-        "partition_dir": segment["partition_dir"],
-        "directory_ctime_ns": segment["directory_ctime_ns"],
-        "base_offset": base,
-        "next_base_offset": segment["next_base_offset"],
-        "file": file,
-        "before": None,
-        "log": segment["log"],
-        "log_valid_bytes": 0,
-        "after_bytes": -1,
-        "after_sha256": "",
-        "rule": options.rule,
-        "index_interval_bytes": _given(segment["index_interval_bytes"], INDEX_INTERVAL_BYTES),
-        "segment_index_bytes": _given(segment["segment_index_bytes"], SEGMENT_INDEX_BYTES),
-        "settings_from": segment["settings_from"] or "default",
-    }
-
-
-def _given(value: int | None, default: int) -> int:
-    return default if value is None else value
 
 
 def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
@@ -207,12 +183,8 @@ def _stage_segment(
     for item in logs:
         base, end = item["base_offset"], start + item["after_bytes"]
         part = Part(source, start, end, base, None if item["next_base_offset"] < 0 else item["next_base_offset"])
-        files = parts[part] = {i["file"]: _identity(i["before"]) for i in items if i["base_offset"] == base}
+        files = parts[part] = {i["file"]: identity_of(i["before"]) for i in items if i["base_offset"] == base}
         good_snapshot_stays(directory, files, unchanged)
         start = end
     building = Building(RULES[logs[0]["rule"]], logs[0]["index_interval_bytes"], logs[0]["segment_index_bytes"])
     return stage_families(directory, parts, building, lease)
-
-
-def _identity(file: Mapping[str, int] | None) -> FileIdentity | None:
-    return FileIdentity(**file) if file else None
