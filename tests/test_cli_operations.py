@@ -123,6 +123,8 @@ def test_heads_are_cut_then_go(full: Path, tmp_path: Path, capsys: pytest.Captur
     file = policy(tmp_path, **{"retention.ms": 195_237_170_827})
     words = ("plan", "retain", full, "--policy", file, "--topics", "time-some", "--inside-segments", "--now", NOW)
     assert "becomes 2 segments" in run(capsys, *words, "-o", tmp_path / "heads")[1]
+    early = (*words, "--before", "2001-01-01T00:00:00Z", "-o", tmp_path / "none")
+    assert "becomes" not in run(capsys, *early)[1], "--before counts, not retention.ms"
     assert run(capsys, "apply", tmp_path / "heads", "--digest", "any")[0] == 0
     assert run(capsys, *words, "-o", tmp_path / "plan")[0] == 0
     assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
@@ -153,3 +155,18 @@ def test_which_offset_was_it(full: Path, capsys: pytest.CaptureFixture[str]) -> 
     ]  # fmt: skip
     assert run(capsys, "lookup", full, "--at", "10:00")[0] == 2
     assert run(capsys, "lookup", full, "--at", "latest", "--topics", "none-such")[0] == 2
+
+
+def test_a_table_and_what_is_made_of_it(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hour = ("--from", "2020-09-13T12:26:00Z", "--until", "2020-09-13T12:30:00Z", "--topics", "time-*")
+    words = ("lookup", full, "--every", "1s", *hour, "-o", tmp_path / "table", "--json")
+    code, text = run(capsys, *words)
+    assert code == 0 and objects(text)[-1]["summary"]["added"] == 2 * 240
+    assert objects(run(capsys, *words)[1])[-1]["summary"]["added"] == 0, "there already"
+    code, text = run(capsys, "export", tmp_path / "table", "--at", "2020-09-13T12:27:30Z", "--to", "spark-offsets")
+    assert code == 0 and json.loads(json.loads(text[: text.rindex("}") + 1])["startingOffsets"])["time-all"] == {
+        "0": 39
+    }
+    assert run(capsys, "lookup", full, "--every", "1s")[0] == 2
+    assert run(capsys, "lookup", full)[0] == 2
+    assert run(capsys, "lookup", full, "--every", "1s", "--at", "latest")[0] == 2

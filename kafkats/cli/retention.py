@@ -85,8 +85,10 @@ def expired_heads(units: list[Unit], verdicts: pa.Table, policy: Policy, options
     from kafkats.splits import SplitOptions, look_at_heads
 
     def limit(topic: str) -> int:
-        held = policy.settings(topic).kafkats_legal_hold or policy.why_kept(topic)
-        return -1 if held else policy.limits(topic)[0]
+        given = options.before_ms is not None
+        if policy.settings(topic).kafkats_legal_hold or policy.why_kept(topic, limit_given=given):
+            return -1
+        return policy.limits(topic)[0] if options.before_ms is None else max(options.now_ms - options.before_ms, 0)
 
     parts = look_at_heads(units, verdicts, limit, now_ms=options.now_ms)
     wanted = set(zip(*(parts[name].to_pylist() for name in ("log_dir", "partition_dir", "base_offset")), strict=True))
