@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from kafkats.cli.options import JSON, LOG_DIRS, SPAN, TOPICS, parse_time, table_of
+from kafkats.cli.options import JSON, LOG_DIRS, SPAN, TIME, TOPICS, parse_time, table_of
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
 from kafkats.terminal import progress, say_summary, show_rows
@@ -31,10 +31,15 @@ _SPECIAL = {"latest": -1, "earliest": -2, "max-timestamp": -3}
 @click.option(
     "--at",
     "times",
-    required=True,
     multiple=True,
     metavar="TIME",
     help="ISO 8601, epoch ms, latest, earliest or max-timestamp; repeat it.",
+)
+@click.option("--every", type=SPAN, metavar="DURATION", help="Instead of --at: a table of every such step, 1m or 1s.")
+@click.option("--from", "begins", type=TIME, metavar="TIME", help="With --every: the first cell.")
+@click.option("--until", type=TIME, metavar="TIME", help="With --every: the end, exclusive.")
+@click.option(
+    "-o", "--output", metavar="TABLE", type=click.Path(path_type=Path), help="With --every: the table's folder."
 )
 @click.option(
     "--how", type=click.Choice(["exact", "safe", "kafka"]), default="exact", show_default=True,
@@ -54,6 +59,10 @@ _SPECIAL = {"latest": -1, "earliest": -2, "max-timestamp": -3}
 def lookup(
     log_dirs: tuple[Path, ...],
     times: tuple[str, ...],
+    every: int | None,
+    begins: int | None,
+    until: int | None,
+    output: Path | None,
     how: str,
     margin: int,
     depth: str,
@@ -63,10 +72,17 @@ def lookup(
 ) -> int:
     """Which offset was it at these times, in every partition, with the reason; and what a broker would have said.
 
-    Exits with 1 when a partition could not be searched.
+    With --every it adds an interval to a table, and closes the cells that can be closed by now. Exits with 1 when a
+    partition could not be searched.
     """
     from kafkats.operations import lookup as operation
 
+    if bool(times) == (every is not None):
+        raise UsageError("name times with --at, or a table's step with --every")
+    if every is not None:
+        if begins is None or until is None or output is None:
+            raise UsageError("a table needs --from, --until and -o TABLE")
+        return _table(log_dirs, topics, (begins, until, every), output, exact=depth != "tail", as_json=as_json)
     targets = [target_of(word, "--at") for word in times]
     options = operation.LookupOptions(how, rule, depth, margin, time.time_ns() // 1_000_000)
     units = list(operation.lookup_partitions(log_dirs, topics=topics))
@@ -82,6 +98,25 @@ def lookup(
     ]
     say_summary({"partitions": len(units), "times": len(targets), "differ": other, "unreadable": failed}, as_json, said)
     return int(failed > 0)
+
+
+def _table(
+    log_dirs: tuple[Path, ...], topics: str, cells: tuple[int, int, int], output: Path, *, exact: bool, as_json: bool
+) -> int:
+    from kafkats.operations.lookup import lookup_partitions
+    from kafkats.tables import build
+
+    units = list(lookup_partitions(log_dirs, topics=topics))
+    begins, until, step = cells
+    partitions = progress(units, "searching", lambda _: 1)
+    written = build(output, partitions, begins, until, step_ms=step, exact=exact)
+    said = [
+        f"{written.added} cells added, {written.closed} closed, {written.kept} kept, {written.open} open,"
+        f" {written.unreadable} unreadable",
+        f"table {output}: {written.files} files, {written.bytes} bytes",
+    ]
+    say_summary(written._asdict() | {"table": str(output)}, as_json, said)
+    return int(written.unreadable > 0)
 
 
 def target_of(word: str, option: str) -> int:
