@@ -1,0 +1,62 @@
+"""
+### Build lookup tables
+
+Which offset was it at 10:00, for every partition, also when the data is long gone: adds an hour to each broker's lookup table, a
+Parquet folder that Spark, DuckDB and pandas read as it is. A cell per partition and minute has the first offset of that time or later.
+
+**When.** Every hour: the run for hour H adds the cells of H, and closes those of earlier hours that were waiting for a record. It
+reads only, so it runs beside brokers; it should come more often than retention deletes. A run adds its data interval, whenever it
+runs: backfill any hours in any order (in the UI, or `airflow backfill create`); over a directory that does not change the files are
+the same, byte for byte, and an hour that was built twice is as if built once. Triggered without a logical date it adds the last
+full hour, or all from `from` to `to`.
+
+**What it does.** `tables` makes one application per broker and Spark connection; `build` searches its partitions on the workers, by
+time indexes and the few batches they lead to (`exact`: by all batch headers and checksums), and writes the table once, in the driver,
+under the table's lock. Files of hours become those of days and months by themselves. `report` tells of each table in an event of its
+own asset, `kafkats://lookup/NAME`, whose extra has the table's folder, the interval, and cells added, closed and still open.
+
+**When it fails.** `Locked`: another run writes the table; it is tried again. Another `step` than the table's is refused: take another
+folder. A corrupt table is named and left as it is: restore it, or build it anew by a backfill while the data is there. Partitions that
+cannot be read fail nothing: their cells stay open as `unreadable`, later runs close them, and the report counts them.
+
+**Afterwards.** `export_offsets` with `source: tables` gives offsets of any time in a table to Spark and to Kafka's own tools.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param, get_current_context, task
+from kafkats_airflow import lookup
+from kafkats_airflow.applications import FOLDER, POLICY
+from kafkats_airflow.lookup import TABLES
+from kafkats_airflow.spark_job import KafkatsJobOperator
+
+with DAG(
+    "build_lookup_tables",
+    description="Add an hour to the tables that tell which offset it was when", doc_md=__doc__,
+    schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"), catchup=False, max_active_runs=1,
+    default_args={"owner": "kafka", "retries": 3, "retry_delay": timedelta(minutes=1)}, tags=["kafkats", "lookup"],
+    params={
+        "policy": Param(POLICY, type="string", description="The file with volumes (default: KAFKATS_POLICY)"),
+        "volumes": Param([], type="array", items={"type": "string"}, description="Globs over paths or brokers; none: all"),
+        "topics": Param("*", type="string", description="Glob over topic names"),
+        "step": Param("1m", type="string", description="A cell every so often, a second or more; the same for all of a table"),
+        "exact": Param(False, type="boolean", description="Read all batch headers and checksums, not the time indexes"),
+        "from": Param(None, type=["null", "string"], format="date-time", description="Add from here on, not the data interval"),
+        "to": Param(None, type=["null", "string"], format="date-time", description="and up to here"),
+        "tables": Param("", type="string", description="Where the tables lie (default: lookup in the folder)"),
+        "folder": Param(FOLDER, type="string", description="Where reports go (default: KAFKATS_FOLDER)"),
+    },
+) as dag:  # fmt: skip
+
+    @task
+    def tables() -> list[dict]:
+        return lookup.building(get_current_context())
+
+    @task(multiple_outputs=False, outlets=[TABLES])
+    def report(results: list) -> dict:
+        return lookup.built(get_current_context(), list(results))
+
+    build = KafkatsJobOperator.partial(task_id="build", job="lookup", map_index_template="{{ task.about }}")
+    report(build.expand_kwargs(tables()).output)

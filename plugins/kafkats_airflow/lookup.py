@@ -1,0 +1,173 @@
+"""Lookup tables and exports by DAG: the hour that a run adds, the words of its jobs, what is told of the tables.
+
+Each broker of a connection has a table of its own, so that a partition is in it once, and runs on several connections never
+write the same one. A run adds its data interval, whenever it runs: backfills in any order end in the same files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from airflow.providers.common.compat.sdk import Asset, Context
+from airflow.sdk import AssetAlias
+
+from kafkats.errors import UsageError
+from kafkats_airflow.applications import Group, groups_of, run_folder
+from kafkats_airflow.failing import in_our_words
+
+TABLES: Final = AssetAlias("kafka_lookup_tables", group="kafkats")
+"""Stands for one asset per table, kafkats://lookup/NAME; an event's extra names the folder, the interval and what was written."""
+HOUR: Final = timedelta(hours=1)
+
+
+def interval(context: Context) -> tuple[datetime, datetime]:
+    """What the run adds: from `from` to `to` where they are given, else its data interval, else the hour before it was asked for.
+
+    Raises UsageError for only one of the two, and for times without their offset from UTC.
+    """
+    given = [context["params"][name] for name in ("from", "to")]
+    if all(given):
+        return _time(given[0], "from"), _time(given[1], "to")
+    if any(given):
+        raise UsageError("either both of from and to, or none")
+    begin, end = context.get("data_interval_start"), context.get("data_interval_end")
+    if begin is None or end is None or begin >= end:
+        end = context["dag_run"].run_after.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+        begin = end - HOUR
+    return begin, end
+
+
+def tables(params: Mapping[str, Any]) -> list[tuple[Group, Path]]:
+    """The brokers' volumes, each with the folder of its table. Raises as `groups_of`."""
+    found: dict[tuple[str, str], Group] = {}
+    for group in groups_of(params, by_broker=True):
+        key = group.connection, group.broker
+        found.setdefault(key, Group(*key, False, [])).log_dirs.extend(group.log_dirs)
+    root = Path(params["tables"] or Path(params["folder"], "lookup"))
+    return [(group, root / group.name) for group in found.values()]
+
+
+@in_our_words
+def building(context: Context) -> list[dict[str, Any]]:
+    """Arguments of KafkatsJobOperator(job="lookup"), one dict per table."""
+    params = context["params"]
+    begin, end = interval(context)
+    words = [
+        "--topics",
+        params["topics"],
+        "--every",
+        params["step"],
+        "--from",
+        begin.isoformat(),
+        "--to",
+        end.isoformat(),
+    ]
+    words += ["--exact"] if params["exact"] else []
+    return [
+        {"conn_id": group.connection, "application_args": [*group.log_dirs, *words, "--output", str(folder)],
+         "about": folder.name}
+        for group, folder in tables(params)
+    ]  # fmt: skip
+
+
+def built(context: Context, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Tell of every table that was written, in a report and in its asset's event."""
+    from kafkats.report import write_json
+
+    begin, end = interval(context)
+    said = [dict(result) for result in results]
+    for one in said:
+        one.pop("rates", None)
+        name = Path(one["table"]).name
+        asset = Asset(name=f"kafka_lookup_{name}", uri=f"kafkats://lookup/{name}", group="kafkats")
+        context["outlet_events"][TABLES].add(asset, extra=one)
+    folder = run_folder(context["params"]["folder"], context["run_id"])
+    folder.mkdir(parents=True, exist_ok=True)
+    cells = {name: sum(one[name] for one in said) for name in ("added", "closed", "open", "unreadable")}
+    report = {"outcome": "built", "from": begin.isoformat(), "to": end.isoformat(), **cells, "tables": said}
+    report["report"] = str(folder)
+    write_json(folder / "report.json", report)
+    return {name: report[name] for name in ("outcome", "from", "to", *cells, "report")}
+
+
+@in_our_words
+def looking(context: Context) -> list[dict[str, Any]]:
+    """Arguments of KafkatsJobOperator(job="lookup") for an export from the volumes; empty where it is from tables."""
+    params = context["params"]
+    _times(params)
+    if params["source"] == "tables":
+        return []
+    folder = run_folder(params["folder"], context["run_id"])
+    at = [word for ms in _times(params) for word in ("--at", str(ms))] + ["--at", "latest", "--at", "earliest"]
+    return [
+        {"conn_id": group.connection,
+         "application_args": [*group.log_dirs, "--topics", params["topics"], *at, "--go-on", "--report", str(folder / group.name)]}
+        for group in groups_of(params)
+    ]  # fmt: skip
+
+
+@in_our_words
+def export(context: Context, looked: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
+    """Write the export of all that was looked up, or of the tables, into the run's folder, with a report."""
+    from kafkats import exports
+    from kafkats.report import write_json, write_text
+
+    params = context["params"]
+    starts, ends = _from_tables(params) if params["source"] == "tables" else _from_rows(params, looked or [])
+    made = exports.export(starts, ends, to=params["format"], missing=params["missing"], group=params["group"])
+    folder = run_folder(params["folder"], context["run_id"])
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / ("offsets.csv" if params["format"] == "group-csv" else "offsets.json")
+    write_text(path, made.text)
+    without = [note._asdict() for note in made.notes]
+    report = {"outcome": "exported", "export": str(path), "format": params["format"], "partitions": made.partitions}
+    report |= {"report": str(folder), "without_answer": len(without)}
+    write_json(folder / "report.json", report | {"notes": without})
+    return report
+
+
+def _from_rows(params: Mapping[str, Any], looked: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
+    from kafkats import exports
+    from kafkats.operations.lookup import LOOKUP
+    from kafkats.report import read_table
+    from kafkats_airflow import reports
+
+    rows = reports.concat([read_table(Path(one["report"]) / "lookup.parquet", LOOKUP) for one in looked], LOOKUP)
+    at, *until = _times(params)
+    return exports.marks_of(rows, at), exports.marks_of(rows, until[0]) if until else None
+
+
+def _from_tables(params: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Of one broker's table only: two brokers have two answers for a partition that both have."""
+    from kafkats import exports
+
+    folders = [folder for _, folder in tables(params)]
+    if len(folders) != 1:
+        raise UsageError(f"an export is of one table, and there are {len(folders)}: name one broker as the volume")
+    return exports.read_marks(folders[0], *_times(params), topics=params["topics"])
+
+
+def _times(params: Mapping[str, Any]) -> list[int]:
+    """The begin and, where one is given, the end, epoch ms; with the margin."""
+    from kafkats.config import parse_duration
+
+    margin = parse_duration(params["margin"]) if params["margin"] else 0
+    begin = max(_ms(_time(params["time"], "time")) - margin, 0)
+    return [begin, _ms(_time(params["until"], "until")) + margin] if params["until"] else [begin]
+
+
+def _ms(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+def _time(text: str, name: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise UsageError(f"{name}: {text!r} is no time such as 2026-01-31T10:00:00Z")
+    return found
