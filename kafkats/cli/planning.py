@@ -19,6 +19,7 @@ from kafkats.cli.options import (
     STEP,
     TIME,
     TOPICS,
+    check_step,
     policy_of,
     table_of,
     units_in,
@@ -132,6 +133,7 @@ def plan_migrate(
     from kafkats.operations.verify import VerifyOptions
     from kafkats.plan import write_plan
 
+    check_step(ledger, phase, broker, topics)
     target = target_of(to_magic, compression_type)
     options = migrate.MigrateOptions(
         to_magic=to_magic,
