@@ -72,4 +72,5 @@ class Reader(DataSourceReader):
         schema = to_arrow_schema(self.fields, timezone="UTC")
         for piece in partition.value or ():
             with told(piece, self.wanted) as on_skip:
-                yield from read_piece(piece, schema, control=self.wanted.control, on_skip=on_skip)
+                # Spark's worker writes each batch before it asks for the next.
+                yield from read_piece(piece, schema, control=self.wanted.control, on_skip=on_skip, reuse=True)

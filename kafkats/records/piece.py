@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafkats import paths
-from kafkats.errors import BadInput, Changed, CorruptBatch, CorruptIndex, KafkatsError
+from kafkats.errors import BadInput, Changed, CorruptBatch, KafkatsError
 from kafkats.formats import dispatch
 from kafkats.formats.framing import MIN_SIZE, OVERHEAD
 from kafkats.index import offset_index
@@ -49,85 +50,90 @@ class Skipped(NamedTuple):
     reason: str
 
 
-class _Span(NamedTuple):
-    """Whole batches lie from `begin` to `end`; nothing is wanted behind them, or there is an `error`."""
-
-    begin: int
-    end: int
-    error: CorruptBatch | None
-
-
 def read_piece(
-    piece: Piece, schema: pa.Schema, *, control: bool = False, on_skip: Callable[[Skipped], None] | None = None
+    piece: Piece,
+    schema: pa.Schema,
+    *,
+    control: bool = False,
+    on_skip: Callable[[Skipped], None] | None = None,
+    reuse: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The records of `piece` with the columns of `schema` (some of segment.arrow.COLUMNS), in file order, no empty batches.
 
-    `control`: with control records, which consumers never see. Bytes that cannot be read are told to `on_skip` and left out;
-    without it they raise CorruptBatch, after the records before them. Raises CorruptIndex when the .txnindex files lack a
-    transaction that the log aborts; Changed, Vanished, StorageFailed.
+    `control`: with control records, which consumers never see. `reuse`: a batch is valid only until the next is asked for, which is
+    twice as fast. Bytes that cannot be read are told to `on_skip` and left out; without it they raise CorruptBatch, after the
+    records before them. Raises CorruptIndex when the .txnindex files lack a transaction that the log aborts; Changed, Vanished, StorageFailed.
     """
     origin = Origin(piece.topic, piece.partition, piece.base_offset, str(Path(piece.log).parent))
-    ask = wanted(schema.names)
+    ask = wanted(schema.names) | {"control": control, "reuse": reuse}
     transactions = None
     if piece.aborted is not None:
         transactions = Transactions(piece.aborted)
-        ask |= {"key": True, "batch": True}
+        ask |= {"key": True, "batch": True, "control": True}
     with open_source(piece.log) as source:
         if source.size < piece.end:
             raise Changed(f"has {source.size} bytes, and {piece.end} when it was listed", path=piece.log)
         at = piece.start
         while at < piece.end:
-            span = _span(source, at, piece)
-            error: CorruptBatch | None = span.error
             try:
-                with_control = control or transactions is not None
-                for chunk in columns(source, start=span.begin, end=span.end, control=with_control, reuse=False, **ask):
+                for chunk in _chunks(source, at, piece, ask):
                     batch = _wanted_rows(chunk, piece, schema, origin, transactions, control=control)
                     if batch is not None:
                         yield batch
+                return
             except CorruptBatch as e:
-                error = e
+                if on_skip is None or e.position is None:
+                    raise CorruptBatch(
+                        e.reason, path=piece.log, position=e.position, base_offset=piece.base_offset
+                    ) from e
+                at = _resume(source, piece, e.position)
+                on_skip(Skipped(piece.log, e.position, at - e.position, e.reason))
             except (BadInput, Changed) as e:
                 raise type(e)(e.reason, path=e.path or piece.log, position=e.position) from e
-            if error is None:
-                return
-            if on_skip is None:
-                raise CorruptBatch(
-                    error.reason, path=piece.log, position=error.position, base_offset=piece.base_offset
-                ) from error
-            position = span.end if error.position is None else error.position
-            at = _resume(source, piece, position, framed=position < span.end)
-            on_skip(Skipped(piece.log, position, at - position, error.reason))
 
 
-def _span(source: Source, start: int, piece: Piece) -> _Span:
-    """Goes from header to header: where the wanted offsets begin and end, and whether batches follow each other up to the end."""
+def _chunks(source: Source, at: int, piece: Piece, ask: dict[str, bool]) -> Iterator[Columns]:
+    """The records from byte `at` on. Raises CorruptBatch with its position where it is not the end of the log."""
+    begin, end = at, piece.end
+    reached: list[int] = []
+    try:
+        if piece.from_offset > piece.base_offset or piece.to_offset < MOST_OFFSET:
+            begin, end = _span(source, at, piece)
+        yield from columns(source, start=begin, end=end, on_end=reached.append, **ask)
+    except CorruptBatch as e:
+        if piece.log_end and e.position is not None and source.only_zeros(e.position):
+            return
+        raise
+    if reached[-1] < end and not piece.log_end:
+        reason = f"{end - reached[-1]} bytes that are no whole batch, and more follows them"
+        raise CorruptBatch(reason, position=reached[-1])
+
+
+def _span(source: Source, start: int, piece: Piece) -> tuple[int, int]:
+    """Where the batches with the wanted offsets begin and end, by their headers. What cannot be read is left to the reader."""
     from kafkats.kernels import headers as k
 
-    begin, end = -1, start
+    begin = -1
     try:
         for rows in batch_headers(source, start=start, end=piece.end):
             last, behind = rows[:, k.LAST_OFFSET], rows[:, k.AT] + rows[:, k.SIZE]
             if begin < 0 and (found := np.flatnonzero(last >= piece.from_offset)).size:
                 begin = int(rows[found[0], k.AT])
             if (found := np.flatnonzero(last >= piece.to_offset - 1)).size:
-                return _Span(max(begin, start), int(behind[found[0]]), None)
-            end = int(behind[-1])
-    except CorruptBatch as e:
-        if piece.log_end and source.only_zeros(end):
-            return _Span(end if begin < 0 else begin, end, None)
-        return _Span(end if begin < 0 else begin, end, e)
-    error = None
-    if end < piece.end and not piece.log_end:
-        error = CorruptBatch(f"{piece.end - end} bytes that are no whole batch, and more follows them", position=end)
-    return _Span(end if begin < 0 else begin, end, error)
+                return max(begin, start), int(behind[found[0]])
+            start = start if begin >= 0 else int(behind[-1])
+    except CorruptBatch:
+        pass
+    return (start if begin < 0 else begin), piece.end
 
 
-def _resume(source: Source, piece: Piece, position: int, *, framed: bool) -> int:
+def _resume(source: Source, piece: Piece, position: int) -> int:
     """Where to go on behind what cannot be read: the next batch, or the next that the offset index knows, or the piece's end."""
-    if framed:
-        size = int.from_bytes(source.read(position + 8, 4), "big", signed=True)
-        return position + OVERHEAD + size
+    from kafkats.kernels import headers as k
+
+    with suppress(CorruptBatch):
+        for rows in batch_headers(source, start=position, end=piece.end):
+            return int(rows[0, k.AT] + rows[0, k.SIZE])
     index = Path(piece.log).with_suffix(paths.OFFSET_INDEX)
     try:
         known = offset_index.read(index)["position"].astype(np.int64)
@@ -176,4 +182,4 @@ def _wanted_rows(
     return batch.filter(pa.array(keep))
 
 
-__all__ = ["MOST_OFFSET", "Aborted", "CorruptIndex", "Piece", "Skipped", "batch_at", "read_piece"]
+__all__ = ["MOST_OFFSET", "Aborted", "Piece", "Skipped", "batch_at", "read_piece"]

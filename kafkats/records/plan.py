@@ -142,7 +142,7 @@ def _partition_pieces(key: tuple[str, int], units: Sequence[Unit], options: Read
         for start, end in _cut(unit, wanted, options.piece_bytes):
             yield Piece(
                 str(_log(unit)), *key, unit.base_offset, start, end, unit.active and end == unit.bytes,
-                wanted.begin, wanted.end, own,
+                max(wanted.begin, unit.base_offset), wanted.end if wanted.end < behind else MOST_OFFSET, own,
             )  # fmt: skip
 
 
