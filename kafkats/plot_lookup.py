@@ -27,6 +27,7 @@ STATES: Final = {"not built": "#f0f0f0", "closed": "#67a9cf", "some open": "#e08
 _PANELS: Final = 12
 _DAYS: Final = 92
 _POINTS: Final = 20_000
+_NONE: Final = np.empty(0, np.int64)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST_MS: Final = 253_402_300_799_000
 """The last that a calendar can show."""
@@ -46,8 +47,7 @@ class Cloud(NamedTuple):
 
 def read_cloud(partition: Path) -> Cloud:
     """All records of a partition's segments that have a time. Raises CorruptBatch, Changed, Vanished, StorageFailed."""
-    none = np.empty(0, np.int64)
-    times, offsets = [none], [none]
+    times, offsets = [_NONE], [_NONE]
     for log in sorted(partition.glob("[0-9]*.log")):
         with open_source(log) as source:
             for chunk in columns(source, control=False, key=False, value=False, headers=False):
@@ -60,8 +60,8 @@ def read_cloud(partition: Path) -> Cloud:
 def plot_staircase(view: View, clouds: Mapping[tuple[str, int], Cloud], path: Path) -> None:
     """Draw, a panel per partition, what the table answers for each time as a line, over its records as points, as PNG at `path`.
 
-    Every record lies on the line or above it from its time on, else the answer missed it. Partitions with the most different
-    answers come first; what does not fit is left out. Raises UsageError when matplotlib is not installed, StorageFailed.
+    No record that is to the right of a step lies below it, else the answer missed it; but those below the log start do, which are
+    still in their segment. Partitions with the most different answers come first; what does not fit is left out. Raises UsageError when matplotlib is not installed, StorageFailed.
     """
     figure, save = begin_figure()
     steps = {key: _cells(view, number) for number, key in enumerate(view.partitions)}
@@ -93,19 +93,38 @@ def _stairs(axes: Any, times: Ints, offsets: Ints, cloud: Cloud | None, step_ms:
         ends = np.append(edges[1:], len(times)) - 1
         left, right = np.minimum(times[edges], _LATEST_MS), np.minimum(times[ends] + step_ms, _LATEST_MS)
         axes.hlines(offsets[edges], _moments(left), _moments(right), color="#2166ac", linewidth=1.5)
-    if cloud is not None and len(cloud.offset):
-        near = cloud.timestamp <= _LATEST_MS
-        if len(times):
-            near &= (cloud.timestamp >= times.min()) & (cloud.timestamp < times.max() + step_ms)
-        shown = np.flatnonzero(near)[:: max(int(near.sum()) // _POINTS, 1)]
-        axes.plot(_moments(cloud.timestamp[shown]), cloud.offset[shown], ".", color="#e08214", markersize=2)
+    shown = _NONE if cloud is None or not len(times) else _inside(cloud, int(times.min()), int(times.max()) + step_ms)
+    if cloud is not None and len(shown):
+        axes.plot(_moments(cloud.timestamp[shown]), cloud.offset[shown], ".", color="#e08214", markersize=3, zorder=3)
+        # Where records are, not the hours before and after them, in which nothing changes.
+        first, last = int(cloud.timestamp[shown].min()), int(cloud.timestamp[shown].max())
+        pad = max((last - first) // 20, 2 * step_ms)
+        axes.set_xlim(*_moments(np.array([first - pad, last + pad])))
+    if not len(times):
+        axes.text(
+            0.5,
+            0.5,
+            "no record of these times or later",
+            ha="center",
+            va="center",
+            transform=axes.transAxes,
+            fontsize=7,
+        )
+        axes.set_xticks([])
+        axes.set_yticks([])
     axes.set_ylabel("offset", fontsize=6)
+
+
+def _inside(cloud: Cloud, begin: int, end: int) -> Ints:
+    """Which records are of the time from `begin` to `end`; not more than can be told apart."""
+    near = np.flatnonzero((cloud.timestamp >= begin) & (cloud.timestamp < min(end, _LATEST_MS)))
+    return near[:: max(len(near) // _POINTS, 1)]
 
 
 def plot_disorder(clouds: Mapping[tuple[str, int], Cloud], path: Path) -> None:
     """Draw how many records came how much later than newer ones, of all partitions, as PNG at `path`. Raises as `plot_staircase`."""
     figure, save = begin_figure()
-    late = np.concatenate([np.empty(0, np.int64), *(cloud.lateness for cloud in clouds.values())])
+    late = np.concatenate([_NONE, *(cloud.lateness for cloud in clouds.values())])
     edges = np.array([1, 10, 100, 1000, 10_000, 60_000, 600_000, HOUR_MS, DAY_MS, 30 * DAY_MS, 2**62])
     names = [
         "in order",
