@@ -84,7 +84,8 @@ def telling(line: str) -> str:
     if found := re.search(r"\[DAG TEST\] starting task_id=(\w+)", line):
         return f"task {found[1]}"
     if found := re.search(
-        r"(?:verify|forecast|apply|undo|certify|inventory|prove|purge|lookup|table): \d+ of \d+ units, .* tasks repeated", line
+        r"(?:verify|forecast|apply|undo|certify|inventory|prove|purge|lookup|table): \d+ of \d+ units, .* tasks repeated",
+        line,
     ):
         return f"     {found[0]}"
     return ""

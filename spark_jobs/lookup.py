@@ -49,7 +49,7 @@ def rows_at(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     targets = [target_of(word, "--at") for word in args.at]
     now_ms = time.time_ns() // 1_000_000 if args.now is None else args.now
     options = LookupOptions(args.how, args.generation, args.depth, args.margin, now_ms)
-    units = partitions(args)
+    units = partitions(args, needed=not args.go_on)
     found = looked(spark, units, targets, options)
     rows = found.to_pylist()
     for row in rows[:PRINTED]:
@@ -67,10 +67,10 @@ def rows_at(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     return said | {"exit_code": int(unreadable > 0 and not args.go_on)}
 
 
-def partitions(args: Namespace) -> list[PartitionUnit]:
-    """Raises UsageError when there are none."""
+def partitions(args: Namespace, *, needed: bool = True) -> list[PartitionUnit]:
+    """Those to search. Raises UsageError when there are none and some are `needed`."""
     units = list(lookup_partitions(args.log_dirs, topics=args.topics))
-    if not units:
+    if needed and not units:
         raise UsageError(
             "there is no partition to search" + (f" that matches {args.topics!r}" if args.topics != "*" else "")
         )
@@ -99,7 +99,7 @@ def build(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     cells = grid(args.begin, args.end, step_ms)
     make_folder(args.output, "a table")
     still = open_cells(args.output)
-    units = partitions(args)
+    units = partitions(args, needed=False)  # a broker may have none of the topics, or none yet
     work = [(unit, still_open(unit, still, step_ms)) for unit in units]
     suffix = ".log" if args.exact else ".timeindex"
     rows = spread(
@@ -149,7 +149,9 @@ def words() -> ArgumentParser:
         help="which Kafka answers beside it",
     )
     parser.add_argument("--now", type=arguments.TIME, metavar="TIME", help="the clock, for generation 0.8")
-    parser.add_argument("--go-on", action="store_true", help="exit with 0 although partitions could not be searched")
+    parser.add_argument(
+        "--go-on", action="store_true", help="exit with 0 although partitions cannot be searched or none matches"
+    )
     parser.add_argument("--every", type=arguments.DURATION, metavar="STEP", help="build a table: a cell every so often")
     parser.add_argument("--from", dest="begin", type=arguments.TIME, metavar="TIME", help="first cell of the interval")
     parser.add_argument("--to", dest="end", type=arguments.TIME, metavar="TIME", help="its end, not included")

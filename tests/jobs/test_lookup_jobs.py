@@ -81,6 +81,15 @@ def test_the_table_of_the_library(spark: SparkSession, golden: Unpacked, tmp_pat
     assert len(ours) == 3, "two hours and the manifest"
 
 
+def test_a_broker_with_none_of_the_topics(spark: SparkSession, golden: Unpacked, tmp_path: Path) -> None:
+    root, more = golden(CASE, "data"), ["--topics", "none-like-this"]
+    said = looked_up(
+        spark, root, *more, "--every", "1m", "--from", FIRST, "--to", FIRST + HOUR_MS, "-o", tmp_path / "t"
+    )
+    assert (said["added"], tables.read_manifest(tmp_path / "t").covered) == (0, ((FIRST, FIRST + HOUR_MS),))
+    assert looked_up(spark, root, *more, "--at", FIRST, "--go-on")["partitions"] == 0
+
+
 def test_the_exports_of_the_command(spark: SparkSession, golden: Unpacked, tmp_path: Path) -> None:
     root = golden(CASE, "data")
     begin, end = FIRST, FIRST + HOUR_MS
