@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
+from tests import spark as of_spark
 from tests.golden import Unpacked
 
 
@@ -11,6 +16,18 @@ from tests.golden import Unpacked
 def golden(tmp_path_factory: pytest.TempPathFactory) -> Unpacked:
     """`golden("crash-4.3.1", "before")` is that state's unpacked root. Shared by all tests: read only."""
     return Unpacked(tmp_path_factory.mktemp("golden"))
+
+
+@pytest.fixture(scope="session")
+def java() -> dict[str, str]:
+    """The environment for a spark-submit."""
+    return os.environ | of_spark.JAVA
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """The one Spark session of this process."""
+    yield from of_spark.session()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import importlib
 import json
-import logging
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,6 @@ from kafkats_airflow.guards import NO, YES, GuardApproval
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
 from kafkats.plan import read_plan
-from tests.dags.conftest import ROOT
 from tests.golden import case, retention_moment, retention_policy, tree
 
 GOLDEN = case("retention-4.3.1")
@@ -66,25 +62,6 @@ def report(volume: Path) -> dict[str, Any]:
 
 def logs(root: Path, partition: str) -> list[int]:
     return sorted(int(log.name.partition(".")[0]) for log in (root / partition).glob("*.log"))
-
-
-@pytest.fixture(scope="module")
-def spark(spark_environment: None) -> Iterator[Any]:
-    """One session for all jobs of this module."""
-    from pyspark.sql import SparkSession
-
-    sys.path.insert(0, str(ROOT / "spark_jobs"))
-    fanout = importlib.import_module("fanout")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
-    builder = SparkSession.builder.master("local[2,4]").appName("dags").config("spark.ui.enabled", "false")
-    for key, value in fanout.SETTINGS.items():
-        builder = builder.config(key, value)
-    with pytest.MonkeyPatch.context() as patch:  # the JVM outlives this module, and other tests' sessions come from it
-        patch.setenv("PYTHONPATH", f"{ROOT / 'spark_jobs'}:{ROOT}")
-        session = builder.getOrCreate()
-    session.sparkContext.addPyFile(fanout.__file__)
-    yield session
-    session.stop()
 
 
 @pytest.fixture

@@ -5,9 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import importlib
 import json
-import logging
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,6 @@ from kafkats_airflow.spark_job import KafkatsJobOperator
 from kafkats import exports, tables
 from kafkats.errors import UsageError
 from kafkats.operations.lookup import lookup_partitions
-from tests.dags.conftest import ROOT
 from tests.golden import case, tree
 
 GOLDEN = case("timestamps-4.3.1")
@@ -64,25 +60,6 @@ def built(root: Path, folder: Path, *hours: dt.datetime) -> dict[str, bytes]:
 
 def reports(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted(folder.glob("*/report.json"))]
-
-
-@pytest.fixture(scope="module")
-def spark(spark_environment: None) -> Iterator[Any]:
-    """One session for all jobs of this module."""
-    from pyspark.sql import SparkSession
-
-    sys.path.insert(0, str(ROOT / "spark_jobs"))
-    fanout = importlib.import_module("fanout")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
-    builder = SparkSession.builder.master("local[2,4]").appName("dags").config("spark.ui.enabled", "false")
-    for key, value in fanout.SETTINGS.items():
-        builder = builder.config(key, value)
-    with pytest.MonkeyPatch.context() as patch:  # the JVM outlives this module, and other tests' sessions come from it
-        patch.setenv("PYTHONPATH", f"{ROOT / 'spark_jobs'}:{ROOT}")
-        session = builder.getOrCreate()
-    session.sparkContext.addPyFile(fanout.__file__)
-    yield session
-    session.stop()
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[
     def execute(self: KafkatsJobOperator, context: Any) -> dict[str, Any]:
         args = [str(arg) for arg in self.application_args or []]
         ran.append(" ".join([self.connection, self.job, *args]))
-        write_report(folder := tmp_path / f"{len(ran)}", SEGMENTS.empty_table())
+        write_report(folder := tmp_path / f"{len(ran)}", SEGMENTS.empty_table(), {})
         said = {"report": str(folder), "rates": {}}
         if self.job == "plan":
             dirs = [arg for arg in args if arg.startswith("/volumes/")]

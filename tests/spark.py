@@ -1,4 +1,4 @@
-"""One Spark session for all job tests: two task slots, four attempts per task, a real Python worker pool."""
+"""The Spark of the tests: one session in a process, two task slots, four attempts per task, a real Python worker pool."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "spark_jobs"))
 
 JAVA = {
@@ -24,14 +25,8 @@ JAVA = {
 """What a JVM is started with: this Python for the workers, loopback, and quick to start."""
 
 
-@pytest.fixture(scope="session")
-def java() -> dict[str, str]:
-    """The environment for a spark-submit."""
-    return os.environ | JAVA
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[object]:
+def session() -> Iterator[Any]:
+    """The session, stopped at the end."""
     import fanout
     from pyspark.sql import SparkSession
 
@@ -42,7 +37,7 @@ def spark() -> Iterator[object]:
     with pytest.MonkeyPatch.context() as patch:  # the JVM keeps it; other tests' programs never see it
         for name, value in JAVA.items():
             patch.setenv(name, value)
-        session = builder.getOrCreate()
-    session.sparkContext.addPyFile(fanout.__file__)
-    yield session
-    session.stop()
+        started = builder.getOrCreate()
+    started.sparkContext.addPyFile(fanout.__file__)
+    yield started
+    started.stop()
