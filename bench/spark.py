@@ -1,7 +1,7 @@
 """Spark and Airflow: what two task slots give over one thread, and what a run that finds nothing costs, wall time.
 
-The first: verify --deep of gzip segments by the job's own code, on local[2], in a session that has run a job before; beside the same
-work in one thread. Two plain processes, without Spark and in turns with it, show what the machine has to give. The second: airflow
+The first: verify --deep of gzip segments, and their conversion to magic 1 as a plan forecasts it, by the jobs' own code, on local[2],
+in a session that has run a job before; beside the same work in one thread. Two plain processes, without Spark and in turns with it, show what the machine has to give. The second: airflow
 dags test of rebuild_time_indexes over a healthy directory, beside a DAG of one task that submits an application of one empty Spark
 task. Both DAGs run with the same settings, in turns.
 """
@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import statistics
 import sys
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,8 @@ import yaml
 
 from bench.harness import MIB, ROOT, Figure, Figures, process, scratch, take_turns, tell, times_cheaper, wall_seconds
 from bench.segments import V2_GZIP, write_indexes, write_segment
+from kafkats.forecast import FORECAST, forecast_unit
+from kafkats.formats.convert import Target
 from kafkats.operations.verify import VerifyOptions, verify_unit
 from kafkats.report import SEGMENTS
 from kafkats.units import Unit, list_units
@@ -33,12 +36,19 @@ QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 def figures(*, small: bool = False) -> Figures:
     with scratch() as folder:
-        yield from _two_slots(folder, (1 if small else 32) * MIB)
+        do = partial(verify_unit, options=VerifyOptions(deep=True))
+        yield from _two_slots(folder, (1 if small else 32) * MIB, "verify --deep of gzip", do, SEGMENTS, ())
+    with scratch() as folder:
+        do = partial(forecast_unit, target=Target(1))
+        yield from _two_slots(folder, (1 if small else 4) * MIB, "conversion of gzip", do, FORECAST, ("seconds",))
     with scratch() as folder:
         yield _nothing_found(folder)
 
 
-def _two_slots(folder: Path, size: int) -> Figures:
+def _two_slots(
+    folder: Path, size: int, what: str, do: Callable[[Unit], pa.RecordBatch], schema: pa.Schema, untold: Sequence[str]
+) -> Figures:
+    """`untold` are columns that differ from run to run."""
     sys.path.insert(0, str(ROOT / "spark_jobs"))
     import fanout
     from pyspark.sql import SparkSession
@@ -48,7 +58,6 @@ def _two_slots(folder: Path, size: int) -> Figures:
         write_indexes(write_segment(root / f"zipped-{n}", V2_GZIP, size))
     (root / ".kafka_cleanshutdown").touch()
     units = list(list_units([root]))
-    do = partial(verify_unit, options=VerifyOptions(deep=True))
     builder = SparkSession.builder.master("local[2]").appName("bench").config("spark.ui.enabled", "false")
     for key, value in fanout.SETTINGS.items():
         builder = builder.config(key, value)
@@ -59,14 +68,14 @@ def _two_slots(folder: Path, size: int) -> Figures:
         spark.sparkContext.addPyFile(fanout.__file__)
 
         def spread() -> pa.Table:
-            return fanout.spread(spark, "verify", units, do, SEGMENTS, size=_size)
+            return fanout.spread(spark, "bench", units, do, schema, size=_size)
 
         def plain() -> list[object]:
             return list(pool.map(do, units))
 
         plain()
         one = pa.Table.from_batches([do(unit) for unit in units])
-        if spread().sort_by("partition_dir") != one.sort_by("partition_dir"):
+        if _told(spread(), untold) != _told(one, untold):
             raise RuntimeError("the job found other things than one thread")
         costs = take_turns(
             {
@@ -79,7 +88,6 @@ def _two_slots(folder: Path, size: int) -> Figures:
         )
     seconds = {name: statistics.median(cost) for name, cost in costs.items()}
     work = f"{sum(unit.bytes for unit in units) / 1e9:.2f} GB: one thread {seconds['one thread']:.1f} s"
-    what = "verify --deep of gzip"
     for name, label, goal in (
         ("local[2]", f"{what} on local[2], a session's later job / one thread", 1.6),
         ("two processes", f"{what} in two processes without Spark / one thread", None),
@@ -87,11 +95,15 @@ def _two_slots(folder: Path, size: int) -> Figures:
         told = f"{work}, {name} {seconds[name]:.1f} s"
         yield Figure(label, times_cheaper(costs, name, "one thread"), "x", goal, detail=told)
     yield Figure(
-        "the job on local[2] / two processes without Spark",
+        f"{what} on local[2] / two processes without Spark",
         times_cheaper(costs, "local[2]", "two processes"),
         "x",
         detail=f"{seconds['two processes']:.1f} s / {seconds['local[2]']:.1f} s",
     )
+
+
+def _told(table: pa.Table, untold: Sequence[str]) -> pa.Table:
+    return table.drop_columns(list(untold)).sort_by("partition_dir").combine_chunks()
 
 
 def _size(unit: Unit) -> int:
