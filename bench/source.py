@@ -2,8 +2,11 @@
 
 repeated    another data source of the same columns and as many rows and tasks, which yields one Arrow batch again and again: what Spark
             itself takes for rows from Python
-librdkafka  confluent-kafka, consuming the same topic from a broker (Kafka 4.3.1) on this machine into Python: batches of 10 000 messages, of
-            which no field is looked at. It is installed for this run only; where that fails, aiokafka takes its place, and the row says so
+librdkafka  confluent-kafka, consuming the same topic from a broker (Kafka 4.3.1) on this machine into Python, batches of 10 000 messages. With
+            its default settings, and key, value, offset and timestamp of every message taken; and tuned: fetches of 16 MiB, long queues, no
+            wait when they are full, no field looked at. It is installed for this run only; where that fails, aiokafka takes its place, and
+            the row says so
+no Spark    the same record batches in one thread of a Python process, thrown away
 kafka       Spark's own Kafka source reading from the same broker, the same columns; where its jars do not resolve, the row says so
 
 The broker keeps running, so nobody has more of the machine than the others.
@@ -35,10 +38,14 @@ from kafkats.search import open_partition
 from kafkats.segment.arrow import COLUMNS
 from pyspark_kafkats.options import OURS, SPARKS
 
-SIZE = 64 * MIB
 SEGMENTS = 4
 ROUNDS = 3
-SHAPES = (segments.V2_100, segments.V2_1K, Shape("v2 lz4 100 B", 2, 100, per_batch=0, codec=segments.Codec.LZ4))
+SHAPES = {
+    segments.V2_100: 64 * MIB,
+    segments.V2_1K: 256 * MIB,
+    Shape("v2 lz4 100 B", 2, 100, per_batch=0, codec=segments.Codec.LZ4): 32 * MIB,
+}
+"""With the size of a segment: some millions of records, or what takes seconds."""
 SPARK_KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 RESOLVE_SECONDS = 300
 
@@ -49,10 +56,10 @@ def figures(*, small: bool = False) -> Figures:
         jars, missing = _kafka_jars(folder)
         with _session(jars) as spark:
             spark.dataSource.register(Repeated)
-            for shape in SHAPES:
+            for shape, size in SHAPES.items():
                 tell(shape.name)
                 home = folder / shape.name.replace(" ", "-").replace(",", "")
-                yield from _shape(spark, home, shape, SIZE // 16 if small else SIZE, consumer, with_kafka=bool(jars))
+                yield from _shape(spark, home, shape, size // 16 if small else size, consumer, with_kafka=bool(jars))
     if missing:
         yield Figure(f"Spark's own Kafka source: not measured, {missing}", 0, "x")
 
@@ -82,6 +89,8 @@ def _shape(
             "repeated": partial(wall_seconds, partial(_nowhere, repeated)),
             "ours, Spark's columns": partial(wall_seconds, partial(_nowhere, ours(sparks))),
             "consumer": partial(consumer.seconds, address, records),
+            "tuned": partial(consumer.seconds, address, records, "tuned"),
+            "no Spark": partial(wall_seconds, partial(_all_batches, partition)),
         }
         if with_kafka:
             theirs = spark.read.format("kafka").options(**{
@@ -92,12 +101,15 @@ def _shape(
     rate = {name: records / statistics.median(cost) for name, cost in costs.items()}
     speed = f"{size / 1e6:,.0f} MB, {records:,} records"
 
-    def beside(us: str, them: str, label: str, goal: float) -> Figure:
+    def beside(us: str, them: str, label: str, goal: float | None) -> Figure:
         detail = f"{speed}: {rate[us] / 1e6:.2f} / {rate[them] / 1e6:.2f} M records/s"
-        return Figure(f"source, {shape.name} / {label}", times_cheaper(costs, us, them), "x", goal, detail=detail)
+        what = "no Spark" if us == "no Spark" else "source"
+        return Figure(f"{what}, {shape.name} / {label}", times_cheaper(costs, us, them), "x", goal, detail=detail)
 
     yield beside("ours", "repeated", "a repeated batch, all default columns", 0.8)
     yield beside("ours, Spark's columns", "consumer", consumer.name, 3)
+    yield beside("ours, Spark's columns", "tuned", f"{consumer.name}, tuned", None)
+    yield beside("no Spark", "tuned", f"{consumer.name}, tuned", None)
     if with_kafka:
         yield beside("ours, Spark's columns", "kafka", "Spark's own Kafka source", 3)
 
@@ -186,12 +198,19 @@ class Consumer:
     def __init__(self, name: str, python: str, program: str) -> None:
         self.name, self.python, self.program = name, python, program
 
-    def seconds(self, address: str, records: int) -> float:
+    def seconds(self, address: str, records: int, how: str = "default") -> float:
         done = subprocess.run(
-            [self.python, "-c", self.program, address, broker.TOPIC, str(records)],
+            [self.python, "-c", self.program, address, broker.TOPIC, str(records), how],
             check=True, stdout=subprocess.PIPE, text=True, timeout=600,
         )  # fmt: skip
         return float(json.loads(done.stdout)["seconds"])
+
+
+def _all_batches(partition: Path) -> None:
+    schema = pa.schema([COLUMNS.field(name) for name in SPARKS])
+    for piece in plan_read([partition], ReadOptions()):
+        for _ in read_piece(piece, schema, reuse=True):
+            pass
 
 
 def _consumer(folder: Path) -> Consumer:
@@ -229,22 +248,30 @@ def _kafka_jars(folder: Path) -> tuple[str, str]:
 _CONFLUENT = """
 import json, sys, time
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-address, topic, records = sys.argv[1], sys.argv[2], int(sys.argv[3])
-consumer = Consumer({"bootstrap.servers": address, "group.id": "bench", "enable.auto.commit": False})
+address, topic, records, tuned = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "tuned"
+settings = {"bootstrap.servers": address, "group.id": "bench", "enable.auto.commit": False, "check.crcs": True}
+if tuned:
+    settings |= {"queued.min.messages": 1000000, "queued.max.messages.kbytes": 1048576, "fetch.queue.backoff.ms": 1}
+    settings |= {"max.partition.fetch.bytes": 16777216, "fetch.max.bytes": 134217728}
+consumer = Consumer(settings)
 consumer.get_watermark_offsets(TopicPartition(topic, 0))
 began, seen = time.perf_counter(), 0
 consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
 while seen < records:
-    seen += len(consumer.consume(min(10000, records - seen), timeout=30))
+    messages = consumer.consume(min(10000, records - seen), timeout=30)
+    seen += len(messages)
+    if not tuned:
+        rows = [(m.key(), m.value(), m.offset(), m.timestamp()) for m in messages]
 print(json.dumps({"seconds": time.perf_counter() - began}))
 """
 _AIOKAFKA = """
 import asyncio, json, sys, time
 from aiokafka import AIOKafkaConsumer, TopicPartition
-address, topic, records = sys.argv[1], sys.argv[2], int(sys.argv[3])
+address, topic, records, tuned = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "tuned"
 
 async def main():
-    consumer = AIOKafkaConsumer(bootstrap_servers=address, enable_auto_commit=False)
+    settings = {"max_partition_fetch_bytes": 16777216, "fetch_max_bytes": 134217728} if tuned else {}
+    consumer = AIOKafkaConsumer(bootstrap_servers=address, enable_auto_commit=False, **settings)
     await consumer.start()
     began, seen = time.perf_counter(), 0
     consumer.assign([TopicPartition(topic, 0)])
