@@ -69,8 +69,20 @@ class Reader(DataSourceReader):
         from kafkats.records import read_piece
         from pyspark_kafkats.skipped import told
 
+        _keep_modules()
         schema = to_arrow_schema(self.fields, timezone="UTC")
         for piece in partition.value or ():
             with told(piece, self.wanted) as on_skip:
                 # Spark's worker writes each batch before it asks for the next.
                 yield from read_piece(piece, schema, control=self.wanted.control, on_skip=on_skip, reuse=True)
+
+
+def _keep_modules() -> None:
+    """Spark's worker collects garbage after each task, and would look at all that numba and pyarrow brought, for 75 ms, while its slot
+    waits. What was imported stays as long as the process, so it need not be looked at again."""
+    import gc
+
+    from kafkats.kernels import columns, headers  # ruff: ignore[unused-import]
+
+    if not gc.get_freeze_count():
+        gc.freeze()

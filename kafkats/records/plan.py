@@ -21,7 +21,7 @@ from kafkats.errors import BadInput, KafkatsError, UsageError
 from kafkats.index import offset_index
 from kafkats.logdir.partition import scan_partition
 from kafkats.records.committed import Aborted, aborted_transactions, last_stable_offset
-from kafkats.records.piece import MOST_OFFSET, Piece, batch_at
+from kafkats.records.piece import LEAST_OFFSET, MOST_OFFSET, Piece, batch_at
 from kafkats.search import Partition, find_exact, open_partition
 from kafkats.segment.reader import Source, open_source
 from kafkats.units import Unit, list_units, unseen
@@ -142,7 +142,7 @@ def _partition_pieces(key: tuple[str, int], units: Sequence[Unit], options: Read
         for start, end in _cut(unit, wanted, options.piece_bytes):
             yield Piece(
                 str(_log(unit)), *key, unit.base_offset, start, end, unit.active and end == unit.bytes,
-                max(wanted.begin, unit.base_offset), wanted.end if wanted.end < behind else MOST_OFFSET, own,
+                wanted.begin if wanted.begin > unit.base_offset else LEAST_OFFSET, wanted.end if wanted.end < behind else MOST_OFFSET, own, unit.live,
             )  # fmt: skip
 
 

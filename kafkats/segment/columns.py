@@ -89,13 +89,13 @@ def columns(
     checksums: bool = True,
     room: int = ROOM,
     reuse: bool = True,
-    on_end: Callable[[int], object] | None = None,
+    on_end: Callable[[int], object] = int,
 ) -> Iterator[Columns]:
     """The records of batches from `start` to `end` (else of the file), up to the quiet end of the log, in chunks without empty ones.
 
     Columns that are not wanted are None and cost nothing. Without `control` the records of control batches are left out. With
     `reuse` False each chunk has buffers of its own, which live as long as somebody holds them: for Arrow arrays without a copy.
-    `on_end` is told behind which byte the last whole batch ends, after the last chunk.
+    `on_end` is told, after the last chunk, where the last batch that was read ends; also before CorruptBatch is raised.
     Raises CorruptBatch at the position where `formats.dispatch` refuses a batch, after the records before it; Changed when the
     file was cut meanwhile; Vanished, StorageFailed.
     """
@@ -128,11 +128,11 @@ def columns(
         else:
             if state[k.ROWS]:
                 yield buffers.filled()
+            on_end(position)
             raise _refused(source, position, end)
     if state[k.ROWS]:
         yield buffers.filled()
-    if on_end is not None:
-        on_end(int(state[k.POSITION]))
+    on_end(int(state[k.POSITION]))
 
 
 class _Buffers:
