@@ -7,9 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests import spark as of_spark
 from tests.golden import Unpacked
+
+# What lands is judged by the same examples each time; who looks for new ones runs scripts/test without it.
+settings.register_profile("steady", derandomize=True, database=None)
+if os.environ.get("KAFKATS_STEADY"):
+    settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")
