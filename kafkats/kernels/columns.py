@@ -17,11 +17,28 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
 
-from kafkats.kernels.jit import intrinsic, kernel
+from kafkats.kernels.jit import kernel
+from kafkats.kernels.memory import (
+    copy,
+    crc32_by,
+    crc32c_by,
+    i16,
+    i32,
+    i64,
+    lz4_by,
+    move4,
+    move8,
+    own64,
+    put8,
+    put_own16,
+    put_own32,
+    put_own64,
+    u8,
+    u32,
+    zstd_by,
+)
+from kafkats.kernels.varints import varint, varlong
 
 # Where the bytes are: file positions ORIGIN to LOADED at ADDRESS; batches that begin at LIMIT or later are left to the next window.
 ADDRESS: Final = 0
@@ -104,189 +121,20 @@ _SEQUENCES: Final = 2**31
 _LZ4_BLOCK: Final = 64 * 1024
 
 
-def _load(bits: int, signed: bool) -> Any:
-    @intrinsic
-    def load(typingctx: Any, address: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            integer = ir.IntType(bits)
-            value = builder.load(builder.inttoptr(args[0], integer.as_pointer()), align=1)
-            if bits > 8:
-                value = builder.bswap(value)
-            extend = builder.sext if signed else builder.zext
-            return value if bits == 64 else extend(value, ir.IntType(64))
-
-        return types.int64(types.int64), codegen
-
-    return load
-
-
-def _store(bits: int) -> Any:
-    @intrinsic
-    def store(typingctx: Any, address: Any, value: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            integer = ir.IntType(bits)
-            value = args[1] if bits == 64 else builder.trunc(args[1], integer)
-            builder.store(value, builder.inttoptr(args[0], integer.as_pointer()), align=1)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), codegen
-
-    return store
-
-
-_i64 = _load(64, signed=True)
-_i32 = _load(32, signed=True)
-_u32 = _load(32, signed=False)
-_i16 = _load(16, signed=True)
-_u8 = _load(8, signed=False)
-_put64 = _store(64)
-_put32 = _store(32)
-_put16 = _store(16)
-_put8 = _store(8)
-
-
-@intrinsic
-def _memcpy(typingctx: Any, to: Any, start: Any, size: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = ir.IntType(8).as_pointer()
-        to, start = builder.inttoptr(args[0], pointer), builder.inttoptr(args[1], pointer)
-        cgutils.raw_memcpy(builder, to, start, args[2], 1)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), codegen
-
-
-def _move(bits: int) -> Any:
-    @intrinsic
-    def move(typingctx: Any, to: Any, start: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            pointer = ir.IntType(bits).as_pointer()
-            value = builder.load(builder.inttoptr(args[1], pointer), align=1)
-            builder.store(value, builder.inttoptr(args[0], pointer), align=1)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), codegen
-
-    return move
-
-
-_move8 = _move(64)
-_move4 = _move(32)
-
-
-@intrinsic
-def _crc32(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
-        target = builder.inttoptr(args[0], ir.FunctionType(i32, [i32, pointer, i64]).as_pointer())
-        crc = builder.call(target, [ir.Constant(i32, 0), builder.inttoptr(args[1], pointer), args[2]])
-        return builder.zext(crc, i64)
-
-    return types.int64(types.int64, types.int64, types.int64), codegen
-
-
-@intrinsic
-def _crc32c(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
-        target = builder.inttoptr(args[0], ir.FunctionType(i32, [pointer, i32, i32]).as_pointer())
-        length = builder.trunc(args[2], i32)
-        crc = builder.call(target, [builder.inttoptr(args[1], pointer), length, ir.Constant(i32, 0xFFFFFFFF)])
-        return builder.zext(builder.not_(crc), i64)
-
-    return types.int64(types.int64, types.int64, types.int64), codegen
-
-
-@intrinsic
-def _call_lz4(typingctx: Any, function: Any, start: Any, to: Any, size: Any, room: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
-        target = builder.inttoptr(args[0], ir.FunctionType(i32, [pointer, pointer, i32, i32]).as_pointer())
-        start, to = builder.inttoptr(args[1], pointer), builder.inttoptr(args[2], pointer)
-        got = builder.call(target, [start, to, builder.trunc(args[3], i32), builder.trunc(args[4], i32)])
-        return builder.sext(got, i64)
-
-    return types.int64(types.int64, types.int64, types.int64, types.int64, types.int64), codegen
-
-
-@intrinsic
-def _call_zstd(typingctx: Any, function: Any, state: Any, to: Any, room: Any, start: Any, size: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        i64, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
-        target = builder.inttoptr(args[0], ir.FunctionType(i64, [pointer, pointer, i64, pointer, i64]).as_pointer())
-        state, to = builder.inttoptr(args[1], pointer), builder.inttoptr(args[2], pointer)
-        return builder.call(target, [state, to, args[3], builder.inttoptr(args[4], pointer), args[5]])
-
-    return types.int64(types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), codegen
-
-
-@kernel
-def _long_varint(at: Any, end: Any) -> Any:
-    raw, shift, stop = np.int64(0), np.int64(0), min(end, at + 5)
-    while at < stop:
-        byte = _u8(at)
-        at += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            raw &= 0xFFFFFFFF
-            return (raw >> 1) ^ -(raw & 1), at
-        shift += 7
-    return np.int64(0), np.int64(0)
-
-
-@kernel
-def _long_varlong(at: Any, end: Any) -> Any:
-    raw, shift, stop = np.uint64(0), np.uint64(0), min(end, at + 10)
-    while at < stop:
-        byte = np.uint64(_u8(at))
-        at += 1
-        raw |= (byte & np.uint64(0x7F)) << shift
-        if byte < np.uint64(0x80):
-            return np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1)), at
-        shift += np.uint64(7)
-    return np.int64(0), np.int64(0)
-
-
-@kernel
-def _varint(at: Any, end: Any) -> Any:
-    """Value of the varint at `at` and the address after it, 0 when it does not end in time. Java's: bits beyond 32 are dropped."""
-    if end - at > 1:  # one or two bytes nearly always: small enough to be compiled into the loop
-        byte = _u8(at)
-        if byte < 0x80:
-            return (byte >> 1) ^ -(byte & 1), at + 1
-        second = _u8(at + 1)
-        if second < 0x80:
-            return ((byte & 0x7F) >> 1 | second << 6) ^ -(byte & 1), at + 2
-    return _long_varint(at, end)
-
-
-@kernel
-def _varlong(at: Any, end: Any) -> Any:
-    """As _varint, of 64 bits."""
-    if end - at > 1:
-        byte = _u8(at)
-        if byte < 0x80:
-            return (byte >> 1) ^ -(byte & 1), at + 1
-        second = _u8(at + 1)
-        if second < 0x80:
-            return ((byte & 0x7F) >> 1 | second << 6) ^ -(byte & 1), at + 2
-    return _long_varlong(at, end)
-
-
 @kernel
 def _copy(to: Any, start: Any, size: Any) -> None:
     """Keys are short as a rule: up to 16 bytes by two moves that may overlap, without a call."""
     if size > 16:
-        _memcpy(to, start, size)
+        copy(to, start, size)
     elif size >= 8:
-        _move8(to, start)
-        _move8(to + size - 8, start + size - 8)
+        move8(to, start)
+        move8(to + size - 8, start + size - 8)
     elif size >= 4:
-        _move4(to, start)
-        _move4(to + size - 4, start + size - 4)
+        move4(to, start)
+        move4(to + size - 4, start + size - 4)
     else:
         for n in range(size):
-            _put8(to + n, _u8(start + n))
+            put8(to + n, u8(start + n))
 
 
 @kernel
@@ -295,21 +143,21 @@ def _append(data: Any, offsets: Any, valid: Any, row: Any, filled: Any, start: A
     if length > 0:
         _copy(data + filled, start, length)
         filled += length
-    _put32(offsets + 4 * (row + 1), filled)
+    put_own32(offsets + 4 * (row + 1), filled)
     if valid != 0:
         at, bit = valid + (row >> 3), row & 7
-        _put8(at, (_u8(at) & ((1 << bit) - 1)) | (np.int64(length >= 0) << bit))
+        put8(at, (u8(at) & ((1 << bit) - 1)) | (np.int64(length >= 0) << bit))
     return filled
 
 
 @kernel
 def _fields(state: Any, row: Any, offset_delta: Any) -> None:
     """The columns that say the same for all records of a batch, and the record's sequence."""
-    _put8(state[MAGIC] + row, state[_BATCH])
-    _put16(state[ATTRIBUTES] + 2 * row, state[_BATCH + 1])
-    _put32(state[LEADER_EPOCH] + 4 * row, state[_BATCH + 2])
-    _put64(state[PRODUCER_ID] + 8 * row, state[_BATCH + 3])
-    _put16(state[PRODUCER_EPOCH] + 2 * row, state[_BATCH + 4])
+    put8(state[MAGIC] + row, state[_BATCH])
+    put_own16(state[ATTRIBUTES] + 2 * row, state[_BATCH + 1])
+    put_own32(state[LEADER_EPOCH] + 4 * row, state[_BATCH + 2])
+    put_own64(state[PRODUCER_ID] + 8 * row, state[_BATCH + 3])
+    put_own16(state[PRODUCER_EPOCH] + 2 * row, state[_BATCH + 4])
     sequence = state[_BATCH + 5]
     if sequence >= 0:
         sequence += offset_delta
@@ -317,25 +165,25 @@ def _fields(state: Any, row: Any, offset_delta: Any) -> None:
             sequence -= _SEQUENCES
     else:
         sequence = -1
-    _put32(state[SEQUENCE] + 4 * row, sequence)
+    put_own32(state[SEQUENCE] + 4 * row, sequence)
 
 
 @kernel
 def _record_headers(state: Any, at: Any, end: Any) -> Any:
     """Append the record headers at `at`; the address after them, 0 when they do not decode."""
     wanted, entry = state[HEADER_OFFSETS] != 0, state[HEADERS]
-    count, at = _varint(at, end)
+    count, at = varint(at, end)
     if at == 0 or count < 0 or count > end - at:
         return np.int64(0)
     for _ in range(count):
-        length, at = _varint(at, end)
+        length, at = varint(at, end)
         if at == 0 or length < 0 or length > end - at:  # a header's key is never null
             return np.int64(0)
         if wanted:
             filled = state[HEADER_KEY_BYTES]
             filled = _append(state[HEADER_KEY_DATA], state[HEADER_KEY_OFFSETS], np.int64(0), entry, filled, at, length)
             state[HEADER_KEY_BYTES] = filled
-        length, at = _varint(at + length, end)
+        length, at = varint(at + length, end)
         if at == 0 or length > end - at:
             return np.int64(0)
         if wanted:
@@ -359,42 +207,42 @@ def _area(  # noqa: C901 - one loop, everything in registers
     offset_at, time_at, type_at = state[OFFSET], state[TIMESTAMP], state[TIMESTAMP_TYPE]
     header_offsets, fields = state[HEADER_OFFSETS], state[MAGIC] != 0
     for _ in range(count):
-        length, at = _varint(at, end)
+        length, at = varint(at, end)
         if at == 0:
             return bad
         record_end = at + length
         if record_end > end:
             return bad
-        delta, at = _varlong(at + 1, end)
+        delta, at = varlong(at + 1, end)
         if at == 0:
             return bad
-        offset_delta, at = _varint(at, end)
+        offset_delta, at = varint(at, end)
         if at == 0:
             return bad
-        _put64(offset_at + 8 * row, base + offset_delta)
-        _put64(time_at + 8 * row, append_time if kind == 1 else base_time + delta)
-        _put8(type_at + row, kind)
-        length, at = _varint(at, end)
+        put_own64(offset_at + 8 * row, base + offset_delta)
+        put_own64(time_at + 8 * row, append_time if kind == 1 else base_time + delta)
+        put8(type_at + row, kind)
+        length, at = varint(at, end)
         if at == 0 or length > end - at:
             return bad
         if key[1] != 0:
             key_bytes = _append(key[0], key[1], key[2], row, key_bytes, at, length)
             key_nulls += np.int64(length < 0)
-        length, at = _varint(at + max(length, 0), end)
+        length, at = varint(at + max(length, 0), end)
         if at == 0 or length > end - at:
             return bad
         if value[1] != 0:
             value_bytes = _append(value[0], value[1], value[2], row, value_bytes, at, length)
             value_nulls += np.int64(length < 0)
         at += max(length, 0)
-        if at < end and _u8(at) == 0:
+        if at < end and u8(at) == 0:
             at += 1
         else:
             at = _record_headers(state, at, end)
         if at == 0 or at != record_end:
             return bad
         if header_offsets != 0:
-            _put32(header_offsets + 4 * (row + 1), state[HEADERS])
+            put_own32(header_offsets + 4 * (row + 1), state[HEADERS])
         if fields:
             _fields(state, row, offset_delta)
         row += 1
@@ -412,7 +260,7 @@ def _message(key: Any, value: Any, row: Any, filled: Any, at: Any, end: Any, mag
     at += 18 if magic == 0 else 26
     if end - at < 4:
         return bad
-    length = _i32(at)
+    length = i32(at)
     at += 4
     if max(length, 0) > end - at - 4:
         return bad
@@ -420,7 +268,7 @@ def _message(key: Any, value: Any, row: Any, filled: Any, at: Any, end: Any, mag
         key_bytes = _append(key[0], key[1], key[2], row, key_bytes, at, length)
         key_nulls += np.int64(length < 0)
     at += max(length, 0)
-    length = _i32(at)
+    length = i32(at)
     at += 4
     if length > end - at:
         return bad
@@ -433,11 +281,11 @@ def _message(key: Any, value: Any, row: Any, filled: Any, at: Any, end: Any, mag
 @kernel
 def _old_row(state: Any, row: Any, offset: Any, time: Any, kind: Any) -> None:
     """The other columns of a record of magic 0 or 1."""
-    _put64(state[OFFSET] + 8 * row, offset)
-    _put64(state[TIMESTAMP] + 8 * row, time)
-    _put8(state[TIMESTAMP_TYPE] + row, kind)
+    put_own64(state[OFFSET] + 8 * row, offset)
+    put_own64(state[TIMESTAMP] + 8 * row, time)
+    put8(state[TIMESTAMP_TYPE] + row, kind)
     if state[HEADER_OFFSETS] != 0:
-        _put32(state[HEADER_OFFSETS] + 4 * (row + 1), state[HEADERS])
+        put_own32(state[HEADER_OFFSETS] + 4 * (row + 1), state[HEADERS])
     if state[MAGIC] != 0:
         _fields(state, row, np.int64(0))
 
@@ -449,50 +297,42 @@ def _message_set(
     """Append the messages between `at` and `end` of the wrapper at `wrapper`, whose `times` (type, time) are theirs: rows, and as _message."""
     first, last = row, np.int64(0)
     while end - at >= 12:
-        size = _i32(at + 8)
+        size = i32(at + 8)
         if size < 14:
             return np.int64(0), filled
         if 12 + size > end - at:
             break
-        magic = _u8(at + 16)
-        if magic > 1 or _u8(at + 17) & 7 or size < 14 + 8 * magic:
+        magic = u8(at + 16)
+        if magic > 1 or u8(at + 17) & 7 or size < 14 + 8 * magic:
             return np.int64(0), filled
-        last = _i64(at)
+        last = i64(at)
         filled = _message(key, value, row, filled, at, at + 12 + size, magic)
         if filled[0] < 0:
             return np.int64(0), filled
         if magic == 0:
             _old_row(state, row, last, -1, -1)
         else:
-            _old_row(state, row, last, times[1] if times[0] == 1 else _i64(at + 18), times[0])
+            _old_row(state, row, last, times[1] if times[0] == 1 else i64(at + 18), times[0])
         row += 1
         at += 12 + size
-    offset = _i64(wrapper)
-    if _u8(wrapper + 16) == 1 and offset != 0:
+    offset = i64(wrapper)
+    if u8(wrapper + 16) == 1 and offset != 0:
         if offset < last:
             return np.int64(0), filled
         for n in range(first, row):
             to = state[OFFSET] + 8 * n
-            _put64(to, _plain64(to) + (offset - last))
+            put_own64(to, own64(to) + (offset - last))
     return row - first, filled
-
-
-@intrinsic
-def _plain64(typingctx: Any, address: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(builder.inttoptr(args[0], ir.IntType(64).as_pointer()), align=1)
-
-    return types.int64(types.int64), codegen
 
 
 @kernel
 def _batch_fields(state: Any, at: Any) -> None:
     """What the columns of batch fields say of the batch at `at`."""
-    state[_BATCH], state[_BATCH + 1] = _u8(at + 16), _u8(at + 17)
+    state[_BATCH], state[_BATCH + 1] = u8(at + 16), u8(at + 17)
     state[_BATCH + 2] = state[_BATCH + 3] = state[_BATCH + 4] = state[_BATCH + 5] = -1
     if state[_BATCH] == 2:
-        state[_BATCH + 1], state[_BATCH + 2] = _i16(at + 21), _i32(at + 12)
-        state[_BATCH + 3], state[_BATCH + 4], state[_BATCH + 5] = _i64(at + 43), _i16(at + 51), _i32(at + 53)
+        state[_BATCH + 1], state[_BATCH + 2] = i16(at + 21), i32(at + 12)
+        state[_BATCH + 3], state[_BATCH + 4], state[_BATCH + 5] = i64(at + 43), i16(at + 51), i32(at + 53)
 
 
 @kernel
@@ -512,14 +352,14 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
             why, state[NEEDED] = NEED_BYTES, 18
             break
         at = address + (position - origin)
-        size = _i32(at + 8)
+        size = i32(at + 8)
         total = size + 12
         if size < 14:
             why = BAD
             break
         if total > file_end - position:
             break
-        magic = _u8(at + 16)
+        magic = u8(at + 16)
         if magic > 2 or (magic == 2 and total < _HEADER_V2) or (magic == 1 and size < 22):
             why = BAD
             break
@@ -527,11 +367,11 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
             why, state[NEEDED] = NEED_BYTES, total
             break
 
-        if magic < 2 and _u8(at + 17) & 7 == 0:
+        if magic < 2 and u8(at + 17) & 7 == 0:
             if used + total > room or row == rows_room:
                 why, state[NEEDED], state[NEEDED_ROWS] = FULL, total, 1
                 break
-            if crc32 != 0 and _crc32(crc32, at + 16, total - 16) != _u32(at + 12):
+            if crc32 != 0 and crc32_by(crc32, at + 16, total - 16) != u32(at + 12):
                 why = BAD
                 break
             after = _message(key, value, row, filled, at, at + total, magic)
@@ -542,18 +382,18 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
             if state[MAGIC] != 0:
                 _batch_fields(state, at)
             if magic == 0:
-                _old_row(state, row, _i64(at), -1, -1)
+                _old_row(state, row, i64(at), -1, -1)
             else:
-                _old_row(state, row, _i64(at), _i64(at + 18), (_u8(at + 17) >> 3) & 1)
+                _old_row(state, row, i64(at), i64(at + 18), (u8(at + 17) >> 3) & 1)
             row += 1
             used += total
             position += total
             continue
 
         start, length, count = np.int64(0), np.int64(total), np.int64(0)
-        packed = magic < 2 or _u8(at + 22) & 7 != 0
+        packed = magic < 2 or u8(at + 22) & 7 != 0
         if magic == 2:
-            length, count = total - _HEADER_V2, _i32(at + 57)
+            length, count = total - _HEADER_V2, i32(at + 57)
             packed = packed and count > 0  # Kafka does not look at what an empty batch holds
         if packed:
             number = state[PLAIN_NEXT]
@@ -570,17 +410,17 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
         if magic == 2:
             if not packed:
                 start = at + _HEADER_V2
-            if (crc32c != 0 and _crc32c(crc32c, at + 21, total - 21) != _u32(at + 17)) or count != most:
+            if (crc32c != 0 and crc32c_by(crc32c, at + 21, total - 21) != u32(at + 17)) or count != most:
                 why = BAD
                 break
-            attributes = _u8(at + 22)
-            times = np.int64((attributes >> 3) & 1), _i64(at + 27), _i64(at + 35)
+            attributes = u8(at + 22)
+            times = np.int64((attributes >> 3) & 1), i64(at + 27), i64(at + 35)
             entries, names, values, nulls = (
                 state[HEADERS], state[HEADER_KEY_BYTES], state[HEADER_VALUE_BYTES], state[HEADER_NULLS]
             )  # fmt: skip
             after = filled
             if count > 0:
-                after = _area(state, key, value, row, filled, start, start + length, count, _i64(at), times)
+                after = _area(state, key, value, row, filled, start, start + length, count, i64(at), times)
             if after[0] >= 0 and (control != 0 or attributes & 0x20 == 0):
                 filled = after
                 row += count
@@ -592,12 +432,12 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
                 why = BAD
                 break
         else:
-            if crc32 != 0 and _crc32(crc32, at + 16, total - 16) != _u32(at + 12):
+            if crc32 != 0 and crc32_by(crc32, at + 16, total - 16) != u32(at + 12):
                 why = BAD
                 break
             wrapper_times = np.int64(-1), np.int64(-1)
             if magic == 1:
-                wrapper_times = np.int64((_u8(at + 17) >> 3) & 1), _i64(at + 18)
+                wrapper_times = np.int64((u8(at + 17) >> 3) & 1), i64(at + 18)
             rows, after = _message_set(state, key, value, row, filled, start, start + length, at, wrapper_times)
             if rows == 0:
                 why = BAD
@@ -617,13 +457,13 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
 def _lz4(state: Any, at: Any, size: Any, old: Any, to: Any, room: Any) -> Any:
     """Decompress a frame as Kafka's classes write it; how many bytes it has, or -1: left to the caller. `old`: any header checksum."""
     function = state[LZ4]
-    if function == 0 or size < 11 or _u32(at) != 0x04224D18 or _u8(at + 4) != 0x60 or _u8(at + 5) != 0x40:
+    if function == 0 or size < 11 or u32(at) != 0x04224D18 or u8(at + 4) != 0x60 or u8(at + 5) != 0x40:
         return -1
-    if not old and _u8(at + 6) != 0x82:
+    if not old and u8(at + 6) != 0x82:
         return -1
     at, end, filled = at + 7, at + size, np.int64(0)
     while at + 4 <= end:
-        block = _u8(at) | _u8(at + 1) << 8 | _u8(at + 2) << 16 | _u8(at + 3) << 24
+        block = u8(at) | u8(at + 1) << 8 | u8(at + 2) << 16 | u8(at + 3) << 24
         at += 4
         if block == 0:
             return filled
@@ -634,10 +474,10 @@ def _lz4(state: Any, at: Any, size: Any, old: Any, to: Any, room: Any) -> Any:
         if stored:
             if block > left:
                 return -1
-            _memcpy(to + filled, at, block)
+            copy(to + filled, at, block)
             got = block
         else:
-            got = _call_lz4(function, at, to + filled, block, left)
+            got = lz4_by(function, at, to + filled, block, left)
             if got < 0:
                 return -1
         at, filled = at + block, filled + got
@@ -656,24 +496,24 @@ def ahead(state: Any, plain: Any) -> bool:  # noqa: C901 - one loop
     wants = False
     while number < len(plain) and position + 18 <= loaded and not wants:
         at = address + (position - origin)
-        total = 12 + _i32(at + 8)
-        magic = _u8(at + 16)
+        total = 12 + i32(at + 8)
+        magic = u8(at + 16)
         if magic > 2 or total < (_HEADER_V2 if magic == 2 else _MIN_MESSAGE + 8 * magic) or position + total > loaded:
             break
-        codec = _u8(at + (22 if magic == 2 else 17)) & 7
+        codec = u8(at + (22 if magic == 2 else 17)) & 7
         start, size = at + _HEADER_V2, np.int64(total - _HEADER_V2)
         if magic == 2:
-            if _i32(at + 57) <= 0:
+            if i32(at + 57) <= 0:
                 codec = np.int64(0)
         else:
             # The value of a wrapper, behind a key that is null as a rule.
             start = at + _MIN_MESSAGE - 8 + 8 * magic
-            key_length = max(_i32(start), 0)
+            key_length = max(i32(start), 0)
             if codec and key_length > at + total - start - 8:
                 break
             if codec:
                 start += 4 + key_length
-                size = _i32(start)
+                size = i32(start)
                 start += 4
                 if size < 0 or size > at + total - start:
                     break
@@ -682,7 +522,7 @@ def ahead(state: Any, plain: Any) -> bool:  # noqa: C901 - one loop
             if codec == 3:
                 got = np.int64(_lz4(state, start, size, magic == 0, to, room))
             elif codec == 4 and magic == 2 and state[ZSTD] != 0 and size > 0:
-                got = _call_zstd(state[ZSTD], state[ZSTD_CONTEXT], to, room, start, size)
+                got = zstd_by(state[ZSTD], state[ZSTD_CONTEXT], to, room, start, size)
                 got = got if got >= 0 and got <= room else np.int64(-1)  # errors are the highest numbers
             if got < 0:
                 if number > 0 and room < state[JOINED_ROOM] // 2:

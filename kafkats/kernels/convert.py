@@ -15,11 +15,25 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
 
-from kafkats.kernels.jit import intrinsic, kernel
+from kafkats.kernels.jit import kernel
+from kafkats.kernels.memory import (
+    copy,
+    crc32_by,
+    crc32c_by,
+    i16,
+    i32,
+    i64,
+    lz4_by,
+    put8,
+    put16,
+    put32,
+    put64,
+    put_own32,
+    u8,
+    u32,
+)
+from kafkats.kernels.varints import put_varint, varint, varint_size, varlong
 
 # Where the bytes are.
 ADDRESS: Final = 0
@@ -120,166 +134,25 @@ def new_state() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.zeros(STATE_SLOTS, np.int64)
 
 
-def _load(bits: int, signed: bool = True) -> Any:
-    @intrinsic
-    def load(typingctx: Any, address: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            integer = ir.IntType(bits)
-            value = builder.load(builder.inttoptr(args[0], integer.as_pointer()), align=1)
-            if bits > 8:
-                value = builder.bswap(value)
-            extend = builder.sext if signed else builder.zext
-            return value if bits == 64 else extend(value, ir.IntType(64))
-
-        return types.int64(types.int64), codegen
-
-    return load
-
-
-def _store(bits: int, swap: bool = True) -> Any:
-    @intrinsic
-    def store(typingctx: Any, address: Any, value: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            integer = ir.IntType(bits)
-            value = args[1] if bits == 64 else builder.trunc(args[1], integer)
-            if bits > 8 and swap:
-                value = builder.bswap(value)
-            builder.store(value, builder.inttoptr(args[0], integer.as_pointer()), align=1)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), codegen
-
-    return store
-
-
-_i64 = _load(64)
-_i32 = _load(32)
-_u32 = _load(32, signed=False)
-_i16 = _load(16)
-_u8 = _load(8, signed=False)
-_put_64 = _store(64)
-_put_32 = _store(32)
-_put_16 = _store(16)
-_put_8 = _store(8)
-_put_32_little = _store(32, swap=False)
-
-
-@intrinsic
-def _copy(typingctx: Any, destination: Any, source: Any, size: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = ir.IntType(8).as_pointer()
-        to, start = builder.inttoptr(args[0], pointer), builder.inttoptr(args[1], pointer)
-        cgutils.raw_memcpy(builder, to, start, args[2], 1)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), codegen
-
-
-@intrinsic
-def _crc32(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
-        target = builder.inttoptr(args[0], ir.FunctionType(i32, [i32, pointer, i64]).as_pointer())
-        crc = builder.call(target, [ir.Constant(i32, 0), builder.inttoptr(args[1], pointer), args[2]])
-        return builder.zext(crc, i64)
-
-    return types.int64(types.int64, types.int64, types.int64), codegen
-
-
-@intrinsic
-def _crc32c(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
-        target = builder.inttoptr(args[0], ir.FunctionType(i32, [pointer, i32, i32]).as_pointer())
-        length = builder.trunc(args[2], i32)
-        crc = builder.call(target, [builder.inttoptr(args[1], pointer), length, ir.Constant(i32, 0xFFFFFFFF)])
-        return builder.zext(builder.not_(crc), i64)
-
-    return types.int64(types.int64, types.int64, types.int64), codegen
-
-
-@intrinsic
-def _lz4(typingctx: Any, function: Any, source: Any, destination: Any, size: Any, room: Any) -> Any:
-    """LZ4_decompress_safe and LZ4_compress_default have one signature: bytes put out, or not more than 0."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        i32, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
-        target = builder.inttoptr(args[0], ir.FunctionType(i32, [pointer, pointer, i32, i32]).as_pointer())
-        start, to = builder.inttoptr(args[1], pointer), builder.inttoptr(args[2], pointer)
-        got = builder.call(target, [start, to, builder.trunc(args[3], i32), builder.trunc(args[4], i32)])
-        return builder.sext(got, ir.IntType(64))
-
-    return types.int64(types.int64, types.int64, types.int64, types.int64, types.int64), codegen
-
-
-# Varints.
-
-
-@kernel
-def _varint(at: int, end: int, most: int) -> tuple[int, int]:
-    """(value of at most 5 or 10 bytes, address after it); the address is 0 when it does not end in time."""
-    if at >= end:
-        return 0, 0
-    raw = _u8(at)
-    at += 1
-    if raw < 0x80:
-        return (raw >> 1) ^ -(raw & 1), at
-    stop = min(end, at - 1 + most)
-    raw &= 0x7F
-    shift = 7
-    while at < stop:
-        byte = _u8(at)
-        at += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if most == 5:
-                raw &= 0xFFFFFFFF
-            return ((raw >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(raw & 1), at
-        shift += 7
-    return 0, 0
-
-
-@kernel
-def _varint_size(value: int) -> int:
-    raw = (value << 1) ^ (value >> 63)
-    size = 1
-    while raw & ~0x7F:
-        raw = (raw >> 7) & 0x01FFFFFFFFFFFFFF
-        size += 1
-    return size
-
-
-@kernel
-def _put_varint(at: int, value: int) -> int:
-    """Address after it."""
-    raw = (value << 1) ^ (value >> 63)
-    while raw & ~0x7F:
-        _put_8(at, (raw & 0x7F) | 0x80)
-        raw = (raw >> 7) & 0x01FFFFFFFFFFFFFF
-        at += 1
-    _put_8(at, raw)
-    return at + 1
-
-
 @kernel
 def _put_record(at: int, time_delta: Any, offset_delta: int, fields: int, size: int) -> int:
     """A record without headers from a message's key and value, lengths and all, `size` bytes at `fields`."""
-    key_length = _i32(fields)
+    key_length = i32(fields)
     key_bytes = max(key_length, 0)
-    value_length = _i32(fields + 4 + key_bytes)
+    value_length = i32(fields + 4 + key_bytes)
     value_bytes = max(value_length, 0)
-    body = 2 + _varint_size(time_delta) + _varint_size(offset_delta) + _varint_size(key_length) + key_bytes
-    body += _varint_size(value_length) + value_bytes
-    at = _put_varint(at, body)
-    _put_8(at, 0)
-    at = _put_varint(at + 1, time_delta)
-    at = _put_varint(at, offset_delta)
-    at = _put_varint(at, key_length)
-    _copy(at, fields + 4, key_bytes)
-    at = _put_varint(at + key_bytes, value_length)
-    _copy(at, fields + 8 + key_bytes, value_bytes)
+    body = 2 + varint_size(time_delta) + varint_size(offset_delta) + varint_size(key_length) + key_bytes
+    body += varint_size(value_length) + value_bytes
+    at = put_varint(at, body)
+    put8(at, 0)
+    at = put_varint(at + 1, time_delta)
+    at = put_varint(at, offset_delta)
+    at = put_varint(at, key_length)
+    copy(at, fields + 4, key_bytes)
+    at = put_varint(at + key_bytes, value_length)
+    copy(at, fields + 8 + key_bytes, value_bytes)
     at += value_bytes
-    _put_8(at, 0)
+    put8(at, 0)
     return at + 1
 
 
@@ -291,30 +164,30 @@ def _fields_fit(at: int, end: int) -> bool:
     """Whether `at` to `end` is nothing but a key and a value as writers write them: what can be copied in one piece."""
     if end - at < 8:
         return False
-    length = _i32(at)
+    length = i32(at)
     if length < -1 or length > end - at - 8:
         return False
     at += 4 + max(length, 0)
-    length = _i32(at)
+    length = i32(at)
     return bool(length >= -1 and max(length, 0) == end - at - 4)
 
 
 @kernel
 def _put_message(at: int, end: int, offset: int, magic: int, attributes: int, time: Any) -> None:
     """What lies before the key of the message from `at` to `end`, but for its checksum."""
-    _put_64(at, offset)
-    _put_32(at + 8, end - at - 12)
-    _put_8(at + 16, magic)
-    _put_8(at + 17, attributes)
+    put64(at, offset)
+    put32(at + 8, end - at - 12)
+    put8(at + 16, magic)
+    put8(at + 17, attributes)
     if magic == 1:
-        _put_64(at + 18, time)
+        put64(at + 18, time)
 
 
 @kernel
 def _seal_message(at: Any, end: int, crc32: int) -> None:
     """The checksum. Loops seal each message one round late: bytes are slow to read in other portions than were just written."""
     if at:
-        _put_32(at + 12, _crc32(crc32, at + 16, end - at - 16))
+        put32(at + 12, crc32_by(crc32, at + 16, end - at - 16))
 
 
 @kernel
@@ -324,14 +197,14 @@ def _look_at_messages(s: Any, magic: int) -> bool:  # noqa: C901 - one loop
     appended, time = s[APPENDED], s[TIME]
     count, first, last, first_time, newest, timed = 0, np.int64(0), np.int64(0), np.int64(-1), np.int64(-1), 0
     while end - at >= 12:
-        size = _i32(at + 8)
+        size = i32(at + 8)
         if size < 14:
             return False
         if 12 + size > end - at:
             break
-        inner = _u8(at + 16)
+        inner = u8(at + 16)
         after = at + 12 + size
-        if inner > 1 or (inner == 1 and size < 22) or _u8(at + 17) & 7 or not _fields_fit(at + 18 + 8 * inner, after):
+        if inner > 1 or (inner == 1 and size < 22) or u8(at + 17) & 7 or not _fields_fit(at + 18 + 8 * inner, after):
             return False
         if appended and inner == 0:
             return False
@@ -339,8 +212,8 @@ def _look_at_messages(s: Any, magic: int) -> bool:  # noqa: C901 - one loop
         if appended:
             stamp = time
         elif inner == 1:
-            stamp = _i64(at + 18)
-        offset = _i64(at)
+            stamp = i64(at + 18)
+        offset = i64(at)
         if count == 0:
             first, first_time = offset, stamp
         elif offset <= last:
@@ -371,18 +244,18 @@ def _messages_to_messages(s: Any, to: int, less: int) -> int:
     attributes = 8 if appended and magic == 1 else 0
     before: Any = np.int64(0)
     for _ in range(s[COUNT]):
-        inner = _u8(at + 16)
-        after = at + 12 + _i32(at + 8)
+        inner = u8(at + 16)
+        after = at + 12 + i32(at + 8)
         fields = at + 18 + 8 * inner
         stamp = np.int64(-1)
         if appended:
             stamp = time
         elif inner == 1:
-            stamp = _i64(at + 18)
+            stamp = i64(at + 18)
         new_fields = to + 18 + 8 * magic
-        _copy(new_fields, fields, after - fields)
+        copy(new_fields, fields, after - fields)
         end = new_fields + (after - fields)
-        _put_message(to, end, _i64(at) + shift, magic, attributes, stamp)
+        _put_message(to, end, i64(at) + shift, magic, attributes, stamp)
         _seal_message(before, to, crc32)
         before, to, at = to, end, after
     _seal_message(before, to, crc32)
@@ -395,13 +268,13 @@ def _messages_to_records(s: Any, to: int) -> int:
     at, shift, first_time = s[PLAIN], s[SHIFT] - s[FIRST], s[FIRST_TIME]
     appended = s[APPENDED]
     for _ in range(s[COUNT]):
-        inner = _u8(at + 16)
-        after = at + 12 + _i32(at + 8)
+        inner = u8(at + 16)
+        after = at + 12 + i32(at + 8)
         fields = at + 18 + 8 * inner
         delta = np.int64(0)
         if not appended:
-            delta = (_i64(at + 18) if inner == 1 else np.int64(-1)) - first_time
-        to = _put_record(to, delta, _i64(at) + shift, fields, after - fields)
+            delta = (i64(at + 18) if inner == 1 else np.int64(-1)) - first_time
+        to = _put_record(to, delta, i64(at) + shift, fields, after - fields)
         at = after
     return to
 
@@ -412,14 +285,14 @@ def _messages_to_records(s: Any, to: int) -> int:
 @kernel
 def _skip_headers(at: int, end: int) -> tuple[int, int]:
     """(number of record headers, address after them); the address is 0 when they do not decode."""
-    count, at = _varint(at, end, 5)
+    count, at = varint(at, end)
     if at == 0 or count < 0 or count > end - at:
         return 0, 0
     for _ in range(count):
-        length, at = _varint(at, end, 5)
+        length, at = varint(at, end)
         if at == 0 or length < 0 or length > end - at:  # a header's key is never null
             return 0, 0
-        length, at = _varint(at + length, end, 5)
+        length, at = varint(at + length, end)
         if at == 0 or length > end - at:
             return 0, 0
         at += max(length, 0)
@@ -443,26 +316,26 @@ def _go_over_records(s: Any, to: int, less: int) -> int:  # noqa: C901 - one loo
     if not write:
         to = 1
     for number in range(s[COUNT]):
-        length, body = _varint(at, end, 5)
+        length, body = varint(at, end)
         if body == 0:
             return 0
         record_end = body + length
         if record_end > end:
             return 0
-        stamp, at = _varint(body + 1, end, 10)
+        stamp, at = varlong(body + 1, end)
         if at == 0:
             return 0
-        offset, at = _varint(at, end, 5)
+        offset, at = varint(at, end)
         if at == 0:
             return 0
-        key_length, key = _varint(at, end, 5)
+        key_length, key = varint(at, end)
         if key == 0 or key_length > end - key:
             return 0
-        value_length, value = _varint(key + max(key_length, 0), end, 5)
+        value_length, value = varint(key + max(key_length, 0), end)
         if value == 0 or value_length > end - value:
             return 0
         at = value + max(value_length, 0)
-        if at < end and _u8(at) == 0:
+        if at < end and u8(at) == 0:
             at += 1
         else:
             headers, at = _skip_headers(at, end)
@@ -486,10 +359,10 @@ def _go_over_records(s: Any, to: int, less: int) -> int:  # noqa: C901 - one loo
         timed += stamp != -1
         fields = to + 18 + 8 * magic
         key_bytes, value_bytes = max(key_length, 0), max(value_length, 0)
-        _put_32(fields, max(key_length, -1))
-        _copy(fields + 4, key, key_bytes)
-        _put_32(fields + 4 + key_bytes, max(value_length, -1))
-        _copy(fields + 8 + key_bytes, value, value_bytes)
+        put32(fields, max(key_length, -1))
+        copy(fields + 4, key, key_bytes)
+        put32(fields + 4 + key_bytes, max(value_length, -1))
+        copy(fields + 8 + key_bytes, value, value_bytes)
         message_end = fields + 8 + key_bytes + value_bytes
         _put_message(to, message_end, offset - less, magic, attributes, stamp)
         _seal_message(before, to, crc32)
@@ -504,19 +377,19 @@ def _go_over_records(s: Any, to: int, less: int) -> int:  # noqa: C901 - one loo
 @kernel
 def _seal_batch(s: Any, at: int, end: int, codec: int) -> None:
     """The header of the batch from `at` to `end` that was made of messages."""
-    _put_64(at, s[FIRST])
-    _put_32(at + 8, end - at - 12)
-    _put_32(at + 12, -1)
-    _put_8(at + 16, 2)
-    _put_16(at + 21, codec | (8 if s[APPENDED] else 0))
-    _put_32(at + 23, s[LAST] - s[FIRST])
-    _put_64(at + 27, s[FIRST_TIME])
-    _put_64(at + 35, s[TIME] if s[APPENDED] else s[NEWEST])
-    _put_64(at + 43, -1)
-    _put_16(at + 51, -1)
-    _put_32(at + 53, -1)
-    _put_32(at + 57, s[COUNT])
-    _put_32(at + 17, _crc32c(s[CRC32C], at + 21, end - at - 21))
+    put64(at, s[FIRST])
+    put32(at + 8, end - at - 12)
+    put32(at + 12, -1)
+    put8(at + 16, 2)
+    put16(at + 21, codec | (8 if s[APPENDED] else 0))
+    put32(at + 23, s[LAST] - s[FIRST])
+    put64(at + 27, s[FIRST_TIME])
+    put64(at + 35, s[TIME] if s[APPENDED] else s[NEWEST])
+    put64(at + 43, -1)
+    put16(at + 51, -1)
+    put32(at + 53, -1)
+    put32(at + 57, s[COUNT])
+    put32(at + 17, crc32c_by(s[CRC32C], at + 21, end - at - 21))
 
 
 # lz4, in the framing of Kafka's own classes.
@@ -526,12 +399,12 @@ def _seal_batch(s: Any, at: int, end: int, codec: int) -> None:
 def _decompress_lz4(s: Any, broken: bool) -> bool:
     """PACKED -> PLAIN; False when it is not just what Kafka's classes write, or does not fit."""
     at, end = s[PACKED], s[PACKED] + s[PACKED_SIZE]
-    if end - at < 11 or _u32(at) != 0x04224D18 or _i16(at + 4) != 0x6040 or not (broken or _u8(at + 6) == 0x82):
+    if end - at < 11 or u32(at) != 0x04224D18 or i16(at + 4) != 0x6040 or not (broken or u8(at + 6) == 0x82):
         return False
     to, room = s[PLAIN_BUFFER], s[PLAIN_BUFFER] + s[PLAIN_ROOM]
     at += 7
     while end - at >= 4:
-        size = _u8(at) | _u8(at + 1) << 8 | _u8(at + 2) << 16 | _u8(at + 3) << 24
+        size = u8(at) | u8(at + 1) << 8 | u8(at + 2) << 16 | u8(at + 3) << 24
         at += 4
         if size == 0:
             s[PLAIN], s[PLAIN_SIZE] = s[PLAIN_BUFFER], to - s[PLAIN_BUFFER]
@@ -541,10 +414,10 @@ def _decompress_lz4(s: Any, broken: bool) -> bool:
         if size > min(_LZ4_BLOCK, end - at) or room - to < _LZ4_BLOCK:
             return False
         if stored:
-            _copy(to, at, size)
+            copy(to, at, size)
             got = size
         else:
-            got = _lz4(s[LZ4_DECOMPRESS], at, to, size, _LZ4_BLOCK)
+            got = lz4_by(s[LZ4_DECOMPRESS], at, to, size, _LZ4_BLOCK)
         if got < 0:
             return False
         to += got
@@ -556,24 +429,24 @@ def _decompress_lz4(s: Any, broken: bool) -> bool:
 def _compress_lz4(s: Any, broken: bool) -> bool:
     """AREA -> INTO, which has room for the worst case."""
     at, end, to = s[AREA], s[AREA] + s[AREA_SIZE], s[INTO]
-    _put_32(to, 0x04224D18)
-    _put_16(to + 4, 0x6040)
-    _put_8(to + 6, 0x1A if broken else 0x82)
+    put32(to, 0x04224D18)
+    put16(to + 4, 0x6040)
+    put8(to + 6, 0x1A if broken else 0x82)
     to += 7
     while at < end:
         size = min(end - at, _LZ4_BLOCK)
-        got = _lz4(s[LZ4_COMPRESS], at, to + 4, size, size + size // 255 + 16)
+        got = lz4_by(s[LZ4_COMPRESS], at, to + 4, size, size + size // 255 + 16)
         if got <= 0:
             return False
         if got >= size:
-            _copy(to + 4, at, size)
+            copy(to + 4, at, size)
             got = size
-            _put_32_little(to, size | 0x80000000)
+            put_own32(to, size | 0x80000000)
         else:
-            _put_32_little(to, got)
+            put_own32(to, got)
         to += 4 + got
         at += size
-    _put_32(to, 0)
+    put32(to, 0)
     s[INTO_SIZE] = to + 4 - s[INTO]
     return True
 
@@ -602,7 +475,7 @@ def _as_it_is(s: Any, at: int, first: int, last: int) -> int:
         return HARD
     if not _room(s, s[SIZE]):
         return FULL
-    _copy(s[OUT] + s[FILLED], at, s[SIZE])
+    copy(s[OUT] + s[FILLED], at, s[SIZE])
     s[FILLED] += s[SIZE]
     s[BATCHES_OUT] += 1
     s[UNCHANGED] += 1
@@ -612,34 +485,34 @@ def _as_it_is(s: Any, at: int, first: int, last: int) -> int:
 @kernel
 def _drop(s: Any, at: int) -> int:
     """Count a control or empty batch that the wanted magic cannot say."""
-    attributes = _u8(at + 22)
+    attributes = u8(at + 22)
     if attributes & 0x20:
         area, end = at + _HEADER_V2, at + s[SIZE]
-        s[PLAIN], s[PLAIN_SIZE], s[COUNT] = area, end - area, _i32(at + 57)
+        s[PLAIN], s[PLAIN_SIZE], s[COUNT] = area, end - area, i32(at + 57)
         if attributes & 7 or s[COUNT] != 1 or _go_over_records(s, 0, 0) == 0:
             return HARD
-        _, area = _varint(area, end, 5)
-        _, area = _varint(area + 1, end, 10)
-        _, area = _varint(area, end, 5)
-        length, area = _varint(area, end, 5)
-        if length < 4 or _i16(area) < 0:
+        _, area = varint(area, end)
+        _, area = varlong(area + 1, end)
+        _, area = varint(area, end)
+        length, area = varint(area, end)
+        if length < 4 or i16(area) < 0:
             return HARD
         s[CONTROL] += 1
-        s[ABORTED_VISIBLE] += _i16(area + 2) == 0
+        s[ABORTED_VISIBLE] += i16(area + 2) == 0
     else:
         s[IDEMPOTENCE] += 1
         s[TRANSACTIONS] += (attributes >> 4) & 1
         s[DELETE_HORIZON] += (attributes >> 6) & 1
-    s[LEADER_EPOCHS] += _i32(at + 12) >= 0
+    s[LEADER_EPOCHS] += i32(at + 12) >= 0
     return GO_ON
 
 
 @kernel
 def _open_batch(s: Any, at: int) -> int:
     """Magic 2: what to do with the batch, and its records into PLAIN."""
-    attributes, count = _u8(at + 22), _i32(at + 57)
-    first, codec = _i64(at), attributes & 7
-    last = first + _i32(at + 23)
+    attributes, count = u8(at + 22), i32(at + 57)
+    first, codec = i64(at), attributes & 7
+    last = first + i32(at + 23)
     s[UNPACK_CODEC] = codec
     s[PACK_CODEC] = codec if s[CODEC] < 0 else s[CODEC]
     kept_apart = attributes & 0x20 or count == 0
@@ -649,7 +522,7 @@ def _open_batch(s: Any, at: int) -> int:
         return _drop(s, at)
     if count < 0 or codec > _ZSTD or (s[MAGIC] < 2 and s[PACK_CODEC] == _ZSTD) or not _belongs(s, first, last):
         return HARD
-    s[COUNT], s[OFFSET], s[BASE_TIME], s[TIME] = count, first, _i64(at + 27), _i64(at + 35)
+    s[COUNT], s[OFFSET], s[BASE_TIME], s[TIME] = count, first, i64(at + 27), i64(at + 35)
     s[APPENDED] = (attributes >> 3) & 1
     s[PACKED], s[PACKED_SIZE] = at + _HEADER_V2, s[SIZE] - _HEADER_V2
     s[PLAIN], s[PLAIN_SIZE] = s[PACKED], s[PACKED_SIZE]
@@ -662,8 +535,8 @@ def _open_batch(s: Any, at: int) -> int:
 @kernel
 def _open_message(s: Any, at: int, magic: int) -> int:
     """Magic 0 and 1: what to do with the message or wrapper, and its messages into PLAIN."""
-    attributes = _u8(at + 17)
-    codec, offset, end = attributes & 7, _i64(at), at + s[SIZE]
+    attributes = u8(at + 17)
+    codec, offset, end = attributes & 7, i64(at), at + s[SIZE]
     s[UNPACK_CODEC] = codec
     s[PACK_CODEC] = codec if s[CODEC] < 0 else s[CODEC]
     if magic == s[MAGIC] and codec == s[PACK_CODEC]:
@@ -672,14 +545,14 @@ def _open_message(s: Any, at: int, magic: int) -> int:
         return HARD
     s[OFFSET], s[APPENDED], s[TIME] = offset, 0, -1
     if magic == 1:
-        s[APPENDED], s[TIME] = (attributes >> 3) & 1, _i64(at + 18)
+        s[APPENDED], s[TIME] = (attributes >> 3) & 1, i64(at + 18)
     s[PLAIN], s[PLAIN_SIZE] = at, s[SIZE]
     fields = at + 18 + 8 * magic
     if codec:
         if not _fields_fit(fields, end):
             return HARD
-        value = fields + 4 + max(_i32(fields), 0)
-        if _i32(value) < 0:
+        value = fields + 4 + max(i32(fields), 0)
+        if i32(value) < 0:
             return HARD
         s[PACKED], s[PACKED_SIZE] = value + 4, end - value - 4
     s[PHASE] = HAVE_PLAIN
@@ -719,7 +592,7 @@ def _build(s: Any, at: int, magic: int) -> int:  # noqa: C901 - a way for each p
             return HARD
         s[AREA], s[AREA_SIZE] = s[PLAIN], s[PLAIN_SIZE]
         if codec == 0:
-            _copy(to + _HEADER_V2, s[PLAIN], s[PLAIN_SIZE])
+            copy(to + _HEADER_V2, s[PLAIN], s[PLAIN_SIZE])
             _put_again(s, at, to, s[PLAIN_SIZE])
             return GO_ON
     elif wanted == 2:
@@ -756,10 +629,10 @@ def _put_out(s: Any, size: int, batches: int) -> None:
 @kernel
 def _put_again(s: Any, at: int, to: int, size: int) -> None:
     """The batch's own header before `size` bytes of records in another codec."""
-    _copy(to, at, _HEADER_V2)
-    _put_32(to + 8, _HEADER_V2 - 12 + size)
-    _put_8(to + 22, (_u8(at + 22) & ~7) | s[PACK_CODEC])
-    _put_32(to + 17, _crc32c(s[CRC32C], to + 21, _HEADER_V2 - 21 + size))
+    copy(to, at, _HEADER_V2)
+    put32(to + 8, _HEADER_V2 - 12 + size)
+    put8(to + 22, (u8(at + 22) & ~7) | s[PACK_CODEC])
+    put32(to + 17, crc32c_by(s[CRC32C], to + 21, _HEADER_V2 - 21 + size))
     _put_out(s, _HEADER_V2 + size, 1)
 
 
@@ -785,8 +658,8 @@ def _close(s: Any, at: int, magic: int) -> None:
     if s[MAGIC] < 2:
         appended = s[APPENDED] and s[MAGIC] == 1
         fields = to + 18 + 8 * s[MAGIC]
-        _put_32(fields, -1)
-        _put_32(fields + 4, s[INTO_SIZE])
+        put32(fields, -1)
+        put32(fields + 4, s[INTO_SIZE])
         time = s[TIME] if appended else s[NEWEST]
         _put_message(to, end, s[LAST], s[MAGIC], codec | (8 if appended else 0), time)
         _seal_message(to, end, s[CRC32])
@@ -820,11 +693,11 @@ def _batch(s: Any, at: int, magic: int) -> int:
     if s[MAGIC] < 2:
         if magic == 2:
             s[HEADERS] += s[WITH_HEADERS]
-            attributes = _u8(at + 22)
+            attributes = u8(at + 22)
             s[TRANSACTIONS] += (attributes >> 4) & 1
             s[DELETE_HORIZON] += (attributes >> 6) & 1
-            s[IDEMPOTENCE] += _i64(at + 43) >= 0
-            s[LEADER_EPOCHS] += _i32(at + 12) >= 0
+            s[IDEMPOTENCE] += i64(at + 43) >= 0
+            s[LEADER_EPOCHS] += i32(at + 12) >= 0
         if s[MAGIC] == 0:
             s[TIMESTAMPS] += s[TIMED]
     return GO_ON
@@ -836,7 +709,7 @@ def _seal_single(at: Any, end: int, magic: int, crc32: int, crc32c: int) -> None
     if magic < 2:
         _seal_message(at, end, crc32)
     elif at:
-        _put_32(at + 17, _crc32c(crc32c, at + 21, end - at - 21))
+        put32(at + 17, crc32c_by(crc32c, at + 21, end - at - 21))
 
 
 @kernel
@@ -861,9 +734,9 @@ def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one l
             why, s[NEEDED] = NEED_BYTES, 18
             break
         at = address + (position - origin)
-        size = _i32(at + 8)
+        size = i32(at + 8)
         total = size + 12
-        magic = _u8(at + 16)
+        magic = u8(at + 16)
         if size < 14 or total > left or magic > 2 or (magic == 2 and total < _HEADER_V2) or (magic == 1 and size < 22):
             why = STOPPED
             break
@@ -872,10 +745,10 @@ def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one l
             break
         s[SIZE], s[OLD_MAGIC] = total, magic
         if magic < 2:
-            if s[PHASE] == _FRAME and _crc32(crc32, at + 16, total - 16) != _u32(at + 12):
+            if s[PHASE] == _FRAME and crc32_by(crc32, at + 16, total - 16) != u32(at + 12):
                 why = STOPPED
                 break
-            attributes = _u8(at + 17)
+            attributes = u8(at + 17)
             if (
                 attributes & 7 == 0
                 and codec <= 0
@@ -883,7 +756,7 @@ def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one l
                 and not (log_end and position + total == file_end)
             ):
                 # One message becomes one message, or a batch of one record.
-                offset = _i64(at)
+                offset = i64(at)
                 fields = at + 18 + 8 * magic
                 length = at + total - fields
                 if offset < base or offset - base > _MAX_RELATIVE or not _fields_fit(fields, at + total):
@@ -893,26 +766,26 @@ def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one l
                     why, s[NEEDED] = FULL, total + 64
                     break
                 to = out + filled
-                stamp = _i64(at + 18) if magic == 1 else np.int64(-1)
+                stamp = i64(at + 18) if magic == 1 else np.int64(-1)
                 if wanted == 2:
                     _seal_single(before, to, wanted, crc32, crc32c)
                     end = _put_record(to + _HEADER_V2, 0, 0, fields, length)
-                    _put_64(to, offset)
-                    _put_32(to + 8, end - to - 12)
-                    _put_32(to + 12, -1)
-                    _put_8(to + 16, 2)
+                    put64(to, offset)
+                    put32(to + 8, end - to - 12)
+                    put32(to + 12, -1)
+                    put8(to + 16, 2)
                     appended = magic == 1 and attributes & 8
-                    _put_16(to + 21, 8 if appended else 0)
-                    _put_32(to + 23, 0)
-                    _put_64(to + 27, stamp)
-                    _put_64(to + 35, stamp if appended else max(stamp, -1))
-                    _put_64(to + 43, -1)
-                    _put_16(to + 51, -1)
-                    _put_32(to + 53, -1)
-                    _put_32(to + 57, 1)
+                    put16(to + 21, 8 if appended else 0)
+                    put32(to + 23, 0)
+                    put64(to + 27, stamp)
+                    put64(to + 35, stamp if appended else max(stamp, -1))
+                    put64(to + 43, -1)
+                    put16(to + 51, -1)
+                    put32(to + 53, -1)
+                    put32(to + 57, 1)
                 else:
                     new_fields = to + 18 + 8 * wanted
-                    _copy(new_fields, fields, length)
+                    copy(new_fields, fields, length)
                     end = new_fields + length
                     _put_message(to, end, offset, wanted, 0, -1)
                     _seal_message(before, to, crc32)
@@ -922,7 +795,7 @@ def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one l
                 singles += 1
                 position += total
                 continue
-        elif s[PHASE] == _FRAME and _crc32c(crc32c, at + 21, total - 21) != _u32(at + 17):
+        elif s[PHASE] == _FRAME and crc32c_by(crc32c, at + 21, total - 21) != u32(at + 17):
             why = STOPPED
             break
         if log_end and position + total == file_end:

@@ -12,10 +12,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
-from numba import types
 
-from kafkats.kernels.jit import intrinsic, kernel
+from kafkats.kernels.jit import kernel
+from kafkats.kernels.memory import i8, i16, i32, i64
 
 # Where the bytes are: file positions ORIGIN to LOADED at ADDRESS; batches that begin at LIMIT or later are left to the next call.
 ADDRESS: Final = 0
@@ -54,26 +53,6 @@ NEED_BYTES: Final = 3
 _HEADER_V2: Final = 61
 
 
-def _load(bits: int) -> Any:
-    @intrinsic
-    def load(typingctx: Any, address: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            value = builder.load(builder.inttoptr(args[0], ir.IntType(bits).as_pointer()), align=1)
-            if bits > 8:
-                value = builder.bswap(value)
-            return value if bits == 64 else builder.sext(value, ir.IntType(64))
-
-        return types.int64(types.int64), codegen
-
-    return load
-
-
-_i64 = _load(64)
-_i32 = _load(32)
-_i16 = _load(16)
-_i8 = _load(8)
-
-
 @kernel
 def headers(state: Any, rows: Any) -> int:
     """Go on from state[POSITION]; see the module. The GIL is not held."""
@@ -93,33 +72,33 @@ def headers(state: Any, rows: Any) -> int:
             why, state[NEEDED] = NEED_BYTES, needed
             break
         at = address + (position - origin)
-        size, magic = _i32(at + 8), _i8(at + 16)
+        size, magic = i32(at + 8), i8(at + 16)
         total = size + 12
         if size < 14 or total > end - position or magic < 0 or magic > 2:
             break
         if (magic == 2 and total < _HEADER_V2) or (magic == 1 and size < 22):
             break
-        producer = _i64(at + 43) if magic == 2 else np.int64(-1)
+        producer = i64(at + 43) if magic == 2 else np.int64(-1)
         if only == 0 or producer >= 0:
             row = rows[filled]
             row[AT], row[SIZE], row[MAGIC] = position, total, magic
-            row[FIRST_OFFSET] = row[LAST_OFFSET] = _i64(at)
+            row[FIRST_OFFSET] = row[LAST_OFFSET] = i64(at)
             row[PRODUCER_ID] = producer
             row[PRODUCER_EPOCH] = row[BASE_SEQUENCE] = row[COUNT] = row[MAX_TIMESTAMP] = -1
             if magic == 2:
-                row[ATTRIBUTES] = _i16(at + 21)
-                row[LAST_OFFSET] += _i32(at + 23)
-                row[MAX_TIMESTAMP] = _i64(at + 35)
-                row[PRODUCER_EPOCH] = _i16(at + 51)
-                row[BASE_SEQUENCE], row[COUNT] = _i32(at + 53), _i32(at + 57)
+                row[ATTRIBUTES] = i16(at + 21)
+                row[LAST_OFFSET] += i32(at + 23)
+                row[MAX_TIMESTAMP] = i64(at + 35)
+                row[PRODUCER_EPOCH] = i16(at + 51)
+                row[BASE_SEQUENCE], row[COUNT] = i32(at + 53), i32(at + 57)
             else:
-                row[ATTRIBUTES] = _i8(at + 17)
+                row[ATTRIBUTES] = i8(at + 17)
                 if row[ATTRIBUTES] & 7:
                     row[FIRST_OFFSET] = np.int64(UNKNOWN)
                 else:
                     row[COUNT] = 1
                 if magic == 1:
-                    row[MAX_TIMESTAMP] = _i64(at + 18)
+                    row[MAX_TIMESTAMP] = i64(at + 18)
             filled += 1
         position += total
     state[POSITION], state[FILLED] = position, filled

@@ -1,6 +1,6 @@
 """How kernels are compiled: without the GIL, cached on disk where there is a place for it.
 
-numba notices a changed kernel by its own file only, so a kernel and all helpers it inlines live in one module.
+numba notices a changed kernel by its own file only: what a kernel inlines lives in its module, or (memory.py, varints.py) never changes.
 """
 
 from __future__ import annotations

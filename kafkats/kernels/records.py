@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
-from numba import types
 
-from kafkats.kernels.jit import intrinsic, kernel
+from kafkats.kernels.jit import kernel
+from kafkats.kernels.memory import i32, i64, u8
+from kafkats.kernels.varints import varint, varlong
 
 # Where the bytes are: file positions ORIGIN to LOADED at ADDRESS; good batches end at END.
 ADDRESS: Final = 0
@@ -61,105 +61,47 @@ def new_state() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return state
 
 
-def _load(bits: int) -> Any:
-    @intrinsic
-    def load(typingctx: Any, address: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            integer = ir.IntType(bits)
-            value = builder.load(builder.inttoptr(args[0], integer.as_pointer()), align=1)
-            if bits == 8:
-                return builder.zext(value, ir.IntType(64))
-            value = builder.bswap(value)
-            return value if bits == 64 else builder.sext(value, ir.IntType(64))
-
-        return types.int64(types.int64), codegen
-
-    return load
-
-
-_i64 = _load(64)
-_i32 = _load(32)
-_u8 = _load(8)
-
-
 @kernel
-def _varint_end(at: int, end: int, most: int) -> int:
-    """Address after the varint at `at`, 0 when it does not end in time."""
-    stop = min(end, at + most)
-    while at < stop:
-        at += 1
-        if _u8(at - 1) < 0x80:
-            return at
-    return 0
-
-
-@kernel
-def _varint(at: int, after: int, bits: int) -> int:
-    """Value of the varint from `at` to `after`; bits beyond 32 or 64 are dropped, as in Java."""
-    raw = np.uint64(0)
-    shift = np.uint64(0)
-    while at < after:
-        raw |= np.uint64(_u8(at) & 0x7F) << shift
-        shift += np.uint64(7)
-        at += 1
-    if bits == 32:
-        raw &= np.uint64(0xFFFFFFFF)
-    value = np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1))
-    return value  # type: ignore[return-value]  # int64 in the kernel
-
-
-@kernel
-def _skip_bytes(at: int, end: int) -> int:
+def _skip_bytes(at: Any, end: Any) -> Any:
     """Address after nullable bytes with a varint length, 0 when they do not fit."""
-    after = _varint_end(at, end, 5)
-    if after == 0:
-        return 0
-    length = _varint(at, after, 32)
-    if length < 0:
-        return after
-    return after + length if length <= end - after else 0
+    length, at = varint(at, end)
+    if at == 0 or length > end - at:
+        return np.int64(0)
+    return at + max(length, 0)
 
 
 @kernel
-def _skip_headers(at: int, end: int) -> int:
+def _skip_headers(at: Any, end: Any) -> Any:
     """Address after the record headers, 0 when they do not decode."""
-    after = _varint_end(at, end, 5)
-    if after == 0:
-        return 0
-    count = _varint(at, after, 32)
-    if count < 0 or count > end - after:
-        return 0
-    at = after
+    count, at = varint(at, end)
+    if at == 0 or count < 0 or count > end - at:
+        return np.int64(0)
     for _ in range(count):
-        after = _varint_end(at, end, 5)
-        if after == 0 or _varint(at, after, 32) < 0:  # a header's key is never null
-            return 0
-        at = _skip_bytes(at, end)
+        length, at = varint(at, end)
+        if at == 0 or length < 0 or length > end - at:  # a header's key is never null
+            return np.int64(0)
+        at = _skip_bytes(at + length, end)
         if at == 0:
-            return 0
-        at = _skip_bytes(at, end)
-        if at == 0:
-            return 0
+            return np.int64(0)
     return at
 
 
 @kernel
-def _area(state: Any, at: int, end: int) -> bool:
+def _area(state: Any, at: Any, end: Any) -> bool:
     """Walk `COUNT` records from address `at` to `end`; the largest timestamp goes to FOUND_MAXIMUM."""
     base, maximum = state[BASE_TIMESTAMP], np.int64(-1)
     for _ in range(state[COUNT]):
-        after = _varint_end(at, end, 5)
-        if after == 0:
+        length, at = varint(at, end)
+        if at == 0:
             return False
-        record_end = after + _varint(at, after, 32)
+        record_end = at + length
         if record_end > end:
             return False
-        at = after + 1  # attributes
-        after = _varint_end(at, end, 10)
-        if after == 0:
+        delta, at = varlong(at + 1, end)  # behind the attributes
+        if at == 0:
             return False
-        maximum = max(maximum, base + _varint(at, after, 64))
-        at = _varint_end(after, end, 5)  # offset delta
+        maximum = max(maximum, base + delta)
+        _, at = varint(at, end)  # offset delta
         if at == 0:
             return False
         at = _skip_bytes(at, end)
@@ -168,14 +110,14 @@ def _area(state: Any, at: int, end: int) -> bool:
         at = _skip_bytes(at, end)
         if at == 0:
             return False
-        if at < end and _u8(at) == 0:
+        if at < end and u8(at) == 0:
             at += 1
         else:
             at = _skip_headers(at, end)
         if at == 0 or at != record_end:
             return False
     state[FOUND_MAXIMUM] = maximum
-    return at == end
+    return bool(at == end)
 
 
 @kernel
@@ -185,7 +127,7 @@ def _message(at: int, end: int, magic: int) -> bool:
     for _ in range(2):
         if end - at < 4:
             return False
-        length = _i32(at)
+        length = i32(at)
         at += 4
         if length > end - at:
             return False
@@ -205,19 +147,19 @@ def message_set(state: Any) -> bool:
     at, end = state[ADDRESS], state[ADDRESS] + state[SIZE]
     count, maximum, last, first = 0, np.int64(-1), np.int64(0), np.int64(0)
     while end - at >= 12:
-        size = _i32(at + 8)
+        size = i32(at + 8)
         if size < 14:
             return False
         if 12 + size > end - at:
             break
-        magic = _u8(at + 16)
-        if magic > 1 or _u8(at + 17) & 7 or not _message(at, at + 12 + size, magic):
+        magic = u8(at + 16)
+        if magic > 1 or u8(at + 17) & 7 or not _message(at, at + 12 + size, magic):
             return False
-        last = _i64(at)
+        last = i64(at)
         if count == 0:
             first = last
         if magic == 1:
-            maximum = max(maximum, _i64(at + 18))
+            maximum = max(maximum, i64(at + 18))
         count += 1
         at += 12 + size
     state[COUNT], state[FOUND_MAXIMUM], state[FIRST_OFFSET] = count, maximum, first
@@ -253,14 +195,14 @@ def deep(state: Any) -> int:
             state[NEEDED] = 18
             return NEED_BYTES
         at = address + (position - origin)
-        total = 12 + _i32(at + 8)
+        total = 12 + i32(at + 8)
         if position + total > loaded:
             state[NEEDED] = total
             return NEED_BYTES
-        magic = _u8(at + 16)
+        magic = u8(at + 16)
         if magic == 2:
-            attributes = _u8(at + 22)
-            state[COUNT], state[BASE_TIMESTAMP], state[MAX_TIMESTAMP] = _i32(at + 57), _i64(at + 27), _i64(at + 35)
+            attributes = u8(at + 22)
+            state[COUNT], state[BASE_TIMESTAMP], state[MAX_TIMESTAMP] = i32(at + 57), i64(at + 27), i64(at + 35)
             state[APPENDED] = attributes & 8
             if state[COUNT] <= 0:  # Kafka does not look at what an empty batch holds
                 judge(state, position, state[COUNT] == 0)
@@ -270,11 +212,11 @@ def deep(state: Any) -> int:
             else:
                 judge(state, position, _area(state, at + _HEADER_V2, at + total))
         else:
-            attributes = _u8(at + 17)
+            attributes = u8(at + 17)
             if attributes & 7:
-                state[SIZE], state[MAGIC], state[CODEC], state[OFFSET] = total, magic, attributes & 7, _i64(at)
+                state[SIZE], state[MAGIC], state[CODEC], state[OFFSET] = total, magic, attributes & 7, i64(at)
                 state[APPENDED] = attributes & 8 if magic == 1 else 1  # magic 0 has no time to be wrong
-                state[MAX_TIMESTAMP] = _i64(at + 18) if magic == 1 else -1
+                state[MAX_TIMESTAMP] = i64(at + 18) if magic == 1 else -1
                 return COMPRESSED
             if _message(at, at + total, magic):
                 state[RECORDS] += 1

@@ -16,10 +16,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
-from numba import types
 
-from kafkats.kernels.jit import intrinsic, kernel
+from kafkats.kernels.jit import kernel
+from kafkats.kernels.memory import crc32_by, crc32c_by, i32, i64, u8, u32
+from kafkats.kernels.varints import varint, varlong
 
 # Where the bytes are: file positions ORIGIN to LOADED at ADDRESS; batches that begin at LIMIT or later are left to the next window.
 ADDRESS: Final = 0
@@ -67,67 +67,6 @@ ABSENT: Final = 5  # STRICT or EQUAL: the batch at POSITION has no such record
 _HEADER_V2: Final = 61
 
 
-def _load(bits: int, signed: bool) -> Any:
-    @intrinsic
-    def load(typingctx: Any, address: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            integer = ir.IntType(bits)
-            value = builder.load(builder.inttoptr(args[0], integer.as_pointer()), align=1)
-            if bits > 8:
-                value = builder.bswap(value)
-            extend = builder.sext if signed else builder.zext
-            return value if bits == 64 else extend(value, ir.IntType(64))
-
-        return types.int64(types.int64), codegen
-
-    return load
-
-
-_i64 = _load(64, signed=True)
-_i32 = _load(32, signed=True)
-_u32 = _load(32, signed=False)
-_u8 = _load(8, signed=False)
-
-
-@intrinsic
-def _crc32(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
-        target = builder.inttoptr(args[0], ir.FunctionType(i32, [i32, pointer, i64]).as_pointer())
-        crc = builder.call(target, [ir.Constant(i32, 0), builder.inttoptr(args[1], pointer), args[2]])
-        return builder.zext(crc, i64)
-
-    return types.int64(types.int64, types.int64, types.int64), codegen
-
-
-@intrinsic
-def _crc32c(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
-        target = builder.inttoptr(args[0], ir.FunctionType(i32, [pointer, i32, i32]).as_pointer())
-        length = builder.trunc(args[2], i32)
-        crc = builder.call(target, [builder.inttoptr(args[1], pointer), length, ir.Constant(i32, 0xFFFFFFFF)])
-        return builder.zext(builder.not_(crc), i64)
-
-    return types.int64(types.int64, types.int64, types.int64), codegen
-
-
-@kernel
-def _varint(at: Any, end: Any, longest: Any) -> Any:
-    """Value of the varint of at most `longest` bytes at `at`, and the address after it, 0 when it does not end in time."""
-    raw, shift, stop = np.uint64(0), np.uint64(0), min(end, at + longest)
-    while at < stop:
-        byte = np.uint64(_u8(at))
-        at += 1
-        raw |= (byte & np.uint64(0x7F)) << shift
-        if byte < np.uint64(0x80):
-            if longest == 5:
-                raw &= np.uint64(0xFFFFFFFF)
-            return np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1)), at
-        shift += np.uint64(7)
-    return np.int64(0), np.int64(0)
-
-
 @kernel
 def _take(state: Any, offset: Any, timestamp: Any) -> bool:
     """Whether this record is the one; it is noted then."""
@@ -142,19 +81,19 @@ def _take(state: Any, offset: Any, timestamp: Any) -> bool:
 @kernel
 def _records(state: Any, header: Any, at: Any, end: Any) -> int:
     """Look through the records of the v2 batch at `header`, plain between `at` and `end`."""
-    base, base_time, append_time = _i64(header), _i64(header + 27), _i64(header + 35)
-    appended, count = (_u8(header + 22) >> 3) & 1, _i32(header + 57)
+    base, base_time, append_time = i64(header), i64(header + 27), i64(header + 35)
+    appended, count = (u8(header + 22) >> 3) & 1, i32(header + 57)
     if count < 0:
         return BAD
     for _ in range(count):
-        length, at = _varint(at, end, 5)
+        length, at = varint(at, end)
         if at == 0 or length < 1 or length > end - at:
             return BAD
         record_end = at + length
-        delta, at = _varint(at + 1, record_end, 10)
+        delta, at = varlong(at + 1, record_end)
         if at == 0:
             return BAD
-        offset_delta, at = _varint(at, record_end, 5)
+        offset_delta, at = varint(at, record_end)
         if at == 0:
             return BAD
         if _take(state, base + offset_delta, append_time if appended else base_time + delta):
@@ -168,23 +107,23 @@ def _message_set(state: Any, wrapper: Any, start: Any, end: Any) -> int:
     """Look through the messages of the wrapper at `wrapper`, plain between `start` and `end`."""
     at, last, count = start, np.int64(0), 0
     while end - at >= 12:
-        size = _i32(at + 8)
+        size = i32(at + 8)
         if size < 14:
             return BAD
         if 12 + size > end - at:
             break
-        magic = _u8(at + 16)
-        if magic > 1 or _u8(at + 17) & 7 or size < 14 + 8 * magic:
+        magic = u8(at + 16)
+        if magic > 1 or u8(at + 17) & 7 or size < 14 + 8 * magic:
             return BAD
-        last = _i64(at)
+        last = i64(at)
         count += 1
         at += 12 + size
     if count == 0:
         return BAD
-    offset, relative = _i64(wrapper), np.int64(0)
+    offset, relative = i64(wrapper), np.int64(0)
     appended = False
-    if _u8(wrapper + 16) == 1:
-        appended = (_u8(wrapper + 17) >> 3) & 1 == 1
+    if u8(wrapper + 16) == 1:
+        appended = (u8(wrapper + 17) >> 3) & 1 == 1
         if offset != 0:
             if offset < last:
                 return BAD
@@ -192,11 +131,11 @@ def _message_set(state: Any, wrapper: Any, start: Any, end: Any) -> int:
     at = start
     for _ in range(count):
         timestamp = np.int64(-1)
-        if _u8(at + 16) == 1:
-            timestamp = _i64(wrapper + 18) if appended else _i64(at + 18)
-        if _take(state, _i64(at) + relative, timestamp):
+        if u8(at + 16) == 1:
+            timestamp = i64(wrapper + 18) if appended else i64(at + 18)
+        if _take(state, i64(at) + relative, timestamp):
             return FOUND
-        at += 12 + _i32(at + 8)
+        at += 12 + i32(at + 8)
     return DONE
 
 
@@ -211,7 +150,7 @@ def inside(state: Any, start: Any, size: Any) -> int:
     if why == DONE:
         if state[EQUAL] or state[STRICT]:
             return ABSENT
-        state[POSITION] += 12 + _i32(at + 8)
+        state[POSITION] += 12 + i32(at + 8)
     return why
 
 
@@ -227,14 +166,14 @@ def search(state: Any) -> int:  # noqa: C901 - one loop
             why, state[NEEDED] = NEED_BYTES, 18
             break
         at = address + (position - origin)
-        size = _i32(at + 8)
+        size = i32(at + 8)
         total = np.int64(size) + 12
         if size < 14:
             why = BAD
             break
         if total > file_end - position:
             break
-        magic = _u8(at + 16)
+        magic = u8(at + 16)
         if magic > 2 or (magic == 2 and total < _HEADER_V2) or (magic == 1 and size < 22):
             why = BAD
             break
@@ -242,35 +181,35 @@ def search(state: Any) -> int:  # noqa: C901 - one loop
             why, state[NEEDED] = NEED_BYTES, total
             break
         if magic == 2:
-            good = _crc32c(state[CRC32C], at + 21, total - 21) == _u32(at + 17)
+            good = crc32c_by(state[CRC32C], at + 21, total - 21) == u32(at + 17)
         else:
-            good = _crc32(state[CRC32], at + 16, total - 16) == _u32(at + 12)
+            good = crc32_by(state[CRC32], at + 16, total - 16) == u32(at + 12)
         if not good:
             why = BAD
             break
         state[BATCHES] += 1
         newest = np.int64(-1)
         if magic > 0:
-            newest = _i64(at + 35) if magic == 2 else _i64(at + 18)
+            newest = i64(at + 35) if magic == 2 else i64(at + 18)
         if (newest != target) if equal else (newest < target):
             position += total
             continue
 
-        state[EPOCH] = _i32(at + 12) if magic == 2 else -1
-        codec = _u8(at + (22 if magic == 2 else 17)) & 7
+        state[EPOCH] = i32(at + 12) if magic == 2 else -1
+        codec = u8(at + (22 if magic == 2 else 17)) & 7
         found = DONE
-        if codec != 0 and (magic < 2 or _i32(at + 57) > 0):
+        if codec != 0 and (magic < 2 or i32(at + 57) > 0):
             state[CODEC], state[MAGIC] = codec, magic
             start, length = at + _HEADER_V2, total - _HEADER_V2
             if magic < 2:
                 # The value of a wrapper, behind a key that is null as a rule.
                 start = at + 18 + 8 * magic
-                key = np.int64(max(_i32(start), 0))
+                key = np.int64(max(i32(start), 0))
                 if key > at + total - start - 8:
                     why = BAD
                     break
                 start += 4 + key
-                length = np.int64(_i32(start))
+                length = np.int64(i32(start))
                 start += 4
                 if length < 0 or length > at + total - start:
                     why = BAD
@@ -280,7 +219,7 @@ def search(state: Any) -> int:  # noqa: C901 - one loop
             break
         if magic == 2:
             found = _records(state, at, at + _HEADER_V2, at + total)
-        elif _take(state, _i64(at), newest):
+        elif _take(state, i64(at), newest):
             found = FOUND
         if found != DONE:
             why = found

@@ -21,10 +21,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
-from numba import types
 
-from kafkats.kernels.jit import intrinsic, kernel
+from kafkats.kernels.jit import kernel
+from kafkats.kernels.memory import crc32_by, crc32c_by, i8, i32, i64, u32
 
 # Where the bytes are.
 ADDRESS: Final = 0
@@ -122,55 +121,10 @@ def new_table() -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
     return np.zeros((CELLS, CELL_COLUMNS), np.int64)
 
 
-def _load(bits: int, signed: bool) -> Any:
-    @intrinsic
-    def load(typingctx: Any, address: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            integer = ir.IntType(bits)
-            value = builder.load(builder.inttoptr(args[0], integer.as_pointer()), align=1)
-            if bits > 8:
-                value = builder.bswap(value)
-            extend = builder.sext if signed else builder.zext
-            return value if bits == 64 else extend(value, ir.IntType(64))
-
-        return types.int64(types.int64), codegen
-
-    return load
-
-
-_i64 = _load(64, signed=True)
-_i32 = _load(32, signed=True)
-_u32 = _load(32, signed=False)
-_i8 = _load(8, signed=True)
-
-
-@intrinsic
-def _crc32(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
-        target = builder.inttoptr(args[0], ir.FunctionType(i32, [i32, pointer, i64]).as_pointer())
-        crc = builder.call(target, [ir.Constant(i32, 0), builder.inttoptr(args[1], pointer), args[2]])
-        return builder.zext(crc, i64)
-
-    return types.int64(types.int64, types.int64, types.int64), codegen
-
-
-@intrinsic
-def _crc32c(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
-        target = builder.inttoptr(args[0], ir.FunctionType(i32, [pointer, i32, i32]).as_pointer())
-        length = builder.trunc(args[2], i32)
-        crc = builder.call(target, [builder.inttoptr(args[1], pointer), length, ir.Constant(i32, 0xFFFFFFFF)])
-        return builder.zext(builder.not_(crc), i64)
-
-    return types.int64(types.int64, types.int64, types.int64), codegen
-
-
 @kernel
 def _mixed(fingerprint: Any, address: int) -> Any:
     """The fingerprint with the eight bytes at `address` in it."""
-    mixed = (fingerprint ^ np.uint64(_i64(address))) * _ODD
+    mixed = (fingerprint ^ np.uint64(i64(address))) * _ODD
     return mixed ^ (mixed >> _HALF)
 
 
@@ -192,10 +146,10 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
     far = np.int64(2**63 - 1)
     entry_position = far  # of the next existing offset entry; `far` when there is none
     if offset_next < offset_count:
-        entry_position = _u32(offset_entries + 8 * offset_next + 4)
+        entry_position = u32(offset_entries + 8 * offset_next + 4)
     entry_offset = far  # of the next existing time entry
     if time_next < time_count:
-        entry_offset = base_offset + _i32(time_entries + 12 * time_next + 8)
+        entry_offset = base_offset + i32(time_entries + 12 * time_next + 8)
 
     while True:
         if position >= limit and position < file_end:
@@ -209,7 +163,7 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
             why, state[NEEDED] = NEED_BYTES, 18
             break
         at = address + (position - origin)
-        size = _i32(at + 8)
+        size = i32(at + 8)
         total = size + 12
         if size < 14:
             why, state[STOP] = STOPPED, BAD_LENGTH
@@ -217,7 +171,7 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
         if total > left:
             why, state[STOP] = STOPPED, TORN_TAIL
             break
-        magic = _i8(at + 16)
+        magic = i8(at + 16)
         if magic < 0 or magic > 2:
             why, state[STOP] = STOPPED, BAD_MAGIC
             break
@@ -232,14 +186,14 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
             break
 
         if magic == 2:
-            if crc32c != 0 and _crc32c(crc32c, at + 21, total - 21) != _u32(at + 17):
+            if crc32c != 0 and crc32c_by(crc32c, at + 21, total - 21) != u32(at + 17):
                 why, state[STOP] = STOPPED, BAD_CRC
                 break
-            first = _i64(at)
-            delta, count = _i32(at + 23), _i32(at + 57)
+            first = i64(at)
+            delta, count = i32(at + 23), i32(at + 57)
             last = first + delta
-            attributes = _i8(at + 22)
-            timestamp = _i64(at + 35)
+            attributes = i8(at + 22)
+            timestamp = i64(at + 35)
             codec = attributes & 7
             cell = (2 * CODECS + codec) * TYPES + 1 + ((attributes >> 3) & 1)
             table[cell, CELL_RECORDS] += count
@@ -248,23 +202,23 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
                 table[cell, CELL_TRANSACTIONAL] += (attributes >> 4) & 1
                 table[cell, CELL_CONTROL] += (attributes >> 5) & 1
                 table[cell, CELL_DELETE_HORIZON] += (attributes >> 6) & 1
-            if _i64(at + 43) >= 0:
+            if i64(at + 43) >= 0:
                 table[cell, CELL_PRODUCER] += 1
-            state[LAST_EPOCH] = _i32(at + 12)
+            state[LAST_EPOCH] = i32(at + 12)
             if (delta < 0 or count < 0 or count > delta + 1) and state[BAD_HEADER] < 0:
                 state[BAD_HEADER] = position
             if codec > 4 and state[UNKNOWN_CODEC] < 0:
                 state[UNKNOWN_CODEC] = position
         else:
-            if crc32 != 0 and _crc32(crc32, at + 16, total - 16) != _u32(at + 12):
+            if crc32 != 0 and crc32_by(crc32, at + 16, total - 16) != u32(at + 12):
                 why, state[STOP] = STOPPED, BAD_CRC
                 break
-            first = last = deep_first = _i64(at)
-            attributes = _i8(at + 17)
+            first = last = deep_first = i64(at)
+            attributes = i8(at + 17)
             codec = attributes & 7
             cell = (magic * CODECS + codec) * TYPES
             if magic == 1:
-                timestamp = _i64(at + 18)
+                timestamp = i64(at + 18)
                 cell += 1 + ((attributes >> 3) & 1)
             else:
                 timestamp = np.int64(-1)
@@ -290,7 +244,7 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
 
         # Entries that were passed: a lookup that lands on one must not have skipped what it looks for.
         while position >= entry_position:
-            holds = entry_position == position and highest < base_offset + _i32(offset_entries + 8 * offset_next)
+            holds = entry_position == position and highest < base_offset + i32(offset_entries + 8 * offset_next)
             if not holds:
                 if state[OFFSET_WRONG] == 0:
                     state[OFFSET_WRONG_FIRST] = offset_next
@@ -298,16 +252,16 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
             offset_next += 1
             entry_position = far
             if offset_next < offset_count:
-                entry_position = _u32(offset_entries + 8 * offset_next + 4)
+                entry_position = u32(offset_entries + 8 * offset_next + 4)
         while last >= entry_offset:
-            if max_timestamp >= _i64(time_entries + 12 * time_next):
+            if max_timestamp >= i64(time_entries + 12 * time_next):
                 if state[TIME_WRONG] == 0:
                     state[TIME_WRONG_FIRST] = time_next
                 state[TIME_WRONG] += 1
             time_next += 1
             entry_offset = far
             if time_next < time_count:
-                entry_offset = base_offset + _i32(time_entries + 12 * time_next + 8)
+                entry_offset = base_offset + i32(time_entries + 12 * time_next + 8)
 
         highest = max(highest, last)
         if timestamp > max_timestamp:

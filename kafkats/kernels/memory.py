@@ -1,0 +1,150 @@
+"""What kernels do with addresses: load and store numbers, copy bytes, call functions of C libraries.
+
+Numbers in files are big endian, numbers in Arrow's buffers the machine's own; no address needs to be aligned.
+
+Each of these is a few machine instructions under a name, and stays what it is: a kernel's compiled code, cached by numba until the kernel's own
+file changes, holds a copy of it. Another meaning gets another name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from kafkats.kernels.jit import intrinsic
+
+
+def _load(bits: int, *, signed: bool = True, swap: bool = True) -> Any:
+    @intrinsic
+    def load(typingctx: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            integer = ir.IntType(bits)
+            value = builder.load(builder.inttoptr(args[0], integer.as_pointer()), align=1)
+            if swap and bits > 8:
+                value = builder.bswap(value)
+            extend = builder.sext if signed else builder.zext
+            return value if bits == 64 else extend(value, ir.IntType(64))
+
+        return types.int64(types.int64), codegen
+
+    return load
+
+
+def _store(bits: int, *, swap: bool = True) -> Any:
+    @intrinsic
+    def store(typingctx: Any, address: Any, value: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            integer = ir.IntType(bits)
+            value = args[1] if bits == 64 else builder.trunc(args[1], integer)
+            if swap and bits > 8:
+                value = builder.bswap(value)
+            builder.store(value, builder.inttoptr(args[0], integer.as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), codegen
+
+    return store
+
+
+def _move(bits: int) -> Any:
+    @intrinsic
+    def move(typingctx: Any, to: Any, start: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = ir.IntType(bits).as_pointer()
+            value = builder.load(builder.inttoptr(args[1], pointer), align=1)
+            builder.store(value, builder.inttoptr(args[0], pointer), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), codegen
+
+    return move
+
+
+i64 = _load(64)
+i32 = _load(32)
+i16 = _load(16)
+i8 = _load(8)
+u32 = _load(32, signed=False)
+u8 = _load(8, signed=False)
+own64 = _load(64, swap=False)
+
+put64 = _store(64)
+put32 = _store(32)
+put16 = _store(16)
+put8 = _store(8)
+put_own64 = _store(64, swap=False)
+put_own32 = _store(32, swap=False)
+put_own16 = _store(16, swap=False)
+
+move8 = _move(64)
+move4 = _move(32)
+
+
+@intrinsic
+def copy(typingctx: Any, to: Any, start: Any, size: Any) -> Any:
+    """`size` bytes; the two must not overlap."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        to, start = builder.inttoptr(args[0], pointer), builder.inttoptr(args[1], pointer)
+        cgutils.raw_memcpy(builder, to, start, args[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def crc32_by(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
+    """The checksum by the function at address `function` (checksums.Addresses.crc32)."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
+        target = builder.inttoptr(args[0], ir.FunctionType(i32, [i32, pointer, i64]).as_pointer())
+        crc = builder.call(target, [ir.Constant(i32, 0), builder.inttoptr(args[1], pointer), args[2]])
+        return builder.zext(crc, i64)
+
+    return types.int64(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def crc32c_by(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
+    """The checksum by the function at address `function` (checksums.Addresses.crc32c)."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
+        target = builder.inttoptr(args[0], ir.FunctionType(i32, [pointer, i32, i32]).as_pointer())
+        length = builder.trunc(args[2], i32)
+        crc = builder.call(target, [builder.inttoptr(args[1], pointer), length, ir.Constant(i32, 0xFFFFFFFF)])
+        return builder.zext(builder.not_(crc), i64)
+
+    return types.int64(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def lz4_by(typingctx: Any, function: Any, start: Any, to: Any, size: Any, room: Any) -> Any:
+    """LZ4_decompress_safe and LZ4_compress_default have one signature: bytes put out, or not more than 0."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
+        target = builder.inttoptr(args[0], ir.FunctionType(i32, [pointer, pointer, i32, i32]).as_pointer())
+        start, to = builder.inttoptr(args[1], pointer), builder.inttoptr(args[2], pointer)
+        got = builder.call(target, [start, to, builder.trunc(args[3], i32), builder.trunc(args[4], i32)])
+        return builder.sext(got, i64)
+
+    return types.int64(types.int64, types.int64, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def zstd_by(typingctx: Any, function: Any, state: Any, to: Any, room: Any, start: Any, size: Any) -> Any:
+    """ZSTD_decompressDCtx: bytes put out; errors are the highest numbers."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i64, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
+        target = builder.inttoptr(args[0], ir.FunctionType(i64, [pointer, pointer, i64, pointer, i64]).as_pointer())
+        state, to = builder.inttoptr(args[1], pointer), builder.inttoptr(args[2], pointer)
+        return builder.call(target, [state, to, args[3], builder.inttoptr(args[4], pointer), args[5]])
+
+    return types.int64(types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), codegen

@@ -1,0 +1,89 @@
+"""Varints as Java reads and writes them: zigzag, at most 5 or 10 bytes, bits beyond 32 or 64 dropped.
+
+As in memory.py, what these do never changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kafkats.kernels.jit import kernel
+from kafkats.kernels.memory import put8, u8
+
+
+@kernel
+def _long_varint(at: Any, end: Any) -> Any:
+    raw, shift, stop = np.int64(0), np.int64(0), min(end, at + 5)
+    while at < stop:
+        byte = u8(at)
+        at += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            raw &= 0xFFFFFFFF
+            return (raw >> 1) ^ -(raw & 1), at
+        shift += 7
+    return np.int64(0), np.int64(0)
+
+
+@kernel
+def _long_varlong(at: Any, end: Any) -> Any:
+    raw, shift, stop = np.uint64(0), np.uint64(0), min(end, at + 10)
+    while at < stop:
+        byte = np.uint64(u8(at))
+        at += 1
+        raw |= (byte & np.uint64(0x7F)) << shift
+        if byte < np.uint64(0x80):
+            return np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1)), at
+        shift += np.uint64(7)
+    return np.int64(0), np.int64(0)
+
+
+@kernel
+def varint(at: Any, end: Any) -> Any:
+    """Value of the varint at `at` and the address after it, 0 when it does not end in time."""
+    if end - at > 1:  # one or two bytes nearly always: small enough to be compiled into the loop
+        byte = u8(at)
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), at + 1
+        second = u8(at + 1)
+        if second < 0x80:
+            return ((byte & 0x7F) >> 1 | second << 6) ^ -(byte & 1), at + 2
+    return _long_varint(at, end)
+
+
+@kernel
+def varlong(at: Any, end: Any) -> Any:
+    """As varint, of 64 bits."""
+    if end - at > 1:
+        byte = u8(at)
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), at + 1
+        second = u8(at + 1)
+        if second < 0x80:
+            return ((byte & 0x7F) >> 1 | second << 6) ^ -(byte & 1), at + 2
+    return _long_varlong(at, end)
+
+
+@kernel
+def varint_size(value: Any) -> Any:
+    """Bytes of the number as a varint, of 32 or 64 bits alike."""
+    raw = (value << 1) ^ (value >> 63)
+    size = 1
+    while raw & ~0x7F:
+        raw = (raw >> 7) & 0x01FFFFFFFFFFFFFF
+        size += 1
+    return size
+
+
+@kernel
+def put_varint(at: Any, value: Any) -> Any:
+    """Write it; the address after it."""
+    raw = (value << 1) ^ (value >> 63)
+    while raw & ~0x7F:
+        put8(at, (raw & 0x7F) | 0x80)
+        raw = (raw >> 7) & 0x01FFFFFFFFFFFFFF
+        at += 1
+    put8(at, raw)
+    return at + 1
