@@ -26,12 +26,12 @@ from kafkats.operations.apply import apply_partition, partition_works, rounds, s
 from kafkats.operations.retain import RetainOptions, plan_retain
 from kafkats.operations.split import plan_split
 from kafkats.operations.verify import VerifyOptions, verify_unit
+from kafkats.parts import PARTS, SplitOptions, look
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
 from kafkats.plan import Plan
 from kafkats.report import ACTIONS, SEGMENTS
 from kafkats.run import run_of
 from kafkats.segment.reader import open_segment
-from kafkats.splits import PARTS, SplitOptions, look
 from kafkats.units import list_units
 
 ROWS = 1_000_000

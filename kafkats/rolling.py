@@ -130,7 +130,7 @@ class Due(NamedTuple):
     """From when on time rolls it; None: never."""
 
 
-class Forecast(NamedTuple):
+class AfterRetention(NamedTuple):
     """What is left of simulated segments by retention, and for how long."""
 
     decision: Decision
@@ -331,9 +331,9 @@ def replay(segments: Iterable[tuple[Sequence[Batch], int]]) -> Iterator[Append]:
             yield Append((batch,), clock)
 
 
-def forecast(
+def after_retention(
     segments: Sequence[Rolled], limits: Limits, retention: RetentionRule, rule: RollRule, *, now_ms: int
-) -> Forecast:
+) -> AfterRetention:
     """What retention leaves of simulated segments at `now_ms`, how many files that keeps open, and how long records are kept."""
     facts = [Segment(s.base_offset, s.end_offset, s.bytes, s.largest_timestamp, s.last_append_ms) for s in segments]
     decision = decide(facts, limits, retention, now_ms=now_ms)
@@ -348,4 +348,4 @@ def forecast(
         for s, verdict in zip(segments, timed, strict=True)
     )
     files = max(len(left), 1) * (3 if rule.relative else 2)
-    return Forecast(decision, left, files, kept)
+    return AfterRetention(decision, left, files, kept)

@@ -17,9 +17,9 @@ from kafkats.rolling import (
     Batch,
     Rolled,
     Settings,
+    after_retention,
     draw_jitter,
     due,
-    forecast,
     new_base_offset,
     replay,
     should_roll,
@@ -278,27 +278,27 @@ def test_replay_takes_the_clock_from_timestamps_within_what_the_files_allow() ->
     assert [a.batches[0] for a in appends] == [*first, *second]
 
 
-def test_forecast_of_edited_settings() -> None:
+def test_after_retention_of_edited_settings() -> None:
     """Ten minutes of retention, and a segment that nobody closes: the first record stays until the last one goes."""
     minute = 60_000
     appends = [one(n * minute, 70, n, n, n * minute) for n in range(60)]
     now_ms, limits = 60 * minute, Limits(10 * minute, -1, 0, 60)
     rule, retention = ROLL_RULES["4.1"], RETENTION_RULES["3.0"]
-    whole = forecast(simulate(appends, Settings(), rule), limits, retention, rule, now_ms=now_ms)
+    whole = after_retention(simulate(appends, Settings(), rule), limits, retention, rule, now_ms=now_ms)
     assert (len(whole.segments), whole.open_files) == (1, 3)
     assert whole.kept_ms == (59 * minute + 10 * minute + 1,)
     made = simulate(appends, Settings(segment_ms=5 * minute), rule)
-    cut = forecast(made, limits, retention, rule, now_ms=now_ms)
+    cut = after_retention(made, limits, retention, rule, now_ms=now_ms)
     assert [s.base_offset for s in made] == list(range(0, 60, 6))
     assert [s.base_offset for s in cut.segments] == [48, 54] and cut.open_files == 6
     assert set(cut.kept_ms[:-1]) == {15 * minute + 1}
-    assert forecast(made, limits, retention, ROLL_RULES["0.8"], now_ms=now_ms).open_files == 4
+    assert after_retention(made, limits, retention, ROLL_RULES["0.8"], now_ms=now_ms).open_files == 4
 
 
-def test_forecast_when_everything_goes_and_without_timestamps() -> None:
+def test_after_retention_when_everything_goes_and_without_timestamps() -> None:
     rule = ROLL_RULES["4.1"]
     made = simulate(stream(-1, 5), Settings(segment_bytes=150), rule)
-    gone = forecast(made, Limits(1, -1, 0, 2), RETENTION_RULES["3.0"], rule, now_ms=2 * NOW)
+    gone = after_retention(made, Limits(1, -1, 0, 2), RETENTION_RULES["3.0"], rule, now_ms=2 * NOW)
     assert (gone.segments, gone.open_files, gone.decision.rolls) == ((), 3, True)
     assert gone.kept_ms == (None, NOW + 1 + 1 - 5)
 

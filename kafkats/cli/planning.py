@@ -268,17 +268,18 @@ def plan_split(
     as_json: bool,
 ) -> None:
     """Which segments to cut at batch borders, and where, so that retention by time works again."""
-    from kafkats import splits
     from kafkats.operations.apply import refuse_unpermitted
     from kafkats.operations.split import plan_split
     from kafkats.operations.verify import VerifyOptions
+    from kafkats.parts import PARTS, SplitOptions, check_options, look
     from kafkats.plan import write_plan
 
-    options = splits.SplitOptions(split, segment_bytes, segment_ms, earliest, now_or(latest), before, rule)
-    splits.check_options(options)
+    options = SplitOptions(split, segment_bytes, segment_ms, earliest, now_or(latest), before, rule)
+    check_options(options)
     units = units_in(log_dirs, topics)
     segments = verified(units, VerifyOptions(rule=rule, policy=policy_of(policy_file, settings)))
-    parts = table_of((splits.look(u, options) for u in progress(units, "looking", lambda u: u.bytes)), splits.PARTS)
+    looked = (look(u, options) for u in progress(units, "looking", lambda u: u.bytes))
+    parts = table_of(looked, PARTS)
     made = plan_split(segments, parts, options)
     refuse_unpermitted(made)
     write_plan(made, output, parts=parts)

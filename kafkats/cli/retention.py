@@ -82,7 +82,7 @@ def expired_heads(units: list[Unit], verdicts: pa.Table, policy: Policy, options
     """A plan to cut the expired heads off segments that retention by time keeps; None where there are none."""
     from kafkats.operations.split import plan_split
     from kafkats.operations.verify import VerifyOptions
-    from kafkats.splits import SplitOptions, look_at_heads
+    from kafkats.parts import SplitOptions, look_at_heads
 
     def limit(topic: str) -> int:
         given = options.before_ms is not None

@@ -32,8 +32,8 @@ from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.producers import snapshot_at
 from kafkats.logdir.snapshot import read_snapshot
+from kafkats.segment.copying import copy_range
 from kafkats.segment.reader import open_source
-from kafkats.segment.split import copy_range
 from kafkats.segment.walk import walk
 
 

@@ -18,7 +18,7 @@ from kafkats.config import Policy
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.generations import DEFAULT_RETENTION_RULE, DEFAULT_ROLL_RULE, RETENTION_RULES, ROLL_RULES
 from kafkats.retention import Limits
-from kafkats.rolling import Batch, Rolled, draw_jitter, forecast, replay, settings_of, simulate
+from kafkats.rolling import Batch, Rolled, after_retention, draw_jitter, replay, settings_of, simulate
 from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import open_source
 from kafkats.units import Unit
@@ -89,7 +89,7 @@ def _simulated(
         replay(read), settings, rule, base_offset=first.base_offset, jitter=draw_jitter(settings, options.seed)
     )
     limits = Limits(*policy.limits(topic), 0, rolled[-1].end_offset)
-    after = forecast(rolled, limits, RETENTION_RULES[options.retention_rule], rule, now_ms=options.now_ms)
+    after = after_retention(rolled, limits, RETENTION_RULES[options.retention_rule], rule, now_ms=options.now_ms)
     reasons = [segment.reason for segment in rolled if segment.reason]
     kept = [ms for ms in after.kept_ms if ms is not None]
     return {

@@ -1,6 +1,6 @@
 """Split: cut a segment that should have been several, so that what goes by whole segments works again.
 
-    look         (kafkats.splits) where a segment can be cut: too large, too long, mixed timestamps, an expired head
+    look         (kafkats.parts) where a segment can be cut: too large, too long, mixed timestamps, an expired head
     plan_split   the families of files that it would become
     stage        the head and the new families from copied parts, indexes by recovery's rule, producers at each new base
 
@@ -26,10 +26,10 @@ from kafkats.logdir.families import Building, Part, good_snapshot_stays, refuse_
 from kafkats.logdir.identity import FileIdentity, identity_of
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
+from kafkats.parts import SplitOptions, check_options
 from kafkats.plan import ITEMS, Plan, item_of, make_plan
 from kafkats.report import swapping
 from kafkats.run import PartitionWork, Staged, refuse_full_disk
-from kafkats.splits import SplitOptions, check_options
 
 OPERATION: Final = "split"
 

@@ -21,10 +21,10 @@ from kafkats.operations.inventory import inventory_units
 from kafkats.operations.roll import RollOptions, plan_roll
 from kafkats.operations.split import plan_split
 from kafkats.operations.verify import VerifyOptions, verify_unit
+from kafkats.parts import PARTS, SplitOptions, look
 from kafkats.plan import Plan
 from kafkats.report import ACTIONS, SEGMENTS
 from kafkats.run import run_of
-from kafkats.splits import PARTS, SplitOptions, look
 from kafkats.units import list_units
 from tests.conformance.judge import Judge
 from tests.golden import case, partitions

@@ -19,12 +19,12 @@ from kafkats.logdir.producers import snapshot_at
 from kafkats.operations.apply import apply_partition, end_partition, partition_works, summarize
 from kafkats.operations.split import plan_split
 from kafkats.operations.verify import VerifyOptions, verify_unit
+from kafkats.parts import PARTS, SplitOptions, look, look_at_heads
 from kafkats.plan import Plan, make_plan
 from kafkats.report import ACTIONS, SEGMENTS, all_findings, damaged
 from kafkats.run import directories, run_of
 from kafkats.segment.parity import digest_records
 from kafkats.segment.reader import array_source
-from kafkats.splits import PARTS, SplitOptions, look, look_at_heads
 from kafkats.units import list_units
 from tests.golden import case, partitions
 

@@ -20,8 +20,8 @@ from kafkats import paths
 from kafkats.errors import KafkatsError, Refused, UsageError
 from kafkats.generations import DEFAULT_RULE, RULES
 from kafkats.logdir.families import Part, aborted_in
+from kafkats.segment.borders import MOST, NO_LIMIT, Border, as_rolled, first_unexpired, unmixed
 from kafkats.segment.reader import Source, open_source
-from kafkats.segment.split import MOST, NO_LIMIT, Border, as_rolled, first_unexpired, unmixed
 from kafkats.units import Unit
 
 SPLITS: Final = ("rolled", "mixed", "expired")

@@ -1,4 +1,4 @@
-"""Where one .log can be cut into several, always between two batches, and how to copy the parts.
+"""Borders between batches at which one .log can be cut into several.
 
     as_rolled       where a broker with these settings would have rolled: before a batch that does not fit any more, or that
                     lies too far behind the first one's timestamp
@@ -10,25 +10,18 @@ A border's offset is the first offset of the batch behind it: the base offset of
 
 from __future__ import annotations
 
-import errno
-import os
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from kafkats.errors import CorruptBatch, storage
+from kafkats.errors import CorruptBatch
 from kafkats.formats import dispatch
 from kafkats.segment.headers import batch_headers
-from kafkats.segment.reader import Source, open_file
+from kafkats.segment.reader import Source
 
 NO_LIMIT: Final = 2**62
 MOST: Final = 1000
 """Borders in one segment beyond which somebody meant something else."""
-_PIECE: Final = 1 << 30
-_NOT_HERE: Final = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY)
-"""What copy_file_range says where the file systems or the kernel cannot do it."""
 
 
 class Border(NamedTuple):
@@ -124,41 +117,3 @@ def _border(source: Source, row: list[int]) -> Border:
         except CorruptBatch as e:
             raise CorruptBatch(e.reason, position=position) from e
     return Border(position, offset)
-
-
-def copy_range(log: Path, start: int, end: int, target: Path) -> None:
-    """Make the new file `target` of bytes `start` to `end` of `log`; where the file system can, they share the blocks.
-
-    Raises StorageFailed (also for a file that is too short), BadInput (not a regular file).
-    """
-    with open_file(log) as source, storage(target, "copying a part of a log"):
-        fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            position = start
-            for copied in _copied(source, fd, start, end):
-                position += copied
-            if position != end:
-                raise OSError(errno.EIO, f"{log} ends at byte {position}, {end} were wanted")
-        finally:
-            os.close(fd)
-
-
-def _copied(source: int, target: int, start: int, end: int) -> Iterator[int]:
-    """Bytes copied, call by call."""
-    position, in_kernel = start, True
-    while position < end:
-        size = min(end - position, _PIECE if in_kernel else 1 << 20)
-        try:
-            if in_kernel:
-                done = os.copy_file_range(source, target, size, position)
-            else:
-                done = os.write(target, os.pread(source, size, position))
-        except OSError as e:
-            if not in_kernel or e.errno not in _NOT_HERE:
-                raise
-            in_kernel = False
-            continue
-        if done == 0:
-            return
-        position += done
-        yield done
