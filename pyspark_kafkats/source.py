@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkats.records import Piece
     from pyspark_kafkats.options import Wanted
 
 NAME = "kafkats"
@@ -52,16 +53,9 @@ class Reader(DataSourceReader):
         from kafkats.records import plan_read
 
         pieces = plan_read(self.wanted.paths, self.wanted.options)
-        most, used = self.wanted.options.piece_bytes, 0
-        tasks: list[list[object]] = []
-        for piece in pieces:
-            cost = piece.end - piece.start + _OPENING_BYTES
-            if not tasks or used + cost > most + _OPENING_BYTES:
-                tasks.append([])
-                used = 0
-            tasks[-1].append(piece)
-            used += cost
-        return [InputPartition(task) for task in tasks] or [InputPartition([])]
+        return [InputPartition(task) for task in _tasks(pieces, self.wanted.options.piece_bytes)] or [
+            InputPartition([])
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -75,6 +69,19 @@ class Reader(DataSourceReader):
             with told(piece, self.wanted) as on_skip:
                 # Spark's worker writes each batch before it asks for the next.
                 yield from read_piece(piece, schema, control=self.wanted.control, on_skip=on_skip, reuse=True)
+
+
+def _tasks(pieces: Sequence[Piece], most: int) -> list[list[Piece]]:
+    """Pieces in their order, in as few tasks as `most` bytes each allow, all about as large: one that is larger keeps the others' cores waiting."""
+    costs = [piece.end - piece.start + _OPENING_BYTES for piece in pieces]
+    total = sum(costs)
+    count = -(-total // (most + _OPENING_BYTES))
+    tasks: list[list[Piece]] = [[] for _ in range(count)]
+    before = 0
+    for piece, cost in zip(pieces, costs, strict=True):
+        tasks[(2 * before + cost) * count // (2 * total)].append(piece)  # where its middle lies
+        before += cost
+    return [task for task in tasks if task]
 
 
 def _keep_modules() -> None:
