@@ -17,6 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kafkats import __version__
+from kafkats.canonical import json_lines
 from kafkats.errors import Changed, CorruptPlan, UsageError, storage
 from kafkats.generations import INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES
 from kafkats.report import FILE, make_folder, read_json, read_table, write_json, write_table
@@ -152,9 +153,8 @@ def check_digest(plan: Plan, approved: str) -> None:
 def digest_of(header: Mapping[str, Any], items: pa.Table) -> str:
     """sha256 over canonical JSON: the header on the first line, then one line per row, in the table's order."""
     state = hashlib.sha256(_canonical(header))
-    for batch in items.to_batches(max_chunksize=8192):
-        for row in batch.to_pylist():
-            state.update(_canonical(row))
+    for batch in items.to_batches(max_chunksize=8192):  # small enough for the processor's cache
+        state.update(json_lines(batch))
     return state.hexdigest()
 
 
