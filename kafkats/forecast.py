@@ -22,7 +22,6 @@ from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.partition import UNFINISHED, FileFacts, scan_partition, unfinished_swaps
 from kafkats.logdir.snapshot import read_snapshot
 from kafkats.report import FILE
-from kafkats.segment.convert import convert_source
 from kafkats.segment.reader import open_source
 from kafkats.units import Unit
 
@@ -82,6 +81,8 @@ def _row(unit: Unit, file: str, action: str, reason: str = "") -> dict[str, Any]
 
 
 def _segment_row(unit: Unit, target: Target) -> dict[str, Any]:
+    from kafkats.segment.convert import convert_source  # numba, which costs 0.4 s: only where something is converted
+
     log = paths.segment_file(unit.base_offset, paths.LOG)
     if unit.active and not unit.clean:
         return _row(

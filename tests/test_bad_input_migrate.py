@@ -163,7 +163,7 @@ def test_odd_and_convertible(kafkats: Any, tmp_path: Path, what: str) -> None:
 
 
 def test_more_than_a_segment_holds(kafkats: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkats.segment.rewrite.MAX_SEGMENT_BYTES", 2000)
+    monkeypatch.setattr("kafkats.segment.convert.MAX_SEGMENT_BYTES", 2000)
     root = log_dir(tmp_path / "data", {"t-0": [(0, good(0)), (100, good(100, count=40)), (200, good(200))]})
     plan = kafkats("plan", "migrate", root, "--to-magic", 2, "-o", tmp_path / "plan", code=0)
     assert "more than 2000 bytes" in plan.reasons("blocked")[f"t-0/{LOG.format(100)}"]

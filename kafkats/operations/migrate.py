@@ -32,7 +32,6 @@ from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
 from kafkats.plan import ITEMS, Plan, make_plan
 from kafkats.run import PartitionWork, Staged, about, by_segment, refuse_full_disk
-from kafkats.segment.convert import convert_source
 from kafkats.segment.parity import Parity, digest_records, first_difference
 from kafkats.segment.reader import Source, open_source
 
@@ -319,6 +318,8 @@ def _stage_segment(
     lease: Lease,
     notes: dict[str, Mapping[str, Any]],
 ) -> Iterator[Replace]:
+    from kafkats.segment.convert import convert_source  # numba, which costs 0.4 s: only where something is converted
+
     item = by_file[log]
     base, active, mtime_ns = item["base_offset"], item["next_base_offset"] < 0, item["before"]["mtime_ns"]
     staged = lease.staged(log)

@@ -1,14 +1,31 @@
-"""A segment in another magic or codec: what a conversion tells, and how to begin one. The work is in rewrite.py."""
+"""A segment in another magic or codec: the conversion's kernel, and what it asks for: windows, codecs, emptied buffers, odd batches."""
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
-from kafkats.formats.convert import Target
+import numpy as np
+from numpy.typing import NDArray
+
+from kafkats.errors import CorruptBatch, NotConvertible
+from kafkats.formats.convert import LOSSES, MAX_SEGMENT_BYTES, Target, convert_segment
+from kafkats.formats.framing import MAGIC_AT, MIN_LEFT, MIN_SIZE, OVERHEAD, frames
+from kafkats.kernels import convert as k
+from kafkats.kernels.crc import crc_addresses
+from kafkats.segment.pack import Packer, bytes_at, lz4_compress_default
 from kafkats.segment.reader import Source
+from kafkats.segment.unpack import Unpacker, lz4_decompress_safe
 
 __all__ = ["Conversion", "Target", "Write", "convert_source"]
+
+_PIECE: Final = 1024 * 1024
+"""Bytes given to `write` at a time, so that a new file's pages come in runs: pieces of odd sizes cost half as much again."""
+_ROOM: Final = _PIECE + 64 * 1024
+_AREA: Final = 1024 * 1024
+_PLAIN: Final = 4 * 1024 * 1024
 
 Write = Callable[[memoryview], object]
 
@@ -42,6 +59,181 @@ def convert_source(
     Raises, at the position of the first batch that is in the way, CorruptBatch and NotConvertible, and StorageFailed; what was
     written until then is of no use. A file that is cut meanwhile ends as NotConvertible.
     """
-    from kafkats.segment.rewrite import rewrite  # numba costs 0.4 s, and who imports us may not need it
+    run = _Run(source, base_offset, target, write, log_end, digest)
+    s, steps = run.state, run.steps()
+    if source.size:
+        run.load(MIN_LEFT)
+    while (why := k.convert(run.vector)) != k.DONE:
+        steps[why]()
+    if s[k.FILE_END] < source.size:
+        run.stop()
+    run.flush()
+    batches_in, unchanged = s[k.BATCHES_IN], s[k.UNCHANGED]
+    return Conversion(
+        bytes=run.bytes,
+        sha256=run.sha256.hexdigest() if digest else "",
+        batches_in=batches_in,
+        batches_out=s[k.BATCHES_OUT],
+        records=s[k.RECORDS],
+        unchanged_batches=unchanged,
+        losses={word: s[k.LOSSES + n] for n, word in enumerate(LOSSES) if s[k.LOSSES + n]},
+        kept_last=run.kept_last,
+        changed=unchanged != batches_in,
+    )
 
-    return rewrite(source, base_offset, target, write, log_end=log_end, digest=digest)
+
+class _Run:
+    """One conversion: the kernel's state, the buffers that it points to, and the steps that it asks for."""
+
+    def __init__(
+        self, source: Source, base_offset: int, target: Target, write: Write | None, log_end: bool, digest: bool
+    ) -> None:
+        self.source, self.base_offset, self.target, self.log_end = source, base_offset, target, log_end
+        self.write = write
+        self.digest = digest
+        self.sha256 = hashlib.sha256()
+        self.bytes, self.kept_last = 0, False
+        self.unpacker, self.packer = Unpacker(), Packer()
+        self.vector = k.new_state()
+        s = self.state = memoryview(self.vector)  # type: ignore[arg-type]  # a slot costs a third of numpy's
+        s[k.MAGIC], s[k.CODEC] = target.magic, -1 if target.codec is None else int(target.codec)
+        s[k.BASE_OFFSET], s[k.LOG_END] = base_offset, log_end
+        s[k.CRC32], s[k.CRC32C] = crc_addresses()
+        s[k.LZ4_DECOMPRESS], s[k.LZ4_COMPRESS] = _address(lz4_decompress_safe()), _address(lz4_compress_default())
+        self.plain: NDArray[np.uint8] = np.empty(_PLAIN, np.uint8)
+        s[k.PLAIN_BUFFER], s[k.PLAIN_ROOM] = self.plain.ctypes.data, _PLAIN
+        self.take_out(_ROOM)
+        self.take_area(_AREA)
+
+    def steps(self) -> dict[int, Callable[[], None]]:
+        """What to do for each reason to return."""
+        s = self.state
+        return {
+            k.AT_LIMIT: lambda: self.load(MIN_LEFT),
+            k.NEED_BYTES: lambda: self.load(s[k.NEEDED]),
+            k.FULL: self.empty,
+            k.NEED_AREA: lambda: self.take_area(s[k.NEEDED]),
+            k.UNPACK: self.unpack,
+            k.PACK: self.pack,
+            k.HARD: lambda: self.ask(s[k.SIZE]),
+            k.STOPPED: self.stop,
+        }
+
+    def take_out(self, room: int) -> None:
+        self.out = np.empty(room, np.uint8)
+        self.state[k.OUT], self.state[k.ROOM] = self.out.ctypes.data, room
+
+    def take_area(self, room: int) -> None:
+        self.area = np.empty(room, np.uint8)
+        self.state[k.AREA_BUFFER], self.state[k.AREA_ROOM] = self.area.ctypes.data, room
+
+    def load(self, needed: int) -> None:
+        """Bring the window that begins at the kernel's position."""
+        window = self.source.window(self.state[k.POSITION], needed)
+        for slot, value in zip((k.ADDRESS, k.ORIGIN, k.LOADED, k.LIMIT, k.FILE_END), window, strict=True):
+            self.state[slot] = value
+        self.window = bytes_at(window.address, window.loaded - window.origin)
+
+    def empty(self) -> None:
+        """Give away the whole pieces in the buffer, or all of it, so that what is needed fits."""
+        s = self.state
+        left = s[k.FILLED] % _PIECE
+        if left + s[k.NEEDED] > s[k.ROOM]:
+            self.flush()
+            if s[k.NEEDED] > s[k.ROOM]:
+                self.take_out(s[k.NEEDED])
+            return
+        whole = s[k.FILLED] - left
+        self.put(self.out[:whole].data)
+        self.out[:left] = self.out[whole : whole + left]
+        s[k.FILLED] = left
+
+    def flush(self) -> None:
+        self.put(self.out[: self.state[k.FILLED]].data)
+        self.state[k.FILLED] = 0
+
+    def put(self, data: memoryview) -> None:
+        self.bytes += len(data)
+        if self.bytes > MAX_SEGMENT_BYTES:
+            raise NotConvertible(f"it would take more than {MAX_SEGMENT_BYTES} bytes")
+        if self.digest:
+            self.sha256.update(data)
+        if self.write is not None:
+            self.write(data)
+
+    def add(self, data: bytes) -> None:
+        """Put `data` behind what is in the buffer."""
+        s = self.state
+        if not data:
+            return
+        s[k.NEEDED] = len(data)
+        if s[k.FILLED] + len(data) > s[k.ROOM]:
+            self.empty()
+        self.out[s[k.FILLED] : s[k.FILLED] + len(data)] = np.frombuffer(data, np.uint8)
+        s[k.FILLED] += len(data)
+
+    def unpack(self) -> None:
+        s, unpacker = self.state, self.unpacker
+        start = s[k.PACKED] - s[k.ADDRESS]
+        codec, packed, broken_lz4 = (
+            s[k.UNPACK_CODEC],
+            self.window[start : start + s[k.PACKED_SIZE]],
+            s[k.OLD_MAGIC] == 0,
+        )
+        size = unpacker.short_cut(codec, packed, broken_lz4)
+        if size >= 0:
+            s[k.PLAIN], s[k.PLAIN_SIZE] = unpacker.address, size
+            return
+        try:
+            self.unpacked = unpacker.unpack(codec, packed, broken_lz4=broken_lz4)  # the kernel goes by its address
+        except CorruptBatch:
+            self.ask(s[k.SIZE])
+            return
+        s[k.PLAIN], s[k.PLAIN_SIZE] = self.unpacked.ctypes.data, self.unpacked.size
+
+    def pack(self) -> None:
+        s = self.state
+        broken_lz4 = self.target.magic == 0
+        size = self.packer.pack(
+            s[k.PACK_CODEC], s[k.AREA], s[k.AREA_SIZE], s[k.INTO], s[k.INTO_ROOM], broken_lz4=broken_lz4
+        )
+        s[k.INTO_SIZE] = size
+        if size < 0:
+            self.ask(s[k.SIZE])
+
+    def ask(self, size: int) -> None:
+        """Let formats/convert.py do the batch of `size` bytes. Raises CorruptBatch and NotConvertible at its position."""
+        s = self.state
+        position = s[k.POSITION]
+        batch = self.source.read(position, size)
+        last = self.log_end and position + size == s[k.FILE_END]
+        try:
+            made = convert_segment(batch, self.base_offset, self.target, log_end=last)
+        except (CorruptBatch, NotConvertible) as e:
+            raise type(e)(e.reason, position=position + (e.position or 0)) from e
+        self.add(made.data)
+        same = made.data == batch
+        self.kept_last = last and same and batch[MAGIC_AT] != self.target.magic
+        s[k.BATCHES_IN] += 1
+        s[k.BATCHES_OUT] += sum(1 for _ in frames(made.data))
+        s[k.UNCHANGED] += same
+        s[k.RECORDS] += made.records
+        for number, word in enumerate(LOSSES):
+            s[k.LOSSES + number] += made.losses.get(word, 0)
+        s[k.POSITION], s[k.PHASE] = position + size, 0
+
+    def stop(self) -> None:
+        """Say why no batch begins at the kernel's position. Raises CorruptBatch, NotConvertible."""
+        position, end = self.state[k.POSITION], self.state[k.FILE_END]
+        if end < self.source.size:
+            raise NotConvertible(f"cut from {self.source.size} to {end} bytes while it was read", position=end)
+        left = end - position
+        head = self.source.read(position, min(left, MIN_LEFT))
+        size = OVERHEAD + int.from_bytes(head[8:OVERHEAD], "big", signed=True)
+        if left >= MIN_LEFT and (size < OVERHEAD + MIN_SIZE or size <= left):
+            self.ask(max(size, MIN_LEFT))
+        raise NotConvertible(f"{left} bytes after the last whole batch", position=position)
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0 if function else 0

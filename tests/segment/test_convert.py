@@ -17,7 +17,7 @@ from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.control import ControlType, encode_end_marker
 from kafkats.formats.convert import Target, convert_segment
 from kafkats.formats.model import Header, Record, TimestampType
-from kafkats.segment import rewrite
+from kafkats.segment import convert
 from kafkats.segment.convert import Conversion, convert_source
 from kafkats.segment.reader import Source, Window, array_source, open_source
 from kafkats.segment.walk import walk
@@ -175,10 +175,10 @@ def test_damaged_segments(log: bytes, target: Target, log_end: bool) -> None:
 )
 def test_windows_and_buffers_of_any_size(log: bytes, target: Target, sizes: list[int], room: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rewrite, "_ROOM", room)
-        patch.setattr(rewrite, "_PIECE", max(1, room - 40))
-        patch.setattr(rewrite, "_AREA", room)
-        patch.setattr(rewrite, "_PLAIN", room)
+        patch.setattr(convert, "_ROOM", room)
+        patch.setattr(convert, "_PIECE", max(1, room - 40))
+        patch.setattr(convert, "_AREA", room)
+        patch.setattr(convert, "_PLAIN", room)
         assert_same(log, target, source=cut_anywhere(log, sizes))
 
 
@@ -279,15 +279,15 @@ def test_a_file_that_is_cut_meanwhile(tmp_path: Path) -> None:
 
 def test_no_more_than_a_segment_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     log = message(0, BASE) * 3
-    monkeypatch.setattr(rewrite, "MAX_SEGMENT_BYTES", len(log))
+    monkeypatch.setattr(convert, "MAX_SEGMENT_BYTES", len(log))
     assert ours(array_source(np.frombuffer(log, np.uint8)), Target(0))[1].bytes == len(log)
     with pytest.raises(NotConvertible):
         ours(array_source(np.frombuffer(log, np.uint8)), Target(1))
 
 
 def test_without_lz4_by_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewrite, "lz4_decompress_safe", lambda: None)
-    monkeypatch.setattr(rewrite, "lz4_compress_default", lambda: None)
+    monkeypatch.setattr(convert, "lz4_decompress_safe", lambda: None)
+    monkeypatch.setattr(convert, "lz4_compress_default", lambda: None)
     given_records = [Record(BASE + n, n, TimestampType.CREATE_TIME, b"k", b"value" * 40) for n in range(900)]
     log = v1.encode_batch(given_records, codec=Codec.LZ4) + v2.encode_batch(
         [r._replace(offset=r.offset + 900) for r in given_records], codec=Codec.LZ4
