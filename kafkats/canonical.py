@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 
 def json_lines(batch: pa.RecordBatch) -> pa.Buffer:
-    """A line per row. Columns are strings, integers, or structs of these; names are plain words."""
+    """A line per row. Names are plain words; strings, integers and structs of these are fast."""
     lines = _objects({name: batch.column(n) for n, name in enumerate(batch.schema.names)}, "}\n")
     if isinstance(lines, str):
         return pa.py_buffer((lines * len(batch)).encode())
@@ -45,6 +45,10 @@ def _values(column: pa.Array) -> pa.Array | str:
         return "null"
     if pa.types.is_struct(kind):
         texts = _objects({kind.field(n).name: column.field(n) for n in range(kind.num_fields)}, "}")
+    elif not (pa.types.is_string(kind) or pa.types.is_integer(kind)):
+        return pa.array(
+            [json.dumps(value, sort_keys=True, separators=(",", ":")) for value in column.to_pylist()], pa.string()
+        )
     elif not column.null_count and pc.all(pc.equal(column, column[0])).as_py():
         return json.dumps(column[0].as_py())
     else:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from kafkats.canonical import json_lines
 
 FILE = pa.struct([("size", pa.int64()), ("inode", pa.int64())])
-SCHEMA = pa.schema([("file", pa.string()), ("before", FILE), ("after", pa.int64()), ("reason", pa.string())])
+SCHEMA = pa.schema([("file", pa.string()), ("before", FILE), ("after", pa.int64()), ("reason", pa.string()),
+    ("sound", pa.bool_()), ("epochs", pa.list_(pa.int64(), 3)), ("words", pa.list_(pa.string()))])  # fmt: skip
 TEXTS = (
     st.none()
     | st.text(st.characters(exclude_categories=["Cs"]))
@@ -21,6 +22,7 @@ TEXTS = (
 INTS = st.none() | st.sampled_from([0, -1, 2**63 - 1, -(2**63)]) | st.integers(-(2**63), 2**63 - 1)
 ROWS = st.fixed_dictionaries({
     "file": TEXTS, "before": st.none() | st.fixed_dictionaries({"size": INTS, "inode": INTS}), "after": INTS, "reason": TEXTS,
+    "sound": st.none() | st.booleans(), "epochs": st.none() | st.lists(INTS, min_size=3, max_size=3), "words": st.none() | st.lists(TEXTS, max_size=2),
 })  # fmt: skip
 
 
