@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from kafkats.operations.apply import refuse_unpermitted
 from kafkats.operations.retain import RETENTION, RetainOptions, board, plan_retain
-from kafkats.operations.retained import WRONG, not_kept, wrong_files
+from kafkats.operations.retain.proof import WRONG, not_kept, wrong_files
 from kafkats.plan import Plan, write_plan
 from kafkats.report import read_table
 from kafkats.units import Unit, list_units, refuse_parts

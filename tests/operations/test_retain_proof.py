@@ -10,7 +10,7 @@ import pytest
 
 from kafkats.errors import CorruptFile
 from kafkats.operations.retain import RETENTION
-from kafkats.operations.retained import not_kept, wrong_files
+from kafkats.operations.retain.proof import not_kept, wrong_files
 from kafkats.report import SEGMENTS
 
 LOG = "00000000000000000040.log"

@@ -29,6 +29,7 @@ from kafkats.generations import DEFAULT_RETENTION_RULE, RETENTION_RULES, Retenti
 from kafkats.index import time_index
 from kafkats.logdir.changeset import Change, Remove, Replace
 from kafkats.logdir.checkpoints import EpochStart, encode_epochs, encode_offsets, read_epochs, read_offsets
+from kafkats.logdir.families import check_planned, noted, refuse_unclean, stage_planned
 from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
@@ -36,7 +37,7 @@ from kafkats.logdir.workarea import ROOT
 from kafkats.plan import ITEMS, Plan, make_plan
 from kafkats.report import swapping
 from kafkats.retention import Decision, Limits, Segment, Verdict, decide
-from kafkats.run import PartitionWork, Staged
+from kafkats.run import PartitionWork, Staged, refuse_full_disk
 
 OPERATION: Final = "retain"
 _EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
@@ -398,7 +399,9 @@ def _totals(verdicts: pa.Table, items: pa.Table) -> dict[str, Any]:
 
 
 def check_item(item: Mapping[str, Any]) -> None:
-    """Raise CorruptPlan for what `plan_retain` does not plan."""
+    """Raise CorruptPlan for what neither `plan_retain` nor `heads.plan_inside` plans."""
+    if item["log"] is not None and item["action"] == "add":
+        return check_planned(item)
     name = paths.parse_segment_file(item["file"])
     if item["action"] == "update":
         if item["file"] != (paths.LOG_START if item["partition_dir"] == ROOT else paths.LEADER_EPOCH):
@@ -413,7 +416,7 @@ def check_item(item: Mapping[str, Any]) -> None:
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     """Whole families go; checkpoints are brought up to date with what is left.
 
-    Raises Refused before the time that was decided for; Changed where not all that goes lies before all that stays, or a broker
+    Raises Refused before the time that was decided for, and to rewrite an active segment without a clean stop; Changed where not all that goes lies before all that stays, or a broker
     has begun to replace segments; CorruptFile for a checkpoint that cannot be read, StorageFailed.
     """
     _refuse_early(work)
@@ -421,14 +424,34 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     if work.partition_dir != ROOT:
         _refuse_changed(work, directory)
     changes: list[Change] = []
+    unchanged: dict[str, FileIdentity] = {}
+    rest = _stage_rest(work, directory, unchanged, lease)
     for item in work.items:
         if item["action"] == "remove":
             changes.append(Remove(item["file"], FileIdentity(**item["before"])))
+        elif item["log"] is not None:
+            continue
         elif item["action"] == "add":
             changes.append(_staged(item["file"], b"", None, lease))
         elif (made := _updated(work, item)) is not None:
             changes.append(_staged(item["file"], made, identify(directory / item["file"]), lease))
-    return Staged(changes, {})
+    return Staged([*changes, *rest], unchanged, noted(rest))
+
+
+def _stage_rest(
+    work: PartitionWork, directory: Path, unchanged: dict[str, FileIdentity], lease: Lease
+) -> list[Change]:
+    """Where the head of a segment goes: the family of its rest, which ends the log that goes."""
+    items = [item for item in work.items if item["log"] is not None]
+    if not items:
+        return []
+    refuse_full_disk(work)
+    if any(item["next_base_offset"] < 0 for item in items):
+        refuse_unclean(work.log_dir)
+    old = (item for item in work.items if item["action"] == "remove" and item["before"] == items[0]["log"])
+    if (log := next(old, None)) is None:
+        raise CorruptPlan("the rest of a log that does not go", path=directory / items[0]["file"])
+    return stage_planned(directory, log["base_offset"], items, unchanged, lease)
 
 
 def _refuse_early(work: PartitionWork) -> None:
