@@ -36,6 +36,21 @@ DIFF: Final = pa.schema([
 ])  # fmt: skip
 """One row per partition and time that either of them has."""
 
+BY_PARTITION: Final = pa.schema([
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("times", pa.int64()),          # how many; the next four add up to it
+    ("both", pa.int64()),
+    ("only_first", pa.int64()),
+    ("only_second", pa.int64()),
+    ("neither", pa.int64()),
+    ("unreadable", pa.int64()),     # in one of them or in both
+    ("least_shift", pa.int64()),    # of the times that both have; 0 without any
+    ("most_shift", pa.int64()),
+    ("most_again", pa.int64()),     # -1: there is none
+])  # fmt: skip
+"""One row per partition of a diff."""
+
 _ABSENT: Final = "not-covered"
 _COLUMNS: Final = ("topic", "partition", "offset", "reason")
 _LIMITS: Final = ("log_start_offset", "log_end_offset")
@@ -95,6 +110,33 @@ def diff(first: pa.Table, second: pa.Table, *, margin_ms: int = 0) -> pa.Table:
         _OUTCOMES.take(pa.array(has_a + 2 * has_b.astype(np.int64))),
     ]  # fmt: skip
     return pa.table([pa.array(column) for column in columns], schema=DIFF)
+
+
+def by_partition(rows: pa.Table) -> pa.Table:
+    """Rows of BY_PARTITION for rows of DIFF, by topic and partition."""
+    outcomes = {word.replace("-", "_"): pc.equal(rows["outcome"], word) for word in _OUTCOMES.to_pylist()}
+    unreadable = pc.or_(pc.equal(rows["first_reason"], "unreadable"), pc.equal(rows["second_reason"], "unreadable"))
+    shift = pc.if_else(outcomes["both"], rows["shift"], pa.scalar(None, pa.int64()))
+    counted = {name: column.cast(pa.int64()) for name, column in (outcomes | {"unreadable": unreadable}).items()}
+    columns = {name: rows[name] for name in ("topic", "partition", "again")} | counted | {"shift": shift}
+    wanted = [
+        ("again", "count"),
+        *((name, "sum") for name in counted),
+        ("shift", "min"),
+        ("shift", "max"),
+        ("again", "max"),
+    ]
+    found = pa.table(columns).group_by(["topic", "partition"]).aggregate(wanted)
+    named = {"again_count": "times", "shift_min": "least_shift", "shift_max": "most_shift", "again_max": "most_again"}
+    found = found.rename_columns([named.get(name, name.removesuffix("_sum")) for name in found.column_names])
+    for name in ("least_shift", "most_shift"):
+        found = found.set_column(found.schema.get_field_index(name), name, found[name].fill_null(0))
+    return (
+        found
+        .select(BY_PARTITION.names)
+        .cast(BY_PARTITION)
+        .sort_by([("topic", "ascending"), ("partition", "ascending")])
+    )
 
 
 def _equal(sorted_keys: Ints, keys: Ints) -> Ints:

@@ -1,4 +1,4 @@
-"""lag, latency and failover on the command line: from a file of committed offsets to a file that Kafka's tool reads."""
+"""lag, latency, diff and failover on the command line: from a file of committed offsets to a file that Kafka's tool reads."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkats import tables
 from kafkats.cli import main
 from kafkats.operations.lookup import lookup, lookup_partitions
 from kafkats.tables import build
@@ -59,6 +60,34 @@ def test_latency(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     row, summary = map(json.loads, out.splitlines())
     assert (code, row["source"], summary["summary"]["append_time_ms"]) == (0, "append-time", row["most_ms"])
     assert run(capsys, "latency", root, "--topics", "nothing")[0] == 2
+
+
+def test_diff(root: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a cluster and one that has a minute less of the same."""
+    whole = tables.read(table)
+    (begin, end) = whole.covered[0]
+    units = [unit for unit in lookup_partitions([root]) if unit.partition_dir == "by-bytes-0"]
+    less = tmp_path / "less"
+    build(less, units, begin, end - 60_000, step_ms=1000)
+    code, out, _ = run(capsys, "diff", table, table, "--margin", "5s", "--json")
+    row, summary = map(json.loads, out.splitlines())
+    assert (code, row["topic"], row["times"]) == (0, "by-bytes", 600)
+    assert (row["both"], row["least_shift"], row["most_shift"]) == (int(tables.closed(whole.rows).sum()), 0, 0)
+    assert summary["summary"]["most_again"] == row["most_again"] > 0
+    code, out, _ = run(capsys, "diff", table, less, "--by", "time", "--json")
+    *rows, summary = map(json.loads, out.splitlines())
+    assert (code, len(rows)) == (1, 600)
+    lost = [row for row in rows if row["outcome"] == "only-first"]
+    assert len(lost) == summary["summary"]["only_first"] > 0
+    assert {(row["second_reason"], row["target_ms"] >= end - 60_000) for row in lost} == {("not-covered", True)}
+    narrow = ("--from", begin, "--until", end - 60_000)
+    code, out, _ = run(capsys, "diff", table, less, *narrow, "--margin", "5s")
+    assert code == 0 and "540 times" in out, "nor are the rows that the margin needs counted"
+    assert "nothing-like" in run(capsys, "diff", table, less, "--topics", "nothing-like")[2]
+    build(tmp_path / "minutes", units, begin, end, step_ms=60_000)
+    code, _, err = run(capsys, "diff", table, tmp_path / "minutes")
+    assert (code, "a step of 1000 ms and one of 60000 ms" in err) == (2, True)
+    assert run(capsys, "diff", table, tmp_path / "nothing")[0] == 2
 
 
 def test_failover(root: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkats.compare import DIFF, diff, failover
+from kafkats.compare import BY_PARTITION, DIFF, by_partition, diff, failover
 from kafkats.errors import BadInput, UsageError
 from kafkats.exports import export
 from kafkats.groups import Committed
@@ -53,6 +53,19 @@ def test_diff() -> None:
         row | {"second_offset": row["first_offset"], "shift": 0, "again": 0 if row["first_offset"] >= 0 else -1}
         for row in diff(first, first).to_pylist()
     ]
+
+
+def test_by_partition() -> None:
+    first = table({"both": [0, 150, 250], "mine": [50]}, range(0, 400, STEP))
+    second = table({"both": [0, 10, 20, 150, 250], "theirs": [50]}, range(0, 400, STEP))
+    found = by_partition(diff(first, second, margin_ms=STEP))
+    assert found.schema == BY_PARTITION
+    assert [tuple(row.values()) for row in found.to_pylist()] == [
+        ("both", 0, 4, 3, 0, 0, 1, 0, 0, 2, 3),
+        ("mine", 0, 4, 0, 1, 0, 3, 0, 0, 0, -1),
+        ("theirs", 0, 4, 0, 0, 1, 3, 0, 0, 0, -1),
+    ]
+    assert by_partition(diff(first.slice(0, 0), second.slice(0, 0))).num_rows == 0
 
 
 CELLS = st.dictionaries(st.sampled_from(range(0, 900, STEP)), st.integers(-1, 5), max_size=6)

@@ -1,15 +1,20 @@
-"""lag, latency, failover: consumer groups and brokers by time."""
+"""lag, latency, diff, failover: consumer groups, brokers and clusters by time."""
 
 from __future__ import annotations
 
 import time
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from kafkats.cli.options import JSON, LOG_DIRS, SPAN, TOPICS
+from kafkats.cli.options import JSON, LOG_DIRS, SPAN, TIME, TOPICS
 from kafkats.errors import UsageError, storage
 from kafkats.terminal import progress, say, say_summary, show_rows, shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _FILE = click.Path(path_type=Path)
 _COMMITTED = click.option(
@@ -18,6 +23,11 @@ _COMMITTED = click.option(
 )  # fmt: skip
 _GROUP = click.option("--group", default="", help="The group's name, where FILE has none.")
 _LAG = ("group", "topic", "partition", "offset", "log_end_offset", "lag", "next_timestamp", "lag_ms", "age_ms", "reason", "evidence")  # fmt: skip
+_DIFF_TOTALS = ("times", "both", "only_first", "only_second", "neither", "unreadable")
+_DIFF = {
+    "partition": ("topic", "partition", *_DIFF_TOTALS, "least_shift", "most_shift", "most_again"),
+    "time": ("topic", "partition", "target_ms", "first_offset", "first_reason", "second_offset", "second_reason", "shift", "resume_offset", "resume_reason", "again", "outcome"),
+}  # fmt: skip
 _LATENCY = ("topic", "partition", "source", "samples", "same", "unknown", "least_ms", "median_ms", "p99_ms", "most_ms", "reason")  # fmt: skip
 
 
@@ -82,6 +92,77 @@ def latency(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> int:
 
 
 @click.command()
+@click.argument("first", metavar="FIRST_TABLE", type=_FILE)
+@click.argument("second", metavar="SECOND_TABLE", type=_FILE)
+@click.option(
+    "--margin", type=SPAN, default=0, metavar="DURATION",
+    help="How much too late records came: to go on in the second so much earlier.",
+)  # fmt: skip
+@click.option(
+    "--from", "begins", type=TIME, metavar="TIME", help="The first time to compare; else all that either has."
+)
+@click.option("--until", type=TIME, metavar="TIME", help="The end, exclusive.")
+@click.option(
+    "--by", type=click.Choice(["partition", "time"]), default="partition", show_default=True,
+    help="A row for each partition, or for each of its times.",
+)  # fmt: skip
+@TOPICS
+@JSON
+def diff(
+    first: Path,
+    second: Path,
+    margin: int,
+    begins: int | None,
+    until: int | None,
+    by: str,
+    topics: str,
+    as_json: bool,
+) -> int:
+    """Where one cluster stands against another at the same times, by a lookup table of each; and where a reader of the first
+    goes on in the second without missing anything.
+
+    Exits with 1 when one of them has an answer for a time and the other has none, or could not be read.
+    """
+    import pyarrow.compute as pc
+
+    from kafkats import compare
+    from kafkats.tables import read
+
+    one, other = (read(path, from_ms=_before(begins, margin), to_ms=until) for path in (first, second))
+    if one.step_ms != other.step_ms:
+        raise UsageError(f"a step of {one.step_ms} ms and one of {other.step_ms} ms: build both tables with the same")
+    found = compare.diff(_of_topics(one.rows, topics), _of_topics(other.rows, topics), margin_ms=margin)
+    if begins is not None:
+        found = found.filter(pc.greater_equal(found["target_ms"], begins))
+    partitions = compare.by_partition(found)
+    if not partitions.num_rows:
+        raise UsageError("neither table has a row of that" + (f", of a topic like {topics!r}" if topics != "*" else ""))
+    show_rows((found if by == "time" else partitions).to_pylist(), _DIFF[by], as_json)
+    total = {name: sum(partitions[name].to_pylist()) for name in _DIFF_TOTALS}
+    summary = {"partitions": partitions.num_rows, **total, "most_again": max(partitions["most_again"].to_pylist())}
+    said = [
+        f"{summary['partitions']} partitions, {total['times']} times: both have {total['both']}, only the first"
+        f" {total['only_first']}, only the second {total['only_second']}, neither {total['neither']}; {total['unreadable']}"
+        f" could not be told; at most {max(summary['most_again'], 0)} offsets come twice"
+    ]
+    say_summary(summary, as_json, said)
+    return int(any(total[name] for name in ("only_first", "only_second", "unreadable")))
+
+
+def _before(time_ms: int | None, margin: int) -> int | None:
+    return None if time_ms is None else max(time_ms - margin, 0)
+
+
+def _of_topics(rows: pa.Table, glob: str) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = rows["topic"].cast(pa.string())
+    wanted = [name for name in names.unique().to_pylist() if fnmatchcase(name, glob)]
+    return rows.filter(pc.is_in(names, pa.array(wanted, pa.string())))
+
+
+@click.command()
 @click.argument("first", metavar="FROM_TABLE", type=_FILE)
 @click.argument("second", metavar="TO_TABLE", type=_FILE)
 @_COMMITTED
@@ -127,4 +208,4 @@ def _text(path: Path) -> str:
         return path.read_text(errors="replace")
 
 
-VERBS = (lag, latency, failover)
+VERBS = (lag, latency, diff, failover)
