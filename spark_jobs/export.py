@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import arguments
 from fanout import run_job
-from lookup import looked, partitions
+from lookup import looked, partitions, policy_words
 from pyspark.sql import SparkSession
 
 from kafkats import exports
@@ -56,7 +56,8 @@ def marks(spark: SparkSession, args: Namespace, at: int, until: int | None) -> t
             raise UsageError("one table, or log directories: not both, not two")
         return exports.read_marks(args.log_dirs[0], at, until, topics=args.topics)
     targets = list(dict.fromkeys([at, *([] if until is None else [until]), LATEST, EARLIEST]))
-    found = looked(spark, partitions(args), targets, LookupOptions(now_ms=time.time_ns() // 1_000_000))
+    options = LookupOptions(now_ms=time.time_ns() // 1_000_000, policy=arguments.policy(args))
+    found = looked(spark, partitions(args), targets, options)
     return exports.marks_of(found, at), None if until is None else exports.marks_of(found, until)
 
 
@@ -64,6 +65,7 @@ def words() -> ArgumentParser:
     parser = arguments.parser(__doc__)
     parser.add_argument("log_dirs", nargs="+", metavar="LOG_DIR|TABLE", help="log directories, or one lookup table")
     parser.add_argument("--topics", default="*", metavar="GLOB", help="only these topics")
+    policy_words(parser)
     parser.add_argument(
         "--at", required=True, metavar="TIME", help="ISO 8601, epoch ms, latest, earliest or max-timestamp"
     )

@@ -25,7 +25,16 @@ from pyspark.sql import SparkSession
 from kafkats.cli.lookup import target_of
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
-from kafkats.operations.lookup import HOW, LOOKUP, LookupOptions, PartitionUnit, lookup_partitions, lookup_unit
+from kafkats.operations.lookup import (
+    HIGH_WATERMARKS,
+    HOW,
+    LOOKUP,
+    LookupOptions,
+    PartitionUnit,
+    above_high_watermark,
+    lookup_partitions,
+    lookup_unit,
+)
 from kafkats.report import make_folder, write_json, write_table
 from kafkats.search import DEPTHS
 from kafkats.tables import TABLE, grid, open_cells, write
@@ -48,7 +57,7 @@ def rows_at(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     """Rows of LOOKUP, printed and in the report's folder; exit code 1 when a partition could not be searched."""
     targets = [target_of(word, "--at") for word in args.at]
     now_ms = time.time_ns() // 1_000_000 if args.now is None else args.now
-    options = LookupOptions(args.how, args.generation, args.depth, args.margin, now_ms)
+    options = LookupOptions(args.how, args.generation, args.depth, args.margin, now_ms, arguments.policy(args))
     units = partitions(args, needed=not args.go_on)
     found = looked(spark, units, targets, options)
     rows = found.to_pylist()
@@ -59,6 +68,7 @@ def rows_at(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     unreadable = sum(row["reason"] == "unreadable" for row in rows)
     said: dict[str, Any] = {"partitions": len(units), "times": len(targets), "unreadable": unreadable}
     said["differ"] = sum(bool(row["differs"]) for row in rows)
+    said["above_high_watermark"] = sum(above_high_watermark(found).values())
     if args.report is not None:
         make_folder(args.report, "the report")
         write_table(args.report / "lookup.parquet", found)
@@ -69,7 +79,7 @@ def rows_at(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
 
 def partitions(args: Namespace, *, needed: bool = True) -> list[PartitionUnit]:
     """Those to search. Raises UsageError when there are none and some are `needed`."""
-    units = list(lookup_partitions(args.log_dirs, topics=args.topics))
+    units = list(lookup_partitions(args.log_dirs, topics=args.topics, high_watermark=args.high_watermark))
     if needed and not units:
         raise UsageError(
             "there is no partition to search" + (f" that matches {args.topics!r}" if args.topics != "*" else "")
@@ -107,7 +117,8 @@ def build(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
         size=lambda one: size_of(one[0], suffix),
     )  # fmt: skip
     done = write(args.output, [rows], args.begin, args.end, step_ms=step_ms)
-    print(f"table {args.output}: {done.added} cells added, {done.closed} closed, {done.open} open")
+    above = f", {done.above_high_watermark} above the high watermark" if done.above_high_watermark else ""
+    print(f"table {args.output}: {done.added} cells added, {done.closed} closed, {done.open} open{above}")
     return {
         "table": str(args.output), "from_ms": args.begin, "to_ms": args.end, "step_ms": step_ms,
         "partitions": len(units), **done._asdict(),
@@ -142,6 +153,7 @@ def words() -> ArgumentParser:
     parser.add_argument(
         "--depth", default="tail", choices=DEPTHS, help="trust sound indexes, walk the headers, or decode"
     )
+    policy_words(parser)
     parser.add_argument(
         "--generation",
         default=DEFAULT_SEARCH_RULE.name,
@@ -162,6 +174,18 @@ def words() -> ArgumentParser:
         "--exact", action="store_true", help="read all batch headers and checksums, not the time indexes"
     )
     return parser
+
+
+def policy_words(parser: ArgumentParser) -> None:
+    """What tells how far brokers give records out, and which topics they search."""
+    parser.add_argument(
+        "--high-watermark",
+        default="checkpoint",
+        choices=HIGH_WATERMARKS,
+        help="up to where brokers give records out: what they checkpointed, or all there is",
+    )
+    parser.add_argument("--policy", type=Path, metavar="FILE", help="Kafka settings per topic: message.format.version")
+    parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a Kafka topic setting")
 
 
 def main() -> int:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkats.cli.lookup import target_of
-from kafkats.cli.options import SPAN, TOPICS, table_of
+from kafkats.cli.lookup import HIGH_WATERMARK, target_of
+from kafkats.cli.options import CONFIG, POLICY, SPAN, TOPICS, policy_of, table_of
 from kafkats.errors import UsageError
 from kafkats.terminal import progress, say, shown
 
 if TYPE_CHECKING:
+    from kafkats.config import Policy
     from kafkats.exports import Export, Mark
 
 _FORMATS = ("spark-offsets", "spark-by-timestamp", "group-csv", "json")
@@ -39,7 +40,10 @@ _SHOWN = 10
     "--group", default="", metavar="GROUP", help="For group-csv: the first column, for a file of several groups."
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Else to standard output.")
+@HIGH_WATERMARK
 @TOPICS
+@POLICY
+@CONFIG
 def export(
     paths: tuple[Path, ...],
     at: str,
@@ -49,7 +53,10 @@ def export(
     margin: int,
     group: str,
     output: Path | None,
+    high_watermark: str,
     topics: str,
+    policy_file: Path | None,
+    settings: tuple[str, ...],
 ) -> int:
     """Where every partition was at a time, for Spark's Kafka source, kafka-consumer-groups --reset-offsets --from-file, or as JSON.
 
@@ -64,7 +71,8 @@ def export(
         begin, end = _earlier(begin, margin), None if end is None else _later(end, margin)
     if group and to != "group-csv":
         raise UsageError("--group is for group-csv")
-    starts, ends = _marks(paths, begin, end, topics)
+    policy = policy_of(policy_file, settings)
+    starts, ends = _marks(paths, begin, end, topics, policy, high_watermark)
     made = exports.export(starts, ends, to=to, missing=missing, group=group)
     if output is None:
         say(made.text.removesuffix("\n"))
@@ -84,7 +92,9 @@ def _later(target: int, margin: int) -> int:
     return min(target + margin, 2**63 - 1) if target >= 0 else target
 
 
-def _marks(paths: tuple[Path, ...], at: int, until: int | None, topics: str) -> tuple[list[Mark], list[Mark] | None]:
+def _marks(
+    paths: tuple[Path, ...], at: int, until: int | None, topics: str, policy: Policy, high_watermark: str
+) -> tuple[list[Mark], list[Mark] | None]:
     from kafkats import exports
     from kafkats.tables.store import MANIFEST
 
@@ -96,8 +106,8 @@ def _marks(paths: tuple[Path, ...], at: int, until: int | None, topics: str) -> 
     from kafkats.operations import lookup as operation
 
     targets = list(dict.fromkeys([at, *([] if until is None else [until]), _LATEST, _EARLIEST]))
-    options = operation.LookupOptions(now_ms=time.time_ns() // 1_000_000)
-    units = list(operation.lookup_partitions(paths, topics=topics))
+    options = operation.LookupOptions(now_ms=time.time_ns() // 1_000_000, policy=policy)
+    units = list(operation.lookup_partitions(paths, topics=topics, high_watermark=high_watermark))
     if not units:
         raise UsageError("there is no partition to export" + (f" that matches {topics!r}" if topics != "*" else ""))
     looked = (operation.lookup_unit(unit, targets, options) for unit in progress(units, "searching", lambda _: 1))

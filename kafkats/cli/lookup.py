@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from kafkats.cli.options import JSON, LOG_DIRS, SPAN, TIME, TOPICS, parse_time, table_of
+from kafkats.cli.options import CONFIG, JSON, LOG_DIRS, POLICY, SPAN, TIME, TOPICS, parse_time, policy_of, table_of
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
 from kafkats.terminal import progress, say_summary, show_rows
 
+if TYPE_CHECKING:
+    from kafkats.operations.lookup import PartitionUnit
+
+_NAMED = 5
 _COLUMNS = (
     "partition_dir",
     "target_ms",
@@ -23,6 +29,10 @@ _COLUMNS = (
     "differs",
     "evidence",
 )
+HIGH_WATERMARK = click.option(
+    "--high-watermark", type=click.Choice(["checkpoint", "log-end"]), default="checkpoint", show_default=True,
+    help="Up to where brokers give records out: what they checkpointed, or, as after a restart, all there is.",
+)  # fmt: skip
 _SPECIAL = {"latest": -1, "earliest": -2, "max-timestamp": -3}
 
 
@@ -54,7 +64,10 @@ _SPECIAL = {"latest": -1, "earliest": -2, "max-timestamp": -3}
     "--generation", "rule", type=click.Choice(list(SEARCH_RULES)), default=DEFAULT_SEARCH_RULE.name, show_default=True,
     help="Which Kafka answers beside it; kip33 is the coarse answer of KIP-33's text.",
 )  # fmt: skip
+@HIGH_WATERMARK
 @TOPICS
+@POLICY
+@CONFIG
 @JSON
 def lookup(
     log_dirs: tuple[Path, ...],
@@ -67,13 +80,17 @@ def lookup(
     margin: int,
     depth: str,
     rule: str,
+    high_watermark: str,
     topics: str,
+    policy_file: Path | None,
+    settings: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Which offset was it at these times, in every partition, with the reason; and what a broker would have said.
 
     With --every it adds an interval to a table, and closes the cells that can be closed by now. Exits with 1 when a
-    partition could not be searched.
+    partition could not be searched. Brokers refuse to search topics whose message.format.version is below 0.10: the policy
+    and what it exports tell.
     """
     from kafkats.operations import lookup as operation
 
@@ -82,31 +99,44 @@ def lookup(
     if every is not None:
         if begins is None or until is None or output is None:
             raise UsageError("a table needs --from, --until and -o TABLE")
-        return _table(log_dirs, topics, (begins, until, every), output, exact=depth != "tail", as_json=as_json)
+        units = list(operation.lookup_partitions(log_dirs, topics=topics, high_watermark=high_watermark))
+        return _table(units, (begins, until, every), output, exact=depth != "tail", as_json=as_json)
     targets = [target_of(word, "--at") for word in times]
-    options = operation.LookupOptions(how, rule, depth, margin, time.time_ns() // 1_000_000)
-    units = list(operation.lookup_partitions(log_dirs, topics=topics))
+    policy = policy_of(policy_file, settings)
+    options = operation.LookupOptions(how, rule, depth, margin, time.time_ns() // 1_000_000, policy)
+    units = list(operation.lookup_partitions(log_dirs, topics=topics, high_watermark=high_watermark))
     if not units:
         raise UsageError("there is no partition to search" + (f" that matches {topics!r}" if topics != "*" else ""))
     looked = (operation.lookup_unit(unit, targets, options) for unit in progress(units, "searching", lambda _: 1))
-    rows = table_of(looked, operation.LOOKUP).to_pylist()
+    found = table_of(looked, operation.LOOKUP)
+    rows = found.to_pylist()
     show_rows(rows, _COLUMNS, as_json)
     failed = sum(row["reason"] == "unreadable" for row in rows)
     other = sum(bool(row["differs"]) for row in rows)
     said = [
         f"{len(units)} partitions, {len(targets)} times: {other} answers of a broker differ, {failed} could not be told"
     ]
-    say_summary({"partitions": len(units), "times": len(targets), "differ": other, "unreadable": failed}, as_json, said)
+    summary = {"partitions": len(units), "times": len(targets), "differ": other, "unreadable": failed}
+    above = operation.above_high_watermark(found)
+    say_summary(summary | {"above_high_watermark": sum(above.values())}, as_json, said + above_sentences(above))
     return int(failed > 0)
 
 
-def _table(
-    log_dirs: tuple[Path, ...], topics: str, cells: tuple[int, int, int], output: Path, *, exact: bool, as_json: bool
-) -> int:
-    from kafkats.operations.lookup import lookup_partitions
+def above_sentences(above: Mapping[str, int]) -> list[str]:
+    """What to know of partitions (by name) that hold so many offsets which brokers do not give out yet."""
+    if not above:
+        return []
+    most = sorted(above, key=lambda name: (-above[name], name))[:_NAMED]
+    told = ", ".join(f"{name} {above[name]}" for name in most) + (", ..." if len(above) > _NAMED else "")
+    return [
+        f"{sum(above.values())} offsets lie above the high watermark that brokers have checkpointed ({told}): they do so every 5 s,"
+        " and one that was killed left it behind; --high-watermark log-end takes the log's end for it"
+    ]
+
+
+def _table(units: list[PartitionUnit], cells: tuple[int, int, int], output: Path, *, exact: bool, as_json: bool) -> int:
     from kafkats.tables import build
 
-    units = list(lookup_partitions(log_dirs, topics=topics))
     begins, until, step = cells
     partitions = progress(units, "searching", lambda _: 1)
     written = build(output, partitions, begins, until, step_ms=step, exact=exact)
@@ -115,6 +145,11 @@ def _table(
         f" {written.unreadable} unreadable",
         f"table {output}: {written.files} files, {written.bytes} bytes",
     ]
+    if written.above_high_watermark:
+        said.append(
+            f"{written.above_high_watermark} cells are open because their records are not below the high watermark that brokers"
+            " have checkpointed: a later run closes them; --high-watermark log-end takes the log's end for it"
+        )
     say_summary(written._asdict() | {"table": str(output)}, as_json, said)
     return int(written.unreadable > 0)
 

@@ -7,13 +7,15 @@ where it is not the exact one, why. A partition that cannot be searched gives ro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafkats import paths, search
+from kafkats.config import Policy, magic_of
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, INDEX_INTERVAL_BYTES, SEARCH_RULES
 from kafkats.units import Unit, list_units, unseen
@@ -35,22 +37,27 @@ LOOKUP: Final = pa.schema([
     ("kafka_reason", pa.string()),
     ("rule", pa.string()),          # generations.SEARCH_RULES
     ("differs", pa.string()),       # why the broker's answer is another than the exact one, "" when it is the same
+    ("above_high_watermark", pa.int64()),  # offsets of the partition from the checkpointed high watermark on; 0 without one
 ])  # fmt: skip
 """One row per partition and time."""
 
 HOW: Final = ("exact", "safe", "kafka")
+HIGH_WATERMARKS: Final = ("checkpoint", "log-end")
+"""What a broker gives out: up to what it checkpointed, which it does every 5 s and may be far behind in what a killed one left; or all
+there is, as when it leads alone and has started again."""
 
 
 @dataclass(frozen=True)
 class LookupOptions:
-    """What to answer with. `margin_ms` is how much too late records may have come, for `safe`; `now_ms` the clock, for rule 0.8."""
+    """What to answer with. `margin_ms` is how much too late records may have come, for `safe`; `now_ms` the clock, for rule 0.8; the
+    policy gives the topics' message.format.version (below 0.10 brokers refuse to search by time) and index.interval.bytes."""
 
     how: str = "exact"
     rule: str = DEFAULT_SEARCH_RULE.name
     depth: str = "tail"
     margin_ms: int = 0
     now_ms: int = 2**63 - 1
-    index_interval_bytes: int = INDEX_INTERVAL_BYTES
+    policy: Policy = Policy()  # ruff: ignore[function-call-in-dataclass-default-argument]
 
     def __post_init__(self) -> None:
         for value, allowed, what in (
@@ -82,8 +89,20 @@ class PartitionUnit:
         return Path(self.log_dir, self.partition_dir)
 
 
-def lookup_partitions(log_dirs: Iterable[str | Path], *, topics: str = "*") -> Iterator[PartitionUnit]:
-    """The partitions that brokers serve from these roots, directories or segments. Raises as `units.list_units`."""
+def lookup_partitions(
+    log_dirs: Iterable[str | Path], *, topics: str = "*", high_watermark: str = "checkpoint"
+) -> Iterator[PartitionUnit]:
+    """The partitions that brokers serve from these roots, directories or segments; `high_watermark` is one of HIGH_WATERMARKS.
+
+    Raises UsageError and as `units.list_units`.
+    """
+    if high_watermark not in HIGH_WATERMARKS:
+        raise UsageError(f"no high watermark {high_watermark!r}; there are {', '.join(HIGH_WATERMARKS)}")
+    for unit in _listed(log_dirs, topics):
+        yield unit if high_watermark == "checkpoint" else replace(unit, high_watermark=None)
+
+
+def _listed(log_dirs: Iterable[str | Path], topics: str) -> Iterator[PartitionUnit]:
     about: Unit | None = None
     segment: Unit | None = None
     for unit in list_units(log_dirs, topics=topics):
@@ -116,15 +135,13 @@ def _partition(about: Unit | None, segment: Unit | None) -> Iterator[PartitionUn
     )
 
 
-def lookup_unit(
-    unit: PartitionUnit, targets: Sequence[int], options: LookupOptions | None = None, *, searchable: bool = True
-) -> pa.RecordBatch:
+def lookup_unit(unit: PartitionUnit, targets: Sequence[int], options: LookupOptions | None = None) -> pa.RecordBatch:
     """Rows of LOOKUP for one partition: one per target (ms, or a negative word), in the order given.
 
-    `searchable` False: the topic's message.format.version is below 0.10. What cannot be read becomes a row, not an error.
+    What cannot be read becomes a row, not an error.
     """
     options = options or LookupOptions()
-    rows = list(_rows(unit, targets, options, searchable))
+    rows = list(_rows(unit, targets, options))
     return pa.RecordBatch.from_pylist([_where(unit) | row for row in rows], schema=LOOKUP)
 
 
@@ -134,6 +151,19 @@ def lookup(
     """Rows of LOOKUP for all partitions, by partition and then target. Raises as `lookup_partitions`."""
     batches = [lookup_unit(unit, targets, options) for unit in lookup_partitions(log_dirs, topics=topics)]
     return pa.Table.from_batches(batches, schema=LOOKUP)
+
+
+def above_high_watermark(rows: pa.Table) -> dict[str, int]:
+    """How many offsets lie above the checkpointed high watermark, by partition directory, where there are any; of rows of LOOKUP."""
+    rows = rows.filter(pc.greater(rows["above_high_watermark"], 0))
+    counts = rows.group_by(["log_dir", "partition_dir"]).aggregate([("above_high_watermark", "max")]).to_pylist()
+    twice = len({row["partition_dir"] for row in counts}) < len(counts)
+    return {
+        str(Path(row["log_dir"], row["partition_dir"])) if twice else row["partition_dir"]: row[
+            "above_high_watermark_max"
+        ]
+        for row in counts
+    }
 
 
 def _where(unit: PartitionUnit) -> dict[str, Any]:
@@ -146,12 +176,13 @@ def _where(unit: PartitionUnit) -> dict[str, Any]:
     }
 
 
-def _rows(
-    unit: PartitionUnit, targets: Sequence[int], options: LookupOptions, searchable: bool
-) -> Iterator[dict[str, Any]]:
+def _rows(unit: PartitionUnit, targets: Sequence[int], options: LookupOptions) -> Iterator[dict[str, Any]]:
     if unit.hidden:
         yield from (_row(_unreadable(target, unit.hidden), None, "", options) for target in targets)
         return
+    name = paths.parse_partition(unit.partition_dir)
+    settings = options.policy.settings(name.topic if name else "")
+    interval, version = settings.index_interval_bytes, settings.message_format_version
     try:
         partition = search.open_partition(
             unit.path,
@@ -159,14 +190,24 @@ def _rows(
             high_watermark=unit.high_watermark,
             clean=unit.clean,
             live=unit.live,
-            searchable=searchable,
-            index_interval_bytes=options.index_interval_bytes,
+            searchable=version is None or magic_of(version) > 0,
+            index_interval_bytes=INDEX_INTERVAL_BYTES if interval is None else interval,
         )
     except KafkatsError as e:
         yield from (_row(_unreadable(target, str(e)), None, "", options) for target in targets)
         return
     with partition:
-        yield from (_answer(partition, target, options) for target in targets)
+        above = _above_high_watermark(partition)
+        yield from (_answer(partition, target, options) | {"above_high_watermark": above} for target in targets)
+
+
+def _above_high_watermark(partition: search.Partition) -> int:
+    if partition.high_watermark is None:
+        return 0
+    try:
+        return max(partition.log_end_offset - partition.high_watermark, 0)
+    except KafkatsError:  # each answer says what is wrong
+        return 0
 
 
 def _answer(partition: search.Partition, target: int, options: LookupOptions) -> dict[str, Any]:
@@ -204,4 +245,5 @@ def _row(answer: search.Answer, kafka: search.Answer | None, differs: str, optio
         "kafka_reason": kafka.reason,
         "rule": options.rule,
         "differs": differs,
+        "above_high_watermark": 0,
     }

@@ -8,6 +8,7 @@ REASONS: Final = {
     "exact": "there is a record of that very time (or the time was a word: earliest, latest, maximum)",
     "first-after": "the first record after it",
     "past-end": "no record is that late yet",
+    "above-high-watermark": "there is one, not below the high watermark: brokers give it to nobody yet, and it may still be cut off",
     "before-start": "it lies before the first record that ever was",
     "deleted": "it lies before the first record there is, and older ones are gone",
     "no-timestamps": "no record has a timestamp, or the topic's format says so",

@@ -96,8 +96,7 @@ def _by_records(partition: Partition, target: int, rule: SearchRule) -> Answer:
             beyond = bool(at.position) and at.position >= segment.log.size
             return _nothing_in(segment, target, untrusted=beyond or not at.in_order)
         if not _visible(partition, hit.offset, rule):
-            evidence = f"offset {hit.offset} is not below the high watermark"
-            return Answer(target, segment=segment.base_offset, evidence=evidence)
+            return _above(partition, target, hit.offset, segment)
         reason = "untrusted-index" if not at.in_order else skipped.reason or why(partition, target, hit)
         evidence = "mtime chose the segment" if largest.by_mtime else "time index"
         return Answer(target, *hit[:3], reason, segment.base_offset, evidence)
@@ -156,6 +155,11 @@ def _visible(partition: Partition, offset: int, rule: SearchRule) -> bool:
     if partition.high_watermark is None:
         return True
     return offset < partition.high_watermark + (not rule.log_start)  # 0.10 lets one more through
+
+
+def _above(partition: Partition, target: int, offset: int, segment: Segment) -> Answer:
+    evidence = f"offset {offset} is not below the high watermark, {partition.high_watermark}"
+    return Answer(target, reason="above-high-watermark", segment=segment.base_offset, evidence=evidence)
 
 
 def _coarse(partition: Partition, target: int) -> Answer:
@@ -231,7 +235,7 @@ def _max_timestamp(partition: Partition, rule: SearchRule) -> Answer:
         epoch = partition.epochs[-1].epoch if partition.epochs else -1
         answer = Answer(MAX_TIMESTAMP, offset, timestamp, epoch, reason, segment.base_offset, "time index")
     if not _visible(partition, answer.offset, rule):
-        return Answer(MAX_TIMESTAMP, evidence=f"offset {answer.offset} is not below the high watermark")
+        return _above(partition, MAX_TIMESTAMP, answer.offset, segment)
     return answer
 
 

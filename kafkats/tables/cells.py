@@ -20,7 +20,7 @@ from kafkats.tables.store import Span, check_interval
 MINUTE_MS: Final = 60_000
 _NONE: Final = np.empty(0, np.int64)
 _UNREADABLE: Final = WORDS.index("unreadable")
-_PAST_END: Final = WORDS.index("past-end")
+_ABOVE: Final = WORDS.index("above-high-watermark")
 
 
 class PartitionFacts(Protocol):
@@ -60,7 +60,7 @@ def build_cells(
         hidden = answers.offset >= partition.high_watermark
         for column in answers[:4]:
             column[hidden] = -1
-        answers.reason[hidden] = _PAST_END
+        answers.reason[hidden] = _ABOVE
     try:
         end = partition.log_end_offset
     except BadInput:

@@ -14,11 +14,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kafkats.errors import BadInput, CorruptFile, UsageError, Vanished
 from kafkats.tables import store
-from kafkats.tables.schema import CLOSED, OPEN, TABLE, Ints, ints, order, standing, taken, together
+from kafkats.tables.schema import CLOSED, TABLE, Ints, ints, order, standing, taken, together
 from kafkats.tables.store import MANIFEST, Manifest, Part, Span, read_manifest, read_part, write_part, writing
 
 HOUR_MS: Final = 3_600_000
@@ -40,6 +41,8 @@ class Written(NamedTuple):
     """Of all in the table, now."""
     unreadable: int
     """Of the cells that this run brought."""
+    above_high_watermark: int
+    """Likewise: open only because their records are not below the high watermark that the brokers have checkpointed."""
     files: int
     bytes: int
 
@@ -141,8 +144,9 @@ class _Run:
             store.commit(self.folder, manifest)
         opened = sum(part.open for part in manifest.parts)
         size = sum(part.bytes for part in manifest.parts)
-        unread = int((standing(new) == OPEN["unreadable"]).sum())
-        return Written(self.added, self.closed, self.kept, opened, unread, len(manifest.parts), size)
+        counts = {row["values"]: row["counts"] for row in pc.value_counts(new["reason"]).to_pylist()}
+        unread, above = counts.get("unreadable", 0), counts.get("above-high-watermark", 0)
+        return Written(self.added, self.closed, self.kept, opened, unread, above, len(manifest.parts), size)
 
     def _tops(self, times: Ints) -> list[Span]:
         """The widest spans that something may change in."""

@@ -12,12 +12,10 @@ from typing import IO, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from kafkats.errors import BadInput
-from kafkats.search.answers import REASONS
 
 TABLE_VERSION: Final = 1
 
@@ -38,11 +36,10 @@ TABLE: Final = pa.schema([
 ])  # fmt: skip
 """One row per partition and step."""
 
-OPEN: Final = {"unreadable": 0, "past-end": 1, "no-timestamps": 1}
+OPEN: Final = {"unreadable": 0, "past-end": 1, "no-timestamps": 1, "above-high-watermark": 1}
 """Reasons without an offset, and what they count for: a cell changes only to one that counts for more."""
 CLOSED: Final = 2
 
-_REASONS: Final = sorted(REASONS)
 _GROWING: Final = ["timestamp", "offset", "record_timestamp"]
 _ROW_GROUP: Final = 1 << 20
 _OPEN_RUNS: Final = b"kafkats.open"
@@ -73,25 +70,24 @@ def ints(rows: pa.Table, name: str) -> Ints:
 
 
 def normal(rows: pa.Table) -> pa.Table:
-    """The same rows with dictionaries that depend on nothing else: topics sorted, and all reasons."""
-    codes, topics = topic_codes(rows)
-    reasons = pc.index_in(rows["reason"].cast(pa.string()), pa.array(_REASONS))
+    """The same rows with dictionaries that depend on nothing else: the words that there are, sorted."""
     columns: dict[str, Any] = {name: rows[name].combine_chunks() for name in TABLE.names}
-    columns["topic"] = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(topics, pa.string()))
-    columns["reason"] = pa.DictionaryArray.from_arrays(_one(reasons), pa.array(_REASONS))
+    for name in ("topic", "reason"):
+        codes, words = word_codes(rows, name)
+        columns[name] = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(words, pa.string()))
     return pa.table([_one(columns[name]) for name in TABLE.names], schema=TABLE)
 
 
-def topic_codes(rows: pa.Table) -> tuple[NDArray[np.int32], list[str]]:
-    """Each row's topic as its number in the sorted list of those there are."""
-    column = _one(rows["topic"].unify_dictionaries())
+def word_codes(rows: pa.Table, name: str = "topic") -> tuple[NDArray[np.int32], list[str]]:
+    """Each row's topic (or reason) as its number in the sorted list of those there are."""
+    column = _one(rows[name].unify_dictionaries())
     words = column.dictionary.to_pylist() if len(column) else []
     codes = column.indices.to_numpy(zero_copy_only=False) if len(column) else np.empty(0, np.int32)
     used = np.unique(codes)
-    topics = sorted({words[code] for code in used})
-    rank = {word: number for number, word in enumerate(topics)}
+    present = sorted({words[code] for code in used})
+    rank = {word: number for number, word in enumerate(present)}
     numbers = np.array([rank.get(word, -1) for word in words] or [0], np.int32)
-    return numbers[codes], topics
+    return numbers[codes], present
 
 
 def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -111,7 +107,7 @@ def together(tables: Iterable[pa.Table]) -> pa.Table:
 
 def order(rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Row numbers sorted by topic, partition and time (stable), and for each but the first: is it of the same cell as the one before?"""
-    codes, _ = topic_codes(rows)
+    codes, _ = word_codes(rows)
     keys = (ints(rows, "timestamp"), ints(rows, "partition"), codes)
     by = np.arange(rows.num_rows) if _ascend(keys) else np.lexsort(keys)
     same = np.ones(max(len(by) - 1, 0), np.bool_)
@@ -140,7 +136,7 @@ def open_runs(rows: pa.Table, step_ms: int) -> list[OpenRun]:
     at = np.flatnonzero(ints(rows, "offset") < 0)
     if not len(at):
         return []
-    codes, topics = topic_codes(rows)
+    codes, topics = word_codes(rows)
     codes, numbers, times = codes[at], ints(rows, "partition")[at], ints(rows, "timestamp")[at]
     breaks = (np.diff(codes) != 0) | (np.diff(numbers) != 0) | (np.diff(times) != step_ms)
     firsts, lasts = np.flatnonzero(np.append(True, breaks)), np.flatnonzero(np.append(breaks, True))

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from kafkats.search.answers import REASONS
-from kafkats.tables.schema import TABLE, WORDS, Ints, ints, normal, order, taken, together, topic_codes
+from kafkats.tables.schema import TABLE, WORDS, Ints, ints, normal, order, taken, together, word_codes
 from kafkats.tables.store import Span, read_parts
 
 NOT_COVERED: Final = "not-covered"
@@ -50,7 +50,7 @@ class View:
     @cached_property
     def partitions(self) -> list[tuple[str, int]]:
         """Topic and partition, sorted; a partition's number is its place here."""
-        codes, topics = topic_codes(self.rows)
+        codes, topics = word_codes(self.rows)
         numbers = ints(self.rows, "partition")
         return [(topics[codes[at]], int(numbers[at])) for at in self._begins.tolist()]
 
@@ -67,7 +67,7 @@ class View:
         """The first row of each partition."""
         if not self.rows.num_rows:
             return np.empty(0, np.int64)
-        codes, _ = topic_codes(self.rows)
+        codes, _ = word_codes(self.rows)
         numbers = ints(self.rows, "partition")
         return np.flatnonzero(np.concatenate(([True], (np.diff(codes) != 0) | (np.diff(numbers) != 0))))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pickle
+import re
 import shutil
 from pathlib import Path
 
@@ -12,11 +13,13 @@ import pyarrow as pa
 import pytest
 
 from kafkats import search
+from kafkats.config import Policy, with_settings
 from kafkats.errors import UsageError
 from kafkats.operations.lookup import (
     LOOKUP,
     LookupOptions,
     PartitionUnit,
+    above_high_watermark,
     lookup,
     lookup_partitions,
     lookup_unit,
@@ -80,8 +83,43 @@ def test_what_is_asked_for(golden: Unpacked) -> None:
     assert (kip33["reason"], kip33["rule"], kip33["depth"]) == ("coarse", "kip33", "full")
     words = lookup_unit(unit, [search.LATEST, search.EARLIEST, search.MAX_TIMESTAMP]).to_pylist()
     assert [row["offset"] for row in words] == [70, 0, newest.offset]
-    (refused,) = lookup_unit(unit, [target], LookupOptions(how="kafka", rule="0.11"), searchable=False).to_pylist()
-    assert (refused["reason"], refused["differs"]) == ("no-timestamps", "message-format")
+
+
+def test_topics_whose_message_format_has_no_timestamps_are_not_searched(golden: Unpacked) -> None:
+    """By the policy, or by what kafka-configs said; the exact answer is there all the same."""
+    root, target = golden("timestamps-4.3.1", "data"), 1_600_000_000_000
+    plain = lookup([root], [target], LookupOptions(rule="0.11"), topics="ts-falling").to_pylist()
+    for policy, refused in (
+        (with_settings(Policy(), ["message.format.version=0.9.0"]), True),
+        (with_settings(Policy(), ["message.format.version=0.10.2"]), False),
+        (Policy().with_export({"ts-falling": {"message.format.version": "0.8.2-IV0"}}), True),
+        (Policy().with_export({"ts-rising": {"message.format.version": "0.8.2-IV0"}}), False),
+    ):
+        rows = lookup([root], [target], LookupOptions(rule="0.11", policy=policy), topics="ts-falling").to_pylist()
+        said = {"kafka_offset": -1, "kafka_reason": "no-timestamps", "differs": "message-format"}
+        assert rows == [plain[0] | said if refused else plain[0]]
+
+
+def test_a_high_watermark_that_was_left_behind(golden: Unpacked, tmp_path: Path) -> None:
+    root, target = tmp_path / "data", 1_600_000_000_000
+    shutil.copytree(golden("timestamps-4.3.1", "data"), root)
+    before = {row["partition_dir"]: row for row in lookup([root], [target]).to_pylist()}
+    assert {row["above_high_watermark"] for row in before.values()} == {0}
+    mark = root / "replication-offset-checkpoint"
+    mark.write_text(re.sub(r"(?m)^(ts-falling 0) \d+$", r"\1 0", mark.read_text()))
+    found = lookup([root], [target])
+    assert above_high_watermark(found) == {"ts-falling-0": 70}
+    for row in found.to_pylist():
+        one = before[row["partition_dir"]]
+        if row["partition_dir"] != "ts-falling-0":
+            assert row == one
+            continue
+        hidden = {"kafka_offset": -1, "kafka_reason": "above-high-watermark", "differs": "high-watermark"}
+        assert row == one | hidden | {"above_high_watermark": 70}
+    units = lookup_partitions([root], topics="ts-falling", high_watermark="log-end")
+    assert [lookup_unit(unit, [target]).to_pylist() for unit in units] == [[before["ts-falling-0"]]]
+    with pytest.raises(UsageError):
+        list(lookup_partitions([root], high_watermark="ignore"))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,120 @@
+"""lookup and export on the command line: what brokers do not give out, what they refuse to search, and bad input of every kind."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkats import tables
+from kafkats.cli import main
+from tests.golden import Unpacked
+
+TARGET = 1_600_000_000_000
+FROM, UNTIL = 1_599_998_400_000, 1_600_002_000_000
+"""The hour that most records of the case are of."""
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as end:
+        main([str(word) for word in words])
+    said = capsys.readouterr()
+    assert isinstance(end.value.code, int)
+    return end.value.code, said.out, said.err
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture
+def root(golden: Unpacked, tmp_path: Path) -> Path:
+    shutil.copytree(golden("timestamps-4.3.1", "data"), tmp_path / "data")
+    return tmp_path / "data"
+
+
+def set_back(root: Path, partition: str, offset: int) -> None:
+    """As in a snapshot whose checkpoint was copied first, or what a broker leaves that was killed."""
+    mark = root / "replication-offset-checkpoint"
+    mark.write_text(re.sub(rf"(?m)^({partition}) \d+$", rf"\1 {offset}", mark.read_text()))
+
+
+def table(root: Path, to: Path, *more: object) -> list[object]:
+    return [
+        "lookup",
+        root,
+        "--topics",
+        "ts-falling",
+        "--every",
+        "1s",
+        "--from",
+        FROM,
+        "--until",
+        UNTIL,
+        "-o",
+        to,
+        *more,
+    ]
+
+
+def test_a_high_watermark_that_was_left_behind(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("lookup", root, "--at", TARGET, "--topics", "ts-*")
+    code, out, _ = run(capsys, *asked)
+    assert code == 0 and "high watermark" not in out
+    before = run(capsys, *asked, "--json")[1]
+    set_back(root, "ts-falling 0", 0)
+    code, out, _ = run(capsys, *asked)
+    assert (
+        code == 0 and "70 offsets lie above the high watermark that brokers have checkpointed (ts-falling-0 70)" in out
+    )
+    *rows, summary = objects(run(capsys, *asked, "--json")[1])
+    assert summary["summary"]["above_high_watermark"] == 70
+    assert [row["partition_dir"] for row in rows if row["kafka_reason"] == "above-high-watermark"] == ["ts-falling-0"]
+    assert run(capsys, *asked, "--high-watermark", "log-end", "--json")[1] == before
+    assert run(capsys, *asked, "--high-watermark", "ignore")[0] == 2
+
+
+def test_a_table_leaves_open_what_lies_above_the_high_watermark(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, *table(root, tmp_path / "whole"))
+    set_back(root, "ts-falling 0", 0)
+    code, out, _ = run(capsys, *table(root, tmp_path / "table"))
+    closed = tables.closed(tables.read(tmp_path / "whole").rows).sum()
+    assert code == 0 and f"{closed} cells are open because their records are not below the high watermark" in out
+    words = set(tables.read(tmp_path / "table").rows["reason"].to_pylist())
+    assert words == {"above-high-watermark"}
+    to_group = ("export", tmp_path / "table", "--at", TARGET, "--to", "group-csv")
+    code, out, err = run(capsys, *to_group)
+    assert (code, out) == (2, "") and "ts-falling-0 (above-high-watermark" in err, "the log end would pass over records"
+    code, out, _ = run(capsys, *table(root, tmp_path / "table", "--high-watermark", "log-end"))
+    assert code == 0 and f"{closed} closed" in out
+    whole, later = (tables.read(tmp_path / name).rows.to_pylist() for name in ("whole", "table"))
+    assert later == whole
+    assert run(capsys, *to_group)[:2] == (0, run(capsys, *to_group[:1], tmp_path / "whole", *to_group[2:])[1])
+
+
+def test_topics_that_brokers_refuse_to_search(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy, said = tmp_path / "policy.yaml", tmp_path / "topics.txt"
+    said.write_text("Configs for topic 'ts-falling' are message.format.version=0.9.0-IV1,retention.ms=86400000\n")
+    policy.write_text("exports: [topics.txt]\ntopics:\n  ts-equal: {message.format.version: 0.8.2}\n")
+    asked = ("lookup", root, "--at", TARGET, "--topics", "ts-*", "--json")
+    for more, refused in (
+        (("--policy", policy), ["ts-equal-0", "ts-falling-0"]),
+        (("--policy", policy, "--config", "message.format.version=1.0"), []),
+        ((), []),
+    ):
+        code, out, _ = run(capsys, *asked, *more)
+        *rows, _ = objects(out)
+        assert code == 0
+        assert [row["partition_dir"] for row in rows if row["differs"] == "message-format"] == refused
+        assert all(row["kafka_offset"] == -1 for row in rows if row["partition_dir"] in refused)
+    to_spark = ("export", root, "--at", TARGET, "--to", "spark-by-timestamp", "--topics", "ts-equal")
+    assert run(capsys, *to_spark)[0] == 0
+    code, _, err = run(capsys, *to_spark, "--policy", policy)
+    assert code == 2 and "a broker finds nothing" in err
+    assert run(capsys, *asked, "--config", "message.format.version=new")[0] == 2
