@@ -8,7 +8,7 @@ expired    behind the head that retention by time would delete if it were a segm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +20,7 @@ from kafkats import paths
 from kafkats.errors import KafkatsError, Refused, UsageError
 from kafkats.generations import DEFAULT_RULE, RULES
 from kafkats.logdir.families import Part, aborted_in
-from kafkats.segment.borders import MOST, NO_LIMIT, Border, as_rolled, first_unexpired, unmixed
+from kafkats.segment.borders import MOST, NO_LIMIT, Border, as_rolled, expired_head, unmixed
 from kafkats.segment.reader import Source, open_source
 from kafkats.units import Unit
 
@@ -34,6 +34,8 @@ PARTS: Final = pa.schema([
     ("start", pa.int64()),              # bytes of the .log
     ("end", pa.int64()),
     ("aborted", pa.int64()),            # transactions whose abort marker lies in the part
+    ("first_timestamp", pa.int64()),    # of its first batch, and the largest, around an expired head's end; else null
+    ("largest_timestamp", pa.int64()),
     ("action", pa.string()),            # split; blocked: the reason says why
     ("reason", pa.string()),
 ])  # fmt: skip
@@ -68,37 +70,10 @@ def look(unit: Unit, options: SplitOptions) -> pa.RecordBatch:
             with open_source(
                 directory / paths.segment_file(unit.base_offset, paths.LOG), mapped=not unit.live
             ) as source:
-                rows = _part_rows(unit, directory, _borders(source, options), source.size)
+                rows = _rows(unit, directory, source, options)
         except KafkatsError as e:
             rows = [_row(unit, unit.base_offset, 0, unit.bytes, action="blocked", reason=str(e))]
     return pa.RecordBatch.from_pylist(rows, schema=PARTS)
-
-
-def look_at_heads(
-    units: Iterable[Unit], verdicts: pa.Table, retention_ms: Callable[[str], int], *, now_ms: int
-) -> pa.Table:
-    """PARTS of the segments whose expired heads keep bytes from retention by time: per partition the first that it keeps.
-
-    `verdicts` are retain's (log_dir, partition_dir, topic, base_offset, deletes, veto); a partition with a veto is left alone, and so
-    is a topic of which `retention_ms` says -1. What has expired is strictly older, as whole segments are.
-    """
-    first_kept: dict[tuple[str, str], tuple[int, int]] = {}
-    vetoed = set()
-    columns = ("log_dir", "partition_dir", "topic", "base_offset", "deletes", "veto")
-    for row in verdicts.select(list(columns)).to_pylist():
-        where = row["log_dir"], row["partition_dir"]
-        if row["veto"]:
-            vetoed.add(where)
-        limit = retention_ms(row["topic"])
-        if not row["deletes"] and where not in first_kept and limit >= 0:
-            first_kept[where] = row["base_offset"], limit
-    found = []
-    for unit in units:
-        where = unit.log_dir, unit.partition_dir
-        base, limit = first_kept.get(where, (-1, -1))
-        if unit.base_offset == base >= 0 and where not in vetoed:
-            found.append(look(unit, SplitOptions("expired", expired_before_ms=now_ms - limit)))
-    return pa.Table.from_batches(found, schema=PARTS)
 
 
 def check_options(options: SplitOptions) -> None:
@@ -113,14 +88,19 @@ def check_options(options: SplitOptions) -> None:
         raise Refused(f"rule {options.rule} would mislead a broker, or is unknown")
 
 
-def _borders(source: Source, options: SplitOptions) -> list[Border]:
+def _rows(unit: Unit, directory: Path, source: Source, options: SplitOptions) -> list[dict[str, Any]]:
     if options.split == "rolled":
         size, time = options.segment_bytes or NO_LIMIT, options.segment_ms or NO_LIMIT
-        return as_rolled(source, segment_bytes=size, segment_ms=time)
+        return _part_rows(unit, directory, as_rolled(source, segment_bytes=size, segment_ms=time), source.size)
     if options.split == "mixed":
-        return unmixed(source, earliest_ms=options.earliest_ms, latest_ms=options.latest_ms)
-    border = first_unexpired(source, expired_before_ms=options.expired_before_ms or 0)
-    return [border] if border else []
+        borders = unmixed(source, earliest_ms=options.earliest_ms, latest_ms=options.latest_ms)
+        return _part_rows(unit, directory, borders, source.size)
+    head = expired_head(source, expired_before_ms=options.expired_before_ms or 0)
+    if head is None:
+        return []
+    rows = _part_rows(unit, directory, [head.border], source.size)
+    rows[0]["largest_timestamp"], rows[-1]["first_timestamp"] = head.largest_timestamp, head.next_timestamp
+    return rows
 
 
 def _part_rows(unit: Unit, directory: Path, borders: Sequence[Border], size: int) -> list[dict[str, Any]]:

@@ -119,18 +119,20 @@ def test_an_export_makes_limits_explicit(full: Path, tmp_path: Path, capsys: pyt
     assert {row["partition_dir"] for row in objects(text) if "file" in row} == {"time-all-0"}
 
 
-def test_heads_are_cut_then_go(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_expired_heads_go(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = policy(tmp_path, **{"retention.ms": 195_237_170_827})
-    words = ("plan", "retain", full, "--policy", file, "--topics", "time-some", "--inside-segments", "--now", NOW)
-    assert "becomes 2 segments" in run(capsys, *words, "-o", tmp_path / "heads")[1]
-    early = (*words, "--before", "2001-01-01T00:00:00Z", "-o", tmp_path / "none")
-    assert "becomes" not in run(capsys, *early)[1], "--before counts, not retention.ms"
-    assert run(capsys, "apply", tmp_path / "heads", "--digest", "any")[0] == 0
-    assert run(capsys, *words, "-o", tmp_path / "plan")[0] == 0
+    words = ("plan", "retain", full, "--policy", file, "--topics", "time-some", "--now", NOW)
+    assert "the rest begins" not in run(capsys, *words, "-o", tmp_path / "whole")[1]
+    code, text = run(capsys, *words, "--inside-segments", "-o", tmp_path / "plan")
+    assert code == 0 and "the rest begins at 124" in text
+    early = (*words, "--inside-segments", "--before", "2001-01-01T00:00:00Z", "-o", tmp_path / "none")
+    assert "the rest begins" not in run(capsys, *early)[1], "--before counts, not retention.ms"
+    before = {p.name: p.read_bytes() for p in full.glob("time-some-0/*")}
     assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
     assert min(p.name for p in full.glob("time-some-0/*.log")) == "00000000000000000124.log"
-    for name in ("plan.run", "heads.run"):
-        assert run(capsys, "undo", tmp_path / name)[0] == 0
+    assert run(capsys, "verify", full)[0] == 0
+    assert run(capsys, "undo", tmp_path / "plan.run")[0] == 0
+    assert {p.name: p.read_bytes() for p in full.glob("time-some-0/*")} == before
 
 
 def test_rolling_is_told_planned_and_done(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

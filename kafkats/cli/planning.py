@@ -25,7 +25,7 @@ from kafkats.cli.options import (
     units_in,
     verified,
 )
-from kafkats.cli.retention import RETAIN, ROLL, expired_heads, looked_at, now_or, retention
+from kafkats.cli.retention import RETAIN, ROLL, looked_at, now_or, retention
 from kafkats.errors import CorruptPlan
 from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, PRODUCER
 from kafkats.paths import LEADER_EPOCH, LOG_START, OFFSET_INDEX, SEGMENT_KINDS, TIME_INDEX
@@ -166,7 +166,7 @@ def plan_migrate(
 @click.option(
     "--inside-segments",
     is_flag=True,
-    help="First cut off the expired heads of segments: where there are any, PLAN is that split; apply it and plan again.",
+    help="Also expired heads of segments that stay: what has not expired of one is written anew, from its first batch on.",
 )
 @click.option("--last-segment", is_flag=True, help="Also the last one, as a broker does; an empty one takes its place.")
 @TOPICS
@@ -197,9 +197,7 @@ def plan_retain(
     policy = policy_of(policy_file, settings, export)
     options = RetainOptions(now_or(now), rule, before, free_bytes, over_guard, last_segment)
     units = units_in(log_dirs, topics)
-    made, verdicts = retention(units, policy, options)
-    if inside_segments and (heads := expired_heads(units, verdicts, policy, options)):
-        made = heads
+    made, verdicts = retention(units, policy, options, inside_segments=inside_segments)
     refuse_unpermitted(made)
     write_plan(made, output, retention=verdicts)
     show_plan(made, output, as_json)

@@ -69,34 +69,30 @@ def now_or(now_ms: int | None) -> int:
     return time.time_ns() // 1_000_000 if now_ms is None else now_ms
 
 
-def retention(units: list[Unit], policy: Policy, options: RetainOptions) -> tuple[Plan, pa.Table]:
-    """Look at the ends of all files, and decide."""
+def retention(
+    units: list[Unit], policy: Policy, options: RetainOptions, *, inside_segments: bool = False
+) -> tuple[Plan, pa.Table]:
+    """Look at the ends of all files, and decide; `inside_segments` also of expired heads, which are looked for."""
+    from kafkats.operations.heads import look_at, plan_inside
     from kafkats.operations.retain import plan_retain
+    from kafkats.operations.verify import VerifyOptions
+    from kafkats.parts import PARTS
     from kafkats.units import refuse_parts
 
     refuse_parts(units)
-    return plan_retain(looked_at(units), policy, options)
-
-
-def expired_heads(units: list[Unit], verdicts: pa.Table, policy: Policy, options: RetainOptions) -> Plan | None:
-    """A plan to cut the expired heads off segments that retention by time keeps; None where there are none."""
-    from kafkats.operations.split import plan_split
-    from kafkats.operations.verify import VerifyOptions
-    from kafkats.parts import SplitOptions, look_at_heads
-
-    def limit(topic: str) -> int:
-        given = options.before_ms is not None
-        if policy.settings(topic).kafkats_legal_hold or policy.why_kept(topic, limit_given=given):
-            return -1
-        return policy.limits(topic)[0] if options.before_ms is None else max(options.now_ms - options.before_ms, 0)
-
-    parts = look_at_heads(units, verdicts, limit, now_ms=options.now_ms)
-    wanted = set(zip(*(parts[name].to_pylist() for name in ("log_dir", "partition_dir", "base_offset")), strict=True))
-    if not wanted:
-        return None
-    chosen = [unit for unit in units if (unit.log_dir, unit.partition_dir, unit.base_offset) in wanted]
-    segments = verified(chosen, VerifyOptions(policy=policy))
-    return plan_split(segments, parts, SplitOptions("expired", expired_before_ms=options.now_ms))
+    segments = looked_at(units)
+    if not inside_segments:
+        return plan_retain(segments, policy, options)
+    return plan_inside(
+        units,
+        segments,
+        policy,
+        options,
+        look=lambda targets: table_of(
+            map(look_at, progress(targets, "looking inside", lambda one: one[0].bytes)), PARTS
+        ),
+        verify=lambda chosen: verified(chosen, VerifyOptions(policy=policy)),
+    )
 
 
 def looked_at(units: list[Unit]) -> pa.Table:

@@ -20,10 +20,9 @@ import pyarrow.compute as pc
 
 from kafkats import paths
 from kafkats.errors import Changed, CorruptPlan
-from kafkats.generations import RULES
-from kafkats.logdir.changeset import Change, Replace
-from kafkats.logdir.families import Building, Part, good_snapshot_stays, refuse_unclean, stage_families
-from kafkats.logdir.identity import FileIdentity, identity_of
+from kafkats.logdir.changeset import Change
+from kafkats.logdir.families import check_planned, noted, refuse_unclean, stage_planned
+from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
 from kafkats.parts import SplitOptions, check_options
@@ -48,16 +47,17 @@ def plan_split(segments: pa.Table, parts: pa.Table, options: SplitOptions) -> Pl
     for segment in segments.filter(pc.greater_equal(segments["base_offset"], 0)).to_pylist():
         chain = by_segment.pop((segment["log_dir"], segment["partition_dir"], segment["base_offset"]), None)
         if chain:
-            why = swaps.get((segment["log_dir"], segment["partition_dir"]), "") or _why_not(segment, chain)
-            items += [_blocked(segment, why, options)] if why else _split_items(segment, chain, options)
+            why = swaps.get((segment["log_dir"], segment["partition_dir"]), "") or why_not(segment, chain)
+            items += [blocked_item(segment, why, options.rule)] if why else _split_items(segment, chain, options)
     table = pa.Table.from_pylist(items, schema=ITEMS)
     return make_plan(OPERATION, asdict(options), _totals(table, segments), table)
 
 
-def _blocked(segment: Mapping[str, Any], why: str, options: SplitOptions) -> dict[str, Any]:
+def blocked_item(segment: Mapping[str, Any], why: str, rule: str) -> dict[str, Any]:
+    """The row of plan.ITEMS about a segment that should be cut, and is left as it is."""
     log = paths.segment_file(segment["base_offset"], paths.LOG)
     columns = {"action": "blocked", "reason": why, "before": segment["log"], "log_valid_bytes": -1}
-    return item_of(segment, segment["base_offset"], log, options.rule) | columns
+    return item_of(segment, segment["base_offset"], log, rule) | columns
 
 
 def _split_items(
@@ -66,27 +66,32 @@ def _split_items(
     following = [row["part_offset"] for row in chain[1:]] + [segment["next_base_offset"]]
     words = f"{_FOR[options.split]}: becomes {len(chain)} segments"
     for row, next_offset in zip(chain, following, strict=True):
-        base, size = row["part_offset"], row["end"] - row["start"]
-        common = {"next_base_offset": next_offset, "log_valid_bytes": size}
-        head = row is chain[0]
-        kinds = [paths.LOG, paths.OFFSET_INDEX]
-        kinds += [paths.TIME_INDEX] if segment["timeindex"] else []
-        # Brokers without time indexes know no producers either.
-        kinds += [paths.SNAPSHOT] if segment["timeindex"] and not head else []
-        kinds += [paths.TXN_INDEX] if row["aborted"] or (head and segment["txnindex"]) else []
-        for kind in kinds:
-            before = segment[kind.removeprefix(".")] if head else None
-            gone = kind == paths.TXN_INDEX and not row["aborted"]
-            yield (
-                item_of(segment, base, paths.segment_file(base, kind), options.rule)
-                | common
-                | {
-                    "action": "remove" if gone else "replace" if before else "add",
-                    "reason": words if kind == paths.LOG else _WHY[kind],
-                    "before": before,
-                    "after_bytes": size if kind == paths.LOG else 0 if gone else -1,
-                }
-            )
+        yield from part_items(segment, row, next_offset, options.rule, words)
+
+
+def part_items(
+    segment: Mapping[str, Any], part: Mapping[str, Any], next_offset: int, rule: str, why: str
+) -> Iterator[dict[str, Any]]:
+    """The family that a part of `segment` (a row of report.SEGMENTS) becomes: rows of plan.ITEMS for a row of PARTS."""
+    base, size = part["part_offset"], part["end"] - part["start"]
+    head = not part["start"]
+    kinds = [paths.LOG, paths.OFFSET_INDEX]
+    kinds += [paths.TIME_INDEX] if segment["timeindex"] else []
+    # Brokers without time indexes know no producers either.
+    kinds += [paths.SNAPSHOT] if segment["timeindex"] and not head else []
+    kinds += [paths.TXN_INDEX] if part["aborted"] or (head and segment["txnindex"]) else []
+    for kind in kinds:
+        before = segment[kind.removeprefix(".")] if head else None
+        gone = kind == paths.TXN_INDEX and not part["aborted"]
+        columns = {
+            "next_base_offset": next_offset,
+            "log_valid_bytes": size,
+            "action": "remove" if gone else "replace" if before else "add",
+            "reason": why if kind == paths.LOG else _WHY[kind],
+            "before": before,
+            "after_bytes": size if kind == paths.LOG else 0 if gone else -1,
+        }
+        yield item_of(segment, base, paths.segment_file(base, kind), rule) | columns
 
 
 _FOR: Final = {
@@ -102,8 +107,8 @@ _WHY: Final = {
 }
 
 
-def _why_not(segment: Mapping[str, Any], chain: Sequence[Mapping[str, Any]]) -> str:
-    """Why a segment is left as it is, "" when it is not."""
+def why_not(segment: Mapping[str, Any], chain: Sequence[Mapping[str, Any]]) -> str:
+    """Why a segment (a row of report.SEGMENTS, depth full) is not cut into `chain` (rows of PARTS), "" when it is."""
     if chain[0]["action"] == "blocked":
         return str(chain[0]["reason"])
     if segment["log"] is None or segment["log"]["size"] != chain[-1]["end"]:
@@ -132,16 +137,7 @@ def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
 
 def check_item(item: Mapping[str, Any]) -> None:
     """Raise CorruptPlan for what `plan_split` does not plan."""
-    name = paths.parse_segment_file(item["file"])
-    if name is None or item["file"] != paths.segment_file(item["base_offset"], name.kind):
-        raise CorruptPlan(f"not a file of segment {item['base_offset']}: {item['file']!r}")
-    if item["log"] is None or (item["action"] == "remove" and name.kind != paths.TXN_INDEX):
-        raise CorruptPlan(f"{item['file']}: action {item['action']!r} is unknown here")
-    if name.kind == paths.LOG and not 0 <= item["after_bytes"] <= item["log"]["size"]:
-        raise CorruptPlan(f"{item['file']}: not a part of its log")
-    known = item["rule"] in RULES and RULES[item["rule"]].for_brokers
-    if not known or item["index_interval_bytes"] < 0 or item["segment_index_bytes"] <= 0:
-        raise CorruptPlan(f"{item['file']}: no index can be built with such settings")
+    check_planned(item)
 
 
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
@@ -163,28 +159,14 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     unchanged: dict[str, FileIdentity] = {}
     for items in by_log.values():
         changes += _stage_segment(directory, items, unchanged, lease)
-    notes = {
-        change.name: {"sha256": change.sha256, "after_bytes": change.staged.stat().st_size}
-        for change in changes
-        if isinstance(change, Replace)
-    }
-    return Staged(changes, unchanged, notes)
+    return Staged(changes, unchanged, noted(changes))
 
 
 def _stage_segment(
     directory: Path, items: Sequence[Mapping[str, Any]], unchanged: dict[str, FileIdentity], lease: Lease
 ) -> list[Change]:
     logs = [item for item in items if item["file"].endswith(paths.LOG)]
-    source, size = logs[0]["base_offset"], logs[0]["log"]["size"]
+    size = logs[0]["log"]["size"]
     if not logs[0]["before"] or any(item["before"] for item in logs[1:]) or sum(i["after_bytes"] for i in logs) != size:
         raise CorruptPlan("the parts of a log are not the whole of it", path=directory / logs[0]["file"])
-    parts: dict[Part, dict[str, FileIdentity | None]] = {}
-    start = 0
-    for item in logs:
-        base, end = item["base_offset"], start + item["after_bytes"]
-        part = Part(source, start, end, base, None if item["next_base_offset"] < 0 else item["next_base_offset"])
-        files = parts[part] = {i["file"]: identity_of(i["before"]) for i in items if i["base_offset"] == base}
-        good_snapshot_stays(directory, files, unchanged)
-        start = end
-    building = Building(RULES[logs[0]["rule"]], logs[0]["index_interval_bytes"], logs[0]["segment_index_bytes"])
-    return stage_families(directory, parts, building, lease)
+    return stage_planned(directory, logs[0]["base_offset"], items, unchanged, lease)

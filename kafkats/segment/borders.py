@@ -3,7 +3,7 @@
     as_rolled       where a broker with these settings would have rolled: before a batch that does not fit any more, or that
                     lies too far behind the first one's timestamp
     unmixed         before the first batch of another kind of timestamp (none, impossible, sound), and behind the last
-    first_unexpired before the first batch that retention by time would keep
+    expired_head    before the first batch that retention by time would keep
 
 A border's offset is the first offset of the batch behind it: the base offset of the segment that begins there.
 """
@@ -29,6 +29,14 @@ class Border(NamedTuple):
 
     position: int
     offset: int
+
+
+class Head(NamedTuple):
+    """What lies before a border: its largest timestamp, and that of the batch behind it."""
+
+    border: Border
+    largest_timestamp: int
+    next_timestamp: int
 
 
 def as_rolled(
@@ -88,21 +96,22 @@ def unmixed(source: Source, *, earliest_ms: int, latest_ms: int) -> list[Border]
     return sorted({b for b in (begins, last_change) if b is not None})
 
 
-def first_unexpired(source: Source, *, expired_before_ms: int) -> Border | None:
-    """Where the head ends whose timestamps all lie before `expired_before_ms`; None where there is no such head, or nothing else.
+def expired_head(source: Source, *, expired_before_ms: int) -> Head | None:
+    """The head whose timestamps all lie before `expired_before_ms`; None where there is no such head, or nothing else.
 
     A head without any timestamp would go by its file's time, and is none. Raises as `as_rolled`.
     """
     from kafkats.kernels import headers as k
 
-    aged = False
+    largest = -1
     for rows in batch_headers(source):
         timestamps = rows[:, k.MAX_TIMESTAMP]
         fresh = timestamps >= max(expired_before_ms, 0)
         row = int(fresh.argmax()) if fresh.any() else len(rows)
-        aged = aged or bool((timestamps[:row] >= 0).any())
+        largest = max(largest, int(timestamps[:row].max(initial=-1)))
         if row < len(rows):
-            return _border(source, rows[row].tolist()) if aged else None
+            border = _border(source, rows[row].tolist())
+            return Head(border, largest, int(timestamps[row])) if largest >= 0 else None
     return None
 
 

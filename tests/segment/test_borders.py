@@ -11,7 +11,7 @@ from kafkats.formats.model import Record, TimestampType
 from kafkats.formats.v2 import encode_batch
 from kafkats.generations import DEFAULT_ROLL_RULE
 from kafkats.rolling import Append, Batch, Settings, simulate
-from kafkats.segment.borders import Border, as_rolled, first_unexpired, unmixed
+from kafkats.segment.borders import Border, as_rolled, expired_head, unmixed
 from kafkats.segment.reader import Source, array_source, open_source
 from tests.golden import Case, Segment, Unpacked, cases
 
@@ -132,8 +132,9 @@ def test_the_first_batch_that_has_not_expired(
     timestamps: tuple[int, ...], expected: int | None, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafkats.segment.headers.ROWS_AT_ONCE", rows)
-    border = first_unexpired(source(*timestamps), expired_before_ms=10)
-    assert (offsets([border])[0] if border else None) == expected
+    head = expired_head(source(*timestamps), expired_before_ms=10)
+    assert (offsets([head.border])[0] if head else None) == expected
+    assert head is None or head.largest_timestamp == max(timestamps[:expected])
 
 
 def test_timestamps_at_the_ends_of_the_range() -> None:

@@ -1,0 +1,214 @@
+"""Retention inside segments: what lies before the first batch that has not expired goes, too.
+
+Retention goes by whole segments, and one fresh batch keeps all that lies before it in the same file. Here the expired head of the
+segment that retention by time stops at is decided on as if it were a segment: by the same limits, vetoes and guards. Where it goes
+the old family goes, and a new one comes for the rest, as a split would make it; the head is not written once more. It is what the
+enriched-metadata document of 2014 wanted of the cleaner: truncating the head inside a segment.
+
+    targets      the segments to look at, one per partition, and the time before which their batches have expired
+    look_at      where such a head ends, from batch headers
+    plan_inside  the plan, with all that `plan_retain` deletes; retain stages it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats import paths
+from kafkats.config import Policy
+from kafkats.generations import DEFAULT_RULE
+from kafkats.operations.retain import OPERATION, RETENTION, RetainOptions, plan_retain
+from kafkats.operations.split import blocked_item, part_items, why_not
+from kafkats.parts import SplitOptions, look
+from kafkats.plan import ITEMS, Plan, make_plan
+from kafkats.report import SEGMENTS
+from kafkats.units import Unit
+
+Target = tuple[Unit, int]
+"""A segment, and the time (epoch ms) before which what is in it has expired."""
+Where = tuple[str, str, int]
+_WHERE: Final = ("log_dir", "partition_dir", "base_offset")
+_RULE: Final = DEFAULT_RULE.name
+
+
+class _Heads(NamedTuple):
+    """Per segment what is to be cut: rows of PARTS, head and rest; and why others stay whole."""
+
+    found: dict[Where, list[dict[str, Any]]]
+    blocked: dict[Where, str]
+
+
+def look_at(target: Target) -> pa.RecordBatch:
+    """parts.PARTS of one target: head and rest, nothing where it has no such head. What is in the way is a row."""
+    unit, expired_before_ms = target
+    return look(unit, SplitOptions("expired", expired_before_ms=expired_before_ms))
+
+
+def plan_inside(
+    units: Sequence[Unit],
+    segments: pa.Table,
+    policy: Policy,
+    options: RetainOptions,
+    *,
+    look: Callable[[Sequence[Target]], pa.Table],
+    verify: Callable[[Sequence[Unit]], pa.Table],
+) -> tuple[Plan, pa.Table]:
+    """The plan and RETENTION as `plan_retain` makes them of these facts (report.SEGMENTS, depth tail), expired heads included.
+
+    `look` is to give `look_at` of each target, as one table of PARTS; `verify` report.SEGMENTS, depth full, of segments whose head
+    would go. One that cannot be cut is a blocked item. Raises UsageError for an unknown rule, and what the two raise.
+    """
+    whole, verdicts = plan_retain(segments, policy, options)
+    heads = _heads(look(targets(units, verdicts, policy, options)))
+    by_place = {_where(vars(unit)): unit for unit in units}
+    facts: dict[Where, dict[str, Any]] = {}
+    while True:
+        made, decided = plan_retain(_as_cut(segments, heads.found), policy, options)
+        going = _going(decided, heads.found)
+        wanted = [by_place[where] for where in going if where not in facts]
+        facts |= {_where(row): row for row in verify(wanted).to_pylist()} if wanted else {}
+        why = {where: why_not(facts[where], heads.found[where]) for where in going}
+        unsound = {where: reason for where, reason in why.items() if reason}
+        if not unsound:
+            break
+        heads.blocked.update(unsound)
+        for where in unsound:
+            del heads.found[where]
+    items = _items(made.items, segments, facts, heads, going)
+    totals = _totals(whole, made, items, [heads.found[where][1] for where in going])
+    sealed = make_plan(OPERATION, asdict(options) | {"inside_segments": True}, totals, items)
+    return sealed, _told(verdicts, decided, heads.found, set(going))
+
+
+def targets(units: Iterable[Unit], verdicts: pa.Table, policy: Policy, options: RetainOptions) -> list[Target]:
+    """Of each partition the first segment that retention keeps, where it goes by time; an active one only after a clean stop.
+
+    `verdicts` are those on whole segments (RETENTION). What has expired is strictly older than the limit, as whole segments are.
+    """
+
+    @cache
+    def limit_ms(topic: str) -> int:
+        given = options.before_ms is not None
+        if policy.settings(topic).kafkats_legal_hold or policy.why_kept(topic, limit_given=given):
+            return -1
+        return policy.limits(topic)[0] if options.before_ms is None else max(options.now_ms - options.before_ms, 0)
+
+    kept = verdicts.filter(pc.invert(verdicts["deletes"]))
+    first = kept.group_by(["log_dir", "partition_dir", "topic"]).aggregate([("base_offset", "min")]).to_pylist()
+    limits = {(row["log_dir"], row["partition_dir"], row["base_offset_min"]): limit_ms(row["topic"]) for row in first}
+    return [
+        (unit, options.now_ms - limit)
+        for unit in units
+        if unit.bytes and (unit.clean or not unit.active) and (limit := limits.get(_where(vars(unit)), -1)) >= 0
+    ]
+
+
+def _heads(parts: pa.Table) -> _Heads:
+    heads = _Heads({}, {})
+    for row in parts.to_pylist():
+        if row["action"] == "blocked":
+            heads.blocked[_where(row)] = row["reason"]
+        else:
+            heads.found.setdefault(_where(row), []).append(row)
+    return heads
+
+
+def _as_cut(segments: pa.Table, heads: Mapping[Where, Sequence[Mapping[str, Any]]]) -> pa.Table:
+    """The facts as they would be with each head a segment. Its indexes count as the head's, whose bytes they will free."""
+    others, rows = _apart(segments, heads)
+    cut: list[dict[str, Any]] = []
+    for row in rows:
+        head, rest = heads[_where(row)]
+        border, log = rest["part_offset"], row["log"]
+        cut.append(
+            row
+            | {"next_base_offset": border, "last_offset": border - 1, "max_timestamp": head["largest_timestamp"]}
+            | {"log": log | {"size": head["end"]}}
+        )
+        cut.append(
+            row
+            | {"base_offset": border, "first_timestamp": rest["first_timestamp"]}
+            | dict.fromkeys((kind.removeprefix(".") for kind in paths.SEGMENT_KINDS), None)
+            | {"log": log | {"size": rest["end"] - rest["start"]}}
+        )
+    return pa.concat_tables([others, pa.Table.from_pylist(cut, schema=SEGMENTS)])
+
+
+def _going(decided: pa.Table, heads: Mapping[Where, Any]) -> list[Where]:
+    return [_where(row) for row in _apart(decided, heads)[1] if row["deletes"] and not row["veto"]]
+
+
+def _items(
+    items: pa.Table,
+    segments: pa.Table,
+    facts: Mapping[Where, Mapping[str, Any]],
+    heads: _Heads,
+    going: Sequence[Where],
+) -> pa.Table:
+    """What was decided of heads as of segments, said of the files that there are."""
+    others, rows = _apart(items, dict.fromkeys(going))
+    for row in rows:
+        begins = heads.found[_where(row)][1]["part_offset"]
+        row["reason"] = f"the head of the segment {row['reason']}; the rest begins at {begins}"
+        if row["file"].endswith(paths.LOG):
+            row["before"] = facts[_where(row)]["log"]
+    for where in going:
+        segment, rest = facts[where], heads.found[where][1]
+        why = f"what has not expired of the segment at {where[2]}"
+        rows += part_items(segment, rest, segment["next_base_offset"], _RULE, why)
+    rows += [blocked_item(row, heads.blocked[_where(row)], _RULE) for row in _apart(segments, heads.blocked)[1]]
+    return pa.concat_tables([others, pa.Table.from_pylist(rows, schema=ITEMS)])
+
+
+def _totals(whole: Plan, made: Plan, items: pa.Table, rests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    blocked = pc.sum(pc.equal(items["action"], "blocked")).as_py() or 0
+    written = sum(rest["end"] - rest["start"] for rest in rests)
+    theirs = {name: whole.header["totals"][name] for name in ("kafka_segments", "kafka_bytes", "segments_seen")}
+    ours = {"files": items.num_rows - blocked, "blocked": blocked, "heads": len(rests)}
+    return {**made.header["totals"], **theirs, **ours, "read_bytes": written, "write_bytes": written}
+
+
+def _told(
+    verdicts: pa.Table, decided: pa.Table, heads: Mapping[Where, Sequence[Mapping[str, Any]]], going: set[Where]
+) -> pa.Table:
+    """RETENTION after the plan: two rows for a segment whose head goes; one for a segment that stays whole, with what keeps its head."""
+    begin = {where: (*where[:2], rest["part_offset"]) for where, (_, rest) in heads.items()}
+    staying = {begin[where]: where for where in heads if where not in going}
+    others, rows = _apart(decided, dict.fromkeys([*begin, *staying]))
+    before = {_where(row): row for row in _apart(verdicts, begin)[1]}
+    told = []
+    for row in rows:
+        where = _where(row)
+        if where in going:
+            told.append(row | {"reason": f"the head of its segment, {row['reason']}"})
+        elif where in begin:
+            told.append(before[where] | {"veto": row["veto"]})
+    blocked = others["blocked_by"].to_pylist()
+    places = zip(others["log_dir"].to_pylist(), others["partition_dir"].to_pylist(), blocked, strict=True)
+    by = [staying[place][2] if place in staying else place[2] for place in places]
+    at = others.schema.get_field_index("blocked_by")
+    others = others.set_column(at, RETENTION.field("blocked_by"), pa.array(by, pa.int64()))
+    table = pa.concat_tables([others, pa.Table.from_pylist(told, schema=RETENTION)])
+    return table.sort_by([(name, "ascending") for name in _WHERE])
+
+
+def _apart(table: pa.Table, places: Mapping[Where, Any]) -> tuple[pa.Table, list[dict[str, Any]]]:
+    """The rows about these segments, and the table without them."""
+    near = pc.and_(
+        pc.is_in(table["partition_dir"], pa.array({where[1] for where in places}, pa.string())),
+        pc.is_in(table["base_offset"], pa.array({where[2] for where in places}, pa.int64())),
+    )
+    rows = table.filter(near).to_pylist()
+    others = [row for row in rows if _where(row) not in places]
+    left = pa.concat_tables([table.filter(pc.invert(near)), pa.Table.from_pylist(others, schema=table.schema)])
+    return left, [row for row in rows if _where(row) in places]
+
+
+def _where(row: Mapping[str, Any]) -> Where:
+    return row["log_dir"], row["partition_dir"], row["base_offset"]
