@@ -120,7 +120,7 @@ def _by_start_offset(left: Sequence[Segment], limits: Limits, rule: RetentionRul
     for segment in left[:-1]:
         if segment.end_offset > limits.log_start_offset:
             return
-        yield f"ends below the log start offset {limits.log_start_offset}"
+        yield below_the_start(limits.log_start_offset)
 
 
 def _by_size(left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_ms: int) -> Iterator[str]:
@@ -131,7 +131,7 @@ def _by_size(left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_m
         remain -= segment.bytes
         if remain < limits.retention_bytes:
             return
-        yield f"{remain} bytes remain without it, retention.bytes is {limits.retention_bytes}"
+        yield leaves_enough(remain, limits.retention_bytes)
 
 
 def _by_time(left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_ms: int) -> Iterator[str]:
@@ -140,7 +140,7 @@ def _by_time(left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_m
         if expires is None or now_ms < expires:
             return
         since, evidence = age_of(segment, rule)
-        yield f"{now_ms - since} ms old by {evidence}, retention.ms is {limits.retention_ms}"
+        yield is_old(now_ms - since, evidence, limits.retention_ms)
 
 
 _PASSES: Final = {"start-offset": _by_start_offset, "size": _by_size, "time": _by_time}
@@ -182,16 +182,50 @@ def _why_kept(
     now_ms: int,
 ) -> str:
     if pin is not None:
-        return f"expired, but kept by the segment at {pin} before it"
+        return pinned_by(pin)
     if last and segment.bytes == 0:
-        return "an empty last segment stays"
+        return EMPTY
     if limits.retention_ms >= 0 and not segment.trusted:
-        return "its time index is wrong or missing, see kafkats plan rebuild"
+        return UNTRUSTED
     if expires is not None and now_ms < expires:
-        return f"expires in {expires - now_ms} ms"
+        return expires_in(expires - now_ms)
     if limits.retention_ms >= 0 and expires is None:
-        return f"never expires: retention.ms is {limits.retention_ms}"
+        return never_expires(limits.retention_ms)
     if rule.high_watermark and segment.end_offset > _replicated(limits):
-        known = limits.high_watermark is not None
-        return f"reaches beyond the high watermark {_replicated(limits)}" if known else "no high watermark is known"
-    return "no limit by time" if expires is None else "expired, and goes in the next run: size was looked at after time"
+        return beyond(_replicated(limits)) if limits.high_watermark is not None else NO_MARK
+    return NO_LIMIT if expires is None else NEXT_RUN
+
+
+EMPTY: Final = "an empty last segment stays"
+UNTRUSTED: Final = "its time index is wrong or missing, see kafkats plan rebuild"
+NO_MARK: Final = "no high watermark is known"
+NO_LIMIT: Final = "no limit by time"
+NEXT_RUN: Final = "expired, and goes in the next run: size was looked at after time"
+
+
+def below_the_start(log_start_offset: int) -> str:
+    return f"ends below the log start offset {log_start_offset}"
+
+
+def leaves_enough(remain: int, retention_bytes: int) -> str:
+    return f"{remain} bytes remain without it, retention.bytes is {retention_bytes}"
+
+
+def is_old(age_ms: int, evidence: str, retention_ms: int) -> str:
+    return f"{age_ms} ms old by {evidence}, retention.ms is {retention_ms}"
+
+
+def expires_in(left_ms: int) -> str:
+    return f"expires in {left_ms} ms"
+
+
+def never_expires(retention_ms: int) -> str:
+    return f"never expires: retention.ms is {retention_ms}"
+
+
+def pinned_by(base_offset: int) -> str:
+    return f"expired, but kept by the segment at {base_offset} before it"
+
+
+def beyond(high_watermark: int) -> str:
+    return f"reaches beyond the high watermark {high_watermark}"

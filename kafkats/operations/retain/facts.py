@@ -1,0 +1,143 @@
+"""What decides over segments, read from a table of facts (report.SEGMENTS) into columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kafkats import paths
+from kafkats.bogus import EARLIEST_MS, SLACK_MS, Believed, believe
+from kafkats.config import Policy
+from kafkats.errors import KafkatsError
+from kafkats.index import time_index
+from kafkats.operations.retain.deciding import Flags, Ints, Rows, Segments, rows_of
+
+_KINDS: Final = tuple(kind.removeprefix(".") for kind in paths.SEGMENT_KINDS)
+_ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset")]
+_COLUMNS: Final = ("log_dir", "partition_dir", "topic", "directory_ctime_ns", "base_offset", "next_base_offset", "last_offset",
+                   "first_timestamp", "max_timestamp", "clean", "recovery", "high_watermark", "log_start_offset",
+                   "findings", *_KINDS)  # fmt: skip
+_MISLEADING: Final = ("damage", "danger")
+
+
+class Facts(NamedTuple):
+    """`table` has a row per segment that has a log, sorted; the lists and `clean` are per partition, the rest per row."""
+
+    table: pa.Table
+    rows: Rows
+    segments: Segments
+    unit: pa.Array
+    family_bytes: Ints
+    recovery: Flags
+    log_dir: list[str]
+    partition_dir: list[str]
+    topic: list[str]
+    clean: Flags
+    log_start_offset: Ints
+    high_watermark: Ints
+
+
+def read_facts(segments: pa.Table, policy: Policy) -> Facts:
+    """`policy` says how to take timestamps that cannot be; only `ignore` looks into files, the time indexes of suspects."""
+    table = _sorted_segments(segments)
+    rows = _rows(table)
+    first = table.select(["log_dir", "partition_dir", "topic", "clean", "log_start_offset", "high_watermark"])
+    first = first.take(pa.array(rows.starts))
+    topic = [topic or "" for topic in first["topic"].to_pylist()]
+    base, mtime = _ints(table["base_offset"]), _ints(pc.divide(_of(table, "log", "mtime_ns"), 1_000_000))
+    end = np.append(base[1:], 0)
+    last = rows.ends - 1
+    end[last] = np.maximum(_ints(table["last_offset"], -1)[last] + 1, base[last])
+    largest, unit = _believed(table, rows, topic, mtime, policy)
+    size = _ints(_of(table, "log", "size"))
+    family = size + sum(_ints(_of(table, kind, "size"), 0) for kind in _KINDS[1:])
+    return Facts(
+        table,
+        rows,
+        Segments(base, end, size, largest, mtime, ~_misled(table["findings"])),
+        unit,
+        family,
+        _flags(table["recovery"]),
+        first["log_dir"].to_pylist(),
+        first["partition_dir"].to_pylist(),
+        topic,
+        _flags(first["clean"]),
+        np.maximum(_ints(first["log_start_offset"], 0), 0),
+        np.maximum(_ints(first["high_watermark"], -1), -1),
+    )
+
+
+def _sorted_segments(segments: pa.Table) -> pa.Table:
+    real = pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_valid(segments["log"]))
+    table = segments.select(list(_COLUMNS)).filter(real)
+    order = pc.sort_indices(table, sort_keys=_ORDER)
+    in_order = bool((np.diff(order.to_numpy().astype(np.int64)) == 1).all())
+    return table.combine_chunks() if in_order else table.take(order).combine_chunks()
+
+
+def _rows(table: pa.Table) -> Rows:
+    count = table.num_rows
+    begins = np.ones(count, bool)
+    if count:
+        same = [
+            pc.equal(column.slice(1), column.slice(0, count - 1))
+            for column in (table["log_dir"], table["partition_dir"])
+        ]
+        begins[1:] = ~pc.and_(*same).to_numpy()
+    return rows_of(np.flatnonzero(begins), count)
+
+
+def _of(table: pa.Table, file: str, field: str) -> pa.ChunkedArray:
+    return pc.struct_field(table[file], field)
+
+
+def _ints(column: pa.ChunkedArray, missing: int | None = None) -> Ints:
+    found: Ints = (column if missing is None else pc.fill_null(column, missing)).to_numpy()
+    return found
+
+
+def _flags(column: pa.ChunkedArray) -> Flags:
+    found: Flags = pc.fill_null(column, False).to_numpy()
+    return found
+
+
+def _misled(findings: pa.ChunkedArray) -> Flags:
+    """Where the largest timestamp may be wrong."""
+    flat = pc.list_flatten(findings)
+    beside = pc.or_(*(pc.ends_with(pc.struct_field(flat, "file"), kind) for kind in (paths.SNAPSHOT, paths.TXN_INDEX)))
+    bad = pc.and_not(pc.is_in(pc.struct_field(flat, "severity"), pa.array(_MISLEADING)), beside)
+    found = np.zeros(len(findings), bool)
+    found[pc.list_parent_indices(findings).filter(bad).to_numpy()] = True
+    return found
+
+
+def _believed(table: pa.Table, rows: Rows, topic: list[str], mtime: Ints, policy: Policy) -> tuple[Ints, pa.Array]:
+    """By which times the policy lets segments expire, and the units that their largest timestamps seem to be in."""
+    largest = np.copy(_ints(table["max_timestamp"], -1))
+    plain = (mtime >= EARLIEST_MS) & (largest >= EARLIEST_MS) & (largest <= mtime + SLACK_MS)
+    units: NDArray[Any] = np.select([largest == -1, largest < 0, plain], ["", "negative", "ms"], "").astype(object)
+    suspects = np.flatnonzero((largest >= 0) & ~plain)
+    how = {name: policy.settings(name).kafkats_bogus_timestamps or "report" for name in set(topic)}
+    for row, number in zip(suspects.tolist(), rows.of[suspects].tolist(), strict=True):
+        found = _believe(table, row, int(largest[row]), int(mtime[row]), how[topic[number]])
+        largest[row], units[row] = found.timestamp, found.unit
+    return largest, pa.array(units, pa.string())
+
+
+def _believe(table: pa.Table, row: int, largest: int, mtime_ms: int, policy: str) -> Believed:
+    found = believe(largest, mtime_ms, policy)
+    if policy != "ignore" or found.timestamp == largest:
+        return found
+    where: Mapping[str, Any] = {name: table[name][row].as_py() for name in ("log_dir", "partition_dir", "base_offset")}
+    file = paths.segment_file(where["base_offset"], paths.TIME_INDEX)
+    try:
+        entries = time_index.read(Path(where["log_dir"], where["partition_dir"], file))
+    except KafkatsError:
+        return found._replace(timestamp=largest)  # what cannot be looked up is taken as it stands: it keeps the segment
+    return believe(largest, mtime_ms, policy, entries=entries["timestamp"].tolist())

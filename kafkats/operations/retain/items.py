@@ -1,0 +1,89 @@
+"""The files of a retention's plan, in columns: families that go, empty ones that come, checkpoints that follow."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats import paths
+from kafkats.generations import RetentionRule
+from kafkats.logdir.workarea import ROOT
+from kafkats.operations.retain.deciding import Flags, Ints, Verdicts
+from kafkats.operations.retain.facts import Facts
+from kafkats.operations.retain.staging import NEW_FAMILY
+from kafkats.plan import ITEMS
+
+_EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
+
+
+def items_of(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) -> pa.Table:
+    """plan.ITEMS; `goes` are the first rows of partitions."""
+    rows, base, ends = facts.rows, facts.segments.base_offset, facts.segments.end_offset
+    left = rows.first(~goes)
+    changed = np.flatnonzero(left > rows.starts)
+    emptied = changed[(left == rows.ends)[changed]]
+    start = np.where(left == rows.ends, ends[rows.ends - 1], base[np.minimum(left, len(base) - 1)])
+    own = changed[(facts.log_start_offset[changed] > 0) & (facts.log_start_offset[changed] <= start[changed])]
+    tables = [_removed(facts, found, goes, rule)]
+    for kind in NEW_FAMILY:
+        files = [paths.segment_file(each, kind) for each in start[emptied].tolist()]
+        new = {"action": "add", "reason": "an empty segment at the log end", "after_sha256": _EMPTY_SHA256}
+        tables.append(_ended(facts, emptied, start, rule, file=files, **new))
+    update = {"action": "update", "after_bytes": -1}
+    if rule.high_watermark:
+        reasons = [f"begins at {each} now" for each in start[changed].tolist()]
+        tables.append(_ended(facts, changed, start, rule, file=paths.LEADER_EPOCH, reason=reasons, **update))
+    begin = zip(own.tolist(), start[own].tolist(), strict=True)
+    reasons = [f"{facts.partition_dir[number]} begins at {each} by itself" for number, each in begin]
+    where = {"partition_dir": ROOT, "directory_ctime_ns": 0}
+    tables.append(_ended(facts, own, start, rule, file=paths.LOG_START, reason=reasons, **update, **where))
+    return pa.concat_tables(tables)
+
+
+def _removed(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) -> pa.Table:
+    """Every file of every row that goes."""
+    chosen = pa.array(goes)
+    table = facts.table.filter(chosen)
+    families = [table[kind.removeprefix(".")].combine_chunks() for kind in paths.SEGMENT_KINDS]
+    there = np.stack([pc.is_valid(files).to_numpy(zero_copy_only=False) for files in families], axis=1)
+    row, kind = np.nonzero(there)
+    stems = pa.array([paths.segment_file(base, "") for base in table["base_offset"].to_pylist()], pa.string())
+    reasons = pc.binary_join_element_wise("by ", found.by.filter(chosen), ": ", found.reason.filter(chosen), "")
+    names = ("log_dir", "partition_dir", "directory_ctime_ns", "base_offset", "next_base_offset")
+    return _rows(
+        len(row),
+        rule,
+        **{name: table[name].take(pa.array(row)) for name in names},
+        file=pc.binary_join_element_wise(
+            stems.take(pa.array(row)), pa.array(paths.SEGMENT_KINDS).take(pa.array(kind)), ""
+        ),
+        action="remove",
+        reason=reasons.take(pa.array(row)),
+        before=pa.concat_arrays(families).take(pa.array(kind * len(table) + row)),
+    )
+
+
+def _ended(facts: Facts, partitions: Ints, start: Ints, rule: RetentionRule, **columns: Any) -> pa.Table:
+    """A row for each of the partitions that begin at `start` now."""
+    first = facts.table.take(pa.array(facts.rows.starts[partitions]))
+    common = {name: first[name] for name in ("log_dir", "partition_dir", "directory_ctime_ns")}
+    return _rows(
+        len(partitions), rule, **(common | {"base_offset": start[partitions], "next_base_offset": -1} | columns)
+    )
+
+
+def _rows(count: int, rule: RetentionRule, **columns: Any) -> pa.Table:
+    """ITEMS of these columns; one value stands for a column of it."""
+    given = {"before": None, "log": None, "log_valid_bytes": 0, "after_bytes": 0, "after_sha256": "", "rule": rule.name,
+             "index_interval_bytes": 0, "segment_index_bytes": 0, "settings_from": "given", **columns}  # fmt: skip
+    made = {
+        field.name: pa.repeat(pa.scalar(given[field.name], field.type), count)
+        if isinstance(given[field.name], str | int | None)
+        else given[field.name]
+        for field in ITEMS
+    }
+    return pa.table(made, schema=ITEMS)

@@ -1,0 +1,95 @@
+"""What we do not delete though Kafka would, and why: a sentence per row, "" for no veto."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafkats.config import Guard, Policy, TopicSettings
+from kafkats.operations.retain.deciding import Flags, Ints, running_max
+from kafkats.operations.retain.facts import Facts
+
+Sentences = NDArray[Any]
+"""Of str."""
+
+_LARGEST: Final = 2**63 - 1
+
+
+def refusals(facts: Facts, policy: Policy, elsewhere: Mapping[tuple[str, str], str], *, limit_given: bool) -> Sentences:
+    """Per partition why nothing of it may be deleted, or ""; `elsewhere` says so by (log_dir, partition_dir)."""
+    why = {topic: _refusal(topic, policy, limit_given=limit_given) for topic in set(facts.topic)}
+    places = zip(facts.topic, facts.log_dir, facts.partition_dir, strict=True)
+    return _texts(why[topic] or elsewhere.get((log_dir, name), "") for topic, log_dir, name in places)
+
+
+def _refusal(topic: str, policy: Policy, *, limit_given: bool) -> str:
+    return (
+        "legal hold" if policy.settings(topic).kafkats_legal_hold else policy.why_kept(topic, limit_given=limit_given)
+    )
+
+
+def vetoes(
+    facts: Facts, deletes: Flags, refused: Sentences, policy: Policy, *, over_guard: bool, last_segment: bool
+) -> Sentences:
+    """Per row why it stays though Kafka deletes it; so does then all behind it in its partition."""
+    rows, of, row = facts.rows, facts.rows.of, np.arange(len(deletes))
+    known = {topic: policy.settings(topic) for topic in set(facts.topic)}
+    settings = [known[topic] for topic in facts.topic]
+    gone = rows.running_sum(facts.family_bytes)
+    keep = np.array([one.kafkats_keep_segments or int(not last_segment) for one in settings], np.int64)
+    totals = zip(settings, gone[rows.ends - 1].tolist(), strict=True)
+    guards = [(np.inf, np.inf) if over_guard else _guard(one, total) for one, total in totals]
+    share, most = np.array(guards, float).reshape(-1, 2)[of].T
+    causes = [
+        (refused != "")[of],
+        row >= (rows.ends - keep)[of],
+        facts.recovery,
+        (row == (rows.ends - 1)[of]) & ~facts.clean[of],
+        gone > share,
+        gone > most,
+    ]
+    words = [
+        refused,
+        _texts(f"the last {count} segments stay" if count > 1 else "the last segment stays" for count in keep.tolist()),
+        _texts("the broker was not stopped cleanly, and recovers this segment first" for _ in settings),
+        _texts("the active segment goes only after a clean stop" for _ in settings),
+        _texts(
+            f"over the guard: more than {one.kafkats_guard_max_share or 0:.0%} of the partition" for one in settings
+        ),
+        _texts(f"over the guard: more than {one.kafkats_guard_max_bytes} bytes of the partition" for one in settings),
+    ]
+    begin = rows.first(deletes & np.logical_or.reduce(causes))
+    said = np.select([cause[np.minimum(begin, len(row) - 1)] for cause in causes], words, "")
+    return np.where(deletes & (row >= begin[of]), said[of], "")
+
+
+def _guard(settings: TopicSettings, total: int) -> tuple[float, float]:
+    """How many bytes of a partition of `total` may go, by share and by number."""
+    share, most = settings.kafkats_guard_max_share, settings.kafkats_guard_max_bytes
+    return np.inf if share is None else share * total, np.inf if most is None else most
+
+
+def _texts(texts: Iterable[str]) -> Sentences:
+    return np.array([*texts, ""], object)[:-1]  # of str alone numpy would make text of its own
+
+
+def run_guard(facts: Facts, guard: Guard) -> int:
+    """How many bytes a run may delete."""
+    share = _LARGEST if guard.max_share is None else int(guard.max_share * int(facts.family_bytes.sum()))
+    return min(share, _LARGEST if guard.max_bytes is None else guard.max_bytes)
+
+
+def spare(facts: Facts, goes: Flags, most: int, *, at_least: bool = False) -> Ints:
+    """The rows, of those that go, that lie beyond `most` bytes, oldest first over all partitions; `at_least` lets the one that
+    crosses it go."""
+    chosen = np.flatnonzero(goes)
+    largest, mtime = (column[chosen] for column in (facts.segments.largest_timestamp, facts.segments.mtime_ms))
+    # A partition's rows go in their order, so that an old one waits for a younger one before it.
+    waits = running_max(np.where(largest >= 0, largest, mtime), facts.rows.of[chosen])
+    chosen = chosen[np.argsort(waits, kind="stable")]
+    sizes = facts.family_bytes[chosen]
+    gone = np.cumsum(sizes)
+    return chosen[gone - sizes >= most if at_least else gone > most]
