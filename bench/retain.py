@@ -129,7 +129,7 @@ def _split_plan(root: Path, options: SplitOptions) -> Plan:
 
 
 def _undo(plan: Plan, root: Path) -> None:
-    from kafkats.operations.apply import end_partition
+    from kafkats.operations.ending import end_partition
 
     for verb in ("undo", "purge"):
         if (ended := end_partition(run_of(plan), verb, str(root), "orders-0"))["exit_code"]:

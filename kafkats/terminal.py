@@ -172,6 +172,10 @@ def run_sentences(summary: Mapping[str, Any], folder: Path) -> list[str]:
     return [*said, f"run {folder}"]
 
 
+def freed_sentences(freed: int) -> list[str]:
+    return [f"{_bytes(freed)} freed"]
+
+
 def _bytes(count: int) -> str:
     from rich.filesize import decimal
 

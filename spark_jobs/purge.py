@@ -11,7 +11,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import arguments
 import pyarrow as pa
@@ -19,20 +19,9 @@ from fanout import run_job, spread
 from pyspark.sql import SparkSession
 
 from kafkats.errors import storage
-from kafkats.logdir.workarea import site, work_area
-from kafkats.operations.apply import end_partition
+from kafkats.operations.ending import ENDED, end_partition
 from kafkats.report import write_json
 from kafkats.run import Run, directories, read_run
-
-ENDED: Final = pa.schema([
-    ("log_dir", pa.string()),
-    ("partition_dir", pa.string()),
-    ("outcome", pa.string()),
-    ("files", pa.int64()),
-    ("freed_bytes", pa.int64()),
-    ("error", pa.string()),
-    ("exit_code", pa.int64()),
-])
 
 
 def purge(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
@@ -65,17 +54,8 @@ def ended_ms(folder: Path) -> int:
 def _purge(spark: SparkSession, run: Run) -> list[dict[str, Any]]:
     """A row of ENDED per partition directory."""
 
-    def held(log_dir: str, partition_dir: str) -> int:
-        """Bytes on the disk that nothing but this run's undo folder keeps there."""
-        folder = site(work_area(log_dir, run.place), partition_dir, run.run_id).undo
-        with storage(folder, "looking what purge frees"):
-            files = [path.lstat() for path in folder.iterdir()] if folder.is_dir() else []
-        return sum(512 * file.st_blocks for file in files if file.st_nlink == 1)
-
     def do(where: tuple[str, str]) -> pa.RecordBatch:
-        before = held(*where)
-        row = end_partition(run, "purge", *where)
-        return pa.RecordBatch.from_pylist([row | {"freed_bytes": before - held(*where)}], schema=ENDED)
+        return pa.RecordBatch.from_pylist([end_partition(run, "purge", *where)], schema=ENDED)
 
     rows: list[dict[str, Any]] = spread(spark, "purge", list(directories(run)), do, ENDED, size=lambda _: 1).to_pylist()
     return rows

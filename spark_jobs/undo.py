@@ -21,24 +21,13 @@ from looking import keep_census, look_at_formats
 from pyspark.sql import SparkSession
 
 from kafkats.certificate import CertifyOptions
-from kafkats.errors import Changed, storage
-from kafkats.logdir.disk import DISK
-from kafkats.logdir.journal import read_journal
-from kafkats.logdir.swap import check_standing
-from kafkats.logdir.workarea import site, work_area
-from kafkats.operations.apply import end_partition, tell_ledger
+from kafkats.operations.apply import tell_ledger
+from kafkats.operations.ending import ENDED, end_partition, undoable
 from kafkats.run import Run, directories, read_run, wrote_in
 from kafkats.units import list_units
 from kafkats.who import this_user
 
-ENDED: Final = pa.schema([
-    ("log_dir", pa.string()),
-    ("partition_dir", pa.string()),
-    ("outcome", pa.string()),
-    ("files", pa.int64()),
-    ("error", pa.string()),
-    ("exit_code", pa.int64()),
-])
+_UNDOABLE: Final = pa.schema([("undoable", pa.bool_())])
 _ORDER: Final = [("log_dir", "ascending"), ("partition_dir", "ascending")]
 
 
@@ -62,13 +51,10 @@ def undo_run(spark: SparkSession, folder: Path, *, by: str) -> list[dict[str, An
     run, written = read_run(folder), wrote_in(folder)
 
     def do(where: tuple[str, str]) -> pa.RecordBatch:
-        return pa.RecordBatch.from_pylist([end_partition(run, "undo", *where)], schema=ENDED)
+        return pa.RecordBatch.from_pylist([end_partition(run, "undo", *where, wrote=where in written)], schema=ENDED)
 
     table = spread(spark, "undo", list(directories(run)), do, ENDED, size=lambda _: 1)
     rows: list[dict[str, Any]] = table.sort_by(_ORDER).to_pylist()
-    for row in rows:
-        if row["outcome"] == "nothing" and (row["log_dir"], row["partition_dir"]) in written:
-            row |= {"outcome": "failed", "error": "this run wrote here, but its undo material is gone", "exit_code": 2}
     if not any(row["exit_code"] for row in rows):
         tell_ledger(run, "undone", by=by, now_ms=time.time_ns() // 1_000_000)
     return rows
@@ -90,21 +76,12 @@ def closed(spark: SparkSession, folders: Sequence[Path]) -> bool:
 
 def _closed(spark: SparkSession, run: Run, written: set[tuple[str, str]]) -> bool:
     def do(where: tuple[str, str]) -> pa.RecordBatch:
-        log_dir, partition_dir = where
-        place = site(work_area(log_dir, run.place), partition_dir, run.run_id)
-        with storage(place.run, "looking for the old files"):
-            journal = read_journal(place, DISK)
-            gone = where in written if journal is None else journal.phase == "purged"
-            try:
-                if journal is not None and journal.phase in {"intent", "done"}:
-                    check_standing(place, journal.steps, DISK, finished=journal.phase == "done")
-            except Changed:
-                gone = True
-        row = {"log_dir": log_dir, "partition_dir": partition_dir, "exit_code": int(gone)}
-        return pa.RecordBatch.from_pylist([row], schema=ENDED)
+        return pa.RecordBatch.from_pylist(
+            [{"undoable": undoable(run, *where, wrote=where in written)}], schema=_UNDOABLE
+        )
 
-    table = spread(spark, "look for old files", list(directories(run)), do, ENDED, size=lambda _: 1)
-    return any(table["exit_code"].to_pylist())
+    table = spread(spark, "look for old files", list(directories(run)), do, _UNDOABLE, size=lambda _: 1)
+    return not all(table["undoable"].to_pylist())
 
 
 def main() -> int:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
 from kafkats.cli.options import BY, JSON, PLACE, STOPPED, table_of
 from kafkats.cli.planning import follows, show_plan
 from kafkats.errors import UsageError
-from kafkats.terminal import progress, run_sentences, say_summary, show_rows
+from kafkats.terminal import freed_sentences, progress, run_sentences, say_summary, show_rows
 
 if TYPE_CHECKING:
     from kafkats.plan import Plan
@@ -87,19 +87,22 @@ def purge(folder: Path, abandon: bool, as_json: bool) -> int:
     return _end_of_run(folder, "purge", as_json, abandon=abandon)
 
 
-def _end_of_run(folder: Path, verb: str, as_json: bool, *, abandon: bool = False, by: str = "") -> int:
-    from kafkats.operations.apply import end_partition, tell_ledger
+def _end_of_run(
+    folder: Path, verb: Literal["undo", "purge"], as_json: bool, *, abandon: bool = False, by: str = ""
+) -> int:
+    from kafkats.operations.apply import tell_ledger
+    from kafkats.operations.ending import end_partition
     from kafkats.run import directories, read_run, wrote_in
 
-    run = read_run(folder)
-    rows = [end_partition(run, verb, *where, abandon=abandon) for where in directories(run)]
-    written = wrote_in(folder) if verb == "undo" else set()
-    for row in rows:
-        if row["outcome"] == "nothing" and (row["log_dir"], row["partition_dir"]) in written:
-            row |= {"outcome": "failed", "error": "this run wrote here, but its undo material is gone", "exit_code": 2}
-    show_rows(rows, ("outcome", "partition_dir", "files", "error"), as_json)
+    run, written = read_run(folder), wrote_in(folder)
+    rows = [end_partition(run, verb, *where, wrote=where in written, abandon=abandon) for where in directories(run)]
+    freed = sum(row["freed_bytes"] for row in rows)
+    columns = ("outcome", "partition_dir", "files", *(("freed_bytes",) if verb == "purge" else ()), "error")
+    show_rows(rows, columns, as_json)
     worst = max((row["exit_code"] for row in rows), default=0)
-    if verb == "undo" and not worst:
+    if verb == "purge":
+        say_summary({"freed_bytes": freed, "exit_code": worst}, as_json, freed_sentences(freed))
+    elif not worst:
         tell_ledger(run, "undone", by=by, now_ms=_now_ms())
     return worst
 

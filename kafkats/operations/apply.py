@@ -1,4 +1,4 @@
-"""Apply: do what an approved plan says, whatever operation planned it; and end a run, by undo or purge.
+"""Apply: do what an approved plan says, whatever operation planned it.
 
 One unit of work is one partition directory: staged by the operation, committed by `logdir.changeset`, which alone
 changes it. An operation that writes is a module here with
@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats.errors import Changed, CorruptPlan, KafkatsError, NotEqual, Refused, storage
-from kafkats.logdir.changeset import commit, purge, resume, undo
+from kafkats.logdir.changeset import commit, resume
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.identity import permitted
 from kafkats.logdir.journal import Journal, read_journal
@@ -261,21 +261,3 @@ def summarize(actions: pa.Table) -> dict[str, Any]:
     if set(outcomes) == {"already"}:
         summary["note"] = "this plan had been applied before: nothing was changed"
     return summary
-
-
-def end_partition(run: Run, verb: str, log_dir: str, partition_dir: str, *, abandon: bool = False) -> dict[str, Any]:
-    """`undo` or `purge` a run in one partition directory: a row with the outcome.
-
-    `abandon` lets purge end an interrupted run, too, whose files then stay as they are.
-    """
-    row: dict[str, Any] = {"log_dir": log_dir, "partition_dir": partition_dir, "files": 0, "error": "", "exit_code": 0}
-    try:
-        area = work_area(log_dir, run.place)
-        if verb == "undo":
-            outcome = undo(area, partition_dir, run.run_id, owner_stopped=run.owner_stopped)
-        else:
-            outcome = purge(area, partition_dir, run.run_id, abandon=abandon)
-    except KafkatsError as e:
-        word = "refused" if isinstance(e, Refused) else "failed"
-        return row | {"outcome": word, "error": str(e), "exit_code": e.exit_code}
-    return row | {"outcome": outcome.state, "files": len(outcome.names)}

@@ -21,13 +21,14 @@ from kafkats import paths
 from kafkats.forecast import FORECAST, forecast_unit, target_of
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.workarea import WorkArea, site, work_area
-from kafkats.operations import migrate
-from kafkats.operations.apply import apply_partition, end_partition, partition_works
+from kafkats.operations.apply import apply_partition, partition_works
+from kafkats.operations.ending import end_partition
 from kafkats.operations.migrate import MigrateOptions, plan_migrate
 from kafkats.operations.verify import VerifyOptions, verify_unit
 from kafkats.plan import Plan
 from kafkats.report import SEGMENTS
 from kafkats.run import PartitionWork, Run, run_of
+from kafkats.segment import convert as segment_convert
 from kafkats.units import list_units
 from tests.crash.watched import WatchedDisk
 from tests.formats.logs import nullable, raw_message
@@ -175,9 +176,11 @@ def watched(before_effect: Callable[..., object]) -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DISK, "before_effect", before_effect, raising=False)
         patch.setattr(DISK, "__class__", WatchedDisk)
-        convert, write_bytes = migrate.convert_source, Path.write_bytes
+        convert, write_bytes = segment_convert.convert_source, Path.write_bytes
 
         def converted(source: Any, base: int, target: Any, write: Any, **options: Any) -> Any:
+            if write is None:  # a forecast
+                return convert(source, base, target, write, **options)
             before_effect("make", f"{base:020d}.log")
             return convert(source, base, target, lambda data: in_halves(write, data), **options)
 
@@ -196,7 +199,7 @@ def watched(before_effect: Callable[..., object]) -> Generator[None]:
             before_effect("write the rest of", path)
             return write_bytes(path, data)
 
-        patch.setattr(migrate, "convert_source", converted)
+        patch.setattr(segment_convert, "convert_source", converted)
         patch.setattr(Path, "write_bytes", written)
         yield
 

@@ -14,7 +14,8 @@ from kafkats.errors import CorruptPlan, Refused, UsageError
 from kafkats.forecast import FORECAST, forecast_unit, target_of
 from kafkats.generations import LOSSES
 from kafkats.operations import migrate
-from kafkats.operations.apply import apply_partition, end_partition, partition_works, summarize
+from kafkats.operations.apply import apply_partition, partition_works, summarize
+from kafkats.operations.ending import end_partition
 from kafkats.operations.migrate import MigrateOptions, plan_migrate
 from kafkats.operations.verify import VerifyOptions, verify_unit
 from kafkats.plan import Plan, make_plan

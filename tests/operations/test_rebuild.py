@@ -13,7 +13,8 @@ import pytest
 from kafkats.config import Policy, TopicSettings
 from kafkats.errors import CorruptPlan, Refused, UsageError
 from kafkats.findings import Finding
-from kafkats.operations.apply import apply_partition, end_partition, partition_works, summarize
+from kafkats.operations.apply import apply_partition, partition_works, summarize
+from kafkats.operations.ending import end_partition
 from kafkats.operations.rebuild import RebuildOptions, plan_rebuild
 from kafkats.operations.verify import VerifyOptions, verify_unit
 from kafkats.plan import Plan, make_plan

@@ -11,7 +11,8 @@ import pytest
 from kafkats.config import Policy
 from kafkats.errors import CorruptPlan, UsageError
 from kafkats.findings import Finding
-from kafkats.operations.apply import apply_partition, end_partition, partition_works, rounds, summarize
+from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize
+from kafkats.operations.ending import end_partition
 from kafkats.operations.inventory import inventory_units
 from kafkats.operations.retain import RetainOptions, board, plan_retain
 from kafkats.plan import Plan, make_plan

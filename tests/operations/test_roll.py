@@ -12,7 +12,8 @@ from kafkats import paths
 from kafkats.config import Policy
 from kafkats.errors import CorruptPlan, UsageError
 from kafkats.logdir.snapshot import encode_snapshot
-from kafkats.operations.apply import apply_partition, end_partition, partition_works, summarize
+from kafkats.operations.apply import apply_partition, partition_works, summarize
+from kafkats.operations.ending import end_partition
 from kafkats.operations.inventory import inventory_units
 from kafkats.operations.roll import RollOptions, plan_roll
 from kafkats.operations.verify import VerifyOptions, verify_unit

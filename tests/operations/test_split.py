@@ -16,10 +16,11 @@ from kafkats.errors import CorruptPlan, Refused, UsageError
 from kafkats.formats import dispatch
 from kafkats.index import txn_index
 from kafkats.logdir.producers import snapshot_at
-from kafkats.operations.apply import apply_partition, end_partition, partition_works, summarize
+from kafkats.operations.apply import apply_partition, partition_works, summarize
+from kafkats.operations.ending import end_partition
 from kafkats.operations.split import plan_split
 from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.parts import PARTS, SplitOptions, look, look_at_heads
+from kafkats.parts import PARTS, SplitOptions, look
 from kafkats.plan import Plan, make_plan
 from kafkats.report import ACTIONS, SEGMENTS, all_findings, damaged
 from kafkats.run import directories, run_of
@@ -307,39 +308,6 @@ def test_a_split_head_expires(tmp_path: Path) -> None:
             assert 0 <= row["max_timestamp"] < 1_600_000_010_000
         else:
             assert row["first_timestamp"] >= 1_600_000_010_000
-
-
-def test_heads_that_retention_cannot_reach(tmp_path: Path) -> None:
-    """Before the split retention keeps the first segment for its youngest batch, afterwards only from that batch on."""
-    root = unpacked("rolling-4.3.1", tmp_path)
-    now_ms, week = 1_600_000_010_000 + 7 * 86_400_000, 7 * 86_400_000
-
-    def verdicts() -> pa.Table:
-        rows = [row for row in checked(root).to_pylist() if row["base_offset"] >= 0 and row["log"]["size"]]
-        return pa.Table.from_pylist([
-            {name: row[name] for name in ("log_dir", "partition_dir", "topic", "base_offset")}
-            | {"deletes": now_ms - row["max_timestamp"] > week, "veto": ""}
-            for row in rows
-        ])  # fmt: skip
-
-    def gone() -> int:
-        return sum(row["deletes"] for row in verdicts().to_pylist())
-
-    def heads(found: pa.Table, limit: int = week) -> pa.Table:
-        return look_at_heads(list_units([root]), found, lambda topic: limit, now_ms=now_ms)
-
-    before, parts = gone(), heads(verdicts())
-    cut = {(row["partition_dir"], row["base_offset"]) for row in parts.to_pylist()}
-    assert len(cut) > 2 and parts.num_rows == 2 * len(cut)
-    assert (
-        applied(plan_split(checked(root), parts, SplitOptions("expired", expired_before_ms=now_ms - week)))["exit_code"]
-        == 0
-    )
-    assert gone() == before + len(cut)
-    assert not heads(verdicts()).num_rows
-    undecided = verdicts().drop_columns(["veto"])
-    assert not heads(undecided.append_column("veto", pa.array(["legal hold"] * undecided.num_rows))).num_rows
-    assert not heads(verdicts(), -1).num_rows
 
 
 def test_an_active_segment_needs_a_clean_stop(tmp_path: Path) -> None:

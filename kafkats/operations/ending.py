@@ -1,0 +1,95 @@
+"""The end of a run: undo puts the old files back, purge frees them, and nothing can be undone after it. One partition directory at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+
+from kafkats.errors import Changed, KafkatsError, Refused, storage
+from kafkats.logdir.changeset import purge, undo
+from kafkats.logdir.disk import DISK
+from kafkats.logdir.journal import read_journal
+from kafkats.logdir.swap import check_standing
+from kafkats.logdir.workarea import Site, site, work_area
+from kafkats.run import Run
+
+ENDED: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("outcome", pa.string()),       # changeset.Outcome.state; refused, failed
+    ("files", pa.int64()),
+    ("freed_bytes", pa.int64()),    # by purge, on the disk
+    ("error", pa.string()),
+    ("exit_code", pa.int64()),
+])  # fmt: skip
+"""What became of a run in one partition directory."""
+
+
+def end_partition(
+    run: Run,
+    verb: Literal["undo", "purge"],
+    log_dir: str,
+    partition_dir: str,
+    *,
+    wrote: bool = False,
+    abandon: bool = False,
+) -> dict[str, Any]:
+    """`undo` or `purge` a run in one partition directory: a row of ENDED.
+
+    `wrote`: the run's report says that it wrote here, so an undo must find something. `abandon` lets purge end an interrupted run, too,
+    whose files then stay as they are.
+    """
+    row = {
+        "log_dir": log_dir,
+        "partition_dir": partition_dir,
+        "files": 0,
+        "freed_bytes": 0,
+        "error": "",
+        "exit_code": 0,
+    }
+    try:
+        area = work_area(log_dir, run.place)
+        place = site(area, partition_dir, run.run_id)
+        before = _kept_alone(place)
+        if verb == "undo":
+            outcome = undo(area, partition_dir, run.run_id, owner_stopped=run.owner_stopped)
+        else:
+            outcome = purge(area, partition_dir, run.run_id, abandon=abandon)
+            row["freed_bytes"] = before - _kept_alone(place)
+    except KafkatsError as e:
+        word = "refused" if isinstance(e, Refused) else "failed"
+        return row | {"outcome": word, "error": str(e), "exit_code": e.exit_code}
+    if verb == "undo" and wrote and outcome.state == "nothing":
+        return row | {
+            "outcome": "failed",
+            "error": "this run wrote here, but its undo material is gone",
+            "exit_code": 2,
+        }
+    return row | {"outcome": outcome.state, "files": len(outcome.names)}
+
+
+def undoable(run: Run, log_dir: str, partition_dir: str, *, wrote: bool) -> bool:
+    """Whether an undo would bring back what was there: the old files are kept, and the new ones are as the run left them.
+
+    True as well where the run has changed nothing. Raises CorruptFile, StorageFailed.
+    """
+    place = site(work_area(log_dir, run.place), partition_dir, run.run_id)
+    with storage(place.run, "looking for the old files"):
+        journal = read_journal(place, DISK)
+        if journal is None:
+            return not wrote
+        if journal.phase in {"intent", "done"}:
+            try:
+                check_standing(place, journal.steps, DISK, finished=journal.phase == "done")
+            except Changed:
+                return False
+        return journal.phase != "purged"
+
+
+def _kept_alone(place: Site) -> int:
+    """Bytes on the disk that nothing but this run's undo folder keeps there."""
+    with storage(place.undo, "looking what purge frees"):
+        files = [path.lstat() for path in Path(place.undo).iterdir()] if place.undo.is_dir() else []
+    return sum(512 * file.st_blocks for file in files if file.st_nlink == 1)
