@@ -15,6 +15,11 @@ does not name. What a guard of the policy keeps, `approve` asks about (twelve ho
 goes on). `apply` moves whole families out of the log directory, `verify` proves that those and no others are gone, `purge` ends
 the undo window of runs that ended `undo_days` ago: only that frees bytes. `report` puts the board and pictures into `folder`.
 
+With `inside_segments` the plan also has the expired head of the segment that retention stops at, one per partition: decided on as
+if it were a segment, by the same limits and guards. What has not expired of that segment is written anew, from its first batch on,
+and the log starts there; the old family goes. That reads such segments twice and writes a part of them, every night, and needs the
+room: for partitions whose segments live much longer than their records.
+
 **When it fails.** `apply` says which partition and why: a broker holds the lock, or a file changed since the plan. Clear the run
 to plan anew; killed half-way, it finishes on the next try. `purge` refuses a run that was interrupted: clear that one first. A
 segment whose index is wrong is not believed, nor deleted: run `rebuild_time_indexes`.
@@ -48,6 +53,7 @@ with DAG(
         "as_of": Param(None, type=["null", "string"], format="date-time", description="Decide for this moment"),
         "before": Param(None, type=["null", "string"], format="date-time", description="Delete what is older, whatever retention.ms says"),
         "free": Param("", type="string", description="Stop when that much would be freed, such as 20GiB"),
+        "inside_segments": Param(False, type="boolean", description="Also what has expired inside a segment that stays; its rest is written anew"),
         "last_segment": Param(False, type="boolean", description="Also the last segment, as a broker does"),
         "need_approval": Param(True, type="boolean", description="Ask a person about what a guard keeps; else it stays"),
         "undo_days": Param(7, type="integer", minimum=0, description="Purge runs that ended so many days ago"),

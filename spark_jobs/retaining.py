@@ -16,12 +16,15 @@ from typing import Any, Final
 import arguments
 import pyarrow as pa
 from fanout import spread
-from looking import look_at_ends
+from looking import look, look_at_ends
 from pyspark.sql import SparkSession
 
 from kafkats.operations.apply import refuse_unpermitted
+from kafkats.operations.heads import look_at, plan_inside
 from kafkats.operations.retain import RETENTION, RetainOptions, board, plan_retain
 from kafkats.operations.retain.proof import WRONG, not_kept, wrong_files
+from kafkats.operations.verify import VerifyOptions
+from kafkats.parts import PARTS
 from kafkats.plan import Plan, write_plan
 from kafkats.report import read_table
 from kafkats.units import Unit, list_units, refuse_parts
@@ -42,7 +45,20 @@ def retain(spark: SparkSession, args: Namespace) -> Made:
     units = list(list_units(args.log_dirs, topics=args.topics))
     refuse_parts(units)
     segments = look_at_ends(spark, units)
-    made, verdicts = plan_retain(segments, policy, options)
+
+    def decide(options: RetainOptions) -> tuple[Plan, pa.Table]:
+        if not args.inside_segments:
+            return plan_retain(segments, policy, options)
+        return plan_inside(
+            units,
+            segments,
+            policy,
+            options,
+            look=lambda targets: spread(spark, "heads", targets, look_at, PARTS, size=lambda one: one[0].bytes),
+            verify=lambda chosen: look(spark, chosen, VerifyOptions(policy=policy)),
+        )
+
+    made, verdicts = decide(options)
     rows = board(verdicts, options.now_ms)
     for row in rows[:PRINTED]:
         print(json.dumps(row))
@@ -50,7 +66,7 @@ def retain(spark: SparkSession, args: Namespace) -> Made:
         print(f"... and {len(rows) - PRINTED} more")
     said: dict[str, Any] = {"now_ms": options.now_ms, "before_ms": options.before_ms, "over_guard": over_guard(made)}
     if args.beyond_guard and said["over_guard"]:
-        more, all_verdicts = plan_retain(segments, policy, replace(options, over_guard=True))
+        more, all_verdicts = decide(replace(options, over_guard=True))
         refuse_unpermitted(more)
         write_plan(more, args.beyond_guard, retention=all_verdicts)
         said["beyond"] = {"plan": str(args.beyond_guard), "digest": more.digest, "totals": dict(more.header["totals"])}
@@ -72,6 +88,7 @@ def words(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--free", type=arguments.SIZE, metavar="SIZE", help="stop when purge would free that much")
     parser.add_argument("--over-guard", action="store_true", help="lift the policy's guards: somebody has approved it")
+    parser.add_argument("--inside-segments", action="store_true", help="also expired heads of segments that stay")
     parser.add_argument("--last-segment", action="store_true", help="also the last one, as a broker does")
     parser.add_argument(
         "--beyond-guard", type=Path, metavar="PLAN", help="also the plan without guards, to be approved"
@@ -81,11 +98,12 @@ def words(parser: ArgumentParser) -> None:
 def prove(spark: SparkSession, plan: Plan, folder: Path, units: Sequence[Unit]) -> tuple[pa.Table, Mapping[str, Any]]:
     """Look at the plan's partitions once more: report.SEGMENTS (depth tail), and how many of its files are as they should be.
 
-    What was to go is gone; every segment that was to stay is there, with the same records' ends; the checkpoints begin where
-    the logs do now.
+    What was to go is gone; every segment that was to stay is there, with the same records' ends, also where it is what is left of one
+    whose head went; the checkpoints begin where the logs do now.
     """
     by_directory: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for row in plan.items.to_pylist():
+    items = [row for row in plan.items.to_pylist() if row["action"] != "blocked"]
+    for row in items:
         by_directory.setdefault((row["log_dir"], row["partition_dir"]), []).append(row)
     found = spread(spark, "prove", list(by_directory.values()), wrong_files, WRONG, size=len)
     segments = look_at_ends(spark, [unit for unit in units if (unit.log_dir, unit.partition_dir) in by_directory])
@@ -93,5 +111,4 @@ def prove(spark: SparkSession, plan: Plan, folder: Path, units: Sequence[Unit]) 
     wrong |= not_kept(read_table(folder / "retention.parquet", RETENTION), segments)
     for path, why in list(wrong.items())[:PRINTED]:
         print(f"not as it should be: {path}: {why}")
-    files = plan.items.num_rows
-    return segments, {"files": files, "equal": max(files - len(wrong), 0), "not_equal": list(wrong)[:NAMED]}
+    return segments, {"files": len(items), "equal": max(len(items) - len(wrong), 0), "not_equal": list(wrong)[:NAMED]}

@@ -60,7 +60,7 @@ def _deleting(params: Mapping[str, Any], folder: Path) -> list[str]:
     words = ["--beyond-guard", str(folder / "over-guard")]
     words += ["--before", params["before"]] if params["before"] else []
     words += ["--free", params["free"]] if params["free"] else []
-    return words + (["--last-segment"] if params["last_segment"] else [])
+    return words + [f"--{flag.replace('_', '-')}" for flag in ("inside_segments", "last_segment") if params[flag]]
 
 
 def changing(context: Context, asked: Any, plans: Any, answer: Any = None) -> list[dict[str, Any]]:

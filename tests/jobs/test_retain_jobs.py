@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,15 @@ import purge as purge_job
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import undo as undo_job
 import verify as verify_job
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from kafkats.cli import cli
 from kafkats.config import read_policy
+from kafkats.formats import dispatch
+from kafkats.formats.model import Record
 from kafkats.operations.inventory import inventory_units
 from kafkats.operations.roll import RollOptions, plan_roll
 from kafkats.plan import read_plan
@@ -81,8 +85,20 @@ def logs(root: Path) -> dict[str, list[int]]:
     }
 
 
+LIMIT = 1_600_000_140_000
+INSIDE = ["--inside-segments", "--before", str(LIMIT)]
+
+
 @pytest.mark.parametrize(
-    "more", [[], ["--last-segment"], ["--generation", "0.8"], ["--before", "2020-09-13T12:28:00Z", "--free", "20kB"]]
+    "more",
+    [
+        [],
+        ["--last-segment"],
+        ["--generation", "0.8"],
+        ["--before", "2020-09-13T12:28:00Z", "--free", "20kB"],
+        INSIDE,
+        [*INSIDE, "--free", "30kB"],
+    ],
 )
 def test_the_same_plan_as_the_command(spark: SparkSession, volume: Path, policy: Path, more: list[str]) -> None:
     before = tree(volume)
@@ -128,6 +144,42 @@ def test_from_plan_to_purge(spark: SparkSession, volume: Path, policy: Path, tmp
     assert run.operation == "retain"
 
 
+def records(partition: Path) -> list[list[Record]]:
+    """Batch by batch, by the plain decoders."""
+    found = []
+    for log in sorted(partition.glob("*.log")):
+        data = log.read_bytes()
+        found += [dispatch.records(data, batch) for batch in dispatch.batches(data)]
+    return found
+
+
+def test_expired_heads_go_and_come_back(spark: SparkSession, volume: Path, policy: Path, tmp_path: Path) -> None:
+    before = {name: records(volume / name) for name in GOLDEN.info["retention"]}
+    files = {path: path.read_bytes() for path in volume.rglob("*") if path.is_file()}
+    whole = planned(spark, volume, policy, "--before", LIMIT, name="whole")["totals"]
+    made = planned(spark, volume, policy, *INSIDE)
+    cut = {item["partition_dir"] for item in read_plan(Path(made["plan"])).items.to_pylist() if item["log"]}
+    assert len(cut) == made["totals"]["heads"] >= 3
+    assert made["totals"]["segments"] == whole["segments"] + len(cut)
+    assert not applied(spark, made, tmp_path / "run")["exit_code"]
+    for name, batches in before.items():
+        now = records(volume / name)
+        fresh = next((n for n, one in enumerate(batches) if max(r.timestamp for r in one) >= LIMIT), 0)
+        assert now == batches[fresh if name in cut else len(batches) - len(now) :]
+        assert logs(volume)[name][0] == now[0][0].offset, "the log starts there"
+    said = proved(spark, made, volume)
+    assert (said["equal"], said["exit_code"]) == (made["totals"]["files"], 0)
+
+    assert not undo_job.undo(spark, Namespace(runs=[tmp_path / "run"], by="tests", certify=[]))["exit_code"]
+    assert {path: path.read_bytes() for path in volume.rglob("*") if path.is_file() and path.name != ".lock"} == files
+    again = planned(spark, volume, policy, *INSIDE, name="again")
+    assert not applied(spark, again, tmp_path / "second")["exit_code"]
+    assert purged(spark, tmp_path / "second")["freed_bytes"] >= again["totals"]["freed_bytes"]
+    name = min(cut)
+    (volume / name / f"{logs(volume)[name][0]:020}.log").unlink()
+    assert proved(spark, again, volume)["exit_code"] == 1
+
+
 def test_the_proof_can_fail(spark: SparkSession, volume: Path, policy: Path, tmp_path: Path) -> None:
     made = planned(spark, volume, policy)
     applied(spark, made, tmp_path / "run")
@@ -170,4 +222,4 @@ def test_words_are_the_commands_words() -> None:
     ours = {word for word in shown.replace(",", " ").split() if word.startswith("--")} - {"--describe"}
     theirs = {option for parameter in cli.commands["plan"].commands["retain"].params for option in parameter.opts}
     assert ours - theirs <= {"--report", "--help", "--beyond-guard"}
-    assert {word for word in theirs if word.startswith("--")} - ours <= {"--json", "--inside-segments"}
+    assert {word for word in theirs if word.startswith("--")} - ours <= {"--json"}
