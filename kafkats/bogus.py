@@ -27,7 +27,8 @@ SLACK_MS: Final = 86_400_000
 """How far a timestamp may lie behind the mtime: clocks differ."""
 EARLIEST_MS: Final = 946_684_800_000
 """The year 2000: what lies before it and would lie after it in another unit is in that unit."""
-_LATEST_MS: Final = 4_102_444_800_000
+LATEST_MS: Final = 4_102_444_800_000
+"""The year 2100: as late as an honest time is where no mtime says more."""
 
 
 class Believed(NamedTuple):
@@ -101,5 +102,5 @@ def _latest(mtime_ms: int, neighbours: Sequence[int]) -> int:
     """The latest honest time there can be."""
     if mtime_ms >= EARLIEST_MS:
         return mtime_ms
-    told = [other for other in neighbours if EARLIEST_MS <= other <= _LATEST_MS]
-    return median_low(told) if told else _LATEST_MS
+    told = [other for other in neighbours if EARLIEST_MS <= other <= LATEST_MS]
+    return median_low(told) if told else LATEST_MS

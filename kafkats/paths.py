@@ -8,7 +8,10 @@ with `.<id>-delete`, `.<id>-future` or `.<id>-stray` while a broker moves or del
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LOG: Final = ".log"
 OFFSET_INDEX: Final = ".index"
@@ -62,6 +65,13 @@ class PartitionName(NamedTuple):
 def segment_file(base_offset: int, kind: str) -> str:
     """The name of one file of a segment, e.g. `segment_file(42, TIME_INDEX)`."""
     return f"{base_offset:020d}{kind}"
+
+
+def segment_files(base_offsets: pa.Array, kind: str) -> pa.Array:
+    """`segment_file` of each of them."""
+    import pyarrow.compute as pc
+
+    return pc.binary_join_element_wise(pc.utf8_lpad(base_offsets.cast("string"), 20, "0"), kind, "")
 
 
 def parse_segment_file(name: str) -> SegmentFile | None:

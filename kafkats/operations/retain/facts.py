@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from kafkats import paths
-from kafkats.bogus import EARLIEST_MS, SLACK_MS, Believed, believe
-from kafkats.config import Policy
+from kafkats.bogus import EARLIEST_MS, LATEST_MS, SLACK_MS, SUSPECT, Believed, believe
+from kafkats.config import Policy, TopicSettings
 from kafkats.errors import KafkatsError
 from kafkats.index import time_index
 from kafkats.operations.retain.deciding import Flags, Ints, Rows, Segments, rows_of
@@ -23,6 +22,7 @@ _ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "b
 _COLUMNS: Final = ("log_dir", "partition_dir", "topic", "directory_ctime_ns", "base_offset", "next_base_offset", "last_offset",
                    "first_timestamp", "max_timestamp", "clean", "recovery", "high_watermark", "log_start_offset",
                    "findings", *_KINDS)  # fmt: skip
+_UNITS: Final = ("", "ms", "negative", *SUSPECT)
 _MISLEADING: Final = ("damage", "danger")
 
 
@@ -38,6 +38,8 @@ class Facts(NamedTuple):
     log_dir: list[str]
     partition_dir: list[str]
     topic: list[str]
+    settings: Mapping[str, TopicSettings]
+    """By topic."""
     clean: Flags
     log_start_offset: Ints
     high_watermark: Ints
@@ -54,7 +56,9 @@ def read_facts(segments: pa.Table, policy: Policy) -> Facts:
     end = np.append(base[1:], 0)
     last = rows.ends - 1
     end[last] = np.maximum(_ints(table["last_offset"], -1)[last] + 1, base[last])
-    largest, unit = _believed(table, rows, topic, mtime, policy)
+    settings = {name: policy.settings(name) for name in set(topic)}
+    how = [settings[name].kafkats_bogus_timestamps or "report" for name in topic]
+    largest, unit = _believed(table, rows, mtime, how)
     size = _ints(_of(table, "log", "size"))
     family = size + sum(_ints(_of(table, kind, "size"), 0) for kind in _KINDS[1:])
     return Facts(
@@ -67,6 +71,7 @@ def read_facts(segments: pa.Table, policy: Policy) -> Facts:
         first["log_dir"].to_pylist(),
         first["partition_dir"].to_pylist(),
         topic,
+        settings,
         _flags(first["clean"]),
         np.maximum(_ints(first["log_start_offset"], 0), 0),
         np.maximum(_ints(first["high_watermark"], -1), -1),
@@ -117,17 +122,19 @@ def _misled(findings: pa.ChunkedArray) -> Flags:
     return found
 
 
-def _believed(table: pa.Table, rows: Rows, topic: list[str], mtime: Ints, policy: Policy) -> tuple[Ints, pa.Array]:
-    """By which times the policy lets segments expire, and the units that their largest timestamps seem to be in."""
+def _believed(table: pa.Table, rows: Rows, mtime: Ints, policies: Sequence[str]) -> tuple[Ints, pa.Array]:
+    """By which times the partitions' policies let segments expire, and the units that their largest timestamps seem to be in."""
     largest = np.copy(_ints(table["max_timestamp"], -1))
-    plain = (mtime >= EARLIEST_MS) & (largest >= EARLIEST_MS) & (largest <= mtime + SLACK_MS)
-    units: NDArray[Any] = np.select([largest == -1, largest < 0, plain], ["", "negative", "ms"], "").astype(object)
+    latest = np.where(mtime >= EARLIEST_MS, mtime, LATEST_MS) + SLACK_MS
+    plain = (largest >= EARLIEST_MS) & (largest <= latest)
+    units = np.select(
+        [largest == -1, largest < 0, plain], [_UNITS.index(""), _UNITS.index("negative"), _UNITS.index("ms")], 0
+    )
     suspects = np.flatnonzero((largest >= 0) & ~plain)
-    how = {name: policy.settings(name).kafkats_bogus_timestamps or "report" for name in set(topic)}
     for row, number in zip(suspects.tolist(), rows.of[suspects].tolist(), strict=True):
-        found = _believe(table, row, int(largest[row]), int(mtime[row]), how[topic[number]])
-        largest[row], units[row] = found.timestamp, found.unit
-    return largest, pa.array(units, pa.string())
+        found = _believe(table, row, int(largest[row]), int(mtime[row]), policies[number])
+        largest[row], units[row] = found.timestamp, _UNITS.index(found.unit)
+    return largest, pa.array(_UNITS).take(pa.array(units))
 
 
 def _believe(table: pa.Table, row: int, largest: int, mtime_ms: int, policy: str) -> Believed:

@@ -47,17 +47,18 @@ def items_of(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) ->
 def _removed(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) -> pa.Table:
     """Every file of every row that goes."""
     chosen = pa.array(goes)
-    table = facts.table.filter(chosen)
+    names = ("log_dir", "partition_dir", "directory_ctime_ns", "base_offset", "next_base_offset")
+    table = facts.table.select([*names, *(kind.removeprefix(".") for kind in paths.SEGMENT_KINDS)]).filter(chosen)
     families = [table[kind.removeprefix(".")].combine_chunks() for kind in paths.SEGMENT_KINDS]
     there = np.stack([pc.is_valid(files).to_numpy(zero_copy_only=False) for files in families], axis=1)
     row, kind = np.nonzero(there)
-    stems = pa.array([paths.segment_file(base, "") for base in table["base_offset"].to_pylist()], pa.string())
+    stems = paths.segment_files(table["base_offset"].combine_chunks(), "")
     reasons = pc.binary_join_element_wise("by ", found.by.filter(chosen), ": ", found.reason.filter(chosen), "")
-    names = ("log_dir", "partition_dir", "directory_ctime_ns", "base_offset", "next_base_offset")
+    columns = {name: table[name].combine_chunks().take(pa.array(row)) for name in names}
     return _rows(
         len(row),
         rule,
-        **{name: table[name].take(pa.array(row)) for name in names},
+        **columns,
         file=pc.binary_join_element_wise(
             stems.take(pa.array(row)), pa.array(paths.SEGMENT_KINDS).take(pa.array(kind)), ""
         ),

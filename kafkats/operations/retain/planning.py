@@ -69,9 +69,7 @@ def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> t
     facts = read_facts(segments, policy)
     found = decide(facts.rows, facts.segments, _limits(facts, policy, options), rule, now_ms=options.now_ms)
     refused = refusals(facts, policy, swapping(segments), limit_given=options.before_ms is not None)
-    veto = vetoes(
-        facts, found.deletes, refused, policy, over_guard=options.over_guard, last_segment=options.last_segment
-    )
+    veto = vetoes(facts, found.deletes, refused, over_guard=options.over_guard, last_segment=options.last_segment)
     if not options.over_guard:
         veto[spare(facts, found.deletes & (veto == ""), run_guard(facts, policy.guard))] = "over the run's guard"
     if options.free_bytes is not None:
@@ -83,7 +81,7 @@ def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> t
 
 
 def _limits(facts: Facts, policy: Policy, options: RetainOptions) -> Limits:
-    limits = {topic: policy.limits(topic) for topic in set(facts.topic)}
+    limits = {topic: policy.limits(topic) for topic in facts.settings}
     if options.before_ms is not None:
         age = min(max(options.now_ms - options.before_ms, 0), _LARGEST)
         limits = dict.fromkeys(limits, (age, -1))

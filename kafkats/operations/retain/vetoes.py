@@ -20,24 +20,18 @@ _LARGEST: Final = 2**63 - 1
 
 def refusals(facts: Facts, policy: Policy, elsewhere: Mapping[tuple[str, str], str], *, limit_given: bool) -> Sentences:
     """Per partition why nothing of it may be deleted, or ""; `elsewhere` says so by (log_dir, partition_dir)."""
-    why = {topic: _refusal(topic, policy, limit_given=limit_given) for topic in set(facts.topic)}
+    why = {
+        topic: "legal hold" if settings.kafkats_legal_hold else policy.why_kept(topic, limit_given=limit_given)
+        for topic, settings in facts.settings.items()
+    }
     places = zip(facts.topic, facts.log_dir, facts.partition_dir, strict=True)
     return _texts(why[topic] or elsewhere.get((log_dir, name), "") for topic, log_dir, name in places)
 
 
-def _refusal(topic: str, policy: Policy, *, limit_given: bool) -> str:
-    return (
-        "legal hold" if policy.settings(topic).kafkats_legal_hold else policy.why_kept(topic, limit_given=limit_given)
-    )
-
-
-def vetoes(
-    facts: Facts, deletes: Flags, refused: Sentences, policy: Policy, *, over_guard: bool, last_segment: bool
-) -> Sentences:
+def vetoes(facts: Facts, deletes: Flags, refused: Sentences, *, over_guard: bool, last_segment: bool) -> Sentences:
     """Per row why it stays though Kafka deletes it; so does then all behind it in its partition."""
     rows, of, row = facts.rows, facts.rows.of, np.arange(len(deletes))
-    known = {topic: policy.settings(topic) for topic in set(facts.topic)}
-    settings = [known[topic] for topic in facts.topic]
+    settings = [facts.settings[topic] for topic in facts.topic]
     gone = rows.running_sum(facts.family_bytes)
     keep = np.array([one.kafkats_keep_segments or int(not last_segment) for one in settings], np.int64)
     totals = zip(settings, gone[rows.ends - 1].tolist(), strict=True)
