@@ -13,11 +13,14 @@ full hour, or all from `from` to `to`.
 **What it does.** `tables` makes one application per broker and Spark connection; `build` searches its partitions on the workers, by
 time indexes and the few batches they lead to (`exact`: by all batch headers and checksums), and writes the table once, in the driver,
 under the table's lock. Files of hours become those of days and months by themselves. `report` tells of each table in an event of its
-own asset, `kafkats://lookup/NAME`, whose extra has the table's folder, the interval, and cells added, closed and still open.
+own asset, `kafkats://lookup/NAME`, whose extra has the table's folder, the interval, and cells added, closed and still open; and draws
+it in the run's folder: `staircase.png` (the offset of each time over the records, of twelve partitions), `disorder.png` (how late these
+came: what `margin` of an export should be), `calendar.png` (the hours that the table has).
 
 **When it fails.** `Locked`: another run writes the table; it is tried again. Another `step` than the table's is refused: take another
 folder. A corrupt table is named and left as it is: restore it, or build it anew by a backfill while the data is there. Partitions that
-cannot be read fail nothing: their cells stay open as `unreadable`, later runs close them, and the report counts them.
+cannot be read fail nothing: their cells stay open as `unreadable`, later runs close them, and the report counts them. So do cells whose
+records are not below the high watermark that the broker checkpointed, every 5 s; of a killed broker or a snapshot it is old: `high_watermark`.
 
 **Afterwards.** `export_offsets` with `source: tables` gives offsets of any time in a table to Spark and to Kafka's own tools.
 """
@@ -43,6 +46,7 @@ with DAG(
         "topics": Param("*", type="string", description="Glob over topic names"),
         "step": Param("1m", type="string", description="A cell every so often, a second or more; the same for all of a table"),
         "exact": Param(False, type="boolean", description="Read all batch headers and checksums, not the time indexes"),
+        "high_watermark": Param("checkpoint", enum=["checkpoint", "log-end"], description="Up to where records count: what brokers checkpointed, or all"),
         "from": Param(None, type=["null", "string"], format="date-time", description="Add from here on, not the data interval"),
         "to": Param(None, type=["null", "string"], format="date-time", description="and up to here"),
         "tables": Param("", type="string", description="Where the tables lie (default: lookup in the folder)"),

@@ -17,7 +17,9 @@ run by its name, or `missing` says what stands for it, and the report has it.
 begins at the log end, `leave` keeps what a group has committed. Two volumes with the same partition that do not agree (a replica that
 is behind): name one broker in `volumes`. A time without its offset from UTC, or outside of the table, is refused.
 
-**Afterwards.** `report.json` has the file and every partition without an answer; docs/exports.md tells what is in each format.
+**Afterwards.** `report.json` has the file and every partition without an answer; `staircase.png` shows the half hour before and
+after the time, offsets over records, with what was exported; `disorder.png` how late records came; `calendar.png` (tables) what the table
+has. docs/exports.md tells what is in each format.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ with DAG(
         "margin": Param("", type="string", description="How much too late records came, such as 10m"),
         "missing": Param("fail", enum=["fail", "all", "none", "leave"], description="What of partitions without an answer"),
         "group": Param("", type="string", description="For group-csv: the first column, for a file of several groups"),
+        "high_watermark": Param("checkpoint", enum=["checkpoint", "log-end"], description="Up to where brokers give records out"),
         "source": Param("volumes", enum=["volumes", "tables"], description="Search the volumes, or read a lookup table"),
         "policy": Param(POLICY, type="string", description="The file with volumes (default: KAFKATS_POLICY)"),
         "volumes": Param([], type="array", items={"type": "string"}, description="Globs over paths or brokers; none: all"),

@@ -5,81 +5,59 @@ Needs matplotlib (the extra `plot`), as kafkats.plot does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kafkats.clouds import LATE, Cloud
+from kafkats.exports import Mark
 from kafkats.plot import begin_figure
-from kafkats.segment.columns import columns
-from kafkats.segment.reader import open_source
-from kafkats.tables import View, closed
+from kafkats.tables import Manifest, OpenRun, View, busiest, closed
 
 Ints = NDArray[np.int64]
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 STATES: Final = {"not built": "#f0f0f0", "closed": "#67a9cf", "some open": "#e08214", "some unreadable": "#b2182b"}
 """Of an hour of a table; with its colour."""
-_PANELS: Final = 12
 _DAYS: Final = 92
-_POINTS: Final = 20_000
 _NONE: Final = np.empty(0, np.int64)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST_MS: Final = 253_402_300_799_000
 """The last that a calendar can show."""
 
 
-class Cloud(NamedTuple):
-    """Records in the order of the log: times (ms) and offsets, int64, both of shape (n,)."""
+def plot_staircase(
+    view: View, clouds: Mapping[tuple[str, int], Cloud], path: Path, *, marks: Sequence[Mark] = ()
+) -> None:
+    """Draw, a panel per partition, what the table answers for each time as a line, over its records as points, as PNG at `path`;
+    `marks` are answers to show.
 
-    timestamp: Ints
-    offset: Ints
-
-    @property
-    def lateness(self) -> Ints:
-        """By how much (ms) each record is older than the newest before it; 0 where it is not."""
-        return np.maximum.accumulate(self.timestamp) - self.timestamp
-
-
-def read_cloud(partition: Path) -> Cloud:
-    """All records of a partition's segments that have a time. Raises CorruptBatch, Changed, Vanished, StorageFailed."""
-    times, offsets = [_NONE], [_NONE]
-    for log in sorted(partition.glob("[0-9]*.log")):
-        with open_source(log) as source:
-            for chunk in columns(source, control=False, key=False, value=False, headers=False):
-                has = chunk.timestamp >= 0
-                times.append(chunk.timestamp[has])
-                offsets.append(chunk.offset[has])
-    return Cloud(np.concatenate(times), np.concatenate(offsets))
-
-
-def plot_staircase(view: View, clouds: Mapping[tuple[str, int], Cloud], path: Path) -> None:
-    """Draw, a panel per partition, what the table answers for each time as a line, over its records as points, as PNG at `path`.
-
-    No record that is to the right of a step lies below it, else the answer missed it; but those below the log start do, which are
-    still in their segment. Partitions with the most different answers come first; what does not fit is left out. Raises UsageError when matplotlib is not installed, StorageFailed.
+    No record that is to the right of a step lies below it, else the answer missed it. The `tables.busiest` partitions come first; what does
+    not fit is left out. Raises UsageError when matplotlib is not installed, StorageFailed.
     """
     figure, save = begin_figure()
-    steps = {key: _cells(view, number) for number, key in enumerate(view.partitions)}
-    chosen = sorted(steps, key=lambda key: (-len(np.unique(steps[key][1])), key))[:_PANELS]
+    chosen = busiest(view.rows)
     down = max(-(-len(chosen) // 2), 1)
     figure.set_size_inches(12.0, 1.0 + 2.2 * down)
     for number, key in enumerate(chosen):
         axes = figure.add_subplot(down, 2, number + 1)
-        _stairs(axes, *steps[key], clouds.get(key), view.step_ms)
+        _stairs(axes, *_cells(view, key), clouds.get(key), view.step_ms)
+        _show_marks(axes, [mark for mark in marks if (mark.topic, mark.partition) == key and mark.target_ms >= 0])
         axes.set_title(f"{key[0]}-{key[1]}", fontsize=8)
         axes.tick_params(labelsize=6)
-    figure.suptitle("the first offset of a time or later (line), and the records (points)", fontsize=10)
+    title = "the first offset of a time or later (line), and the records (points)"
+    figure.suptitle(f"{title}; what was asked for (rings)" if marks else title, fontsize=10)
     save(path)
 
 
-def _cells(view: View, number: int) -> tuple[Ints, Ints]:
+def _cells(view: View, key: tuple[str, int]) -> tuple[Ints, Ints]:
     """Times and offsets of a partition's closed cells."""
-    topic, partition = view.partitions[number]
+    topic, partition = key
     mine = pc.and_(pc.equal(view.rows["topic"].cast("string"), topic), pc.equal(view.rows["partition"], partition))
     rows = view.rows.filter(mine)
     rows = rows.filter(closed(rows))
@@ -116,30 +94,26 @@ def _stairs(axes: Any, times: Ints, offsets: Ints, cloud: Cloud | None, step_ms:
 
 
 def _inside(cloud: Cloud, begin: int, end: int) -> Ints:
-    """Which records are of the time from `begin` to `end`; not more than can be told apart."""
-    near = np.flatnonzero((cloud.timestamp >= begin) & (cloud.timestamp < min(end, _LATEST_MS)))
-    return near[:: max(len(near) // _POINTS, 1)]
+    """Which records are of the time from `begin` to `end`."""
+    return np.flatnonzero((cloud.timestamp >= begin) & (cloud.timestamp < min(end, _LATEST_MS)))
+
+
+def _show_marks(axes: Any, marks: Iterable[Mark]) -> None:
+    """A line at each time, and where it meets the offset a ring."""
+    for mark in marks:
+        at = _moments(np.array([min(mark.target_ms, _LATEST_MS)]))[0]
+        axes.axvline(at, color="#b2182b", linewidth=0.8, linestyle="--")
+        low, high = axes.get_xlim()
+        axes.set_xlim(min(low, axes.convert_xunits(at)), max(high, axes.convert_xunits(at)))
+        if mark.offset >= 0:
+            axes.plot([at], [mark.offset], "o", color="#b2182b", markersize=6, fillstyle="none", zorder=4)
 
 
 def plot_disorder(clouds: Mapping[tuple[str, int], Cloud], path: Path) -> None:
     """Draw how many records came how much later than newer ones, of all partitions, as PNG at `path`. Raises as `plot_staircase`."""
     figure, save = begin_figure()
-    late = np.concatenate([_NONE, *(cloud.lateness for cloud in clouds.values())])
-    edges = np.array([1, 10, 100, 1000, 10_000, 60_000, 600_000, HOUR_MS, DAY_MS, 30 * DAY_MS, 2**62])
-    names = [
-        "in order",
-        "< 10 ms",
-        "< 100 ms",
-        "< 1 s",
-        "< 10 s",
-        "< 1 min",
-        "< 10 min",
-        "< 1 h",
-        "< 1 d",
-        "< 30 d",
-        "more",
-    ]
-    counts = np.bincount(np.searchsorted(edges, late, side="right").clip(0, len(names) - 1), minlength=len(names))
+    names = list(LATE)
+    counts = np.sum([np.zeros(len(names), np.int64), *(cloud.late for cloud in clouds.values())], axis=0)
     figure.set_size_inches(8.0, 3.2)
     axes = figure.add_subplot()
     axes.bar(range(len(names)), counts, color=["#67a9cf"] + ["#e08214"] * (len(names) - 1))
@@ -150,30 +124,32 @@ def plot_disorder(clouds: Mapping[tuple[str, int], Cloud], path: Path) -> None:
     save(path)
 
 
-def coverage(view: View) -> tuple[int, NDArray[np.int8]]:
+def coverage(covered: Sequence[tuple[int, int]], runs: Iterable[OpenRun]) -> tuple[int, NDArray[np.int8]]:
     """The first day (ms), and the state of each hour from then on as its number in STATES, shape (days, 24); the last days only."""
-    if not view.covered:
+    if not covered:
         return 0, np.zeros((0, 24), np.int8)
-    first, last = view.covered[0][0] // DAY_MS, -(-view.covered[-1][1] // DAY_MS)
+    first, last = covered[0][0] // DAY_MS, -(-covered[-1][1] // DAY_MS)
     first = max(first, last - _DAYS)
     hours = np.zeros((last - first) * 24, np.int8)
-    for begin, end in view.covered:
+    spans = [(begin, end, 1) for begin, end in covered]
+    spans += [(run.from_ms, run.to_ms, 3 if run.reason == "unreadable" else 2) for run in runs]
+    for begin, end, state in spans:
         low, high = begin // HOUR_MS - first * 24, -(-end // HOUR_MS) - first * 24
-        hours[max(low, 0) : max(high, 0)] = 1
-    hour = view.rows["timestamp"].to_numpy() // HOUR_MS - first * 24
-    unreadable = pc.equal(view.rows["reason"].cast("string"), "unreadable").to_numpy()
-    for state, rows in ((2, ~closed(view.rows)), (3, unreadable)):
-        hours[hour[rows & (hour >= 0)]] = state
+        some = slice(max(low, 0), max(high, 0))
+        hours[some] = np.maximum(hours[some], state)
     return first * DAY_MS, hours.reshape(-1, 24)
 
 
-def plot_calendar(view: View, path: Path) -> None:
-    """Draw which hours of which days a table has, and where cells are open or unreadable, as PNG at `path`. Raises as `plot_staircase`."""
+def plot_calendar(manifest: Manifest, runs: Iterable[OpenRun], path: Path) -> None:
+    """Draw which hours of which days a table has, and where cells are open or unreadable, as `tables.open_runs` has both, as PNG at `path`.
+
+    Raises as `plot_staircase`.
+    """
     figure, save = begin_figure()
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
-    first, days = coverage(view)
+    first, days = coverage(manifest.covered, runs)
     figure.set_size_inches(8.0, 1.6 + 0.2 * max(len(days), 4))
     axes = figure.add_subplot()
     if len(days):
@@ -186,7 +162,7 @@ def plot_calendar(view: View, path: Path) -> None:
     axes.invert_yaxis()
     patches = [Patch(color=colour, label=state) for state, colour in STATES.items()]
     figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), fontsize=8, frameon=False)
-    figure.suptitle(f"hours of the table, UTC; a cell every {view.step_ms / 1000:g} s", fontsize=10)
+    figure.suptitle(f"hours of the table, UTC; a cell every {manifest.step_ms / 1000:g} s", fontsize=10)
     save(path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from kafkats.operations.census import CELL, CENSUS, census_unit, summarize
 from kafkats.operations.inventory import inventory_units
+from kafkats.operations.lookup import PartitionUnit
 from kafkats.operations.verify import VerifyOptions, verify_unit
 from kafkats.report import SEGMENTS, make_folder, summary, write_report, write_table
 from kafkats.units import Unit
@@ -35,6 +37,13 @@ def look_at_ends(spark: SparkSession, units: Sequence[Unit]) -> pa.Table:
     chunks = [tuple(units[n : n + CHUNK]) for n in range(0, len(units), CHUNK)]
     table = spread(spark, "inventory", chunks, inventory_units, SEGMENTS, size=lambda chunk: len(chunk) * END_BYTES)
     return table.sort_by(ORDER)
+
+
+def size_of(unit: PartitionUnit, suffix: str) -> int:
+    """Bytes that are read, about: all files of that kind. What cannot be seen counts nothing; the search says why."""
+    with suppress(OSError):
+        return sum(path.stat().st_size for path in unit.path.glob(f"*{suffix}"))
+    return 0
 
 
 def keep(segments: pa.Table, folder: Path | None, **more: Any) -> Mapping[str, Any]:

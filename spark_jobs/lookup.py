@@ -2,6 +2,9 @@
 
 With --every 1m --from TIME --to TIME -o TABLE it builds a lookup table instead: partitions are searched on the workers, the
 table is written once, here, under its lock. Rows and files are the same as those of the kafkats command and library.
+
+The report's folder has lookup.parquet (the rows, --at), report.json, and for pictures of some partitions clouds.parquet (their
+records; with --at only if --around says how far) and cells.parquet (--around: a table of that time).
 """
 
 from __future__ import annotations
@@ -11,7 +14,6 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +22,8 @@ import arguments
 import numpy as np
 import pyarrow as pa
 from fanout import run_job, spread
+from looking import size_of
+from picturing import keep_around, keep_clouds
 from pyspark.sql import SparkSession
 
 from kafkats.cli.lookup import target_of
@@ -37,7 +41,7 @@ from kafkats.operations.lookup import (
 )
 from kafkats.report import make_folder, write_json, write_table
 from kafkats.search import DEPTHS
-from kafkats.tables import TABLE, grid, open_cells, write
+from kafkats.tables import TABLE, busiest, grid, open_cells, write
 from kafkats.tables.cells import build_unit, still_open
 
 PRINTED: Final = 200
@@ -72,6 +76,8 @@ def rows_at(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     if args.report is not None:
         make_folder(args.report, "the report")
         write_table(args.report / "lookup.parquet", found)
+        if args.around is not None:
+            said["cells_step_ms"] = keep_around(spark, args.report, units, found, args.around)
         write_json(args.report / "report.json", said)
         said["report"] = str(args.report)
     return said | {"exit_code": int(unreadable > 0 and not args.go_on)}
@@ -119,23 +125,22 @@ def build(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     done = write(args.output, [rows], args.begin, args.end, step_ms=step_ms)
     above = f", {done.above_high_watermark} above the high watermark" if done.above_high_watermark else ""
     print(f"table {args.output}: {done.added} cells added, {done.closed} closed, {done.open} open{above}")
-    return {
+    said = {
         "table": str(args.output), "from_ms": args.begin, "to_ms": args.end, "step_ms": step_ms,
         "partitions": len(units), **done._asdict(),
     }  # fmt: skip
+    if args.report is not None:
+        make_folder(args.report, "the report")
+        keep_clouds(spark, args.report, units, busiest(rows), args.begin, args.end)
+        write_json(args.report / "report.json", said)
+        said["report"] = str(args.report)
+    return said
 
 
 def cells_of(work: Work, *, cells: Any, exact: bool) -> pa.RecordBatch:
     """Rows of TABLE for one partition."""
     unit, still = work
     return build_unit(unit, cells, still, exact=exact)
-
-
-def size_of(unit: PartitionUnit, suffix: str) -> int:
-    """Bytes that are read, about: all files of that kind. What cannot be seen counts nothing; the search says why."""
-    with suppress(OSError):
-        return sum(path.stat().st_size for path in unit.path.glob(f"*{suffix}"))
-    return 0
 
 
 def words() -> ArgumentParser:
@@ -163,6 +168,12 @@ def words() -> ArgumentParser:
     parser.add_argument("--now", type=arguments.TIME, metavar="TIME", help="the clock, for generation 0.8")
     parser.add_argument(
         "--go-on", action="store_true", help="exit with 0 although partitions cannot be searched or none matches"
+    )
+    parser.add_argument(
+        "--around",
+        type=arguments.DURATION,
+        metavar="DURATION",
+        help="what lies so near to TIME into the report, for pictures",
     )
     parser.add_argument("--every", type=arguments.DURATION, metavar="STEP", help="build a table: a cell every so often")
     parser.add_argument("--from", dest="begin", type=arguments.TIME, metavar="TIME", help="first cell of the interval")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from kafkats import tables
+from kafkats.clouds import LATE, POINTS, cloud_of, cloud_unit, clouds_in, read_cloud
 from kafkats.errors import StorageFailed
+from kafkats.exports import marks_in
 from kafkats.operations.lookup import lookup_partitions
-from kafkats.plot_lookup import HOUR_MS, Cloud, coverage, plot_calendar, plot_disorder, plot_staircase, read_cloud
-from tests.golden import Unpacked
+from kafkats.plot_lookup import HOUR_MS, coverage, plot_calendar, plot_disorder, plot_staircase
+from tests.golden import Unpacked, case
 
 FIRST = 444_444 * HOUR_MS
 PNG = b"\x89PNG"
@@ -25,37 +29,72 @@ def table(root: Path, folder: Path, *hours: int) -> tables.View:
 
 
 def test_pictures_of_a_real_table(golden: Unpacked, tmp_path: Path) -> None:
-    root = golden("timestamps-4.3.1", "data")
+    root = golden("retention-4.1.0", "after")
     view = table(root, tmp_path / "table", 0, 2)
-    clouds = {key: read_cloud(root / f"{key[0]}-{key[1]}") for key in view.partitions}
+    rows = [cloud_unit(unit, FIRST, FIRST + HOUR_MS) for unit in lookup_partitions([root])]
+    clouds = clouds_in(pa.Table.from_batches(rows))
+    assert set(view.partitions) <= clouds.keys()
     assert {len(cloud.offset) for cloud in clouds.values()} != {0}
-    plot_staircase(view, clouds, tmp_path / "staircase.png")
+    marks = marks_in(view, FIRST + 1_600_000)
+    assert any(mark.offset >= 0 for mark in marks)
+    plot_staircase(view, clouds, tmp_path / "staircase.png", marks=marks)
     plot_disorder(clouds, tmp_path / "disorder.png")
-    plot_calendar(view, tmp_path / "calendar.png")
+    plot_calendar(*tables.open_runs(tmp_path / "table"), tmp_path / "calendar.png")
     for name in ("staircase", "disorder", "calendar"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(PNG)
     with pytest.raises(StorageFailed):
-        plot_calendar(view, tmp_path / "nowhere" / "calendar.png")
+        plot_calendar(*tables.open_runs(tmp_path / "table"), tmp_path / "nowhere" / "calendar.png")
 
 
 def test_what_a_table_covers(golden: Unpacked, tmp_path: Path) -> None:
-    view = table(golden("timestamps-4.3.1", "data"), tmp_path / "table", 0, 2)
-    first, days = coverage(view)
+    root = tmp_path / "data"
+    shutil.copytree(golden("timestamps-4.3.1", "data"), root)
+    table(root, tmp_path / "table", 0, 2)
+    manifest, runs = tables.open_runs(tmp_path / "table")
+    first, days = coverage(manifest.covered, runs)
     assert first == FIRST // (24 * HOUR_MS) * 24 * HOUR_MS
     assert days.shape == (1, 24)
     assert np.flatnonzero(days).tolist() == [12, 14], "in UTC"
     assert set(days[0, [12, 14]].tolist()) == {2}, "partitions without later records are open"
+    (root / "ts-zero-0" / f"{0:020d}.log").write_bytes(b"nonsense" * 99)
+    table(root, tmp_path / "table", 1)
+    manifest, runs = tables.open_runs(tmp_path / "table")
+    _, days = coverage(manifest.covered, runs)
+    assert days[0, 12:15].tolist() == [2, 3, 2]
+    assert coverage(manifest.covered, [])[1][0, 12:15].tolist() == [1, 1, 1]
 
 
 def test_how_late_records_came() -> None:
-    cloud = Cloud(np.array([5, 3, 9, 9, 1]), np.arange(5))
-    assert cloud.lateness.tolist() == [0, 2, 0, 0, 8]
+    cloud = cloud_of(np.array([5, 3, -1, 9, 9, 1, 2_000_000, 2_000_000 - 60_000]), np.arange(8))
+    assert cloud.offset.tolist() == [0, 1, 3, 4, 5, 6, 7]
+    counts = dict(zip(LATE, cloud.late.tolist(), strict=True))
+    assert {word: count for word, count in counts.items() if count} == {"in order": 4, "< 10 ms": 2, "< 10 min": 1}
+    many = cloud_of(np.arange(5 * POINTS), np.arange(5 * POINTS))
+    assert len(many.offset) == len(many.timestamp) == POINTS
+    assert many.late.sum() == 5 * POINTS
+
+
+def test_the_records_of_a_time(golden: Unpacked, tmp_path: Path) -> None:
+    name = "time-some-0"
+    root = golden("retention-4.1.0", "after")
+    records = {r["offset"]: r["timestamp"] for r in case("retention-4.1.0").records() if r["tp"] == name}
+    whole, error = read_cloud(root / name)
+    assert (dict(zip(whole.offset.tolist(), whole.timestamp.tolist(), strict=True)), error) == (records, "")
+    begin, end = (sorted(records.values())[n] for n in (3, 12))
+    some, error = read_cloud(root / name, begin, end)
+    assert error == ""
+    assert some.offset.tolist() == [offset for offset, time in records.items() if begin <= time < end]
+    shutil.copytree(root / name, tmp_path / name)
+    (log,) = (tmp_path / name).glob("*.log")
+    log.write_bytes(log.read_bytes()[:99] + b"x" * 99 + log.read_bytes()[198:])
+    assert "crc" in read_cloud(tmp_path / name)[1].lower()
+    assert read_cloud(tmp_path / "nothing-0")[1]
 
 
 def test_of_nothing(tmp_path: Path) -> None:
     view = tables.View(tables.TABLE.empty_table(), 60_000, ())
     plot_staircase(view, {}, tmp_path / "a.png")
     plot_disorder({}, tmp_path / "b.png")
-    plot_calendar(view, tmp_path / "c.png")
+    plot_calendar(tables.Manifest(60_000), [], tmp_path / "c.png")
     assert all(path.read_bytes().startswith(PNG) for path in tmp_path.glob("*.png"))
-    assert coverage(view)[1].shape == (0, 24)
+    assert coverage((), [])[1].shape == (0, 24)

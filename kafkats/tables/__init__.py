@@ -10,10 +10,10 @@ A cell is *open* until a record of its time or later exists; then it is *closed*
 """
 
 from kafkats.tables.cells import build, build_cells, grid
-from kafkats.tables.merge import Written, compact, open_cells, write
-from kafkats.tables.schema import OPEN, TABLE, TABLE_VERSION, closed
+from kafkats.tables.merge import Written, compact, open_cells, open_runs, write
+from kafkats.tables.schema import OPEN, TABLE, TABLE_VERSION, OpenRun, closed
 from kafkats.tables.store import Manifest, read_manifest, verify
-from kafkats.tables.view import Found, View, lookup, read, with_deleted
+from kafkats.tables.view import Found, View, busiest, lookup, read, with_deleted
 
 __all__ = [
     "OPEN",
@@ -21,15 +21,18 @@ __all__ = [
     "TABLE_VERSION",
     "Found",
     "Manifest",
+    "OpenRun",
     "View",
     "Written",
     "build",
     "build_cells",
+    "busiest",
     "closed",
     "compact",
     "grid",
     "lookup",
     "open_cells",
+    "open_runs",
     "read",
     "read_manifest",
     "verify",

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from kafkats.errors import BadInput, CorruptFile, UsageError, Vanished
 from kafkats.tables import store
-from kafkats.tables.schema import CLOSED, TABLE, Ints, ints, order, standing, taken, together
+from kafkats.tables.schema import CLOSED, TABLE, Ints, OpenRun, ints, order, standing, taken, together
 from kafkats.tables.store import MANIFEST, Manifest, Part, Span, read_manifest, read_part, write_part, writing
 
 HOUR_MS: Final = 3_600_000
@@ -54,18 +54,22 @@ def open_cells(folder: str | os.PathLike[str]) -> dict[tuple[str, int], list[Spa
     """
     if not Path(folder, MANIFEST).exists():
         return {}
+    found: dict[tuple[str, int], list[Span]] = {}
+    for run in open_runs(folder)[1]:
+        found.setdefault((run.topic, run.partition), []).append((run.from_ms, run.to_ms))
+    return {key: list(store.unite(spans)) for key, spans in found.items()}
+
+
+def open_runs(folder: str | os.PathLike[str]) -> tuple[Manifest, list[OpenRun]]:
+    """The manifest, and all cells that are open, with the reason. Read from the footers, too; raises likewise, and UsageError without a table."""
     for attempt in range(5):
         manifest = read_manifest(folder)
         try:
-            runs = [run for part in manifest.parts if part.open for run in store.read_open(folder, part)]
-            break
+            return manifest, [run for part in manifest.parts if part.open for run in store.read_open(folder, part)]
         except Vanished as e:
             if attempt == 4 or read_manifest(folder) == manifest:
                 raise CorruptFile("a file that the table's manifest names is missing", path=e.path) from e
-    found: dict[tuple[str, int], list[Span]] = {}
-    for topic, number, begin, end in runs:
-        found.setdefault((topic, number), []).append((begin, end))
-    return {key: list(store.unite(spans)) for key, spans in found.items()}
+    raise AssertionError
 
 
 def write(

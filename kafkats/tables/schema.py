@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -44,8 +44,16 @@ _GROWING: Final = ["timestamp", "offset", "record_timestamp"]
 _ROW_GROUP: Final = 1 << 20
 _OPEN_RUNS: Final = b"kafkats.open"
 
-OpenRun = tuple[str, int, int, int]
-"""Topic, partition, first cell, and the one after the last (ms)."""
+
+class OpenRun(NamedTuple):
+    """Open cells of a partition that follow each other: the first, and the one after the last (ms)."""
+
+    topic: str
+    partition: int
+    from_ms: int
+    to_ms: int
+    reason: str
+
 
 Ints = NDArray[np.int64]
 
@@ -132,16 +140,20 @@ def taken(rows: pa.Table, by: NDArray[np.int64]) -> pa.Table:
 
 
 def open_runs(rows: pa.Table, step_ms: int) -> list[OpenRun]:
-    """The open cells of sorted rows, those that follow each other as one."""
+    """The open cells of sorted rows, those of one reason that follow each other as one."""
     at = np.flatnonzero(ints(rows, "offset") < 0)
     if not len(at):
         return []
     codes, topics = word_codes(rows)
-    codes, numbers, times = codes[at], ints(rows, "partition")[at], ints(rows, "timestamp")[at]
-    breaks = (np.diff(codes) != 0) | (np.diff(numbers) != 0) | (np.diff(times) != step_ms)
+    why, words = word_codes(rows, "reason")
+    codes, why, numbers, times = codes[at], why[at], ints(rows, "partition")[at], ints(rows, "timestamp")[at]
+    breaks = (np.diff(codes) != 0) | (np.diff(why) != 0) | (np.diff(numbers) != 0) | (np.diff(times) != step_ms)
     firsts, lasts = np.flatnonzero(np.append(True, breaks)), np.flatnonzero(np.append(breaks, True))
-    columns = codes[firsts].tolist(), numbers[firsts].tolist(), times[firsts].tolist(), times[lasts].tolist()
-    return [(topics[code], number, begin, last + step_ms) for code, number, begin, last in zip(*columns, strict=True)]
+    columns = codes[firsts], numbers[firsts], times[firsts], times[lasts], why[firsts]
+    return [
+        OpenRun(topics[code], number, begin, last + step_ms, words[reason])
+        for code, number, begin, last, reason in zip(*(column.tolist() for column in columns), strict=True)
+    ]
 
 
 def encode(rows: pa.Table, file: IO[bytes], step_ms: int) -> None:
@@ -163,17 +175,15 @@ def decode_open(file: Any, path: object) -> list[OpenRun]:
     """The runs of open cells of a file that `encode` wrote. Raises BadInput where it is none."""
     try:
         found = json.loads((pq.read_metadata(file).metadata or {})[_OPEN_RUNS])
-        return [(str(topic), int(number), int(begin), int(end)) for topic, number, begin, end in found]
+        return [OpenRun(str(topic), int(number), int(a), int(b), str(word)) for topic, number, a, b, word in found]
     except (pa.ArrowException, KeyError, ValueError, TypeError, OSError) as e:
         raise BadInput(f"not a readable file of a table: {e}", path=str(path)) from e
 
 
-def decode(file: Any, path: object, columns: list[str] | None = None) -> pa.Table:
+def decode(file: Any, path: object) -> pa.Table:
     """Rows of a file that `encode` wrote. Raises BadInput where it is none."""
     try:
-        rows = pq.read_table(file, columns=columns)
-        fields = [TABLE.field(name) for name in columns or TABLE.names]
-        rows = rows.select([field.name for field in fields]).cast(pa.schema(fields)).replace_schema_metadata(None)
+        rows = pq.read_table(file).select(TABLE.names).cast(TABLE).replace_schema_metadata(None)
     except (pa.ArrowException, KeyError, OSError) as e:
         raise BadInput(f"not a readable file of a table: {e}", path=str(path)) from e
     if any(column.null_count for column in rows.columns):

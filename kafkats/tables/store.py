@@ -16,7 +16,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -121,7 +121,7 @@ def check_interval(from_ms: int, to_ms: int, step_ms: int) -> None:
         raise UsageError(f"an interval from {from_ms} to {to_ms} has more than {MOST_CELLS} cells: build it in pieces")
 
 
-def read_part(folder: str | os.PathLike[str], part: Part, columns: list[str] | None = None) -> pa.Table:
+def read_part(folder: str | os.PathLike[str], part: Part) -> pa.Table:
     """Rows of one file, its content checked against the manifest.
 
     Raises Vanished (replaced meanwhile, or lost), CorruptFile, BadInput, StorageFailed.
@@ -131,7 +131,7 @@ def read_part(folder: str | os.PathLike[str], part: Part, columns: list[str] | N
         data = path.read_bytes()
     if len(data) != part.bytes or hashlib.sha256(data).hexdigest() != part.sha256:
         raise CorruptFile("not what the table's manifest says: damaged, or changed by somebody", path=path)
-    rows = decode(pa.BufferReader(data), path, columns)
+    rows = decode(pa.BufferReader(data), path)
     if rows.num_rows != part.rows:
         raise CorruptFile(f"{rows.num_rows} rows, the manifest says {part.rows}", path=path)
     return rows
@@ -147,14 +147,17 @@ def read_open(folder: str | os.PathLike[str], part: Part) -> list[OpenRun]:
 
 
 def read_parts(
-    folder: str | os.PathLike[str], span: Span | None = None, columns: list[str] | None = None
+    folder: str | os.PathLike[str], span: Span, wanted: Callable[[pa.Table], pa.Table]
 ) -> tuple[Manifest, list[pa.Table]]:
-    """The manifest, and the rows of all files that reach into `span`, although a writer may replace them meanwhile. Raises as read_part."""
+    """The manifest, and the `wanted` rows of all files that reach into `span`, although a writer may replace them meanwhile.
+
+    One file is held at a time beside what is wanted. Raises as read_part.
+    """
     for attempt in range(5):
         manifest = read_manifest(folder)
-        wanted = [p for p in manifest.parts if span is None or (p.from_ms < span[1] and p.to_ms > span[0])]
+        parts = [part for part in manifest.parts if part.from_ms < span[1] and part.to_ms > span[0]]
         try:
-            return manifest, [read_part(folder, part, columns) for part in wanted]
+            return manifest, [wanted(read_part(folder, part)) for part in parts]
         except Vanished as e:
             if attempt == 4 or read_manifest(folder) == manifest:
                 raise CorruptFile("a file that the table's manifest names is missing", path=e.path) from e
@@ -163,7 +166,7 @@ def read_parts(
 
 def verify(folder: str | os.PathLike[str]) -> Manifest:
     """Read all of a table against its manifest. Raises as read_parts."""
-    return read_parts(folder)[0]
+    return read_parts(folder, (-(2**63), 2**63), lambda rows: rows.slice(0, 0))[0]
 
 
 @contextmanager

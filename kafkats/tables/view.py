@@ -125,9 +125,8 @@ def read(
     Raises UsageError (no table), BadInput (another version), CorruptFile (damaged: missing, changed or overlapping files), StorageFailed.
     """
     begin, end = from_ms if from_ms is not None else -(2**63), to_ms if to_ms is not None else 2**63 - 1
-    manifest, tables = read_parts(folder, (begin, end))
-    narrowed = [_narrowed(rows, begin, end, topics) for rows in tables]
-    rows = together(narrowed)
+    manifest, tables = read_parts(folder, (begin, end), lambda rows: _narrowed(rows, begin, end, topics))
+    rows = together(tables)
     if len(tables) > 1:
         rows = taken(rows, order(rows)[0])
     return View(normal(rows), manifest.step_ms, manifest.covered)
@@ -176,6 +175,18 @@ def _rows_of(view: View, slot: Ints, inside: NDArray[np.bool_]) -> Ints:
         return np.asarray(table[np.where(inside, slot, len(table) - 1)], np.int64)
     at = np.minimum(np.searchsorted(view._slots, slot), len(view._slots) - 1)
     return np.where(inside & (view._slots[at] == slot), at, -1)
+
+
+def busiest(rows: pa.Table, most: int = 12) -> list[tuple[str, int]]:
+    """The partitions with the most different answers in rows of TABLE, those first."""
+    plain = pa.table({
+        "topic": rows["topic"].cast(pa.string()),
+        "partition": rows["partition"],
+        "offset": rows["offset"],
+    })
+    counts = plain.group_by(["topic", "partition"]).aggregate([("offset", "count_distinct")]).to_pylist()
+    counts.sort(key=lambda row: (-row["offset_count_distinct"], row["topic"], row["partition"]))
+    return [(row["topic"], row["partition"]) for row in counts[:most]]
 
 
 def with_deleted(rows: pa.Table, log_start: Mapping[tuple[str, int], int]) -> pa.Table:

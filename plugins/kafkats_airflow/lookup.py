@@ -21,6 +21,10 @@ from kafkats_airflow.failing import in_our_words
 TABLES: Final = AssetAlias("kafka_lookup_tables", group="kafkats")
 """Stands for one asset per table, kafkats://lookup/NAME; an event's extra names the folder, the interval and what was written."""
 HOUR: Final = timedelta(hours=1)
+AROUND: Final = timedelta(minutes=30)
+"""What a picture of an export shows before and after its time."""
+_AROUND_MS: Final = AROUND // timedelta(milliseconds=1)
+COUNTS: Final = ("added", "closed", "open", "unreadable", "above_high_watermark")
 
 
 def interval(context: Context) -> tuple[datetime, datetime]:
@@ -66,16 +70,20 @@ def building(context: Context) -> list[dict[str, Any]]:
         end.isoformat(),
     ]
     words += ["--exact"] if params["exact"] else []
+    words += ["--high-watermark", params["high_watermark"]]
+    seen = run_folder(params["folder"], context["run_id"])
     return [
-        {"conn_id": group.connection, "application_args": [*group.log_dirs, *words, "--output", str(folder)],
+        {"conn_id": group.connection,
+         "application_args": [*group.log_dirs, *words, "--output", str(folder), "--report", str(seen / group.name)],
          "about": folder.name}
         for group, folder in tables(params)
     ]  # fmt: skip
 
 
 def built(context: Context, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Tell of every table that was written, in a report and in its asset's event."""
+    """Tell of every table that was written, in a report with pictures and in its asset's event."""
     from kafkats.report import write_json
+    from kafkats_airflow import lookup_reports
 
     begin, end = interval(context)
     said = [dict(result) for result in results]
@@ -86,7 +94,9 @@ def built(context: Context, results: Sequence[Mapping[str, Any]]) -> dict[str, A
         context["outlet_events"][TABLES].add(asset, extra=one)
     folder = run_folder(context["params"]["folder"], context["run_id"])
     folder.mkdir(parents=True, exist_ok=True)
-    cells = {name: sum(one[name] for one in said) for name in ("added", "closed", "open", "unreadable")}
+    for one in said:
+        one["pictures"] = lookup_reports.of_table(Path(one["report"]), one)
+    cells = {name: sum(one[name] for one in said) for name in COUNTS}
     report = {"outcome": "built", "from": begin.isoformat(), "to": end.isoformat(), **cells, "tables": said}
     report["report"] = str(folder)
     write_json(folder / "report.json", report)
@@ -101,12 +111,16 @@ def looking(context: Context) -> list[dict[str, Any]]:
     if params["source"] == "tables":
         return []
     folder = run_folder(params["folder"], context["run_id"])
-    at = [word for ms in _times(params) for word in ("--at", str(ms))] + ["--at", "latest", "--at", "earliest"]
+    words = [word for ms in _times(params) for word in ("--at", str(ms))] + ["--at", "latest", "--at", "earliest"]
+    words += ["--topics", params["topics"], "--policy", params["policy"], "--high-watermark", params["high_watermark"]]
+    words += ["--go-on", "--around", f"{_AROUND_MS}ms"]
     return [
-        {"conn_id": group.connection,
-         "application_args": [*group.log_dirs, "--topics", params["topics"], *at, "--go-on", "--report", str(folder / group.name)]}
+        {
+            "conn_id": group.connection,
+            "application_args": [*group.log_dirs, *words, "--report", str(folder / group.name)],
+        }
         for group in groups_of(params)
-    ]  # fmt: skip
+    ]
 
 
 @in_our_words
@@ -114,6 +128,7 @@ def export(context: Context, looked: Sequence[Mapping[str, Any]] | None) -> dict
     """Write the export of all that was looked up, or of the tables, into the run's folder, with a report."""
     from kafkats import exports
     from kafkats.report import write_json, write_text
+    from kafkats_airflow import lookup_reports
 
     params = context["params"]
     starts, ends = _from_tables(params) if params["source"] == "tables" else _from_rows(params, looked or [])
@@ -125,7 +140,12 @@ def export(context: Context, looked: Sequence[Mapping[str, Any]] | None) -> dict
     without = [note._asdict() for note in made.notes]
     report = {"outcome": "exported", "export": str(path), "format": params["format"], "partitions": made.partitions}
     report |= {"report": str(folder), "without_answer": len(without)}
-    write_json(folder / "report.json", report | {"notes": without})
+    marks = [*starts, *(ends or ())]
+    if params["source"] == "tables":
+        pictures = lookup_reports.of_export_from_table(folder, _table(params), marks, _AROUND_MS)
+    else:
+        pictures = lookup_reports.of_export(folder, looked or [], marks)
+    write_json(folder / "report.json", report | {"notes": without, "pictures": pictures})
     return report
 
 
@@ -141,13 +161,17 @@ def _from_rows(params: Mapping[str, Any], looked: Sequence[Mapping[str, Any]]) -
 
 
 def _from_tables(params: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Of one broker's table only: two brokers have two answers for a partition that both have."""
     from kafkats import exports
 
+    return exports.read_marks(_table(params), *_times(params), topics=params["topics"])
+
+
+def _table(params: Mapping[str, Any]) -> Path:
+    """Of one broker only: two brokers have two answers for a partition that both have."""
     folders = [folder for _, folder in tables(params)]
     if len(folders) != 1:
         raise UsageError(f"an export is of one table, and there are {len(folders)}: name one broker as the volume")
-    return exports.read_marks(folders[0], *_times(params), topics=params["topics"])
+    return folders[0]
 
 
 def _times(params: Mapping[str, Any]) -> list[int]:

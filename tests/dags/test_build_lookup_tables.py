@@ -23,11 +23,11 @@ NOON = dt.datetime(2020, 9, 13, 12, tzinfo=dt.UTC)
 """The hour that most records are of begins here."""
 HOUR = dt.timedelta(hours=1)
 BUILD: dict[str, Any] = {
-    "volumes": [], "topics": "*", "step": "1s", "exact": False, "from": None, "to": None, "tables": "",
+    "volumes": [], "topics": "*", "step": "1s", "exact": False, "from": None, "to": None, "tables": "", "high_watermark": "checkpoint",
 }  # fmt: skip
 EXPORT: dict[str, Any] = {
     "time": "2020-09-13T12:26:40Z", "topics": "*", "format": "spark-offsets", "until": None, "margin": "",
-    "missing": "all", "group": "", "source": "volumes", "volumes": [], "tables": "",
+    "missing": "all", "group": "", "source": "volumes", "volumes": [], "tables": "", "high_watermark": "checkpoint",
 }  # fmt: skip
 
 
@@ -93,6 +93,13 @@ def test_an_hour_with_a_real_spark_submit(bag: Any, volume: Path) -> None:
     assert tree(volume) == before
     assert events("kafkats://lookup/spark_default-1")[-1] == said["tables"][0]
     assert said["tables"][0]["table"] == str(folder)
+    drawn(said["tables"][0], {"staircase.png", "disorder.png", "calendar.png"})
+
+
+def drawn(said: dict[str, Any], names: set[str]) -> None:
+    assert set(said["pictures"]) == names
+    for name in names:
+        assert Path(said["report"], name).read_bytes().startswith(b"\x89PNG")
 
 
 def events(uri: str) -> list[dict[str, Any]]:
@@ -169,6 +176,7 @@ def test_exports_from_volumes_and_from_their_tables(bag: Any, volume: Path, here
             [said] = [one for one in reports(folder) if one["format"] == to and (source, to) not in texts]
             texts[source, to] = Path(said["export"]).read_text()
             assert (said["outcome"], said["partitions"]) == ("exported", 9)
+            drawn(said, {"staircase.png", "disorder.png" if source == "volumes" else "calendar.png"})
             for path in folder.glob("*/report.json"):
                 path.unlink()
     assert here == ["lookup"] * 2, "a table is read, not searched"
@@ -199,8 +207,22 @@ def test_one_table_per_broker_and_connection(tmp_path: Path) -> None:
     assert [one["about"] for one in asked] == ["host_1-1", "host_1-2", "host_2-3"]
     assert asked[0]["application_args"] == [
         "/volumes/one", "/volumes/two", "--topics", "*", "--every", "1s", "--from", "2020-09-13T12:00:00+00:00",
-        "--to", "2020-09-13T13:00:00+00:00", "--exact", "--output", "/reports/lookup/host_1-1",
+        "--to", "2020-09-13T13:00:00+00:00", "--exact", "--high-watermark", "checkpoint",
+        "--output", "/reports/lookup/host_1-1", "--report", "/reports/scheduled__1/host_1-1",
     ]  # fmt: skip
+
+
+def test_a_run_says_what_waits_for_the_high_watermark(bag: Any, volume: Path, here: list[str]) -> None:
+    (volume / "replication-offset-checkpoint").write_text("0\n1\nts-falling 0 0\n")
+    conf = BUILD | where(volume)
+    for mark, waits in (("checkpoint", True), ("log-end", False)):
+        run = bag.dags["build_lookup_tables"].test(
+            run_conf=conf | {"high_watermark": mark}, logical_date=NOON + HOUR * 1.25
+        )
+        assert str(run.state) == "success"
+        said = reports(volume.parents[1] / "reports")[-1]
+        assert (said["above_high_watermark"] > 0) == waits
+        assert (said["closed"] > 0) == (not waits)
 
 
 @pytest.mark.parametrize(

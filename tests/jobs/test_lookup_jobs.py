@@ -15,8 +15,10 @@ from pyspark.sql import SparkSession
 
 from kafkats import tables
 from kafkats.cli import cli
+from kafkats.clouds import CLOUDS, clouds_in, read_cloud
 from kafkats.errors import BadInput, UsageError
 from kafkats.operations.lookup import LookupOptions, lookup, lookup_partitions
+from kafkats.report import read_json, read_table
 from tests.golden import Unpacked
 
 CASE = "timestamps-4.3.1"
@@ -79,6 +81,40 @@ def test_the_table_of_the_library(spark: SparkSession, golden: Unpacked, tmp_pat
     ours, others = content(tmp_path / "spark"), content(tmp_path / "library")
     assert ours == others
     assert len(ours) == 3, "two hours and the manifest"
+
+
+def test_what_is_kept_for_pictures(spark: SparkSession, golden: Unpacked, tmp_path: Path) -> None:
+    root = golden("retention-4.1.0", "after")
+    words = [
+        "--every",
+        "1s",
+        "--from",
+        FIRST,
+        "--to",
+        FIRST + HOUR_MS,
+        "-o",
+        tmp_path / "t",
+        "--report",
+        tmp_path / "r",
+    ]
+    said = looked_up(spark, root, *words)
+    rows = tables.read(tmp_path / "t").rows
+    clouds = clouds_in(read_table(tmp_path / "r" / "clouds.parquet", CLOUDS))
+    assert set(clouds) == set(tables.busiest(rows))
+    for (topic, partition), cloud in clouds.items():
+        ours, _ = read_cloud(root / f"{topic}-{partition}", FIRST, FIRST + HOUR_MS)
+        assert (cloud.offset.tolist(), cloud.late.tolist()) == (ours.offset.tolist(), ours.late.tolist())
+    assert sum(len(cloud.offset) for cloud in clouds.values()) > 100
+    assert read_json(tmp_path / "r" / "report.json")["added"] == said["added"]
+    at, edge = FIRST + 1_650_000, 2**63 - 1
+    for target, around in ((at, "20s"), (at, "0s"), (edge, "1d"), (0, "1d"), (-5, "1s")):
+        asked = ["--at", target, "--around", around, "--at", "latest", "--report", tmp_path / f"{target}-{around}"]
+        step_ms = looked_up(spark, root, *asked)["cells_step_ms"]
+        assert step_ms == (0 if target in (edge, -5) else 144_000 if around == "1d" else 1000)
+        if step_ms:
+            cells = read_table(tmp_path / f"{target}-{around}" / "cells.parquet", tables.TABLE)
+            times = set(cells["timestamp"].to_pylist())
+            assert min(times) <= target < max(times) + step_ms
 
 
 def test_a_broker_with_none_of_the_topics(spark: SparkSession, golden: Unpacked, tmp_path: Path) -> None:

@@ -1,0 +1,121 @@
+"""The records of a partition as a cloud of points, time over offset, and how late they came: what pictures of lookups are drawn over.
+
+Made where a partition's files can be seen, and small enough to be carried to where they are drawn.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kafkats import paths
+from kafkats.errors import KafkatsError
+from kafkats.records.piece import read_piece
+from kafkats.records.plan import ReadOptions, plan_read
+from kafkats.segment.arrow import COLUMNS
+
+CLOUDS: Final = pa.schema([
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("timestamps", pa.list_(pa.int64())),   # ms, and
+    ("offsets", pa.list_(pa.int64())),      # of as many records as can be told apart
+    ("late", pa.list_(pa.int64())),         # how many records of all came so late: LATE
+    ("error", pa.string()),                 # why it ends early, or ""
+])  # fmt: skip
+"""One row per partition."""
+
+LATE: Final = {
+    "in order": 1,
+    "< 10 ms": 10,
+    "< 100 ms": 100,
+    "< 1 s": 1000,
+    "< 10 s": 10_000,
+    "< 1 min": 60_000,
+    "< 10 min": 600_000,
+    "< 1 h": 3_600_000,
+    "< 1 d": 86_400_000,
+    "< 30 d": 30 * 86_400_000,
+    "more": 2**63 - 1,
+}
+"""By how much (ms, below) a record is older than the newest before it."""
+MOST_BYTES: Final = 256 * 1024**2
+"""That are read of a partition."""
+POINTS: Final = 20_000
+_PIECE_BYTES: Final = 16 * 1024**2
+_EDGES: Final = np.array(list(LATE.values())[:-1])
+_READ: Final = pa.schema([COLUMNS.field(name) for name in ("offset", "timestampMs")])
+_NONE: Final = np.empty(0, np.int64)
+
+Ints = NDArray[np.int64]
+
+
+class Cloud(NamedTuple):
+    """Times (ms) and offsets of records in the order of the log, int64, both of shape (n,), and counts of shape (len(LATE),)."""
+
+    timestamp: Ints
+    offset: Ints
+    late: Ints
+
+
+class Place(Protocol):
+    """`operations.lookup.PartitionUnit` is one."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def partition_dir(self) -> str: ...
+
+
+def cloud_of(timestamp: Ints, offset: Ints) -> Cloud:
+    """Of records in the order of the log; those without a time are left out."""
+    has = timestamp >= 0
+    timestamp, offset = timestamp[has], offset[has]
+    lateness = np.maximum.accumulate(timestamp) - timestamp
+    late = np.bincount(np.searchsorted(_EDGES, lateness, side="right"), minlength=len(LATE))
+    some = slice(None, None, max(-(-len(timestamp) // POINTS), 1))
+    return Cloud(timestamp[some], offset[some], late)
+
+
+def read_cloud(partition: Path, from_ms: int | None = None, to_ms: int | None = None) -> tuple[Cloud, str]:
+    """The records from the first of `from_ms` or later to the first of `to_ms` or later, at most about MOST_BYTES; and why it ends
+    early, or "". What cannot be read ends it."""
+    times, offsets = [_NONE], [_NONE]
+    error = ""
+    try:
+        options = ReadOptions(starting_timestamp=from_ms, ending_timestamp=to_ms, piece_bytes=_PIECE_BYTES)
+        left = MOST_BYTES
+        for piece in plan_read([partition], options):
+            left -= piece.end - piece.start
+            if left < 0:
+                error = f"more than {MOST_BYTES} bytes"
+                break
+            for batch in read_piece(piece, _READ):
+                offsets.append(batch["offset"].to_numpy())
+                times.append(batch["timestampMs"].to_numpy())
+    except KafkatsError as e:
+        error = str(e)
+    return cloud_of(np.concatenate(times), np.concatenate(offsets)), error
+
+
+def cloud_unit(unit: Place, from_ms: int, to_ms: int) -> pa.RecordBatch:
+    """A row of CLOUDS; none for what is no partition's directory."""
+    name = paths.parse_partition(unit.partition_dir)
+    if name is None:
+        return pa.RecordBatch.from_pylist([], CLOUDS)
+    cloud, error = read_cloud(unit.path, from_ms, to_ms)
+    columns = ([name.topic], [name.partition], [cloud.timestamp], [cloud.offset], [cloud.late], [error])
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, CLOUDS, strict=True)], schema=CLOUDS
+    )
+
+
+def clouds_in(rows: pa.Table) -> dict[tuple[str, int], Cloud]:
+    """The clouds of rows of CLOUDS, by partition."""
+    return {
+        (row["topic"], row["partition"]): Cloud(*(np.array(row[name], np.int64) for name in CLOUDS.names[2:5]))
+        for row in rows.to_pylist()
+    }
