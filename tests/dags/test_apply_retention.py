@@ -11,18 +11,22 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from click.testing import CliRunner
 from kafkats_airflow import retention
 from kafkats_airflow.guards import NO, YES, GuardApproval
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
+from kafkats.cli import cli
+from kafkats.formats import dispatch
+from kafkats.logdir.checkpoints import read_epochs, read_offsets
 from kafkats.plan import read_plan
 from tests.golden import case, retention_moment, retention_policy, tree
 
 GOLDEN = case("retention-4.3.1")
 AS_OF = dt.datetime.fromtimestamp(retention_moment(GOLDEN) / 1000, dt.UTC).isoformat()
 RETAIN: dict[str, Any] = {
-    "volumes": [], "topics": "*", "generation": "3.0", "as_of": AS_OF, "before": None, "free": "", "last_segment": False,
-    "need_approval": False, "undo_days": 7, "dry_run": False,
+    "volumes": [], "topics": "*", "generation": "3.0", "as_of": AS_OF, "before": None, "free": "",
+    "inside_segments": False, "last_segment": False, "need_approval": False, "undo_days": 7, "dry_run": False,
 }  # fmt: skip
 ROLL: dict[str, Any] = {
     name: RETAIN[name] for name in ("volumes", "topics", "as_of", "undo_days", "dry_run")
@@ -120,6 +124,69 @@ def test_a_dry_run_is_a_forecast_for_now(bag: Any, volume: Path, here: list[str]
     assert began < dt.datetime.fromisoformat(said["as_of"]) < began + dt.timedelta(minutes=5)
 
 
+LIMIT = "2020-09-13T12:29:00Z"
+INSIDE: dict[str, Any] = {"before": LIMIT, "inside_segments": True}
+
+
+def batches(partition: Path) -> list[tuple[int, int, bytes]]:
+    """First offset, largest timestamp and bytes of each batch, by the plain decoders."""
+    found = []
+    for log in sorted(partition.glob("*.log")):
+        data = log.read_bytes()
+        for batch in dispatch.batches(data):
+            records = dispatch.records(data, batch)
+            raw = data[batch.position : batch.position + batch.size]
+            found.append((records[0].offset, max(record.timestamp for record in records), raw))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_expired_heads_with_real_spark_submits(bag: Any, volume: Path) -> None:
+    """What is left of each partition begins with the first batch that has not expired, and so does its log; undo brings all back."""
+    limit = int(dt.datetime.fromisoformat(LIMIT).timestamp() * 1000)
+    partitions = ["time-all-0", "time-some-0", "start-offset-0"]
+    before, files = {name: batches(volume / name) for name in partitions}, contents(volume)
+    keep = {topic: {"cleanup.policy": "delete", "retention.ms": 1} for topic in ("time-*", "start-*")}
+    run = run_dag(bag, "apply_retention", volume, policy(volume, keep), **INSIDE)
+    assert states(run) | {"purge": "skipped"} == states(run)
+    said = report(volume)
+    assert (said["outcome"], said["files_proved"]) == ("deleted and proved", said["files_planned"])
+    assert said["plans"][0]["totals"]["heads"] == 3
+    for name, all_of_it in before.items():
+        now = batches(volume / name)
+        fresh = next(n for n, (_, timestamp, _) in enumerate(all_of_it) if timestamp >= limit)
+        assert 0 < len(now) < len(all_of_it) and now == all_of_it[fresh:]
+        start = now[0][0]
+        assert read_epochs(volume / name / "leader-epoch-checkpoint")[0].start_offset == logs(volume, name)[0] == start
+    starts = read_offsets(volume / "log-start-offset-checkpoint")
+    assert not {str(name) for name in starts} & set(partitions), "brokers write only those above the first base offset"
+    [undone] = said["runs"]
+    assert CliRunner().invoke(cli, ["undo", undone]).exit_code == 0
+    assert contents(volume) == files
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    found = (path for path in root.rglob("*") if path.is_file() and path.name != ".lock")
+    return {str(path.relative_to(root)): path.read_bytes() for path in found}
+
+
+def test_a_dry_run_is_a_forecast_of_heads_too(bag: Any, volume: Path, here: list[str]) -> None:
+    before = tree(volume)
+    freed = {}
+    for inside in (False, True):
+        run = run_dag(
+            bag, "apply_retention", volume, policy(volume), dry_run=True, **INSIDE | {"inside_segments": inside}
+        )
+        assert (str(run.state), here) == ("success", ["plan"])
+        said = report(volume)
+        assert said["outcome"] == "dry run" and said["now_bytes"] == said["freed_bytes"]
+        freed[inside] = said["freed_bytes"], said["kafka_bytes"]
+        here.clear()
+    assert freed[True][0] > freed[False][0] and freed[True][1] == freed[False][1]
+    assert tree(volume) == before
+
+
 GUARDED = {"time-all": {"cleanup.policy": "delete", "retention.ms": 86400000, "kafkats.guard.max.share": 0.3}}
 
 
@@ -141,6 +208,19 @@ def test_over_the_guard_only_after_a_yes(
     left: list[int],
     outcome: str,
 ) -> None:
+    bodies = answers(monkeypatch, answer)
+    run = run_dag(bag, "apply_retention", volume, policy(volume, GUARDED), need_approval=need_approval)
+    assert str(run.state) == "success"
+    assert logs(volume, "time-all-0") == left
+    assert report(volume)["outcome"] == outcome
+    assert len(bodies) == int(need_approval)
+    if bodies:
+        assert f"| {volume} | 1, 4104 | 2, " in bodies[0] and "over-guard" in bodies[0]
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, answer: str) -> list[str]:
+    """Whoever is asked says `answer`; gives what was asked."""
+
     def upsert(**asked: Any) -> None:
         raise _Asked(asked["body"])
 
@@ -158,17 +238,28 @@ def test_over_the_guard_only_after_a_yes(
 
     monkeypatch.setattr("airflow.providers.standard.operators.hitl.upsert_hitl_detail", upsert)
     monkeypatch.setattr(GuardApproval, "execute", answered)
-    run = run_dag(bag, "apply_retention", volume, policy(volume, GUARDED), need_approval=need_approval)
-    assert str(run.state) == "success"
-    assert logs(volume, "time-all-0") == left
-    assert report(volume)["outcome"] == outcome
-    assert len(bodies) == int(need_approval)
-    if bodies:
-        assert f"| {volume} | 1, 4104 | 2, " in bodies[0] and "over-guard" in bodies[0]
+    return bodies
 
 
 class _Asked(Exception):
     """In place of a person."""
+
+
+@pytest.mark.parametrize(("answer", "starts"), [(YES, 106), (NO, 102)])
+def test_a_head_over_the_guard_goes_only_after_a_yes(
+    bag: Any, volume: Path, here: list[str], monkeypatch: pytest.MonkeyPatch, answer: str, starts: int
+) -> None:
+    """All that could go is the head of the last segment."""
+    for path in (volume / "time-all-0").glob("*"):
+        if path.name[:20].isdigit() and int(path.name[:20]) < 102:
+            path.unlink()
+    answers(monkeypatch, answer)
+    given = {"time-all": {"cleanup.policy": "delete", "retention.ms": 1, "kafkats.guard.max.share": 0.01}}
+    run = run_dag(bag, "apply_retention", volume, policy(volume, given), need_approval=True, **INSIDE)
+    assert str(run.state) == "success"
+    assert logs(volume, "time-all-0") == [starts]
+    kept = "" if answer == YES else ", 1 segments kept by a guard"
+    assert report(volume)["outcome"] == ("deleted and proved" if answer == YES else f"nothing to delete{kept}")
 
 
 def test_a_backfill_of_three_days_decides_as_of_each_day(
