@@ -134,6 +134,11 @@ def _retain_sentences(totals: Mapping[str, Any]) -> list[str]:
         f"{_bytes(totals['freed_bytes'])} in {totals['segments']} segments would go, and are free after purge; a broker would"
         f" delete {_bytes(totals['kafka_bytes'])} in {totals['kafka_segments']} segments"
     ]
+    if totals.get("heads"):
+        said.append(
+            f"{totals['heads']} of them are expired heads of segments: what lies behind them, {_bytes(totals['write_bytes'])}, is"
+            " written anew, and is on the disk twice until purge"
+        )
     said += [f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()]
     if totals["blocked_segments"]:
         said.append(
