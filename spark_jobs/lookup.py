@@ -1,6 +1,6 @@
 """Which offset was it, as a Spark job: spark-submit spark_jobs/lookup.py LOG_DIR... --at TIME [--at TIME] [--report FOLDER]
 
-With --every 1m --from TIME --to TIME -o TABLE it builds a lookup table instead: partitions are searched on the workers, the
+With --every 1m --from TIME --until TIME -o TABLE it builds a lookup table instead: partitions are searched on the workers, the
 table is written once, here, under its lock. Rows and files are the same as those of the kafkats command and library.
 
 The report's folder has lookup.parquet (the rows, --at), report.json, and for pictures of some partitions clouds.parquet (their
@@ -53,7 +53,7 @@ Work = tuple[PartitionUnit, Any]
 
 def lookup(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     if bool(args.at) == (args.every is not None or args.output is not None):
-        raise UsageError("either --at, or --every with --from, --to and -o")
+        raise UsageError("either --at, or --every with --from, --until and -o")
     return rows_at(spark, args) if args.at else build(spark, args)
 
 
@@ -110,16 +110,17 @@ def looked(
 def build(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     """Add an interval to the table, and close what is open in it; what was written."""
     if args.begin is None or args.end is None or args.output is None:
-        raise UsageError("a table wants --from, --to and -o")
+        raise UsageError("a table wants --from, --until and -o")
     step_ms = MINUTE_MS if args.every is None else args.every
     cells = grid(args.begin, args.end, step_ms)
     make_folder(args.output, "a table")
     still = open_cells(args.output)
     units = partitions(args, needed=False)  # a broker may have none of the topics, or none yet
     work = [(unit, still_open(unit, still, step_ms)) for unit in units]
-    suffix = ".log" if args.exact else ".timeindex"
+    exact = args.depth != "tail"
+    suffix = ".log" if exact else ".timeindex"
     rows = spread(
-        spark, "table", work, partial(cells_of, cells=cells, exact=args.exact), TABLE,
+        spark, "table", work, partial(cells_of, cells=cells, exact=exact), TABLE,
         size=lambda one: size_of(one[0], suffix),
     )  # fmt: skip
     done = write(args.output, [rows], args.begin, args.end, step_ms=step_ms)
@@ -177,12 +178,9 @@ def words() -> ArgumentParser:
     )
     parser.add_argument("--every", type=arguments.DURATION, metavar="STEP", help="build a table: a cell every so often")
     parser.add_argument("--from", dest="begin", type=arguments.TIME, metavar="TIME", help="first cell of the interval")
-    parser.add_argument("--to", dest="end", type=arguments.TIME, metavar="TIME", help="its end, not included")
+    parser.add_argument("--until", dest="end", type=arguments.TIME, metavar="TIME", help="its end, not included")
     parser.add_argument(
         "-o", "--output", type=Path, metavar="TABLE", help="the table's folder; made if it is not there"
-    )
-    parser.add_argument(
-        "--exact", action="store_true", help="read all batch headers and checksums, not the time indexes"
     )
     return parser
 

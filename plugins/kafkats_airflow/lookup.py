@@ -66,10 +66,10 @@ def building(context: Context) -> list[dict[str, Any]]:
         params["step"],
         "--from",
         begin.isoformat(),
-        "--to",
+        "--until",
         end.isoformat(),
     ]
-    words += ["--exact"] if params["exact"] else []
+    words += ["--depth", "full"] if params["exact"] else []
     words += ["--high-watermark", params["high_watermark"]]
     seen = run_folder(params["folder"], context["run_id"])
     return [

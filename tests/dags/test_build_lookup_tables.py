@@ -207,7 +207,7 @@ def test_one_table_per_broker_and_connection(tmp_path: Path) -> None:
     assert [one["about"] for one in asked] == ["host_1-1", "host_1-2", "host_2-3"]
     assert asked[0]["application_args"] == [
         "/volumes/one", "/volumes/two", "--topics", "*", "--every", "1s", "--from", "2020-09-13T12:00:00+00:00",
-        "--to", "2020-09-13T13:00:00+00:00", "--exact", "--high-watermark", "checkpoint",
+        "--until", "2020-09-13T13:00:00+00:00", "--depth", "full", "--high-watermark", "checkpoint",
         "--output", "/reports/lookup/host_1-1", "--report", "/reports/scheduled__1/host_1-1",
     ]  # fmt: skip
 

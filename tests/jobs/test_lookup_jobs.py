@@ -69,12 +69,14 @@ def test_what_cannot_be_read_fails_the_job_unless_told_to_go_on(
     assert looked_up(spark, root, "--at", TIMES[0], "--go-on")["exit_code"] == 0
 
 
-@pytest.mark.parametrize("exact", [[], ["--exact"]], ids=["indexes", "exact"])
+@pytest.mark.parametrize("exact", [[], ["--depth", "full"]], ids=["indexes", "exact"])
 def test_the_table_of_the_library(spark: SparkSession, golden: Unpacked, tmp_path: Path, exact: list[str]) -> None:
     root = golden(CASE, "data")
     hours = [(FIRST + n * HOUR_MS, FIRST + (n + 1) * HOUR_MS) for n in (1, 0)]
     for begin, end in hours:
-        said = looked_up(spark, root, "--every", "1s", "--from", begin, "--to", end, "-o", tmp_path / "spark", *exact)
+        said = looked_up(
+            spark, root, "--every", "1s", "--from", begin, "--until", end, "-o", tmp_path / "spark", *exact
+        )
         theirs = tables.build(tmp_path / "library", lookup_partitions([root]), begin, end, step_ms=1000)
         assert {name: said[name] for name in theirs._fields} == theirs._asdict()
         assert theirs.added > 0
@@ -90,7 +92,7 @@ def test_what_is_kept_for_pictures(spark: SparkSession, golden: Unpacked, tmp_pa
         "1s",
         "--from",
         FIRST,
-        "--to",
+        "--until",
         FIRST + HOUR_MS,
         "-o",
         tmp_path / "t",
@@ -120,7 +122,7 @@ def test_what_is_kept_for_pictures(spark: SparkSession, golden: Unpacked, tmp_pa
 def test_a_broker_with_none_of_the_topics(spark: SparkSession, golden: Unpacked, tmp_path: Path) -> None:
     root, more = golden(CASE, "data"), ["--topics", "none-like-this"]
     said = looked_up(
-        spark, root, *more, "--every", "1m", "--from", FIRST, "--to", FIRST + HOUR_MS, "-o", tmp_path / "t"
+        spark, root, *more, "--every", "1m", "--from", FIRST, "--until", FIRST + HOUR_MS, "-o", tmp_path / "t"
     )
     assert (said["added"], tables.read_manifest(tmp_path / "t").covered) == (0, ((FIRST, FIRST + HOUR_MS),))
     assert looked_up(spark, root, *more, "--at", FIRST, "--go-on")["partitions"] == 0
@@ -129,7 +131,7 @@ def test_a_broker_with_none_of_the_topics(spark: SparkSession, golden: Unpacked,
 def test_the_exports_of_the_command(spark: SparkSession, golden: Unpacked, tmp_path: Path) -> None:
     root = golden(CASE, "data")
     begin, end = FIRST, FIRST + HOUR_MS
-    looked_up(spark, root, "--every", "1s", "--from", begin, "--to", end, "-o", tmp_path / "table")
+    looked_up(spark, root, "--every", "1s", "--from", begin, "--until", end, "-o", tmp_path / "table")
     for place in (root, tmp_path / "table"):
         for to, more in (
             ("spark-offsets", ["--until", TIMES[1]]),
@@ -152,7 +154,7 @@ def test_the_exports_of_the_command(spark: SparkSession, golden: Unpacked, tmp_p
         ["--every", "1m", "--from", "0"],
         ["--at", "noon"],
         ["--at", "0", "--topics", "none-like-this"],
-        ["--every", "1ms", "--from", "0", "--to", "1000", "-o", "unused"],
+        ["--every", "1ms", "--from", "0", "--until", "1000", "-o", "unused"],
     ],
     ids=" ".join,
 )
