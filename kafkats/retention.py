@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from kafkats.generations import RetentionRule
+from kafkats.spans import setting_text, span_text
 
 _LARGEST: Final = 2**63 - 1
 
@@ -212,11 +213,11 @@ def leaves_enough(remain: int, retention_bytes: int) -> str:
 
 
 def is_old(age_ms: int, evidence: str, retention_ms: int) -> str:
-    return f"{age_ms} ms old by {evidence}, retention.ms is {retention_ms}"
+    return f"{span_text(age_ms)} old by {evidence}, retention.ms is {setting_text(retention_ms)}"
 
 
 def expires_in(left_ms: int) -> str:
-    return f"expires in {left_ms} ms"
+    return f"expires in {span_text(left_ms)}"
 
 
 def never_expires(retention_ms: int) -> str:

@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 from kafkats.config import TopicSettings
 from kafkats.generations import INDEX_INTERVAL_BYTES, MAX_RELATIVE_OFFSET, SEGMENT_INDEX_BYTES, RetentionRule, RollRule
 from kafkats.retention import Decision, Limits, Segment, decide
+from kafkats.spans import setting_text, span_text
 
 _LARGEST: Final = 2**63 - 1
 
@@ -185,10 +186,10 @@ def due(active: Active, settings: Settings, rule: RollRule, *, now_ms: int, appe
     from_ms = begins if begins <= _LARGEST else None
     said = {
         "size": f"{active.bytes} bytes, segment.bytes is {settings.segment_bytes}",
-        "time": f"{now_ms - since} ms since its {_SINCE[rule.since] if timed else 'creation'}, allowed are {longest}",
+        "time": f"{span_text(now_ms - since)} since its {_SINCE[rule.since] if timed else 'creation'}, allowed are {setting_text(longest)}",
         "offset-index": f"the offset index is full with {active.offset_entries} entries",
         "time-index": f"the time index is full with {active.time_entries} entries",
-        "": "never by time" if from_ms is None else f"by time in {from_ms - now_ms} ms",
+        "": "never by time" if from_ms is None else f"by time in {span_text(from_ms - now_ms)}",
     }
     return Due(bool(reason), reason, said[reason], evidence, from_ms)
 

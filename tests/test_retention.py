@@ -133,7 +133,7 @@ def test_reasons_and_evidence() -> None:
     assert [v.evidence for v in verdicts] == ["offset", "mtime", "timestamp", "timestamp", "timestamp"]
     assert [v.deletable_from_ms for v in verdicts] == [NOW, OLD + 101, YOUNG + 101, YOUNG + 101, YOUNG + 101]
     assert [v.blocked_by for v in verdicts] == [None, None, None, 20, 20]
-    assert verdicts[1].reason == "1000 ms old by mtime, retention.ms is 100"
+    assert verdicts[1].reason == "1 s old by mtime, retention.ms is 100"
     assert verdicts[2].reason == "expires in 91 ms"
     assert verdicts[3].reason == "expired, but kept by the segment at 20 before it"
 

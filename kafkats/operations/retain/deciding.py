@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kafkats import retention as words  # the same sentences
 from kafkats.generations import RetentionRule
+from kafkats.spans import rounded
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -116,11 +117,13 @@ def decide(rows: Rows, segments: Segments, limits: Limits, rule: RetentionRule, 
     reason = Said(len(row))
     reason.where(offset, words.below_the_start, log_start)
     reason.where(sized, words.leaves_enough, remain, size)
-    reason.where(named["time"], lambda age, w, limit: words.is_old(age, _EVIDENCE[w], limit), now_ms - since, weak, ms)
+    reason.where(
+        named["time"], lambda age, w, limit: words.is_old(age, _EVIDENCE[w], limit), rounded(now_ms - since), weak, ms
+    )
     reason.where(blocked, words.pinned_by, pinned_at)
     reason.where(~deletes & empty, lambda: words.EMPTY)
     reason.where(~deletes & (ms >= 0) & ~segments.trusted, lambda: words.UNTRUSTED)
-    reason.where(~deletes & known & (now_ms < expires), words.expires_in, expires - now_ms)
+    reason.where(~deletes & known & (now_ms < expires), words.expires_in, rounded(expires - now_ms))
     reason.where(~deletes & (ms >= 0) & ~known, words.never_expires, ms)
     if rule.high_watermark:
         reason.where(~deletes & (segments.end_offset > replicated) & (mark >= 0), words.beyond, replicated)
