@@ -118,6 +118,25 @@ def swapping(segments: pa.Table) -> dict[tuple[str, str], str]:
     return {where: f"{swaps[0]}: {UNFINISHED}" for where, files in names.items() if (swaps := unfinished_swaps(files))}
 
 
+def unseen_logs(segments: pa.Table) -> dict[tuple[str, str], str]:
+    """Partitions with a `.log` that a broker may read and we did not, and why: (log_dir, partition_dir) -> a sentence.
+
+    A link, or what could not be listed or read: which segment is the last one, and where the log ends, is not known.
+    """
+    found = pc.list_flatten(segments["findings"])
+    kinds = pc.is_in(pc.struct_field(found, "kind"), pa.array(["stray", "unreadable", "vanished"]))
+    logs = pc.and_(kinds, pc.match_substring_regex(pc.struct_field(found, "file"), _LOG_NAME))
+    rows = segments.select(["log_dir", "partition_dir"]).take(pc.list_parent_indices(segments["findings"]).filter(logs))
+    places = zip(*(column.to_pylist() for column in rows.columns), strict=True)
+    return {
+        place: f"{finding['file']} was not looked at: {finding['reason']}"
+        for place, finding in zip(places, found.filter(logs).to_pylist(), strict=True)
+    }
+
+
+_LOG_NAME: Final = rf"^[0-9]{{20}}\{paths.LOG}$"
+
+
 def finding_rows(findings: Iterable[Finding]) -> list[dict[str, Any]]:
     """Findings as rows of the FINDING struct."""
     return [f._asdict() | {"severity": f.severity} for f in findings]

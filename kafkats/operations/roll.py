@@ -34,6 +34,7 @@ from kafkats.logdir.identity import FileIdentity, identify, identity_of
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.producers import snapshot_at
 from kafkats.plan import ITEMS, Plan, item_of, make_plan
+from kafkats.report import swapping, unseen_logs
 from kafkats.rolling import Active, Due, due, settings_of
 from kafkats.run import PartitionWork, Staged
 from kafkats.segment.facts import SegmentFacts
@@ -75,13 +76,15 @@ def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple
         raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(ROLL_RULES)}")
     real = segments.filter(pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_valid(segments["log"])))
     written_before = _written_before(real)
+    unsettled = swapping(segments) | unseen_logs(segments)
     items: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
     for segment in real.filter(pc.less(real["next_base_offset"], 0)).to_pylist():
-        created_ms = written_before.get((segment["log_dir"], segment["partition_dir"]), segment["log"]["mtime_ns"])
+        where = segment["log_dir"], segment["partition_dir"]
+        created_ms = written_before.get(where, segment["log"]["mtime_ns"])
         settings = policy.settings(segment["topic"] or "")
         found = due(_active(segment, created_ms // 1_000_000), settings_of(settings), rule, now_ms=options.now_ms)
-        veto = _why_not_rolled(segment) if found.rolls else ""
+        veto = (unsettled.get(where) or _why_not_rolled(segment)) if found.rolls else ""
         rows.append(_due_row(segment, found, veto))
         if veto:
             items.append(_blocked(segment, veto))

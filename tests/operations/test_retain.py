@@ -140,6 +140,31 @@ def test_nothing_goes_where_a_broker_has_begun_to_replace_segments() -> None:
     assert verdicts[0]["deletes"] and "begun to replace segments" in verdicts[0]["veto"]
 
 
+LINK = Finding("stray", "00000000000000000030.log", "a symbolic link: Kafka follows it, kafkats does not")
+
+
+@pytest.mark.parametrize("last_segment", [True, False])
+def test_nothing_goes_where_a_log_was_not_looked_at(last_segment: bool) -> None:
+    rows = [directory_row("/data", "orders-0", (LINK,)), *partition(OLD, OLD, OLD)]
+    made, verdicts = decided(rows, last_segment=last_segment)
+    assert gone(made) == []
+    assert verdicts[0]["deletes"] and verdicts[0]["veto"] == f"{LINK.file} was not looked at: {LINK.reason}"
+    beside = [
+        directory_row("/data", "orders-1", (LINK,)),
+        directory_row("/data", "orders-0", (LINK._replace(file="x"),)),
+    ]
+    assert gone(decided([*beside, *partition(OLD, OLD, OLD)], last_segment=True)[0]) == [0, 10, 20]
+
+
+def test_nothing_goes_where_the_last_log_could_not_be_read() -> None:
+    unread = Finding("unreadable", "00000000000000000020.log", "Input/output error")
+    rows = [*partition(OLD, OLD), segment(20, OLD, -1, unread, last_offset=None, max_timestamp=None)]
+    rows[1]["next_base_offset"] = 20
+    made, verdicts = decided(rows, RETAIN | {"retention.bytes": 0}, last_segment=True)
+    assert gone(made) == [] and "Input/output error" in verdicts[0]["veto"]
+    assert verdicts[2]["end_offset"] == 20, "as far as is known"
+
+
 def test_a_wrong_index_is_not_believed() -> None:
     wrong = Finding("below-maximum", "00000000000000000000.timeindex", "too small")
     rows = [segment(0, OLD, 10, wrong), segment(10, OLD, 20), segment(20, FRESH)]
@@ -321,6 +346,16 @@ def test_segments_named_one_by_one_are_no_partition(tmp_path: Path) -> None:
     refuse_parts(list_units([logs[0].parent, logs[0]]))
     with pytest.raises(UsageError, match="name the directory"):
         refuse_parts(list_units(logs[1:3]))
+
+
+def test_a_link_in_the_place_of_the_last_log(tmp_path: Path) -> None:
+    root = case("retention-4.3.1").unpack("before", tmp_path)
+    last = max((root / "time-all-0").glob("*.log"))
+    last.symlink_to(last.rename(tmp_path / "elsewhere.log"))
+    made = plan_for(root, case("retention-4.3.1"))
+    places = {item["partition_dir"] for item in made.items.to_pylist()}
+    assert "time-all-0" not in places and "time-some-0" in places
+    assert [veto for veto in made.header["totals"]["vetoes"] if last.name in veto and "symbolic link" in veto]
 
 
 def test_the_log_start_of_a_root_follows(tmp_path: Path) -> None:

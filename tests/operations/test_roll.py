@@ -11,6 +11,7 @@ import pytest
 from kafkats import paths
 from kafkats.config import Policy
 from kafkats.errors import CorruptPlan, UsageError
+from kafkats.findings import Finding
 from kafkats.logdir.snapshot import encode_snapshot
 from kafkats.operations.apply import apply_partition, partition_works, summarize
 from kafkats.operations.ending import end_partition
@@ -18,7 +19,7 @@ from kafkats.operations.inventory import inventory_units
 from kafkats.operations.roll import RollOptions, plan_roll
 from kafkats.operations.verify import VerifyOptions, verify_unit
 from kafkats.plan import Plan, make_plan
-from kafkats.report import ACTIONS, SEGMENTS, all_findings, damaged
+from kafkats.report import ACTIONS, SEGMENTS, all_findings, damaged, directory_row
 from kafkats.run import directories, run_of
 from kafkats.units import list_units
 from tests.golden import case, partitions
@@ -63,6 +64,24 @@ def plan(
     policy = Policy.model_validate({"defaults": settings})
     made, due = plan_roll(pa.Table.from_pylist(list(segments), schema=SEGMENTS), policy, RollOptions(now_ms, rule))
     return made, due.to_pylist()[0] if due.num_rows else {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "rolls"),
+    [
+        ("stray", "00000000000000000012.log", False),
+        ("unreadable", "00000000000000000012.log", False),
+        ("transient", "00000000000000000000.log.swap", False),
+        ("stray", "notes.txt", True),
+        ("orphan", "00000000000000000012.index", True),
+    ],
+)
+def test_not_where_another_log_may_be_the_last(kind: str, file: str, rolls: bool) -> None:
+    seen = directory_row("/data", "orders-0", [Finding(kind, file, "so")])
+    made, row = plan(seen, facts())
+    assert row["rolls"] and (row["veto"] == "") == rolls
+    assert {item["action"] for item in made.items.to_pylist()} == ({"add"} if rolls else {"blocked"})
+    assert plan(seen | {"partition_dir": "orders-1"}, facts())[1]["veto"] == ""
 
 
 @pytest.mark.parametrize(

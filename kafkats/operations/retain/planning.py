@@ -17,7 +17,7 @@ from kafkats.operations.retain.facts import Facts, read_facts
 from kafkats.operations.retain.items import items_of
 from kafkats.operations.retain.vetoes import Sentences, refusals, run_guard, spare, vetoes
 from kafkats.plan import Plan, make_plan
-from kafkats.report import swapping
+from kafkats.report import swapping, unseen_logs
 
 OPERATION: Final = "retain"
 _LARGEST: Final = 2**63 - 1
@@ -68,7 +68,8 @@ def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> t
         raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(RETENTION_RULES)}")
     facts = read_facts(segments, policy)
     found = decide(facts.rows, facts.segments, _limits(facts, policy, options), rule, now_ms=options.now_ms)
-    refused = refusals(facts, policy, swapping(segments), limit_given=options.before_ms is not None)
+    unsettled = swapping(segments) | unseen_logs(segments)
+    refused = refusals(facts, policy, unsettled, limit_given=options.before_ms is not None)
     veto = vetoes(facts, found.deletes, refused, over_guard=options.over_guard, last_segment=options.last_segment)
     if not options.over_guard:
         veto[spare(facts, found.deletes & (veto == ""), run_guard(facts, policy.guard))] = "over the run's guard"
