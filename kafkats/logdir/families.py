@@ -33,7 +33,7 @@ from kafkats.logdir.lease import Lease
 from kafkats.logdir.producers import snapshot_at
 from kafkats.logdir.snapshot import read_snapshot
 from kafkats.segment.copying import copy_range
-from kafkats.segment.reader import open_source
+from kafkats.segment.reader import open_segment, open_source
 from kafkats.segment.walk import walk
 
 
@@ -115,18 +115,17 @@ def stage_families(
         logs: list[tuple[str, Path, FileIdentity | None, Future[str], int]] = []
         changes: list[Change] = []
         for part, wanted in parts.items():
-            log = paths.segment_file(part.source, paths.LOG)
+            log = directory / paths.segment_file(part.source, paths.LOG)
             name = paths.segment_file(part.base_offset, paths.LOG)
             staged = lease.staged(name)
-            copy_range(directory / log, part.start, part.end, staged)
-            with storage(staged, "reading the new log back"):
+            # The old log's bytes are hashed while they are copied: that the copy has the same is proved by reading it back.
+            digest = beside.submit(_sha256, log, part)
+            copy_range(log, part.start, part.end, staged)
+            with storage(staged, "writing the new log"):
                 DISK.sync_file(staged)
-                mtime_ns = (directory / log).stat().st_mtime_ns
-            # From the cache: the kernel copied whole pages, or shared blocks, and every checksum is looked at in this pass.
-            logs.append((name, staged, wanted[name], beside.submit(_sha256, staged), mtime_ns))
-            changes += _beside(
-                directory, part, wanted, _build(directory / log, staged, part, building), lease, mtime_ns
-            )
+                mtime_ns = log.stat().st_mtime_ns
+            logs.append((name, staged, wanted[name], digest, mtime_ns))
+            changes += _beside(directory, part, wanted, _build(log, staged, part, building), lease, mtime_ns)
         for name, staged, before, digest, mtime_ns in logs:
             changes.append(Replace(name, staged, before, digest.result(), mtime_ns, read_back=True))
     return changes
@@ -223,6 +222,6 @@ def _build(log: Path, staged: Path, part: Part, building: Building) -> Built:
     return built
 
 
-def _sha256(path: Path) -> str:
-    with storage(path, "reading the new log back"), path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _sha256(log: Path, part: Part) -> str:
+    with open_segment(log) as view:
+        return hashlib.sha256(view[part.start : part.end].data).hexdigest()

@@ -20,7 +20,7 @@ class Replace(NamedTuple):
     """Put the file built at `staged`, whose bytes hash to `sha256`, in the place of `name` (`before` None: add it).
 
     `mtime_ns` is given where it is data, and left out for the time of building. `read_back`: who built it has synced it, and then
-    read all of it for its hash and its checksums; a large file need not be read once more.
+    read all of it and found it to be what was hashed; a large file need not be read once more.
     """
 
     name: str

@@ -15,6 +15,7 @@ from kafkats import paths
 from kafkats.errors import CorruptPlan, Refused, UsageError
 from kafkats.formats import dispatch
 from kafkats.index import txn_index
+from kafkats.logdir import families
 from kafkats.logdir.producers import snapshot_at
 from kafkats.operations.apply import apply_partition, partition_works, summarize
 from kafkats.operations.ending import end_partition
@@ -24,6 +25,7 @@ from kafkats.parts import PARTS, SplitOptions, look
 from kafkats.plan import Plan, make_plan
 from kafkats.report import ACTIONS, SEGMENTS, all_findings, damaged
 from kafkats.run import directories, run_of
+from kafkats.segment.copying import copy_range
 from kafkats.segment.parity import digest_records
 from kafkats.segment.reader import array_source
 from kafkats.units import list_units
@@ -346,6 +348,25 @@ def test_a_wrapper_that_does_not_decompress_blocks_its_segment(tmp_path: Path) -
     log.write_bytes(data)
     blocked = [item for item in planned(root, BY_SIZE).items.to_pylist() if item["action"] == "blocked"]
     assert [(item["partition_dir"], item["file"]) for item in blocked] == [("gzip-ct-0", log.name)]
+
+
+@pytest.mark.parametrize("position", [0, 7, 16, 20, 61, -1])
+def test_a_copy_that_is_none_is_found_out(tmp_path: Path, position: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte of an offset, of a magic, of an epoch, of a record, the last one: what the hash is of is what is read back."""
+
+    def copy(log: Path, start: int, end: int, target: Path) -> None:
+        copy_range(log, start, end, target)
+        data = bytearray(target.read_bytes())
+        data[position] ^= 1
+        target.write_bytes(data)
+
+    root = unpacked("matrix-4.1.0-v2", tmp_path)
+    made = planned(root, BY_SIZE)
+    before = contents(root)
+    monkeypatch.setattr(families, "copy_range", copy)
+    summary = applied(made)
+    assert summary["exit_code"] and not summary["outcomes"].keys() & {"done", "already"}
+    assert contents(root) == before
 
 
 @pytest.mark.parametrize("change", ["appended", "other-bytes", "new-segment"])
