@@ -44,6 +44,7 @@ SCENE_WORDS = {
     "copied": "The same with the work area on another file system",
     "logs": "A .log replaced with its indexes, another segment removed",
     "split": "A .log cut in two, each with its indexes",
+    "head": "A .log of which only the last part stays",
 }
 
 

@@ -1,9 +1,10 @@
-"""Four small changesets, to be done on a real or a forgetful disk, and what may be true after a crash in them.
+"""Five small changesets, to be done on a real or a forgetful disk, and what may be true after a crash in them.
 
 indexes   the .log stays: a .timeindex and an .index replaced, a missing .timeindex added
 copied    the same with the work area on another file system
 logs      one segment rewritten with its indexes, the next one removed
 split     one segment cut: its head stays, what was behind becomes a new one, both too short for an .index
+head      the same, and the head goes
 """
 
 from __future__ import annotations
@@ -52,13 +53,19 @@ SPLIT: dict[str, bytes | None] = {
     f"{A}.timeindex": b"new time index of a",
     f"{M}.log": b"of a",
 }
+HEAD: dict[str, bytes | None] = {
+    **{name: None for name in LIVE if name.startswith(A)},
+    f"{M}.timeindex": b"new time index of a",
+    f"{M}.log": b"of a",
+}
 SCENES: dict[str, dict[str, bytes | None]] = {
     "indexes": dict(INDEXES),
     "copied": dict(INDEXES),
     "logs": LOGS,
     "split": SPLIT,
+    "head": HEAD,
 }
-CHANGE_LOGS = ("logs", "split")
+CHANGE_LOGS = ("logs", "split", "head")
 
 
 class Seen(NamedTuple):
@@ -124,6 +131,10 @@ def check_never_stale(scene: str, area: WorkArea, disk: Disk) -> None:
         return
     if scene == "split":
         assert live[f"{A}.log"][:8] + live.get(f"{M}.log", live[f"{A}.log"][8:]) == b"old log of a", "records are gone"
+    if scene == "head":
+        assert live.get(f"{A}.log", b"old log ")[8:] + live.get(f"{M}.log", b"") in (b"of a", b"of aof a"), (
+            "records are gone"
+        )
     for base in (A, M, B):
         log = live.get(f"{base}.log")
         for kind in (".index", ".timeindex", ".txnindex"):

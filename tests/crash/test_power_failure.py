@@ -134,11 +134,12 @@ def test_a_forgotten_wave_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         test_while_undoing("logs")
 
 
+@pytest.mark.parametrize("scene", ["split", "head"])
 @pytest.mark.parametrize("test", ["test_while_committing", "test_while_undoing"])
-def test_a_gap_between_logs_is_noticed(test: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gap_between_logs_is_noticed(test: str, scene: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkats.logdir.swap._log_steps", lambda steps, without, having: [])
     with pytest.raises(AssertionError, match="records are gone"):
-        globals()[test]("split")
+        globals()[test](scene)
 
 
 def test_a_source_that_is_used_up_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
