@@ -23,6 +23,7 @@ from kafkats.operations.apply import refuse_unpermitted
 from kafkats.operations.heads import look_at, plan_inside
 from kafkats.operations.retain import RETENTION, RetainOptions, board, plan_retain
 from kafkats.operations.retain.proof import WRONG, not_kept, wrong_files
+from kafkats.operations.retain.suspects import SHARES, look_into, suspects, with_shares
 from kafkats.operations.verify import VerifyOptions
 from kafkats.parts import PARTS
 from kafkats.plan import Plan, write_plan
@@ -60,7 +61,9 @@ def retain(spark: SparkSession, args: Namespace) -> Made:
 
     made, verdicts = decide(options)
     rows = board(verdicts, options.now_ms)
-    for row in rows[:PRINTED]:
+    shown = rows[:PRINTED]
+    shares = spread(spark, "suspects", suspects(shown), look_into, SHARES, size=lambda suspect: suspect.bytes)
+    for row in with_shares(shown, shares):
         print(json.dumps(row))
     if len(rows) > PRINTED:
         print(f"... and {len(rows) - PRINTED} more")

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkats.bogus import EARLIEST_MS, POLICIES, SLACK_MS, SUSPECT, Believed, believe, detect_unit, unit_shares
+from kafkats.bogus import (
+    EARLIEST_MS,
+    LATEST_MS,
+    POLICIES,
+    SEEMS,
+    SLACK_MS,
+    SUSPECT,
+    Believed,
+    believe,
+    detect_unit,
+    detect_units,
+    unit_shares,
+)
 from kafkats.formats import dispatch
 from kafkats.generations import RETENTION_RULES
 from kafkats.retention import Limits, Segment, decide
@@ -61,10 +74,28 @@ def test_neighbours_say_that_old_data_is_old() -> None:
     assert detect_unit(WRITTEN // 1000, WRITTEN, [WRITTEN // 1000 - 5]) == "s"
 
 
+STAMPS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([
+    n * factor // divisor + d
+    for n in (EARLIEST_MS, WRITTEN, WRITTEN + SLACK_MS, LATEST_MS + SLACK_MS)
+    for factor, divisor in ((1, 1), (1, 1000), (1000, 1), (1_000_000, 1))
+    for d in (-1, 0, 1, 999)
+])  # fmt: skip
+MTIMES = st.sampled_from([0, -5, EARLIEST_MS - 1, EARLIEST_MS, WRITTEN, 9_223_372_036_854]) | st.integers(
+    0, 2 * WRITTEN
+)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(STAMPS, MTIMES, st.just(-1) | STAMPS | st.integers(0, EARLIEST_MS)), max_size=20))
+def test_units_of_many_at_once(rows: list[tuple[int, int, int]]) -> None:
+    found = detect_units(*np.array(rows, np.int64).reshape(-1, 3).T)
+    assert [SEEMS[n] for n in found] == [detect_unit(stamp, mtime, (other,)) for stamp, mtime, other in rows]
+
+
 def test_shares_of_a_segment() -> None:
-    timestamps = [WRITTEN] * 6 + [WRITTEN * 1000] * 3 + [-1]
-    assert unit_shares(timestamps, WRITTEN) == {"ms": 0.6, "us": 0.3, "": 0.1}
-    assert unit_shares([], WRITTEN) == {}
+    timestamps = np.array([-1] + [WRITTEN * 1000] * 3 + [WRITTEN] * 6)
+    assert list(unit_shares(timestamps, WRITTEN).items()) == [("ms", 0.6), ("us", 0.3), ("", 0.1)]
+    assert unit_shares(timestamps[:0], WRITTEN) == {}
 
 
 ENTRIES = (WRITTEN - 900, WRITTEN - 500, WRITTEN * 1000)
@@ -89,6 +120,16 @@ ENTRIES = (WRITTEN - 900, WRITTEN - 500, WRITTEN * 1000)
 )
 def test_policies(policy: str, largest: int, entries: tuple[int, ...], believed: Believed) -> None:
     assert believe(largest, WRITTEN, policy, entries=entries) == believed
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_mtime_that_cannot_be_right_decides_nothing(policy: str) -> None:
+    """A copy that kept no times: its files are of 1970, and by them everything would go."""
+    future, micros = WRITTEN + 10 * SLACK_MS, WRITTEN * 1000
+    assert believe(future, 0, policy, neighbours=(WRITTEN,)) == Believed(future, "timestamp", "future")
+    converted = Believed(WRITTEN, "converted", "us")
+    kept = Believed(micros, "timestamp", "us")
+    assert believe(micros, 0, policy, neighbours=(WRITTEN,)) == (converted if policy == "clamp" else kept)
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(0, 2 * WRITTEN), st.lists(st.integers(-1, 2**62), max_size=4))
@@ -134,7 +175,7 @@ def real_units(golden: Unpacked) -> dict[str, set[str]]:
             if log.parent.name.startswith("__"):
                 continue
             stamps = [batch.max_timestamp for batch in dispatch.batches(log.read_bytes())]
-            units = unit_shares(stamps, log.stat().st_mtime_ns // 1_000_000)
+            units = unit_shares(np.array(stamps, np.int64), log.stat().st_mtime_ns // 1_000_000)
             found.setdefault(log.parent.name.rpartition("-")[0], set()).update(units)
     return found
 

@@ -129,11 +129,13 @@ def simulate_retain(
 ) -> int:
     """What retention deletes now, in a day, in a week; and what keeps the rest. Exits with 1 when something expired is kept."""
     from kafkats.operations.retain import RetainOptions, board
+    from kafkats.operations.retain.suspects import SHARES, look_into, suspects, with_shares
 
     options = RetainOptions(now_or(now), rule, before)
     policy = policy_of(policy_file, settings, export)
     made, verdicts = retention(units_in(log_dirs, topics), policy, options)
     rows = board(verdicts, options.now_ms)
+    rows = with_shares(rows, table_of(map(look_into, suspects(rows)), SHARES))
     show_rows(rows, _BOARD, as_json)
     totals = dict(made.header["totals"]) | {
         name: sum(row[name] for row in rows) for name in _BOARD if name.endswith("bytes")

@@ -7,6 +7,7 @@
     staging     the families of files go into the undo area; checkpoints follow
     proof       whether it is as planned, afterwards
     board       per partition what goes, when, and what keeps the rest
+    suspects    into the segments that pin by a timestamp that cannot be right
 
 Facts of depth tail are enough. Where an index does not hold up a segment's age is not believed, and nothing behind it goes by
 time. Nothing is deleted for a topic whose cleanup.policy and limit nobody has named.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 DAY_MS: Final = 86_400_000
+_WHERE: Final = ("log_dir", "partition_dir", "topic")
 _LOOKS: Final = {
     "s": "in seconds, it seems",
     "us": "in microseconds, it seems",
@@ -22,39 +24,35 @@ def board(verdicts: pa.Table, now_ms: int) -> list[dict[str, Any]]:
 
     `pinned_bytes` are those of segments behind it that have expired by themselves.
     """
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    columns = (
-        "log_dir",
-        "partition_dir",
-        "topic",
-        "base_offset",
-        "unit",
-        "bytes",
-        "deletes",
-        "reason",
-        "veto",
-        "deletable_from_ms",
-        "blocked_by",
-    )
-    for one in verdicts.select(list(columns)).to_pylist():
-        row = rows.setdefault((one["log_dir"], one["partition_dir"]), _empty_row(one))
-        row["segments"] += 1
-        row["bytes"] += one["bytes"]
-        goes = one["deletes"] and not one["veto"]
-        since = one["deletable_from_ms"]
-        row["now_bytes"] += one["bytes"] if goes else 0
-        for name, later in (("day_bytes", DAY_MS), ("week_bytes", 7 * DAY_MS)):
-            row[name] += one["bytes"] if goes or (since is not None and since <= now_ms + later) else 0
-        row["vetoed_bytes"] += one["bytes"] if one["veto"] else 0
-        row["pinned_bytes"] += one["bytes"] if one["blocked_by"] is not None else 0
-        if not goes and row["kept_by"] is None:
-            why = one["veto"] or one["reason"]
-            why += f"; its largest timestamp is {_LOOKS[one['unit']]}" if one["unit"] in _LOOKS else ""
-            row |= {"kept_by": one["base_offset"], "why": why, "until_ms": since, "unit": one["unit"]}
-    return list(rows.values())
+    goes = pc.and_(verdicts["deletes"], pc.equal(verdicts["veto"], ""))
+    since = verdicts["deletable_from_ms"]
+    counted = {
+        "bytes": pc.is_valid(goes),
+        "now_bytes": goes,
+        "day_bytes": pc.or_(goes, pc.fill_null(pc.less_equal(since, now_ms + DAY_MS), False)),
+        "week_bytes": pc.or_(goes, pc.fill_null(pc.less_equal(since, now_ms + 7 * DAY_MS), False)),
+        "vetoed_bytes": pc.not_equal(verdicts["veto"], ""),
+        "pinned_bytes": pc.is_valid(verdicts["blocked_by"]),
+    }
+    columns = {name: verdicts[name] for name in _WHERE} | {"row": np.arange(len(verdicts))}
+    columns |= {name: pc.if_else(flags, verdicts["bytes"], 0) for name, flags in counted.items()}
+    table = pa.table(columns)
+    wanted = [("row", "min"), ("row", "count"), *((name, "sum") for name in counted)]
+    sums = table.group_by(list(_WHERE)).aggregate(wanted).sort_by("row_min").to_pylist()  # groups come in any order
+    first = table.filter(pc.invert(goes)).group_by(list(_WHERE)).aggregate([("row", "min")])["row_min"]
+    kept = {tuple(one[name] for name in _WHERE): _kept(one) for one in verdicts.take(first).to_pylist()}
+    nothing = {"kept_by": None, "kept_bytes": 0, "why": "", "until_ms": None, "unit": ""}
+    rows = []
+    for one in sums:
+        where = {name: one[name] for name in _WHERE}
+        sizes = {name: one[f"{name}_sum"] for name in counted}
+        rows.append(where | {"segments": one["row_count"]} | sizes | kept.get(tuple(where.values()), nothing))
+    return rows
 
 
-def _empty_row(one: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("segments", "bytes", "now_bytes", "day_bytes", "week_bytes", "vetoed_bytes", "pinned_bytes")
-    where = {name: one[name] for name in ("log_dir", "partition_dir", "topic")}
-    return where | dict.fromkeys(names, 0) | {"kept_by": None, "why": "", "until_ms": None, "unit": ""}
+def _kept(one: dict[str, Any]) -> dict[str, Any]:
+    """What is said of the first segment that stays."""
+    why = one["veto"] or one["reason"]
+    why += f"; its largest timestamp is {_LOOKS[one['unit']]}" if one["unit"] in _LOOKS else ""
+    kept = {"kept_by": one["base_offset"], "kept_bytes": one["bytes"], "why": why}
+    return kept | {"until_ms": one["deletable_from_ms"], "unit": one["unit"]}

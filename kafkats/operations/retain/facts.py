@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.bogus import EARLIEST_MS, LATEST_MS, SLACK_MS, SUSPECT, Believed, believe
+from kafkats.bogus import SEEMS, SUSPECT, Believed, believe, detect_units
 from kafkats.config import Policy, TopicSettings
 from kafkats.errors import KafkatsError
 from kafkats.index import time_index
@@ -22,7 +22,6 @@ _ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "b
 _COLUMNS: Final = ("log_dir", "partition_dir", "topic", "directory_ctime_ns", "base_offset", "next_base_offset", "last_offset",
                    "first_timestamp", "max_timestamp", "clean", "recovery", "high_watermark", "log_start_offset",
                    "findings", *_KINDS)  # fmt: skip
-_UNITS: Final = ("", "ms", "negative", *SUSPECT)
 _MISLEADING: Final = ("damage", "danger")
 
 
@@ -125,20 +124,21 @@ def _misled(findings: pa.ChunkedArray) -> Flags:
 def _believed(table: pa.Table, rows: Rows, mtime: Ints, policies: Sequence[str]) -> tuple[Ints, pa.Array]:
     """By which times the partitions' policies let segments expire, and the units that their largest timestamps seem to be in."""
     largest = np.copy(_ints(table["max_timestamp"], -1))
-    latest = np.where(mtime >= EARLIEST_MS, mtime, LATEST_MS) + SLACK_MS
-    plain = (largest >= EARLIEST_MS) & (largest <= latest)
-    units = np.select(
-        [largest == -1, largest < 0, plain], [_UNITS.index(""), _UNITS.index("negative"), _UNITS.index("ms")], 0
-    )
-    suspects = np.flatnonzero((largest >= 0) & ~plain)
-    for row, number in zip(suspects.tolist(), rows.of[suspects].tolist(), strict=True):
-        found = _believe(table, row, int(largest[row]), int(mtime[row]), policies[number])
-        largest[row], units[row] = found.timestamp, _UNITS.index(found.unit)
-    return largest, pa.array(_UNITS).take(pa.array(units))
+    following = np.append(largest[1:], -1)
+    following[rows.ends - 1] = -1
+    units = detect_units(largest, mtime, following)
+    judged = np.array([policy != "report" for policy in policies], bool)[rows.of]
+    suspects = np.isin(units, [SEEMS.index(unit) for unit in SUSPECT]) & judged
+    for row in np.flatnonzero(suspects).tolist():
+        seen = int(largest[row]), int(mtime[row]), policies[rows.of[row]]
+        largest[row] = _believe(table, row, *seen, (int(following[row]),)).timestamp
+    return largest, pa.array(SEEMS).take(pa.array(units))
 
 
-def _believe(table: pa.Table, row: int, largest: int, mtime_ms: int, policy: str) -> Believed:
-    found = believe(largest, mtime_ms, policy)
+def _believe(
+    table: pa.Table, row: int, largest: int, mtime_ms: int, policy: str, neighbours: tuple[int, ...]
+) -> Believed:
+    found = believe(largest, mtime_ms, policy, neighbours=neighbours)
     if policy != "ignore" or found.timestamp == largest:
         return found
     where: Mapping[str, Any] = {name: table[name][row].as_py() for name in ("log_dir", "partition_dir", "base_offset")}
@@ -147,4 +147,4 @@ def _believe(table: pa.Table, row: int, largest: int, mtime_ms: int, policy: str
         entries = time_index.read(Path(where["log_dir"], where["partition_dir"], file))
     except KafkatsError:
         return found._replace(timestamp=largest)  # what cannot be looked up is taken as it stands: it keeps the segment
-    return believe(largest, mtime_ms, policy, entries=entries["timestamp"].tolist())
+    return believe(largest, mtime_ms, policy, entries=entries["timestamp"].tolist(), neighbours=neighbours)
