@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -45,18 +47,54 @@ def spark_environment() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def bag() -> Any:
+def bag() -> Iterator[Any]:
     """All DAGs, parsed and known to the database."""
+    from airflow.dag_processing import dagbag
     from airflow.dag_processing.bundles.manager import DagBundlesManager
-    from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
     from airflow.utils.db import initdb
 
     initdb()
     DagBundlesManager().sync_bundles_to_db()
     dags = ROOT / "dags"
-    found = BundleDagBag(dag_folder=dags, bundle_path=dags, bundle_name="dags-folder")
-    sync_bag_to_db(found, "dags-folder", None)
-    return found
+    found = dagbag.BundleDagBag(dag_folder=dags, bundle_path=dags, bundle_name="dags-folder")
+    dagbag.sync_bag_to_db(found, "dags-folder", None)
+    sleep = time.sleep
+    # Each dag.test() parses and stores all DAGs again, and waits by seconds.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dagbag, "BundleDagBag", lambda **_: found)
+        patch.setattr(dagbag, "sync_bag_to_db", lambda *_: None)
+        patch.setattr(time, "sleep", lambda seconds: sleep(0.02 if seconds == 1 else seconds))
+        yield found
+
+
+@pytest.fixture
+def submitted() -> set[str]:
+    """Jobs whose first run in `here` is a real spark-submit all the same."""
+    return set()
+
+
+@pytest.fixture
+def here(spark: Any, monkeypatch: pytest.MonkeyPatch, submitted: set[str]) -> list[str]:
+    """The operator runs its jobs in the shared session, with the very words of the command line; gives what ran."""
+    from airflow.sdk.exceptions import AirflowFailException
+    from kafkats_airflow.spark_job import KafkatsJobOperator
+
+    ran: list[str] = []
+    submit = KafkatsJobOperator.execute
+
+    def execute(self: KafkatsJobOperator, context: Any) -> dict[str, Any]:
+        ran.append(self.job)
+        if self.job in submitted and ran.count(self.job) == 1:
+            return submit(self, context)
+        job = importlib.import_module(self.job)
+        words = [str(word) for word in self.application_args or []]
+        said = dict(getattr(job, self.job)(spark, job.words().parse_args(words)))
+        if said.pop("exit_code", 0):
+            raise AirflowFailException(str(said))
+        return said | {"rates": {}}
+
+    monkeypatch.setattr(KafkatsJobOperator, "execute", execute)
+    return ran
 
 
 @pytest.fixture

@@ -68,26 +68,6 @@ def logs(root: Path, partition: str) -> list[int]:
     return sorted(int(log.name.partition(".")[0]) for log in (root / partition).glob("*.log"))
 
 
-@pytest.fixture
-def here(spark: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The operator runs its job in the shared session, with the very words of the command line; gives what ran."""
-    from airflow.sdk.exceptions import AirflowFailException
-
-    ran: list[str] = []
-
-    def execute(self: KafkatsJobOperator, context: Any) -> dict[str, Any]:
-        job = importlib.import_module(self.job)
-        words = [str(word) for word in self.application_args or []]
-        ran.append(self.job)
-        said = dict(getattr(job, self.job)(spark, job.words().parse_args(words)))
-        if said.pop("exit_code", 0):
-            raise AirflowFailException(str(said))
-        return said | {"rates": {}}
-
-    monkeypatch.setattr(KafkatsJobOperator, "execute", execute)
-    return ran
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_retention_with_real_spark_submits(bag: Any, volume: Path) -> None:

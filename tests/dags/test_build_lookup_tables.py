@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 import yaml
 from kafkats_airflow import lookup
-from kafkats_airflow.spark_job import KafkatsJobOperator
 
 from kafkats import exports, tables
 from kafkats.errors import UsageError
@@ -60,23 +58,6 @@ def built(root: Path, folder: Path, *hours: dt.datetime) -> dict[str, bytes]:
 
 def reports(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted(folder.glob("*/report.json"))]
-
-
-@pytest.fixture
-def here(spark: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The operator runs its job in the shared session, with the very words of the command line; gives what ran."""
-    ran: list[str] = []
-
-    def execute(self: KafkatsJobOperator, context: Any) -> dict[str, Any]:
-        job = importlib.import_module(self.job)
-        ran.append(self.job)
-        words = [str(word) for word in self.application_args or []]
-        said = dict(getattr(job, self.job)(spark, job.words().parse_args(words)))
-        assert not said.pop("exit_code", 0)
-        return said | {"rates": {}}
-
-    monkeypatch.setattr(KafkatsJobOperator, "execute", execute)
-    return ran
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The DAG of migrations: all phases on real directories with real spark-submits, and its turns with jobs that only pretend."""
+"""The DAG of migrations: all phases on real directories with the real jobs, and its turns with jobs that only pretend."""
 
 from __future__ import annotations
 
@@ -83,9 +83,15 @@ def as_kafka_left_it(root: Path) -> bool:
     )
 
 
+@pytest.fixture
+def submitted() -> set[str]:
+    """plan and apply are submitted in test_cluster.py."""
+    return {"certify", "undo"}
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_phase_1_canary_phase_2_and_back(bag: Any, cluster: Path) -> None:
+@pytest.mark.timeout(300)
+def test_phase_1_canary_phase_2_and_back(bag: Any, cluster: Path, here: list[str]) -> None:
     """Each phase a run; no logical date; the canary's yes is given when the run is over, as on the command line."""
     from airflow.models.asset import AssetEvent
     from airflow.utils.session import create_session

@@ -1,4 +1,4 @@
-"""The DAG itself: on real damaged directories with real spark-submits, and its turns with jobs that only pretend."""
+"""The DAG itself: on real damaged directories (test_cluster.py: with real spark-submits), and its turns with jobs that only pretend."""
 
 from __future__ import annotations
 
@@ -56,8 +56,9 @@ def same_as_kafkas_own(root: Path) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_from_damage_to_proof_and_again(bag: Any, volume: Path, policy: Callable[..., Path], tmp_path: Path) -> None:
+def test_from_damage_to_proof_and_again(
+    bag: Any, volume: Path, policy: Callable[..., Path], tmp_path: Path, here: list[str]
+) -> None:
     """No logical date, and approval by hand (marked as done here); a second run finds nothing and changes nothing."""
     from airflow.models.asset import AssetEvent
     from airflow.utils.session import create_session
@@ -100,6 +101,7 @@ def test_from_damage_to_proof_and_again(bag: Any, volume: Path, policy: Callable
     } == states(second)
     assert reports(tmp_path / "reports")[-1]["outcome"] == "nothing to rebuild"
     assert tree(volume) == after
+    assert here == ["plan", "apply", "verify", "plan"]
 
 
 @pytest.fixture
