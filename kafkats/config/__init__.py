@@ -11,7 +11,7 @@
       "orders-*":
         cleanup.policy: delete
         retention.ms: 86400000
-    guard: {max.share: 0.5}            # of everything, in one run
+    guard: {max.share: 0.5}            # of everything, in one plan
     exports: [topics.txt]              # kafka-configs --bootstrap-server … --entity-type topics --describe --all
 
 Keys are Kafka's own, by the topic's or the broker's name; ours begin with `kafkats.`. docs/policy.md has all of them.

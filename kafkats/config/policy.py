@@ -44,7 +44,7 @@ class Volume(BaseModel):
 
 
 class Guard(BaseModel):
-    """What one run may delete at most, of everything it looked at."""
+    """What one plan may delete at most, of everything it looked at."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -66,7 +66,7 @@ class PolicyFile(BaseModel):
         description="Settings by glob over topic names; the first match wins, and none but __* matches __*.",
         json_schema_extra={"propertyNames": {"pattern": f"^{_GLOB.pattern}$"}},
     )
-    guard: Guard = Field(Guard(), description="What one run may delete at most.")
+    guard: Guard = Field(Guard(), description="What one plan may delete at most.")
     exports: tuple[Path, ...] = Field(
         (),
         description="What kafka-configs or kafka-topics --describe said of the topics; beside this file if relative.",
