@@ -111,24 +111,34 @@ def stage_families(
     An aborted-transactions index that would be empty is taken away. Raises Changed when a part does not begin with its base
     offset, NotEqual when it is no true copy, CorruptIndex, CorruptBatch, StorageFailed.
     """
-    with ThreadPoolExecutor(1) as beside:
-        logs: list[tuple[str, Path, FileIdentity | None, Future[str], int]] = []
-        changes: list[Change] = []
-        for part, wanted in parts.items():
+    copies: list[_Copy] = []
+    changes: list[Change] = []
+    with ThreadPoolExecutor(2) as beside:
+        for part in parts:
             log = directory / paths.segment_file(part.source, paths.LOG)
-            name = paths.segment_file(part.base_offset, paths.LOG)
-            staged = lease.staged(name)
+            staged = lease.staged(paths.segment_file(part.base_offset, paths.LOG))
             # The old log's bytes are hashed while they are copied: that the copy has the same is proved by reading it back.
             digest = beside.submit(_sha256, log, part)
             copy_range(log, part.start, part.end, staged)
-            with storage(staged, "writing the new log"):
-                DISK.sync_file(staged)
+            copies.append(_Copy(part, log, staged, digest, beside.submit(_sync, staged)))
+        for part, log, staged, digest, synced in copies:
+            with storage(log, "looking at the old log"):
                 mtime_ns = log.stat().st_mtime_ns
-            logs.append((name, staged, wanted[name], digest, mtime_ns))
-            changes += _beside(directory, part, wanted, _build(log, staged, part, building), lease, mtime_ns)
-        for name, staged, before, digest, mtime_ns in logs:
-            changes.append(Replace(name, staged, before, digest.result(), mtime_ns, read_back=True))
+            changes += _beside(directory, part, parts[part], _build(log, staged, part, building), lease, mtime_ns)
+            synced.result()
+            before = parts[part][staged.name]
+            changes.append(Replace(staged.name, staged, before, digest.result(), mtime_ns, read_back=True))
     return changes
+
+
+class _Copy(NamedTuple):
+    """A part's new log while others are made."""
+
+    part: Part
+    log: Path
+    staged: Path
+    digest: Future[str]
+    synced: Future[None]
 
 
 def _beside(
@@ -220,6 +230,11 @@ def _build(log: Path, staged: Path, part: Part, building: Building) -> Built:
     if (walked.fingerprint, facts.batches) != (original.fingerprint, original.facts.batches):
         raise NotEqual("the copy has other batches than the original", path=staged)
     return built
+
+
+def _sync(staged: Path) -> None:
+    with storage(staged, "writing the new log"):
+        DISK.sync_file(staged)
 
 
 def _sha256(log: Path, part: Part) -> str:

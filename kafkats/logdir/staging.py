@@ -19,7 +19,7 @@ from kafkats.logdir.workarea import Site, clear_folder
 class Replace(NamedTuple):
     """Put the file built at `staged`, whose bytes hash to `sha256`, in the place of `name` (`before` None: add it).
 
-    `mtime_ns` is given where it is data, and left out for the time of building. `read_back`: who built it has synced it, and then
+    `mtime_ns` is given where it is data, and left out for the time of building. `read_back`: who built it has synced it, and
     read all of it and found it to be what was hashed; a large file need not be read once more.
     """
 
