@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,5 +39,15 @@ def spark() -> Iterator[Any]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The quick tests first, so that most mistakes show within a minute."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+    """The files of quick tests first, so that most mistakes show early; then the longest, so that no process ends long
+    after the others.
+    """
+    seconds: defaultdict[Path, float] = defaultdict(float)
+    for item in items:
+        seconds[item.path] += _slow(item)
+    items.sort(key=lambda item: (seconds[item.path] > 0, -seconds[item.path], item.path, _slow(item) > 0))
+
+
+def _slow(item: pytest.Item) -> float:
+    mark = item.get_closest_marker("slow")
+    return float(mark.args[0]) if mark else 0

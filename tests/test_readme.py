@@ -7,10 +7,17 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from io import StringIO
 from pathlib import Path
+
+import pytest
+
+from kafkats.cli import main
 
 REPOSITORY = Path(__file__).parent.parent
 SESSION = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -27,7 +34,18 @@ def masked(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines()).strip()
 
 
-def test_sessions(tmp_path: Path) -> None:
+def in_process(command: str) -> str:
+    """Standard output of `kafkats ...` without another Python; with `2>&1` the errors too."""
+    words, out = shlex.split(command.removesuffix(" 2>&1")), StringIO()
+    with suppress(SystemExit), redirect_stdout(out), redirect_stderr(out if command.endswith(" 2>&1") else sys.stderr):
+        main(words[1:])
+    return out.getvalue()
+
+
+def test_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one with the program itself, the others in this process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
     (tmp_path / "tests").symlink_to(REPOSITORY / "tests")
     here = tmp_path / "bin"
     here.mkdir()
@@ -35,12 +53,15 @@ def test_sessions(tmp_path: Path) -> None:
     (here / "kafkats").chmod(0o755)
     env = {**os.environ, "PATH": f"{here}:{os.environ['PATH']}", "PYTHONPATH": str(REPOSITORY)}
     ran = 0
-    for session in SESSION.findall((REPOSITORY / "README.md").read_text()):
+    for n, session in enumerate(SESSION.findall((REPOSITORY / "README.md").read_text())):
         for command, expected in commands(session):
-            done = subprocess.run(
-                command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
-            )
-            assert masked(done.stdout) == masked(expected), f"$ {command}\n{done.stderr}"
+            if n and command.startswith("kafkats "):
+                said = in_process(command)
+            else:
+                said = subprocess.run(
+                    command, shell=True, env=env, stdout=subprocess.PIPE, text=True, check=False
+                ).stdout
+            assert masked(said) == masked(expected), f"$ {command}"
             ran += 1
     shutil.rmtree(tmp_path / "build")
     assert ran >= 8

@@ -68,7 +68,7 @@ def logs(root: Path, partition: str) -> list[int]:
     return sorted(int(log.name.partition(".")[0]) for log in (root / partition).glob("*.log"))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(35)
 @pytest.mark.timeout(300)
 def test_retention_with_real_spark_submits(bag: Any, volume: Path) -> None:
     run = run_dag(bag, "apply_retention", volume, policy(volume), last_segment=True)
@@ -120,9 +120,7 @@ def batches(partition: Path) -> list[tuple[int, int, bytes]]:
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_expired_heads_with_real_spark_submits(bag: Any, volume: Path) -> None:
+def test_expired_heads(bag: Any, volume: Path, here: list[str]) -> None:
     """What is left of each partition begins with the first batch that has not expired, and so does its log; undo brings all back."""
     limit = int(dt.datetime.fromisoformat(LIMIT).timestamp() * 1000)
     partitions = ["time-all-0", "time-some-0", "start-offset-0"]

@@ -60,7 +60,7 @@ def reports(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted(folder.glob("*/report.json"))]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(15)
 @pytest.mark.timeout(120)
 def test_an_hour_with_a_real_spark_submit(bag: Any, volume: Path) -> None:
     before = tree(volume)

@@ -77,7 +77,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             process.wait(timeout=20)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(40)
 @pytest.mark.timeout(300)
 def test_the_dag_on_a_cluster(bag: Any, cluster: str, policy: Callable[..., Path], tmp_path: Path) -> None:
     root = tmp_path / "broker" / "data"

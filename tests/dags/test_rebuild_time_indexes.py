@@ -55,7 +55,7 @@ def same_as_kafkas_own(root: Path) -> bool:
     return all(hashlib.sha256((root / path).read_bytes()).hexdigest() == sha for path, (_, _, sha) in files if sha)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(10)
 def test_from_damage_to_proof_and_again(
     bag: Any, volume: Path, policy: Callable[..., Path], tmp_path: Path, here: list[str]
 ) -> None:

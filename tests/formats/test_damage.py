@@ -41,6 +41,7 @@ def _cuts(log: bytes, batches: list[Batch]) -> list[int]:
     return sorted(near | set(range(0, len(log), 997)))
 
 
+@pytest.mark.slow(15)
 def test_cut_at_every_byte(heads: list[bytes]) -> None:
     assert len(heads) > 3000
     for log in heads:

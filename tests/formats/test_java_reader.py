@@ -27,7 +27,7 @@ JARS = Path(os.environ.get("KAFKATS_JARS", Path.home() / ".cache/kafkats/jars"))
 WITH_HEADERS = record(bytes.fromhex("00 00 02 02 6b 02 76 04 02 68 02 78 02 6e 01"))
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.slow(1),
     pytest.mark.skipif(not (JARS.is_dir() and shutil.which("java")), reason=f"no Java, or no jars of Kafka {KAFKA}"),
 ]
 

@@ -188,7 +188,7 @@ def submit(java: dict[str, str], job: str, *given: object) -> tuple[int, dict[st
     return ran.returncode, json.loads(lines[-1].removeprefix("KAFKATS_RESULT ")), ran.stdout + ran.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.slow(8)
 def test_spark_submit_by_hand(java: dict[str, str], volume: Path, tmp_path: Path) -> None:
     code, result, said = submit(java, "verify", volume, "--report", tmp_path / "report")
     assert code == 1
@@ -199,7 +199,7 @@ def test_spark_submit_by_hand(java: dict[str, str], volume: Path, tmp_path: Path
     assert result["rates"]["verify"]["units"] == result["rates"]["verify"]["of_units"] >= 24
 
 
-@pytest.mark.slow
+@pytest.mark.slow(8)
 def test_an_error_of_ours_is_one_line(java: dict[str, str], tmp_path: Path) -> None:
     code, result, said = submit(java, "apply", tmp_path / "nothing", "--digest", "12345678")
     assert code == 2

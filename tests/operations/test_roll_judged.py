@@ -35,7 +35,7 @@ LONG_AGO = 1_500_000_000_000
 """No producer has expired by then."""
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.slow(0.4),
     pytest.mark.skipif(
         not (all((JARS / v).is_dir() for v in VERSIONS) and shutil.which("java")), reason="no Java, or no jars"
     ),

@@ -406,7 +406,7 @@ open(sys.argv[2], "w").write(json.dumps(rows))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow(8)
 def test_spark_reads_the_folder(tmp_path: Path) -> None:
     one, table, answer = grown(tmp_path), tmp_path / "t", tmp_path / "answer"
     one.append(*(T0 + 7_000 * n for n in range(300)))
