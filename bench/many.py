@@ -105,12 +105,14 @@ def write_root(root: Path, count: int) -> None:
             )
 
 
-def synthetic_facts(rows: int, percent: int) -> pa.Table:
-    """A table of report.SEGMENTS; `percent` of a hundred segments lack their time index, and one in ten of these has a corrupt log."""
+def synthetic_facts(rows: int, percent: int, *, after: int = 0) -> pa.Table:
+    """A table of report.SEGMENTS, sorted; `percent` of a hundred segments lack their time index, and one in ten of these has a corrupt
+    log. `after` is how many partitions of 1000 segments go before it."""
     numbers = np.arange(rows)
     bad = numbers % 100 < percent
     corrupt = bad & (numbers // 100 % 10 == 0)
-    partitions = pa.array([f"topic-{n // 100}-{n % 100}" for n in range(-(-rows // 1000))])
+    names = range(after, after + -(-rows // 1000))
+    partitions = pa.array([f"topic-{n // 100:04}-{n % 100:02}" for n in names])
     file_type = SEGMENTS.field("log").type
     columns = {
         "log_dir": _among(["/var/lib/kafka/data"], np.zeros(rows, np.int64)),

@@ -1,6 +1,8 @@
-"""Retain: plans over a million segments' facts, whole families deleted per second, and a segment cut in two.
+"""Retain: plans over millions of segments' facts, whole families deleted per second, and a segment cut in two.
 
-* **plan**: facts of depth tail, partitions of 1000 segments, from facts to digest
+* **plan**: facts of depth tail, partitions of 1000 segments of three files, from facts to digest, one thread
+* **memory**: RssAnon of a process of its own. A Spark job plans in its driver, by the same function, over the facts that its tasks bring
+back; what else lies there meanwhile is told beside it: the segments' units, and the facts as they came
 * **apply**: wall time, syncs included; partitions of 100 families of three files, all but the last segment go. Undo material is kept
 * **cut in two**: an apply of `plan split` beside copying both parts with copy_file_range and rebuilding their indexes, syncs on both sides
 """
@@ -8,6 +10,9 @@
 from __future__ import annotations
 
 import os
+import statistics
+import subprocess
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -16,12 +21,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bench.harness import MIB, Figure, Figures, scratch, take_turns, tell, wall_seconds
+from bench.harness import MIB, ROOT, Figure, Figures, scratch, take_turns, tell
 from bench.many import PER_PARTITION, synthetic_facts, take, write_root
+from bench.memory import anonymous, most_while
 from bench.segments import V2_100, write_indexes, write_segment
 from kafkats.config import Policy
 from kafkats.generations import DEFAULT_RULE
 from kafkats.index.build import build
+from kafkats.logdir.identity import FileIdentity
 from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize
 from kafkats.operations.retain import RetainOptions, plan_retain
 from kafkats.operations.split import plan_split
@@ -29,10 +36,10 @@ from kafkats.operations.verify import VerifyOptions, verify_unit
 from kafkats.parts import PARTS, SplitOptions, look
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
 from kafkats.plan import Plan
-from kafkats.report import ACTIONS, SEGMENTS
+from kafkats.report import ACTIONS, FILE, SEGMENTS
 from kafkats.run import run_of
 from kafkats.segment.reader import open_segment
-from kafkats.units import list_units
+from kafkats.units import Unit, list_units
 
 ROWS = 1_000_000
 SEGMENTS_DELETED = 4_000
@@ -46,30 +53,82 @@ def figures(*, small: bool = False) -> Figures:
         (ROWS // 50, SEGMENTS_DELETED // 10, 8 * MIB) if small else (ROWS, SEGMENTS_DELETED, 512 * MIB)
     )
     for percent in (1, 100):
-        facts = aged_facts(rows, percent)
-        seconds = wall_seconds(partial(plan_retain, facts, POLICY, RetainOptions(NOW)))
-        limit = 10 if percent == 1 else None
+        tenth, whole = aged_facts(rows // 10, percent), aged_facts(rows, percent)
+        costs = take_turns({"tenth": partial(_planned, tenth), "whole": partial(_planned, whole)}, 3)
+        seconds = statistics.median(costs["whole"])
         name = f"plan over {rows:,} segments, {percent} % deletable"
-        yield Figure(name, seconds, "s", limit, at_least=False, detail="from facts to digest")
+        yield Figure(name, seconds, "s", 10, at_least=False, detail="from facts to digest")
+        growth = statistics.median(w / t / 10 for w, t in zip(costs["whole"], costs["tenth"], strict=True))
+        told = f"{statistics.median(costs['tenth']):.2f} s for {rows // 10:,}"
+        yield Figure("the same / ten times that of a tenth of them", growth, "x", 1.2, at_least=False, detail=told)
+    yield from _large(10 * rows)
     yield from _apply(segments)
     yield from _cut(size)
 
 
-def aged_facts(rows: int, percent: int) -> pa.Table:
+def aged_facts(rows: int, percent: int, *, after: int = 0) -> pa.Table:
     """Partitions of 1000 segments, of which the first `percent` % have expired, but for the last segment."""
-    facts = synthetic_facts(rows, 0)
+    facts = synthetic_facts(rows, 0, after=after)
     number = np.arange(rows) % PER
     old = number < min(PER * percent // 100, PER - 1)
+    largest = NOW - np.where(old, np.random.default_rng(after).integers(5000, 30 * 86_400_000, rows), 0)
     columns: dict[str, Any] = {
         "next_base_offset": np.where(number == PER - 1, -1, number * 1000 + 1000),
         "last_offset": number * 1000 + 999,
-        "max_timestamp": np.where(old, NOW - 5000, NOW),
+        "max_timestamp": largest,
         "high_watermark": np.full(rows, PER * 1000),
         "clean": np.ones(rows, bool),
+        "log": pa.StructArray.from_arrays(
+            [pa.array(each) for each in (number + 1, largest * 10**6, largest, number)], fields=list(FILE)
+        ),
     }
     for name, values in columns.items():
         facts = facts.set_column(facts.schema.get_field_index(name), name, pa.array(values))
     return facts.cast(SEGMENTS)
+
+
+def _planned(facts: pa.Table) -> float:
+    """CPU seconds of all threads."""
+    began = time.process_time()
+    plan_retain(facts, POLICY, RetainOptions(NOW))
+    return time.process_time() - began
+
+
+def _large(rows: int) -> Figures:
+    """In a process of its own."""
+    tell(f"planning over {rows:,} segments")
+    command = [sys.executable, "-m", "bench.retain", str(rows)]
+    said = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    wall, cpu, facts, before, most, unit = map(float, said)
+    told = f"CPU {cpu:.1f} s; {facts / 1e9:.1f} GB of facts"
+    yield Figure(f"plan over {rows:,} segments, 1 % deletable", wall, "s", detail=told)
+    told = f"{most / 1e9:.1f} GB at most; their units, which the command and the Spark driver hold, too, {unit * rows / 1e9:.1f} GB"
+    yield Figure("memory that it takes beside the facts", (most - before) / 1e9, "GB", detail=told)
+
+
+def main() -> None:
+    """Of a plan over so many segments: seconds, of CPU, bytes of facts, RssAnon before and at most, and of each unit."""
+    rows = int(sys.argv[1])
+    piece = min(rows, ROWS)
+    facts = pa.concat_tables([aged_facts(piece, 1, after=n // PER) for n in range(0, rows, piece)])
+    pa.default_memory_pool().release_unused()
+    before, cpu, began = anonymous(), time.process_time(), time.perf_counter()
+    most = most_while(lambda: plan_retain(facts, POLICY, RetainOptions(NOW)))
+    wall, cpu = time.perf_counter() - began, time.process_time() - cpu
+    print(wall, cpu, facts.nbytes, before, most, _unit_bytes(facts.slice(0, 100_000)))
+
+
+def _unit_bytes(facts: pa.Table) -> float:
+    """What listing such a segment leaves in memory."""
+    names = [facts[name].to_pylist() for name in ("partition_dir", "base_offset")]
+    before = anonymous()
+    units = [
+        Unit(
+            "/data", *where, NOW + n, NOW + n, files=tuple(FileIdentity(NOW + k, NOW + n, NOW + n, n) for k in range(3))
+        )
+        for n, where in enumerate(zip(*names, strict=True))
+    ]
+    return (anonymous() - before) / len(units)
 
 
 def _apply(segments: int) -> Figures:
@@ -158,3 +217,7 @@ def _copied(log: Path, folder: Path) -> float:
     for file in folder.iterdir():
         file.unlink()
     return seconds
+
+
+if __name__ == "__main__":
+    main()
