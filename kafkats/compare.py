@@ -89,11 +89,11 @@ def diff(first: pa.Table, second: pa.Table, *, margin_ms: int = 0) -> pa.Table:
     """
     _check(margin_ms)
     both = _aligned(first, second)
-    times = np.union1d(both.first.times, both.second.times)
+    times = _union(both.first.times, both.second.times)
     # A row's key: its partition, and how many of all times are at or before its own.
     count = len(times) + 1
     one, other = (side.numbers * count + np.searchsorted(times, side.times) + 1 for side in both[1:])
-    keys = np.union1d(one, other)
+    keys = _union(one, other)
     numbers, at = keys // count, times[keys % count - 1]
     a, why_a = _taken(both.first, _equal(one, keys))
     b, why_b = _taken(both.second, _equal(other, keys))
@@ -110,6 +110,12 @@ def diff(first: pa.Table, second: pa.Table, *, margin_ms: int = 0) -> pa.Table:
         _OUTCOMES.take(pa.array(has_a + 2 * has_b.astype(np.int64))),
     ]  # fmt: skip
     return pa.table([pa.array(column) for column in columns], schema=DIFF)
+
+
+def _union(one: Ints, other: Ints) -> Ints:
+    """np.union1d, which takes ten times as long for millions of numbers that are nearly sorted."""
+    both = np.sort(np.concatenate((one, other)), kind="stable")
+    return both[np.concatenate((np.ones(min(len(both), 1), np.bool_), np.diff(both) > 0))]
 
 
 def by_partition(rows: pa.Table) -> pa.Table:

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kafkats import paths, search
 from kafkats.errors import BadInput, Changed, Vanished
@@ -88,14 +89,24 @@ def build_unit(unit: PartitionFacts, cells: Ints, still: Ints = _NONE, *, exact:
                 clean=unit.clean,
                 live=unit.live,
             ) as partition:
-                rows = build_cells(partition, name.topic, name.partition, np.union1d(cells, still), exact=exact)
-                new = np.isin(rows["timestamp"].to_numpy(), cells) | (rows["offset"].to_numpy() >= 0)
+                asked, added = _united(cells, still)
+                rows = build_cells(partition, name.topic, name.partition, asked, exact=exact)
+                new = added | (rows["offset"].to_numpy() >= 0)
                 return rows.filter(pa.array(new))
     except (Vanished, Changed) as e:
         reason = str(e)
     none = np.full(len(cells), -1, np.int64)
     answers = Answers(*(none,) * 4, np.full(len(cells), _UNREADABLE, np.int8), reason)
     return _rows(name.topic, name.partition, cells, answers, unit.log_start_offset, -1)
+
+
+def _united(cells: Ints, still: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """All cells once, ascending, and which of them are of `cells`. (A sort, as both are sorted: np.union1d takes five times as long.)"""
+    both = np.concatenate((cells, still))
+    by = np.argsort(both, kind="stable")
+    ordered = both[by]
+    first = np.concatenate((np.ones(min(len(by), 1), np.bool_), np.diff(ordered) > 0))
+    return ordered[first], by[first] < len(cells)
 
 
 def build(

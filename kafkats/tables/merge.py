@@ -7,8 +7,10 @@ was built without a gap and is not too much for one file, is one. So no run, and
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -136,13 +138,13 @@ class _Run:
         self.added = self.closed = self.kept = 0
 
     def finish(self, new: pa.Table) -> Written:
-        times = ints(new, "timestamp")
+        by_top = _grouped(new, LEVELS[0])
         parts: list[Part] = []
-        for top in self._tops(times):
-            inside = _between(times, top)
-            pieces = self._merged(top, new.filter(pa.array(inside)) if not inside.all() else new)
+        tops = self._tops(by_top)
+        for top in tops:
+            pieces = self._merged(top, by_top[top]() if top in by_top else new.slice(0, 0))
             parts += [self._part(piece) for piece in self._arranged(top, 0, pieces)]
-        untouched = [part for part in self.before.parts if not any(_in(part, top) for top in self._tops(times))]
+        untouched = [part for part in self.before.parts if not any(_in(part, top) for top in tops)]
         manifest = Manifest(self.after.step_ms, self.after.covered, store.sorted_parts([*untouched, *parts]))
         if manifest != self.before:
             store.commit(self.folder, manifest)
@@ -152,18 +154,15 @@ class _Run:
         unread, above = counts.get("unreadable", 0), counts.get("above-high-watermark", 0)
         return Written(self.added, self.closed, self.kept, opened, unread, above, len(manifest.parts), size)
 
-    def _tops(self, times: Ints) -> list[Span]:
+    def _tops(self, new: Iterable[Span]) -> list[Span]:
         """The widest spans that something may change in."""
         wide = LEVELS[0]
-        numbers = set(np.unique(times // wide).tolist())
-        if self.interval is None:
-            numbers |= {part.from_ms // wide for part in self.before.parts}
-        else:
+        firsts = [part.from_ms // wide * wide for part in self.before.parts]
+        if self.interval is not None:
             begin, end = self.interval
-            numbers |= {
-                p.from_ms // wide for p in self.before.parts if p.from_ms // wide * wide < end and p.to_ms > begin
-            }
-        return [(number * wide, (number + 1) * wide) for number in sorted(numbers)]
+            ends = [part.to_ms for part in self.before.parts]
+            firsts = [first for first, behind in zip(firsts, ends, strict=True) if first < end and behind > begin]
+        return sorted({*new, *((first, first + wide) for first in firsts)})
 
     def _merged(self, top: Span, new: pa.Table) -> list[_Piece]:
         """What lies in `top`, and the new rows where they belong."""
@@ -175,12 +174,14 @@ class _Run:
             left &= ~inside
             if inside.any():
                 self._merge(piece, new.filter(pa.array(inside)))
-        hours = times // HOUR_MS
-        for hour in np.unique(hours[left]).tolist():
-            rows = new.filter(pa.array(left & (hours == hour)))
-            self._allowed(ints(rows, "timestamp"))
-            self.added += rows.num_rows
-            pieces.append(_Piece((hour * HOUR_MS, (hour + 1) * HOUR_MS), rows.num_rows, table=rows))
+        rest = new if left.all() else new.filter(pa.array(left))
+        self._allowed(ints(rest, "timestamp"))
+        self.added += rest.num_rows
+        if not pieces and rest.num_rows:
+            return [_Piece(top, rest.num_rows, table=rest)]
+        for hour, some in _grouped(rest, HOUR_MS).items():
+            rows = some()
+            pieces.append(_Piece(hour, rows.num_rows, table=rows))
         return sorted(pieces, key=lambda piece: piece.span)
 
     def _merge(self, piece: _Piece, new: pa.Table) -> None:
@@ -225,12 +226,10 @@ class _Run:
         return _Piece(span, rows.num_rows, table=taken(rows, by))
 
     def _split(self, piece: _Piece, width: int) -> list[_Piece]:
-        rows = self._rows(piece)
-        numbers = ints(rows, "timestamp") // width
         found = []
-        for number in np.unique(numbers).tolist():
-            some = rows.filter(pa.array(numbers == number))
-            found.append(_Piece((number * width, (number + 1) * width), some.num_rows, table=some))
+        for span, some in _grouped(self._rows(piece), width).items():
+            rows = some()
+            found.append(_Piece(span, rows.num_rows, table=rows))
         return found
 
     def _rows(self, piece: _Piece) -> pa.Table:
@@ -246,6 +245,22 @@ class _Run:
         part = write_part(self.folder, piece.span, piece.table, self.after.step_ms)
         piece.table = None
         return part
+
+
+def _grouped(rows: pa.Table, width: int) -> dict[Span, Callable[[], pa.Table]]:
+    """What takes the rows of each span of that width that has some, in their order; one pass for all spans."""
+    numbers = ints(rows, "timestamp") // width
+    if not len(numbers):
+        return {}
+    by = np.argsort(numbers, kind="stable")
+    edges = [0, *(np.flatnonzero(np.diff(numbers[by])) + 1).tolist(), len(by)]
+    firsts = (numbers[by[edges[:-1]]] * width).tolist()
+    if len(firsts) == 1:
+        return {(firsts[0], firsts[0] + width): lambda: rows}
+    return {
+        (first, first + width): partial(rows.take, pa.array(by[begin:end]))
+        for first, (begin, end) in zip(firsts, pairwise(edges), strict=True)
+    }
 
 
 def _between(times: Ints, span: Span) -> NDArray[np.bool_]:

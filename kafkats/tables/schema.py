@@ -91,8 +91,8 @@ def word_codes(rows: pa.Table, name: str = "topic") -> tuple[NDArray[np.int32], 
     column = _one(rows[name].unify_dictionaries())
     words = column.dictionary.to_pylist() if len(column) else []
     codes = column.indices.to_numpy(zero_copy_only=False) if len(column) else np.empty(0, np.int32)
-    used = np.unique(codes)
-    present = sorted({words[code] for code in used})
+    used = np.flatnonzero(np.bincount(codes, minlength=1))
+    present = sorted({words[code] for code in used} if words else ())
     rank = {word: number for number, word in enumerate(present)}
     numbers = np.array([rank.get(word, -1) for word in words] or [0], np.int32)
     return numbers[codes], present
