@@ -22,8 +22,11 @@ if os.environ.get("KAFKATS_STEADY"):
 
 @pytest.fixture(scope="session")
 def golden(tmp_path_factory: pytest.TempPathFactory) -> Unpacked:
-    """`golden("crash-4.3.1", "before")` is that state's unpacked root. Shared by all tests: read only."""
-    return Unpacked(tmp_path_factory.mktemp("golden"))
+    """`golden("crash-4.3.1", "before")` is that state's unpacked root. Shared by all tests, of all processes: read only."""
+    base = tmp_path_factory.getbasetemp()
+    into = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "golden"
+    into.mkdir(exist_ok=True)
+    return Unpacked(into)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ import lzma
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -187,7 +188,7 @@ def retention_moment(one: Case) -> int:
 
 
 class Unpacked:
-    """Unpacks each state once per test session. What it gives back is shared: never change it."""
+    """Unpacks each state once into a folder, for all processes. What it gives back is shared: never change it."""
 
     def __init__(self, into: Path) -> None:
         self.into = into
@@ -197,9 +198,13 @@ class Unpacked:
         one = case(one) if isinstance(one, str) else one
         key = one.name, state
         if key not in self.known:
-            to = self.into / f"{one.name}.{state}"
-            to.mkdir()
-            self.known[key] = one.unpack(state, to)
+            self.known[key] = to = self.into / f"{one.name}.{state}"
+            if not to.exists():
+                making = to.with_name(f"{to.name}.{os.getpid()}")
+                making.mkdir()
+                one.unpack(state, making)
+                with suppress(OSError):  # another process was quicker
+                    making.rename(to)
         return self.known[key]
 
     def segments(self, *kinds: str) -> Iterator[Segment]:
