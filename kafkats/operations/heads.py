@@ -65,8 +65,9 @@ def plan_inside(
     would go. One that cannot be cut is a blocked item. Raises UsageError for an unknown rule, and what the two raise.
     """
     whole, verdicts = plan_retain(segments, policy, options)
-    heads = _heads(look(targets(units, verdicts, policy, options)))
-    by_place = {_where(vars(unit)): unit for unit in units}
+    found = targets(units, verdicts, policy, options)
+    by_place = {_where(vars(unit)): unit for unit, _ in found}
+    heads = _heads(look(found))
     facts: dict[Where, dict[str, Any]] = {}
     while True:
         made, decided = plan_retain(_as_cut(segments, heads.found), policy, options)
@@ -189,11 +190,11 @@ def _told(
             told.append(row | {"reason": f"the head of its segment, {row['reason']}"})
         elif where in begin:
             told.append(before[where] | {"veto": row["veto"]})
-    blocked = others["blocked_by"].to_pylist()
-    places = zip(others["log_dir"].to_pylist(), others["partition_dir"].to_pylist(), blocked, strict=True)
-    by = [staying[place][2] if place in staying else place[2] for place in places]
-    at = others.schema.get_field_index("blocked_by")
-    others = others.set_column(at, RETENTION.field("blocked_by"), pa.array(by, pa.int64()))
+    if staying:
+        places = zip(*(others[name].to_pylist() for name in ("log_dir", "partition_dir", "blocked_by")), strict=True)
+        by = [staying[place][2] if place in staying else place[2] for place in places]
+        at = others.schema.get_field_index("blocked_by")
+        others = others.set_column(at, RETENTION.field("blocked_by"), pa.array(by, pa.int64()))
     table = pa.concat_tables([others, pa.Table.from_pylist(told, schema=RETENTION)])
     return table.sort_by([(name, "ascending") for name in _WHERE])
 
