@@ -3,6 +3,8 @@
 Called by scripts/demo, which sets the environment. The directory is tests/real-logs/retention-4.3.1: `before` is what a broker of
 Kafka 4.3.1 held before its retention ran, `after` what it had left. Proved are against that broker's own files: the same
 segments are gone, the log starts are the same, what is left is byte for byte the same; and after undo every file is as before.
+Then the expired heads of segments go, too: what is left is what the broker's consumer had read, from the first batch on that has not
+expired.
 """
 
 from __future__ import annotations
@@ -20,12 +22,16 @@ from typing import Any
 from rich.filesize import decimal
 from rich.table import Table
 
+from kafkats.formats import dispatch
+from kafkats.plan import read_plan
 from scripts.demo_stage import HOME, LOG, POLICY, begin, console, differences, run_dag, unpack, write_policy
 from tests.golden import Case, case, retention_moment, retention_policy
 
 DAG = "apply_retention"
 CASE = "retention-4.3.1"
 COMPARED = (".log", ".index", ".timeindex")
+LIMIT = datetime(2020, 9, 13, 12, 29, tzinfo=UTC)
+"""Inside segments whose records have timestamps."""
 
 
 def main() -> int:
@@ -58,7 +64,18 @@ def main() -> int:
     console.rule("[bold]4 kafkats undo; once more by hand; kafkats purge")
     wrong += undo_and_purge(root, one, Path(ran["runs"][0]), now)
 
-    console.rule("[bold]5 Proof: against the files of that broker")
+    console.rule(f"[bold]5 airflow dags test {DAG}: inside segments, what is older than {LIMIT:%Y-%m-%d %H:%M:%S} UTC")
+    root = unpack("broker-2", one, "before")
+    write_policy({"broker-2": root}, **retention_policy(one))
+    ran = run_dag(DAG, as_of=now.isoformat(), before=LIMIT.isoformat(), inside_segments=True, dry_run=False)
+    if ran is None:
+        return 1
+    heads = cut(Path(ran["plans"][0]["plan"]))
+    console.print(f"  [bold]{ran['outcome']}[/]: the expired heads of {', '.join(heads)}")
+    wrong += [] if heads else ["no segment has an expired head"]
+    wrong += [line for name in heads for line in not_from_the_first(root / name, one)]
+
+    console.rule("[bold]6 Proof: against the files of that broker")
     for line in wrong:
         console.print(f"[red]{line}[/]")
     if wrong:
@@ -68,6 +85,9 @@ def main() -> int:
         "[bold green]the same segments were deleted, the log starts are the same[/] as Kafka's own, file by file (sha256)"
     )
     console.print("[bold green]after undo every file was byte for byte as before[/] (sha256); purge freed the bytes")
+    console.print(
+        "[bold green]inside segments all is there from the first batch on that has not expired[/], as the broker's consumer read it"
+    )
     console.print(f"report  {Path(ran['report'], 'report.json')}\nlog     {LOG}")
     console.print(f"{time.monotonic() - began:.0f} s in all")
     return 0
@@ -89,6 +109,35 @@ def not_as_kafka(root: Path, one: Case) -> Iterator[str]:
             theirs = after.get(f"{partition}/{path.name}")
             if path.suffix in COMPARED and theirs and sha256(path) != theirs[2]:
                 yield f"{path}: differs from the broker's own"
+
+
+def cut(plan: Path) -> list[str]:
+    """The partitions in which a plan deletes the head of a segment."""
+    return sorted({item["partition_dir"] for item in read_plan(plan).items.to_pylist() if item["log"]})
+
+
+def not_from_the_first(partition: Path, one: Case) -> Iterator[str]:
+    """What is not there, or should not be, held to what the broker's consumer read before."""
+    read = [row for row in one.records("records-before") if row["tp"] == partition.name]
+    now, first = [], -1
+    for log in sorted(partition.glob("*.log")):
+        data = log.read_bytes()
+        for batch in dispatch.batches(data):
+            first = batch.max_timestamp if first < 0 else first
+            now += [(r.offset, r.timestamp, value_hash(r.value)) for r in dispatch.records(data, batch)]
+    start, expired = now[0][0], LIMIT.timestamp() * 1000
+    if [(row["offset"], row["timestamp"], row["value_sha256"]) for row in read if row["offset"] >= start] != now:
+        yield f"{partition}: other records than the consumer read from offset {start} on"
+    if bases(partition)[0] != start or first < expired:
+        yield f"{partition}: the log does not start with the first batch that has not expired"
+    if not any(row["offset"] < start for row in read):
+        yield f"{partition}: nothing has gone"
+    if any(row["timestamp"] >= expired for row in read if row["offset"] < start):
+        yield f"{partition}: a record is gone that had not expired"
+
+
+def value_hash(value: bytes | None) -> str | None:
+    return None if value is None else hashlib.sha256(value).hexdigest()[:16]
 
 
 def undo_and_purge(root: Path, one: Case, run: Path, now: datetime) -> Iterator[str]:
