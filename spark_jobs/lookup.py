@@ -54,6 +54,8 @@ Work = tuple[PartitionUnit, Any]
 def lookup(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     if bool(args.at) == (args.every is not None or args.output is not None):
         raise UsageError("either --at, or --every with --from, --until and -o")
+    if args.at and (args.begin, args.end) != (None, None):
+        raise UsageError("--from and --until are for a table, with --every")
     return rows_at(spark, args) if args.at else build(spark, args)
 
 

@@ -118,3 +118,54 @@ def test_topics_that_brokers_refuse_to_search(root: Path, tmp_path: Path, capsys
     code, _, err = run(capsys, *to_spark, "--policy", policy)
     assert code == 2 and "a broker finds nothing" in err
     assert run(capsys, *asked, "--config", "message.format.version=new")[0] == 2
+
+
+def test_a_table_is_asked_as_a_directory_is(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, *table(root, tmp_path / "table"))
+    for target in (FROM, TARGET, UNTIL - 1000):
+        (ours, _), (theirs, _) = (
+            objects(run(capsys, "lookup", place, "--at", target, "--topics", "ts-falling", "--json")[1])
+            for place in (tmp_path / "table", root)
+        )
+        same = ("topic", "partition", "target_ms", "offset", "timestamp", "reason")
+        assert {name: ours[name] for name in same} == {name: theirs[name] for name in same}
+    code, out, _ = run(capsys, "lookup", tmp_path / "table", "--at", UNTIL, "--at", TARGET)
+    assert code == 1 and "not-covered" in out and "1 partitions, 2 times: 1 could not be told" in out
+
+
+@pytest.mark.parametrize("generation", ["3.8", "3.0", "0.11", "0.10.1"])
+def test_negative_numbers_are_words_in_some_generations(
+    root: Path, generation: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = {-1: "latest", -2: "earliest", -3: "max-timestamp", -4: "earliest-local", -5: "latest-tiered"}
+    known = {"3.8": -5, "3.0": -4}.get(generation, -2)
+    for number, word in words.items():
+        asked = ("lookup", root, "--topics", "ts-shuffled", "--generation", generation, "--json")
+        (row, _), (same, _) = (objects(run(capsys, *asked, "--at", at)[1]) for at in (number, word))
+        assert row == same
+        why = "no-such-word" if number < known else "last-of-batch"
+        assert row["differs"] == ("" if row["offset"] == row["kafka_offset"] else why)
+        assert row["offset"] == {-1: 70, -2: 0, -3: row["offset"], -4: 0, -5: -1}[number]
+    (row, _) = objects(run(capsys, *asked, "--at", -6)[1])
+    assert (row["offset"], row["kafka_offset"], row["reason"]) == (0, 0, "before-start"), "a time"
+
+
+def test_words_that_lead_nowhere(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, *table(root, tmp_path / "table"))
+    every = ("--every", "1s", "--from", FROM, "--until", UNTIL)
+    for words, said in (
+        ((root, "--at", 2**63), "no time that a record can have"),
+        ((root, "--at", TARGET, "-o", tmp_path / "other"), "are for a table"),
+        ((root, "--at", TARGET, "--until", UNTIL), "are for a table"),
+        ((root, "--at", TARGET, "--margin", "1s"), "--margin is for"),
+        ((root, *every, "-o", tmp_path / "other", "--how", "kafka"), "exact answers"),
+        ((root, *every, "-o", tmp_path / "other", "--topics", "none"), "no partition to search that matches 'none'"),
+        ((root, *every, "-o", root / "table"), "lies in the log directory"),
+        ((tmp_path / "table", *every, "-o", tmp_path / "other"), "is built from log directories"),
+        ((tmp_path / "table", "--at", "latest"), "a table knows times only"),
+        ((tmp_path / "table", root, "--at", TARGET), "not both"),
+        ((tmp_path / "table", "--at", TARGET, "--topics", "none"), "no topic in the table matches 'none'"),
+    ):
+        code, out, err = run(capsys, "lookup", *words)
+        assert (code, out) == (2, "") and said in err, words
+    assert not (tmp_path / "other").exists()

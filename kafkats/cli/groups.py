@@ -128,6 +128,8 @@ def diff(
     from kafkats import compare
     from kafkats.tables import read
 
+    if begins is not None and until is not None and begins >= until:
+        raise UsageError(f"nothing lies from {begins} to {until}")
     one, other = (read(path, from_ms=_before(begins, margin), to_ms=until) for path in (first, second))
     if one.step_ms != other.step_ms:
         raise UsageError(f"a step of {one.step_ms} ms and one of {other.step_ms} ms: build both tables with the same")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkats.cli.options import CONFIG, JSON, LOG_DIRS, POLICY, SPAN, TIME, TOPICS, parse_time, policy_of, table_of
+from kafkats.cli.options import CONFIG, JSON, POLICY, SPAN, TIME, TOPICS, parse_time, policy_of, table_of
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
 from kafkats.terminal import progress, say_summary, show_rows
@@ -29,15 +29,17 @@ _COLUMNS = (
     "differs",
     "evidence",
 )
+_TABLE_COLUMNS = ("topic", "partition", "target_ms", "offset", "timestamp", "reason", "log_start", "log_end")
 HIGH_WATERMARK = click.option(
     "--high-watermark", type=click.Choice(["checkpoint", "log-end"]), default="checkpoint", show_default=True,
     help="Up to where brokers give records out: what they checkpointed, or, as after a restart, all there is.",
 )  # fmt: skip
-_SPECIAL = {"latest": -1, "earliest": -2, "max-timestamp": -3}
+_SPECIAL = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
+"""As Kafka's own tools have them, and as numbers."""
 
 
 @click.command()
-@LOG_DIRS
+@click.argument("paths", metavar="LOG_DIR...|TABLE", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--at",
     "times",
@@ -70,7 +72,7 @@ _SPECIAL = {"latest": -1, "earliest": -2, "max-timestamp": -3}
 @CONFIG
 @JSON
 def lookup(
-    log_dirs: tuple[Path, ...],
+    paths: tuple[Path, ...],
     times: tuple[str, ...],
     every: int | None,
     begins: int | None,
@@ -89,24 +91,36 @@ def lookup(
     """Which offset was it at these times, in every partition, with the reason; and what a broker would have said.
 
     With --every it adds an interval to a table, and closes the cells that can be closed by now. Exits with 1 when a
-    partition could not be searched. Brokers refuse to search topics whose message.format.version is below 0.10: the policy
-    and what it exports tell.
+    partition could not be searched. A TABLE answers by its cells alone. Brokers refuse to search topics whose
+    message.format.version is below 0.10: the policy and its exports tell.
     """
     from kafkats.operations import lookup as operation
+    from kafkats.tables.store import MANIFEST
 
     if bool(times) == (every is not None):
         raise UsageError("name times with --at, or a table's step with --every")
+    if every is None and (begins, until, output) != (None, None, None):
+        raise UsageError("--from, --until and -o are for a table, with --every")
+    if any(Path(path, MANIFEST).is_file() for path in paths):
+        if len(paths) > 1:
+            raise UsageError("one table, or log directories: not both, not two")
+        if every is not None or how != "exact":
+            raise UsageError("a table is built from log directories, and has the exact answers only", path=paths[0])
+        return _from_table(paths[0], [target_of(word, "--at") for word in times], topics, as_json=as_json)
+    if how != "safe" and margin:
+        raise UsageError("--margin is for --how safe")
+    units = list(operation.lookup_partitions(paths, topics=topics, high_watermark=high_watermark))
+    if not units:
+        raise UsageError("there is no partition to search" + (f" that matches {topics!r}" if topics != "*" else ""))
     if every is not None:
         if begins is None or until is None or output is None:
             raise UsageError("a table needs --from, --until and -o TABLE")
-        units = list(operation.lookup_partitions(log_dirs, topics=topics, high_watermark=high_watermark))
+        if how != "exact":
+            raise UsageError(f"a table has the exact answers, not those of --how {how}")
         return _table(units, (begins, until, every), output, exact=depth != "tail", as_json=as_json)
     targets = [target_of(word, "--at") for word in times]
     policy = policy_of(policy_file, settings)
     options = operation.LookupOptions(how, rule, depth, margin, time.time_ns() // 1_000_000, policy)
-    units = list(operation.lookup_partitions(log_dirs, topics=topics, high_watermark=high_watermark))
-    if not units:
-        raise UsageError("there is no partition to search" + (f" that matches {topics!r}" if topics != "*" else ""))
     looked = (operation.lookup_unit(unit, targets, options) for unit in progress(units, "searching", lambda _: 1))
     found = table_of(looked, operation.LOOKUP)
     rows = found.to_pylist()
@@ -132,6 +146,18 @@ def above_sentences(above: Mapping[str, int]) -> list[str]:
         f"{sum(above.values())} offsets lie above the high watermark that brokers have checkpointed ({told}): they do so every 5 s,"
         " and one that was killed left it behind; --high-watermark log-end takes the log's end for it"
     ]
+
+
+def _from_table(table: Path, targets: list[int], topics: str, *, as_json: bool) -> int:
+    from kafkats.exports import read_marks
+
+    marks = [mark for target in targets for mark in read_marks(table, target, topics=topics)[0]]
+    show_rows([mark._asdict() for mark in marks], _TABLE_COLUMNS, as_json)
+    untold = sum(mark.reason in ("not-covered", "unreadable") for mark in marks)
+    partitions = len({(mark.topic, mark.partition) for mark in marks})
+    said = [f"{partitions} partitions, {len(targets)} times: {untold} could not be told"]
+    say_summary({"partitions": partitions, "times": len(targets), "untold": untold}, as_json, said)
+    return int(untold > 0)
 
 
 def _table(units: list[PartitionUnit], cells: tuple[int, int, int], output: Path, *, exact: bool, as_json: bool) -> int:

@@ -36,7 +36,9 @@ LOOKUP: Final = pa.schema([
     ("kafka_offset", pa.int64()),   # what a broker of `rule` answers
     ("kafka_reason", pa.string()),
     ("rule", pa.string()),          # generations.SEARCH_RULES
-    ("differs", pa.string()),       # why the broker's answer is another than the exact one, "" when it is the same
+    ("differs", pa.string()),       # why the broker's answer is another than the exact one (search.compare), "" when it is the same;
+                                    # no-such-word: this generation takes -3, -4 or -5 for a time; last-of-batch: up to 3.7 -3 is
+                                    # the last offset of the maximum's batch
     ("above_high_watermark", pa.int64()),  # offsets of the partition from the checkpointed high watermark on; 0 without one
 ])  # fmt: skip
 """One row per partition and time."""
@@ -216,7 +218,17 @@ def _answer(partition: search.Partition, target: int, options: LookupOptions) ->
     if "unreadable" in (kafka.reason, exact.reason):
         differs = "" if kafka.reason == exact.reason else "unreadable"
     else:
+        rule = SEARCH_RULES[options.rule]
         differs = search.compare(partition, kafka, exact)
+        if differs and search.LATEST_TIERED <= target < 0 and target not in rule.specials:
+            differs = "no-such-word"
+        elif (
+            differs
+            and target == search.MAX_TIMESTAMP
+            and kafka.timestamp == exact.timestamp
+            and not rule.record_of_maximum
+        ):
+            differs = "last-of-batch"
     answer = kafka if options.how == "kafka" else exact
     if options.how == "safe" and target >= 0:
         margin, depth = options.margin_ms, options.depth

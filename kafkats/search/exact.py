@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats.errors import CorruptBatch, CorruptIndex, UsageError
-from kafkats.search.answers import EARLIEST, LATEST, MAX_TIMESTAMP, Answer
+from kafkats.search.answers import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP, Answer
 from kafkats.search.broker import why
 from kafkats.search.partition import Partition, Segment
 from kafkats.segment.columns import columns
@@ -31,7 +31,8 @@ _QUIET: Final = (None, StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
 
 
 def find_exact(partition: Partition, target_ms: int, *, depth: str = "full") -> Answer:
-    """The first record of `target_ms` or later; -1 the log end, -2 the log start, -3 the first record of the largest timestamp.
+    """The first record of `target_ms` or later; -1 the log end, -2 the log start, also -4, of what is local; -3 the first record of the
+    largest timestamp; -5 the last that is tiered, of which nothing is known here.
 
     Raises UsageError for an unknown depth; CorruptBatch, CorruptFile, Vanished, Changed, StorageFailed.
     """
@@ -39,9 +40,11 @@ def find_exact(partition: Partition, target_ms: int, *, depth: str = "full") -> 
         raise UsageError(f"no depth {depth!r} to search at; there are {', '.join(DEPTHS)}")
     if target_ms == LATEST:
         return Answer(LATEST, partition.log_end_offset, reason="exact", segment=_last(partition), evidence="log end")
-    if target_ms == EARLIEST:
+    if target_ms in (EARLIEST, EARLIEST_LOCAL):
         first = partition.segments[0].base_offset if partition.segments else -1
-        return Answer(EARLIEST, partition.log_start_offset, reason="exact", segment=first, evidence="log start")
+        return Answer(target_ms, partition.log_start_offset, reason="exact", segment=first, evidence="log start")
+    if target_ms == LATEST_TIERED:
+        return Answer(LATEST_TIERED, evidence="nothing is tiered")
     if target_ms == MAX_TIMESTAMP:
         newest = max((newest_of(segment, depth) for segment in served(partition)), default=-1)
         if newest < 0:
