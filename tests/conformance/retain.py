@@ -11,7 +11,7 @@ from rich.console import Console
 
 from kafkats.retention import Decision, decide
 from kafkats.rolling import Rolled, simulate
-from tests.conformance import retained, rolled
+from tests.conformance import heads, retained, rolled
 from tests.conformance.stage import stage
 from tests.conformance.tally import Tally
 from tests.conformance.workers import Ask, workers
@@ -33,10 +33,15 @@ def conform(tally: Tally, work: Path) -> None:
         for seed in range(PER_RULE // PER_CHUNK)
         for rule, versions in rolled.JUDGES.items()
     ]
-    with workers(work) as pool, stage(tally.console, "asking Kafka", 2 + len(partitions) + len(streams)) as advance:
+    with (
+        workers(work) as pool,
+        stage(tally.console, "asking Kafka", 2 + len(heads.CASES) + len(partitions) + len(streams)) as advance,
+    ):
         pool.each(test_generated, ["retention", "rolling"], tally, advance)
+        pool.each(heads.compare, list(heads.CASES), tally, advance)
         pool.each(retained.compare, partitions, tally, advance)
         pool.each(rolled.compare, streams, tally, advance)
+    tally.expect_any(heads.LOADED, 20)
     for version in retained.JUDGES.values():
         tally.expect(retained.DECIDED, version, PER_RULE)
     for versions in rolled.JUDGES.values():
