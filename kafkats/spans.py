@@ -29,5 +29,5 @@ def setting_text(ms: int) -> str:
 def rounded(ms: NDArray[np.int64]) -> NDArray[np.int64]:
     """What `span_text` leaves of them: the same words, and few different numbers."""
     sizes = list(_UNITS.values())
-    steps = np.select([ms >= size for size in sizes[:-1]], sizes[1:], 1)
+    steps: NDArray[np.int64] = np.select([ms >= size for size in sizes[:-1]], sizes[1:], 1)
     return ms - ms % steps
