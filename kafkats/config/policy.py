@@ -135,6 +135,21 @@ class Policy(PolicyFile):
         size = self._value(topic, "retention_bytes") if "retention.bytes" in explicit else -1
         return ms, max(size, -1)
 
+    def broker_limits(self, topic: str) -> tuple[int, int]:
+        """retention.ms and retention.bytes as a broker with all these settings goes by them, explicit or not; -1 is unlimited, and so is
+        what nobody gave. Where only compaction removes records there are none."""
+        cleanup = self._value(topic, "cleanup_policy")
+        if cleanup is not None and "delete" not in cleanup:
+            return -1, -1
+        ms, size = self._value(topic, "retention_ms"), self._value(topic, "retention_bytes")
+        return -1 if ms is None else ms, -1 if size is None else max(size, -1)
+
+    def not_explicit(self, topic: str) -> str:
+        """Which of a broker's limits nobody has given for this topic itself; "" for none."""
+        given = dict(zip(LIMITS, self.broker_limits(topic), strict=True))
+        missing = [key for key in LIMITS if given[key] >= 0 and key not in self.explicit(topic)]
+        return f"{' and '.join(missing)} not given for this topic" if missing else ""
+
     def glob(self, topic: str) -> str | None:
         """The glob whose settings `topic` has."""
         return _first_match(tuple(self.topics), topic)

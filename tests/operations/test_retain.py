@@ -14,7 +14,8 @@ from kafkats.findings import Finding
 from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize
 from kafkats.operations.ending import end_partition
 from kafkats.operations.inventory import inventory_units
-from kafkats.operations.retain import RetainOptions, board, plan_retain
+from kafkats.operations.retain import RETENTION, RetainOptions, board, plan_retain
+from kafkats.operations.retain.proof import not_kept
 from kafkats.plan import Plan, make_plan
 from kafkats.report import ACTIONS, SEGMENTS, directory_row, finding_rows
 from kafkats.run import directories, run_of
@@ -91,7 +92,8 @@ OLD, FRESH = NOW - 1001, NOW - 1000
         (partition(OLD, OLD, OLD, FRESH), RETAIN | {"kafkats.keep.segments": 3}, {}, [0], "the last 3 segments stay"),
         (partition(OLD, OLD, FRESH), RETAIN | {"kafkats.legal.hold": True}, {}, [], "legal hold"),
         (partition(OLD, OLD, FRESH), RETAIN | {"remote.storage.enable": True}, {}, [], "remote.storage.enable"),
-        (partition(OLD, OLD, FRESH), RETAIN | {"cleanup.policy": "compact"}, {}, [], "only compaction"),
+        (partition(OLD, OLD, FRESH), RETAIN | {"cleanup.policy": "compact"}, {}, [], ""),
+        (partition(OLD, OLD, FRESH), RETAIN | {"cleanup.policy": "compact"}, {"before_ms": NOW}, [], "only compaction"),
         (partition(OLD, OLD, FRESH), {"retention.ms": 1000}, {}, [], "cleanup.policy is not given"),
         (partition(OLD, OLD, FRESH, topic="__orders"), RETAIN, {}, [], ""),
         (partition(OLD, OLD, FRESH), RETAIN | {"kafkats.guard.max.share": 0.4}, {}, [0], "over the guard: more than 40%"),
@@ -108,6 +110,8 @@ OLD, FRESH = NOW - 1001, NOW - 1000
         (partition(OLD, OLD, OLD, FRESH), RETAIN, {"free_bytes": 150}, [0, 10], "not needed"),
         (partition(-1, OLD, FRESH, log=file(90, OLD)), RETAIN, {}, [0, 10], ""),
         (partition(-1, OLD, FRESH), RETAIN, {}, [], ""),
+        ([*partition(OLD, OLD)[:1], segment(10, OLD, last_offset=None)], RETAIN, {"last_segment": True}, [0], "its log end is not known"),
+        ([*partition(OLD, OLD)[:1], segment(10, OLD, last_offset=9, log=file(0))], RETAIN, {"last_segment": True}, [0], ""),
     ],
 )  # fmt: skip
 def test_what_goes(
@@ -117,6 +121,69 @@ def test_what_goes(
     assert gone(made) == expected
     vetoes = [v["veto"] for v in verdicts if v["veto"]]
     assert bool(vetoes) == bool(veto) and all(veto in one for one in vetoes)
+
+
+@pytest.mark.parametrize(
+    ("given", "kafka", "ours", "veto"),
+    [
+        ({"topics": {"*": {}}, "defaults": RETAIN}, [0, 10], [], "cleanup.policy is not given for this topic"),
+        ({"topics": {"*": {"cleanup.policy": "delete", "retention.bytes": 10000}}, "defaults": {"retention.ms": 1000}},
+         [0, 10], [], "retention.ms not given for this topic"),
+        ({"topics": {"*": RETAIN}, "defaults": {"retention.bytes": 150}}, [0, 10], [0, 10], "retention.bytes not given for this topic"),
+        ({"topics": {"orders": {"cleanup.policy": "compact"}}, "defaults": RETAIN}, [], [], ""),
+    ],
+)  # fmt: skip
+def test_what_a_broker_deletes_by_settings_that_do_not_count_for_us(
+    given: dict[str, Any], kafka: list[int], ours: list[int], veto: str
+) -> None:
+    facts = pa.Table.from_pylist(partition(OLD, OLD, FRESH), schema=SEGMENTS)
+    made, table = plan_retain(facts, Policy.model_validate(given), RetainOptions(NOW))
+    verdicts = table.to_pylist()
+    assert [row["base_offset"] for row in verdicts if row["deletes"] and row["base_offset"] < 20] == kafka
+    assert gone(made) == ours
+    assert all(veto in row["veto"] or row["base_offset"] in ours for row in verdicts if row["deletes"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "week", "until"),
+    [
+        (RETAIN, 200, None),
+        (RETAIN | {"kafkats.legal.hold": True}, 0, None),
+        (RETAIN | {"kafkats.keep.segments": 2}, 100, None),
+        (RETAIN | {"kafkats.keep.segments": 4}, 0, None),
+    ],
+)
+def test_the_board_counts_as_later_only_what_time_brings(settings: dict[str, Any], week: int, until: None) -> None:
+    _, verdicts = decided(partition(FRESH, FRESH, FRESH), settings)
+    (row,) = board(pa.Table.from_pylist(verdicts, schema=RETENTION), NOW)
+    assert (row["now_bytes"], row["day_bytes"], row["week_bytes"]) == (0, week, week)
+    assert row["why"].startswith("expires in")
+
+
+def test_what_is_believed_of_a_timestamp_does_not_stand_for_it() -> None:
+    """Else the proof after an apply would miss the segment that it was."""
+    now = 1_700_000_000_000
+    micros = now * 1000
+    rows = [segment(0, now - 2000, 10), segment(10, micros, 20, log=file(90, now - 5)), segment(20, now)]
+    given = Policy.model_validate({"topics": {"orders": RETAIN | {"kafkats.bogus.timestamps": "mtime"}}})
+    _, verdicts = plan_retain(pa.Table.from_pylist(rows, schema=SEGMENTS), given, RetainOptions(now))
+    assert verdicts["largest_timestamp"].to_pylist() == [now - 2000, micros, now]
+    assert verdicts["counted_from"].to_pylist() == [now - 2000, now - 5, now]
+    assert not_kept(verdicts, pa.Table.from_pylist(rows[1:], schema=SEGMENTS)) == {}
+
+
+def test_epochs_of_a_newer_broker_follow_an_older_rule_too() -> None:
+    made, _ = decided(partition(OLD, FRESH), rule="0.10.1")
+    assert "leader-epoch-checkpoint" not in made.items["file"].to_pylist()
+    made, _ = decided(partition(OLD, FRESH, snapshot=file(10)), rule="0.10.1")
+    assert "leader-epoch-checkpoint" in made.items["file"].to_pylist()
+
+
+def test_an_empty_segment_has_the_files_that_the_last_one_had() -> None:
+    made, _ = decided(partition(OLD, OLD, timeindex=None), last_segment=True)
+    assert [i["file"] for i in made.items.to_pylist() if i["action"] == "add"] == [
+        "00000000000000000020.index", "00000000000000000020.log"
+    ]  # fmt: skip
 
 
 def test_whole_families_go_and_nothing_else() -> None:

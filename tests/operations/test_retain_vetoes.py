@@ -61,8 +61,10 @@ def facts(draw: st.DrawFn) -> list[Row]:
 
 
 OF_A_TOPIC = st.fixed_dictionaries(
-    {"cleanup.policy": st.sampled_from(["delete", "delete", "delete", "compact"]), "retention.ms": st.sampled_from([-1, 0, 1000, 2000])},
+    {},
     optional={
+        "cleanup.policy": st.sampled_from(["delete", "delete", "delete", "compact"]),
+        "retention.ms": st.sampled_from([-1, 0, 1000, 2000]),
         "retention.bytes": st.sampled_from([0, 300]),
         "kafkats.keep.segments": st.integers(1, 3),
         "kafkats.guard.max.share": st.sampled_from([0.2, 0.5, 1.0]),
@@ -70,16 +72,14 @@ OF_A_TOPIC = st.fixed_dictionaries(
     },
 )  # fmt: skip
 POLICIES = st.builds(
-    lambda a, rest, guard: Policy.model_validate({
-        "topics": {"held": rest | {"kafkats.legal.hold": True}, "a": a, "*": rest},
-        "guard": guard,
+    lambda a, rest, guard, defaults: Policy.model_validate({
+        "topics": {"held": rest | {"kafkats.legal.hold": True}, "a": a, "*": rest}, "guard": guard, "defaults": defaults,
     }),
     OF_A_TOPIC,
     OF_A_TOPIC,
-    st.fixed_dictionaries(
-        {}, optional={"max.share": st.sampled_from([0.1, 0.5]), "max.bytes": st.sampled_from([0, 400, 1500])}
-    ),
-)
+    st.fixed_dictionaries({}, optional={"max.share": st.sampled_from([0.1, 0.5]), "max.bytes": st.sampled_from([0, 400, 1500])}),
+    st.fixed_dictionaries({}, optional={"retention.ms": st.just(500), "retention.bytes": st.just(200), "cleanup.policy": st.just("delete")}),
+)  # fmt: skip
 OPTIONS = st.builds(
     RetainOptions,
     st.just(NOW),
@@ -96,10 +96,11 @@ class Partition:
 
     def __init__(self, rows: list[Row], policy: Policy, options: RetainOptions) -> None:
         self.rows, self.settings = rows, policy.settings(rows[0]["topic"])
-        ms, size = policy.limits(rows[0]["topic"])
+        topic = rows[0]["topic"]
+        broker, explicit = policy.broker_limits(topic), policy.limits(topic)
         if options.before_ms is not None:
-            ms, size = NOW - options.before_ms, -1
-        limits = Limits(ms, size, max(rows[0]["log_start_offset"], 0), rows[0]["high_watermark"])
+            broker = explicit = NOW - options.before_ms, -1
+        log_start = max(rows[0]["log_start_offset"], 0)
         self.segments = [
             Segment(
                 r["base_offset"],
@@ -111,9 +112,15 @@ class Partition:
             for r in rows
         ]
         rule = RETENTION_RULES[options.rule]
-        self.verdicts: tuple[Verdict, ...] = decide(self.segments, limits, rule, now_ms=NOW).verdicts
+
+        def decided(limits: tuple[int, int]) -> tuple[Verdict, ...]:
+            all_limits = Limits(*limits, log_start, rows[0]["high_watermark"])
+            return decide(self.segments, all_limits, rule, now_ms=NOW).verdicts
+
+        self.verdicts, self.allowed = decided(broker), decided(explicit)
+        self.unnamed = policy.not_explicit(topic)
         self.sizes = [sum(r[kind]["size"] for kind in KINDS if r[kind]) for r in rows]
-        refusal = policy.why_kept(rows[0]["topic"], limit_given=options.before_ms is not None)
+        refusal = policy.why_kept(topic, limit_given=options.before_ms is not None)
         self.vetoes = self._vetoes("legal hold" if self.settings.kafkats_legal_hold else refusal, options)
 
     def _vetoes(self, veto: str, options: RetainOptions) -> list[str]:
@@ -130,6 +137,8 @@ class Partition:
         share, most = self.settings.kafkats_guard_max_share, self.settings.kafkats_guard_max_bytes
         if n >= count - keep:
             return f"the last {keep} segments stay" if keep > 1 else "the last segment stays"
+        if not self.allowed[n].deletes:
+            return self.unnamed
         if self.rows[n]["recovery"]:
             return "the broker was not stopped cleanly, and recovers this segment first"
         if n == count - 1 and not self.rows[0]["clean"]:

@@ -25,7 +25,7 @@ def board(verdicts: pa.Table, now_ms: int) -> list[dict[str, Any]]:
     `pinned_bytes` are those of segments behind it that have expired by themselves.
     """
     goes = pc.and_(verdicts["deletes"], pc.equal(verdicts["veto"], ""))
-    since = verdicts["deletable_from_ms"]
+    since = pc.if_else(pc.equal(verdicts["lasting"], ""), verdicts["deletable_from_ms"], None)
     counted = {
         "bytes": pc.is_valid(goes),
         "now_bytes": goes,
@@ -52,7 +52,7 @@ def board(verdicts: pa.Table, now_ms: int) -> list[dict[str, Any]]:
 
 def _kept(one: dict[str, Any]) -> dict[str, Any]:
     """What is said of the first segment that stays."""
-    why = one["veto"] or one["reason"]
+    why = one["veto"] or "; ".join(filter(None, (one["reason"], one["lasting"])))
     why += f"; its largest timestamp is {_LOOKS[one['unit']]}" if one["unit"] in _LOOKS else ""
     kept = {"kept_by": one["base_offset"], "kept_bytes": one["bytes"], "why": why}
-    return kept | {"until_ms": one["deletable_from_ms"], "unit": one["unit"]}
+    return kept | {"until_ms": None if one["lasting"] else one["deletable_from_ms"], "unit": one["unit"]}

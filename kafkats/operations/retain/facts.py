@@ -26,11 +26,13 @@ _MISLEADING: Final = ("damage", "danger")
 
 
 class Facts(NamedTuple):
-    """`table` has a row per segment that has a log, sorted; the lists and `clean` are per partition, the rest per row."""
+    """`table` has a row per segment that has a log, sorted; from `log_dir` on a row is a partition."""
 
     table: pa.Table
     rows: Rows
     segments: Segments
+    largest_timestamp: Ints
+    """As the files have it, -1 for none; `segments` has what is believed."""
     unit: pa.Array
     family_bytes: Ints
     recovery: Flags
@@ -40,6 +42,8 @@ class Facts(NamedTuple):
     settings: Mapping[str, TopicSettings]
     """By topic."""
     clean: Flags
+    end_known: Flags
+    """Of the log: its last segment's records could be read."""
     log_start_offset: Ints
     high_watermark: Ints
 
@@ -54,7 +58,8 @@ def read_facts(segments: pa.Table, policy: Policy) -> Facts:
     base, mtime = _ints(table["base_offset"]), _ints(pc.divide(_of(table, "log", "mtime_ns"), 1_000_000))
     end = np.append(base[1:], 0)
     last = rows.ends - 1
-    end[last] = np.maximum(_ints(table["last_offset"], -1)[last] + 1, base[last])
+    log_end = _ints(table["last_offset"], -1)[last] + 1
+    end[last] = np.maximum(log_end, base[last])
     settings = {name: policy.settings(name) for name in set(topic)}
     how = [settings[name].kafkats_bogus_timestamps or "report" for name in topic]
     largest, unit = _believed(table, rows, mtime, how)
@@ -64,6 +69,7 @@ def read_facts(segments: pa.Table, policy: Policy) -> Facts:
         table,
         rows,
         Segments(base, end, size, largest, mtime, ~_misled(table["findings"])),
+        _ints(table["max_timestamp"], -1),
         unit,
         family,
         _flags(table["recovery"]),
@@ -72,6 +78,7 @@ def read_facts(segments: pa.Table, policy: Policy) -> Facts:
         topic,
         settings,
         _flags(first["clean"]),
+        (size[last] == 0) | (log_end > base[last]),
         np.maximum(_ints(first["log_start_offset"], 0), 0),
         np.maximum(_ints(first["high_watermark"], -1), -1),
     )

@@ -29,14 +29,18 @@ def items_of(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) ->
     start = np.where(left == rows.ends, ends[rows.ends - 1], base[np.minimum(left, len(base) - 1)])
     own = changed[(facts.log_start_offset[changed] > 0) & (facts.log_start_offset[changed] <= start[changed])]
     tables = [_removed(facts, found, goes, rule)]
+    timed = pc.is_valid(facts.table["timeindex"]).to_numpy()
     for kind in NEW_FAMILY:
-        files = [paths.segment_file(each, kind) for each in start[emptied].tolist()]
+        those = emptied[timed[rows.ends[emptied] - 1]] if kind == paths.TIME_INDEX else emptied  # 0.8 and 0.9 know none
+        files = [paths.segment_file(each, kind) for each in start[those].tolist()]
         new = {"action": "add", "reason": "an empty segment at the log end", "after_sha256": _EMPTY_SHA256}
-        tables.append(_ended(facts, emptied, start, rule, file=files, **new))
+        tables.append(_ended(facts, those, start, rule, file=files, **new))
     update = {"action": "update", "after_bytes": -1}
-    if rule.high_watermark:
-        reasons = [f"begins at {each} now" for each in start[changed].tolist()]
-        tables.append(_ended(facts, changed, start, rule, file=paths.LEADER_EPOCH, reason=reasons, **update))
+    # Brokers that write snapshots of producers write epochs, whichever rule is asked for.
+    newer = np.add.reduceat(pc.is_valid(facts.table["snapshot"]).to_numpy(), rows.starts) > 0
+    epochs = changed[newer[changed] | rule.high_watermark]
+    reasons = [f"begins at {each} now" for each in start[epochs].tolist()]
+    tables.append(_ended(facts, epochs, start, rule, file=paths.LEADER_EPOCH, reason=reasons, **update))
     begin = zip(own.tolist(), start[own].tolist(), strict=True)
     reasons = [f"{facts.partition_dir[number]} begins at {each} by itself" for number, each in begin]
     where = {"partition_dir": ROOT, "directory_ctime_ns": 0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -11,11 +12,11 @@ import pyarrow.compute as pc
 
 from kafkats.config import Policy
 from kafkats.errors import UsageError
-from kafkats.generations import DEFAULT_RETENTION_RULE, RETENTION_RULES
+from kafkats.generations import DEFAULT_RETENTION_RULE, RETENTION_RULES, RetentionRule
 from kafkats.operations.retain.deciding import Limits, Verdicts, decide
 from kafkats.operations.retain.facts import Facts, read_facts
 from kafkats.operations.retain.items import items_of
-from kafkats.operations.retain.vetoes import Sentences, refusals, run_guard, spare, vetoes
+from kafkats.operations.retain.vetoes import Sentences, lasting, refusals, run_guard, spare, unnamed, vetoes
 from kafkats.plan import Plan, make_plan
 from kafkats.report import swapping, unseen_logs
 
@@ -31,6 +32,7 @@ RETENTION: Final = pa.schema([
     ("bytes", pa.int64()),              # of all files of the segment
     ("first_timestamp", pa.int64()),
     ("largest_timestamp", pa.int64()),
+    ("counted_from", pa.int64()),       # its age: from that, from what a policy for such timestamps put in its place, or the mtime
     ("mtime_ms", pa.int64()),
     ("unit", pa.string()),              # of the largest timestamp as it looks: ms, s, us, ns, future, negative; "" old or none
     ("evidence", pa.string()),          # offset, size, timestamp, mtime (weak), "" when it has no age
@@ -38,6 +40,7 @@ RETENTION: Final = pa.schema([
     ("by", pa.string()),                # start-offset, size, time
     ("reason", pa.string()),
     ("veto", pa.string()),              # why we do not, though Kafka would
+    ("lasting", pa.string()),           # why we shall not, however old it gets
     ("deletable_from_ms", pa.int64()),  # by time, with all before it; null: never
     ("blocked_by", pa.int64()),         # the segment that keeps it though it has expired
 ])  # fmt: skip
@@ -67,22 +70,29 @@ def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> t
     if rule is None:
         raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(RETENTION_RULES)}")
     facts = read_facts(segments, policy)
-    found = decide(facts.rows, facts.segments, _limits(facts, policy, options), rule, now_ms=options.now_ms)
+    limits = _limits(facts, policy.broker_limits, options)
+    found = decide(facts.rows, facts.segments, limits, rule, now_ms=options.now_ms)
+    explicit = _limits(facts, policy.limits, options)
+    allowed = found.deletes
+    if any((one != other).any() for one, other in zip(limits, explicit, strict=True)):
+        allowed = decide(facts.rows, facts.segments, explicit, rule, now_ms=options.now_ms).deletes
     unsettled = swapping(segments) | unseen_logs(segments)
     refused = refusals(facts, policy, unsettled, limit_given=options.before_ms is not None)
-    veto = vetoes(facts, found.deletes, refused, over_guard=options.over_guard, last_segment=options.last_segment)
+    stays, missing = lasting(facts, refused, last_segment=options.last_segment), unnamed(facts, policy)
+    veto = vetoes(facts, found.deletes, allowed, stays, missing, over_guard=options.over_guard)
     if not options.over_guard:
         veto[spare(facts, found.deletes & (veto == ""), run_guard(facts, policy.guard))] = "over the run's guard"
     if options.free_bytes is not None:
         beyond = spare(facts, found.deletes & (veto == ""), options.free_bytes, at_least=True)
         veto[beyond] = "not needed for the bytes asked for"
-    verdicts = _table(facts, found, veto)
+    by_time = np.where(limits.retention_ms != explicit.retention_ms, missing, "")
+    verdicts = _table(facts, found, veto, np.where(stays == "", by_time[facts.rows.of], stays), rule)
     items = items_of(facts, found, found.deletes & (veto == ""), rule)
     return make_plan(OPERATION, asdict(options), _totals(verdicts, items), items), verdicts
 
 
-def _limits(facts: Facts, policy: Policy, options: RetainOptions) -> Limits:
-    limits = {topic: policy.limits(topic) for topic in facts.settings}
+def _limits(facts: Facts, of_topic: Callable[[str], tuple[int, int]], options: RetainOptions) -> Limits:
+    limits = {topic: of_topic(topic) for topic in facts.settings}
     if options.before_ms is not None:
         age = min(max(options.now_ms - options.before_ms, 0), _LARGEST)
         limits = dict.fromkeys(limits, (age, -1))
@@ -90,16 +100,19 @@ def _limits(facts: Facts, policy: Policy, options: RetainOptions) -> Limits:
     return Limits(ms, size, facts.log_start_offset, facts.high_watermark)
 
 
-def _table(facts: Facts, found: Verdicts, veto: Sentences) -> pa.Table:
+def _table(facts: Facts, found: Verdicts, veto: Sentences, stays: Sentences, rule: RetentionRule) -> pa.Table:
+    believed, mtime = facts.segments.largest_timestamp, facts.segments.mtime_ms
     seen = ("log_dir", "partition_dir", "topic", "base_offset", "first_timestamp")
     columns = {
         **{name: facts.table[name] for name in seen},
         "end_offset": facts.segments.end_offset,
         "bytes": facts.family_bytes,
-        "largest_timestamp": facts.segments.largest_timestamp,
-        "mtime_ms": facts.segments.mtime_ms,
+        "largest_timestamp": facts.largest_timestamp,
+        "counted_from": np.where((believed >= 0) & rule.timestamps, believed, mtime),
+        "mtime_ms": mtime,
         "unit": facts.unit,
         "veto": pa.array(veto, pa.string()),
+        "lasting": pa.array(stays, pa.string()),
         **found._asdict(),
     }
     return pa.table(columns, schema=RETENTION)

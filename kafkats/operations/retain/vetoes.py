@@ -28,35 +28,53 @@ def refusals(facts: Facts, policy: Policy, elsewhere: Mapping[tuple[str, str], s
     return _texts(why[topic] or elsewhere.get((log_dir, name), "") for topic, log_dir, name in places)
 
 
-def vetoes(facts: Facts, deletes: Flags, refused: Sentences, *, over_guard: bool, last_segment: bool) -> Sentences:
-    """Per row why it stays though Kafka deletes it; so does then all behind it in its partition."""
+def lasting(facts: Facts, refused: Sentences, *, last_segment: bool) -> Sentences:
+    """Per row why it never goes, however old it gets: its partition is refused, or it is one of the last segments."""
+    rows = facts.rows
+    counts = [facts.settings[topic].kafkats_keep_segments or int(not last_segment) for topic in facts.topic]
+    stay = _texts(f"the last {count} segments stay" if count > 1 else "the last segment stays" for count in counts)
+    last = np.arange(len(rows.of)) >= (rows.ends - np.array(counts, np.int64))[rows.of]
+    return np.where((refused == "")[rows.of] & last, stay[rows.of], refused[rows.of])
+
+
+def unnamed(facts: Facts, policy: Policy) -> Sentences:
+    """Per partition which of a broker's limits nobody has given for its topic itself, or ""."""
+    why = {topic: policy.not_explicit(topic) for topic in facts.settings}
+    return _texts(why[topic] for topic in facts.topic)
+
+
+def vetoes(
+    facts: Facts, deletes: Flags, allowed: Flags, stays: Sentences, missing: Sentences, *, over_guard: bool
+) -> Sentences:
+    """Per row why it stays though Kafka deletes it; so does then all behind it in its partition.
+
+    `allowed` is what Kafka would delete by explicit limits alone, `stays` and `missing` as `lasting` and `unnamed` say.
+    """
     rows, of, row = facts.rows, facts.rows.of, np.arange(len(deletes))
     settings = [facts.settings[topic] for topic in facts.topic]
     gone = rows.running_sum(facts.family_bytes)
-    keep = np.array([one.kafkats_keep_segments or int(not last_segment) for one in settings], np.int64)
     totals = zip(settings, gone[rows.ends - 1].tolist(), strict=True)
     guards = [(np.inf, np.inf) if over_guard else _guard(one, total) for one, total in totals]
     share, most = np.array(guards, float).reshape(-1, 2)[of].T
-    causes = [
-        (refused != "")[of],
-        row >= (rows.ends - keep)[of],
-        facts.recovery,
-        (row == (rows.ends - 1)[of]) & ~facts.clean[of],
-        gone > share,
-        gone > most,
-    ]
-    words = [
-        refused,
-        _texts(f"the last {count} segments stay" if count > 1 else "the last segment stays" for count in keep.tolist()),
-        _texts("the broker was not stopped cleanly, and recovers this segment first" for _ in settings),
-        _texts("the active segment goes only after a clean stop" for _ in settings),
+    last = row == (rows.ends - 1)[of]
+    causes: dict[str, Flags] = {
+        "its log end is not known": last & ~facts.end_known[of],
+        "the broker was not stopped cleanly, and recovers this segment first": facts.recovery,
+        "the active segment goes only after a clean stop": last & ~facts.clean[of],
+    }
+    flags: list[Flags] = [stays != "", ~allowed, *causes.values(), gone > share, gone > most]
+    begin = rows.first(deletes & np.logical_or.reduce(flags))
+    at = np.minimum(begin, len(row) - 1)
+    words: list[Any] = [
+        stays[at],
+        missing,
+        *map(np.array, causes),
         _texts(
             f"over the guard: more than {one.kafkats_guard_max_share or 0:.0%} of the partition" for one in settings
         ),
         _texts(f"over the guard: more than {one.kafkats_guard_max_bytes} bytes of the partition" for one in settings),
     ]
-    begin = rows.first(deletes & np.logical_or.reduce(causes))
-    said = np.select([cause[np.minimum(begin, len(row) - 1)] for cause in causes], words, "")
+    said = np.select([flag[at] for flag in flags], words, "")
     return np.where(deletes & (row >= begin[of]), said[of], "")
 
 
