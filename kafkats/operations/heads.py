@@ -12,6 +12,7 @@ enriched-metadata document of 2014 wanted of the cleaner: truncating the head in
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
@@ -69,22 +70,27 @@ def plan_inside(
     by_place = {_where(vars(unit)): unit for unit, _ in found}
     heads = _heads(look(found))
     facts: dict[Where, dict[str, Any]] = {}
+    staying: dict[Where, str] = {}
     while True:
         made, decided = plan_retain(_as_cut(segments, heads.found), policy, options)
-        going = _going(decided, heads.found)
+        going, kept = _sorted_out(decided, heads.found)
         wanted = [by_place[where] for where in going if where not in facts]
         facts |= {_where(row): row for row in verify(wanted).to_pylist()} if wanted else {}
         why = {where: why_not(facts[where], heads.found[where]) for where in going}
         unsound = {where: reason for where, reason in why.items() if reason}
-        if not unsound:
+        if not unsound and not kept:
             break
         heads.blocked.update(unsound)
-        for where in unsound:
+        staying |= kept
+        for where in (
+            *unsound,
+            *kept,
+        ):  # what stays whole is one segment: kafkats.keep.segments must not count it as two
             del heads.found[where]
     items = _items(made.items, segments, facts, heads, going)
-    totals = _totals(whole, made, items, [heads.found[where][1] for where in going])
+    totals = _totals(whole, made, items, [heads.found[where][1] for where in going], staying)
     sealed = make_plan(OPERATION, asdict(options) | {"inside_segments": True}, totals, items)
-    return sealed, _told(verdicts, decided, heads.found, set(going))
+    return sealed, _told(decided, heads.found, staying)
 
 
 def targets(units: Iterable[Unit], verdicts: pa.Table, policy: Policy, options: RetainOptions) -> list[Target]:
@@ -141,8 +147,11 @@ def _as_cut(segments: pa.Table, heads: Mapping[Where, Sequence[Mapping[str, Any]
     return pa.concat_tables([others, pa.Table.from_pylist(cut, schema=SEGMENTS)])
 
 
-def _going(decided: pa.Table, heads: Mapping[Where, Any]) -> list[Where]:
-    return [_where(row) for row in _apart(decided, heads)[1] if row["deletes"] and not row["veto"]]
+def _sorted_out(decided: pa.Table, heads: Mapping[Where, Any]) -> tuple[list[Where], dict[Where, str]]:
+    """The heads that go, and what keeps the others."""
+    rows = _apart(decided, heads)[1]
+    goes = [_where(row) for row in rows if row["deletes"] and not row["veto"]]
+    return goes, {_where(row): row["veto"] for row in rows if not row["deletes"] or row["veto"]}
 
 
 def _items(
@@ -167,34 +176,34 @@ def _items(
     return pa.concat_tables([others, pa.Table.from_pylist(rows, schema=ITEMS)])
 
 
-def _totals(whole: Plan, made: Plan, items: pa.Table, rests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _totals(
+    whole: Plan, made: Plan, items: pa.Table, rests: Sequence[Mapping[str, Any]], staying: Mapping[Where, str]
+) -> dict[str, Any]:
+    vetoes = Counter(made.header["totals"]["vetoes"]) + Counter(filter(None, staying.values()))
     blocked = pc.sum(pc.equal(items["action"], "blocked")).as_py() or 0
     written = sum(rest["end"] - rest["start"] for rest in rests)
     theirs = {name: whole.header["totals"][name] for name in ("kafka_segments", "kafka_bytes", "segments_seen")}
-    ours = {"files": items.num_rows - blocked, "blocked": blocked, "heads": len(rests)}
+    ours = {
+        "files": items.num_rows - blocked,
+        "blocked": blocked,
+        "heads": len(rests),
+        "vetoes": dict(sorted(vetoes.items())),
+    }
     return {**made.header["totals"], **theirs, **ours, "read_bytes": written, "write_bytes": written}
 
 
-def _told(
-    verdicts: pa.Table, decided: pa.Table, heads: Mapping[Where, Sequence[Mapping[str, Any]]], going: set[Where]
-) -> pa.Table:
+def _told(decided: pa.Table, heads: Mapping[Where, Any], staying: Mapping[Where, str]) -> pa.Table:
     """RETENTION after the plan: two rows for a segment whose head goes; one for a segment that stays whole, with what keeps its head."""
-    begin = {where: (*where[:2], rest["part_offset"]) for where, (_, rest) in heads.items()}
-    staying = {begin[where]: where for where in heads if where not in going}
-    others, rows = _apart(decided, dict.fromkeys([*begin, *staying]))
-    before = {_where(row): row for row in _apart(verdicts, begin)[1]}
-    told = []
-    for row in rows:
-        where = _where(row)
-        if where in going:
-            told.append(row | {"reason": f"the head of its segment, {row['reason']}"})
-        elif where in begin:
-            told.append(before[where] | {"veto": row["veto"]})
-    if staying:
-        places = zip(*(others[name].to_pylist() for name in ("log_dir", "partition_dir", "blocked_by")), strict=True)
-        by = [staying[place][2] if place in staying else place[2] for place in places]
-        at = others.schema.get_field_index("blocked_by")
-        others = others.set_column(at, RETENTION.field("blocked_by"), pa.array(by, pa.int64()))
+    others, rows = _apart(decided, {**heads, **staying})
+    told = [
+        row
+        | (
+            {"reason": f"the head of its segment, {row['reason']}"}
+            if _where(row) in heads
+            else {"veto": staying[_where(row)]}
+        )
+        for row in rows
+    ]
     table = pa.concat_tables([others, pa.Table.from_pylist(told, schema=RETENTION)])
     return table.sort_by([(name, "ascending") for name in _WHERE])
 

@@ -211,6 +211,23 @@ def test_what_keeps_a_segment_keeps_a_head(rolling: Path, given: Policy, options
         assert lifted.header["totals"]["heads"] > 2
 
 
+def test_a_head_that_stays_does_not_count_as_a_segment_that_stays(rolling: Path) -> None:
+    """Two have to: with its head apart the last one would be two."""
+    given = policy(settings={"kafkats.keep.segments": 2})
+    made, _ = planned(rolling, given)
+    left: dict[str, set[int]] = {}
+    for unit in list_units([rolling]):
+        left.setdefault(unit.partition_dir, set()).add(unit.base_offset)
+    enough = {partition for partition, bases in left.items() if len(bases) > 1}
+    for row in made.items.to_pylist():
+        if row["file"].endswith(paths.LOG):
+            (left[row["partition_dir"]].add if row["action"] == "add" else left[row["partition_dir"]].discard)(
+                row["base_offset"]
+            )
+    assert made.items.num_rows and enough
+    assert all(len(left[partition]) >= 2 for partition in enough)
+
+
 @pytest.mark.parametrize(
     ("given", "options"),
     [
