@@ -85,11 +85,11 @@ def write(
     """Put rows of TABLE into the table in `folder`: those of the interval, and of cells that were open.
 
     Raises Locked, UsageError (another step than the table's), BadInput (rows off the grid, two of one cell, a time that is neither
-    in the interval nor open), CorruptFile (what is there is damaged), StorageFailed. Then the table is as it was.
+    in the interval nor open), CorruptFile (what is there is damaged, or has lost its manifest), StorageFailed. Then the table is as it was.
     """
     store.check_interval(from_ms, to_ms, step_ms)
     with writing(folder):
-        before = read_manifest(folder) if Path(folder, MANIFEST).exists() else Manifest(step_ms)
+        before = store.begun(folder, step_ms)
         if before.step_ms != step_ms:
             raise UsageError(f"the table has a step of {before.step_ms} ms, not {step_ms}", path=folder)
         new = _checked(rows, step_ms)
@@ -148,6 +148,8 @@ class _Run:
         manifest = Manifest(self.after.step_ms, self.after.covered, store.sorted_parts([*untouched, *parts]))
         if manifest != self.before:
             store.commit(self.folder, manifest)
+        else:
+            store.tidy(self.folder, manifest)
         opened = sum(part.open for part in manifest.parts)
         size = sum(part.bytes for part in manifest.parts)
         counts = {row["values"]: row["counts"] for row in pc.value_counts(new["reason"]).to_pylist()}
@@ -236,7 +238,7 @@ class _Run:
         if piece.table is not None:
             return piece.table
         assert piece.part is not None
-        return read_part(self.folder, piece.part)
+        return read_part(self.folder, piece.part, self.before.step_ms)
 
     def _part(self, piece: _Piece) -> Part:
         if piece.part is not None:

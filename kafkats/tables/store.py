@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from kafkats.errors import BadInput, CorruptFile, Locked, UsageError, Vanished, storage
 from kafkats.report import make_folder
-from kafkats.tables.schema import TABLE_VERSION, OpenRun, closed, decode, decode_open, encode
+from kafkats.tables.schema import TABLE_VERSION, OpenRun, closed, decode, decode_open, encode, ints
 
 MANIFEST: Final = "_table.json"
 _LOCK: Final = ".lock"
@@ -121,7 +121,7 @@ def check_interval(from_ms: int, to_ms: int, step_ms: int) -> None:
         raise UsageError(f"an interval from {from_ms} to {to_ms} has more than {MOST_CELLS} cells: build it in pieces")
 
 
-def read_part(folder: str | os.PathLike[str], part: Part) -> pa.Table:
+def read_part(folder: str | os.PathLike[str], part: Part, step_ms: int) -> pa.Table:
     """Rows of one file, its content checked against the manifest.
 
     Raises Vanished (replaced meanwhile, or lost), CorruptFile, BadInput, StorageFailed.
@@ -134,6 +134,9 @@ def read_part(folder: str | os.PathLike[str], part: Part) -> pa.Table:
     rows = decode(pa.BufferReader(data), path)
     if rows.num_rows != part.rows:
         raise CorruptFile(f"{rows.num_rows} rows, the manifest says {part.rows}", path=path)
+    times = ints(rows, "timestamp")
+    if ((times < part.from_ms) | (times >= part.to_ms) | (times % step_ms != 0)).any():
+        raise CorruptFile("cells of other times than the manifest says", path=path)
     return rows
 
 
@@ -157,7 +160,7 @@ def read_parts(
         manifest = read_manifest(folder)
         parts = [part for part in manifest.parts if part.from_ms < span[1] and part.to_ms > span[0]]
         try:
-            return manifest, [wanted(read_part(folder, part)) for part in parts]
+            return manifest, [wanted(read_part(folder, part, manifest.step_ms)) for part in parts]
         except Vanished as e:
             if attempt == 4 or read_manifest(folder) == manifest:
                 raise CorruptFile("a file that the table's manifest names is missing", path=e.path) from e
@@ -201,16 +204,43 @@ def write_part(folder: str | os.PathLike[str], span: Span, rows: pa.Table, step_
     return Part(name, *span, rows.num_rows, opened, len(data), digest)
 
 
-def commit(folder: str | os.PathLike[str], manifest: Manifest) -> None:
-    """Make `manifest` the table's; what it does not name goes. Raises StorageFailed."""
+def begun(folder: str | os.PathLike[str], step_ms: int) -> Manifest:
+    """The manifest of the table that is there, else a new one: files without a manifest are then always a table that has lost it, never
+    what a killed run left, and nobody takes them for that.
+
+    Raises as read_manifest and commit.
+    """
     place = Path(folder)
+    if os.path.lexists(place / MANIFEST):
+        found = read_manifest(folder)
+        return found if found.parts or found.covered else Manifest(step_ms)
+    with storage(place, "reading the table"):
+        files = sorted(path.name for path in place.iterdir() if path.match("cells-*.parquet"))
+    if files:
+        reason = f"a table's files ({files[0]}, ...) without its manifest: restore {MANIFEST}, or take another folder"
+        raise CorruptFile(reason, path=folder)
+    commit(folder, Manifest(step_ms))
+    return Manifest(step_ms)
+
+
+def commit(folder: str | os.PathLike[str], manifest: Manifest) -> None:
+    """Make `manifest` the table's, then `tidy`. Raises StorageFailed."""
     content: dict[str, Any] = {
         "table_version": TABLE_VERSION,
         "step_ms": manifest.step_ms,
         "covered": [list(span) for span in manifest.covered],
         "files": [part._asdict() for part in manifest.parts],
     }
-    _put(place / MANIFEST, json.dumps(content, indent=1).encode() + b"\n")
+    _put(Path(folder, MANIFEST), json.dumps(content, indent=1).encode() + b"\n")
+    tidy(folder, manifest)
+
+
+def tidy(folder: str | os.PathLike[str], manifest: Manifest) -> None:
+    """Remove what `manifest` does not name: files that were replaced, what a killed run left. Who reads all files would read rows twice.
+
+    Raises StorageFailed.
+    """
+    place = Path(folder)
     named = {part.name for part in manifest.parts}
     with storage(place, "removing files that were replaced"):
         for path in place.iterdir():

@@ -477,12 +477,12 @@ def test_a_reader_survives_a_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     run(table, [one], T0, T0 + HOUR // 2)
     real, runs = store.read_part, []
 
-    def late(folder: Path, part: Any) -> pa.Table:
+    def late(folder: Path, part: Any, step_ms: int) -> pa.Table:
         if not runs:
             runs.append(1)
             monkeypatch.setattr(store, "read_part", real)
             run(table, [one], T0 + HOUR // 2, T0 + HOUR)
-        return real(folder, part)
+        return real(folder, part, step_ms)
 
     monkeypatch.setattr(store, "read_part", late)
     assert tables.read(table).rows.num_rows == 60
