@@ -165,7 +165,7 @@ def _items(
     others, rows = _apart(items, dict.fromkeys(going))
     for row in rows:
         begins = heads.found[_where(row)][1]["part_offset"]
-        row["reason"] = f"the head of the segment {row['reason']}; the rest begins at {begins}"
+        row["reason"] = f"only its head, {row['reason']}; the rest begins at {begins}"
         if row["file"].endswith(paths.LOG):
             row["before"] = facts[_where(row)]["log"]
     for where in going:
