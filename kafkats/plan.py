@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafkats import __version__
 from kafkats.canonical import json_lines
@@ -67,7 +68,10 @@ class Plan:
 
 def make_plan(operation: str, options: Mapping[str, Any], totals: Mapping[str, Any], items: pa.Table) -> Plan:
     """Sort `items` (ITEMS) and seal them with their digest."""
-    ordered = items.cast(ITEMS).sort_by(_ORDER).combine_chunks()
+    table = items.cast(ITEMS)
+    order = pc.sort_indices(table, sort_keys=_ORDER)
+    # Column by column: of millions of rows, taking a table's takes five times as long.
+    ordered = pa.table([column.take(order) for column in table.columns], schema=ITEMS).combine_chunks()
     header = {
         "operation": operation,
         "format": FORMAT,
