@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kafkats.errors import BadInput, CorruptFile, UsageError, Vanished
+from kafkats.errors import BadInput, CorruptFile, StorageFailed, UsageError, Vanished
 from kafkats.tables import store
 from kafkats.tables.schema import CLOSED, TABLE, Ints, OpenRun, ints, order, standing, taken, together
 from kafkats.tables.store import MANIFEST, Manifest, Part, Span, read_manifest, read_part, write_part, writing
@@ -95,7 +95,11 @@ def write(
         new = _checked(rows, step_ms)
         covered = store.unite([*before.covered, (from_ms, to_ms)])
         run = _Run(Path(folder), before, Manifest(step_ms, covered), (from_ms, to_ms))
-        return run.finish(new)
+        try:
+            return run.finish(new)
+        except StorageFailed:  # perhaps for want of room
+            store.give_room(folder, before)
+            raise
 
 
 def compact(folder: str | os.PathLike[str]) -> Written:

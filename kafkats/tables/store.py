@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from kafkats.errors import BadInput, CorruptFile, Locked, UsageError, Vanished, storage
+from kafkats.errors import BadInput, CorruptFile, KafkatsError, Locked, UsageError, Vanished, storage
 from kafkats.report import make_folder
 from kafkats.tables.schema import TABLE_VERSION, OpenRun, closed, decode, decode_open, encode, ints
 
@@ -205,14 +205,16 @@ def write_part(folder: str | os.PathLike[str], span: Span, rows: pa.Table, step_
 
 
 def begun(folder: str | os.PathLike[str], step_ms: int) -> Manifest:
-    """The manifest of the table that is there, else a new one: files without a manifest are then always a table that has lost it, never
-    what a killed run left, and nobody takes them for that.
+    """The manifest of the table that is there, rid of what a killed run left, else a new one: files without a manifest are then always a
+    table that has lost it, and nobody takes them for leftovers; nor those of a manifest that names what is not there.
 
     Raises as read_manifest and commit.
     """
     place = Path(folder)
     if os.path.lexists(place / MANIFEST):
         found = read_manifest(folder)
+        _all_there(place, found)
+        tidy(folder, found)
         return found if found.parts or found.covered else Manifest(step_ms)
     with storage(place, "reading the table"):
         files = sorted(path.name for path in place.iterdir() if path.match("cells-*.parquet"))
@@ -221,6 +223,15 @@ def begun(folder: str | os.PathLike[str], step_ms: int) -> Manifest:
         raise CorruptFile(reason, path=folder)
     commit(folder, Manifest(step_ms))
     return Manifest(step_ms)
+
+
+def _all_there(place: Path, manifest: Manifest) -> None:
+    for part in manifest.parts:
+        path = place / part.name
+        with storage(path, "reading the table"):
+            size = path.stat().st_size if path.is_file() else -1
+        if size != part.bytes:
+            raise CorruptFile("not what the table's manifest says: missing, damaged, or changed by somebody", path=path)
 
 
 def commit(folder: str | os.PathLike[str], manifest: Manifest) -> None:
@@ -248,6 +259,13 @@ def tidy(folder: str | os.PathLike[str], manifest: Manifest) -> None:
             if ours and path.name not in named:
                 with suppress(FileNotFoundError):
                     path.unlink()
+
+
+def give_room(folder: str | os.PathLike[str], before: Manifest) -> None:
+    """Remove what a failed run wrote, where the table is still that of before; what cannot be removed now is for the next run."""
+    with suppress(KafkatsError):
+        if read_manifest(folder) == before:
+            tidy(folder, before)
 
 
 def _put(path: Path, data: bytes) -> None:

@@ -105,6 +105,30 @@ def test_a_table_that_lost_its_manifest_is_nobodys_leftovers(tmp_path: Path) -> 
     assert tables.verify(table).rows == 60
 
 
+def test_a_manifest_that_names_another_file_takes_none_away(tmp_path: Path) -> None:
+    one, table = grown(tmp_path), tmp_path / "t"
+    one.append(T0, T0 + 10 * HOUR)
+    for hour in (0, 3):
+        run(table, [one], T0 + hour * HOUR, T0 + (hour + 1) * HOUR)
+    path = table / "_table.json"
+    (name,) = [p.name for p in table.glob("cells-*T03*.parquet")]
+    path.write_text(path.read_text().replace(name, name.replace("T03", "T07")))
+    before = files(table)
+    with pytest.raises(CorruptFile, match="not what the table's manifest says: missing"):
+        run(table, [one], T0, T0 + HOUR)
+    assert files(table) == before
+
+
+def test_a_full_disk_gets_its_room_back(tmp_path: Path) -> None:
+    one, table = grown(tmp_path), tmp_path / "t"
+    one.append(T0)
+    run(table, [one], T0, T0 + HOUR)
+    before = files(table)
+    with ended(5, OSError(errno.ENOSPC, "No space left on device"), done=False), pytest.raises(StorageFailed):
+        run(table, [one], T0 + 24 * HOUR, T0 + 50 * HOUR)
+    assert files(table) == before
+
+
 def test_a_first_run_that_failed_binds_nobody_to_its_step(tmp_path: Path) -> None:
     one, table = grown(tmp_path), tmp_path / "t"
     one.append(T0)
