@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from kafkats.config import (
     with_export_file,
     with_settings,
 )
+from kafkats.config.globs import Globs
 from kafkats.config.settings import ALIASES, KEYS, STRONGER
 from kafkats.errors import KafkatsError, UsageError
 
@@ -106,7 +108,12 @@ def test_nothing_given_means_infer() -> None:
         ("defaults:\n  retention.ms: 5\n  log.retention.hours: soon", "line 3: defaults.log.retention.hours: Input should be a valid integer, not 'soon'"),
         ("defaults:\n  log.retention.hours: 9999999999", "Input should be a 32-bit number"),
         ("defaults:\n  log.roll.hours: 0", "line 2: defaults.log.roll.hours: Input should be greater than or equal to 1"),
-        ("defaults:\n  retention.ms: 1\n  retention.ms: 2", "line 3: retention.ms is given twice, first in line 2"),
+        ("defaults:\n  retention.ms: 1\n  retention.ms: 2", "line 3, column 3: retention.ms is given twice, first in line 2, column 3"),
+        ("topics:\n  '*': {cleanup.policy: delete, retention.ms: 315360000000, retention.ms: 86400000}", "line 2, column 61: retention.ms is given twice, first in line 2, column 33"),
+        ("topics:\n  a: {<<: [*b]}", "not YAML: found undefined alias"),
+        ("topics:\n  a: {<<: 5}", "line 2, column 11: << takes a mapping"),
+        ("guard: {max.bytes: -1}", "line 1: guard.max.bytes: Input should be a size, 0 or more bytes, not -1"),
+        ("topics:\n  a:\n    kafkats.guard.max.bytes: -5", "line 3: topics.a.kafkats.guard.max.bytes: Input should be a size"),
         ("topics:\n  a b: {}", "line 2: topics.a b: no topic is named so"),
         ("topics:\n  'a,b': {}", "no topic is named so"),
         ("topics:\n  '*': {}\n  orders-*: {}", "line 3: topics.orders-*: never reached: '*' stands before it"),
@@ -150,6 +157,49 @@ def test_what_says_nothing_gives_nothing(tmp_path: Path, text: str) -> None:
 def test_merged_mappings_are_yaml_too(tmp_path: Path) -> None:
     found = policy(tmp_path, "topics:\n  a: &a {retention.ms: 1}\n  b:\n    <<: *a\n    retention.bytes: 2\n")
     assert found.settings("b").given() == {"retention_ms": 1, "retention_bytes": 2}
+
+
+def test_of_merged_mappings_the_own_key_and_then_the_first_counts(tmp_path: Path) -> None:
+    """`b` is merged into `top` before it is read for itself, and must not look as if it had its own key twice."""
+    text = """
+topics:
+  a: &a {retention.ms: 1, segment.ms: 1}
+  c: &c {retention.ms: 3, segment.bytes: 30}
+  b: &b {<<: *a, retention.ms: 2}
+  d: {<<: [*b, *c], segment.ms: 4}
+"""
+    found = policy(tmp_path, text)
+    assert found.settings("b").given() == {"retention_ms": 2, "segment_ms": 1}
+    assert found.settings("d").given() == {"retention_ms": 2, "segment_ms": 4, "segment_bytes": 30}
+
+
+@pytest.mark.timeout(20)
+def test_no_small_file_takes_long_to_read(tmp_path: Path) -> None:
+    bomb = ["a0: &a0 {retention.ms: 1}"]
+    bomb += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12)]
+    assert "a0: unknown key" in refused(tmp_path, "\n".join(bomb))
+    wide = f"a: &a {{{', '.join(f'k{n}: 1' for n in range(2000))}}}\nb: {{<<: [{', '.join(['*a'] * 2000)}]}}"
+    assert "more than 100000 keys come by merging" in refused(tmp_path, wide)
+    assert refused(tmp_path, "defaults:\n" + "".join(f"  k{n}: 1\n" for n in range(20_000))).endswith("and 19990 more")
+
+
+@pytest.mark.timeout(20)
+def test_of_many_globs_the_first_that_matches_is_found_at_once(tmp_path: Path) -> None:
+    globs = [f"team-{n:05}-*" for n in range(10_000)] + [f"topic-{n}" for n in range(10_000)]
+    found = policy(tmp_path, "topics:\n" + "".join(f'  "{glob}": {{}}\n' for glob in [*globs, "*"]))
+    assert [found.glob(t) for t in ("team-00123-x", "topic-9", "topic-9x")] == ["team-00123-*", "topic-9", "*"]
+    assert found.unmatched(f"team-{n:05}-orders" for n in range(9_999)) == (*globs[9_999:], "*")
+    alike = "topics:\n" + "".join(f'  "*-{n}-*": {{}}\n' for n in range(1001))
+    assert "line 1: topics: more than 1000 globs have wildcards right behind ''" in refused(tmp_path, alike)
+
+
+@given(
+    st.lists(st.text("ab_*?[]!", min_size=1, max_size=6), unique=True, max_size=8),
+    st.text("ab_", min_size=1, max_size=6),
+)
+def test_globs_match_as_if_they_were_tried_one_after_the_other(globs: list[str], topic: str) -> None:
+    open_to = [glob for glob in globs if glob.startswith("__") or not topic.startswith("__")]
+    assert Globs(globs).first(topic) == next((glob for glob in open_to if fnmatchcase(topic, glob)), None)
 
 
 def test_words_are_text_until_their_key_reads_them(tmp_path: Path) -> None:

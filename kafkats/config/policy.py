@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from kafkats.config.globs import GLOB, INTERNAL, Globs, useless
 from kafkats.config.settings import KEYS, TopicSettings
-from kafkats.config.values import Boolean, Share, Size
+from kafkats.config.values import Boolean, Share, Size, wrong
 from kafkats.errors import UsageError
 
-INTERNAL: Final = "__"
-"""What the names of Kafka's own topics begin with; no other glob matches them than one that begins so too."""
 LIMITS: Final = ("retention.ms", "retention.bytes")
-_GLOB: Final = re.compile(r"[A-Za-z0-9._\-*?\[\]!]+")
 _LITERAL: Final = re.compile(r"[A-Za-z0-9._\-]")
-_SIMPLE: Final = re.compile(r"[^?\[\]]*")
 
 BrokerName = Annotated[
     str,
@@ -64,7 +60,7 @@ class PolicyFile(BaseModel):
     topics: dict[str, TopicSettings] = Field(
         {},
         description="Settings by glob over topic names; the first match wins, and none but __* matches __*.",
-        json_schema_extra={"propertyNames": {"pattern": f"^{_GLOB.pattern}$"}},
+        json_schema_extra={"propertyNames": {"pattern": f"^{GLOB.pattern}$"}},
     )
     guard: Guard = Field(Guard(), description="What one plan may delete at most.")
     exports: tuple[Path, ...] = Field(
@@ -74,14 +70,15 @@ class PolicyFile(BaseModel):
 
     @model_validator(mode="after")
     def _globs_can_match(self) -> PolicyFile:
-        wrong = [
-            InitErrorDetails(
-                type=PydanticCustomError("kafkats", "{said}", {"said": said}), loc=("topics", glob), input=None
-            )
-            for glob, said in _useless(list(self.topics))
-        ]
-        if wrong:
-            raise ValidationError.from_exception_data(type(self).__name__, wrong)
+        found: list[InitErrorDetails]
+        try:
+            found = [
+                {"type": wrong(said), "loc": ("topics", glob), "input": None} for glob, said in useless(self.topics)
+            ]
+        except PydanticCustomError as e:
+            found = [{"type": e, "loc": ("topics",), "input": None}]
+        if found:
+            raise ValidationError.from_exception_data(type(self).__name__, found)
         return self
 
 
@@ -152,7 +149,7 @@ class Policy(PolicyFile):
 
     def glob(self, topic: str) -> str | None:
         """The glob whose settings `topic` has."""
-        return _first_match(tuple(self.topics), topic)
+        return self._globs.first(topic)
 
     def unmatched(self, topics: Iterable[str]) -> tuple[str, ...]:
         """The globs that give none of `topics` its settings: misspelt, or of topics that are not there."""
@@ -176,6 +173,10 @@ class Policy(PolicyFile):
         read = {topic: exported_settings(topic, config) for topic, config in configs.items()}
         both = {topic: settings.over(self._exported(topic)) for topic, settings in read.items()}
         return self.model_copy(update={"exported": self.exported | both})
+
+    @cached_property
+    def _globs(self) -> Globs:
+        return Globs(self.topics)
 
     def _layers(self, topic: str) -> tuple[TopicSettings, ...]:
         """The strongest first."""
@@ -211,27 +212,6 @@ def exported_settings(topic: str, config: Mapping[str, Any]) -> TopicSettings:
 
 _NOTHING: Final = TopicSettings()
 _USED: Final = frozenset(KEYS.values()) | {"internal.segment.bytes"}
-
-
-@lru_cache(maxsize=2**17)
-def _first_match(globs: tuple[str, ...], topic: str) -> str | None:
-    return next((glob for glob in globs if _matches(glob, topic)), None)
-
-
-def _matches(glob: str, topic: str) -> bool:
-    if topic.startswith(INTERNAL) and not glob.startswith(INTERNAL):
-        return False
-    return fnmatch.fnmatchcase(topic, glob)
-
-
-def _useless(globs: list[str]) -> Iterable[tuple[str, str]]:
-    """Globs that no topic's name can match, or that an earlier one hides."""
-    for number, glob in enumerate(globs):
-        if not _GLOB.fullmatch(glob):
-            yield glob, "no topic is named so: names have letters, digits, . _ -, and globs * ? [ ] !"
-        # A literal * of the later glob stands for anything, which only a * of the earlier one covers.
-        elif by := next((g for g in globs[:number] if _SIMPLE.fullmatch(g) and _matches(g, glob)), None):
-            yield glob, f"never reached: {by!r} stands before it and matches all of it"
 
 
 def _outside_brackets(glob: str) -> str:

@@ -20,6 +20,8 @@ from kafkats.errors import BadInput, KafkatsError, UsageError, storage
 from kafkats.kafka_configs import read_export
 
 _MOST_SAID: Final = 10
+_MERGE: Final = "tag:yaml.org,2002:merge"
+_MOST_MERGED: Final = 100_000
 _SECTIONS: Final[dict[str, type[BaseModel]]] = {
     "volumes": Volume, "defaults": TopicSettings, "topics": TopicSettings, "guard": Guard,
 }  # fmt: skip
@@ -35,13 +37,48 @@ class _Loader(yaml.SafeLoader):
         if tag is None or tag.rpartition(":")[2] in ("str", "null", "map", "seq")
     }  # fmt: skip
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        lines: dict[str, int] = {}
+    merged = 0
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
+        seen: dict[str, yaml.Mark] = {}
         for key, _ in node.value:
-            line = key.start_mark.line + 1
-            if isinstance(key, yaml.ScalarNode) and lines.setdefault(key.value, line) != line:
-                raise UsageError(f"line {line}: {key.value} is given twice, first in line {lines[key.value]}")
-        return super().construct_mapping(node, deep=deep)
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in seen:
+                first = _place(seen[key.value])
+                raise UsageError(f"{_place(key.start_mark)}: {key.value} is given twice, first in {first}")
+            seen[key.value] = key.start_mark
+        if any(key.tag == _MERGE for key, _ in node.value):
+            node.value = self._with_merged(node)
+        return node
+
+    def _with_merged(self, node: yaml.MappingNode) -> list[tuple[yaml.Node, yaml.Node]]:
+        """Its own keys, and of what `<<` names those that it has not: merged here once, so that no later merge doubles them."""
+        own = [pair for pair in node.value if pair[0].tag != _MERGE]
+        known = {key.value for key, _ in own if isinstance(key, yaml.ScalarNode)}
+        for mapping in (one for key, value in node.value if key.tag == _MERGE for one in _mappings(value)):
+            self.merged += len(mapping.value)
+            if self.merged > _MOST_MERGED:
+                raise UsageError(f"{_place(node.start_mark)}: more than {_MOST_MERGED} keys come by merging")
+            for key, value in mapping.value:
+                if isinstance(key, yaml.ScalarNode) and key.value not in known:
+                    known.add(key.value)
+                    own.append((key, value))
+        return own
+
+
+def _mappings(value: yaml.Node) -> list[yaml.MappingNode]:
+    """What a `<<` names: one mapping or several, the strongest first."""
+    several: list[Any] = value.value if isinstance(value, yaml.SequenceNode) else [value]
+    for one in several:
+        if not isinstance(one, yaml.MappingNode):
+            raise UsageError(f"{_place(one.start_mark)}: << takes a mapping, or a list of mappings")
+    return several
+
+
+def _place(mark: yaml.Mark) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}"
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -140,15 +177,16 @@ def _load(text: str, path: Path) -> tuple[Mapping[str, Any], yaml.Node | None]:
 
 def _explain(error: ValidationError, node: yaml.Node | None) -> str:
     said = []
-    for problem in error.errors(include_url=False, include_context=False, include_input=False):
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    for problem in problems[:_MOST_SAID]:
         at = tuple(part for part in problem["loc"] if part != "[key]")
         line = _line(node, at)
         text = problem["msg"]
         if problem["type"] == "extra_forbidden":
             text = f"unknown key{_suggestion(str(at[-1]), _model(error.title, at))}"
         said.append(f"{f'line {line}: ' if line else ''}{'.'.join(str(part) for part in at)}: {text}")
-    more = len(said) - _MOST_SAID
-    return "; ".join([*said[:_MOST_SAID], *([f"and {more} more"] if more > 0 else [])])
+    more = len(problems) - _MOST_SAID
+    return "; ".join([*said, *([f"and {more} more"] if more > 0 else [])])
 
 
 def _model(validated: str, at: tuple[int | str, ...]) -> type[BaseModel]:

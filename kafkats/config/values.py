@@ -66,7 +66,7 @@ def integer(value: object, *, hint: bool = True) -> int:
         return value
     if isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
         return int(value)
-    raise _wrong(f"Input should be a valid integer, not {_shown(value)}{_number_meant(value) if hint else ''}")
+    raise wrong(f"Input should be a valid integer, not {_shown(value)}{_number_meant(value) if hint else ''}")
 
 
 def _boolean(value: object) -> bool:
@@ -74,7 +74,7 @@ def _boolean(value: object) -> bool:
         return value
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return value.strip().lower() == "true"
-    raise _wrong(f"Input should be true or false, not {_shown(value)}")
+    raise wrong(f"Input should be true or false, not {_shown(value)}")
 
 
 def _size(value: object) -> int:
@@ -82,8 +82,11 @@ def _size(value: object) -> int:
         try:
             return parse_size(value)
         except ValueError as e:
-            raise _wrong(str(e)) from None
-    return integer(value)
+            raise wrong(str(e)) from None
+    size = integer(value)
+    if size < 0:
+        raise wrong(f"Input should be a size, 0 or more bytes, not {size}")
+    return size
 
 
 def _share(value: object) -> float:
@@ -92,7 +95,7 @@ def _share(value: object) -> float:
     except (TypeError, ValueError, OverflowError):
         share = -1.0
     if not 0 <= share <= 1:
-        raise _wrong(f"Input should be a share from 0 to 1, not {_shown(value)}")
+        raise wrong(f"Input should be a share from 0 to 1, not {_shown(value)}")
     return share
 
 
@@ -101,13 +104,13 @@ def _release(value: object) -> str:
     if text in ("0", "1", "2") or _RELEASE.fullmatch(text):
         return text
     hint = f"; did you mean '{text}.0'?" if _RELEASE.fullmatch(f"{text}.0") else ""
-    raise _wrong(f"Input should be a magic (0, 1, 2) or a release such as 0.10.2, not {_shown(value)}{hint}")
+    raise wrong(f"Input should be a magic (0, 1, 2) or a release such as 0.10.2, not {_shown(value)}{hint}")
 
 
 def _policies(value: object) -> tuple[str, ...]:
     words = value.split(",") if isinstance(value, str) else value
     if not isinstance(words, list | tuple):
-        raise _wrong(f"Input should be delete, compact or both, not {_shown(value)}")
+        raise wrong(f"Input should be delete, compact or both, not {_shown(value)}")
     if isinstance(value, str) and not value.strip():
         return ()
     return tuple(dict.fromkeys(_word(word.strip() if isinstance(word, str) else word, _POLICIES) for word in words))
@@ -124,7 +127,7 @@ def _word(value: object, known: tuple[str, ...]) -> str:
     close = difflib.get_close_matches(str(value)[:40].lower(), [w.lower() for w in known], n=1, cutoff=0.6)
     meant = next((w for w in known if close and w.lower() == close[0]), "")
     hint = f"; did you mean {meant!r}?" if meant else ""
-    raise _wrong(f"Input should be one of {', '.join(known)}, not {_shown(value)}{hint}")
+    raise wrong(f"Input should be one of {', '.join(known)}, not {_shown(value)}{hint}")
 
 
 def _number_meant(value: object) -> str:
@@ -145,7 +148,8 @@ def _shown(value: object) -> str:
     return "a list" if isinstance(value, list | tuple) else "a mapping"
 
 
-def _wrong(message: str) -> PydanticCustomError:
+def wrong(message: str) -> PydanticCustomError:
+    """What pydantic reports, with the key that the value stands for."""
     # Braces would be read as places for values.
     return PydanticCustomError("kafkats", "{said}", {"said": message})
 
