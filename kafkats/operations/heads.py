@@ -82,10 +82,7 @@ def plan_inside(
             break
         heads.blocked.update(unsound)
         staying |= kept
-        for where in (
-            *unsound,
-            *kept,
-        ):  # what stays whole is one segment: kafkats.keep.segments must not count it as two
+        for where in {*unsound, *kept}:  # what stays whole is one segment, which keep.segments must not count as two
             del heads.found[where]
     items = _items(made.items, segments, facts, heads, going)
     totals = _totals(whole, made, items, [heads.found[where][1] for where in going], staying)
