@@ -139,6 +139,10 @@ class Partition:
             return f"the last {keep} segments stay" if keep > 1 else "the last segment stays"
         if not self.allowed[n].deletes:
             return self.unnamed
+        if self.rows[0]["log_start_offset"] > 10 * count:
+            return "its log start offset lies above its log end"
+        if n == count - 1 and (self.rows[0]["high_watermark"] or 0) > 10 * count:
+            return "its log end lies below the high watermark"
         if self.rows[n]["recovery"]:
             return "the broker was not stopped cleanly, and recovers this segment first"
         if n == count - 1 and not self.rows[0]["clean"]:
@@ -148,6 +152,14 @@ class Partition:
         if not options.over_guard and most is not None and gone > most:
             return f"over the guard: more than {most} bytes of the partition"
         return ""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.rows[0]["log_dir"], self.rows[0]["partition_dir"]
+
+    @property
+    def knows_producers(self) -> bool:
+        return any(row["snapshot"] for row in self.rows)
 
     def goes(self, n: int) -> bool:
         return n < len(self.rows) and self.verdicts[n].deletes and not self.vetoes[n]
@@ -210,10 +222,13 @@ def test_the_same_vetoes_and_files(rows: list[Row], policy: Policy, options: Ret
     assert removed == {
         (i["log_dir"], i["partition_dir"], i["file"], i["before"]["size"]) for i in items if i["action"] == "remove"
     }
-    emptied = {(p.rows[0]["log_dir"], p.rows[0]["partition_dir"]) for p, n in going if n == len(p.rows) - 1}
-    added = [i for i in items if i["action"] == "add"]
-    assert {(i["log_dir"], i["partition_dir"]) for i in added} == emptied and len(added) == 3 * len(emptied)
-    changed = {(p.rows[0]["log_dir"], p.rows[0]["partition_dir"]) for p, _ in going}
-    epochs = {(i["log_dir"], i["partition_dir"]) for i in items if i["file"] == paths.LEADER_EPOCH}
-    assert epochs == (changed if RETENTION_RULES[options.rule].high_watermark else set())
+    emptied = [p for p, n in going if n == len(p.rows) - 1]
+    added = sorted((i["log_dir"], i["partition_dir"], i["file"]) for i in items if i["action"] == "add")
+    assert added == sorted(
+        (*p.place, paths.segment_file(p.segments[-1].end_offset, f".{kind}"))
+        for p in emptied
+        for kind in (("log", "index", "timeindex") if p.rows[-1]["timeindex"] else ("log", "index"))
+    )
+    with_epochs = {p.place for p, _ in going if RETENTION_RULES[options.rule].high_watermark or p.knows_producers}
+    assert {(i["log_dir"], i["partition_dir"]) for i in items if i["file"] == paths.LEADER_EPOCH} == with_epochs
     assert made.header["totals"]["freed_bytes"] == sum(p.sizes[n] for p, n in going)
