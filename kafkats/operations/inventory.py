@@ -42,7 +42,8 @@ def _rows(unit: Unit) -> list[dict[str, Any]]:
         found = (failure(log, e),)
     else:
         row |= facts_columns(facts)
-        expected = unit.time_index_expected
+        # Only timestamps are not in magic 0, which brokers without time indexes wrote.
+        expected = unit.time_index_expected or max(facts.first_timestamp, facts.max_timestamp) >= 0
         found = tuple(
             f for f in found if expected or not f.file.endswith(paths.TIME_INDEX) or f.kind != "missing-index"
         )

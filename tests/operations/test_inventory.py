@@ -55,3 +55,16 @@ def test_ends_that_contradict_each_other_are_found(tmp_path: Path) -> None:
     seen = pa.Table.from_batches([inventory_units(list_units([root]))])
     kinds = {f["kind"] for found in seen["findings"].to_pylist() for f in found or ()}
     assert "below-maximum" in kinds
+
+
+def test_timestamps_want_a_time_index_where_nothing_else_shows_a_later_broker(golden: Golden) -> None:
+    """Without it the largest timestamp is only that of the end: a fresh record before it would be deleted."""
+    root = golden("matrix-0.10.2.2-v1", "data")
+    for index in root.rglob("*.timeindex"):
+        index.unlink()
+    units = [unit for unit in list_units([root]) if unit.base_offset >= 0 and unit.bytes]
+    assert units and not any(unit.time_index_expected for unit in units)
+    segments = pa.Table.from_batches([inventory_units(units)], SEGMENTS)
+    timed = segments.filter(pc.greater_equal(segments["max_timestamp"], 0))
+    assert timed.num_rows
+    assert set(timed["worst"].to_pylist()) == {"damage"}

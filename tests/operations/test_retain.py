@@ -47,7 +47,7 @@ def segment(base: int, largest: int, following: int = -1, *found: Finding, **col
         "index": file(6),
         "timeindex": file(4),
         "log_start_offset": -1,
-        "high_watermark": 1000,
+        "high_watermark": 20,
         "worst": "damage" if found else "",
         "findings": finding_rows(found),
     } | columns
@@ -56,6 +56,7 @@ def segment(base: int, largest: int, following: int = -1, *found: Finding, **col
 def partition(*largest: int, **columns: Any) -> list[dict[str, Any]]:
     """Segments of ten offsets and 100 bytes each."""
     last = len(largest) - 1
+    columns = {"high_watermark": 10 * len(largest)} | columns
     return [segment(10 * n, t, -1 if n == last else 10 * n + 10, **columns) for n, t in enumerate(largest)]
 
 
@@ -88,6 +89,10 @@ OLD, FRESH = NOW - 1001, NOW - 1000
         (partition(OLD, FRESH, OLD), RETAIN, {}, [0], ""),
         (partition(OLD, OLD, OLD), RETAIN, {}, [0, 10], "the last segment stays"),
         (partition(OLD, OLD, OLD), RETAIN, {"last_segment": True}, [0, 10, 20], ""),
+        (partition(OLD, OLD, OLD, high_watermark=31), RETAIN, {"last_segment": True}, [0, 10], "lies below the high watermark"),
+        (partition(OLD, OLD, OLD, log_start_offset=31), RETAIN, {}, [], "log start offset lies above its log end"),
+        ([*partition(OLD, OLD)[:1], segment(10, OLD, -1, Finding("zero-tail", "x.log", "zeros"))], RETAIN | {"retention.bytes": 0},
+         {"last_segment": True}, [0], "its log end is not known"),
         (partition(OLD, OLD, OLD, clean=False), RETAIN, {"last_segment": True}, [0, 10], "only after a clean stop"),
         (partition(OLD, OLD, OLD, FRESH), RETAIN | {"kafkats.keep.segments": 3}, {}, [0], "the last 3 segments stay"),
         (partition(OLD, OLD, FRESH), RETAIN | {"kafkats.legal.hold": True}, {}, [], "legal hold"),
@@ -184,6 +189,11 @@ def test_an_empty_segment_has_the_files_that_the_last_one_had() -> None:
     assert [i["file"] for i in made.items.to_pylist() if i["action"] == "add"] == [
         "00000000000000000020.index", "00000000000000000020.log"
     ]  # fmt: skip
+
+
+def test_where_there_is_no_segment_nothing_goes() -> None:
+    made, verdicts = decided([])
+    assert (made.items.num_rows, verdicts, board(pa.Table.from_pylist(verdicts, schema=RETENTION), NOW)) == (0, [], [])
 
 
 def test_whole_families_go_and_nothing_else() -> None:

@@ -73,7 +73,7 @@ class Verdicts(NamedTuple):
 
 
 def rows_of(starts: Ints, count: int) -> Rows:
-    ends = np.append(starts[1:], count)
+    ends = np.append(starts[1:], count)[: len(starts)]
     return Rows(starts, ends, np.repeat(np.arange(len(starts)), ends - starts))
 
 

@@ -56,7 +56,7 @@ def read_facts(segments: pa.Table, policy: Policy) -> Facts:
     first = first.take(pa.array(rows.starts))
     topic = [topic or "" for topic in first["topic"].to_pylist()]
     base, mtime = _ints(table["base_offset"]), _ints(pc.divide(_of(table, "log", "mtime_ns"), 1_000_000))
-    end = np.append(base[1:], 0)
+    end = np.append(base[1:], 0)[: len(base)]
     last = rows.ends - 1
     log_end = _ints(table["last_offset"], -1)[last] + 1
     end[last] = np.maximum(log_end, base[last])

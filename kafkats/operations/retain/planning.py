@@ -17,7 +17,7 @@ from kafkats.operations.retain.deciding import Limits, Verdicts, decide
 from kafkats.operations.retain.facts import Facts, read_facts
 from kafkats.operations.retain.items import items_of
 from kafkats.operations.retain.vetoes import Sentences, lasting, refusals, run_guard, spare, unnamed, vetoes
-from kafkats.plan import Plan, make_plan
+from kafkats.plan import ITEMS, Plan, make_plan
 from kafkats.report import swapping, unseen_logs
 
 OPERATION: Final = "retain"
@@ -70,6 +70,9 @@ def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> t
     if rule is None:
         raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(RETENTION_RULES)}")
     facts = read_facts(segments, policy)
+    if not facts.topic:
+        nothing = RETENTION.empty_table(), ITEMS.empty_table()
+        return make_plan(OPERATION, asdict(options), _totals(*nothing), nothing[1]), nothing[0]
     limits = _limits(facts, policy.broker_limits, options)
     found = decide(facts.rows, facts.segments, limits, rule, now_ms=options.now_ms)
     explicit = _limits(facts, policy.limits, options)

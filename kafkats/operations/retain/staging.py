@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from kafkats import paths
-from kafkats.errors import Changed, CorruptPlan, Refused, Vanished, storage
+from kafkats.errors import Changed, CorruptPlan, Vanished, storage
 from kafkats.logdir.changeset import Change, Remove, Replace
 from kafkats.logdir.checkpoints import EpochStart, encode_epochs, encode_offsets, read_epochs, read_offsets
 from kafkats.logdir.families import check_planned, noted, refuse_unclean, stage_planned
@@ -17,12 +16,10 @@ from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
 from kafkats.logdir.workarea import ROOT
-from kafkats.run import PartitionWork, Staged, refuse_full_disk
+from kafkats.run import PartitionWork, Staged, refuse_early, refuse_full_disk
 
 NEW_FAMILY: Final = (paths.LOG, paths.OFFSET_INDEX, paths.TIME_INDEX)
 """What begins an empty segment at the log end, where all others go."""
-_SKEW_MS: Final = 300_000
-"""How far the clock of who planned may be ahead of ours."""
 
 
 def check_item(item: Mapping[str, Any]) -> None:
@@ -43,10 +40,11 @@ def check_item(item: Mapping[str, Any]) -> None:
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     """Whole families go; checkpoints are brought up to date with what is left.
 
-    Raises Refused before the time that was decided for, and to rewrite an active segment without a clean stop; Changed where not all that goes lies before all that stays, or a broker
-    has begun to replace segments; CorruptFile for a checkpoint that cannot be read, StorageFailed.
+    Raises Refused before the time that was decided for, and to rewrite an active segment without a clean stop; Changed where not all
+    that goes lies before all that stays, or a broker has begun to replace segments; CorruptFile for a checkpoint that cannot be read,
+    StorageFailed.
     """
-    _refuse_early(work)
+    refuse_early(work)
     directory = Path(work.log_dir, work.partition_dir)
     if work.partition_dir != ROOT:
         _refuse_changed(work, directory)
@@ -77,13 +75,6 @@ def _stage_rest(work: PartitionWork, directory: Path, unchanged: dict[str, FileI
     if (log := next(old, None)) is None:
         raise CorruptPlan("the rest of a log that does not go", path=directory / items[0]["file"])
     return stage_planned(directory, log["base_offset"], items, unchanged, lease)
-
-
-def _refuse_early(work: PartitionWork) -> None:
-    """A time in another unit, or of another year, would make everything expired."""
-    decided_for = work.options.get("now_ms", 0)
-    if decided_for > time.time_ns() // 1_000_000 + _SKEW_MS:
-        raise Refused(f"this plan decides for {decided_for} ms, which is ahead of the clock", path=work.log_dir)
 
 
 def _refuse_changed(work: PartitionWork, directory: Path) -> None:

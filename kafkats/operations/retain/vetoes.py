@@ -58,7 +58,11 @@ def vetoes(
     share, most = np.array(guards, float).reshape(-1, 2)[of].T
     last = row == (rows.ends - 1)[of]
     causes: dict[str, Flags] = {
-        "its log end is not known": last & ~facts.end_known[of],
+        "its log start offset lies above its log end": (
+            facts.log_start_offset > facts.segments.end_offset[rows.ends - 1]
+        )[of],
+        "its log end is not known": last & ~(facts.end_known[of] & facts.segments.trusted),
+        "its log end lies below the high watermark": last & (facts.segments.end_offset < facts.high_watermark[of]),
         "the broker was not stopped cleanly, and recovers this segment first": facts.recovery,
         "the active segment goes only after a clean stop": last & ~facts.clean[of],
     }
