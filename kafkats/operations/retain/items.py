@@ -41,10 +41,9 @@ def items_of(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) ->
     epochs = changed[newer[changed] | rule.high_watermark]
     reasons = [f"begins at {each} now" for each in start[epochs].tolist()]
     tables.append(_ended(facts, epochs, start, rule, file=paths.LEADER_EPOCH, reason=reasons, **update))
-    begin = zip(own.tolist(), start[own].tolist(), strict=True)
-    reasons = [f"{facts.partition_dir[number]} begins at {each} by itself" for number, each in begin]
     where = {"partition_dir": ROOT, "directory_ctime_ns": 0}
-    tables.append(_ended(facts, own, start, rule, file=paths.LOG_START, reason=reasons, **update, **where))
+    begins, reasons = _by_log_dir(facts, own, start)
+    tables.append(_ended(facts, begins, start, rule, file=paths.LOG_START, reason=reasons, **update, **where))
     return pa.concat_tables(tables)
 
 
@@ -70,6 +69,19 @@ def _removed(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) ->
         reason=reasons.take(pa.array(row)),
         before=pa.concat_arrays(families).take(pa.array(kind * len(table) + row)),
     )
+
+
+def _by_log_dir(facts: Facts, partitions: Ints, start: Ints) -> tuple[Ints, list[str]]:
+    """Of each log dir the first of the partitions, which stands for all of them, and what is said of them."""
+    together: dict[str, list[int]] = {}
+    for number in partitions.tolist():
+        together.setdefault(facts.log_dir[number], []).append(number)
+    reasons = [
+        f"{facts.partition_dir[first]} begins at {start[first]} by itself"
+        + (f", and {len(rest)} more do" if rest else "")
+        for first, *rest in together.values()
+    ]
+    return np.array([numbers[0] for numbers in together.values()], np.int64), reasons
 
 
 def _ended(facts: Facts, partitions: Ints, start: Ints, rule: RetentionRule, **columns: Any) -> pa.Table:
