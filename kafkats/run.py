@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -17,13 +18,15 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.errors import CorruptPlan, DiskFull, KafkatsError, StorageFailed, UsageError, storage
+from kafkats.errors import CorruptPlan, DiskFull, KafkatsError, Refused, StorageFailed, UsageError, storage
 from kafkats.logdir.changeset import Change
 from kafkats.logdir.identity import FileIdentity
 from kafkats.plan import Plan
 from kafkats.report import ACTIONS, make_folder, read_json, read_table, write_json, write_table
 
 FORMAT: Final = 1
+_SKEW_MS: Final = 300_000
+"""How far the clock of who planned may be ahead of ours."""
 _STEP: Final = ("ledger", "phase", "broker")
 
 
@@ -82,6 +85,13 @@ def refuse_full_disk(work: PartitionWork) -> None:
     needed = sum(max(item["after_bytes"], 0) for item in work.items)
     if needed > free:
         raise DiskFull(f"{needed} bytes needed, {free} free: nothing was begun", path=work.log_dir)
+
+
+def refuse_early(work: PartitionWork) -> None:
+    """A time in another unit, or of another year, would make everything due. Raises Refused before the plan's moment."""
+    decided_for = work.options.get("now_ms", 0)
+    if decided_for > time.time_ns() // 1_000_000 + _SKEW_MS:
+        raise Refused(f"this plan decides for {decided_for} ms, which is ahead of the clock", path=work.log_dir)
 
 
 @contextmanager

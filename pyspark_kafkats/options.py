@@ -155,7 +155,7 @@ def _json(words: Mapping[str, str], name: str) -> Any:
 def _time(words: Mapping[str, str], name: str) -> int | None:
     if name not in words:
         return None
-    from kafkats.cli.options import parse_time
+    from kafkats.config import parse_time
 
     try:
         time = parse_time(words[name].strip())

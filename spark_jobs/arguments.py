@@ -7,8 +7,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from kafkats.cli.options import parse_time
-from kafkats.config import Policy, parse_duration, parse_size, read_policy, with_export_file, with_settings
+from kafkats.config import Policy, parse_duration, parse_size, parse_time, read_policy, with_export_file, with_settings
 from kafkats.generations import DEFAULT_RULE, RULES
 from kafkats.operations.verify import VerifyOptions
 

@@ -18,9 +18,8 @@ from lookup import looked, partitions, policy_words
 from pyspark.sql import SparkSession
 
 from kafkats import exports
-from kafkats.cli.lookup import target_of
 from kafkats.errors import UsageError
-from kafkats.operations.lookup import LookupOptions
+from kafkats.operations.lookup import LookupOptions, target_of
 from kafkats.report import make_folder, write_text
 from kafkats.search.answers import EARLIEST, LATEST
 from kafkats.tables.store import MANIFEST

@@ -26,7 +26,6 @@ from looking import size_of
 from picturing import keep_around, keep_clouds
 from pyspark.sql import SparkSession
 
-from kafkats.cli.lookup import target_of
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
 from kafkats.operations.lookup import (
@@ -38,6 +37,7 @@ from kafkats.operations.lookup import (
     above_high_watermark,
     lookup_partitions,
     lookup_unit,
+    target_of,
 )
 from kafkats.report import make_folder, write_json, write_table
 from kafkats.search import DEPTHS

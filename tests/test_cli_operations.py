@@ -105,6 +105,19 @@ def test_retention_is_told_planned_done_and_undone(
     assert len(list(full.glob("*/*.log"))) == logs
 
 
+@pytest.mark.parametrize("now", [2**63, -9999999999999999999, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("verb", [("plan", "retain"), ("simulate", "retain"), ("plan", "roll"), ("simulate", "roll")])
+def test_any_moment_is_taken_or_refused_in_words(
+    full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: tuple[str, str], now: int
+) -> None:
+    out = ("-o", tmp_path / "plan") if verb[0] == "plan" else ()
+    code, text = run(capsys, *verb, full, f"--now={now}", "--policy", policy(tmp_path), *out)
+    if -(2**63) <= now < 2**63:
+        assert code in (0, 1)
+    else:
+        assert code == 2 and "no time that a record can have" in text
+
+
 def test_an_export_makes_limits_explicit(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     export = tmp_path / "topics.txt"
     export.write_text(

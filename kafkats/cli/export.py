@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkats.cli.lookup import HIGH_WATERMARK, target_of
+from kafkats.cli.lookup import HIGH_WATERMARK
 from kafkats.cli.options import CONFIG, POLICY, SPAN, TOPICS, policy_of, table_of
 from kafkats.errors import UsageError
 from kafkats.terminal import progress, say, shown
@@ -63,6 +63,7 @@ def export(
     A TABLE is a folder of lookup tables. Exits with 1 when partitions had no answer and `json` says so.
     """
     from kafkats import exports
+    from kafkats.operations.lookup import target_of
     from kafkats.report import make_folder, write_text
 
     begin = target_of(at, "--at")

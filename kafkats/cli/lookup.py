@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkats.cli.options import CONFIG, JSON, POLICY, SPAN, TIME, TOPICS, parse_time, policy_of, table_of
+from kafkats.cli.options import CONFIG, JSON, POLICY, SPAN, TIME, TOPICS, policy_of, table_of
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
 from kafkats.terminal import progress, say_summary, show_rows
@@ -34,8 +34,6 @@ HIGH_WATERMARK = click.option(
     "--high-watermark", type=click.Choice(["checkpoint", "log-end"]), default="checkpoint", show_default=True,
     help="Up to where brokers give records out: what they checkpointed, or, as after a restart, all there is.",
 )  # fmt: skip
-_SPECIAL = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
-"""As Kafka's own tools have them, and as numbers."""
 
 
 @click.command()
@@ -106,7 +104,7 @@ def lookup(
             raise UsageError("one table, or log directories: not both, not two")
         if every is not None or how != "exact":
             raise UsageError("a table is built from log directories, and has the exact answers only", path=paths[0])
-        return _from_table(paths[0], [target_of(word, "--at") for word in times], topics, as_json=as_json)
+        return _from_table(paths[0], [operation.target_of(word, "--at") for word in times], topics, as_json=as_json)
     if how != "safe" and margin:
         raise UsageError("--margin is for --how safe")
     units = list(operation.lookup_partitions(paths, topics=topics, high_watermark=high_watermark))
@@ -118,7 +116,7 @@ def lookup(
         if how != "exact":
             raise UsageError(f"a table has the exact answers, not those of --how {how}")
         return _table(units, (begins, until, every), output, exact=depth != "tail", as_json=as_json)
-    targets = [target_of(word, "--at") for word in times]
+    targets = [operation.target_of(word, "--at") for word in times]
     policy = policy_of(policy_file, settings)
     options = operation.LookupOptions(how, rule, depth, margin, time.time_ns() // 1_000_000, policy)
     looked = (operation.lookup_unit(unit, targets, options) for unit in progress(units, "searching", lambda _: 1))
@@ -178,16 +176,3 @@ def _table(units: list[PartitionUnit], cells: tuple[int, int, int], output: Path
         )
     say_summary(written._asdict() | {"table": str(output)}, as_json, said)
     return int(written.unreadable > 0)
-
-
-def target_of(word: str, option: str) -> int:
-    """Epoch ms, or what a search calls that word. Raises UsageError."""
-    if word in _SPECIAL:
-        return _SPECIAL[word]
-    try:
-        target = parse_time(word)
-        if not -(2**63) <= target < 2**63:
-            raise ValueError(f"{word} is no time that a record can have")
-        return target
-    except ValueError as e:
-        raise UsageError(f"{option}: {e}, or one of {', '.join(_SPECIAL)}") from None

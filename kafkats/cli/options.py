@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,6 +39,10 @@ RULE = click.option(
     "--generation", "rule", type=click.Choice(list(RULES)), default="last-offset", show_default=True,
     help="Whose recovery to match: last-offset is Kafka 2.0 and later, first-offset 0.8 to 1.1, kip33 no broker's.",
 )  # fmt: skip
+EXPORT = click.option(
+    "--export", type=click.Path(path_type=Path), metavar="FILE",
+    help="What `kafka-configs --describe` said of the topics: over the policy's defaults, under its topics.",
+)  # fmt: skip
 STOPPED = click.option(
     "--owner-stopped", is_flag=True,
     help="You vouch that no broker runs on it, where a lock proves nothing: network file systems, snapshots.",
@@ -74,20 +76,10 @@ class _Parsed(click.ParamType[int]):
             self.fail(str(e), param, ctx)
 
 
-def parse_time(text: str) -> int:
-    """Epoch milliseconds of `2026-01-31T10:00:00+01:00`, or of such a number itself. Raises ValueError."""
-    if re.fullmatch(r"-?[0-9]{1,19}", text):
-        return int(text)
-    wanted = (
-        f"{text[:40]!r} is not a time: ISO 8601 with its offset (2026-01-31T10:00:00+01:00, ...Z) or epoch milliseconds"
-    )
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(wanted) from None
-    if moment.tzinfo is None:
-        raise ValueError(wanted)
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+def _time(text: str) -> int:
+    from kafkats.config import parse_time
+
+    return parse_time(text)
 
 
 def _size(text: str) -> int:
@@ -102,7 +94,7 @@ def _span(text: str) -> int:
     return parse_duration(text)
 
 
-TIME: Final = _Parsed("TIME", parse_time)
+TIME: Final = _Parsed("TIME", _time)
 SIZE: Final = _Parsed("SIZE", _size)
 SPAN: Final = _Parsed("DURATION", _span)
 

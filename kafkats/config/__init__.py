@@ -22,7 +22,7 @@ Nothing is deleted of a topic unless its cleanup.policy and a retention limit ar
 from kafkats.config.policy import Guard, Policy, PolicyFile, Volume
 from kafkats.config.reading import read_policy, with_export_file, with_settings
 from kafkats.config.settings import TopicSettings
-from kafkats.config.values import magic_of, parse_duration, parse_size
+from kafkats.config.values import magic_of, parse_duration, parse_size, parse_time
 
 __all__ = [
     "Guard",
@@ -33,6 +33,7 @@ __all__ = [
     "magic_of",
     "parse_duration",
     "parse_size",
+    "parse_time",
     "read_policy",
     "with_export_file",
     "with_settings",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -41,6 +42,24 @@ def parse_size(text: str) -> int:
 def parse_duration(text: str) -> int:
     """Milliseconds of `7d`, `90s` or `250ms`. Raises ValueError."""
     return _amount(text, _DURATIONS, "a duration such as 90s, 15m, 24h or 7d")
+
+
+def parse_time(text: str) -> int:
+    """Epoch milliseconds of `2026-01-31T10:00:00+01:00`, or of such a number itself. Raises ValueError."""
+    if _INTEGER.fullmatch(text) and text[0] != "+":
+        if not LONG_MIN <= int(text) <= LONG_MAX:
+            raise ValueError(f"{text} is no time that a record can have")
+        return int(text)
+    wanted = (
+        f"{text[:40]!r} is not a time: ISO 8601 with its offset (2026-01-31T10:00:00+01:00, ...Z) or epoch milliseconds"
+    )
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(wanted) from None
+    if moment.tzinfo is None:
+        raise ValueError(wanted)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def magic_of(version: str) -> int:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths, search
-from kafkats.config import Policy, magic_of
+from kafkats.config import Policy, magic_of, parse_time
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, INDEX_INTERVAL_BYTES, SEARCH_RULES
 from kafkats.units import Unit, list_units, unseen
@@ -47,6 +47,18 @@ HOW: Final = ("exact", "safe", "kafka")
 HIGH_WATERMARKS: Final = ("checkpoint", "log-end")
 """What a broker gives out: up to what it checkpointed, which it does every 5 s and may be far behind in what a killed one left; or all
 there is, as when it leads alone and has started again."""
+_SPECIAL: Final = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
+"""As Kafka's own tools have them, and as numbers."""
+
+
+def target_of(word: str, option: str) -> int:
+    """Epoch ms, or what a search calls that word. Raises UsageError, which names the `option`."""
+    if word in _SPECIAL:
+        return _SPECIAL[word]
+    try:
+        return parse_time(word)
+    except ValueError as e:
+        raise UsageError(f"{option}: {e}, or one of {', '.join(_SPECIAL)}") from None
 
 
 @dataclass(frozen=True)

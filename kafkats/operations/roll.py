@@ -36,7 +36,7 @@ from kafkats.logdir.producers import snapshot_at
 from kafkats.plan import ITEMS, Plan, item_of, make_plan
 from kafkats.report import swapping, unseen_logs
 from kafkats.rolling import Active, Due, due, settings_of
-from kafkats.run import PartitionWork, Staged
+from kafkats.run import PartitionWork, Staged, refuse_early
 from kafkats.segment.facts import SegmentFacts
 
 OPERATION: Final = "roll"
@@ -211,8 +211,10 @@ def check_item(item: Mapping[str, Any]) -> None:
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     """Build what the partition's roll adds, beside it.
 
-    Raises Changed when the log is not as planned, Refused when the marker of the clean stop is gone, StorageFailed.
+    Raises Changed when the log is not as planned, Refused when the marker of the clean stop is gone and before the time that was
+    decided for, StorageFailed.
     """
+    refuse_early(work)
     refuse_unclean(work.log_dir)
     directory = Path(work.log_dir, work.partition_dir)
     end = max(item["base_offset"] for item in work.items)

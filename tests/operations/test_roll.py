@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -176,9 +177,10 @@ def test_a_sealed_plan_of_something_else_is_not_worked_on(wrong: dict[str, objec
 
 
 def planned(root: Path) -> Plan:
-    """Every active segment is due: far in the future."""
+    """Every active segment is due, whatever its timestamps."""
     segments = pa.Table.from_batches([inventory_units([unit]) for unit in list_units([root])], schema=SEGMENTS)
-    made, _ = plan_roll(segments, Policy(), RollOptions(now_ms=2**43))
+    policy = Policy.model_validate({"defaults": {"segment.bytes": 14}})
+    made, _ = plan_roll(segments, policy, RollOptions(now_ms=time.time_ns() // 1_000_000))
     return made
 
 
@@ -289,6 +291,18 @@ def test_the_snapshot_at_the_log_end(tmp_path: Path) -> None:
     inode = snapshot.stat().st_ino
     assert applied(planned(root))["exit_code"] == 0
     assert snapshot.stat().st_ino == inode
+
+
+@pytest.mark.parametrize("ahead_ms", [600_000, 2**63 - 1])
+def test_before_its_moment_nothing_is_rolled(tmp_path: Path, ahead_ms: int) -> None:
+    root = unpacked("rolling-4.3.1", tmp_path)
+    segments = pa.Table.from_batches([inventory_units([unit]) for unit in list_units([root])], schema=SEGMENTS)
+    now_ms = min(time.time_ns() // 1_000_000 + ahead_ms, 2**63 - 1)
+    made, _ = plan_roll(segments, Policy(), RollOptions(now_ms))
+    before = contents(root)
+    rows = [row for work in partition_works(made, run_of(made)) for row in apply_partition(work).to_pylist()]
+    assert rows and all("ahead of the clock" in row["error"] for row in rows if row["outcome"] == "refused")
+    assert contents(root) == before
 
 
 @pytest.mark.parametrize("change", ["appended", "killed", "snapshot", "rolled"])

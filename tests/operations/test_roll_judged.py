@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,8 @@ def judge(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def rolled(root: Path) -> Plan:
     segments = pa.Table.from_batches([inventory_units([unit]) for unit in list_units([root])], schema=SEGMENTS)
-    return plan_roll(segments, Policy(), RollOptions(now_ms=2**43))[0]
+    policy = Policy.model_validate({"defaults": {"segment.ms": 1}})
+    return plan_roll(segments, policy, RollOptions(now_ms=time.time_ns() // 1_000_000))[0]
 
 
 def cut(root: Path, options: SplitOptions) -> Plan:

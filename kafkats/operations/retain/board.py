@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 DAY_MS: Final = 86_400_000
+_LARGEST: Final = 2**63 - 1
 _WHERE: Final = ("log_dir", "partition_dir", "topic")
 _LOOKS: Final = {
     "s": "in seconds, it seems",
@@ -25,12 +26,13 @@ def board(verdicts: pa.Table, now_ms: int) -> list[dict[str, Any]]:
     `pinned_bytes` are those of segments behind it that have expired by themselves.
     """
     goes = pc.and_(verdicts["deletes"], pc.equal(verdicts["veto"], ""))
+    day_ms, week_ms = (min(now_ms + days * DAY_MS, _LARGEST) for days in (1, 7))
     since = pc.if_else(pc.equal(verdicts["lasting"], ""), verdicts["deletable_from_ms"], None)
     counted = {
         "bytes": pc.is_valid(goes),
         "now_bytes": goes,
-        "day_bytes": pc.or_(goes, pc.fill_null(pc.less_equal(since, now_ms + DAY_MS), False)),
-        "week_bytes": pc.or_(goes, pc.fill_null(pc.less_equal(since, now_ms + 7 * DAY_MS), False)),
+        "day_bytes": pc.or_(goes, pc.fill_null(pc.less_equal(since, day_ms), False)),
+        "week_bytes": pc.or_(goes, pc.fill_null(pc.less_equal(since, week_ms), False)),
         "vetoed_bytes": pc.not_equal(verdicts["veto"], ""),
         "pinned_bytes": pc.is_valid(verdicts["blocked_by"]),
     }
