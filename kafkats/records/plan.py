@@ -202,7 +202,7 @@ def _cut(unit: Unit, wanted: _Range, piece_bytes: int) -> list[tuple[int, int]]:
     if (np.diff(positions) <= 0).any() or (np.diff(offsets) <= 0).any():
         return [(0, unit.bytes)]
     with open_source(_log(unit)) as source:
-        low, high = _narrowed(source, offsets, positions, wanted)
+        low, high = _narrowed(source, unit.bytes, offsets, positions, wanted)
         borders = [low]
         for at in range(low + piece_bytes, high - piece_bytes // 2, piece_bytes):
             n = int(np.searchsorted(positions, at))
@@ -212,14 +212,14 @@ def _cut(unit: Unit, wanted: _Range, piece_bytes: int) -> list[tuple[int, int]]:
 
 
 def _narrowed(
-    source: Source, offsets: NDArray[np.int64], positions: NDArray[np.int64], wanted: _Range
+    source: Source, size: int, offsets: NDArray[np.int64], positions: NDArray[np.int64], wanted: _Range
 ) -> tuple[int, int]:
-    """Where to begin and end. A batch must say itself that nothing that is wanted lies before it; or behind it, the one before it."""
-    low, high = 0, source.size
+    """Where to begin and end, of `size` bytes: a broker may have appended since they were counted. A batch must say itself that nothing that is wanted lies before it; or behind it, the one before it."""
+    low, high = 0, size
     n = int(np.searchsorted(offsets, wanted.begin, side="right")) - 1
     if n >= 0 and (found := batch_at(source, int(positions[n]))) and found[0] <= wanted.begin:
         low = int(positions[n])
     n = int(np.searchsorted(offsets, wanted.end))
     if n + 1 < len(offsets) and (found := batch_at(source, int(positions[n]))) and found[1] >= wanted.end - 1:
-        high = int(positions[n + 1]) if batch_at(source, int(positions[n + 1])) else high
+        high = min(int(positions[n + 1]), size) if batch_at(source, int(positions[n + 1])) else high
     return low, high

@@ -22,6 +22,7 @@ from kafkats.index.build import build
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, segment_file
 from kafkats.records import EARLIEST, LATEST, Piece, ReadOptions, Skipped, plan_read, read_piece
 from kafkats.segment.arrow import COLUMNS
+from kafkats.units import list_units
 from tests.index.generated import BASE, damaged_logs, logs
 
 Row = tuple[int, bytes | None]
@@ -307,6 +308,19 @@ def test_a_file_that_was_cut_since() -> None:
         Path(piece.log).write_bytes(some(3))
         with pytest.raises(Changed, match=r"bytes, and .* when it was listed"):
             list(read_piece(piece, COLUMNS))
+
+
+def test_what_a_broker_appends_after_the_listing_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last batch may be half written."""
+    with partition({0: some(5000)}) as directory:
+        listed = list(list_units([directory]))
+        with partition({0: some(9000) + some(1, 9000)[:30]}) as later:
+            for file in later.iterdir():
+                (directory / file.name).write_bytes(file.read_bytes())
+        monkeypatch.setattr("kafkats.records.plan.list_units", lambda *_, **__: iter(listed))
+        pieces = plan_read([directory], ReadOptions(piece_bytes=100_000))
+        assert len(pieces) > 1 and pieces[-1].log_end
+        assert [row[0] for piece in pieces for row in rows_of(piece)] == list(range(5000))
 
 
 def test_what_cannot_be_seen(tmp_path: Path) -> None:
