@@ -139,6 +139,12 @@ def _live(root: Path | None) -> bool:
     return root is not None and lock_state(root).held
 
 
+def topics_of(units: Iterable[Unit]) -> set[str]:
+    """The topics that have a directory among these units."""
+    names = map(paths.parse_partition, {unit.partition_dir for unit in units})
+    return {name.topic for name in names if name is not None}
+
+
 def refuse_parts(units: Iterable[Unit]) -> None:
     """Raise UsageError for segments named one by one, where it needs all of a partition to decide."""
     whole: set[tuple[str, str]] = set()

@@ -20,7 +20,7 @@ from looking import look, look_at_ends
 from pyspark.sql import SparkSession
 
 from kafkats.operations.apply import refuse_unpermitted
-from kafkats.operations.heads import look_at, plan_inside
+from kafkats.operations.heads import check_options, look_at, plan_inside
 from kafkats.operations.retain import RETENTION, RetainOptions, board, plan_retain
 from kafkats.operations.retain.proof import WRONG, not_kept, wrong_files
 from kafkats.operations.retain.suspects import SHARES, look_into, suspects, with_shares
@@ -45,6 +45,7 @@ def retain(spark: SparkSession, args: Namespace) -> Made:
     )
     units = list(list_units(args.log_dirs, topics=args.topics))
     refuse_parts(units)
+    check_options(options, inside_segments=args.inside_segments)
     segments = look_at_ends(spark, units)
 
     def decide(options: RetainOptions) -> tuple[Plan, pa.Table]:
@@ -68,6 +69,7 @@ def retain(spark: SparkSession, args: Namespace) -> Made:
     if len(rows) > PRINTED:
         print(f"... and {len(rows) - PRINTED} more")
     said: dict[str, Any] = {"now_ms": options.now_ms, "before_ms": options.before_ms, "over_guard": over_guard(made)}
+    said["remarks"] = arguments.remarks(args, policy, units)
     if args.beyond_guard and said["over_guard"]:
         more, all_verdicts = decide(replace(options, over_guard=True))
         refuse_unpermitted(more)

@@ -28,13 +28,14 @@ Made = tuple[Plan, pa.Table, pa.Table, Mapping[str, Any]]
 
 def roll(spark: SparkSession, args: Namespace) -> Made:
     policy, options = arguments.policy(args), RollOptions(arguments.now(args), args.generation)
-    segments = look_at_ends(spark, list(list_units(args.log_dirs, topics=args.topics)))
+    units = list(list_units(args.log_dirs, topics=args.topics))
+    segments = look_at_ends(spark, units)
     made, found = plan_roll(segments, policy, options)
     for row in found.slice(0, PRINTED).to_pylist():
         print(json.dumps(row))
     if found.num_rows > PRINTED:
         print(f"... and {found.num_rows - PRINTED} more")
-    return made, segments, found, {"now_ms": options.now_ms}
+    return made, segments, found, {"now_ms": options.now_ms, "remarks": arguments.remarks(args, policy, units)}
 
 
 def words(parser: ArgumentParser) -> None:

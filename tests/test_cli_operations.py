@@ -132,6 +132,75 @@ def test_an_export_makes_limits_explicit(full: Path, tmp_path: Path, capsys: pyt
     assert {row["partition_dir"] for row in objects(text) if "file" in row} == {"time-all-0"}
 
 
+EXPORT = """Dynamic configs for topic time-all are:
+  cleanup.policy=delete sensitive=false synonyms={}
+  retention.ms=86400000 sensitive=false synonyms={}
+  segment.ms=60000 sensitive=false synonyms={}
+"""
+
+
+@pytest.mark.parametrize("verb", [("plan", "retain"), ("simulate", "retain"), ("plan", "roll"), ("simulate", "roll")])
+def test_globs_without_a_topic_and_contradictions_are_told(
+    full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: tuple[str, str]
+) -> None:
+    (tmp_path / "topics.txt").write_text(EXPORT)
+    file = tmp_path / "policy.yaml"
+    file.write_text('topics:\n  "tmie-*": {}\n  "time-*": {cleanup.policy: delete, retention.ms: 1}\n')
+    words = (*verb, full, "--policy", file, "--export", tmp_path / "topics.txt", "--now", NOW)
+    words += ("-o", tmp_path / "plan") if verb[0] == "plan" else ()
+    misspelt = "policy: no topic comes under 'tmie-*': is it misspelt?"
+    differs = "policy: time-all: retention.ms: the policy says 1, the export 86400000"
+    code, text = run(capsys, *words)
+    assert misspelt in text and differs in text
+    again = (*words[:-1], tmp_path / "again") if verb[0] == "plan" else words
+    more, text = run(capsys, *again, "--json", "--topics", "time-*")
+    assert objects(text)[-1]["summary"]["remarks"] == [differs], "nobody looked for the others"
+    assert code == more, "a remark is no finding"
+
+
+def test_an_export_is_what_rolling_goes_by(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "topics.txt").write_text(EXPORT.replace("60000", "9000000000000000"))
+    words = ("plan", "roll", full, "--topics", "time-*", "--export", tmp_path / "topics.txt", "-o", tmp_path / "plan")
+    assert {row["partition_dir"] for row in objects(run(capsys, *words, "--json")[1]) if "file" in row} == {
+        "time-some-0"
+    }
+    words = ("simulate", "roll", full, "--topics", "time-all", "--json", "--export", tmp_path / "topics.txt")
+    (tmp_path / "topics.txt").write_text(EXPORT.replace("segment.ms=60000", "segment.ms=1"))
+    assert objects(run(capsys, *words)[1])[-1]["summary"]["simulated"] > 10
+
+
+def test_a_forecast_of_our_own_deletions(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("simulate", "retain", full, "--policy", policy(tmp_path), "--topics", "time-*", "--now", NOW, "--json")
+
+    def now_bytes(*more: object) -> int:
+        return int(objects(run(capsys, *words, *more)[1])[-1]["summary"]["now_bytes"])
+
+    assert 0 < now_bytes("--free", "1") < now_bytes() < now_bytes("--last-segment")
+    file = policy(tmp_path, **{"retention.ms": 195_237_170_827})
+    assert 0 < now_bytes("--policy", file) < now_bytes("--policy", file, "--inside-segments")
+
+
+@pytest.mark.parametrize("verb", ["plan", "simulate"])
+def test_what_would_fill_a_full_volume_is_refused(
+    full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    out = ("-o", tmp_path / "plan") if verb == "plan" else ()
+    words = (verb, "retain", full, "--policy", policy(tmp_path), "--inside-segments", "--free", "1GiB", *out)
+    code, text = run(capsys, *words)
+    assert code == 2 and "does not go with --free" in text
+
+
+@pytest.mark.parametrize("rule", ["3.0", "0.11", "0.10.1", "0.8", "kip33"])
+def test_a_rule_without_a_high_watermark_says_so(
+    full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], rule: str
+) -> None:
+    words = (full, "--policy", policy(tmp_path), "--now", NOW, "--generation", rule)
+    said = "segments above the high watermark go, too" in run(capsys, "plan", "retain", *words, "-o", tmp_path / "p")[1]
+    assert said == (rule not in {"3.0", "0.11"})
+    assert ("above the high watermark go, too" in run(capsys, "show", tmp_path / "p")[1]) == said
+    assert ("above the high watermark go, too" in run(capsys, "simulate", "retain", *words)[1]) == said
+
+
 def test_expired_heads_go(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = policy(tmp_path, **{"retention.ms": 195_237_170_827})
     words = ("plan", "retain", full, "--policy", file, "--topics", "time-some", "--now", NOW)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +25,11 @@ from kafkats.cli.options import (
     units_in,
     verified,
 )
-from kafkats.cli.retention import RETAIN, ROLL, looked_at, now_or, retention
+from kafkats.cli.retention import RETAIN, ROLL, looked_at, now_or, policy_remarks, retention
 from kafkats.errors import CorruptPlan
 from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, PRODUCER
 from kafkats.paths import LEADER_EPOCH, LOG_START, OFFSET_INDEX, SEGMENT_KINDS, TIME_INDEX
-from kafkats.terminal import plan_sentences, progress, say_summary, show_rows
+from kafkats.terminal import plan_sentences, progress, remark_sentences, say_summary, show_rows
 
 if TYPE_CHECKING:
     from kafkats.plan import Plan
@@ -159,16 +159,6 @@ def plan_migrate(
 @LOG_DIRS
 @PLAN_FOLDER
 @RETAIN
-@click.option(
-    "--free", "free_bytes", type=SIZE, metavar="SIZE", help="Stop when purge would free that much, oldest first."
-)
-@click.option("--over-guard", is_flag=True, help="Lift the policy's guards: somebody has approved it.")
-@click.option(
-    "--inside-segments",
-    is_flag=True,
-    help="Also expired heads of segments that stay: what has not expired of one is written anew, from its first batch on.",
-)
-@click.option("--last-segment", is_flag=True, help="Also the last one, as a broker does; an empty one takes its place.")
 @TOPICS
 @POLICY
 @CONFIG
@@ -200,7 +190,7 @@ def plan_retain(
     made, verdicts = retention(units, policy, options, inside_segments=inside_segments)
     refuse_unpermitted(made)
     write_plan(made, output, retention=verdicts)
-    show_plan(made, output, as_json)
+    show_plan(made, output, as_json, policy_remarks(policy, units, topics))
 
 
 @plan.command("roll")
@@ -216,6 +206,7 @@ def plan_roll(
     output: Path,
     rule: str,
     now: int | None,
+    export: Path | None,
     topics: str,
     policy_file: Path | None,
     settings: tuple[str, ...],
@@ -226,11 +217,12 @@ def plan_roll(
     from kafkats.operations.roll import RollOptions, plan_roll
     from kafkats.plan import write_plan
 
-    policy = policy_of(policy_file, settings)
-    made, due = plan_roll(looked_at(units_in(log_dirs, topics)), policy, RollOptions(now_or(now), rule))
+    policy = policy_of(policy_file, settings, export)
+    units = units_in(log_dirs, topics)
+    made, due = plan_roll(looked_at(units), policy, RollOptions(now_or(now), rule))
     refuse_unpermitted(made)
     write_plan(made, output, due=due)
-    show_plan(made, output, as_json)
+    show_plan(made, output, as_json, policy_remarks(policy, units, topics))
 
 
 @plan.command("split")
@@ -306,13 +298,14 @@ def follows(made: Plan, row: Mapping[str, Any]) -> bool:
     return str(row["file"]).endswith(kinds.get(made.operation, ("/",)))
 
 
-def show_plan(made: Plan, folder: Path, as_json: bool) -> None:
+def show_plan(made: Plan, folder: Path, as_json: bool, remarks: Sequence[str] = ()) -> None:
+    """`remarks` are for whoever plans, and no part of the plan."""
     rows = made.items.select(["action", "log_dir", "partition_dir", "file", "after_bytes", "reason"]).to_pylist()
     rows = [row for row in rows if as_json or not follows(made, row)]
     show_rows(rows, ("action", "partition_dir", "file", "after_bytes", "reason"), as_json)
-    summary = {"plan": str(folder), "digest": made.digest} | dict(made.header["totals"])
+    summary = {"plan": str(folder), "digest": made.digest} | dict(made.header["totals"]) | {"remarks": list(remarks)}
     try:
         said = plan_sentences(made, folder)
     except (KeyError, TypeError, ValueError, AttributeError) as e:
         raise CorruptPlan(f"its totals are not those of a plan to {made.operation}: {e!r}", path=folder) from e
-    say_summary(summary, as_json, said)
+    say_summary(summary, as_json, [*remark_sentences(remarks), *said])

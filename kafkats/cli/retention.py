@@ -8,9 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkats.cli.options import CONFIG, JSON, LOG_DIRS, POLICY, TIME, TOPICS, policy_of, table_of, units_in, verified
+from kafkats.cli.options import (
+    CONFIG,
+    EXPORT,
+    JSON,
+    LOG_DIRS,
+    POLICY,
+    SIZE,
+    TIME,
+    TOPICS,
+    policy_of,
+    table_of,
+    units_in,
+    verified,
+)
 from kafkats.generations import DEFAULT_RETENTION_RULE, DEFAULT_ROLL_RULE, RETENTION_RULES, ROLL_RULES
-from kafkats.terminal import board_sentences, progress, say_summary, show_rows
+from kafkats.terminal import board_sentences, progress, remark_sentences, say_summary, show_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,15 +50,20 @@ _BOARD = (
 def RETAIN(command: Any) -> Any:  # noqa: N802  # stands among the constants, and is used like one
     """The words that decide what retention deletes."""
     for option in (
+        click.option("--last-segment", is_flag=True, help="Also the last one, as a broker does; an empty one takes its place."),
         click.option(
-            "--export", type=click.Path(path_type=Path), metavar="FILE",
-            help="What `kafka-configs --describe` said of the topics: over the policy's defaults, under its topics.",
+            "--inside-segments", is_flag=True,
+            help="Also expired heads of segments that stay: what has not expired of one is written anew, from its first batch on.",
         ),
+        click.option("--over-guard", is_flag=True, help="Lift the policy's guards: somebody has approved it."),
+        click.option("--free", "free_bytes", type=SIZE, metavar="SIZE", help="Stop when purge would free that much, oldest first."),
+        EXPORT,
         click.option("--before", type=TIME, metavar="TIME", help="Delete what is older than this, whatever retention.ms says."),
         click.option("--now", type=TIME, metavar="TIME", help="Decide for this moment; the clock's if not given."),
         click.option(
             "--generation", "rule", type=click.Choice(list(RETENTION_RULES)), default=DEFAULT_RETENTION_RULE.name,
-            show_default=True, help="Which Kafka's retention; kip33 is the text of KIP-33.",
+            show_default=True,
+            help="Which Kafka's retention; kip33 is the text of KIP-33. Only 3.0 and 0.11 stop at the high watermark.",
         ),
     ):  # fmt: skip
         command = option(command)
@@ -55,6 +73,7 @@ def RETAIN(command: Any) -> Any:  # noqa: N802  # stands among the constants, an
 def ROLL(command: Any) -> Any:  # noqa: N802  # likewise
     """The words that decide when a segment rolls."""
     for option in (
+        EXPORT,
         click.option("--now", type=TIME, metavar="TIME", help="The stamp of the append to think of; the clock's if not given."),
         click.option(
             "--generation", "rule", type=click.Choice(list(ROLL_RULES)), default=DEFAULT_ROLL_RULE.name,
@@ -73,13 +92,14 @@ def retention(
     units: list[Unit], policy: Policy, options: RetainOptions, *, inside_segments: bool = False
 ) -> tuple[Plan, pa.Table]:
     """Look at the ends of all files, and decide; `inside_segments` also of expired heads, which are looked for."""
-    from kafkats.operations.heads import look_at, plan_inside
+    from kafkats.operations.heads import check_options, look_at, plan_inside
     from kafkats.operations.retain import plan_retain
     from kafkats.operations.verify import VerifyOptions
     from kafkats.parts import PARTS
     from kafkats.units import refuse_parts
 
     refuse_parts(units)
+    check_options(options, inside_segments=inside_segments)
     segments = looked_at(units)
     if not inside_segments:
         return plan_retain(segments, policy, options)
@@ -93,6 +113,13 @@ def retention(
         ),
         verify=lambda chosen: verified(chosen, VerifyOptions(policy=policy)),
     )
+
+
+def policy_remarks(policy: Policy, units: list[Unit], topics: str) -> list[str]:
+    """Of the topics that were looked for by the glob `topics`."""
+    from kafkats.units import topics_of
+
+    return list(policy.remarks(topics_of(units), all_topics=topics == "*"))
 
 
 def looked_at(units: list[Unit]) -> pa.Table:
@@ -122,6 +149,10 @@ def simulate_retain(
     now: int | None,
     before: int | None,
     export: Path | None,
+    free_bytes: int | None,
+    over_guard: bool,
+    inside_segments: bool,
+    last_segment: bool,
     topics: str,
     policy_file: Path | None,
     settings: tuple[str, ...],
@@ -131,16 +162,19 @@ def simulate_retain(
     from kafkats.operations.retain import RetainOptions, board
     from kafkats.operations.retain.suspects import SHARES, look_into, suspects, with_shares
 
-    options = RetainOptions(now_or(now), rule, before)
     policy = policy_of(policy_file, settings, export)
-    made, verdicts = retention(units_in(log_dirs, topics), policy, options)
+    options = RetainOptions(now_or(now), rule, before, free_bytes, over_guard, last_segment)
+    units = units_in(log_dirs, topics)
+    made, verdicts = retention(units, policy, options, inside_segments=inside_segments)
+    remarks = policy_remarks(policy, units, topics)
     rows = board(verdicts, options.now_ms)
     rows = with_shares(rows, table_of(map(look_into, suspects(rows)), SHARES))
     show_rows(rows, _BOARD, as_json)
     totals = dict(made.header["totals"]) | {
         name: sum(row[name] for row in rows) for name in _BOARD if name.endswith("bytes")
     }
-    say_summary(totals, as_json, board_sentences(totals))
+    said = [*board_sentences(totals, rule), *remark_sentences(remarks)]
+    say_summary(totals | {"remarks": remarks}, as_json, said)
     return int(totals["pinned_bytes"] > 0)
 
 
@@ -156,6 +190,7 @@ def simulate_roll(
     log_dirs: tuple[Path, ...],
     rule: str,
     now: int | None,
+    export: Path | None,
     seed: int,
     topics: str,
     policy_file: Path | None,
@@ -165,11 +200,10 @@ def simulate_roll(
     """What segments the stored batches would lie in with these settings, how many files that keeps open, how long it is kept."""
     from kafkats.operations import simulate as operation
 
-    policy = policy_of(policy_file, settings)
+    policy = policy_of(policy_file, settings, export)
     options = operation.SimulateOptions(now_or(now), rule, seed=seed)
-    found = progress(
-        list(operation.partitions(units_in(log_dirs, topics))), "replaying", lambda some: sum(u.bytes for u in some)
-    )
+    units = units_in(log_dirs, topics)
+    found = progress(list(operation.partitions(units)), "replaying", lambda some: sum(u.bytes for u in some))
     table = table_of((operation.simulate_partition(units, policy, options) for units in found), operation.SIMULATED)
     rows = table.to_pylist()
     show_rows(rows, [name for name in table.column_names if name != "log_dir"], as_json)
@@ -181,5 +215,6 @@ def simulate_roll(
         f"{totals['segments']} segments would be {totals['simulated']}; {totals['open_files']} open files"
         f" {totals['simulated_open_files']}, after retention"
     ]
-    say_summary(totals, as_json, said)
+    remarks = policy_remarks(policy, units, topics)
+    say_summary(totals | {"remarks": remarks}, as_json, said + remark_sentences(remarks))
     return int(any(row["error"] for row in rows))

@@ -165,6 +165,14 @@ class Policy(PolicyFile):
             if ours[name] != theirs[name]
         )
 
+    def remarks(self, topics: Iterable[str], *, all_topics: bool = True) -> tuple[str, ...]:
+        """What whoever wrote this should know, of the `topics` that there are: globs that none of them comes under, unless not
+        `all_topics` were looked at, and contradictions."""
+        known = sorted(set(topics))
+        nobody = self.unmatched(known) if all_topics else ()
+        said = [f"policy: no topic comes under {glob!r}: is it misspelt?" for glob in nobody]
+        return (*said, *(f"policy: {topic}: {differs}" for topic in known for differs in self.contradictions(topic)))
+
     def with_export(self, configs: Mapping[str, Mapping[str, Any]]) -> Policy:
         """This policy with what an export says (kafka_configs.read_topic_configs); keys not used here are passed over.
 

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from kafkats import paths
 from kafkats.config import Policy
+from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_RULE
 from kafkats.operations.retain import OPERATION, RETENTION, RetainOptions, plan_retain
 from kafkats.operations.split import blocked_item, part_items, why_not
@@ -45,6 +46,12 @@ class _Heads(NamedTuple):
     blocked: dict[Where, str]
 
 
+def check_options(options: RetainOptions, *, inside_segments: bool) -> None:
+    """Raise UsageError, before anything is looked at, for what would fill the volume that is to be freed."""
+    if inside_segments and options.free_bytes is not None:
+        raise UsageError("--inside-segments writes what stays before anything is freed: it does not go with --free")
+
+
 def look_at(target: Target) -> pa.RecordBatch:
     """parts.PARTS of one target: head and rest, nothing where it has no such head. What is in the way is a row."""
     unit, expired_before_ms = target
@@ -63,8 +70,10 @@ def plan_inside(
     """The plan and RETENTION as `plan_retain` makes them of these facts (report.SEGMENTS, depth tail), expired heads included.
 
     `look` is to give `look_at` of each target, as one table of PARTS; `verify` report.SEGMENTS, depth full, of segments whose head
-    would go. One that cannot be cut is a blocked item. Raises UsageError for an unknown rule, and what the two raise.
+    would go. One that cannot be cut is a blocked item. Raises UsageError as `check_options` does and for an unknown rule, and what
+    the two raise.
     """
+    check_options(options, inside_segments=True)
     whole, verdicts = plan_retain(segments, policy, options)
     found = targets(units, verdicts, policy, options)
     by_place = {_where(vars(unit)): unit for unit, _ in found}

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from airflow.providers.common.compat.sdk import Asset, Context
 
-from kafkats.errors import KafkatsError
+from kafkats.errors import KafkatsError, UsageError
 from kafkats_airflow.applications import applying, groups_of, places, run_folder, run_of
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.guards import over_guards
@@ -57,6 +57,8 @@ def planning(context: Context, operation: str) -> list[dict[str, Any]]:
 
 
 def _deleting(params: Mapping[str, Any], folder: Path) -> list[str]:
+    if params["free"] and params["inside_segments"]:
+        raise UsageError("inside_segments writes what stays before anything is freed: it does not go with free")
     words = ["--beyond-guard", str(folder / "over-guard")]
     words += ["--before", params["before"]] if params["before"] else []
     words += ["--free", params["free"]] if params["free"] else []

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from airflow.providers.common.compat.sdk import AirflowFailException
 from click.testing import CliRunner
 from kafkats_airflow import retention
 from kafkats_airflow.guards import NO, YES, GuardApproval
@@ -359,5 +360,8 @@ def test_one_application_per_connection_all_for_the_same_moment(tmp_path: Path) 
         assert "--now 2026-11-03T02:00:00+00:00 " in said
         assert "--free 20GiB --last-segment" in said
         assert f"--beyond-guard /reports/scheduled__1/{asked['conn_id']}/over-guard" in said
+    params["inside_segments"] = True
+    with pytest.raises(AirflowFailException, match="does not go with free"):
+        retention.planning(context, "retain")  # type: ignore[arg-type]
     roll = retention.planning(context, "roll")  # type: ignore[arg-type]
     assert "--beyond-guard" not in roll[0]["application_args"]

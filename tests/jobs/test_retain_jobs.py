@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from kafkats.cli import cli
 from kafkats.config import read_policy
+from kafkats.errors import UsageError
 from kafkats.formats import dispatch
 from kafkats.formats.model import Record
 from kafkats.operations.inventory import inventory_units
@@ -97,7 +98,6 @@ INSIDE = ["--inside-segments", "--before", str(LIMIT)]
         ["--generation", "0.8"],
         ["--before", "2020-09-13T12:28:00Z", "--free", "20kB"],
         INSIDE,
-        [*INSIDE, "--free", "30kB"],
     ],
 )
 def test_the_same_plan_as_the_command(spark: SparkSession, volume: Path, policy: Path, more: list[str]) -> None:
@@ -110,6 +110,29 @@ def test_the_same_plan_as_the_command(spark: SparkSession, volume: Path, policy:
     ours, theirs = ((folder / "retention.parquet").read_bytes() for folder in (Path(made["plan"]), other))
     assert ours == theirs
     assert tree(volume) == before
+
+
+def test_what_the_command_refuses(spark: SparkSession, volume: Path, policy: Path) -> None:
+    with pytest.raises(UsageError, match="does not go with --free"):
+        planned(spark, volume, policy, *INSIDE, "--free", "30kB")
+
+
+def test_the_remarks_of_the_command(spark: SparkSession, volume: Path, policy: Path) -> None:
+    given = json.loads(policy.read_text())
+    given["topics"] = {"tmie-*": {}} | given["topics"]
+    policy.write_text(json.dumps(given))
+    export = volume.parents[1] / "topics.txt"
+    export.write_text("Topic: time-all PartitionCount: 1 Configs: retention.ms=77\n")
+    made = planned(spark, volume, policy, "--export", export)
+    words = ("--policy", policy, "--now", NOW, "--export", export)
+    assert made["remarks"] == command("plan", "retain", volume, *words, "-o", volume.parents[1] / "other")["remarks"]
+    assert any("tmie-*" in remark for remark in made["remarks"])
+    assert any("the export 77" in remark for remark in made["remarks"])
+    out = volume.parents[1] / "roll"
+    words = ["roll", volume, "--policy", policy, "--now", NOW, "--export", export, "-o", out]
+    assert (
+        plan_job.plan(spark, plan_job.words().parse_args([str(word) for word in words]))["remarks"] == made["remarks"]
+    )
 
 
 def test_the_same_plan_to_roll(spark: SparkSession, volume: Path, policy: Path) -> None:
