@@ -95,7 +95,8 @@ class Active(NamedTuple):
     """When the broker opened it: every restart begins anew."""
     offset_entries: int = 0
     time_entries: int = 0
-    jitter_ms: int = 0
+    jitter_ms: int | None = None
+    """What the broker drew for it and keeps to itself; None: not known."""
 
 
 class Rolled(NamedTuple):
@@ -128,7 +129,9 @@ class Due(NamedTuple):
     evidence: str
     """What time was counted from: timestamp, or created (weak: it is not what the broker remembers)."""
     due_from_ms: int | None
-    """From when on time rolls it; None: never."""
+    """From when on time may roll it, with the most jitter that its broker can have drawn; None: never."""
+    due_until_ms: int | None
+    """From when on time rolls it whatever the jitter; None: never."""
 
 
 class AfterRetention(NamedTuple):
@@ -149,7 +152,7 @@ def should_roll(active: Active, append: Append, settings: Settings, rule: RollRu
         return "size"
     if active.bytes > 0:
         since, until = _waited(active, append, rule)
-        if until - since > settings.longest_ms - active.jitter_ms:
+        if until - since > settings.longest_ms - (active.jitter_ms or 0):
             return "time"
     if active.offset_entries >= settings.segment_index_bytes // 8:
         return "offset-index"
@@ -169,29 +172,45 @@ def _waited(active: Active, append: Append, rule: RollRule) -> tuple[int, int]:
 
 
 def due(active: Active, settings: Settings, rule: RollRule, *, now_ms: int, append_bytes: int = 1) -> Due:
-    """Whether the active segment rolls at the next append, if that is stamped `now_ms` and as long as `append_bytes`.
+    """Whether the active segment rolls at the next append, if that is stamped `now_ms` and as long as `append_bytes`: for certain, so
+    without jitter where that is not known.
 
     `created_ms` of a directory without its broker is whatever the caller takes for it.
     """
     timed = {"largest": active.largest_timestamp, "created": -1}.get(rule.since, active.first_timestamp) >= 0
     evidence = "timestamp" if timed else "created"
     if active.bytes == 0:
-        return Due(False, "", "it is empty", evidence, None)
+        return Due(False, "", "it is empty", evidence, None, None)
     end = active.base_offset  # how far the offsets reach is not asked here
     append = Append((Batch(end, end, append_bytes, now_ms),), now_ms)
     reason = should_roll(active, append, settings, rule)
     since, _ = _waited(active, append, rule)
-    longest = settings.longest_ms - active.jitter_ms
-    begins = since + longest + 1
-    from_ms = begins if begins <= _LARGEST else None
+    longest = settings.longest_ms - (active.jitter_ms or 0)
+    until_ms = _time_or_never(since + longest + 1)
+    drawn = max(_jitter_bound(settings) - 1, 0) if active.jitter_ms is None else 0
+    from_ms = _time_or_never(since + longest + 1 - drawn)
     said = {
         "size": f"{active.bytes} bytes, segment.bytes is {settings.segment_bytes}",
         "time": f"{span_text(now_ms - since)} since its {_SINCE[rule.since] if timed else 'creation'}, allowed are {setting_text(longest)}",
         "offset-index": f"the offset index is full with {active.offset_entries} entries",
         "time-index": f"the time index is full with {active.time_entries} entries",
-        "": "never by time" if from_ms is None else f"by time in {span_text(from_ms - now_ms)}",
+        "": _by_time(from_ms, until_ms, now_ms),
     }
-    return Due(bool(reason), reason, said[reason], evidence, from_ms)
+    return Due(bool(reason), reason, said[reason], evidence, from_ms, until_ms)
+
+
+def _time_or_never(ms: int) -> int | None:
+    return ms if ms <= _LARGEST else None
+
+
+def _by_time(from_ms: int | None, until_ms: int | None, now_ms: int) -> str:
+    if from_ms is None:
+        return "never by time"
+    begin = f"in {span_text(from_ms - now_ms)}" if from_ms > now_ms else "now"
+    if from_ms == until_ms:
+        return f"by time {begin}"
+    end = "never" if until_ms is None else f"in {span_text(until_ms - now_ms)}"
+    return f"by time {begin} with the most jitter, {end} without"
 
 
 _SINCE: Final = {
@@ -204,9 +223,14 @@ _SINCE: Final = {
 def draw_jitter(settings: Settings, seed: int) -> Iterator[int]:
     """What brokers subtract from segment.ms, drawn anew for each segment: evenly from 0 up to segment.jitter.ms, exclusive, at most segment.ms."""
     draw = random.Random(seed)  # noqa: S311
-    bound = min(settings.segment_jitter_ms, settings.segment_ms)
+    bound = _jitter_bound(settings)
     while True:
         yield draw.randrange(2**31) % bound if bound > 0 else 0
+
+
+def _jitter_bound(settings: Settings) -> int:
+    """Exclusive. What is drawn is a positive int."""
+    return min(settings.segment_jitter_ms, settings.segment_ms, 2**31)
 
 
 @dataclass

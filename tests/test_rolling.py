@@ -191,6 +191,28 @@ def test_due() -> None:
     assert later.explanation == "501 ms since its first batch's timestamp, allowed are 500"
 
 
+@pytest.mark.parametrize(
+    ("jitter", "begin", "said"),
+    [
+        (0, NOW + 101, "by time in 101 ms"),
+        (1, NOW + 101, "by time in 101 ms"),
+        (51, NOW + 51, "by time in 51 ms with the most jitter, in 101 ms without"),
+        (400, NOW - 298, "by time now with the most jitter, in 101 ms without"),
+        (2**62, NOW - 498, "by time now with the most jitter, in 101 ms without"),
+    ],
+)
+def test_jitter_makes_due_a_range(jitter: int, begin: int, said: str) -> None:
+    settings, rule = Settings(segment_ms=600, segment_jitter_ms=jitter), ROLL_RULES["4.1"]
+    found = due(ACTIVE, settings, rule, now_ms=NOW)
+    assert (found.rolls, found.due_from_ms, found.due_until_ms, found.explanation) == (False, begin, NOW + 101, said)
+    drawn = draw_jitter(settings, 3)
+    known = [due(ACTIVE._replace(jitter_ms=next(drawn)), settings, rule, now_ms=NOW).due_until_ms for _ in range(50)]
+    assert all(one is not None and begin <= one <= NOW + 101 for one in known)
+    late = due(ACTIVE, Settings(segment_ms=2**63 - 1, segment_jitter_ms=2**63 - 1), rule, now_ms=NOW)
+    assert (late.due_from_ms is None, late.due_until_ms) == (False, None)
+    assert late.explanation.endswith(" with the most jitter, never without")
+
+
 def test_due_for_other_reasons_and_never() -> None:
     rule = ROLL_RULES["4.1"]
     full = due(ACTIVE, Settings(segment_bytes=100), rule, now_ms=NOW)
@@ -261,13 +283,12 @@ def test_what_is_due_is_what_the_next_append_does(appends: list[Append], setting
     told = due(active, settings, rule, now_ms=now_ms)
     more = simulate([*appends, one(now_ms, 1, last.end_offset, last.end_offset, now_ms)], settings, rule)
     assert told.rolls == (more[-1].base_offset == last.end_offset)
-    if told.due_from_ms is not None:
-        assert (
-            due(
-                active, settings._replace(segment_bytes=10**9, segment_index_bytes=10**6), rule, now_ms=told.due_from_ms
-            ).reason
-            == "time"
-        )
+    if told.due_from_ms is not None and told.due_until_ms is not None:
+        roomy = settings._replace(segment_bytes=10**9, segment_index_bytes=10**6)
+        assert due(active, roomy, rule, now_ms=told.due_until_ms).reason == "time"
+        most = active._replace(jitter_ms=told.due_until_ms - told.due_from_ms)
+        assert due(most, roomy, rule, now_ms=told.due_from_ms).reason == "time"
+        assert due(most, roomy, rule, now_ms=told.due_from_ms - 1).reason == ""
 
 
 def test_replay_takes_the_clock_from_timestamps_within_what_the_files_allow() -> None:

@@ -52,7 +52,8 @@ DUE: Final = pa.schema([
     ("by", pa.string()),                # size, time, offset-index, time-index, offsets
     ("reason", pa.string()),
     ("evidence", pa.string()),          # timestamp, created (weak)
-    ("due_from_ms", pa.int64()),        # by time; null: never
+    ("due_from_ms", pa.int64()),        # by time, with the most of segment.jitter.ms that its broker can have drawn; null: never
+    ("due_until_ms", pa.int64()),       # by time, without jitter: it is due for certain
     ("veto", pa.string()),              # why we do not, though a broker would
 ])  # fmt: skip
 """One row per active segment."""
@@ -132,6 +133,7 @@ def _due_row(segment: Mapping[str, Any], found: Due, veto: str) -> dict[str, Any
         "reason": found.explanation,
         "evidence": found.evidence,
         "due_from_ms": found.due_from_ms,
+        "due_until_ms": found.due_until_ms,
         "veto": veto,
     }
 
