@@ -24,6 +24,7 @@ from typing import Any, Literal, NamedTuple
 
 from kafkats.errors import Changed, Refused, storage
 from kafkats.logdir.disk import DISK, Disk
+from kafkats.logdir.home import check_home, check_way_back, refuse_beside_unfinished
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.journal import Journal, read_journal, write_journal
 from kafkats.logdir.kept import keep_old, kept_old
@@ -82,7 +83,7 @@ def commit(
         journal = read_journal(place, disk)
         if journal is not None:
             return _again(place, journal, changes, disk)
-        _refuse_beside_unfinished(place, disk)
+        refuse_beside_unfinished(place, disk)
         check_request(directory, changes, unchanged, lease, disk)
         try:
             journal = prepare(changes, unchanged, lease, disk)._replace(notes=notes or {})
@@ -117,7 +118,8 @@ def undo(area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool = F
     """Bring back the files that this run replaced or removed: the same inodes, so bytes, times and attributes.
 
     Also takes back an interrupted commit. Every earlier claim is fenced.
-    Raises Changed when a file is not as the run left it, Refused after purge, Locked, CorruptFile, StorageFailed.
+    Raises Changed when a file is not as the run left it, Refused after purge and where what comes back would not join the log,
+    Locked, CorruptFile, StorageFailed.
     """
     place = site(area, partition, run_id)
     with storage(place.directory, "undo a change"):
@@ -181,6 +183,7 @@ def _again(place: Site, journal: Journal, changes: Sequence[Change], disk: Disk)
 
 def _forward(place: Site, journal: Journal, disk: Disk) -> Outcome:
     steps = journal.steps
+    check_home(place, journal, disk)
     check_identities(place, journal.unchanged, disk)
     check_standing(place, steps, disk, finished=False)
     keep_old(place, steps, disk)
@@ -197,8 +200,7 @@ def _forward(place: Site, journal: Journal, disk: Disk) -> Outcome:
 
 def _back(place: Site, journal: Journal, disk: Disk) -> Outcome:
     steps = journal.steps[::-1]
-    check_standing(place, steps, disk, finished=journal.phase == "done")
-    _check_same_files(place, journal.unchanged, disk)
+    check_way_back(place, journal, disk)
     write_journal(place, journal._replace(phase="undo"), disk)
     sources = kept_old(place, steps, disk)
     drive(place, steps, "old", sources, disk)
@@ -215,16 +217,3 @@ def _sweep(place: Site, journal: Journal, disk: Disk) -> Outcome:
         return Outcome("already", names, sum(step.before.size for step in journal.steps if step.before))
     clear_folder(place.undo, disk)
     return Outcome("already", names)
-
-
-def _refuse_beside_unfinished(place: Site, disk: Disk) -> None:
-    for run_id in disk.names(place.runs):
-        other = read_journal(place._replace(run_id=run_id), disk)
-        if other is not None and other.phase in {"intent", "undo"}:
-            raise Refused(f"run {run_id} was interrupted here: resume, undo or abandon it first", path=place.directory)
-
-
-def _check_same_files(place: Site, wanted: Mapping[str, FileIdentity], disk: Disk) -> None:
-    for name, identity in wanted.items():
-        if not identity.same_file(disk.identify(place.directory / name)):
-            raise Changed("changed since the run: the old files would not be true of it", path=place.directory / name)

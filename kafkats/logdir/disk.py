@@ -49,6 +49,9 @@ class Disk:
         except FileNotFoundError:
             return False
 
+    def inode(self, directory: Path) -> int:
+        return directory.stat().st_ino
+
     def read(self, path: Path) -> bytes:
         return path.read_bytes()
 

@@ -39,10 +39,18 @@ class Step(NamedTuple):
     sha256: str | None
 
 
+class Home(NamedTuple):
+    """Which directory it is: one of the same name may be another topic's. `metadata` is its partition.metadata, "" for none."""
+
+    inode: int
+    metadata: str
+
+
 class Journal(NamedTuple):
     """`epoch` tells whose staging holds the new files, `unchanged` what the new files were made from.
 
     `notes` is what the run wants to know of its files when an interrupted attempt is finished: plain JSON by file name.
+    `joins` names the logs that lie behind removed ones: without them an undo would leave a hole.
     """
 
     phase: Phase
@@ -50,6 +58,8 @@ class Journal(NamedTuple):
     steps: tuple[Step, ...]
     unchanged: dict[str, FileIdentity]
     notes: Mapping[str, Any] = {}
+    joins: tuple[str, ...] = ()
+    home: Home | None = None
 
 
 def journal_path(place: Site) -> Path:
@@ -67,6 +77,8 @@ def write_journal(place: Site, journal: Journal, disk: Disk) -> None:
         "steps": [_encode_step(step) for step in journal.steps],
         "unchanged": journal.unchanged,
         "notes": dict(journal.notes),
+        "joins": journal.joins,
+        "home": journal.home,
     }).encode()
     write_durably(journal_path(place), _digest(body) + b"\n" + body + b"\n", place.area, disk)
 
@@ -102,7 +114,10 @@ def _decode(body: dict[str, Any]) -> Journal:
         raise ValueError(f"version {body['version']}, phase {body['phase']}")
     steps = tuple(_decode_step(**step) for step in body["steps"])
     unchanged = {name: FileIdentity(*identity) for name, identity in body["unchanged"].items()}
-    return Journal(body["phase"], body["epoch"], steps, unchanged, body.get("notes", {}))
+    home = Home(*body["home"]) if body.get("home") else None
+    return Journal(
+        body["phase"], body["epoch"], steps, unchanged, body.get("notes", {}), tuple(body.get("joins", ())), home
+    )
 
 
 def _decode_step(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kafkats import paths
 from kafkats.errors import Changed, Refused, UsageError
 from kafkats.logdir.disk import Disk
+from kafkats.logdir.home import home_of, logs_behind
 from kafkats.logdir.identity import FileIdentity, model_of
 from kafkats.logdir.journal import Journal, Step
 from kafkats.logdir.lease import Lease
@@ -72,10 +73,12 @@ def prepare(changes: Sequence[Change], unchanged: Mapping[str, FileIdentity], le
     """Make the new files ready to be renamed; nothing live is touched."""
     live = {**unchanged, **{change.name: change.before for change in changes}}
     check_identities(lease.site, live, disk)
+    home = home_of(lease.site, disk)
     steps = tuple(_prepare_one(lease, change, disk) for change in changes)
     disk.sync_dir(lease.site.staging(lease.epoch))
     check_identities(lease.site, live, disk)
-    return Journal("intent", lease.epoch, steps, dict(unchanged))
+    joins = logs_behind(lease.site, steps, disk)
+    return Journal("intent", lease.epoch, steps, dict(unchanged), joins=joins, home=home)
 
 
 def _prepare_one(lease: Lease, change: Change, disk: Disk) -> Step:

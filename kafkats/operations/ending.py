@@ -7,11 +7,11 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-from kafkats.errors import Changed, KafkatsError, Refused, storage
+from kafkats.errors import KafkatsError, Refused, storage
 from kafkats.logdir.changeset import purge, undo
 from kafkats.logdir.disk import DISK
+from kafkats.logdir.home import check_way_back
 from kafkats.logdir.journal import read_journal
-from kafkats.logdir.swap import check_standing
 from kafkats.logdir.workarea import Site, site, work_area
 from kafkats.run import Run
 
@@ -82,8 +82,8 @@ def undoable(run: Run, log_dir: str, partition_dir: str, *, wrote: bool) -> bool
             return not wrote
         if journal.phase in {"intent", "done"}:
             try:
-                check_standing(place, journal.steps, DISK, finished=journal.phase == "done")
-            except Changed:
+                check_way_back(place, journal, DISK)
+            except Refused:
                 return False
         return journal.phase != "purged"
 

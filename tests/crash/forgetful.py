@@ -98,6 +98,10 @@ class ForgetfulDisk(Disk):
         number = self._number(path)
         return number is not None and isinstance(self.nodes[number], Folder)
 
+    def inode(self, directory: Path) -> int:
+        self._folder(directory)
+        return self._number(directory) or 0
+
     def read(self, path: Path) -> bytes:
         return self._inode(path).now.data
 

@@ -370,6 +370,53 @@ def test_an_interrupted_run_that_can_go_neither_way(tmp_path: Path) -> None:
     assert look(area, DISK) == meddled
 
 
+@pytest.mark.parametrize("verb", [resume, undo])
+def test_an_interrupted_run_in_a_topic_made_anew(tmp_path: Path, verb: Callable[..., object]) -> None:
+    area = make_area(tmp_path, "logs")
+    changes, unchanged, lease = begin("logs", area, DISK)
+
+    class Interrupted(Disk):
+        def unlink(self, path: Path) -> None:
+            if path.parent == folder(area):
+                raise OSError(errno.EIO, "no")
+            super().unlink(path)
+
+    metadata = folder(area) / "partition.metadata"
+    metadata.write_text("version: 0\ntopic_id: one")
+    with pytest.raises(StorageFailed):
+        commit(folder(area), changes, unchanged, lease, disk=Interrupted())
+    metadata.write_text("version: 0\ntopic_id: another")
+    before = look(area, DISK)
+    with pytest.raises(Changed, match="another directory of the same name"):
+        verb(area, PARTITION, RUN)
+    assert look(area, DISK) == before
+    metadata.unlink()
+    verb(area, PARTITION, RUN)
+
+
+def test_no_way_back_beside_an_interrupted_run(tmp_path: Path) -> None:
+    area = make_area(tmp_path, "indexes")
+    change("indexes", area, DISK)
+    extra = folder(area) / f"{A}.snapshot"
+    extra.touch()
+    gone = DISK.identify(extra)
+    assert gone
+
+    class Interrupted(Disk):
+        def rename(self, source: Path, target: Path) -> None:
+            super().rename(source, target)
+            if target.name == "journal":
+                raise OSError(errno.EIO, "no")
+
+    other = claim(area, PARTITION, "run-2")
+    with pytest.raises(StorageFailed):
+        commit(folder(area), [Remove(extra.name, gone)], {}, other, disk=Interrupted())
+    with pytest.raises(Refused, match="run-2 was interrupted here"):
+        undo(area, PARTITION, RUN)
+    resume(area, PARTITION, "run-2")
+    assert undo(area, PARTITION, RUN).state == "undone"
+
+
 def test_an_interrupted_run_beside_a_log_that_moved_on(tmp_path: Path) -> None:
     area = make_area(tmp_path, "indexes")
     changes, unchanged, lease = begin("indexes", area, DISK)

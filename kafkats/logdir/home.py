@@ -1,0 +1,81 @@
+"""Whether a run may go on in a directory, or back: it is the one that the run began in, and what comes back joins the log that is there."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from kafkats import paths
+from kafkats.errors import Changed, Refused
+from kafkats.logdir.disk import Disk
+from kafkats.logdir.journal import Home, Journal, Step, read_journal
+from kafkats.logdir.swap import base_of, check_standing
+from kafkats.logdir.workarea import Site
+
+
+def home_of(place: Site, disk: Disk) -> Home:
+    """What tells the live directory from one that is made anew under its name. Raises OSError."""
+    metadata = place.directory / paths.PARTITION_METADATA
+    told = disk.read(metadata).decode(errors="replace") if disk.identify(metadata) else ""
+    return Home(disk.inode(place.directory), told)
+
+
+def logs_behind(place: Site, steps: tuple[Step, ...], disk: Disk) -> tuple[str, ...]:
+    """The logs, none of them in `steps`, that come next after logs that these remove."""
+    logs = sorted(name for name in disk.names(place.directory) if _is_log(name))
+    changed = {step.name for step in steps}
+    gone = {step.name for step in steps if step.after is None}
+    return tuple(behind for log, behind in pairwise(logs) if log in gone and behind not in changed)
+
+
+def check_home(place: Site, journal: Journal, disk: Disk) -> None:
+    """Raise Changed where the topic was deleted and made anew since the run began."""
+    if journal.home is None:
+        return
+    now = home_of(place, disk)
+    known = journal.home.metadata and now.metadata  # a broker's upgrade brings the file
+    if now.inode != journal.home.inode or (known and now.metadata != journal.home.metadata):
+        raise Changed("another directory of the same name than the run began in; left alone", path=place.directory)
+
+
+def refuse_beside_unfinished(place: Site, disk: Disk) -> None:
+    """Raise Refused where another run was interrupted: going on, it would change what this one has looked at."""
+    for run_id in disk.names(place.runs):
+        other = read_journal(place._replace(run_id=run_id), disk) if run_id != place.run_id else None
+        if other is not None and other.phase in {"intent", "undo"}:
+            raise Refused(f"run {run_id} was interrupted here: resume, undo or abandon it first", path=place.directory)
+
+
+def check_way_back(place: Site, journal: Journal, disk: Disk) -> None:
+    """Whether the old files may come back.
+
+    Raises Changed when something is not as the run left it, Refused where a log is gone that they would have to join, and beside an
+    interrupted run.
+    """
+    refuse_beside_unfinished(place, disk)
+    check_home(place, journal, disk)
+    check_standing(place, journal.steps, disk, finished=journal.phase == "done")
+    for name, identity in journal.unchanged.items():
+        if not identity.same_file(disk.identify(place.directory / name)):
+            raise Changed("changed since the run: the old files would not be true of it", path=place.directory / name)
+    there = set(disk.names(place.directory))
+    for name in journal.joins:
+        if name not in there:
+            why = f"what would come back does not join the log: this one has gone since{_taken_by(place, name, disk)}"
+            raise Refused(why, path=place.directory / name)
+
+
+def _taken_by(place: Site, name: str, disk: Disk) -> str:
+    """Which run took it, and whether that one can be undone."""
+    for run_id in disk.names(place.runs):
+        journal = read_journal(place._replace(run_id=run_id), disk)
+        if journal is None or name not in {step.name for step in journal.steps if step.after is None}:
+            continue
+        if journal.phase == "purged":
+            return f", with run {run_id}, which was purged: there is no way back"
+        if journal.phase == "done":
+            return f": undo run {run_id} first"
+    return ""
+
+
+def _is_log(name: str) -> bool:
+    return name.endswith(paths.LOG) and base_of(name) is not None
