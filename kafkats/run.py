@@ -88,8 +88,13 @@ def refuse_full_disk(work: PartitionWork) -> None:
 
 
 def refuse_early(work: PartitionWork) -> None:
-    """A time in another unit, or of another year, would make everything due. Raises Refused before the plan's moment."""
-    decided_for = work.options.get("now_ms", 0)
+    """A time in another unit, or of another year, would make everything due.
+
+    Raises Refused before the plan's moment, CorruptPlan where it has none.
+    """
+    decided_for = work.options.get("now_ms")
+    if type(decided_for) is not int:
+        raise CorruptPlan(f"now_ms is no moment: {decided_for!r}", path=work.log_dir)
     if decided_for > time.time_ns() // 1_000_000 + _SKEW_MS:
         raise Refused(f"this plan decides for {decided_for} ms, which is ahead of the clock", path=work.log_dir)
 

@@ -105,6 +105,15 @@ def scan_partition(path: str | os.PathLike[str]) -> PartitionDir:
     )
 
 
+def log_bases(directory: Path) -> list[int]:
+    """The base offsets of the logs in a partition directory, links included, in order. Raises Vanished, StorageFailed."""
+    with errors.storage(directory, "listing the partition directory"):
+        logs = {path.name: paths.parse_segment_file(path.name) for path in directory.iterdir()}
+    return sorted(
+        one.base_offset for name, one in logs.items() if one and name == paths.segment_file(one.base_offset, paths.LOG)
+    )
+
+
 UNFINISHED: Final = "a broker has begun to replace segments here, and finishes it at its next start"
 
 

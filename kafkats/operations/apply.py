@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from kafkats.errors import Changed, CorruptPlan, KafkatsError, NotEqual, Refused, storage
 from kafkats.logdir.changeset import commit, resume
 from kafkats.logdir.disk import DISK
+from kafkats.logdir.home import check_home
 from kafkats.logdir.identity import permitted
 from kafkats.logdir.journal import Journal, read_journal
 from kafkats.logdir.lease import Lease, claim
@@ -51,6 +52,9 @@ def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[Pa
             _check_item(item)
             writer.check_item(item)
             by_directory.setdefault((item["log_dir"], item["partition_dir"]), []).append(item)
+    for (log_dir, partition), items in by_directory.items():
+        if len({item["file"] for item in items}) != len(items):
+            raise CorruptPlan("a plan that names a file twice", path=Path(log_dir, partition))
     stop = str(stop_file(folder)) if folder else ""
     return [
         PartitionWork(
@@ -224,15 +228,18 @@ def _clear_staging(place: Site, epochs: Iterable[int]) -> None:
 
 def _finished(area: WorkArea, work: PartitionWork, state: str) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
     """An earlier attempt of this run got as far as its journal: say how it ended."""
-    journal = read_journal(site(area, work.partition_dir, work.run_id), DISK)
+    place = site(area, work.partition_dir, work.run_id)
+    journal = read_journal(place, DISK)
     if journal is None or journal.phase in {"undo", "undone"}:
         raise Refused("this run was undone; plan anew", path=Path(work.log_dir, work.partition_dir))
-    _check_unchanged(work, journal)
+    _check_unchanged(work, place, journal)
     return "done" if state == "finished" else "already", journal.notes
 
 
-def _check_unchanged(work: PartitionWork, journal: Journal) -> None:
+def _check_unchanged(work: PartitionWork, place: Site, journal: Journal) -> None:
     """The journal says what was done; only the disk says what is. Raises Changed."""
+    with storage(work.log_dir, "looking whether it is the directory of an earlier attempt"):
+        check_home(place, journal, DISK)
     for step in journal.steps:
         path = Path(work.log_dir, work.partition_dir, step.name)
         with storage(path, "reading what an earlier attempt wrote"):

@@ -311,7 +311,7 @@ def test_a_sealed_plan_of_something_else_is_not_worked_on(rolling: Path, wrong: 
 def test_the_rest_of_a_log_that_stays_is_no_plan(rolling: Path) -> None:
     made, _ = planned(rolling)
     items = [row for row in made.items.to_pylist() if row["action"] != "remove"]
-    bad = make_plan(made.operation, {}, {}, pa.Table.from_pylist(items, schema=made.items.schema))
+    bad = make_plan(made.operation, made.header["options"], {}, pa.Table.from_pylist(items, schema=made.items.schema))
     before = contents(rolling)
     with pytest.raises(CorruptPlan, match="does not go"):
         for work in partition_works(bad, run_of(bad)):

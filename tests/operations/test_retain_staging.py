@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,12 @@ import pyarrow as pa
 import pytest
 
 from kafkats.config import Policy
+from kafkats.errors import CorruptPlan
 from kafkats.operations.apply import apply_partition, partition_works, rounds
-from kafkats.operations.ending import end_partition
+from kafkats.operations.ending import end_partition, undoable
 from kafkats.operations.inventory import inventory_units
 from kafkats.operations.retain import RetainOptions, plan_retain
-from kafkats.plan import Plan
+from kafkats.plan import Plan, make_plan
 from kafkats.report import SEGMENTS
 from kafkats.run import directories, run_of
 from kafkats.units import list_units
@@ -61,3 +64,185 @@ def test_a_log_dirs_own_checkpoint_is_one_file(root: Path) -> None:
     assert starts.read_text() == "0\n1\nsize 0 50\n"
     assert {row["outcome"] for row in undone(made)} == {"undone"}
     assert contents(root) == before
+
+
+def two_runs(root: Path) -> tuple[Plan, Plan]:
+    """The first deletes the oldest segment of time-some-0, the second what else has expired. Epochs, which would tell, are none."""
+    for other in ("time-all-0", "time-some-0/leader-epoch-checkpoint"):
+        path = root / other
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    first = planned(root, free_bytes=1)
+    assert {row["outcome"] for row in applied(first)} == {"done"}
+    second = planned(root)
+    assert {row["outcome"] for row in applied(second)} == {"done"}
+    return first, second
+
+
+def test_what_comes_back_joins_the_log(root: Path) -> None:
+    before = logs(root / "time-some-0")
+    first, second = two_runs(root)
+    left = logs(root / "time-some-0")
+    (row,) = undone(first)
+    assert row["outcome"] == "refused" and f"undo run {second.run_id} first" in row["error"]
+    assert logs(root / "time-some-0") == left
+    assert not undoable(run_of(first), str(root), "time-some-0", wrote=True)
+    assert [row["outcome"] for made in (second, first) for row in undone(made)] == ["undone", "undone"]
+    assert logs(root / "time-some-0") == before
+
+
+def test_nothing_comes_back_before_what_was_purged(root: Path) -> None:
+    first, second = two_runs(root)
+    assert end_partition(run_of(second), "purge", str(root), "time-some-0")["outcome"] == "purged"
+    left = logs(root / "time-some-0")
+    (row,) = undone(first)
+    assert row["outcome"] == "refused" and "there is no way back" in row["error"]
+    assert logs(root / "time-some-0") == left
+
+
+def test_nothing_comes_back_where_a_broker_deleted_more(root: Path) -> None:
+    first, second = two_runs(root)
+    assert {row["outcome"] for row in undone(second)} == {"undone"}
+    oldest = min((root / "time-some-0").glob("*.log"))
+    oldest.unlink()
+    (row,) = undone(first)
+    assert row["outcome"] == "refused" and oldest.name in row["error"] and row["error"].endswith("gone since")
+
+
+@pytest.mark.parametrize("how", ["another directory", "another topic"])
+def test_nothing_comes_back_into_a_topic_made_anew(root: Path, how: str) -> None:
+    for epochs in root.glob("time-*/leader-epoch-checkpoint"):
+        epochs.unlink()
+    made = planned(root)
+    assert {row["outcome"] for row in applied(made)} == {"done"}
+    for partition in root.glob("time-*"):
+        if how == "another directory":
+            partition.rename(root / "old")
+            shutil.copytree(root / "old", partition)
+            shutil.rmtree(root / "old")
+        else:
+            (partition / "partition.metadata").write_text("version: 0\ntopic_id: ThisIsNotTheSameTopicA")
+    before = contents(root)
+    assert {row["outcome"] for row in undone(made)} == {"refused"}
+    assert {row["outcome"] for row in applied(made)} == {"refused"}, "not told to be done already"
+    now = contents(root)
+    assert {name: now[name] for name in now if ".kafkats" not in name} == before
+
+
+LAST = Policy.model_validate({"topics": {"time-some": {"cleanup.policy": "delete", "retention.ms": 1}}})
+
+
+def resealed(made: Plan, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]], **options: Any) -> Plan:
+    """A plan of other items: with a digest that holds, so that only what they say can give them away."""
+    items = change([item for item in made.items.to_pylist() if item["partition_dir"] == "time-some-0"])
+    header = made.header["options"] | options
+    return make_plan(made.operation, header, {}, pa.Table.from_pylist(items, schema=made.items.schema))
+
+
+def refused(root: Path, made: Plan) -> str:
+    """Why it is, with nothing changed."""
+    before = contents(root)
+    try:
+        rows = applied(made)
+    except CorruptPlan as e:
+        return str(e)
+    assert {row["outcome"] for row in rows} <= {"failed", "refused"}
+    assert contents(root) == before | {name: now for name, now in contents(root).items() if ".kafkats" in name}
+    return str(rows[0]["error"])
+
+
+def base(items: list[dict[str, Any]], number: int) -> int:
+    return sorted({int(item["base_offset"]) for item in items if item["action"] == "remove"})[number]
+
+
+Items = list[dict[str, Any]]
+TAMPERED: dict[str, tuple[Callable[[Items], Items], str]] = {
+    "only indexes": (lambda items: [i for i in items if not i["file"].endswith((".log", "checkpoint"))], "only a part"),
+    "a family but for its index": (
+        lambda items: [i for i in items if not (i["file"].endswith(".index") and i["base_offset"] == base(items, 0))],
+        "its segment goes, and it would not",
+    ),
+    "a hole": (
+        lambda items: [i for i in items if i["base_offset"] != base(items, 1) or i["action"] != "remove"],
+        "an older segment than some that would go",
+    ),
+    "a hole behind a decoy": (
+        lambda items: [i for i in items if i["base_offset"] != base(items, 1) or i["file"].endswith(".index")],
+        "only a part of segment",
+    ),
+    "epochs from elsewhere": (
+        lambda items: [i | ({"base_offset": 9999} if i["action"] == "update" else {}) for i in items],
+        "not at 9999",
+    ),
+    "less than it says": (
+        lambda items: [i for i in items if i["base_offset"] != base(items, -1)],
+        "the log would begin at",
+    ),
+    "another segment follows": (
+        lambda items: [i | ({} if i["action"] == "remove" and i["base_offset"] != base(items, -1) else {
+            "next_base_offset": 5000 if i["action"] == "remove" else -1,
+            "base_offset": i["base_offset"] if i["action"] == "remove" else 5000}) for i in items],
+        "behind what goes segment 5000 was to stay",
+    ),
+    "an empty log": (
+        lambda items: [*items, items[0] | {"action": "add", "before": None, "file": "00000000000000005000.log", "base_offset": 5000}],
+        "an empty segment comes",
+    ),
+    "the last one, and nothing for it": (
+        lambda items: [i | ({"next_base_offset": -1} if i["base_offset"] == base(items, -1) else {}) for i in items],
+        "an empty segment comes",
+    ),
+    "only checkpoints": (lambda items: [i for i in items if i["action"] == "update"], "nothing goes"),
+    "a file twice": (lambda items: [*items, items[0]], "twice"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", TAMPERED)
+def test_a_sealed_plan_that_is_not_sound(root: Path, how: str) -> None:
+    change, why = TAMPERED[how]
+    assert why in refused(root, resealed(planned(root), change))
+    assert {row["outcome"] for row in applied(resealed(planned(root), lambda items: items))} == {"done"}
+
+
+TAMPERED_LAST: dict[str, tuple[Callable[[Items], Items], str]] = {
+    "no new segment": (lambda items: [i for i in items if i["action"] != "add"], "an empty segment comes"),
+    "a new segment without a log": (
+        lambda items: [i for i in items if i["action"] != "add" or i["file"].endswith("index")], "without its log"),
+    "a new segment elsewhere": (
+        lambda items: [i if i["action"] == "remove" else i | {
+            "base_offset": 5000,
+            "file": i["file"] if i["action"] == "update" else "00000000000000005000" + i["file"][20:]} for i in items],
+        "the log ends at"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", TAMPERED_LAST)
+def test_a_sealed_plan_that_takes_the_last_segment_is_not_sound(root: Path, how: str) -> None:
+    change, why = TAMPERED_LAST[how]
+    assert why in refused(root, resealed(planned(root, LAST, last_segment=True), change))
+
+
+def test_the_last_segment_goes_only_while_the_stop_is_known_to_be_clean(root: Path) -> None:
+    made = planned(root, LAST, last_segment=True)
+    (root / ".kafka_cleanshutdown").rename(root.parent / "marker")
+    assert "kafka_cleanshutdown is gone" in refused(root, made)
+    (root.parent / "marker").rename(root / ".kafka_cleanshutdown")
+    before = logs(root / "time-some-0")
+    assert {row["outcome"] for row in applied(made)} == {"done"}
+    (only,) = logs(root / "time-some-0")
+    assert only > max(before)
+
+
+@pytest.mark.parametrize("which", ["the last", "the first"])
+def test_what_was_to_stay_is_there(root: Path, which: str) -> None:
+    made = planned(root)
+    gone = {item["base_offset"] for item in made.items.to_pylist() if item["partition_dir"] == "time-some-0"}
+    partition = root / "time-some-0"
+    stays = [number for number in logs(partition) if number not in gone] or [max(gone)]
+    for path in partition.glob(f"{stays[-1 if which == 'the last' else 0]:020d}.*"):
+        path.unlink()
+    assert "plan anew" in refused(root, resealed(made, lambda items: items))
+
+
+@pytest.mark.parametrize("moment", ["1700000000000", None, [], 1.5, True])
+def test_the_moment_is_a_number(root: Path, moment: Any) -> None:
+    assert "now_ms" in refused(root, resealed(planned(root), lambda items: items, now_ms=moment))

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from kafkats import paths
-from kafkats.errors import Changed, CorruptPlan, Vanished, storage
+from kafkats.errors import CorruptPlan, Vanished, storage
 from kafkats.logdir.changeset import Change, Remove, Replace
 from kafkats.logdir.checkpoints import EpochStart, encode_epochs, encode_offsets, read_epochs, read_offsets
-from kafkats.logdir.families import check_planned, noted, refuse_unclean, stage_planned
+from kafkats.logdir.families import check_planned, noted, stage_planned
 from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.lease import Lease
-from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
+from kafkats.logdir.partition import log_bases
 from kafkats.logdir.workarea import ROOT
+from kafkats.operations.retain.prefix import check_prefix
 from kafkats.run import PartitionWork, Staged, refuse_early, refuse_full_disk
 
 NEW_FAMILY: Final = (paths.LOG, paths.OFFSET_INDEX, paths.TIME_INDEX)
@@ -24,7 +26,9 @@ NEW_FAMILY: Final = (paths.LOG, paths.OFFSET_INDEX, paths.TIME_INDEX)
 
 def check_item(item: Mapping[str, Any]) -> None:
     """Raise CorruptPlan for what neither `plan_retain` nor `heads.plan_inside` plans."""
-    if item["log"] is not None and item["action"] == "add":
+    if item["log"] is not None:
+        if item["action"] != "add":
+            raise CorruptPlan(f"{item['file']}: from a log comes what is added, not {item['action']}")
         return check_planned(item)
     name = paths.parse_segment_file(item["file"])
     if item["action"] == "update":
@@ -40,17 +44,19 @@ def check_item(item: Mapping[str, Any]) -> None:
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     """Whole families go; checkpoints are brought up to date with what is left.
 
-    Raises Refused before the time that was decided for, and to rewrite an active segment without a clean stop; Changed where not all
-    that goes lies before all that stays, or a broker has begun to replace segments; CorruptFile for a checkpoint that cannot be read,
-    StorageFailed.
+    Raises Refused before the time that was decided for; CorruptPlan, Changed, Refused as `check_prefix`; CorruptFile for a checkpoint
+    that cannot be read, StorageFailed.
     """
     refuse_early(work)
     directory = Path(work.log_dir, work.partition_dir)
-    if work.partition_dir != ROOT:
-        _refuse_changed(work, directory)
     changes: list[Change] = []
     unchanged: dict[str, FileIdentity] = {}
-    rest = _stage_rest(work, directory, unchanged, lease)
+    rest: list[Change] = []
+    if work.partition_dir != ROOT:
+        planned = check_prefix(Path(work.log_dir), directory, work.items)
+        if planned.rest:
+            refuse_full_disk(work)
+            rest = stage_planned(directory, max(planned.gone), planned.rest, unchanged, lease)
     for item in work.items:
         if item["action"] == "remove":
             changes.append(Remove(item["file"], FileIdentity(**item["before"])))
@@ -61,31 +67,6 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
         elif (made := _updated(work, item)) is not None:
             changes.append(_staged(item["file"], made, identify(directory / item["file"]), lease))
     return Staged([*changes, *rest], unchanged, noted(rest))
-
-
-def _stage_rest(work: PartitionWork, directory: Path, unchanged: dict[str, FileIdentity], lease: Lease) -> list[Change]:
-    """Where the head of a segment goes: the family of its rest, which ends the log that goes."""
-    items = [item for item in work.items if item["log"] is not None]
-    if not items:
-        return []
-    refuse_full_disk(work)
-    if any(item["next_base_offset"] < 0 for item in items):
-        refuse_unclean(work.log_dir)
-    old = (item for item in work.items if item["action"] == "remove" and item["before"] == items[0]["log"])
-    if (log := next(old, None)) is None:
-        raise CorruptPlan("the rest of a log that does not go", path=directory / items[0]["file"])
-    return stage_planned(directory, log["base_offset"], items, unchanged, lease)
-
-
-def _refuse_changed(work: PartitionWork, directory: Path) -> None:
-    """A log with a hole in it would be what no broker makes: only its oldest segments go."""
-    partition = scan_partition(directory)
-    gone = {item["base_offset"] for item in work.items if item["action"] == "remove"}
-    for segment in partition.segments:
-        if segment.base_offset < max(gone, default=-1) and segment.base_offset not in gone:
-            raise Changed("an older segment than some that would go; plan anew", path=directory / segment.log.name)
-    for name in unfinished_swaps(finding.file for finding in partition.findings):
-        raise Changed(UNFINISHED, path=directory / name)
 
 
 def _staged(name: str, content: bytes, before: FileIdentity | None, lease: Lease) -> Replace:
@@ -122,6 +103,6 @@ def _log_starts(path: Path, work: PartitionWork) -> bytes | None:
 
 
 def _first_base(root: Path, partition: str) -> int:
-    with storage(root / partition, "listing the partition directory"):
-        logs = [paths.parse_segment_file(p.name) for p in (root / partition).glob(f"*{paths.LOG}")]
-    return min((log.base_offset for log in logs if log), default=-1)
+    with suppress(Vanished):  # a topic that is gone is a matter of brokers
+        return min(log_bases(root / partition), default=-1)
+    return -1

@@ -1,0 +1,122 @@
+"""What goes is the beginning of a log and nothing else: the oldest segments, whole, and all that a plan says of the rest follows from that.
+
+A sealed plan says what was approved, not that it is sound, and a directory may have changed since: both are asked once more before
+anything is staged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kafkats import paths
+from kafkats.errors import Changed, CorruptPlan
+from kafkats.index.tail import read_tail
+from kafkats.logdir.families import refuse_unclean
+from kafkats.logdir.partition import UNFINISHED, PartitionDir, log_bases, scan_partition, unfinished_swaps
+
+Item = Mapping[str, Any]
+"""A row of plan.ITEMS."""
+
+
+class Planned(NamedTuple):
+    """The items of one partition by what they are for."""
+
+    gone: dict[int, set[str]]
+    """Base offsets of the segments that go, and their files."""
+    rest: list[Item]
+    """The family of what stays of the last of them."""
+    start: int
+    """Where the log begins then."""
+    following: int
+    """The first segment that stays as it is, -1 when none does."""
+
+
+def check_prefix(log_dir: Path, directory: Path, items: Sequence[Item]) -> Planned:
+    """The items of one partition, sorted out.
+
+    Raises CorruptPlan where they are no plan of a retention, Changed where the partition is not as it was planned for, Refused
+    where its active segment goes and the clean stop is no longer known, StorageFailed.
+    """
+    try:
+        planned = _sorted_out(items)
+    except CorruptPlan as e:
+        e.path = str(directory)
+        raise
+    if planned.following < 0:
+        refuse_unclean(log_dir)
+    partition = scan_partition(directory)
+    for name in unfinished_swaps(finding.file for finding in partition.findings):
+        raise Changed(UNFINISHED, path=directory / name)
+    _check_logs(directory, planned)
+    _check_families(partition, planned)
+    if planned.following < 0 and not planned.rest:
+        last = max(planned.gone)
+        end = max(read_tail(directory / paths.segment_file(last, paths.LOG)).facts.last_offset + 1, last)
+        if end != planned.start:
+            raise Changed(f"the log ends at {end}, not at {planned.start} as planned; plan anew", path=directory)
+    return planned
+
+
+def _sorted_out(items: Sequence[Item]) -> Planned:
+    new = [item for item in items if item["action"] == "add"]
+    rest = [item for item in new if item["log"] is not None]
+    gone = _families([item for item in items if item["action"] == "remove"])
+    if not gone:
+        raise CorruptPlan("the rest of a log that does not go" if rest else "a retention by which nothing goes")
+    last = next(item for item in items if item["file"] == paths.segment_file(max(gone), paths.LOG))
+    following = last["next_base_offset"]
+    if bool(new) != (following < 0 or bool(rest)) or len(rest) not in (0, len(new)):
+        raise CorruptPlan("an empty segment comes where all others go, and nowhere else")
+    start = new[0]["base_offset"] if new else following
+    if rest:
+        if rest[0]["log"] != last["before"]:
+            raise CorruptPlan("the rest of a log that does not go")
+        if start != following:
+            raise CorruptPlan(f"{following} should follow what goes, not {start}")
+        following = rest[0]["next_base_offset"]
+    if start <= max(gone):
+        raise CorruptPlan(f"the log would begin at {start}, which is not behind what goes")
+    _check_start(items, start)
+    _families(new)
+    return Planned(gone, rest, start, following)
+
+
+def _families(items: Sequence[Item]) -> dict[int, set[str]]:
+    families: dict[int, set[str]] = {}
+    for item in items:
+        families.setdefault(item["base_offset"], set()).add(item["file"])
+    for base, files in families.items():
+        if paths.segment_file(base, paths.LOG) not in files:
+            raise CorruptPlan(f"only a part of segment {base}, without its log")
+    return families
+
+
+def _check_start(items: Sequence[Item], start: int) -> None:
+    for item in items:
+        if item["action"] != "remove" and item["base_offset"] != start:
+            raise CorruptPlan(f"{item['file']}: the log would begin at {start}, not at {item['base_offset']}")
+
+
+def _check_logs(directory: Path, planned: Planned) -> None:
+    """A log with a hole in it would be what no broker makes, and one without its end even less."""
+    there = log_bases(directory)
+    older, stays = there[: len(planned.gone)], there[len(planned.gone) :]
+    for why, bases in (
+        ("was to go, and is gone already; plan anew", planned.gone.keys() - set(there)),
+        ("an older segment than some that would go; plan anew", set(older) - planned.gone.keys()),
+    ):
+        for base in sorted(bases):
+            raise Changed(why, path=directory / paths.segment_file(base, paths.LOG))
+    if (found := stays[0] if stays else -1) != planned.following:
+        wanted, seen = ("none" if base < 0 else f"segment {base}" for base in (planned.following, found))
+        raise Changed(f"behind what goes {wanted} was to stay, and there is {seen}; plan anew", path=directory)
+
+
+def _check_families(partition: PartitionDir, planned: Planned) -> None:
+    """An index without its log would be an orphan."""
+    for segment in partition.segments:
+        for file in segment.files.values():
+            if file.name not in planned.gone.get(segment.base_offset, {file.name}):
+                raise Changed("its segment goes, and it would not; plan anew", path=partition.path / file.name)
