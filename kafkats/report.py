@@ -97,7 +97,7 @@ ACTIONS: Final = pa.schema([
     ("base_offset", pa.int64()),
     ("action", pa.string()),            # replace, add
     ("reason", pa.string()),
-    ("outcome", pa.string()),           # done, already, refused, failed
+    ("outcome", pa.string()),           # done, already, nothing (to do), refused, failed
     ("error", pa.string()),
     ("before_bytes", pa.int64()),       # -1: there was none
     ("after_bytes", pa.int64()),

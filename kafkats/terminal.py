@@ -179,7 +179,7 @@ def board_sentences(totals: Mapping[str, Any], rule: str) -> list[str]:
 
 
 def run_sentences(summary: Mapping[str, Any], folder: Path) -> list[str]:
-    words = {"already": "done before"}
+    words = {"already": "done before", "nothing": "as wanted without it"}
     counts = ", ".join(f"{n} {words.get(o, o)}" for o, n in summary["outcomes"].items()) or "nothing to do"
     said = [f"{summary['files']} files: {counts}; {_bytes(summary['written_bytes'])} written"]
     said += [f"error: {error}" for error in summary["errors"]]

@@ -14,7 +14,7 @@ from kafkats.logdir.identity import FileIdentity, model_of
 from kafkats.logdir.journal import Journal, Step
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.swap import INDEXES, base_of
-from kafkats.logdir.workarea import Site, clear_folder
+from kafkats.logdir.workarea import Site, WorkArea, clear_folder
 
 
 class Replace(NamedTuple):
@@ -52,12 +52,17 @@ def check_request(
         raise UsageError("a changeset has at least one file, and each file once", path=directory)
     if directory.resolve() != place.directory:
         raise UsageError(f"the claim is for {place.directory}", path=directory)
-    if not place.area.linked and not all(name.endswith(INDEXES) for name in names):
-        raise Refused("with the work area on another file system only index files can be changed", path=directory)
+    refuse_not_undoable(place.area, names)
     for change in changes:
         if isinstance(change, Replace) and change.staged != lease.staged(change.name):
             raise UsageError("not where this attempt stages its files", path=change.staged)
     _check_indexes_named(directory, names, unchanged, disk)
+
+
+def refuse_not_undoable(area: WorkArea, names: Iterable[str]) -> None:
+    """Copies of logs would take the space and the hours that links do not. Raises Refused."""
+    if not area.linked and not all(name.endswith(INDEXES) for name in names):
+        raise Refused("with the work area on another file system only index files can be changed", path=area.root)
 
 
 def _check_indexes_named(directory: Path, names: Sequence[str], unchanged: Iterable[str], disk: Disk) -> None:

@@ -29,6 +29,7 @@ from kafkats.logdir.identity import permitted
 from kafkats.logdir.journal import Journal, read_journal
 from kafkats.logdir.lease import Lease, claim
 from kafkats.logdir.lock import hold_shared
+from kafkats.logdir.staging import refuse_not_undoable
 from kafkats.logdir.workarea import ROOT, Site, WorkArea, clear_folder, site, work_area
 from kafkats.plan import Plan
 from kafkats.report import ACTIONS
@@ -188,11 +189,12 @@ def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
         before = resume(area, work.partition_dir, work.run_id, owner_stopped=work.owner_stopped).state
         if before != "nothing":
             return _finished(area, work, before)
+        refuse_not_undoable(area, [item["file"] for item in work.items])
         lease = claim(area, work.partition_dir, work.run_id)
         with _staging(lease):
             staged = _writer(work.operation).stage_partition(work, lease)
             if not staged.changes:
-                return "already", staged.notes
+                return "nothing", staged.notes
             directory = Path(work.log_dir, work.partition_dir).resolve()
             vouched = work.owner_stopped
             commit(directory, staged.changes, staged.unchanged, lease, notes=staged.notes, owner_stopped=vouched)
@@ -216,14 +218,19 @@ def _staging(lease: Lease) -> Generator[None]:
 
 
 def _clear_staging(place: Site, epochs: Iterable[int]) -> None:
-    if not place.area.linked:  # a few index files, in a place that the next commit clears
-        return
     with storage(place.run, "clearing what was staged"):
-        if read_journal(place, DISK) is None:
+        if read_journal(place, DISK) is not None:
+            return
+        if place.area.linked:
             present = set(DISK.names(place.run))
             for folder in (place.staging(epoch) for epoch in epochs):
                 if folder.name in present:
                     clear_folder(folder, DISK)
+            return
+        beginnings = tuple(f"{place.temporary}{epoch}~" for epoch in epochs)
+        for name in DISK.names(place.directory):
+            if name.startswith(beginnings):
+                DISK.unlink(place.directory / name)
 
 
 def _finished(area: WorkArea, work: PartitionWork, state: str) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
@@ -265,6 +272,6 @@ def summarize(actions: pa.Table) -> dict[str, Any]:
         "errors": sorted(set(actions["error"].to_pylist()) - {""})[:20],
         "exit_code": 3 if "refused" in outcomes else 2 if "failed" in outcomes else 0,
     }
-    if set(outcomes) == {"already"}:
+    if "already" in outcomes and set(outcomes) <= {"already", "nothing"}:
         summary["note"] = "this plan had been applied before: nothing was changed"
     return summary

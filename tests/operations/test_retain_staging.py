@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from kafkats.config import Policy
-from kafkats.errors import CorruptPlan
-from kafkats.operations.apply import apply_partition, partition_works, rounds
+from kafkats.errors import Changed, CorruptPlan
+from kafkats.operations import apply
+from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize
 from kafkats.operations.ending import end_partition, undoable
 from kafkats.operations.inventory import inventory_units
+from kafkats.operations.rebuild import RebuildOptions, plan_rebuild
 from kafkats.operations.retain import RetainOptions, plan_retain
+from kafkats.operations.verify import VerifyOptions, verify_unit
 from kafkats.plan import Plan, make_plan
-from kafkats.report import SEGMENTS
-from kafkats.run import directories, run_of
+from kafkats.report import ACTIONS, SEGMENTS
+from kafkats.run import begin_run, directories, finish_run, read_run, run_of, wrote_in
 from kafkats.units import list_units
 from tests.golden import case
 
@@ -28,7 +33,8 @@ DAY = Policy.model_validate({"topics": {"time-*": {"cleanup.policy": "delete", "
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    return case("retention-4.3.1").unpack("before", tmp_path)
+    (tmp_path / "data").mkdir()
+    return case("retention-4.3.1").unpack("before", tmp_path / "data")
 
 
 def planned(root: Path, policy: Policy = DAY, **options: Any) -> Plan:
@@ -246,3 +252,71 @@ def test_what_was_to_stay_is_there(root: Path, which: str) -> None:
 @pytest.mark.parametrize("moment", ["1700000000000", None, [], 1.5, True])
 def test_the_moment_is_a_number(root: Path, moment: Any) -> None:
     assert "now_ms" in refused(root, resealed(planned(root), lambda items: items, now_ms=moment))
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Path]:
+    with TemporaryDirectory(dir="/dev/shm") as place:
+        if os.stat(place).st_dev == os.stat(tmp_path).st_dev:
+            pytest.skip("one file system only")
+        yield Path(place)
+
+
+def test_nothing_is_staged_where_it_could_not_be_undone(root: Path, elsewhere: Path) -> None:
+    made, before = planned(root), contents(root)
+    run = run_of(made, place=elsewhere)
+    for work in partition_works(made, run):
+        assert "only index files can be changed" in apply_partition(work)["error"][0].as_py()
+    assert contents(root) == before and not list(elsewhere.iterdir())
+
+
+def test_what_was_staged_beside_the_live_files_goes(
+    root: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for index in (root / "time-some-0").glob("*.timeindex"):
+        index.unlink()
+    found = [verify_unit(unit, VerifyOptions(deep=True)) for unit in list_units([root / "time-some-0"])]
+    segments = pa.Table.from_batches(found, SEGMENTS)
+    made, before = plan_rebuild(segments, RebuildOptions()), contents(root)
+    (work,) = partition_works(made, run_of(made, place=elsewhere))
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    def refused(*_: object, **__: object) -> None:
+        raise Changed("changed since it was looked at")
+
+    monkeypatch.setattr(apply, "commit", killed)
+    monkeypatch.setattr(apply, "_clear_staging", lambda *_: None)
+    with pytest.raises(KeyboardInterrupt):
+        apply_partition(work)
+    assert contents(root).keys() > before.keys(), "a killed attempt leaves what it has staged"
+    monkeypatch.undo()
+    monkeypatch.setattr(apply, "commit", refused)
+    assert apply_partition(work)["outcome"][0].as_py() == "refused"
+    assert contents(root) == before
+    monkeypatch.undo()
+    assert apply_partition(work)["outcome"][0].as_py() == "done"
+
+
+def test_a_checkpoint_that_needs_nothing_is_no_change(root: Path, tmp_path: Path) -> None:
+    starts = root / "log-start-offset-checkpoint"
+    starts.write_text("0\n1\ntime-some 0 20\n")
+    made = planned(root)
+    starts.write_text("0\n0\n")
+    folder = tmp_path / "run"
+    begin_run(run_of(made), folder)
+    rows = applied(made)
+    (nothing,) = {row["outcome"] for row in rows if row["file"] == starts.name}
+    summary = summarize(pa.Table.from_pylist(rows, schema=ACTIONS))
+    assert nothing == "nothing" and summary["exit_code"] == 0
+    finish_run(folder, pa.Table.from_pylist(rows, schema=ACTIONS), summary)
+    again = pa.Table.from_pylist(applied(made), schema=ACTIONS)
+    assert "nothing was changed" in summarize(again)["note"]
+    finish_run(folder, again, summarize(again))
+    written = wrote_in(folder)
+    ended = [
+        end_partition(read_run(folder), "undo", *where, wrote=where in written)
+        for where in directories(read_run(folder))
+    ]
+    assert sorted(row["outcome"] for row in ended) == ["nothing", "undone", "undone"]
