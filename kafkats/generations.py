@@ -77,15 +77,6 @@ class RetentionRule:
     high_watermark: bool
     """Nothing that reaches beyond the high watermark goes."""
 
-    @property
-    def remark(self) -> str:
-        """What somebody should know who chooses this rule, "" for nothing."""
-        if self.high_watermark:
-            return ""
-        return (
-            f"by rule {self.name} ({self.kafka}) segments above the high watermark go, too: replicas need not have them"
-        )
-
 
 # KIP-33 gives a segment without timestamps the time of its file in three places (an entry of its own, or by default).
 # 0.8 itself takes a retention.ms of -1 for a limit, and deletes everything; here, as from 0.9 on, it is none.
@@ -100,6 +91,14 @@ RETENTION_RULES: Final = {
     )
 }  # fmt: skip
 DEFAULT_RETENTION_RULE: Final = RETENTION_RULES["3.0"]
+
+
+def rule_remarks(rule: str) -> list[str]:
+    """What somebody should know who chooses this one of RETENTION_RULES. Raises KeyError."""
+    chosen = RETENTION_RULES[rule]
+    if chosen.high_watermark:
+        return []
+    return [f"by rule {rule} ({chosen.kafka}) segments above the high watermark go, too: replicas need not have them"]
 
 
 @dataclass(frozen=True)

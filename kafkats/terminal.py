@@ -15,7 +15,6 @@ import click
 
 from kafkats.errors import StorageFailed
 from kafkats.findings import SEVERITIES
-from kafkats.generations import RETENTION_RULES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,7 +95,6 @@ def plan_sentences(made: Plan, folder: Path) -> list[str]:
         f" {totals['segments_seen']} segments seen"
     ]
     said += _SENTENCES[made.operation](totals) if made.operation in _SENTENCES else []
-    said += _rule_sentences(made.header["options"]["rule"]) if made.operation == "retain" else []
     said.append(f"digest {made.digest}")
     if totals["files"]:
         said.append(f"to do it: kafkats apply {folder} --digest {made.digest[:12]}")
@@ -154,18 +152,14 @@ def _retain_sentences(totals: Mapping[str, Any]) -> list[str]:
 _SENTENCES: Final = {"migrate": _migrate_sentences, "rebuild": _rebuild_sentences, "retain": _retain_sentences}
 
 
-def _rule_sentences(rule: str) -> list[str]:
-    return list(filter(None, [RETENTION_RULES[rule].remark]))
-
-
 def remark_sentences(remarks: Sequence[str]) -> list[str]:
     """What somebody should know besides; of many a few."""
     more = len(remarks) - _MOST_REMARKS
     return [*remarks[:_MOST_REMARKS], *([f"and {more} more remarks"] if more > 0 else [])]
 
 
-def board_sentences(totals: Mapping[str, Any], rule: str) -> list[str]:
-    """What retention by a rule of generations.RETENTION_RULES comes to."""
+def board_sentences(totals: Mapping[str, Any]) -> list[str]:
+    """What retention comes to."""
     said = [
         f"{_bytes(totals['bytes'])} in {totals['segments_seen']} segments: {_bytes(totals['now_bytes'])} go now,"
         f" {_bytes(totals['day_bytes'])} within a day, {_bytes(totals['week_bytes'])} within a week"
@@ -174,8 +168,7 @@ def board_sentences(totals: Mapping[str, Any], rule: str) -> list[str]:
         said.append(
             f"{_bytes(totals['pinned_bytes'])} have expired behind a segment that has not: retention does not reach them"
         )
-    said += [f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()]
-    return said + _rule_sentences(rule)
+    return said + [f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()]
 
 
 def run_sentences(summary: Mapping[str, Any], folder: Path) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from kafkats.config import Policy, parse_duration, parse_size, parse_time, read_policy, with_export_file, with_settings
 from kafkats.generations import DEFAULT_RULE, RULES
 from kafkats.operations.verify import VerifyOptions
+from kafkats.terminal import remark_sentences
 from kafkats.units import Unit, topics_of
 
 
@@ -53,8 +54,8 @@ def policy(args: Namespace) -> Policy:
 
 
 def remarks(args: Namespace, policy: Policy, units: Iterable[Unit]) -> list[str]:
-    """What whoever wrote the policy should know, of the topics that were looked for; printed, too."""
-    said = list(policy.remarks(topics_of(units), all_topics=args.topics == "*"))
+    """What whoever wrote the policy should know, of the topics that were looked for, in a few lines; printed, too."""
+    said = remark_sentences(policy.remarks(topics_of(units), all_topics=args.topics == "*"))
     for remark in said:
         print(remark)
     return said

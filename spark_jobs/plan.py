@@ -40,8 +40,8 @@ def plan(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
         made, segments, forecast, said = migrating.migrate(spark, args)
         return said if made is None else said | write(args, made, segments, forecast=forecast)
     if args.operation == "retain":
-        made, segments, verdicts, said = retaining.retain(spark, args)
-        return said | write(args, made, segments, retention=verdicts)
+        made, segments, beside, said = retaining.retain(spark, args)
+        return said | write(args, made, segments, **beside)
     if args.operation == "roll":
         made, segments, due, said = rolling.roll(spark, args)
         return said | write(args, made, segments, due=due)

@@ -19,6 +19,7 @@ from fanout import spread
 from looking import look, look_at_ends
 from pyspark.sql import SparkSession
 
+from kafkats.generations import rule_remarks
 from kafkats.operations.apply import refuse_unpermitted
 from kafkats.operations.heads import check_options, look_at, plan_inside
 from kafkats.operations.retain import RETENTION, RetainOptions, board, plan_retain
@@ -31,11 +32,13 @@ from kafkats.report import read_table
 from kafkats.units import Unit, list_units, refuse_parts
 
 PRINTED: Final = 200
+LOOKED_INTO: Final = 200
+"""Segments with timestamps that cannot be: all of each is read."""
 NAMED: Final = 20
 _GUARDS: Final = ("over the guard", "over the run's guard")
 
-Made = tuple[Plan, pa.Table, pa.Table, Mapping[str, Any]]
-"""The plan, report.SEGMENTS, RETENTION, and what else the job's result says."""
+Made = tuple[Plan, pa.Table, Mapping[str, pa.Table], Mapping[str, Any]]
+"""The plan, report.SEGMENTS, the tables beside the plan (RETENTION, SHARES), and what else the job's result says."""
 
 
 def retain(spark: SparkSession, args: Namespace) -> Made:
@@ -62,20 +65,20 @@ def retain(spark: SparkSession, args: Namespace) -> Made:
 
     made, verdicts = decide(options)
     rows = board(verdicts, options.now_ms)
-    shown = rows[:PRINTED]
-    shares = spread(spark, "suspects", suspects(shown), look_into, SHARES, size=lambda suspect: suspect.bytes)
-    for row in with_shares(shown, shares):
+    worst = sorted(rows, key=lambda row: -int(row["pinned_bytes"]))[:LOOKED_INTO]
+    shares = spread(spark, "suspects", suspects(worst), look_into, SHARES, size=lambda suspect: suspect.bytes)
+    for row in with_shares(rows[:PRINTED], shares):
         print(json.dumps(row))
     if len(rows) > PRINTED:
         print(f"... and {len(rows) - PRINTED} more")
     said: dict[str, Any] = {"now_ms": options.now_ms, "before_ms": options.before_ms, "over_guard": over_guard(made)}
-    said["remarks"] = arguments.remarks(args, policy, units)
+    said["remarks"] = rule_remarks(options.rule) + arguments.remarks(args, policy, units)
     if args.beyond_guard and said["over_guard"]:
         more, all_verdicts = decide(replace(options, over_guard=True))
         refuse_unpermitted(more)
-        write_plan(more, args.beyond_guard, retention=all_verdicts)
+        write_plan(more, args.beyond_guard, retention=all_verdicts, suspects=shares)
         said["beyond"] = {"plan": str(args.beyond_guard), "digest": more.digest, "totals": dict(more.header["totals"])}
-    return made, segments, verdicts, said
+    return made, segments, {"retention": verdicts, "suspects": shares}, said
 
 
 def over_guard(made: Plan) -> int:

@@ -199,6 +199,8 @@ def test_a_rule_without_a_high_watermark_says_so(
     assert said == (rule not in {"3.0", "0.11"})
     assert ("above the high watermark go, too" in run(capsys, "show", tmp_path / "p")[1]) == said
     assert ("above the high watermark go, too" in run(capsys, "simulate", "retain", *words)[1]) == said
+    last = objects(run(capsys, "show", tmp_path / "p", "--json")[1])[-1]["summary"]
+    assert any("above the high watermark" in remark for remark in last["remarks"]) == said
 
 
 def test_expired_heads_go(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

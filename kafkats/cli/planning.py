@@ -27,7 +27,7 @@ from kafkats.cli.options import (
 )
 from kafkats.cli.retention import RETAIN, ROLL, looked_at, now_or, policy_remarks, retention
 from kafkats.errors import CorruptPlan
-from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, PRODUCER
+from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, PRODUCER, rule_remarks
 from kafkats.paths import LEADER_EPOCH, LOG_START, OFFSET_INDEX, SEGMENT_KINDS, TIME_INDEX
 from kafkats.terminal import plan_sentences, progress, remark_sentences, say_summary, show_rows
 
@@ -303,9 +303,10 @@ def show_plan(made: Plan, folder: Path, as_json: bool, remarks: Sequence[str] = 
     rows = made.items.select(["action", "log_dir", "partition_dir", "file", "after_bytes", "reason"]).to_pylist()
     rows = [row for row in rows if as_json or not follows(made, row)]
     show_rows(rows, ("action", "partition_dir", "file", "after_bytes", "reason"), as_json)
-    summary = {"plan": str(folder), "digest": made.digest} | dict(made.header["totals"]) | {"remarks": list(remarks)}
     try:
+        remarks = [*(rule_remarks(made.header["options"]["rule"]) if made.operation == "retain" else ()), *remarks]
         said = plan_sentences(made, folder)
     except (KeyError, TypeError, ValueError, AttributeError) as e:
         raise CorruptPlan(f"its totals are not those of a plan to {made.operation}: {e!r}", path=folder) from e
+    summary = {"plan": str(folder), "digest": made.digest} | dict(made.header["totals"]) | {"remarks": remarks}
     say_summary(summary, as_json, [*remark_sentences(remarks), *said])

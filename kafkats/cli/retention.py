@@ -22,7 +22,7 @@ from kafkats.cli.options import (
     units_in,
     verified,
 )
-from kafkats.generations import DEFAULT_RETENTION_RULE, DEFAULT_ROLL_RULE, RETENTION_RULES, ROLL_RULES
+from kafkats.generations import DEFAULT_RETENTION_RULE, DEFAULT_ROLL_RULE, RETENTION_RULES, ROLL_RULES, rule_remarks
 from kafkats.terminal import board_sentences, progress, remark_sentences, say_summary, show_rows
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ _BOARD = (
     "week_bytes",
     "pinned_bytes",
     "kept_by",
+    "kept_offset",
     "why",
 )
 
@@ -166,14 +167,14 @@ def simulate_retain(
     options = RetainOptions(now_or(now), rule, before, free_bytes, over_guard, last_segment)
     units = units_in(log_dirs, topics)
     made, verdicts = retention(units, policy, options, inside_segments=inside_segments)
-    remarks = policy_remarks(policy, units, topics)
+    remarks = rule_remarks(rule) + policy_remarks(policy, units, topics)
     rows = board(verdicts, options.now_ms)
     rows = with_shares(rows, table_of(map(look_into, suspects(rows)), SHARES))
     show_rows(rows, _BOARD, as_json)
     totals = dict(made.header["totals"]) | {
         name: sum(row[name] for row in rows) for name in _BOARD if name.endswith("bytes")
     }
-    said = [*board_sentences(totals, rule), *remark_sentences(remarks)]
+    said = [*board_sentences(totals), *remark_sentences(remarks)]
     say_summary(totals | {"remarks": remarks}, as_json, said)
     return int(totals["pinned_bytes"] > 0)
 

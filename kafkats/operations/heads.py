@@ -142,6 +142,7 @@ def _as_cut(segments: pa.Table, heads: Mapping[Where, Sequence[Mapping[str, Any]
         cut.append(
             row
             | {"next_base_offset": border, "last_offset": border - 1, "max_timestamp": head["largest_timestamp"]}
+            | {"offset_of_max_timestamp": None}
             | {"log": log | {"size": head["end"]}}
         )
         cut.append(

@@ -1,11 +1,12 @@
 """The reports of apply_retention and roll_segments, each put together in one folder.
 
-report.json         outcome, the moment it was decided for, plans, runs, bytes freed and kept, what was purged
+report.json         outcome, the moment it was decided for, plans, runs, bytes freed and kept, what was purged, remarks on the policy
 segments.parquet    kafkats.report.SEGMENTS (depth tail) before the change
 after.parquet       the same for the partitions that were changed, after it
 actions.parquet     kafkats.report.ACTIONS, one row per file
 retention.parquet   kafkats.operations.retain.RETENTION, one row per segment: verdict, veto, reason, from when on
-board.json          per partition: bytes that go now, in a day, in a week; what keeps the others, and until when
+board.json          per topic and per partition: bytes that go now, in a day, in a week; what keeps the others, until when, and which share of
+                    a suspect segment's batches is in which unit
 reclaimable.png     bytes per topic by what becomes of them
 timeline.png        segments from first to largest timestamp, and the retention line
 due.parquet         kafkats.operations.roll.DUE, one row per active segment (roll_segments)
@@ -41,6 +42,7 @@ def report(context: Context, operation: str, asked: Any, work: Any, stages: Mapp
     folder.mkdir(parents=True, exist_ok=True)
     said = {"outcome": end, "as_of": moment(context), "report": str(folder), **_common(plans, given)}
     said |= _tables(folder, plans, given["verify"])
+    said["remarks"] = _remarks(folder, context["params"], plans, operation)
     said |= _deleted(folder, context["params"], plans) if operation == "retain" else _rolled(folder, plans)
     from kafkats.report import write_json
 
@@ -99,16 +101,33 @@ def _tables(folder: Path, plans: Results, proofs: Results) -> dict[str, Any]:
     return {"seen": summary(before)}
 
 
+def _remarks(folder: Path, params: Mapping[str, Any], plans: Results, operation: str) -> list[str]:
+    """Of all topics that were looked for: a plan knows those of one connection only, a glob may be for another's."""
+    from kafkats.config import read_policy
+    from kafkats.generations import rule_remarks
+    from kafkats.report import SEGMENTS, read_table
+
+    if not plans:
+        return []
+    topics = read_table(folder / "segments.parquet", SEGMENTS)["topic"].unique().to_pylist()
+    everything = params["topics"] == "*" and not params["volumes"]
+    said = read_policy(Path(params["policy"])).remarks(filter(None, topics), all_topics=everything)
+    return [*(rule_remarks(params["generation"]) if operation == "retain" else ()), *said]
+
+
 def _deleted(folder: Path, params: Mapping[str, Any], plans: Results) -> dict[str, Any]:
-    from kafkats.operations.retain import RETENTION, board
+    from kafkats.operations.retain import RETENTION, board, by_topic
+    from kafkats.operations.retain.suspects import SHARES, with_shares
     from kafkats.plot_retention import plot_reclaimable, plot_timeline
     from kafkats.report import read_table, write_json, write_table
 
     verdicts = reports.concat([read_table(Path(p["plan"]) / "retention.parquet", RETENTION) for p in plans], RETENTION)
     now_ms = max((plan["now_ms"] for plan in plans), default=0)
-    rows = board(verdicts, now_ms)
+    shares = reports.concat([read_table(Path(p["plan"]) / "suspects.parquet", SHARES) for p in plans], SHARES)
+    rows = with_shares(board(verdicts, now_ms), shares)
+    topics = by_topic(rows)
     write_table(folder / "retention.parquet", verdicts)
-    write_json(folder / "board.json", {"now_ms": now_ms, "partitions": rows})
+    write_json(folder / "board.json", {"now_ms": now_ms, "topics": topics, "partitions": rows})
     plot_reclaimable(verdicts, now_ms, folder / "reclaimable.png")
     plot_timeline(verdicts, _lines(params, verdicts, plans, now_ms), now_ms, folder / "timeline.png")
     sizes = ("bytes", "now_bytes", "day_bytes", "week_bytes", "pinned_bytes", "vetoed_bytes")

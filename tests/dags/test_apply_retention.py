@@ -95,7 +95,10 @@ def test_a_dry_run_is_a_forecast_for_now(bag: Any, volume: Path, here: list[str]
     """Without a logical date there is no interval whose end could be meant."""
     before = tree(volume)
     began = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=1)
-    run = run_dag(bag, "apply_retention", volume, policy(volume), dry_run=True, need_approval=True, as_of=None)
+    given = policy(volume, {"tmie-*": {}} | retention_policy(GOLDEN)["topics"])
+    run = run_dag(
+        bag, "apply_retention", volume, given, dry_run=True, need_approval=True, as_of=None, generation="0.10.1"
+    )
     assert (str(run.state), run.logical_date, here) == ("success", None, ["plan"])
     assert tree(volume) == before
     said = report(volume)
@@ -103,6 +106,14 @@ def test_a_dry_run_is_a_forecast_for_now(bag: Any, volume: Path, here: list[str]
     assert said["now_bytes"] == said["freed_bytes"] > 0
     assert said["pinned_bytes"] > 0, "a record from the future is there"
     assert began < dt.datetime.fromisoformat(said["as_of"]) < began + dt.timedelta(minutes=5)
+    assert [remark.split("'")[1] for remark in said["remarks"] if "misspelt" in remark] == ["tmie-*"]
+    assert any("above the high watermark" in remark for remark in said["remarks"])
+    board = json.loads(Path(said["report"], "board.json").read_text())
+    (pinned,) = (row for row in board["partitions"] if row["partition_dir"] == "future-pins-0")
+    assert pinned["why"].endswith("94 % of its batches in ms, 6 % in the future") and pinned["kept_offset"] == 60
+    topics = {row["topic"]: row for row in board["topics"]}
+    assert len(topics) == 10 and topics["future-pins"]["pinned_bytes"] == pinned["pinned_bytes"]
+    assert sum(row["week_bytes"] for row in topics.values()) == said["week_bytes"]
 
 
 LIMIT = "2020-09-13T12:29:00Z"

@@ -195,7 +195,6 @@ GUARDED = {"kafkats.guard.max.share": 0.01}
     [
         (policy(settings=GUARDED), OPTIONS, "over the guard: more than 1% of the partition"),
         (policy(guard={"max.bytes": 1}), OPTIONS, "over the run's guard"),
-        (policy(), RetainOptions(NOW, free_bytes=0), "not needed for the bytes asked for"),
     ],
 )
 def test_what_keeps_a_segment_keeps_a_head(rolling: Path, given: Policy, options: RetainOptions, veto: str) -> None:

@@ -14,7 +14,7 @@ from kafkats.findings import Finding
 from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize
 from kafkats.operations.ending import end_partition
 from kafkats.operations.inventory import inventory_units
-from kafkats.operations.retain import RETENTION, RetainOptions, board, plan_retain
+from kafkats.operations.retain import RETENTION, RetainOptions, board, by_topic, plan_retain
 from kafkats.operations.retain.proof import not_kept
 from kafkats.plan import Plan, make_plan
 from kafkats.report import ACTIONS, SEGMENTS, directory_row, finding_rows
@@ -259,7 +259,7 @@ def test_the_guard_of_a_run_keeps_the_youngest() -> None:
 
 
 def test_the_board_names_the_pin() -> None:
-    rows = partition(NOW + 5000, OLD, OLD, FRESH)
+    rows = partition(NOW + 5000, OLD, OLD, FRESH, offset_of_max_timestamp=7)
     _, verdicts = plan_retain(
         pa.Table.from_pylist(rows, schema=SEGMENTS),
         Policy.model_validate({"topics": {"orders": RETAIN}}),
@@ -267,6 +267,18 @@ def test_the_board_names_the_pin() -> None:
     )
     (row,) = board(verdicts, NOW)
     assert (row["kept_by"], row["pinned_bytes"], row["now_bytes"], row["until_ms"]) == (0, 200, 0, NOW + 6001)
+    assert row["kept_offset"] == 7
+
+
+def test_the_board_by_topic() -> None:
+    rows = partition(OLD, OLD, FRESH) + partition(OLD, FRESH, partition_dir="orders-1")
+    rows += partition(FRESH, partition_dir="other-0", topic="other")
+    table = board(pa.Table.from_pylist(decided(rows)[1], schema=RETENTION), NOW)
+    orders, other = by_topic(table)
+    of_orders = [row for row in table if row["topic"] == "orders"]
+    assert (orders["topic"], orders["partitions"], orders["segments"]) == ("orders", 2, 5)
+    assert orders["now_bytes"] == sum(row["now_bytes"] for row in of_orders) == 300
+    assert (other["topic"], other["partitions"], other["now_bytes"]) == ("other", 1, 0)
 
 
 MTIME = 1_700_000_000_000

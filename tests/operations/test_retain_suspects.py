@@ -39,7 +39,10 @@ def test_only_suspects_are_opened_and_told_of(root: Path) -> None:
     assert {one.partition_dir for one in suspects(rows)} == {"future-pins-0", "order-of-passes-0"}
     told = {row["partition_dir"]: row for row in with_shares(rows, seen(rows))}
     shares = "94 % of its batches in ms, 6 % in the future"
-    assert told["future-pins-0"]["why"].endswith(f"; its largest timestamp is in the future: {shares}")
+    assert told["future-pins-0"]["why"].endswith(
+        f"; its largest timestamp, in the batch of offset 60, is in the future: {shares}"
+    )
+    assert told["future-pins-0"]["kept_offset"] == 60, "its first record"
     others = [(row, told[row["partition_dir"]]) for row in rows if row["unit"] != "future"]
     assert others and all(before == after for before, after in others)
 

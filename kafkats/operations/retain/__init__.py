@@ -13,8 +13,17 @@ Facts of depth tail are enough. Where an index does not hold up a segment's age 
 time. Nothing is deleted for a topic whose cleanup.policy and limit nobody has named.
 """
 
-from kafkats.operations.retain.board import board
+from kafkats.operations.retain.board import board, by_topic
 from kafkats.operations.retain.planning import OPERATION, RETENTION, RetainOptions, plan_retain
 from kafkats.operations.retain.staging import check_item, stage_partition
 
-__all__ = ["OPERATION", "RETENTION", "RetainOptions", "board", "check_item", "plan_retain", "stage_partition"]
+__all__ = [
+    "OPERATION",
+    "RETENTION",
+    "RetainOptions",
+    "board",
+    "by_topic",
+    "check_item",
+    "plan_retain",
+    "stage_partition",
+]

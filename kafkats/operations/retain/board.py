@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +13,7 @@ import pyarrow.compute as pc
 DAY_MS: Final = 86_400_000
 _LARGEST: Final = 2**63 - 1
 _WHERE: Final = ("log_dir", "partition_dir", "topic")
+_SUMS: Final = ("segments", "bytes", "now_bytes", "day_bytes", "week_bytes", "vetoed_bytes", "pinned_bytes")
 _LOOKS: Final = {
     "s": "in seconds, it seems",
     "us": "in microseconds, it seems",
@@ -20,8 +23,17 @@ _LOOKS: Final = {
 }
 
 
+def by_topic(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """`board`'s rows added up: per topic its partitions, segments and bytes."""
+    found: dict[str, Counter[str]] = {}
+    for row in rows:
+        found.setdefault(row["topic"], Counter()).update({name: row[name] for name in _SUMS} | {"partitions": 1})
+    return [{"topic": topic} | {name: sums[name] for name in ("partitions", *_SUMS)} for topic, sums in found.items()]
+
+
 def board(verdicts: pa.Table, now_ms: int) -> list[dict[str, Any]]:
-    """Per partition: bytes that go now, within a day and a week, and the segment that pins the rest: why, and until when.
+    """Per partition: bytes that go now, within a day and a week, and the segment that pins the rest: why, by the batch of which
+    offset, and until when.
 
     `pinned_bytes` are those of segments behind it that have expired by themselves.
     """
@@ -43,7 +55,7 @@ def board(verdicts: pa.Table, now_ms: int) -> list[dict[str, Any]]:
     sums = table.group_by(list(_WHERE)).aggregate(wanted).sort_by("row_min").to_pylist()  # groups come in any order
     first = table.filter(pc.invert(goes)).group_by(list(_WHERE)).aggregate([("row", "min")])["row_min"]
     kept = {tuple(one[name] for name in _WHERE): _kept(one) for one in verdicts.take(first).to_pylist()}
-    nothing = {"kept_by": None, "kept_bytes": 0, "why": "", "until_ms": None, "unit": ""}
+    nothing = {"kept_by": None, "kept_offset": None, "kept_bytes": 0, "why": "", "until_ms": None, "unit": ""}
     rows = []
     for one in sums:
         where = {name: one[name] for name in _WHERE}
@@ -55,6 +67,9 @@ def board(verdicts: pa.Table, now_ms: int) -> list[dict[str, Any]]:
 def _kept(one: dict[str, Any]) -> dict[str, Any]:
     """What is said of the first segment that stays."""
     why = one["veto"] or "; ".join(filter(None, (one["reason"], one["lasting"])))
-    why += f"; its largest timestamp is {_LOOKS[one['unit']]}" if one["unit"] in _LOOKS else ""
-    kept = {"kept_by": one["base_offset"], "kept_bytes": one["bytes"], "why": why}
+    by_time = one["evidence"] == "timestamp" and not one["veto"] and not one["lasting"]
+    offset = one["largest_offset"] if by_time and one["largest_offset"] != -1 else None
+    record = "" if offset is None else f", in the batch of offset {offset},"
+    why += f"; its largest timestamp{record} is {_LOOKS[one['unit']]}" if one["unit"] in _LOOKS else ""
+    kept = {"kept_by": one["base_offset"], "kept_offset": offset, "kept_bytes": one["bytes"], "why": why}
     return kept | {"until_ms": None if one["lasting"] else one["deletable_from_ms"], "unit": one["unit"]}

@@ -20,7 +20,7 @@ from kafkats.operations.retain.deciding import Flags, Ints, Rows, Segments, rows
 _KINDS: Final = tuple(kind.removeprefix(".") for kind in paths.SEGMENT_KINDS)
 _ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset")]
 _COLUMNS: Final = ("log_dir", "partition_dir", "topic", "directory_ctime_ns", "base_offset", "next_base_offset", "last_offset",
-                   "first_timestamp", "max_timestamp", "clean", "recovery", "high_watermark", "log_start_offset",
+                   "first_timestamp", "max_timestamp", "offset_of_max_timestamp", "clean", "recovery", "high_watermark", "log_start_offset",
                    "findings", *_KINDS)  # fmt: skip
 _MISLEADING: Final = ("damage", "danger")
 

@@ -32,6 +32,7 @@ RETENTION: Final = pa.schema([
     ("bytes", pa.int64()),              # of all files of the segment
     ("first_timestamp", pa.int64()),
     ("largest_timestamp", pa.int64()),
+    ("largest_offset", pa.int64()),     # in the batch that has it; -1 or null: not known
     ("counted_from", pa.int64()),       # its age: from that, from what a policy for such timestamps put in its place, or the mtime
     ("mtime_ms", pa.int64()),
     ("unit", pa.string()),              # of the largest timestamp as it looks: ms, s, us, ns, future, negative; "" old or none
@@ -111,6 +112,7 @@ def _table(facts: Facts, found: Verdicts, veto: Sentences, stays: Sentences, rul
         "end_offset": facts.segments.end_offset,
         "bytes": facts.family_bytes,
         "largest_timestamp": facts.largest_timestamp,
+        "largest_offset": facts.table["offset_of_max_timestamp"],
         "counted_from": np.where((believed >= 0) & rule.timestamps, believed, mtime),
         "mtime_ms": mtime,
         "unit": facts.unit,
