@@ -4,12 +4,12 @@
 Where every partition was at a time, in the words of another tool: options for Spark's Kafka source, the file of
 `kafka-consumer-groups --reset-offsets --from-file`, or JSON. For replays, resets after an incident, fail-over and audits.
 
-**When.** By hand, with the form: a time, topics and a format. It reads only, and changes no group: whoever resets one does so with the
+**When.** By hand, with the form: a time (it has none of its own, and does not start without), topics and a format. It reads only, and changes no group: whoever resets one does so with the
 file, while the group has no members (Kafka's rule).
 
 **What it does.** With `source: volumes`, `look` searches the partitions of each Spark connection's volumes on its workers; with
-`source: tables` the answer comes from a table of `build_lookup_tables`, also when the data is gone (the cell at or before the time: nothing
-is missed). `write` puts all of it into one file in `folder`. With `until` it is a range, itself not included; `margin` begins so
+`source: tables` the answer comes from a table of `build_lookup_tables` (the cell at or before the time: nothing is missed; what its
+newest rows say is gone from the log has no answer). `write` puts all of it into one file in `folder`. With `until` it is a range, itself not included; `margin` begins so
 much earlier and ends so much later, for records that came late. No partition is dropped in silence: one without an answer fails the
 run by its name, or `missing` says what stands for it, and the report has it.
 
@@ -37,7 +37,7 @@ with DAG(
     schedule=None, catchup=False, max_active_runs=1,
     default_args={"owner": "kafka", "retries": 1, "retry_delay": timedelta(minutes=1)}, tags=["kafkats", "lookup"],
     params={
-        "time": Param("1970-01-01T00:00:00Z", type="string", format="date-time", description="Begin with records of that time or later"),
+        "time": Param(type="string", format="date-time", description="Begin with records of that time or later"),
         "topics": Param("*", type="string", description="Glob over topic names"),
         "format": Param("spark-offsets", enum=["spark-offsets", "spark-by-timestamp", "group-csv", "json"], description="For whom"),
         "until": Param(None, type=["null", "string"], format="date-time", description="The end of a range, itself not included"),

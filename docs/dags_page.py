@@ -37,7 +37,10 @@ def section(path: Path) -> str:
 
 def row(name: str, param: ast.Call) -> str:
     given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in param.keywords}
-    default = "" if isinstance(param.args[0], ast.Name) else f"`{ast.unparse(param.args[0])}`"
+    if not param.args:
+        default = "to be given"
+    else:
+        default = "" if isinstance(param.args[0], ast.Name) else f"`{ast.unparse(param.args[0])}`"
     meaning = given.get("description", "")
     if choices := given.get("enum"):
         meaning += f" ({', '.join(map(str, choices))})"

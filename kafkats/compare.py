@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kafkats.errors import BadInput, UsageError
-from kafkats.exports import Mark
+from kafkats.exports import Mark, settled
 from kafkats.groups import Committed
 
 DIFF: Final = pa.schema([
@@ -204,7 +204,7 @@ def _resume(committed: Committed, both: _Both, number: int, margin: int) -> Mark
         return where
     offset = int(both.second.offsets[theirs][row])
     reason = both.second.reasons[theirs.start + row].as_py()
-    return where._replace(offset=offset, reason=reason, broker=offset >= 0)
+    return settled(where._replace(offset=offset, reason=reason, broker=offset >= 0))
 
 
 def _check(margin_ms: int) -> None:

@@ -16,7 +16,6 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkats.errors import BadInput, UsageError
-from kafkats.search.answers import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,8 +30,15 @@ MISSING: Final = {
     "leave": "leave them out, and name them: a group keeps what it has committed there",
 }
 """What becomes of partitions without an answer."""
+LATEST: Final = -1
+EARLIEST: Final = -2
+"""As Spark and as Kafka's own requests have them."""
+_LARGEST_MS: Final = 2**63 - 1
 _SHOWN: Final = 5
 _VERSION: Final = 1
+
+Limits = Mapping[tuple[str, int], tuple[int, int]]
+"""Log start and end by topic and partition; -1: not known."""
 
 
 class Mark(NamedTuple):
@@ -49,6 +55,8 @@ class Mark(NamedTuple):
     log_end: int = -1
     broker: bool = True
     """A broker finds something there, too."""
+    gone: int = -1
+    """What a table's cell says, where that lies below the log start: `offset` is then the first that is there."""
 
 
 class Note(NamedTuple):
@@ -68,6 +76,38 @@ class Export(NamedTuple):
     text: str
     partitions: int
     notes: list[Note]
+
+
+def with_margin(at_ms: int, until_ms: int | None, margin_ms: int) -> tuple[int, int | None]:
+    """Begin so much earlier and end so much later, within what a timestamp can be; words like LATEST stay as they are."""
+    begin = max(at_ms - margin_ms, 0) if at_ms >= 0 else at_ms
+    later = until_ms is not None and until_ms >= 0
+    return begin, min((until_ms or 0) + margin_ms, _LARGEST_MS) if later else until_ms
+
+
+def marks(
+    paths: Sequence[str | os.PathLike[str]],
+    at_ms: int,
+    until_ms: int | None,
+    look: Callable[[list[int]], pa.Table],
+    *,
+    topics: str = "*",
+    limits: Limits | None = None,
+) -> tuple[list[Mark], list[Mark] | None]:
+    """The starts and, with an `until_ms`, the ends: of the table, where `paths` is one, else of the rows of LOOKUP that `look` finds for
+    the targets it is given.
+
+    `limits` are for a table, see read_marks. Raises UsageError, and as read_marks, marks_of and `look`.
+    """
+    from kafkats.tables import table_in
+
+    table = table_in(paths)
+    if table is not None:
+        return read_marks(table, at_ms, until_ms, topics=topics, limits=limits)
+    if limits is not None:
+        raise UsageError("where logs begin and end by now is for a table: log directories tell it by themselves")
+    rows = look(list(dict.fromkeys([at_ms, *([] if until_ms is None else [until_ms]), LATEST, EARLIEST])))
+    return marks_of(rows, at_ms), None if until_ms is None else marks_of(rows, until_ms)
 
 
 def marks_of(rows: pa.Table | pa.RecordBatch, target_ms: int) -> list[Mark]:
@@ -102,11 +142,14 @@ def marks_of(rows: pa.Table | pa.RecordBatch, target_ms: int) -> list[Mark]:
     return _agreed(marks)
 
 
-def marks_in(view: View, target_ms: int, *, end: bool = False, latest: View | None = None) -> list[Mark]:
+def marks_in(
+    view: View, target_ms: int, *, end: bool = False, latest: View | None = None, limits: Limits | None = None
+) -> list[Mark]:
     """What a table answers for every partition in it: by the cell at the time or before, so that nothing is missed; for the `end` of
     a range by the cell at the time or after.
 
-    `latest` are the table's last rows, where `view` has not got them: what partitions there are, and where their logs ended.
+    `latest` are the table's last rows, where `view` has not got them: what partitions there are, and where their logs began and ended.
+    `limits` are the logs' own, now. What lies outside of them is not given out, see `settled`.
     Raises UsageError where the table is empty, or the target a word (a table has none).
     """
     import numpy as np
@@ -118,21 +161,40 @@ def marks_in(view: View, target_ms: int, *, end: bool = False, latest: View | No
     bounds = _bounds([view] if latest is None else [view, latest])
     if not bounds:
         raise UsageError("the table has no row: there is nothing to export")
+    bounds = {key: (limits or bounds).get(key, known) for key, known in bounds.items()}
     asked = -(-target_ms // view.step_ms) * view.step_ms if end else target_ms
     numbers = np.array([view.number(*key) for key in bounds])
     found = lookup(view, numbers, np.full(len(numbers), asked))
     answers = zip(bounds.items(), found.offset.tolist(), found.timestamp.tolist(), found.words(), strict=True)
     return [
-        Mark(*key, target_ms, offset, timestamp, word, "table", *limits, broker=offset >= 0)
-        for (key, limits), offset, timestamp, word in answers
+        settled(Mark(*key, target_ms, offset, timestamp, word, "table", *limit, broker=offset >= 0))
+        for (key, limit), offset, timestamp, word in answers
     ]
 
 
+def settled(mark: Mark) -> Mark:
+    """A table's mark by where its log begins and ends: the offset of a record that is gone is `deleted`, and the first offset that is
+    there stands in its place; one at or above the log end is of another log, or of one that was cut (`beyond-end`): there is no answer."""
+    if 0 <= mark.offset < mark.log_start:
+        evidence = f"offset {mark.offset} is gone: the log begins at {mark.log_start}"
+        return mark._replace(offset=mark.log_start, timestamp=-1, reason="deleted", evidence=evidence, gone=mark.offset)
+    if 0 <= mark.log_end <= mark.offset:
+        evidence = f"offset {mark.offset}, and the log ends at {mark.log_end}: made anew, or cut"
+        return mark._replace(offset=-1, timestamp=-1, reason="beyond-end", evidence=evidence, broker=False)
+    return mark
+
+
 def read_marks(
-    folder: str | os.PathLike[str], at_ms: int, until_ms: int | None = None, *, topics: str = "*"
+    folder: str | os.PathLike[str],
+    at_ms: int,
+    until_ms: int | None = None,
+    *,
+    topics: str = "*",
+    limits: Limits | None = None,
 ) -> tuple[list[Mark], list[Mark] | None]:
     """The starts, and the ends when there is an `until_ms`, of a table's partitions whose topics match. Nothing more of it is read.
 
+    `limits` tell where logs begin and end now (`operations.lookup.limits`); else the table's newest rows do.
     Raises UsageError and as `tables.read`.
     """
     from kafkats.tables import read, read_manifest
@@ -147,10 +209,11 @@ def read_marks(
             continue
         cell = (-(-target // step) if end else target // step) * step
         view = read(folder, from_ms=cell, to_ms=cell + step)
-        marks = [m for m in marks_in(view, target, end=end, latest=latest) if fnmatchcase(m.topic, topics)]
-        if not marks:
+        found = marks_in(view, target, end=end, latest=latest, limits=limits)
+        found = [mark for mark in found if fnmatchcase(mark.topic, topics)]
+        if not found:
             raise UsageError(f"no topic in the table matches {topics!r}", path=folder)
-        sides.append(marks)
+        sides.append(found)
     return sides[0], sides[1] if len(sides) > 1 else None
 
 
@@ -230,14 +293,19 @@ def _filled(marks: Iterable[Mark], side: str, missing: str) -> list[_Filled]:
 
 
 def _fill(mark: Mark, side: str, missing: str) -> _Filled:
-    """What is later than all there is begins (or ends) at the log end: whatever comes, comes there."""
-    if mark.offset >= 0:
+    """What is later than all there is begins (or ends) at the log end: whatever comes, comes there. What is gone, at what is left."""
+    if _answers(mark):
         return _Filled(mark, mark.offset, None)
     word = "none" if mark.reason == "past-end" else missing
     log_start = mark.log_start if mark.log_start >= 0 else EARLIEST
     log_end = mark.log_end if mark.log_end >= 0 else LATEST
-    value = {"all": log_start if side == "start" else log_end, "none": log_end}.get(word)
+    every = log_start if side == "start" or mark.gone >= 0 else log_end
+    value = {"all": every, "none": log_end}.get(word)
     return _Filled(mark, value, Note(mark.topic, mark.partition, side, mark.reason, value))
+
+
+def _answers(mark: Mark) -> bool:
+    return mark.offset >= 0 and mark.gone < 0
 
 
 def _refuse(marks: Sequence[Mark], why: str) -> None:
@@ -374,8 +442,12 @@ def _json(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str)
     document = {"version": _VERSION, "at": asked.pop() if len(asked) == 1 else None}
     if ends is not None:
         document["until"] = max(end.target_ms for end in ends)
-    notes = [Note(m.topic, m.partition, "start", m.reason, None) for m in starts if m.offset < 0]
-    notes += [Note(m.topic, m.partition, "end", m.reason, None) for m in ends or [] if m.offset < 0]
+    notes = [
+        Note(mark.topic, mark.partition, side, mark.reason, _known(mark.offset))
+        for side, found in (("start", starts), ("end", ends or []))
+        for mark in found
+        if not _answers(mark)
+    ]
     return Export(json.dumps(document | {"partitions": partitions}, indent=1) + "\n", len(starts), notes)
 
 

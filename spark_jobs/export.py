@@ -19,10 +19,9 @@ from pyspark.sql import SparkSession
 
 from kafkats import exports
 from kafkats.errors import UsageError
+from kafkats.operations import lookup as operation
 from kafkats.operations.lookup import LookupOptions, target_of
 from kafkats.report import make_folder, write_text
-from kafkats.search.answers import EARLIEST, LATEST
-from kafkats.tables.store import MANIFEST
 
 NAMED: Final = 20
 
@@ -32,9 +31,13 @@ def export(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
         raise UsageError("--group is for group-csv")
     at = target_of(args.at, "--at")
     until = None if args.until is None else target_of(args.until, "--until")
-    at = max(at - args.margin, 0) if at >= 0 else at
-    until = until + args.margin if until is not None and until >= 0 else until
-    starts, ends = marks(spark, args, at, until)
+    at, until = exports.with_margin(at, until, args.margin)
+    options = LookupOptions(now_ms=time.time_ns() // 1_000_000, policy=arguments.policy(args))
+    limits = operation.limits(operation.lookup_partitions(args.logs, topics=args.topics)) if args.logs else None
+    starts, ends = exports.marks(
+        args.log_dirs, at, until, lambda targets: looked(spark, partitions(args), targets, options),
+        topics=args.topics, limits=limits,
+    )  # fmt: skip
     made = exports.export(starts, ends, to=args.to, missing=args.missing, group=args.group)
     make_folder(args.output.parent, "the export")
     write_text(args.output, made.text)
@@ -46,18 +49,6 @@ def export(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
         "export": str(args.output), "partitions": made.partitions, "without": len(without), "named": without[:NAMED],
         "exit_code": int(failed),
     }  # fmt: skip
-
-
-def marks(spark: SparkSession, args: Namespace, at: int, until: int | None) -> tuple[Any, Any]:
-    """Starts and, with an `until`, ends."""
-    if any(Path(path, MANIFEST).is_file() for path in args.log_dirs):
-        if len(args.log_dirs) > 1:
-            raise UsageError("one table, or log directories: not both, not two")
-        return exports.read_marks(args.log_dirs[0], at, until, topics=args.topics)
-    targets = list(dict.fromkeys([at, *([] if until is None else [until]), LATEST, EARLIEST]))
-    options = LookupOptions(now_ms=time.time_ns() // 1_000_000, policy=arguments.policy(args))
-    found = looked(spark, partitions(args), targets, options)
-    return exports.marks_of(found, at), None if until is None else exports.marks_of(found, until)
 
 
 def words() -> ArgumentParser:
@@ -76,6 +67,10 @@ def words() -> ArgumentParser:
     parser.add_argument(
         "--margin", type=arguments.DURATION, default=0, metavar="DURATION", help="begin earlier, end later"
     )
+    parser.add_argument(
+        "--logs", action="append", default=[], metavar="LOG_DIR",
+        help="with a table: where its logs lie, to see what of them is there now",
+    )  # fmt: skip
     parser.add_argument("--group", default="", metavar="GROUP", help="for group-csv: the first column")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="where it goes")
     return parser

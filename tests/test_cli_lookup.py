@@ -133,6 +133,26 @@ def test_a_table_is_asked_as_a_directory_is(root: Path, tmp_path: Path, capsys: 
     assert code == 1 and "not-covered" in out and "1 partitions, 2 times: 1 could not be told" in out
 
 
+def test_a_table_knows_what_is_gone(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, *table(root, tmp_path / "table"))
+    start = root / "log-start-offset-checkpoint"
+    start.write_text("0\n1\nts-falling 0 60\n")
+    asked = ("lookup", tmp_path / "table", "--at", TARGET, "--json")
+    (before, _), (now, summary) = (objects(run(capsys, *asked, *more)[1]) for more in ((), ("--logs", root)))
+    assert 0 <= before["offset"] < 60 and before["reason"] != "deleted"
+    assert (now["offset"], now["reason"], now["gone"]) == (60, "deleted", before["offset"])
+    assert summary["summary"]["untold"] == 0
+    to_group = ("export", tmp_path / "table", "--at", TARGET, "--to", "group-csv")
+    assert run(capsys, *to_group)[:2] == (0, f"ts-falling,0,{before['offset']}\n")
+    code, out, err = run(capsys, *to_group, "--logs", root)
+    assert (code, out) == (2, "") and f"(deleted: offset {before['offset']} is gone: the log begins at 60)" in err
+    code, out, err = run(capsys, *to_group, "--logs", root, "--missing", "all")
+    assert (code, out) == (0, "ts-falling,0,60\n") and "ts-falling-0 has no start (deleted): offset 60" in err
+    for words in (("lookup", root, "--at", TARGET), ("export", root, "--at", TARGET, "--to", "json")):
+        code, _, err = run(capsys, *words, "--logs", root)
+        assert code == 2 and "is for a table" in err
+
+
 @pytest.mark.parametrize("generation", ["3.8", "3.0", "0.11", "0.10.1"])
 def test_negative_numbers_are_words_in_some_generations(
     root: Path, generation: str, capsys: pytest.CaptureFixture[str]

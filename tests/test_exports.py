@@ -13,10 +13,11 @@ import pytest
 
 from kafkats.cli import main
 from kafkats.errors import BadInput, UsageError
-from kafkats.exports import FORMATS, MISSING, Mark, Note, export, marks_in, marks_of, read_marks
-from kafkats.operations.lookup import LookupOptions, lookup, lookup_partitions
+from kafkats.exports import FORMATS, MISSING, Mark, Note, export, marks, marks_in, marks_of, read_marks, with_margin
+from kafkats.operations.lookup import LookupOptions, limits, lookup, lookup_partitions
 from kafkats.tables import build, read
 from tests.golden import Unpacked, case
+from tests.tables.test_tables import HOUR, T0, grown
 
 FOUND = Mark("orders", 0, 1000, 17, 1003, "first-after", "tail", 5, 40)
 LATE = Mark("orders", 10, 1000, -1, -1, "past-end", "tail", 2, 30, broker=False)
@@ -214,6 +215,76 @@ def test_a_table_answers_as_its_directory(golden: Unpacked, tmp_path: Path) -> N
         export(marks_in(view, begin - 1), to="spark-offsets")
     with pytest.raises(UsageError, match="times only"):
         marks_in(view, -2)
+
+
+def test_what_is_gone_since_a_table_was_built(tmp_path: Path) -> None:
+    """By the newest rows of the table, or by the logs themselves: no offset below the log start is given out as an answer."""
+    one, table = grown(tmp_path / "data", "orders-3"), tmp_path / "table"
+    for hour in range(3):
+        one.append(T0 + hour * HOUR, T0 + hour * HOUR + 600_000, roll=True)
+    root = tmp_path / "data"
+    build(table, lookup_partitions([root]), T0, T0 + 2 * HOUR)
+    [there], _ = read_marks(table, T0)
+    assert (there.offset, there.reason, there.gone) == (0, "exact", -1)
+    for path in one.path.glob(f"{0:020d}.*"):
+        path.unlink()
+    assert read_marks(table, T0)[0] == [there], "the table's own rows know nothing of it yet"
+    now = limits(lookup_partitions([root]))
+    assert now == {("orders", 3): (2, 6)}
+    [gone], [end] = read_marks(table, T0, T0 + 60_000, limits=now)  # type: ignore[misc]
+    assert (gone.offset, gone.timestamp, gone.reason, gone.gone) == (2, -1, "deleted", 0)
+    assert gone.evidence == "offset 0 is gone: the log begins at 2"
+    assert read_marks(table, T0 + HOUR, limits=now)[0][0].reason == "exact", "and what is there stays an answer"
+    build(table, lookup_partitions([root]), T0 + 2 * HOUR, T0 + 3 * HOUR)
+    assert read_marks(table, T0)[0][0]._replace(log_end=-1) == gone._replace(log_end=-1), "a later run's rows know it"
+
+    with pytest.raises(BadInput, match=r"orders-3 \(deleted: offset 0 is gone: the log begins at 2\)"):
+        export([gone], to="group-csv")
+    for missing, first, last in (("all", 2, 2), ("none", 6, 6)):
+        made = export([gone], [end], to="spark-offsets", missing=missing)
+        said = options(made.text)
+        assert (said["startingOffsets"], said["endingOffsets"]) == ({"orders": {"3": first}}, {"orders": {"3": last}})
+        assert [note[2:] for note in made.notes] == [("start", "deleted", first), ("end", "deleted", last)]
+    assert export([gone], to="group-csv", missing="leave").text == ""
+    made = export([gone], to="json")
+    [told] = json.loads(made.text)["partitions"]
+    assert (told["start"]["offset"], told["start"]["reason"]) == (2, "deleted")
+    assert made.notes == [Note("orders", 3, "start", "deleted", 2)]
+
+
+def test_a_log_that_ends_before_what_its_table_says(tmp_path: Path) -> None:
+    one, table = grown(tmp_path / "data", "orders-3"), tmp_path / "table"
+    for minute in range(9):
+        one.append(T0 + minute * 60_000)
+    build(table, lookup_partitions([tmp_path / "data"]), T0, T0 + HOUR)
+    other = grown(tmp_path / "anew", "orders-3")
+    other.append(T0 + HOUR)
+    now = limits(lookup_partitions([tmp_path / "anew"]))
+    [mark], _ = read_marks(table, T0 + 300_000, limits=now)
+    assert (mark.offset, mark.reason, mark.broker) == (-1, "beyond-end", False)
+    with pytest.raises(BadInput, match="the log ends at 1: made anew, or cut"):
+        export([mark], to="spark-by-timestamp")
+
+
+def test_limits_of_what_cannot_be_read(tmp_path: Path) -> None:
+    one = grown(tmp_path, "orders-3")
+    one.append(T0)
+    [log] = one.path.glob("*.log")
+    log.write_bytes(log.read_bytes()[:-1] + b"?")
+    assert limits(lookup_partitions([tmp_path])) == {("orders", 3): (0, -1)}
+
+
+def test_margins_stay_within_time() -> None:
+    largest = 2**63 - 1
+    assert with_margin(1000, 2000, 300) == (700, 2300)
+    assert with_margin(1000, largest - 5, 3000) == (0, largest)
+    assert with_margin(-2, -1, 300) == (-2, -1), "earliest and latest"
+    assert with_margin(5, None, 1) == (4, None)
+
+
+def test_marks_of_directories_need_no_limits(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is for a table"):
+        marks([tmp_path], 1, None, lambda targets: pa.table({}), limits={})
 
 
 def test_a_partition_that_came_later_is_not_forgotten(golden: Unpacked, tmp_path: Path) -> None:

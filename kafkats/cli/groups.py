@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkats import exports
 from kafkats.cli.options import JSON, LOG_DIRS, SPAN, TIME, TOPICS
 from kafkats.errors import UsageError, storage
 from kafkats.terminal import progress, say, say_summary, show_rows, shown
@@ -44,15 +45,12 @@ def lag(paths: tuple[Path, ...], committed: Path, group: str, as_json: bool) -> 
     from kafkats import lag as operation
     from kafkats.groups import read_committed_offsets
     from kafkats.operations.lookup import lookup_partitions
-    from kafkats.tables import read
-    from kafkats.tables.store import MANIFEST
+    from kafkats.tables import read, table_in
 
     asked = read_committed_offsets(_text(committed), path=str(committed), group=group)
     now_ms = time.time_ns() // 1_000_000
-    if any(Path(path, MANIFEST).is_file() for path in paths):
-        if len(paths) > 1:
-            raise UsageError("one table, or log directories: not both, not two")
-        table = operation.lag_by_table(asked, read(paths[0], topics={one.topic for one in asked}), now_ms=now_ms)
+    if (folder := table_in(paths)) is not None:
+        table = operation.lag_by_table(asked, read(folder, topics={one.topic for one in asked}), now_ms=now_ms)
     else:
         table = operation.lag(asked, lookup_partitions(paths), now_ms=now_ms)
     rows = table.to_pylist()
@@ -173,7 +171,7 @@ def _of_topics(rows: pa.Table, glob: str) -> pa.Table:
     "--margin", type=SPAN, required=True, metavar="DURATION", help="How much too late records came to FROM's cluster."
 )
 @click.option(
-    "--missing", type=click.Choice(["fail", "all", "none", "leave"]), default="fail", show_default=True,
+    "--missing", type=click.Choice(list(exports.MISSING)), default="fail", show_default=True,
     help="Partitions without an answer: refuse; read all of it; nothing of it; or leave it out, and say so.",
 )  # fmt: skip
 @click.option("-o", "--output", type=_FILE, metavar="FILE", help="Else to standard output.")
@@ -186,7 +184,6 @@ def failover(
     """
     from kafkats.cli.export import sentences
     from kafkats.compare import failover as find
-    from kafkats.exports import export
     from kafkats.groups import read_committed_offsets
     from kafkats.report import make_folder, write_text
     from kafkats.tables import read
@@ -194,7 +191,7 @@ def failover(
     asked = read_committed_offsets(_text(committed), path=str(committed), group=group)
     topics = {one.topic for one in asked}
     marks = find(asked, read(first, topics=topics).rows, read(second, topics=topics).rows, margin_ms=margin)
-    made = export(marks, to="group-csv", missing=missing)
+    made = exports.export(marks, to="group-csv", missing=missing)
     if output is None:
         say(made.text.removesuffix("\n"))
     else:

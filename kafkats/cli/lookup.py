@@ -15,6 +15,7 @@ from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
 from kafkats.terminal import progress, say_summary, show_rows
 
 if TYPE_CHECKING:
+    from kafkats.exports import Limits
     from kafkats.operations.lookup import PartitionUnit
 
 _NAMED = 5
@@ -29,10 +30,25 @@ _COLUMNS = (
     "differs",
     "evidence",
 )
-_TABLE_COLUMNS = ("topic", "partition", "target_ms", "offset", "timestamp", "reason", "log_start", "log_end")
+_TABLE_COLUMNS = (
+    "topic",
+    "partition",
+    "target_ms",
+    "offset",
+    "timestamp",
+    "reason",
+    "evidence",
+    "log_start",
+    "log_end",
+)
 HIGH_WATERMARK = click.option(
     "--high-watermark", type=click.Choice(["checkpoint", "log-end"]), default="checkpoint", show_default=True,
     help="Up to where brokers give records out: what they checkpointed, or, as after a restart, all there is.",
+)  # fmt: skip
+
+LOGS = click.option(
+    "--logs", multiple=True, metavar="LOG_DIR", type=click.Path(path_type=Path),
+    help="With a TABLE: where its logs lie, to see what of them is there now; else its newest rows tell. May be repeated.",
 )  # fmt: skip
 
 
@@ -64,6 +80,7 @@ HIGH_WATERMARK = click.option(
     "--generation", "rule", type=click.Choice(list(SEARCH_RULES)), default=DEFAULT_SEARCH_RULE.name, show_default=True,
     help="Which Kafka answers beside it; kip33 is the coarse answer of KIP-33's text.",
 )  # fmt: skip
+@LOGS
 @HIGH_WATERMARK
 @TOPICS
 @POLICY
@@ -80,6 +97,7 @@ def lookup(
     margin: int,
     depth: str,
     rule: str,
+    logs: tuple[Path, ...],
     high_watermark: str,
     topics: str,
     policy_file: Path | None,
@@ -93,18 +111,19 @@ def lookup(
     message.format.version is below 0.10: the policy and its exports tell.
     """
     from kafkats.operations import lookup as operation
-    from kafkats.tables.store import MANIFEST
+    from kafkats.tables import table_in
 
     if bool(times) == (every is not None):
         raise UsageError("name times with --at, or a table's step with --every")
     if every is None and (begins, until, output) != (None, None, None):
         raise UsageError("--from, --until and -o are for a table, with --every")
-    if any(Path(path, MANIFEST).is_file() for path in paths):
-        if len(paths) > 1:
-            raise UsageError("one table, or log directories: not both, not two")
+    if (table := table_in(paths)) is not None:
         if every is not None or how != "exact":
-            raise UsageError("a table is built from log directories, and has the exact answers only", path=paths[0])
-        return _from_table(paths[0], [operation.target_of(word, "--at") for word in times], topics, as_json=as_json)
+            raise UsageError("a table is built from log directories, and has the exact answers only", path=table)
+        asked = [operation.target_of(word, "--at") for word in times]
+        return _from_table(table, asked, topics, limits_of(logs, topics), as_json=as_json)
+    if logs:
+        raise UsageError("--logs is for a table: log directories tell by themselves what is there")
     if how != "safe" and margin:
         raise UsageError("--margin is for --how safe")
     units = list(operation.lookup_partitions(paths, topics=topics, high_watermark=high_watermark))
@@ -146,12 +165,19 @@ def above_sentences(above: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _from_table(table: Path, targets: list[int], topics: str, *, as_json: bool) -> int:
+def limits_of(logs: tuple[Path, ...], topics: str) -> Limits | None:
+    """Where the logs in these directories begin and end now; None without any."""
+    from kafkats.operations import lookup as operation
+
+    return operation.limits(operation.lookup_partitions(logs, topics=topics)) if logs else None
+
+
+def _from_table(table: Path, targets: list[int], topics: str, limits: Limits | None, *, as_json: bool) -> int:
     from kafkats.exports import read_marks
 
-    marks = [mark for target in targets for mark in read_marks(table, target, topics=topics)[0]]
+    marks = [mark for target in targets for mark in read_marks(table, target, topics=topics, limits=limits)[0]]
     show_rows([mark._asdict() for mark in marks], _TABLE_COLUMNS, as_json)
-    untold = sum(mark.reason in ("not-covered", "unreadable") for mark in marks)
+    untold = sum(mark.reason in ("not-covered", "unreadable", "other-log", "beyond-end") for mark in marks)
     partitions = len({(mark.topic, mark.partition) for mark in marks})
     said = [f"{partitions} partitions, {len(targets)} times: {untold} could not be told"]
     say_summary({"partitions": partitions, "times": len(targets), "untold": untold}, as_json, said)

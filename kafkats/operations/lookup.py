@@ -7,6 +7,7 @@ where it is not the exact one, why. A partition that cannot be searched gives ro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -147,6 +148,30 @@ def _partition(about: Unit | None, segment: Unit | None) -> Iterator[PartitionUn
         facts.live,
         hidden,
     )
+
+
+def limits(partitions: Iterable[PartitionUnit]) -> dict[tuple[str, int], tuple[int, int]]:
+    """Where the log of each partition begins and ends now, by topic and partition: for what a table says of them (`exports.read_marks`).
+
+    -1 for an end that cannot be read. Of several replicas the furthest: one that is behind has what the others deleted.
+    """
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    for unit in partitions:
+        name = paths.parse_partition(unit.partition_dir)
+        if name is not None:
+            start, end = _limits(unit)
+            key = name.topic, name.partition
+            most = found.get(key, (-1, -1))
+            found[key] = max(start, most[0]), max(end, most[1])
+    return found
+
+
+def _limits(unit: PartitionUnit) -> tuple[int, int]:
+    start = unit.log_start_offset
+    with suppress(KafkatsError), search.open_partition(unit.path, log_start_offset=start, live=unit.live) as partition:
+        start = partition.log_start_offset
+        return start, partition.log_end_offset
+    return start, -1
 
 
 def lookup_unit(unit: PartitionUnit, targets: Sequence[int], options: LookupOptions | None = None) -> pa.RecordBatch:

@@ -12,8 +12,8 @@ A cell is *open* until a record of its time or later exists; then it is *closed*
 from kafkats.tables.cells import build, build_cells, grid
 from kafkats.tables.merge import Written, compact, open_cells, open_runs, write
 from kafkats.tables.schema import OPEN, TABLE, TABLE_VERSION, OpenRun, closed
-from kafkats.tables.store import Manifest, read_manifest, verify
-from kafkats.tables.view import Found, View, busiest, lookup, read, with_deleted
+from kafkats.tables.store import Manifest, read_manifest, table_in, verify
+from kafkats.tables.view import Found, View, busiest, lookup, read
 
 __all__ = [
     "OPEN",
@@ -35,7 +35,7 @@ __all__ = [
     "open_runs",
     "read",
     "read_manifest",
+    "table_in",
     "verify",
-    "with_deleted",
     "write",
 ]

@@ -53,6 +53,15 @@ class Part(NamedTuple):
     sha256: str
 
 
+def table_in(paths: Sequence[str | os.PathLike[str]]) -> Path | None:
+    """The table, where `paths` are one; None where they are something else. Raises UsageError for a table among others."""
+    if not any(Path(path, MANIFEST).is_file() for path in paths):
+        return None
+    if len(paths) > 1:
+        raise UsageError("one table, or log directories: not both, not two")
+    return Path(paths[0])
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What a table consists of: `parts` in order of time, `covered` the ranges that were built, in order, apart from each other."""

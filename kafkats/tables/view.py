@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from kafkats.search.answers import REASONS
-from kafkats.tables.schema import TABLE, WORDS, Ints, ints, normal, order, taken, together, word_codes
+from kafkats.tables.schema import Ints, ints, normal, order, taken, together, word_codes
 from kafkats.tables.store import Span, read_parts
 
 NOT_COVERED: Final = "not-covered"
@@ -187,15 +187,3 @@ def busiest(rows: pa.Table, most: int = 12) -> list[tuple[str, int]]:
     counts = plain.group_by(["topic", "partition"]).aggregate([("offset", "count_distinct")]).to_pylist()
     counts.sort(key=lambda row: (-row["offset_count_distinct"], row["topic"], row["partition"]))
     return [(row["topic"], row["partition"]) for row in counts[:most]]
-
-
-def with_deleted(rows: pa.Table, log_start: Mapping[tuple[str, int], int]) -> pa.Table:
-    """Rows of TABLE as they are to be read now: those whose record lies below its partition's log start have the reason `deleted`."""
-    keys = zip(rows["topic"].to_pylist(), rows["partition"].to_pylist(), strict=True)
-    starts = np.array([log_start.get(key, 0) for key in keys], np.int64)
-    offset = ints(rows, "offset")
-    gone = pa.array((offset >= 0) & (offset < starts))
-    words = pc.if_else(gone, pa.scalar("deleted"), rows["reason"].cast(pa.string()))
-    return rows.set_column(
-        TABLE.get_field_index("reason"), TABLE.field("reason"), words.dictionary_encode().cast(WORDS)
-    )

@@ -175,12 +175,14 @@ def _table(params: Mapping[str, Any]) -> Path:
 
 
 def _times(params: Mapping[str, Any]) -> list[int]:
-    """The begin and, where one is given, the end, epoch ms; with the margin."""
+    """The begin and, where one is given, the end, epoch ms; with the margin. Raises UsageError."""
     from kafkats.config import parse_duration
+    from kafkats.exports import with_margin
 
     margin = parse_duration(params["margin"]) if params["margin"] else 0
-    begin = max(_ms(_time(params["time"], "time")) - margin, 0)
-    return [begin, _ms(_time(params["until"], "until")) + margin] if params["until"] else [begin]
+    until = _ms(_time(params["until"], "until")) if params["until"] else None
+    begin, end = with_margin(_ms(_time(params["time"], "time")), until, margin)
+    return [begin] if end is None else [begin, end]
 
 
 def _ms(moment: datetime) -> int:

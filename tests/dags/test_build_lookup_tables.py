@@ -167,6 +167,20 @@ def test_exports_from_volumes_and_from_their_tables(bag: Any, volume: Path, here
         assert texts["volumes", to] == texts["tables", to] == exports.export(starts, to=to, missing="all").text
 
 
+def test_an_export_does_not_start_without_a_time(bag: Any) -> None:
+    """A click through the form must not export everything; a scheduler keeps the DAG as JSON, which must say the same."""
+    from airflow.sdk.exceptions import ParamValidationError
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    dag = bag.dags["export_offsets"]
+    time = DagSerialization.from_dict(DagSerialization.to_dict(dag)).params.get_param("time")
+    assert time.dump()["value"] is None and time.schema == {"type": "string", "format": "date-time"}, (
+        "the form asks for it"
+    )
+    with pytest.raises(ParamValidationError):
+        dag.test(run_conf={name: value for name, value in EXPORT.items() if name != "time"})
+
+
 def context(volume: Path, **params: Any) -> Any:
     return {"params": BUILD | EXPORT | where(volume) | params, "run_id": "scheduled__1", "data_interval_start": NOON,
             "data_interval_end": NOON + HOUR}  # fmt: skip
