@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from kafkats import paths, search
-from kafkats.errors import CorruptIndex, KafkatsError
+from kafkats.errors import KafkatsError
 from kafkats.groups import Committed
-from kafkats.segment.search import LOWEST, Hit
 
 if TYPE_CHECKING:
     from kafkats.tables import View
@@ -93,29 +92,13 @@ def _asked(partition: search.Partition, offset: int, newest: int) -> dict[str, A
         return known | {"reason": "no-commit"}
     if offset >= end:
         return known | {"reason": "caught-up" if offset == end else "beyond-end"}
-    hit = next_record(partition, offset)
+    hit = partition.record_from(offset)
     if hit is None:  # the rest is offsets without records, as compaction leaves them
         return known | {"reason": "caught-up", "evidence": "no record behind it"}
     known |= {"next_timestamp": hit.timestamp, "evidence": f"record {hit.offset}"}
     if offset < start:
         return known | {"reason": "deleted"}
     return known | {"reason": "behind" if hit.timestamp >= 0 else "no-timestamps"}
-
-
-def next_record(partition: search.Partition, offset: int) -> Hit | None:
-    """The first record at or above `offset` and the log start; None where there is none. Raises as a search does."""
-    offset = max(offset, partition.log_start_offset)
-    for segment in partition.segments:
-        if 0 <= segment.next_base_offset <= offset:
-            continue
-        position = segment.sound_position(offset) if offset > segment.base_offset else 0
-        try:
-            found = segment.first_record(position, LOWEST, start_offset=offset)
-        except CorruptIndex:
-            found = segment.first_record(0, LOWEST, start_offset=offset)
-        if found is not None:
-            return found
-    return None
 
 
 def _row(one: Committed, found: dict[str, Any], now_ms: int) -> dict[str, Any]:

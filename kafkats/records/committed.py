@@ -1,5 +1,6 @@
-"""What a consumer with isolation level read_committed sees: no records of aborted transactions, and nothing from the first offset of an
-open transaction on (the last stable offset), whoever wrote it.
+"""What isolation level read_committed leaves out: records of aborted transactions, and everything from the first offset of an open
+transaction on, whoever wrote it. A consumer's last stable offset is never above the high watermark; here the log counts to its end, as
+everywhere in this source (docs/spark-source.md).
 
 Which transactions were aborted the .txnindex files say, as they say it to brokers. A log that holds an ABORT marker of a transaction
 that they do not know would be shown with its aborted records: that is an error, where records and marker lie close together.

@@ -83,12 +83,15 @@ class Partition:
 
     @cached_property
     def first_record(self) -> Hit | None:
-        """The first record at or above the log start offset, with a timestamp or without; None where there is none."""
+        """The first record there is, see record_from."""
+        return self.record_from(self.log_start_offset)
+
+    def record_from(self, offset: int) -> Hit | None:
+        """The first record at or above `offset` and the log start, with a timestamp or without; None where there is none."""
+        start = max(offset, self.log_start_offset)
         for segment in self.segments:
-            following = segment.next_base_offset
-            if 0 <= following <= self.log_start_offset:
+            if 0 <= segment.next_base_offset <= start:
                 continue
-            start = self.log_start_offset
             position = segment.sound_position(start) if start > segment.base_offset else 0
             try:
                 found = segment.first_record(position, LOWEST, start_offset=start)

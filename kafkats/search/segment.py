@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from functools import cached_property
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from kafkats import paths
 from kafkats.errors import CorruptBatch, CorruptIndex, Vanished, storage
@@ -25,9 +25,6 @@ from kafkats.index.slots import OFFSET, TIME, Slot, Slots, lower_bound
 from kafkats.segment.facts import SegmentFacts
 from kafkats.segment.search import LOWEST, Hit, OpenLog, Searcher
 from kafkats.segment.walk import walk
-
-if TYPE_CHECKING:
-    from kafkats.search.partition import Partition
 
 _Read = TypeVar("_Read")
 _MAPPED_FROM: Final = 128 * 1024
@@ -49,10 +46,26 @@ class Found(NamedTuple):
     in_order: bool
 
 
-class Segment:
-    """One segment of a Partition; everything is looked at when it is first asked for."""
+class Home(Protocol):
+    """What a segment wants to know of its directory: `search.Partition` is one."""
 
-    def __init__(self, partition: Partition, base_offset: int, next_base_offset: int) -> None:
+    clean: bool
+    live: bool
+    index_interval_bytes: int
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def names(self) -> frozenset[str]: ...
+    @property
+    def log_start_offset(self) -> int: ...
+    def keep(self, segment: Segment) -> None: ...
+
+
+class Segment:
+    """One segment of a partition; everything is looked at when it is first asked for."""
+
+    def __init__(self, partition: Home, base_offset: int, next_base_offset: int) -> None:
         self.partition = partition
         self.base_offset = base_offset
         self.next_base_offset = next_base_offset
