@@ -76,6 +76,8 @@ class RetentionRule:
     """A segment's age is that of its largest record timestamp, and that of its file only when it has none; otherwise always that of its file."""
     high_watermark: bool
     """Nothing that reaches beyond the high watermark goes."""
+    index_rules: tuple[str, ...]
+    """Whose recovery (RULES) its brokers have, the likely one first."""
 
 
 # KIP-33 gives a segment without timestamps the time of its file in three places (an entry of its own, or by default).
@@ -83,11 +85,11 @@ class RetentionRule:
 RETENTION_RULES: Final = {
     r.name: r
     for r in (
-        RetentionRule("3.0", "3.0 and later", ("start-offset", "size", "time"), timestamps=True, high_watermark=True),
-        RetentionRule("0.11", "0.11 to 2.8", ("time", "size", "start-offset"), timestamps=True, high_watermark=True),
-        RetentionRule("0.10.1", "0.10.1 and 0.10.2", ("time", "size"), timestamps=True, high_watermark=False),
-        RetentionRule("0.8", "0.8 to 0.10.0", ("time", "size"), timestamps=False, high_watermark=False),
-        RetentionRule("kip33", "KIP-33's text", ("time", "size"), timestamps=True, high_watermark=False),
+        RetentionRule("3.0", "3.0 and later", ("start-offset", "size", "time"), timestamps=True, high_watermark=True, index_rules=("last-offset",)),
+        RetentionRule("0.11", "0.11 to 2.8", ("time", "size", "start-offset"), timestamps=True, high_watermark=True, index_rules=("last-offset", "first-offset")),
+        RetentionRule("0.10.1", "0.10.1 and 0.10.2", ("time", "size"), timestamps=True, high_watermark=False, index_rules=("first-offset",)),
+        RetentionRule("0.8", "0.8 to 0.10.0", ("time", "size"), timestamps=False, high_watermark=False, index_rules=("first-offset",)),
+        RetentionRule("kip33", "KIP-33's text", ("time", "size"), timestamps=True, high_watermark=False, index_rules=("last-offset", "first-offset")),
     )
 }  # fmt: skip
 DEFAULT_RETENTION_RULE: Final = RETENTION_RULES["3.0"]

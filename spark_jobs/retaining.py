@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 
 from kafkats.generations import rule_remarks
 from kafkats.operations.apply import refuse_unpermitted
-from kafkats.operations.heads import check_options, look_at, plan_inside
 from kafkats.operations.retain import RETENTION, RetainOptions, board, plan_retain
+from kafkats.operations.retain.heads import check_options, look_at, plan_inside
 from kafkats.operations.retain.proof import WRONG, not_kept, wrong_files
 from kafkats.operations.retain.suspects import SHARES, look_into, suspects, with_shares
 from kafkats.operations.verify import VerifyOptions

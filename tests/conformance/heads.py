@@ -14,9 +14,9 @@ from kafkats import paths
 from kafkats.config import Policy
 from kafkats.formats import dispatch
 from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize
-from kafkats.operations.heads import look_at, plan_inside
 from kafkats.operations.inventory import inventory_units
 from kafkats.operations.retain import RetainOptions
+from kafkats.operations.retain.heads import look_at, plan_inside
 from kafkats.operations.verify import VerifyOptions, verify_unit
 from kafkats.parts import PARTS
 from kafkats.report import ACTIONS, SEGMENTS

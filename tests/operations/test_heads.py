@@ -18,9 +18,9 @@ from kafkats.logdir.checkpoints import read_epochs
 from kafkats.logdir.producers import snapshot_at
 from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize
 from kafkats.operations.ending import end_partition
-from kafkats.operations.heads import Target, look_at, plan_inside, targets
 from kafkats.operations.inventory import inventory_units
 from kafkats.operations.retain import RetainOptions, board, plan_retain
+from kafkats.operations.retain.heads import Target, look_at, plan_inside, targets
 from kafkats.operations.retain.proof import not_kept, wrong_files
 from kafkats.operations.verify import VerifyOptions, verify_unit
 from kafkats.parts import PARTS
@@ -326,3 +326,37 @@ def test_the_board_tells_of_heads(rolling: Path) -> None:
     told = [row for row in verdicts.to_pylist() if row["reason"].startswith("the head of its segment")]
     assert len(told) == made.header["totals"]["heads"]
     assert all(row["largest_timestamp"] < T0 and row["evidence"] == "timestamp" for row in told)
+
+
+@pytest.mark.parametrize(
+    ("rule", "matched"), [("0.10.1", "first-offset"), ("0.11", "first-offset"), ("3.0", "last-offset")]
+)
+def test_the_rest_has_the_indexes_of_its_brokers_recovery(tmp_path: Path, rule: str, matched: str) -> None:
+    """0.11 to 2.8 delete alike, but only from 2.0 on do entries have the last offset: the segment's own index tells."""
+    root = unpacked("rolling-1.1.1", tmp_path)
+    everything_known(root)
+    largest = sorted(t for t in facts(root)["max_timestamp"].to_pylist() if t is not None and t > 0)
+    before_ms = largest[len(largest) // 2] - 3
+    units = list(list_units([root]))
+    made, _ = plan_inside(
+        units,
+        facts(root),
+        policy(),
+        RetainOptions(max(NOW, before_ms), rule, before_ms=before_ms),
+        look=looked,
+        verify=lambda some: pa.Table.from_batches([verify_unit(unit, VerifyOptions()) for unit in some], SEGMENTS),
+    )
+    rests = {
+        (item["partition_dir"], item["base_offset"])
+        for item in made.items.to_pylist()
+        if item["action"] == "add" and item["file"].endswith(".index")
+    }
+    assert set(applied(made)["outcomes"]) == {"done"}
+
+    def equal(by: str) -> list[bool]:
+        cut = [unit for unit in list_units([root]) if (unit.partition_dir, unit.base_offset) in rests]
+        rows = [row for unit in cut for row in verify_unit(unit, VerifyOptions(rule=by)).to_pylist()]
+        return [all(f["kind"] != "other-rule" for f in row["findings"]) for row in rows]
+
+    assert len(rests) == 5 and all(equal(matched))
+    assert not all(equal({"first-offset": "last-offset", "last-offset": "first-offset"}[matched]))

@@ -5,6 +5,7 @@
     vetoes      what we do not delete though Kafka would: a column of its own, with its own reasons
     planning    the plan, and every segment's verdict
     staging     the families of files go into the undo area; checkpoints follow
+    heads       expired heads of segments that stay, decided on as if they were segments
     proof       whether it is as planned, afterwards
     board       per partition what goes, when, and what keeps the rest
     suspects    into the segments that pin by a timestamp that cannot be right

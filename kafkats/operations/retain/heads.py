@@ -23,10 +23,10 @@ import pyarrow.compute as pc
 
 from kafkats import paths
 from kafkats.config import Policy
+from kafkats.cuts import blocked_item, part_items, why_not
 from kafkats.errors import UsageError
-from kafkats.generations import DEFAULT_RULE
-from kafkats.operations.retain import OPERATION, RETENTION, RetainOptions, plan_retain
-from kafkats.operations.split import blocked_item, part_items, why_not
+from kafkats.generations import DEFAULT_RULE, RETENTION_RULES
+from kafkats.operations.retain.planning import OPERATION, RETENTION, RetainOptions, plan_retain
 from kafkats.parts import SplitOptions, look
 from kafkats.plan import ITEMS, Plan, make_plan
 from kafkats.report import SEGMENTS
@@ -36,7 +36,6 @@ Target = tuple[Unit, int]
 """A segment, and the time (epoch ms) before which what is in it has expired."""
 Where = tuple[str, str, int]
 _WHERE: Final = ("log_dir", "partition_dir", "base_offset")
-_RULE: Final = DEFAULT_RULE.name
 
 
 class _Heads(NamedTuple):
@@ -93,10 +92,20 @@ def plan_inside(
         staying |= kept
         for where in {*unsound, *kept}:  # what stays whole is one segment, which keep.segments must not count as two
             del heads.found[where]
-    items = _items(made.items, segments, facts, heads, going)
+    items = _items(
+        made.items, segments, facts, heads, {where: index_rule(facts[where], options.rule) for where in going}
+    )
     totals = _totals(whole, made, items, [heads.found[where][1] for where in going], staying)
     sealed = make_plan(OPERATION, asdict(options) | {"inside_segments": True}, totals, items)
     return sealed, _told(decided, heads.found, staying)
+
+
+def index_rule(segment: Mapping[str, Any], rule: str) -> str:
+    """Whose recovery the rest's indexes are to match (generations.RULES), for a rule of RETENTION_RULES that several of them may go
+    with: as the index of the segment (a row of report.SEGMENTS by the default rule) is, where that tells."""
+    likely = RETENTION_RULES[rule].index_rules
+    told = any(f["kind"] == "other-rule" and f["file"].endswith(paths.OFFSET_INDEX) for f in segment["findings"])
+    return likely[1] if told and len(likely) > 1 else likely[0]
 
 
 def targets(units: Iterable[Unit], verdicts: pa.Table, policy: Policy, options: RetainOptions) -> list[Target]:
@@ -166,20 +175,22 @@ def _items(
     segments: pa.Table,
     facts: Mapping[Where, Mapping[str, Any]],
     heads: _Heads,
-    going: Sequence[Where],
+    rules: Mapping[Where, str],
 ) -> pa.Table:
     """What was decided of heads as of segments, said of the files that there are."""
-    others, rows = _apart(items, dict.fromkeys(going))
+    others, rows = _apart(items, rules)
     for row in rows:
         begins = heads.found[_where(row)][1]["part_offset"]
         row["reason"] = f"only its head, {row['reason']}; the rest begins at {begins}"
         if row["file"].endswith(paths.LOG):
             row["before"] = facts[_where(row)]["log"]
-    for where in going:
+    for where, rule in rules.items():
         segment, rest = facts[where], heads.found[where][1]
         why = f"what has not expired of the segment at {where[2]}"
-        rows += part_items(segment, rest, segment["next_base_offset"], _RULE, why)
-    rows += [blocked_item(row, heads.blocked[_where(row)], _RULE) for row in _apart(segments, heads.blocked)[1]]
+        rows += part_items(segment, rest, segment["next_base_offset"], rule, why)
+    rows += [
+        blocked_item(row, heads.blocked[_where(row)], DEFAULT_RULE.name) for row in _apart(segments, heads.blocked)[1]
+    ]
     return pa.concat_tables([others, pa.Table.from_pylist(rows, schema=ITEMS)])
 
 
