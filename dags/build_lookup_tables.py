@@ -21,6 +21,8 @@ came: what `margin` of an export should be), `calendar.png` (the hours that the 
 folder. A corrupt table is named and left as it is: restore it, or build it anew by a backfill while the data is there. Partitions that
 cannot be read fail nothing: their cells stay open as `unreadable`, later runs close them, and the report counts them. So do cells whose
 records are not below the high watermark that the broker checkpointed, every 5 s; of a killed broker or a snapshot it is old: `high_watermark`.
+A topic that was deleted and made anew is named in the report (`other_logs`): its cells stay open, as the table tells of the log that was;
+for the new one begin another table (`tables`, another folder).
 
 **Afterwards.** `export_offsets` with `source: tables` gives offsets of any time in a table to Spark and to Kafka's own tools.
 """

@@ -45,6 +45,7 @@ from kafkats.tables import TABLE, busiest, grid, open_cells, write
 from kafkats.tables.cells import build_unit, still_open
 
 PRINTED: Final = 200
+NAMED: Final = 20
 MINUTE_MS: Final = 60_000
 
 Work = tuple[PartitionUnit, Any]
@@ -128,6 +129,8 @@ def build(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     done = write(args.output, [rows], args.begin, args.end, step_ms=step_ms)
     above = f", {done.above_high_watermark} above the high watermark" if done.above_high_watermark else ""
     print(f"table {args.output}: {done.added} cells added, {done.closed} closed, {done.open} open{above}")
+    for line in done.other_logs[:NAMED]:
+        print(f"{line}: its cells stay open")
     said = {
         "table": str(args.output), "from_ms": args.begin, "to_ms": args.end, "step_ms": step_ms,
         "partitions": len(units), **done._asdict(),

@@ -200,5 +200,12 @@ def _table(units: list[PartitionUnit], cells: tuple[int, int, int], output: Path
             f"{written.above_high_watermark} cells are open because their records are not below the high watermark that brokers"
             " have checkpointed: a later run closes them; --high-watermark log-end takes the log's end for it"
         )
+    said += written.other_logs[:_NAMED]
+    if written.other_logs:
+        more = len(written.other_logs) - _NAMED
+        said.append(
+            (f"and {more} more such partitions; " if more > 0 else "")
+            + "made anew, or cut: their cells stay open as other-log; begin a table in another folder for what they hold now"
+        )
     say_summary(written._asdict() | {"table": str(output)}, as_json, said)
-    return int(written.unreadable > 0)
+    return int(written.unreadable > 0 or bool(written.other_logs))

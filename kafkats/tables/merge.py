@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from kafkats.errors import BadInput, CorruptFile, StorageFailed, UsageError, Vanished
 from kafkats.tables import store
+from kafkats.tables.anew import without_other_logs
 from kafkats.tables.schema import CLOSED, TABLE, Ints, OpenRun, ints, order, standing, taken, together
 from kafkats.tables.store import MANIFEST, Manifest, Part, Span, read_manifest, read_part, write_part, writing
 
@@ -47,6 +48,8 @@ class Written(NamedTuple):
     """Likewise: open only because their records are not below the high watermark that the brokers have checkpointed."""
     files: int
     bytes: int
+    other_logs: list[str]
+    """Partitions whose log is not the one that the table tells of, and why: their cells stay open."""
 
 
 def open_cells(folder: str | os.PathLike[str]) -> dict[tuple[str, int], list[Span]]:
@@ -92,11 +95,13 @@ def write(
         before = store.begun(folder, step_ms)
         if before.step_ms != step_ms:
             raise UsageError(f"the table has a step of {before.step_ms} ms, not {step_ms}", path=folder)
-        new = _checked(rows, step_ms)
+        new, others = without_other_logs(
+            _checked(rows, step_ms), before.parts, lambda part: read_part(folder, part, step_ms)
+        )
         covered = store.unite([*before.covered, (from_ms, to_ms)])
         run = _Run(Path(folder), before, Manifest(step_ms, covered), (from_ms, to_ms))
         try:
-            return run.finish(new)
+            return run.finish(new)._replace(other_logs=others)
         except StorageFailed:  # perhaps for want of room
             store.give_room(folder, before)
             raise
@@ -158,7 +163,7 @@ class _Run:
         size = sum(part.bytes for part in manifest.parts)
         counts = {row["values"]: row["counts"] for row in pc.value_counts(new["reason"]).to_pylist()}
         unread, above = counts.get("unreadable", 0), counts.get("above-high-watermark", 0)
-        return Written(self.added, self.closed, self.kept, opened, unread, above, len(manifest.parts), size)
+        return Written(self.added, self.closed, self.kept, opened, unread, above, len(manifest.parts), size, [])
 
     def _tops(self, new: Iterable[Span]) -> list[Span]:
         """The widest spans that something may change in."""

@@ -26,7 +26,7 @@ TABLE: Final = pa.schema([
     ("partition", pa.int32()),
     ("timestamp", pa.int64()),          # of the cell, ms: a multiple of the table's step
     ("offset", pa.int64()),             # of the first record of that time or later; -1: open
-    ("reason", WORDS),                  # search.REASONS
+    ("reason", WORDS),                  # search.REASONS, and other-log
     ("record_timestamp", pa.int64()),   # of that record, ms; -1: none
     ("segment", pa.int64()),            # base offset of the one it was found in; -1: none
     ("leader_epoch", pa.int32()),       # of its batch; -1: none
@@ -36,7 +36,8 @@ TABLE: Final = pa.schema([
 ])  # fmt: skip
 """One row per partition and step."""
 
-OPEN: Final = {"unreadable": 0, "past-end": 1, "no-timestamps": 1, "above-high-watermark": 1}
+OTHER_LOG: Final = "other-log"
+OPEN: Final = {"unreadable": 0, OTHER_LOG: 0, "past-end": 1, "no-timestamps": 1, "above-high-watermark": 1}
 """Reasons without an offset, and what they count for: a cell changes only to one that counts for more."""
 CLOSED: Final = 2
 

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from kafkats.search.answers import REASONS
-from kafkats.tables.schema import Ints, ints, normal, order, taken, together, word_codes
+from kafkats.tables.schema import OTHER_LOG, Ints, ints, normal, order, taken, together, word_codes
 from kafkats.tables.store import Span, read_parts
 
 NOT_COVERED: Final = "not-covered"
-FOUND_WORDS: Final = (*sorted(REASONS), NOT_COVERED)
-"""Reasons by their number in `Found.reason`: those of a search, and `not-covered`, the table has no such cell; `coarse` is here the
+FOUND_WORDS: Final = (*sorted(REASONS), NOT_COVERED, OTHER_LOG)
+"""Reasons by their number in `Found.reason`: those of a search; `not-covered`, the table has no such cell; `other-log`; `coarse` is here the
 answer of the cell before: from its offset on nothing is missed."""
 _NUMBER: Final = {word: number for number, word in enumerate(FOUND_WORDS)}
 _WORDS: Final = np.array([_NUMBER[word] for word in ("exact", "first-after", "coarse", NOT_COVERED)], np.int64)

@@ -98,9 +98,10 @@ def built(context: Context, results: Sequence[Mapping[str, Any]]) -> dict[str, A
         one["pictures"] = lookup_reports.of_table(Path(one["report"]), one)
     cells = {name: sum(one[name] for one in said) for name in COUNTS}
     report = {"outcome": "built", "from": begin.isoformat(), "to": end.isoformat(), **cells, "tables": said}
+    report["other_logs"] = [line for one in said for line in one["other_logs"]]
     report["report"] = str(folder)
     write_json(folder / "report.json", report)
-    return {name: report[name] for name in ("outcome", "from", "to", *cells, "report")}
+    return {name: report[name] for name in ("outcome", "from", "to", *cells, "other_logs", "report")}
 
 
 @in_our_words

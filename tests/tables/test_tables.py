@@ -238,6 +238,79 @@ def test_deleted_data_leaves_the_table_as_it_was(tmp_path: Path) -> None:
     assert tables.read(table).rows.to_pylist() == before
 
 
+def anew(one: Grown) -> None:
+    """Delete the topic, and make it again."""
+    for path in one.path.iterdir():
+        path.unlink()
+
+
+@pytest.mark.parametrize("more", [0, 6000])
+def test_a_topic_made_anew_closes_no_cell_of_the_old_one(tmp_path: Path, more: int) -> None:
+    """Also where the new log has more records by now than the old one ever had: `more`."""
+    one, other, table = grown(tmp_path, "made-0"), grown(tmp_path, "same-0"), tmp_path / "t"
+    for each in (one, other):
+        each.append(T0, *[T0 + 1] * 4999)
+        each.append(T0 + 61_000)
+    run(table, [one, other], T0, T0 + 4 * 60_000)
+    before = rows_of(table)
+    assert [row["offset"] for row in before] == [0, 5000, -1, -1] * 2
+    anew(one)
+    one.append(T0 + 3 * 60_000, T0 + 4 * 60_000, *[T0 + 5 * 60_000] * more)
+    other.append(T0 + 3 * 60_000, T0 + 4 * 60_000)
+    for _ in range(2):
+        written = run(table, [one, other], T0 + 4 * 60_000, T0 + 5 * 60_000)
+        [said] = written.other_logs
+        assert said.startswith("made-0: ") and "5000" in said
+        offsets = {
+            topic: [row["offset"] for row in rows_of(table) if row["topic"] == topic] for topic in ("made", "same")
+        }
+        assert offsets == {"made": [0, 5000, -1, -1, -1], "same": [0, 5000, 5001, 5001, 5002]}
+    view = tables.read(table)
+    assert tables.lookup(view, view.number("made", 0), [T0 + 4 * 60_000]).words() == ["other-log"]
+    assert [row for row in rows_of(table) if row["topic"] == "made"][:4] == before[:4]
+    run(tmp_path / "new", [one], T0, T0 + 5 * 60_000)
+    check(tmp_path / "new", [one])
+
+
+def test_a_topic_made_anew_and_empty_is_noticed(tmp_path: Path) -> None:
+    one, table = grown(tmp_path), tmp_path / "t"
+    one.append(T0, T0 + 60_000)
+    run(table, [one], T0, T0 + 2 * 60_000)
+    anew(one)
+    (one.path / f"{0:020d}.log").write_bytes(b"")
+    written = run(table, [one], T0 + 2 * 60_000, T0 + HOUR)
+    assert written.other_logs == ["grown-0: its log ends at 0, and the table has offset 1 of an earlier one"]
+    assert {row["reason"] for row in rows_of(table)[2:]} == {"other-log"}
+
+
+def test_a_replica_that_begins_again_is_believed_when_it_is_there(tmp_path: Path) -> None:
+    one, table = grown(tmp_path), tmp_path / "t"
+    one.append(T0, T0 + 60_000)
+    whole = {path.name: path.read_bytes() for path in one.path.iterdir()}
+    run(table, [one], T0, T0 + 2 * 60_000)
+    anew(one)
+    one.append(T0)
+    assert run(table, [one], T0 + 2 * 60_000, T0 + 3 * 60_000).other_logs
+    anew(one)
+    for name, data in whole.items():
+        (one.path / name).write_bytes(data)
+    one.append(T0 + 2 * 60_000, T0 + HOUR)
+    assert not run(table, [one], T0 + 3 * 60_000, T0 + 4 * 60_000).other_logs
+    check(table, [one])
+
+
+def test_hours_added_after_their_data_went_are_of_the_same_log(tmp_path: Path) -> None:
+    one, table = grown(tmp_path), tmp_path / "t"
+    for hour in range(6):
+        one.append(T0 + hour * HOUR, T0 + hour * HOUR + 600_000, roll=True)
+    run(table, [one], T0 + 2 * HOUR, T0 + 3 * HOUR)
+    for base in (0, 2, 4, 6):
+        for path in one.path.glob(f"{base:020d}.*"):
+            path.unlink()
+    for begin in (T0, T0 + 4 * HOUR, T0 + 2 * HOUR, T0 + 3 * HOUR):
+        assert not run(table, [one], begin, begin + HOUR).other_logs
+
+
 @settings(deadline=None, max_examples=10)
 @given(st.data())
 def test_any_order_of_runs_leaves_the_same_files(data: st.DataObject) -> None:
