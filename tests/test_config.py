@@ -178,6 +178,8 @@ def test_no_small_file_takes_long_to_read(tmp_path: Path) -> None:
     bomb = ["a0: &a0 {retention.ms: 1}"]
     bomb += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12)]
     assert "a0: unknown key" in refused(tmp_path, "\n".join(bomb))
+    nested = "\n".join(["x0: &a0 [delete]", *(f"x{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10))])
+    assert "not a list" in refused(tmp_path, f"{nested}\ndefaults: {{cleanup.policy: *a9, compression.type: *a9}}")
     wide = f"a: &a {{{', '.join(f'k{n}: 1' for n in range(2000))}}}\nb: {{<<: [{', '.join(['*a'] * 2000)}]}}"
     assert "more than 100000 keys come by merging" in refused(tmp_path, wide)
     assert refused(tmp_path, "defaults:\n" + "".join(f"  k{n}: 1\n" for n in range(20_000))).endswith("and 19990 more")

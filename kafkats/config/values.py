@@ -143,7 +143,8 @@ def _one_of(words: Iterable[str], also: dict[str, str]) -> Callable[[object], st
 def _word(value: object, known: tuple[str, ...]) -> str:
     if isinstance(value, str) and value in known:
         return value
-    close = difflib.get_close_matches(str(value)[:40].lower(), [w.lower() for w in known], n=1, cutoff=0.6)
+    text = value[:40].lower() if isinstance(value, str) else ""
+    close = difflib.get_close_matches(text, [w.lower() for w in known], n=1, cutoff=0.6)
     meant = next((w for w in known if close and w.lower() == close[0]), "")
     hint = f"; did you mean {meant!r}?" if meant else ""
     raise wrong(f"Input should be one of {', '.join(known)}, not {_shown(value)}{hint}")
