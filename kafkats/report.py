@@ -256,8 +256,13 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text as UTF-8, whole or not at all. Raises StorageFailed."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file, whole or not at all. Raises StorageFailed."""
     with _whole(path) as file:
-        file.write(text.encode())
+        file.write(data)
 
 
 @contextmanager

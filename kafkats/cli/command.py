@@ -12,6 +12,7 @@ from kafkats import __version__
 from kafkats.cli import groups, planning, reading, running
 from kafkats.cli.export import export
 from kafkats.cli.formats import certify
+from kafkats.cli.layouts import layouts
 from kafkats.cli.ledger import ledger
 from kafkats.cli.lookup import lookup
 from kafkats.cli.retention import simulate
@@ -44,6 +45,7 @@ for _verb in (
     simulate,
     lookup,
     export,
+    layouts,
     *groups.VERBS,
 ):
     cli.add_command(_verb)

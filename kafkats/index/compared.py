@@ -1,4 +1,4 @@
-"""How well an index answers: where it lets a search begin, held against the first records that there are."""
+"""How well an index answers: where it lets a search begin, held against where the first records are."""
 
 from __future__ import annotations
 
@@ -17,21 +17,15 @@ class Compared(NamedTuple):
     early: int
     late: int
     """Records are missed."""
-    mean_early: float
-    """Offsets that are read in vain, over all that do not begin too late."""
-    most_early: int
+    in_vain: int
+    """Offsets, or bytes, that are read in vain, over all that do not begin too late."""
+    most_in_vain: int
 
 
 def compare(size: int, begins: NDArray[np.int64], first: NDArray[np.int64]) -> Compared:
-    """`begins` and `first` are offsets, shape (n,): where an index of `size` bytes says to begin, and the exact answers (-1: none)."""
+    """`begins` and `first` are offsets, or positions, shape (n,): where an index of `size` bytes says to begin, and the exact answers (-1:
+    none)."""
     early = (first - begins)[first >= 0]
     vain = early[early >= 0]
-    return Compared(
-        size,
-        len(early),
-        int((early == 0).sum()),
-        int((early > 0).sum()),
-        int((early < 0).sum()),
-        float(vain.mean()) if len(vain) else 0.0,
-        int(vain.max()) if len(vain) else 0,
-    )
+    exact, before, behind = (int(count.sum()) for count in (early == 0, early > 0, early < 0))
+    return Compared(size, len(early), exact, before, behind, int(vain.sum()), int(vain.max(initial=0)))

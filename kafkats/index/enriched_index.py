@@ -10,21 +10,22 @@ search by each; KIP-33, which rejected the like, counts 16 bytes for an entry. W
 
 from __future__ import annotations
 
-import os
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkats.errors import CorruptIndex
 from kafkats.generations import INDEX_INTERVAL_BYTES
-from kafkats.index.entries import Entries, read_index_bytes, whole_entries
+from kafkats.index.entries import Entries
 from kafkats.segment.reader import Source
 from kafkats.segment.walk import Points, walk
 
 ENTRY_SIZE: Final = 16
 ENTRY: Final = np.dtype([("relative_offset", ">i4"), ("timestamp", ">i8"), ("position", ">i4")])
 assert ENTRY.itemsize == ENTRY_SIZE
+
+SUFFIX: Final = ".enriched.index"
+"""Ours: the proposal names no file."""
 
 
 def build(source: Source, base_offset: int, *, index_interval_bytes: int = INDEX_INTERVAL_BYTES) -> bytes:
@@ -39,33 +40,8 @@ def build(source: Source, base_offset: int, *, index_interval_bytes: int = INDEX
     return entries.tobytes()
 
 
-def read(path: str | os.PathLike[str]) -> Entries:
-    """All entries before zeros at the end: dtype ENTRY, shape (n,).
-
-    Raises Vanished, StorageFailed, BadInput, CorruptIndex (a length that is not a whole number of entries).
-    """
-    data, size = read_index_bytes(path, ENTRY_SIZE)
-    if size % ENTRY_SIZE:
-        raise CorruptIndex(f"{size} bytes are not a whole number of entries of {ENTRY_SIZE}", path=path, position=size)
-    return whole_entries(data, ENTRY_SIZE, ENTRY)
-
-
 def lookup(entries: Entries, targets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each of `targets` (ms, shape (n,)) a position to begin at, before which the segment has no record of that time or later."""
-    return _before(entries, "position", targets, 0)
-
-
-def lookup_offset(entries: Entries, base_offset: int, targets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same as an offset: of the last record before that position's batch ends, or the base offset."""
-    return _before(entries, "relative_offset", targets, 0) + base_offset
-
-
-def truncate_before(entries: Entries, base_offset: int, horizon_ms: int) -> int:
-    """The proposal's head truncation: the offset below which everything is older than `horizon_ms`, as far as the entries tell."""
-    return int(_before(entries, "relative_offset", np.array([horizon_ms]), -1)[0]) + 1 + base_offset
-
-
-def _before(entries: Entries, field: str, targets: NDArray[np.int64], none: int) -> NDArray[np.int64]:
-    """`field` of the last entry that is older than each target. One of the same time may be behind the first record of it."""
+    """For each of `targets` (ms, shape (n,)) a position to begin at, before which the segment has no record of that time or later: that
+    of the last entry that is older. One of the same time may be behind the first record of it."""
     found = np.searchsorted(entries["timestamp"].astype(np.int64), targets, side="left")
-    return np.asarray(np.append(none, entries[field].astype(np.int64))[found])
+    return np.asarray(np.append(0, entries["position"].astype(np.int64))[found])

@@ -13,15 +13,14 @@ Big endian, 12 bytes, no header. Two ways to fill it were described, and the ste
 
 from __future__ import annotations
 
-import os
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkats.errors import CorruptIndex, UsageError
+from kafkats.errors import UsageError
 from kafkats.generations import INDEX_INTERVAL_BYTES
-from kafkats.index.entries import Entries, read_index_bytes, whole_entries
+from kafkats.index.entries import Entries
 from kafkats.segment.columns import columns
 from kafkats.segment.reader import Source
 from kafkats.segment.walk import Points, walk
@@ -80,17 +79,6 @@ def _by_create_time(
     every, first = np.unique(np.concatenate(times), return_index=True)
     by_offset = np.argsort(first_offsets := np.concatenate(offsets)[first], kind="stable")
     return every[by_offset], first_offsets[by_offset]
-
-
-def read(path: str | os.PathLike[str]) -> Entries:
-    """All entries: dtype ENTRY, shape (n,).
-
-    Raises Vanished, StorageFailed, BadInput, CorruptIndex (a length that is not a whole number of entries).
-    """
-    data, size = read_index_bytes(path, ENTRY_SIZE)
-    if size % ENTRY_SIZE:
-        raise CorruptIndex(f"{size} bytes are not a whole number of entries of {ENTRY_SIZE}", path=path, position=size)
-    return whole_entries(data.ljust(size, b"\0"), ENTRY_SIZE, ENTRY)
 
 
 def lookup(

@@ -10,8 +10,10 @@ Every row is a dict that json.dumps takes, its `kind` says which fields it has:
                             tail         position size: bytes after the last whole batch, a write that did not finish
     .index                  offset-entry entry relative_offset offset position
     .timeindex              time-entry   entry timestamp relative_offset offset
+    .time.index             time-entry   as of a .timeindex: never shipped, as `kafkats layouts -o` writes it
+    .enriched.index         enriched-entry  entry relative_offset offset timestamp position: likewise
     .txnindex               aborted-txn  entry version producer_id first_offset last_offset last_stable_offset
-    the last three          zeros        entry position size: zeros to the end, a preallocated file never cut to size
+    the last five           zeros        entry position size: zeros to the end, a preallocated file never cut to size
     .snapshot               producer     producer_id producer_epoch last_sequence last_offset offset_delta timestamp
                                          coordinator_epoch txn_first_offset
     the four *-checkpoint   offset       topic partition offset
@@ -40,7 +42,7 @@ from kafkats.errors import CorruptBatch, CorruptIndex, UsageError, storage
 from kafkats.formats.control import ControlType, decode_control_type
 from kafkats.formats.dispatch import batches, records
 from kafkats.formats.model import Batch, Codec, Header, Record
-from kafkats.index import offset_index, time_index, txn_index
+from kafkats.index import enriched_index, minute_index, offset_index, time_index, txn_index
 from kafkats.logdir.checkpoints import read_epochs, read_offsets
 from kafkats.logdir.properties import read_clean_shutdown, read_meta_properties, read_partition_metadata
 from kafkats.logdir.snapshot import read_snapshot
@@ -67,6 +69,10 @@ def dump(path: str | os.PathLike[str], *, deep: bool = False) -> Iterator[Row]:
             raise UsageError("is not a file" if os.path.lexists(where) else "does not exist", path=where)
     if where.name in _BY_NAME:
         return _BY_NAME[where.name](where)
+    for suffix, (dtype, row) in _PROPOSED.items():
+        if where.name.endswith(suffix):
+            digits = where.name.partition(".")[0]
+            return _index(where, dtype, row, int(digits) if digits.isdecimal() else None)
     parsed = paths.parse_segment_file(where.name)
     kind = parsed.kind if parsed else _kind(where.name)
     if kind in {paths.LOG, _KRAFT_CHECKPOINT}:
@@ -258,6 +264,10 @@ def _time_row(n: int, base: int | None, timestamp: int, relative: int) -> Row:
     return {"kind": "time-entry", "entry": n, "timestamp": timestamp, "relative_offset": relative, "offset": offset}
 
 
+def _enriched_row(n: int, base: int | None, relative: int, timestamp: int, position: int) -> Row:
+    return _offset_row(n, base, relative, position) | {"kind": "enriched-entry", "timestamp": timestamp}
+
+
 def _txn_row(n: int, _: int | None, version: int, producer: int, first: int, last: int, stable: int) -> Row:
     return {
         "kind": "aborted-txn",
@@ -274,6 +284,12 @@ _INDEXES: Final[dict[str, tuple[np.dtype[Any], Callable[..., Row]]]] = {
     paths.OFFSET_INDEX: (offset_index.ENTRY, _offset_row),
     paths.TIME_INDEX: (time_index.ENTRY, _time_row),
     paths.TXN_INDEX: (txn_index.ENTRY, _txn_row),
+}
+
+
+_PROPOSED: Final[dict[str, tuple[np.dtype[Any], Callable[..., Row]]]] = {
+    minute_index.SUFFIX: (minute_index.ENTRY, _time_row),
+    enriched_index.SUFFIX: (enriched_index.ENTRY, _enriched_row),
 }
 
 

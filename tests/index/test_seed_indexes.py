@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkats.errors import CorruptIndex, UsageError
+from kafkats.errors import UsageError
 from kafkats.formats import dispatch
 from kafkats.index import enriched_index, minute_index
 from kafkats.index.compared import compare
@@ -74,12 +73,8 @@ def test_nothing_is_missed(log: bytes, step: int, interval: int) -> None:
     data = enriched_index.build(source, BASE, index_interval_bytes=interval)
     entries = np.frombuffer(data, enriched_index.ENTRY)
     position_of = {r.offset: b.position for b in dispatch.batches(log) for r in dispatch.records(log, b)}
-    for target, position, offset in zip(
-        targets.tolist(), enriched_index.lookup(entries, targets).tolist(), exact.tolist(), strict=True
-    ):
+    for position, offset in zip(enriched_index.lookup(entries, targets).tolist(), exact.tolist(), strict=True):
         assert offset < 0 or position <= position_of[offset]
-        keep = enriched_index.truncate_before(entries, BASE, target)
-        assert all(time < target for at, time in known if at < keep)
 
 
 def begin_of(log: bytes, offset: int) -> int:
@@ -113,18 +108,7 @@ def test_of_a_real_segment(golden: Unpacked) -> None:
     assert seen[0].exact == seen[0].targets == 50
     assert seen[1].late == 0
     assert len(fine) > len(coarse)
-    assert seen[1].mean_early > seen[0].mean_early == 0
-
-
-@pytest.mark.parametrize("module", [minute_index, enriched_index])
-def test_files(tmp_path: Path, module: object) -> None:
-    read, entry = module.read, module.ENTRY  # type: ignore[attr-defined]
-    path = tmp_path / "0"
-    path.write_bytes(b"\1" * 3 * entry.itemsize)
-    assert len(read(path)) == 3
-    path.write_bytes(b"\1" * (entry.itemsize + 1))
-    with pytest.raises(CorruptIndex):
-        read(path)
+    assert seen[1].in_vain >= seen[1].most_in_vain > seen[0].in_vain == 0
 
 
 def test_what_is_asked_wrongly() -> None:

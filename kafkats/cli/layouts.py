@@ -1,0 +1,71 @@
+"""layouts: what other indexes by time would be, beside Kafka's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kafkats.cli.options import CONFIG, JSON, LOG_DIRS, POLICY, SPAN, TIME, TOPICS, policy_of, table_of, units_in
+from kafkats.errors import UsageError
+from kafkats.terminal import progress, say_summary, show_rows
+
+_COLUMNS = (
+    "partition_dir", "base_offset", "segments", "layout", "fill", "bytes", "bytes_in_all", "times", "exact", "early", "late",
+    "bytes_in_vain", "most_in_vain", "reason",
+)  # fmt: skip
+
+
+@click.command()
+@LOG_DIRS
+@click.option(
+    "--every", type=SPAN, default=60_000, metavar="DURATION",
+    help="Ask for each such step that a record falls into; 1m if not given.",
+)  # fmt: skip
+@click.option("--at", "times", multiple=True, type=TIME, metavar="TIME", help="Ask for these times instead; repeat it.")
+@click.option("--by", type=click.Choice(["partition", "segment"]), default="partition", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FOLDER", help="Put the files there, for dump to read."
+)
+@TOPICS
+@POLICY
+@CONFIG
+@JSON
+def layouts(
+    log_dirs: tuple[Path, ...],
+    every: int,
+    times: tuple[int, ...],
+    by: str,
+    output: Path | None,
+    topics: str,
+    policy_file: Path | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """How large other indexes by time would be, and how well they lead, beside Kafka's .timeindex: those that were proposed and never
+    shipped, by minutes, by seconds, and with positions (enriched).
+
+    Builds each from the logs, and asks it for times: does a search begin at the batch with the first record that late, how many
+    bytes before it, or behind it, so that records are missed? Exits with 1 when a segment could not be read.
+    """
+    from kafkats.operations import layouts as operation
+
+    if every < 1 or any(time < 0 for time in times):
+        raise UsageError("an index by time is asked for a step of 1 ms or more, and for times from 1970 on")
+    options = operation.LayoutOptions(times, every, output, policy_of(policy_file, settings))
+    units = units_in(log_dirs, topics)
+    looked = (operation.layouts_unit(unit, options) for unit in progress(units, "building", lambda u: u.bytes))
+    found = table_of(looked, operation.LAYOUTS).to_pylist()
+    rows = found if by == "segment" else operation.by_partition(found)
+    show_rows(rows, _COLUMNS, as_json)
+    failed = sum(bool(row["reason"]) for row in found)
+    total = {name: sum(row[name] for row in found) for name in ("times", "exact", "early", "late")}
+    summary = total | {"segments": len({(r["log_dir"], r["partition_dir"], r["base_offset"]) for r in found})}
+    said = [
+        f"{summary['segments']} segments: {total['times']} searches, {total['exact']} begin at the batch, {total['early']} before,"
+        f" {total['late']} too late; {failed} segments could not be read"
+    ]
+    if output is not None:
+        said.append(f"the files are in {output}")
+    say_summary(summary | {"unreadable": failed}, as_json, said)
+    return int(failed > 0)

@@ -1,0 +1,211 @@
+"""What other indexes by time would be: those that were proposed and never shipped, beside Kafka's own; how large, and where they lead.
+
+Each is built from the log and asked for the same times, and each leads a search to a position in the log. The best is where the batch
+with the first record of that time or later begins; before it bytes are read in vain, behind it records are missed. Nothing is written,
+unless a folder is named, which is no log directory: `dump` reads what is put there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kafkats import paths
+from kafkats.config import Policy
+from kafkats.errors import CorruptBatch, KafkatsError, UsageError
+from kafkats.generations import DEFAULT_RULE, INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES
+from kafkats.index import enriched_index, minute_index, offset_index, time_index
+from kafkats.index.build import Built, build_from
+from kafkats.index.compared import compare
+from kafkats.report import make_folder, write_bytes
+from kafkats.segment.columns import columns
+from kafkats.segment.reader import Source, open_source
+from kafkats.segment.walk import Points, walk
+from kafkats.units import Unit
+
+LAYOUTS: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("base_offset", pa.int64()),
+    ("layout", pa.string()),        # time-index (Kafka's), minute, second, enriched
+    ("fill", pa.string()),          # of minute and second: append-time or create-time
+    ("bytes", pa.int64()),          # of the file
+    ("bytes_in_all", pa.int64()),   # with the offset index, which all but `enriched` need beside it
+    ("times", pa.int64()),          # asked for, and with a record of that time or later in the segment
+    ("exact", pa.int64()),          # of these: leads to the batch that holds the first such record
+    ("early", pa.int64()),          # to one before it
+    ("late", pa.int64()),           # to one behind it: records are missed
+    ("bytes_in_vain", pa.int64()),  # of the log, read before that batch, over all times
+    ("most_in_vain", pa.int64()),   # for one time
+    ("reason", pa.string()),        # why a segment could not be read; then there is nothing else
+])  # fmt: skip
+"""One row per segment and layout."""
+
+STEPS: Final = {"minute": 60_000, "second": 1000}
+_SUMS: Final = ("bytes", "bytes_in_all", "times", "exact", "early", "late", "bytes_in_vain")
+_EVERY_BATCH: Final = -1
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LayoutOptions:
+    """`times` (ms) to ask for; without any each step of `every_ms` that a record of the segment falls into. `folder`: put the files there."""
+
+    times: tuple[int, ...] = ()
+    every_ms: int = 60_000
+    folder: Path | None = None
+    policy: Policy = Policy()  # ruff: ignore[function-call-in-dataclass-default-argument]
+
+
+class _Index(NamedTuple):
+    layout: str
+    fill: str
+    data: bytes
+    find: Callable[[Ints], Ints]
+    """Positions in the log to begin at for times."""
+
+    @property
+    def suffix(self) -> str:
+        if self.layout not in STEPS:
+            return enriched_index.SUFFIX if self.layout == "enriched" else paths.TIME_INDEX
+        return f".{self.fill}.{self.layout}{minute_index.SUFFIX}"
+
+
+def layouts_unit(unit: Unit, options: LayoutOptions) -> pa.RecordBatch:
+    """Rows of LAYOUTS for one segment; none for a directory's names. What cannot be read becomes a row, not an error.
+
+    Raises UsageError for a folder that is a log directory, StorageFailed where it cannot be written.
+    """
+    where = {"log_dir": unit.log_dir, "partition_dir": unit.partition_dir, "base_offset": unit.base_offset}
+    if unit.base_offset < 0:
+        return pa.RecordBatch.from_pylist([], LAYOUTS)
+    name = paths.parse_partition(unit.partition_dir)
+    interval = options.policy.settings(name.topic if name else "").index_interval_bytes
+    try:
+        log = Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset, paths.LOG))
+        with open_source(log, mapped=not unit.live) as source:
+            built, rows = _looked(
+                source, unit.base_offset, INDEX_INTERVAL_BYTES if interval is None else interval, options
+            )
+    except KafkatsError as e:
+        return pa.RecordBatch.from_pylist([dict.fromkeys(_SUMS, 0) | where | {"reason": str(e)}], LAYOUTS)
+    if options.folder is not None:
+        folder = options.folder / unit.partition_dir
+        if folder.resolve() == Path(unit.log_dir, unit.partition_dir).resolve():
+            raise UsageError("is the log directory itself: no index of these belongs there", path=options.folder)
+        make_folder(folder, "the indexes")
+        for index in built:
+            write_bytes(folder / paths.segment_file(unit.base_offset, index.suffix), index.data)
+    return pa.RecordBatch.from_pylist([where | row | {"reason": ""} for row in rows], LAYOUTS)
+
+
+def _looked(
+    source: Source, base_offset: int, interval: int, options: LayoutOptions
+) -> tuple[list[_Index], list[dict[str, Any]]]:
+    times, offsets = _rises(source)
+    steps = _steps(source, options.every_ms) if not options.times else np.array(sorted(options.times), np.int64)
+    starts, lasts = _batches(source, base_offset)
+    hits = np.searchsorted(times, steps)
+    known = steps[hits < len(times)]
+    first = starts[np.searchsorted(lasts, offsets[hits[hits < len(times)]])]
+    built = build_from(source, base_offset, DEFAULT_RULE, interval, SEGMENT_INDEX_BYTES)
+    if built.blocked:
+        raise CorruptBatch(f"no index can be built: {built.blocked}", position=0)
+    indexes = list(_indexes(source, base_offset, interval, built))
+    rows = []
+    for one in indexes:
+        found = compare(len(one.data), one.find(known), first)
+        beside = 0 if one.layout == "enriched" else len(built.offset_index)
+        rows.append(
+            {"layout": one.layout, "fill": one.fill, "bytes": found.bytes, "bytes_in_all": found.bytes + beside}
+            | {"times": found.targets, "exact": found.exact, "early": found.early, "late": found.late}
+            | {"bytes_in_vain": found.in_vain, "most_in_vain": found.most_in_vain}
+        )
+    return indexes, rows
+
+
+def _indexes(source: Source, base_offset: int, interval: int, built: Built) -> Iterator[_Index]:
+    places = np.frombuffer(built.offset_index, offset_index.ENTRY)
+
+    def position(offsets: Ints) -> Ints:
+        return _at_or_below(places["relative_offset"], places["position"], offsets - base_offset)
+
+    entries = np.frombuffer(built.time_index, time_index.ENTRY)
+    yield _Index(
+        "time-index", "", built.time_index,
+        lambda times: position(base_offset + _at_or_below(entries["timestamp"], entries["relative_offset"], times)),
+    )  # fmt: skip
+    for layout, step in STEPS.items():
+        for fill in minute_index.OPTIONS:
+            data = minute_index.build(source, base_offset, option=fill, step_ms=step, index_interval_bytes=interval)
+            yield _Index(layout, fill, data, _by_steps(data, base_offset, fill, step, position))
+    data = enriched_index.build(source, base_offset, index_interval_bytes=interval)
+    enriched = np.frombuffer(data, enriched_index.ENTRY)
+    yield _Index("enriched", "", data, lambda times: enriched_index.lookup(enriched, times))
+
+
+def _by_steps(
+    data: bytes, base_offset: int, fill: str, step: int, position: Callable[[Ints], Ints]
+) -> Callable[[Ints], Ints]:
+    entries = np.frombuffer(data, minute_index.ENTRY)
+    return lambda times: position(minute_index.lookup(entries, base_offset, times, option=fill, step_ms=step))
+
+
+def _at_or_below(keys: NDArray[np.int_], values: NDArray[np.int_], wanted: Ints) -> Ints:
+    """The value of the greatest key at or below each of `wanted`, 0 where there is none."""
+    padded = np.concatenate(([0], values.astype(np.int64)))
+    return padded[np.searchsorted(keys.astype(np.int64), wanted, side="right")]
+
+
+def _rises(source: Source) -> tuple[Ints, Ints]:
+    """The records that are later than all before them: timestamps (ascending) and offsets."""
+    times, offsets, newest = [np.empty(0, np.int64)], [np.empty(0, np.int64)], -1
+    for chunk in columns(source, key=False, value=False, headers=False):
+        largest = np.maximum.accumulate(np.concatenate(([newest], chunk.timestamp)))
+        rises = np.diff(largest) > 0
+        times.append(chunk.timestamp[rises])
+        offsets.append(chunk.offset[rises])
+        newest = int(largest[-1])
+    return np.concatenate(times), np.concatenate(offsets)
+
+
+def _steps(source: Source, every_ms: int) -> Ints:
+    """The steps that records fall into."""
+    found = [np.empty(0, np.int64)]
+    for chunk in columns(source, key=False, value=False, headers=False):
+        found.append(np.unique(chunk.timestamp[chunk.timestamp >= 0] // every_ms))
+    return np.unique(np.concatenate(found)) * every_ms
+
+
+def _batches(source: Source, base_offset: int) -> tuple[Ints, Ints]:
+    """Where each batch begins, and its last offset."""
+    parts: list[Points] = [np.empty((0, 5), np.int64)]
+    walk(source, base_offset, interval=_EVERY_BATCH, on_points=lambda points: parts.append(points.copy()))
+    points = np.concatenate(parts)
+    return points[:, 0], points[:, 2]
+
+
+def by_partition(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of LAYOUTS added up over the segments of each partition; `segments` says how many. Those with a reason stay alone."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        alone = row["base_offset"] if row["reason"] else None
+        key = row["log_dir"], row["partition_dir"], row["layout"], row["fill"], alone
+        if key not in found:
+            found[key] = dict(row) | {"segments": 1}
+            if alone is None:
+                del found[key]["base_offset"]
+            continue
+        one = found[key]
+        one["segments"] += 1
+        one["most_in_vain"] = max(one["most_in_vain"], row["most_in_vain"])
+        for name in _SUMS:
+            one[name] += row[name]
+    return list(found.values())
