@@ -53,15 +53,15 @@ def check_way_back(place: Site, journal: Journal, disk: Disk) -> None:
     """
     refuse_beside_unfinished(place, disk)
     check_home(place, journal, disk)
-    check_standing(place, journal.steps, disk, finished=journal.phase == "done")
-    for name, identity in journal.unchanged.items():
-        if not identity.same_file(disk.identify(place.directory / name)):
-            raise Changed("changed since the run: the old files would not be true of it", path=place.directory / name)
     there = set(disk.names(place.directory))
     for name in journal.joins:
         if name not in there:
             why = f"what would come back does not join the log: this one has gone since{_taken_by(place, name, disk)}"
             raise Refused(why, path=place.directory / name)
+    check_standing(place, journal.steps, disk, finished=journal.phase == "done")
+    for name, identity in journal.unchanged.items():
+        if not identity.same_file(disk.identify(place.directory / name)):
+            raise Changed("changed since the run: the old files would not be true of it", path=place.directory / name)
 
 
 def _taken_by(place: Site, name: str, disk: Disk) -> str:
