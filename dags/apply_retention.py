@@ -13,12 +13,13 @@ Without one (triggered by hand, without a logical date) it decides for now, or f
 reason and the time from which it may go. Nothing goes of a topic whose `cleanup.policy` and limit the policy file or an export
 does not name. What a guard of the policy keeps, `approve` asks about (twelve hours; no answer: the guards stand, the rest
 goes on). `apply` moves whole families out of the log directory, `verify` proves that those and no others are gone, `purge` ends
-the undo window of runs that ended `undo_days` ago: only that frees bytes. `report` puts the board and pictures into `folder`.
+the undo window of runs that ended `undo_days` ago: only that frees bytes. `report` puts the board, per topic and partition, and
+pictures into `folder`, and says in `remarks` which globs of the policy no topic comes under, and where policy and export differ.
 
 With `inside_segments` the plan also has the expired head of the segment that retention stops at, one per partition: decided on as
 if it were a segment, by the same limits and guards. What has not expired of that segment is written anew, from its first batch on,
 and the log starts there; the old family goes. That reads such segments twice and writes a part of them, every night, and needs the
-room: for partitions whose segments live much longer than their records.
+room: for partitions whose segments live much longer than their records. It does not go with `free`, which is for full volumes.
 
 **When it fails.** `apply` says which partition and why: a broker holds the lock, or a file changed since the plan. Clear the run
 to plan anew; killed half-way, it finishes on the next try. `purge` refuses a run that was interrupted: clear that one first. A
