@@ -319,6 +319,38 @@ def test_the_rest_of_a_log_that_stays_is_no_plan(rolling: Path) -> None:
     assert contents(rolling) == before
 
 
+@pytest.mark.parametrize(
+    ("keeps", "columns", "why"),
+    [
+        (lambda row: row["log"] is None or not row["file"].endswith(".log"), {}, "without its log"),
+        (lambda row: True, {"next_base_offset": 9999}, "behind what goes segment 9999 was to stay"),
+        (lambda row: True, {"next_base_offset": -1}, "behind what goes none was to stay"),
+        (
+            lambda row: row["action"] != "add" or not row["file"].endswith(".snapshot"),
+            {"log": None},
+            "an empty segment comes",
+        ),
+    ],
+)
+def test_a_rest_that_does_not_fit(
+    rolling: Path, keeps: Callable[[dict[str, Any]], bool], columns: dict[str, Any], why: str
+) -> None:
+    made, _ = planned(rolling)
+    items = [row | (columns if row["action"] == "add" else {}) for row in made.items.to_pylist() if keeps(row)]
+    table = pa.Table.from_pylist(items, schema=made.items.schema)
+    bad = make_plan(made.operation, made.header["options"], {}, table)
+    before = contents(rolling)
+    cut = {row["partition_dir"] for row in items if row["action"] == "add"}
+    errors: list[str] = []
+    try:
+        works = [work for work in partition_works(bad, run_of(bad)) if work.partition_dir in cut]
+        errors += [row["error"] for work in works for row in apply_partition(work).to_pylist()]
+    except CorruptPlan as e:
+        errors.append(str(e))
+    assert errors and all(why in error for error in errors), errors
+    assert contents(rolling) == before
+
+
 def test_the_board_tells_of_heads(rolling: Path) -> None:
     made, verdicts = planned(rolling)
     rows = board(verdicts, NOW)

@@ -4,6 +4,7 @@
     deciding    what Kafka itself would delete now, and why not the others: retention.decide in columns
     vetoes      what we do not delete though Kafka would: a column of its own, with its own reasons
     planning    the plan, and every segment's verdict
+    prefix      whether a plan takes the beginning of a log and nothing else, and the directory is as it was planned for
     staging     the families of files go into the undo area; checkpoints follow
     heads       expired heads of segments that stay, decided on as if they were segments
     proof       whether it is as planned, afterwards
