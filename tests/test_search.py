@@ -22,6 +22,7 @@ from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.message_set import encode_message
 from kafkats.formats.model import Record, TimestampType
 from kafkats.generations import SEARCH_RULES
+from kafkats.index import time_index
 from kafkats.index.build import build
 from tests.golden import Case, Unpacked, cases
 from tests.index.generated import BASE, batch_bytes, damaged_logs
@@ -437,6 +438,22 @@ def test_what_lies_above_the_high_watermark_is_not_seen(tmp_path: Path) -> None:
         assert search.find(partition, search.LATEST).offset == 2
         assert search.find_exact(partition, search.LATEST).offset == 3
         assert search.find(partition, 30, "0.10.1").offset == 2, "0.10 lets the record at the high watermark through"
+
+
+def test_an_index_in_order_and_untrue_misleads_tail_and_full_is_the_remedy(tmp_path: Path) -> None:
+    """What `lookup --help` says of --depth: the entry in the middle says that nothing of 3000 lies before offset 3."""
+    log = b"".join(batch(n, time) for n, time in enumerate((1000, 3000, 2000, 3000, 5000)))
+    one = made(tmp_path, [log], [0], 0, interval=1)
+    index = one.path / f"{0:020d}.timeindex"
+    entries = np.fromfile(index, time_index.ENTRY)
+    assert entries.tolist() == [(3000, 1), (5000, 4)]
+    entries[0] = (2999, 3)
+    entries.tofile(index)
+    with one.open(clean=True) as partition:
+        answers = {depth: search.find_exact(partition, 3000, depth=depth) for depth in search.DEPTHS}
+    assert {depth: (one.offset, one.reason) for depth, one in answers.items()} == {
+        "tail": (3, "exact"), "full": (1, "exact"), "deep": (1, "exact"),
+    }  # fmt: skip
 
 
 def test_a_header_with_a_wrong_maximum_misleads_all_but_the_deep_search(tmp_path: Path) -> None:

@@ -74,7 +74,8 @@ LOGS = click.option(
 @click.option("--margin", type=SPAN, default=0, metavar="DURATION", help="For `safe`: how much too late records came.")
 @click.option(
     "--depth", type=click.Choice(["tail", "full", "deep"]), default="tail", show_default=True,
-    help="Trust sound indexes; walk the headers; or decode the records.",
+    help="Trust indexes that are in order (one that is untrue all the same can hide an earlier record); walk the headers, so that"
+    " none can; or decode the records.",
 )  # fmt: skip
 @click.option(
     "--generation", "rule", type=click.Choice(list(SEARCH_RULES)), default=DEFAULT_SEARCH_RULE.name, show_default=True,
