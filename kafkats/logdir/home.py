@@ -28,7 +28,9 @@ def logs_behind(place: Site, steps: tuple[Step, ...], disk: Disk) -> tuple[str, 
 
 
 def check_home(place: Site, journal: Journal, disk: Disk) -> None:
-    """Raise Changed where the topic was deleted and made anew since the run began."""
+    """Raise Changed where the topic was deleted since the run began, or deleted and made anew."""
+    if not disk.is_dir(place.directory):
+        raise Changed("the directory is gone since the run began", path=place.directory)
     if journal.home is None:
         return
     now = home_of(place, disk)

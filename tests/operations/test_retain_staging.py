@@ -135,6 +135,16 @@ def test_nothing_comes_back_into_a_topic_made_anew(root: Path, how: str) -> None
     assert {name: now[name] for name in now if ".kafkats" not in name} == before
 
 
+def test_nothing_comes_back_where_the_topic_is_gone(root: Path) -> None:
+    made = planned(root)
+    assert {row["outcome"] for row in applied(made)} == {"done"}
+    for partition in root.glob("time-*"):
+        shutil.rmtree(partition)
+    assert {row["outcome"] for row in undone(made)} == {"refused"}
+    assert not undoable(run_of(made), str(root), "time-some-0", wrote=True)
+    assert not list(root.glob("time-*"))
+
+
 LAST = Policy.model_validate({"topics": {"time-some": {"cleanup.policy": "delete", "retention.ms": 1}}})
 
 
