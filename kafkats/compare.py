@@ -29,7 +29,7 @@ DIFF: Final = pa.schema([
     ("second_offset", pa.int64()),
     ("second_reason", pa.string()),
     ("shift", pa.int64()),          # second - first, 0 without both
-    ("resume_offset", pa.int64()),  # the second's, by the margin earlier: from there on nothing is missed
+    ("resume_offset", pa.int64()),  # the second's, by the margin earlier: from there on nothing is missed but what is gone (deleted)
     ("resume_reason", pa.string()),
     ("again", pa.int64()),          # offsets from there to the second's own answer: what comes twice, at most
     ("outcome", pa.string()),       # both, only-first, only-second, neither: who has an answer
@@ -100,13 +100,16 @@ def diff(first: pa.Table, second: pa.Table, *, margin_ms: int = 0) -> pa.Table:
     early = numbers * count + np.searchsorted(times, at - margin_ms, side="right")
     row = np.searchsorted(other, early, side="right") - 1
     resume, why = _taken(both.second, np.where((row >= 0) & (_at(both.second.numbers, row) == numbers), row, -1))
+    starts = np.array([both.second.limits.get(n, (-1, -1))[0] for n in range(len(both.partitions))], np.int64)[numbers]
+    gone = (resume >= 0) & (resume < starts)
+    resume, why = np.where(gone, starts, resume), pc.if_else(pa.array(gone), "deleted", why)
     has_a, has_b = a >= 0, b >= 0
     topics = pa.array([topic for topic, _ in both.partitions], pa.string())
     columns = [
         topics.take(pa.array(numbers)),
         np.array([number for _, number in both.partitions], np.int32)[numbers] if len(numbers) else np.empty(0, np.int32),
         at, a, why_a, b, why_b, np.where(has_a & has_b, b - a, 0), resume, why,
-        np.where(has_b & (resume >= 0), b - resume, -1),
+        np.where(has_b & (resume >= 0), np.maximum(b - resume, 0), -1),
         _OUTCOMES.take(pa.array(has_a + 2 * has_b.astype(np.int64))),
     ]  # fmt: skip
     return pa.table([pa.array(column) for column in columns], schema=DIFF)

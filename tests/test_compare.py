@@ -55,6 +55,21 @@ def test_diff() -> None:
     ]
 
 
+def test_what_the_second_has_deleted_is_nothing_to_go_on_with() -> None:
+    """Its table keeps offsets longer than its log keeps records: its newest rows say where the log begins."""
+    first = table({"t": [0, 150, 250, 350]}, range(0, 400, STEP))
+    second = table({"t": [0, 150, 250, 350]}, range(0, 400, STEP)).slice(0, 3)
+    second = pa.concat_tables([second, table({"t": [0, 150, 250, 350]}, range(300, 400, STEP), start=2)])
+    rows = {row["target_ms"]: row for row in diff(first, second, margin_ms=STEP).to_pylist()}
+    told = {time: (row["resume_offset"], row["resume_reason"], row["again"]) for time, row in rows.items() if time}
+    assert told == {100: (2, "deleted", 0), 200: (2, "deleted", 0), 300: (2, "first-after", 1)}
+    [mark] = failover([Committed("g", "t", 0, 1)], first, second, margin_ms=STEP)
+    assert (mark.offset, mark.reason, mark.gone) == (2, "deleted", 0)
+    with pytest.raises(BadInput, match=r"t-0 \(deleted: offset 0 is gone: the log begins at 2\)"):
+        export([mark], to="group-csv")
+    assert export([mark], to="group-csv", missing="all").text == "t,0,2\n"
+
+
 def test_by_partition() -> None:
     first = table({"both": [0, 150, 250], "mine": [50]}, range(0, 400, STEP))
     second = table({"both": [0, 10, 20, 150, 250], "theirs": [50]}, range(0, 400, STEP))
