@@ -93,8 +93,8 @@ def retention(
     units: list[Unit], policy: Policy, options: RetainOptions, *, inside_segments: bool = False
 ) -> tuple[Plan, pa.Table]:
     """Look at the ends of all files, and decide; `inside_segments` also of expired heads, which are looked for."""
-    from kafkats.operations.retain.heads import check_options, look_at, plan_inside
     from kafkats.operations.retain import plan_retain
+    from kafkats.operations.retain.heads import check_options, look_at, plan_inside
     from kafkats.operations.verify import VerifyOptions
     from kafkats.parts import PARTS
     from kafkats.units import refuse_parts
