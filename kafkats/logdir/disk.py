@@ -12,7 +12,7 @@ import fcntl
 import hashlib
 import os
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -33,13 +33,19 @@ class Disk:
     def identify(self, path: Path) -> FileIdentity | None:
         return identify(path)
 
+    def identities(self, directory: Path, names: Iterable[str]) -> dict[str, FileIdentity | None]:
+        """Of files of one directory: a Path for each of them would take longer than to look."""
+        place = os.fspath(directory)
+        return {name: identify(f"{place}/{name}") for name in names}
+
     def attributes(self, path: Path) -> Attributes:
         return read_attributes(path)
 
     def names(self, directory: Path) -> list[str]:
         """What is in a directory, sorted; nothing when there is no such directory."""
         try:
-            return sorted(path.name for path in directory.iterdir())
+            with os.scandir(directory) as entries:
+                return sorted(entry.name for entry in entries)
         except FileNotFoundError:
             return []
 

@@ -15,12 +15,12 @@ from kafkats.logdir.workarea import Site, make_folder
 def keep_old(place: Site, steps: Sequence[Step], disk: Disk) -> None:
     """Keep the live files that are still the old ones, durably; those kept already are left alone."""
     make_folder(place.undo, place.area, disk)
-    saved = disk.names(place.undo)
-    for step in steps:
-        if step.before is None or step.name in saved:
-            continue
+    saved = set(disk.names(place.undo))
+    wanted = [step for step in steps if step.before is not None and step.name not in saved]
+    found = disk.identities(place.directory, [step.name for step in wanted])
+    for step in wanted:
         live, kept = place.directory / step.name, place.undo / step.name
-        if not stands(place, step, disk.identify(live), "old"):
+        if not stands(place, step, found[step.name], "old"):
             raise Changed("the old file was swapped out, but is not in the undo folder", path=kept)
         if place.area.linked:
             disk.link(live, kept)

@@ -105,8 +105,9 @@ def _prepare_one(lease: Lease, change: Change, disk: Disk) -> Step:
 
 def check_identities(place: Site, wanted: Mapping[str, FileIdentity | None], disk: Disk) -> None:
     """Raise Changed unless every live file is the very one that is wanted, ctime and all."""
+    found = disk.identities(place.directory, wanted)
     for name, identity in wanted.items():
-        if disk.identify(place.directory / name) != identity:
+        if found[name] != identity:
             raise Changed("changed since it was looked at", path=place.directory / name)
 
 

@@ -22,6 +22,7 @@ The way back is the same with the old files in place of the new.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -77,6 +78,7 @@ def _log_steps(steps: Sequence[Step], without: Side, having: Side) -> list[Step]
     return [s for s in steps if s.name.endswith(paths.LOG) and sides[without](s) is None and sides[having](s)]
 
 
+@lru_cache(maxsize=1024)
 def base_of(name: str) -> int | None:
     """The base offset of the segment that a file name belongs to."""
     segment = paths.parse_segment_file(name)
@@ -100,15 +102,15 @@ def check_standing(place: Site, steps: Sequence[Step], disk: Disk, *, finished: 
     An interrupted run may also have left an index away that it had cleared.
     """
     cleared = {move.step.name for wave in waves(steps) for move in wave if move.verb == "clear"}
+    found = disk.identities(place.directory, [step.name for step in steps])
     for step in steps:
-        path = place.directory / step.name
-        live = disk.identify(path)
+        live = found[step.name]
         if stands(place, step, live, "new"):
-            if live is None or disk.attributes(path) == step.attributes:
+            if live is None or disk.attributes(place.directory / step.name) == step.attributes:
                 continue
         elif not finished and (stands(place, step, live, "old") or (live is None and step.name in cleared)):
             continue
-        raise Changed("not as the run left it; left alone", path=path)
+        raise Changed("not as the run left it; left alone", path=place.directory / step.name)
 
 
 def drive(place: Site, steps: Sequence[Step], side: Side, sources: dict[str, Source], disk: Disk) -> None:

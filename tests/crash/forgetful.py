@@ -17,7 +17,7 @@ import errno
 import hashlib
 import itertools
 import random
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -87,6 +87,9 @@ class ForgetfulDisk(Disk):
             return None
         inode = self._inode(path)
         return FileIdentity(len(inode.now.data), inode.now.mtime_ns, inode.ctime_ns, number)
+
+    def identities(self, directory: Path, names: Iterable[str]) -> dict[str, FileIdentity | None]:
+        return {name: self.identify(directory / name) for name in names}
 
     def attributes(self, path: Path) -> Attributes:
         return self._inode(path).now.attributes
