@@ -1,4 +1,4 @@
-"""What a plan says of a segment that is cut, as rows of plan.ITEMS: the families of its parts, or why it stays whole."""
+"""What a plan says of a segment that is cut, as rows of plan.ITEMS: the families of its parts, or why it stays as it is."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def part_items(
 
 
 def blocked_item(segment: Mapping[str, Any], why: str, rule: str) -> dict[str, Any]:
-    """The row of plan.ITEMS about a segment that should be cut, and is left as it is."""
+    """The row of plan.ITEMS about a segment that is left as it is, and why."""
     log = paths.segment_file(segment["base_offset"], paths.LOG)
     columns = {"action": "blocked", "reason": why, "before": segment["log"], "log_valid_bytes": -1}
     return item_of(segment, segment["base_offset"], log, rule) | columns

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -52,10 +51,10 @@ def end_partition(
     try:
         area = work_area(log_dir, run.place)
         place = site(area, partition_dir, run.run_id)
-        before = _kept_alone(place)
         if verb == "undo":
             outcome = undo(area, partition_dir, run.run_id, owner_stopped=run.owner_stopped)
         else:
+            before = _kept_alone(place)
             outcome = purge(area, partition_dir, run.run_id, abandon=abandon)
             row["freed_bytes"] = before - _kept_alone(place)
     except KafkatsError as e:
@@ -91,5 +90,5 @@ def undoable(run: Run, log_dir: str, partition_dir: str, *, wrote: bool) -> bool
 def _kept_alone(place: Site) -> int:
     """Bytes on the disk that nothing but this run's undo folder keeps there."""
     with storage(place.undo, "looking what purge frees"):
-        files = [path.lstat() for path in Path(place.undo).iterdir()] if place.undo.is_dir() else []
+        files = [path.lstat() for path in place.undo.iterdir()] if place.undo.is_dir() else []
     return sum(512 * file.st_blocks for file in files if file.st_nlink == 1)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from kafkats import paths
 from kafkats.config import Policy, TopicSettings
+from kafkats.cuts import blocked_item
 from kafkats.errors import Changed, CorruptPlan, UsageError, storage
 from kafkats.generations import (
     DEFAULT_ROLL_RULE,
@@ -88,7 +89,7 @@ def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple
         veto = (unsettled.get(where) or _why_not_rolled(segment)) if found.rolls else ""
         rows.append(_due_row(segment, found, veto))
         if veto:
-            items.append(_blocked(segment, veto))
+            items.append(blocked_item(segment, veto, DEFAULT_RULE.name))
         elif found.rolls:
             items += _roll_items(segment, found, settings)
     table = pa.Table.from_pylist(items, schema=ITEMS)
@@ -156,12 +157,6 @@ def _only_not_closed(segment: Mapping[str, Any], finding: Mapping[str, Any]) -> 
         return False
     unindexed = segment["index"] is not None and segment["index"]["size"] == 0  # the whole log was looked at
     return finding["kind"] == "below-maximum" or (finding["kind"] == "empty-index" and unindexed)
-
-
-def _blocked(segment: Mapping[str, Any], why: str) -> dict[str, Any]:
-    log = paths.segment_file(segment["base_offset"], paths.LOG)
-    columns = {"action": "blocked", "reason": why, "before": segment["log"], "log_valid_bytes": -1}
-    return item_of(segment, segment["base_offset"], log, DEFAULT_RULE.name) | columns
 
 
 def _roll_items(segment: Mapping[str, Any], found: Due, given: TopicSettings) -> Iterator[dict[str, Any]]:

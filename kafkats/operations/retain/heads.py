@@ -80,7 +80,9 @@ def plan_inside(
     facts: dict[Where, dict[str, Any]] = {}
     staying: dict[Where, str] = {}
     while True:
-        made, decided = plan_retain(_as_cut(segments, heads.found), policy, options)
+        made, decided = (
+            plan_retain(_as_cut(segments, heads.found), policy, options) if heads.found else (whole, verdicts)
+        )
         going, kept = _sorted_out(decided, heads.found)
         wanted = [by_place[where] for where in going if where not in facts]
         facts |= {_where(row): row for row in verify(wanted).to_pylist()} if wanted else {}

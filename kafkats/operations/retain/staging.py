@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from kafkats import paths
-from kafkats.errors import CorruptPlan, Vanished, storage
-from kafkats.logdir.changeset import Change, Remove, Replace
+from kafkats.errors import CorruptPlan, Vanished
+from kafkats.logdir.changeset import Change, Remove
 from kafkats.logdir.checkpoints import EpochStart, encode_epochs, encode_offsets, read_epochs, read_offsets
-from kafkats.logdir.families import check_planned, noted, stage_planned
+from kafkats.logdir.families import check_planned, noted, stage_bytes, stage_planned
 from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import log_bases
@@ -63,17 +62,10 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
         elif item["log"] is not None:
             continue
         elif item["action"] == "add":
-            changes.append(_staged(item["file"], b"", None, lease))
+            changes.append(stage_bytes(item["file"], b"", None, lease))
         elif (made := _updated(work, item)) is not None:
-            changes.append(_staged(item["file"], made, identify(directory / item["file"]), lease))
+            changes.append(stage_bytes(item["file"], made, identify(directory / item["file"]), lease))
     return Staged([*changes, *rest], unchanged, noted(rest))
-
-
-def _staged(name: str, content: bytes, before: FileIdentity | None, lease: Lease) -> Replace:
-    staged = lease.staged(name)
-    with storage(staged, "writing the new file"):
-        staged.write_bytes(content)
-    return Replace(name, staged, before, hashlib.sha256(content).hexdigest())
 
 
 def _updated(work: PartitionWork, item: Mapping[str, Any]) -> bytes | None:
