@@ -34,12 +34,12 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, get_current_context, task
 from kafkats_airflow import retention, retention_reports
-from kafkats_airflow.applications import FOLDER, POLICY
 from kafkats_airflow.guards import GuardApproval
-from kafkats_airflow.retention import DRY_RUN, INVENTORY
+from kafkats_airflow.retention import INVENTORY
+from kafkats_airflow.settings import DRY_RUN, FOLDER, POLICY, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
-NAMED = {"map_index_template": "{{ task.connection }}"}
+NAMED = SUBMITTING | {"map_index_template": "{{ task.connection }}"}
 
 with DAG(
     "apply_retention",

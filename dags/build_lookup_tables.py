@@ -33,8 +33,8 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, get_current_context, task
 from kafkats_airflow import lookup
-from kafkats_airflow.applications import FOLDER, POLICY
 from kafkats_airflow.lookup import TABLES
+from kafkats_airflow.settings import FOLDER, POLICY, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
 with DAG(
@@ -64,5 +64,7 @@ with DAG(
     def report(results: list) -> dict:
         return lookup.built(get_current_context(), list(results))
 
-    build = KafkatsJobOperator.partial(task_id="build", job="lookup", map_index_template="{{ task.about }}")
+    build = KafkatsJobOperator.partial(
+        task_id="build", job="lookup", **SUBMITTING, map_index_template="{{ task.about }}"
+    )
     report(build.expand_kwargs(tables()).output)

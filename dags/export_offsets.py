@@ -28,7 +28,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param, TriggerRule, get_current_context, task
 from kafkats_airflow import lookup
-from kafkats_airflow.applications import FOLDER, POLICY
+from kafkats_airflow.settings import FOLDER, POLICY, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
 with DAG(
@@ -61,5 +61,7 @@ with DAG(
     def write(looked: list) -> dict:
         return lookup.export(get_current_context(), list(looked or []))
 
-    look = KafkatsJobOperator.partial(task_id="look", job="lookup", map_index_template="{{ task.connection }}")
+    look = KafkatsJobOperator.partial(
+        task_id="look", job="lookup", **SUBMITTING, map_index_template="{{ task.connection }}"
+    )
     write(look.expand_kwargs(applications()).output)

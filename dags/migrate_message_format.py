@@ -29,12 +29,12 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Asset, Param, TriggerRule, get_current_context, task
 from kafkats_airflow import migration, migration_reports
-from kafkats_airflow.applications import FOLDER, POLICY
 from kafkats_airflow.approval import MIGRATE, CanaryApproval, PlanApproval
+from kafkats_airflow.settings import FOLDER, POLICY, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
 FORMATS = Asset(name="kafka_message_formats", uri="kafkats://message-formats", group="kafkats")
-NAMED = {"map_index_template": "{{ task.about }}"}
+NAMED = SUBMITTING | {"map_index_template": "{{ task.about }}"}
 
 with DAG(
     "migrate_message_format",

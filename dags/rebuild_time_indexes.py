@@ -26,12 +26,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import DAG, Asset, Param, TriggerRule, get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException
-from kafkats_airflow.applications import FOLDER, POLICY, changing, planning, run_folder
+from kafkats_airflow import reports
+from kafkats_airflow.applications import changing, planning
 from kafkats_airflow.approval import PlanApproval
-from kafkats_airflow.reports import UNFINISHED, UNSAFE, outcome, write_report
+from kafkats_airflow.settings import FOLDER, POLICY, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
+NAMED = SUBMITTING | {"map_index_template": "{{ task.connection }}"}
 INDEXES = Asset(name="kafka_time_indexes", uri="kafkats://time-indexes", group="kafkats")
 
 with DAG(
@@ -76,25 +77,16 @@ with DAG(
         return changing(get_current_context()["params"], list(asked), list(plans))
 
     @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[INDEXES])
-    def report(asked: list[dict], plans: list[dict], runs: list[dict], proofs: list[dict]) -> dict:
-        context = get_current_context()
-        answer = context["ti"].xcom_pull(task_ids="approve", key="answer")  # no edge: a no skips what follows
-        plans, runs, proofs = list(plans or []), list(runs or []), list(proofs or [])
-        end = outcome(context["params"], plans, answer, proofs) if len(plans) == len(asked or []) else UNFINISHED
-        folder = run_folder(context["params"]["folder"], context["run_id"])
-        said = write_report(folder, plans, runs, proofs, outcome=end)
-        context["outlet_events"][INDEXES].extra = {key: said[key] for key in ("volumes", "outcome", "report")}
-        if end.endswith((UNFINISHED, UNSAFE)):
-            raise AirflowFailException(f"{end}: see {said['report']}")
-        return said
+    def report(asked: list[dict], plans: list, runs: list, proofs: list) -> dict:
+        return reports.report(get_current_context(), INDEXES, asked, plans, runs, proofs)
 
     asked = applications()
-    plan = KafkatsJobOperator.partial(task_id="plan", job="plan", map_index_template="{{ task.connection }}")
-    plan = plan.expand_kwargs(asked)
+    plan = KafkatsJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
     work = changes(asked, plan.output)
     approve = PlanApproval(task_id="approve", subject="Rebuild the time indexes in {{ run_id }}?")
-    run = KafkatsJobOperator.partial(task_id="apply", job="apply", map_index_template="{{ task.connection }}")
-    run = run.expand_kwargs(work.map(lambda one: one["apply"]))
-    proof = KafkatsJobOperator.partial(task_id="verify", job="verify", map_index_template="{{ task.connection }}")
+    run = KafkatsJobOperator.partial(task_id="apply", job="apply", **NAMED).expand_kwargs(
+        work.map(lambda one: one["apply"])
+    )
+    proof = KafkatsJobOperator.partial(task_id="verify", job="verify", **NAMED)
     proof = proof.expand_kwargs(work.map(lambda one: one["verify"]))
     work >> approve >> run >> proof >> report(asked, plan.output, run.output, proof.output)

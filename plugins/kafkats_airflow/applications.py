@@ -7,19 +7,14 @@ so do volumes of different brokers where a run is to be ended broker by broker.
 from __future__ import annotations
 
 import fnmatch
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkats.config import Volume, read_policy
 from kafkats.errors import UsageError
-
-POLICY: Final = os.environ.get("KAFKATS_POLICY", "/etc/kafkats/policy.yaml")
-"""Default of the param `policy`: the file that names the volumes."""
-FOLDER: Final = os.environ.get("KAFKATS_FOLDER", "/var/lib/kafkats")
-"""Default of the param `folder`: where plans, runs and reports go; every driver sees it at this path."""
+from kafkats_airflow.failing import in_our_words
 
 
 class Group(NamedTuple):
@@ -54,6 +49,7 @@ def groups_of(params: Mapping[str, Any], *, by_broker: bool = False) -> list[Gro
     return list(groups.values())
 
 
+@in_our_words
 def planning(params: Mapping[str, Any], run_id: str) -> list[dict[str, Any]]:
     """Arguments of KafkatsJobOperator(job="plan") for a rebuild, one dict per application. Raises as `groups_of`."""
     flags = ["--only-after-unclean-stop"] if params["only_after_unclean_stop"] else []
@@ -69,6 +65,7 @@ def planning(params: Mapping[str, Any], run_id: str) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+@in_our_words
 def changing(
     params: Mapping[str, Any], planning: Sequence[Mapping[str, Any]], plans: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:

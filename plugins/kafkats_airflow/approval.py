@@ -10,6 +10,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 from kafkats_airflow import steps
 from kafkats_airflow.failing import in_our_words
+from kafkats_airflow.settings import TIMEOUTS
 
 BODY: Final = """\
 | volumes | files to write | bytes | blocked | {{ more }} | digest | plan |
@@ -43,7 +44,7 @@ class PlanApproval(ApprovalOperator):
     No answer within `response_timeout` is a no.
     """
 
-    def __init__(self, *, response_timeout: timedelta = timedelta(days=1), **kwargs: Any) -> None:
+    def __init__(self, *, response_timeout: timedelta = TIMEOUTS.approval, **kwargs: Any) -> None:
         kwargs.setdefault("body", REBUILD)
         super().__init__(defaults=self.REJECT, response_timeout=response_timeout, **kwargs)
 
@@ -66,7 +67,7 @@ class PlanApproval(ApprovalOperator):
 class CanaryApproval(PlanApproval):
     """The same for a canary that has been converted and verified, whose ledger is told of a yes; skipped in every other run."""
 
-    def __init__(self, *, response_timeout: timedelta = timedelta(days=7), **kwargs: Any) -> None:
+    def __init__(self, *, response_timeout: timedelta = TIMEOUTS.canary, **kwargs: Any) -> None:
         super().__init__(response_timeout=response_timeout, **{"body": CANARY, **kwargs})
 
     @in_our_words

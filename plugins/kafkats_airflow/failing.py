@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 from kafkats.errors import KafkatsError
+from kafkats_airflow import settings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -20,6 +21,7 @@ def in_our_words(do: Callable[P, R]) -> Callable[P, R]:
     @wraps(do)
     def told(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
+            settings.check()
             return do(*args, **kwargs)
         except KafkatsError as e:
             kind = AirflowException if e.retryable else AirflowFailException

@@ -8,6 +8,8 @@ from typing import Any, Final
 from airflow.providers.common.compat.sdk import Context
 from airflow.providers.standard.operators.hitl import HITLOperator
 
+from kafkats_airflow.settings import TIMEOUTS
+
 YES: Final = "Delete over the guard"
 NO: Final = "Keep to the guard"
 BODY: Final = """\
@@ -29,7 +31,7 @@ class GuardApproval(HITLOperator):
     A no, or no answer within `response_timeout`, is no failure: the run goes on within the guards.
     """
 
-    def __init__(self, *, response_timeout: timedelta = timedelta(hours=12), **kwargs: Any) -> None:
+    def __init__(self, *, response_timeout: timedelta = TIMEOUTS.guards, **kwargs: Any) -> None:
         super().__init__(options=[YES, NO], defaults=NO, body=BODY, response_timeout=response_timeout, **kwargs)
 
     def execute(self, context: Context) -> Any:

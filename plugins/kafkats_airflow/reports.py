@@ -15,13 +15,33 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kafkats_airflow.applications import run_of
+from airflow.providers.common.compat.sdk import AirflowFailException, Asset, Context
+
+from kafkats_airflow.applications import run_folder, run_of
+from kafkats_airflow.failing import in_our_words
 
 Results = Sequence[Mapping[str, Any]]
 
 UNFINISHED = "not finished"
 UNSAFE = "DANGER is left"
 """Something that no rebuild repairs, and with which a broker must not be started."""
+
+
+@in_our_words
+def report(context: Context, asset: Asset, asked: Any, plans: Any, runs: Any, proofs: Any) -> dict[str, Any]:
+    """The last word on a rebuild, and the asset's event; fails when the run must not count as a success.
+
+    Any of the rest may be None: what comes of tasks that failed or were skipped.
+    """
+    answer = context["ti"].xcom_pull(task_ids="approve", key="answer")  # no edge: a no skips what follows
+    plans, runs, proofs = list(plans or []), list(runs or []), list(proofs or [])
+    end = outcome(context["params"], plans, answer, proofs) if len(plans) == len(asked or []) else UNFINISHED
+    folder = run_folder(context["params"]["folder"], context["run_id"])
+    said = write_report(folder, plans, runs, proofs, outcome=end)
+    context["outlet_events"][asset].extra = {key: said[key] for key in ("volumes", "outcome", "report")}
+    if end.endswith((UNFINISHED, UNSAFE)):
+        raise AirflowFailException(f"{end}: see {said['report']}")
+    return said
 
 
 def outcome(params: Mapping[str, Any], plans: Results, answer: Sequence[str] | None, proofs: Results) -> str:

@@ -6,7 +6,6 @@ param `as_of` names another one.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,8 +20,6 @@ from kafkats_airflow.guards import over_guards
 
 INVENTORY: Final = Asset(name="kafka_inventory", uri="kafkats://inventory", group="kafkats")
 """What is on the disks, as the last of these runs saw it; its events name the report."""
-DRY_RUN: Final = os.environ.get("KAFKATS_RETENTION", "") != "apply"
-"""Default of the param `dry_run`."""
 DAY_MS: Final = 86_400_000
 
 

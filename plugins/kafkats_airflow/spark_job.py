@@ -17,6 +17,10 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, BaseOperatorLink, Context
 
+from kafkats_airflow import settings
+from kafkats_airflow.failing import in_our_words
+from kafkats_airflow.settings import SUBMITTING
+
 PROGRESS: Final = "KAFKATS_PROGRESS "
 RESULT: Final = "KAFKATS_RESULT "
 
@@ -43,6 +47,7 @@ class KafkatsJobOperator(SparkSubmitOperator):
     operator_extra_links = (SparkUiLink(),)
 
     def __init__(self, *, job: str, about: str = "", **kwargs: Any) -> None:
+        kwargs = SUBMITTING | kwargs
         super().__init__(application=str(JOBS / f"{job}.py"), name=f"kafkats {job}", **kwargs)
         self.job = job
         self.connection = kwargs.get("conn_id", "")
@@ -53,6 +58,7 @@ class KafkatsJobOperator(SparkSubmitOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         self._context, self._result = context, None
+        in_our_words(settings.check)()
         self.application_args = [str(arg) for arg in self.application_args or []]
         try:
             super().execute(context)

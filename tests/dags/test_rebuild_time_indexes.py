@@ -10,12 +10,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 from kafkats_airflow.applications import changing, planning
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.reports import UNSAFE, outcome
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
-from kafkats.errors import UsageError
 from tests.golden import case, tree
 
 GOLDEN = case("matrix-4.3.1-v2")
@@ -323,7 +323,9 @@ def test_what_is_not_repaired_is_part_of_the_outcome() -> None:
 
 def test_volumes_that_do_not_exist_are_an_error(tmp_path: Path) -> None:
     params = PARAMS | {"policy": str(two_volumes(tmp_path)), "folder": str(tmp_path)}
-    with pytest.raises(UsageError, match="no volume of the policy has a path or broker like '/nowhere'"):
+    with pytest.raises(
+        AirflowFailException, match="UsageError: no volume of the policy has a path or broker like '/nowhere'"
+    ):
         planning(params | {"volumes": ["/nowhere"]}, "run")
     assert changing(params | {"dry_run": True}, [], []) == []
 
