@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.definitions.mappedoperator import MappedOperator
+from kafkats_airflow import settings
 from kafkats_airflow.settings import TIMEOUTS, Timeouts, read_timeouts
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
@@ -60,18 +62,12 @@ def test_every_submit_has_a_time_limit_and_a_pool_and_every_question_a_deadline(
 LOOK = """
 import sys
 from kafkats_airflow import settings
-from airflow.sdk.exceptions import AirflowFailException
 for name in sys.argv[1:]:
     dag = __import__(name).dag
     for task in dag.tasks:
         if "Kafkats" in str(getattr(task, "operator_class", "")):
             print("submits:", task.pool, task.execution_timeout)
-for task in (apply_retention := __import__("apply_retention")).dag.tasks:
-    call = getattr(task, "python_callable", None)
-    try:
-        call and call(*[None] * call.__code__.co_argcount)
-    except Exception as e:
-        print(task.task_id, type(e).__name__, e)
+print("wrong:", settings.WRONG)
 """
 
 
@@ -91,5 +87,12 @@ def test_settings_of_another_deployment() -> None:
     assert submits(look(KAFKATS_TIMEOUTS="job=90m", KAFKATS_POOL="spark")) == {"spark 1:30:00"}
     said = look(KAFKATS_TIMEOUTS="job=ninety")
     assert submits(said) == {"default_pool 12:00:00"}
-    wrong = "AirflowFailException UsageError: KAFKATS_TIMEOUTS: job: 'ninety' is not a duration"
-    assert any(line.startswith(f"applications {wrong}") for line in said)
+    assert said[-1].startswith("wrong: KAFKATS_TIMEOUTS: job: 'ninety' is not a duration such as 90s")
+
+
+def test_a_wrong_setting_fails_every_task_in_our_words(bag: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "WRONG", "KAFKATS_TIMEOUTS: job: 'ninety' is not a duration")
+    run = bag.dags["build_lookup_tables"].test(run_conf={"policy": "/p"}, logical_date=None)
+    assert str(run.state) == "failed"
+    with pytest.raises(AirflowFailException, match=r"^UsageError: KAFKATS_TIMEOUTS: job: 'ninety' is not a duration$"):
+        KafkatsJobOperator(task_id="plan", job="plan").execute({})
