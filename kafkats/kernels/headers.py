@@ -1,4 +1,4 @@
-"""Batch headers as rows of numbers: where a batch lies, its offsets, its maximum timestamp, its producer.
+"""Batch headers as rows of numbers: where a batch lies, its offsets, its maximum timestamp, its producer, its leader epoch.
 
     headers(state, rows) -> why it returned
 
@@ -40,7 +40,8 @@ PRODUCER_ID: Final = 7
 PRODUCER_EPOCH: Final = 8
 BASE_SEQUENCE: Final = 9
 COUNT: Final = 10
-COLUMNS: Final = 11
+LEADER_EPOCH: Final = 11
+COLUMNS: Final = 12
 
 UNKNOWN: Final = -(2**63)
 
@@ -84,13 +85,14 @@ def headers(state: Any, rows: Any) -> int:
             row[AT], row[SIZE], row[MAGIC] = position, total, magic
             row[FIRST_OFFSET] = row[LAST_OFFSET] = i64(at)
             row[PRODUCER_ID] = producer
-            row[PRODUCER_EPOCH] = row[BASE_SEQUENCE] = row[COUNT] = row[MAX_TIMESTAMP] = -1
+            row[PRODUCER_EPOCH] = row[BASE_SEQUENCE] = row[COUNT] = row[MAX_TIMESTAMP] = row[LEADER_EPOCH] = -1
             if magic == 2:
                 row[ATTRIBUTES] = i16(at + 21)
                 row[LAST_OFFSET] += i32(at + 23)
                 row[MAX_TIMESTAMP] = i64(at + 35)
                 row[PRODUCER_EPOCH] = i16(at + 51)
                 row[BASE_SEQUENCE], row[COUNT] = i32(at + 53), i32(at + 57)
+                row[LEADER_EPOCH] = i32(at + 12)
             else:
                 row[ATTRIBUTES] = i8(at + 17)
                 if row[ATTRIBUTES] & 7:

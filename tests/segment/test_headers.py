@@ -30,6 +30,7 @@ def expected(batch: Batch) -> list[int]:
         batch.producer_epoch,
         batch.base_sequence,
         batch.count,
+        batch.leader_epoch,
     ]
 
 
