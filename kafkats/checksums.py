@@ -27,6 +27,8 @@ CRC32_OF_DIGITS: Final = 0xCBF43926
 CRC32C_OF_DIGITS: Final = 0xE3069283
 """CRC-32C of b"123456789"."""
 _DIGITS: Final = b"123456789"
+_LONGER: Final = bytes(7 * i & 255 for i in range(1000))
+"""Functions take many bytes at a time: nine would only try the way that they take the last few."""
 
 
 class Addresses(NamedTuple):
@@ -63,14 +65,17 @@ def _address(library: str | None, name: str) -> int:
 
 
 def answers(addresses: Addresses) -> bool:
-    """Whether both functions give the published check values."""
+    """Whether both functions give the published check values, and the right ones for more than one step of their loops."""
     refl = _REFL(addresses.crc32)
     iscsi = _ISCSI(addresses.crc32c)
-    digits = ctypes.create_string_buffer(_DIGITS, len(_DIGITS))
-    return bool(
-        refl(0, digits, len(_DIGITS)) == CRC32_OF_DIGITS
-        and iscsi(digits, len(_DIGITS), 0xFFFFFFFF) ^ 0xFFFFFFFF == CRC32C_OF_DIGITS
-    )
+    known = ((_DIGITS, CRC32_OF_DIGITS, CRC32C_OF_DIGITS), (_LONGER, crc32(_LONGER), crc32c(_LONGER)))
+    for data, wanted, wanted_c in known:
+        buffer = ctypes.create_string_buffer(data, len(data))
+        if refl(0, buffer, len(data)) != wanted:
+            return False
+        if iscsi(buffer, len(data), 0xFFFFFFFF) ^ 0xFFFFFFFF != wanted_c:
+            return False
+    return True
 
 
 _REFL: Final = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64)

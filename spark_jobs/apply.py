@@ -32,14 +32,14 @@ def apply(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     check_digest(plan, args.digest)
     run, folder = open_run(plan, args.plan, args.run, place=args.work_area, owner_stopped=args.owner_stopped)
     works = partition_works(plan, run, folder)
-    tell_ledger(run, "started", by=args.by, now_ms=now_ms(), folder=str(folder))
+    tell_ledger(run, "started", folder=folder, by=args.by, now_ms=now_ms())
     do = with_last_attempt(apply_partition)
     parts = [spread(spark, "apply", some, do, ACTIONS, size=lambda w: w.bytes) for some in rounds(works)]
     actions = pa.concat_tables(parts or [ACTIONS.empty_table()]).sort_by(ORDER)
     summary = summarize(actions)
     finish_run(folder, actions, summary)
     if not summary["exit_code"]:
-        tell_ledger(run, "finished", by=args.by, now_ms=now_ms(), folder=str(folder))
+        tell_ledger(run, "finished", folder=folder, by=args.by, now_ms=now_ms())
     for row in actions.to_pylist():
         if row["error"]:
             print(f"{row['outcome']}: {row['log_dir']}/{row['partition_dir']}/{row['file']}: {row['error']}")

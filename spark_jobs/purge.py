@@ -19,8 +19,7 @@ from fanout import run_job, spread
 from pyspark.sql import SparkSession
 
 from kafkats.errors import storage
-from kafkats.operations.ending import ENDED, end_partition
-from kafkats.report import write_json
+from kafkats.operations.ending import ENDED, end_partition, note_purged
 from kafkats.run import Run, directories, read_run
 
 
@@ -38,7 +37,7 @@ def purge(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
         ended = {name: sum(row[name] for row in rows) for name in ("files", "freed_bytes")}
         code = max((row["exit_code"] for row in rows), default=0)
         if not code:
-            write_json(folder / "purge.json", ended | {"at_ms": time.time_ns() // 1_000_000})
+            note_purged(folder, rows, now_ms=time.time_ns() // 1_000_000)
         said["runs"].append(str(folder))
         said |= {name: said[name] + ended[name] for name in ended} | {"exit_code": max(said["exit_code"], code)}
     return said

@@ -56,7 +56,7 @@ def undo_run(spark: SparkSession, folder: Path, *, by: str) -> list[dict[str, An
     table = spread(spark, "undo", list(directories(run)), do, ENDED, size=lambda _: 1)
     rows: list[dict[str, Any]] = table.sort_by(_ORDER).to_pylist()
     if not any(row["exit_code"] for row in rows):
-        tell_ledger(run, "undone", by=by, now_ms=time.time_ns() // 1_000_000)
+        tell_ledger(run, "undone", folder=folder, by=by, now_ms=time.time_ns() // 1_000_000)
     return rows
 
 

@@ -105,6 +105,21 @@ def test_retention_is_told_planned_done_and_undone(
     assert len(list(full.glob("*/*.log"))) == logs
 
 
+def test_purge_says_in_the_runs_folder_that_it_is_done(
+    full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--policy", policy(tmp_path), "--now", NOW)
+    assert run(capsys, "plan", "retain", full, *words, "-o", tmp_path / "plan")[0] == 0
+    assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
+    code, text = run(capsys, "purge", tmp_path / "plan.run", "--json")
+    assert code == 0
+    freed, told = objects(text)[-1]["summary"]["freed_bytes"], tmp_path / "plan.run" / "purge.json"
+    assert freed > 0 and json.loads(told.read_text())["freed_bytes"] == freed
+    before = told.read_text()
+    assert run(capsys, "purge", tmp_path / "plan.run")[0] == 0
+    assert told.read_text() == before, "again frees nothing: what was freed stays told"
+
+
 @pytest.mark.parametrize("now", [2**63, -9999999999999999999, 2**63 - 1, -(2**63)])
 @pytest.mark.parametrize("verb", [("plan", "retain"), ("simulate", "retain"), ("plan", "roll"), ("simulate", "roll")])
 def test_any_moment_is_taken_or_refused_in_words(

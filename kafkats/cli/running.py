@@ -53,14 +53,14 @@ def apply(
     check_digest(made, digest)
     run, run_folder = open_run(made, folder, run_folder, place=place, owner_stopped=owner_stopped)
     works = [work for together in rounds(partition_works(made, run, run_folder)) for work in together]
-    tell_ledger(run, "started", by=by, now_ms=_now_ms())
+    tell_ledger(run, "started", folder=run_folder, by=by, now_ms=_now_ms())
     batches = [apply_partition(work) for work in progress(works, "writing", lambda w: w.bytes)]
     actions = table_of(batches, ACTIONS)
     summary = summarize(actions)
     try:
         finish_run(run_folder, actions, summary)
         if not summary["exit_code"]:
-            tell_ledger(run, "finished", by=by, now_ms=_now_ms(), folder=str(run_folder.absolute()))
+            tell_ledger(run, "finished", folder=run_folder, by=by, now_ms=_now_ms())
     finally:  # should the report not be written, this is all there is to know of what was done
         rows = actions.to_pylist()
         shown = [row for row in rows if as_json or (row["outcome"] != "already" and not follows(made, row))]
@@ -91,7 +91,7 @@ def _end_of_run(
     folder: Path, verb: Literal["undo", "purge"], as_json: bool, *, abandon: bool = False, by: str = ""
 ) -> int:
     from kafkats.operations.apply import tell_ledger
-    from kafkats.operations.ending import end_partition
+    from kafkats.operations.ending import end_partition, note_purged
     from kafkats.run import directories, read_run, wrote_in
 
     run, written = read_run(folder), wrote_in(folder)
@@ -101,9 +101,11 @@ def _end_of_run(
     show_rows(rows, columns, as_json)
     worst = max((row["exit_code"] for row in rows), default=0)
     if verb == "purge":
+        if not worst:
+            note_purged(folder, rows, now_ms=_now_ms())
         say_summary({"freed_bytes": freed, "exit_code": worst}, as_json, freed_sentences(freed))
     elif not worst:
-        tell_ledger(run, "undone", by=by, now_ms=_now_ms())
+        tell_ledger(run, "undone", folder=folder, by=by, now_ms=_now_ms())
     return worst
 
 

@@ -90,11 +90,12 @@ def _check_item(item: Mapping[str, Any]) -> None:
         raise CorruptPlan(f"{file}: action {item['action']!r} does not go with what was there before")
 
 
-def tell_ledger(run: Run, event: str, *, by: str, now_ms: int, **details: Any) -> None:
+def tell_ledger(run: Run, event: str, *, folder: Path, by: str, now_ms: int) -> None:
     """Add a run's step to the ledger of its migration, if it belongs to one.
 
-    `event` is started, finished (converted, or converted-back in a rollback) or undone. Raises Refused when it is not
-    this step's turn, UsageError, CorruptFile, StorageFailed.
+    `event` is started, finished (converted, or converted-back in a rollback) or undone. `folder` is the run's: a rollback
+    finds there what to undo, also after a run that was interrupted. Raises Refused when it is not this step's turn,
+    UsageError, CorruptFile, StorageFailed.
     """
     if not run.ledger:
         return
@@ -110,7 +111,7 @@ def tell_ledger(run: Run, event: str, *, by: str, now_ms: int, **details: Any) -
             now_ms=now_ms,
             broker=run.broker,
             phase=run.phase,
-            details={"run_id": run.run_id, "plan": run.digest, **details},
+            details={"run_id": run.run_id, "plan": run.digest, "folder": str(folder.absolute())},
             check=phases.check,
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ from kafkats.logdir.disk import DISK
 from kafkats.logdir.home import check_way_back
 from kafkats.logdir.journal import read_journal
 from kafkats.logdir.workarea import Site, site, work_area
+from kafkats.report import write_json
 from kafkats.run import Run
 
 ENDED: Final = pa.schema([
@@ -67,6 +70,17 @@ def end_partition(
             "exit_code": 2,
         }
     return row | {"outcome": outcome.state, "files": len(outcome.names)}
+
+
+def note_purged(folder: Path, rows: Sequence[Mapping[str, Any]], *, now_ms: int) -> None:
+    """Write `purge.json` in a run's folder: its undo window is closed everywhere. `rows` are of ENDED, without an error.
+
+    A repeated purge that freed nothing more leaves the file as it is. Raises StorageFailed.
+    """
+    path = folder / "purge.json"
+    freed = {name: sum(row[name] for row in rows) for name in ("files", "freed_bytes")}
+    if freed["freed_bytes"] or not path.exists():
+        write_json(path, freed | {"at_ms": now_ms})
 
 
 def undoable(run: Run, log_dir: str, partition_dir: str, *, wrote: bool) -> bool:

@@ -6,6 +6,8 @@ import datetime
 import hashlib
 import itertools
 import json
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +25,10 @@ from kafkats_airflow.approval import MIGRATE, CanaryApproval, PlanApproval
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
 from kafkats import ledger, phases
+from kafkats.cli import main
 from kafkats.formats.dispatch import batches
+from kafkats.operations import apply as apply_operation
+from tests.crash.real import fork
 from tests.golden import case, tree
 
 DAG = "migrate_message_format"
@@ -552,3 +557,59 @@ def test_approvals_show_what_is_approved(bag: Any) -> None:
 
 def test_the_run_of_a_plan_is_found_again() -> None:
     assert run_of({"plan": "/r/x/plan", "digest": "0123456789abcdef0123"}) == Path("/r/x/run-0123456789abcdef")
+
+
+def test_a_rollback_finds_the_run_of_an_interrupted_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the run's folder in the ledger it would plan to convert back, with losses, instead of the undo."""
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    GOLDEN.unpack("data", volume)
+    before = files(volume)
+    folder = tmp_path / "r"
+    book, step = folder / "ledger.jsonl", ("--ledger", folder / "ledger.jsonl", "--broker", "1")
+    monkeypatch.chdir(tmp_path)  # the command may be given relative paths
+    command("ledger", "begin", book, "--from-magic", 0, "--to-magic", 2, "--broker", "1")
+    command("ledger", "attest", book, "--broker", "1", "--text", "2.8.2 runs")
+    command("certify", volume, "--max-magic", 0, *step, "--phase", "phase-1")
+    command("plan", "migrate", volume, "--to-magic", 2, "-o", "plan", *step, "--phase", "canary")
+    assert killed_apply() == signal.SIGKILL
+    assert [e.event for e in ledger.read(book).entries][-1] == "started"
+    assert files(volume) != before
+
+    params = {"folder": str(folder), "ledger": ""}
+    assert steps.standing_runs(params, "1") == [str(tmp_path / "plan.run")]
+    command("undo", *steps.standing_runs(params, "1"))
+    assert files(volume) == before
+    assert steps.standing_runs(params, "1") == []
+    capsys.readouterr()
+
+
+def files(volume: Path) -> dict[str, tuple[int, int, int, int]]:
+    return {path: seen for path, seen in tree(volume).items() if (volume / path).is_file()}
+
+
+def command(*words: object) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([str(word) for word in words])
+    assert not end.value.code
+
+
+def killed_apply() -> int:
+    """`kafkats apply plan`, killed when its second partition begins; the signal."""
+    begun = itertools.count()
+
+    def act() -> None:
+        real = apply_operation.apply_partition
+
+        def apply_partition(work: Any, **given: Any) -> Any:
+            if next(begun) == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(work, **given)
+
+        apply_operation.apply_partition = apply_partition  # type: ignore[assignment]
+        main(["apply", "plan", "--digest", "any"])
+
+    _, status = os.waitpid(fork(act), 0)
+    return os.WTERMSIG(status)

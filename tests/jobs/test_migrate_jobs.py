@@ -229,7 +229,7 @@ def test_the_ledger_is_told_by_who_does_it(spark: SparkSession, volume: Path, tm
     run = applied(spark, planned(spark, volume, **step))["run"]
     assert undone(spark, run)["exit_code"] == 0
     told = [(entry.event, entry.details.get("folder")) for entry in read(ledger).entries][1 + len(steps) :]
-    assert told == [("started", run), ("converted", run), ("undone", None)]
+    assert told == [("started", run), ("converted", run), ("undone", run)]
 
 
 def test_words_are_the_commands_words() -> None:

@@ -58,24 +58,47 @@ def test_wrong_answers_are_noticed() -> None:
     assert not checksums.answers(wrong)
 
 
-def test_walk_with_our_own_functions_and_without_a_place_for_a_cache(tmp_path: object) -> None:
-    """A read-only installation without a home directory, on a machine whose isal exports nothing."""
-    script = """
+OWN = """
 import numba.core.caching
 numba.core.caching.CacheImpl._locator_classes = []
 from kafkats import checksums
-checksums._NAMES = ("nothing", "nothing")
+checksums._address = lambda library, name: 0
 import numpy as np
+from kafkats.kernels import crc
+{broken}
 from kafkats.formats import v1, v2
 from kafkats.formats.model import Record, TimestampType
 from kafkats.index.build import build
-log = v1.encode_batch([Record(0, 5, TimestampType.CREATE_TIME, None, b"x")])
-log += v2.encode_batch([Record(1, 6, TimestampType.CREATE_TIME, None, b"y")])
-assert build(np.frombuffer(log, np.uint8), 0).facts.batches == 2
-turned = bytearray(log); turned[-1] ^= 1
-assert build(np.frombuffer(turned, np.uint8), 0).facts.stop == "bad-crc"
+assert checksums.library_addresses() is None
+log = v1.encode_batch([Record(0, 5, TimestampType.CREATE_TIME, None, b"x" * 100)])
+log += v2.encode_batch([Record(1, 6, TimestampType.CREATE_TIME, None, b"y" * 100)])
+facts = build(np.frombuffer(log, np.uint8), 0).facts
+assert (facts.batches, facts.stop) == (2, None), facts
+for at in (60, len(log) - 1):
+    turned = bytearray(log); turned[at] ^= 1
+    assert build(np.frombuffer(turned, np.uint8), 0).facts.stop == "bad-crc"
+assert crc.crc_addresses() == crc.fallback_addresses()
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+"""A read-only installation without a home directory, on a machine whose libraries export nothing."""
+
+
+def walk_with_our_own(broken: str = "") -> subprocess.CompletedProcess[str]:
+    script = OWN.replace("{broken}", broken)
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+
+
+def test_walk_with_our_own_functions_and_without_a_place_for_a_cache() -> None:
+    done = walk_with_our_own()
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("table", "batches"), [("_CRC32", 0), ("_CRC32C", 1)])
+def test_wrong_functions_of_our_own_are_seen_by_that_walk(table: str, batches: int) -> None:
+    """It fails when one of our functions is wrong, so it does walk with them."""
+    spoil = f"crc.{table}[3, :] ^= np.uint32(1)\n"
+    assert "checksum functions give wrong answers on this machine" in walk_with_our_own(spoil).stderr
+    done = walk_with_our_own(spoil + "crc.answers = lambda found: True\n")
+    assert done.returncode and f"batches={batches}" in done.stderr and "'bad-crc'" in done.stderr
 
 
 def test_commands_that_need_no_kernel_do_not_import_numba() -> None:
