@@ -7,7 +7,7 @@ ARG KAFKA_GID=1000
 
 USER root
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps \
+    && apt-get install --yes --no-install-recommends curl default-jre-headless procps \
     && rm -rf /var/lib/apt/lists/* \
     && groupadd --non-unique --gid "$KAFKA_GID" kafka \
     && usermod --non-unique --uid "$KAFKA_UID" --gid kafka airflow \
@@ -21,9 +21,10 @@ RUN python3.11 -m venv .venv \
     && .venv/bin/pip install --quiet --no-cache-dir uv==0.13.8 \
     && .venv/bin/uv pip sync --quiet --no-cache --python .venv/bin/python --require-hashes requirements.lock
 
-COPY --chown=airflow:kafka pyproject.toml README.md LICENSE ./
+COPY --chown=airflow:kafka pyproject.toml hatch_build.py README.md LICENSE ./
 COPY --chown=airflow:kafka kafkats kafkats
-RUN .venv/bin/uv pip install --quiet --no-cache --python .venv/bin/python --no-deps .
+COPY --chown=airflow:kafka pyspark_kafkats pyspark_kafkats
+RUN .venv/bin/uv pip install --quiet --no-cache --python .venv/bin/python --no-build-isolation --no-deps .
 COPY --chown=airflow:kafka spark_jobs spark_jobs
 COPY --chown=airflow:kafka dags dags
 COPY --chown=airflow:kafka plugins plugins
