@@ -53,7 +53,7 @@ with DAG(
         "generation": Param("3.0", enum=["3.0", "0.11", "0.10.1", "0.8", "kip33"], description="Which Kafka's retention, that or later"),
         "as_of": Param(None, type=["null", "string"], format="date-time", description="Decide for this moment"),
         "before": Param(None, type=["null", "string"], format="date-time", description="Delete what is older, whatever retention.ms says"),
-        "free": Param("", type="string", description="Stop when that much would be freed, such as 20GiB"),
+        "free": Param(None, type=["null", "string"], description="Stop when that much would be freed, such as 20GiB"),
         "inside_segments": Param(False, type="boolean", description="Also what has expired inside a segment that stays; its rest is written anew"),
         "last_segment": Param(False, type="boolean", description="Also the last segment, as a broker does"),
         "need_approval": Param(True, type="boolean", description="Ask a person about what a guard keeps; else it stays"),
@@ -81,7 +81,7 @@ with DAG(
 
     asked = applications()
     plan = KafkatsJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
-    approve = GuardApproval(task_id="approve", subject="Delete more than the guards let {{ run_id }}?")
+    approve = GuardApproval(task_id="approve", subject="Delete more than the guards let?")
     work = changes(asked, plan.output, approve.output)
     apply = KafkatsJobOperator.partial(task_id="apply", job="apply", **NAMED)
     apply = apply.expand_kwargs(work.map(lambda one: one["apply"]))

@@ -51,7 +51,7 @@ with DAG(
         "high_watermark": Param("checkpoint", enum=["checkpoint", "log-end"], description="Up to where records count: what brokers checkpointed, or all"),
         "from": Param(None, type=["null", "string"], format="date-time", description="Add from here on, not the data interval"),
         "to": Param(None, type=["null", "string"], format="date-time", description="and up to here"),
-        "tables": Param("", type="string", description="Where the tables lie (default: lookup in the folder)"),
+        "tables": Param(None, type=["null", "string"], description="Where the tables lie (default: lookup in the folder)"),
         "folder": Param(FOLDER, type="string", description="Where reports go (default: KAFKATS_FOLDER)"),
     },
 ) as dag:  # fmt: skip

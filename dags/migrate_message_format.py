@@ -28,8 +28,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import DAG, Asset, Param, TriggerRule, get_current_context, task
-from kafkats_airflow import migration, migration_reports
-from kafkats_airflow.approval import MIGRATE, CanaryApproval, PlanApproval
+from kafkats_airflow import migration, migration_reports, questions
+from kafkats_airflow.approval import CanaryApproval, PlanApproval
 from kafkats_airflow.settings import FOLDER, POLICY, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
@@ -50,10 +50,10 @@ with DAG(
         "compression_type": Param("producer", enum=["producer", "none", "gzip", "snappy", "lz4", "zstd"], description="Codec"),
         "rule": Param("last-offset", enum=["last-offset", "first-offset"], description="Whose indexes: from 2.0, or up to 1.1"),
         "accept_loss": Param([], type="array", items={"type": "string"}, description="What an older format may lose, or all"),
-        "attested_by": Param("", type="string", description="Phase 1: who vouches that the brokers understand to_magic"),
+        "attested_by": Param(None, type=["null", "string"], description="Phase 1: who vouches that the brokers understand to_magic"),
         "need_approval": Param(True, type="boolean", description="Wait for a person before writing, and after a canary"),
         "dry_run": Param(False, type="boolean", description="Forecast and report, write nothing"),
-        "ledger": Param("", type="string", description="The migration's file (default: ledger.jsonl in folder)"),
+        "ledger": Param(None, type=["null", "string"], description="The migration's file (default: ledger.jsonl in folder)"),
         "folder": Param(FOLDER, type="string", description="Where plans, runs and reports go (default: KAFKATS_FOLDER)"),
     },
 ) as dag:  # fmt: skip
@@ -81,7 +81,7 @@ with DAG(
     asked = gate()
     look = KafkatsJobOperator.partial(task_id="look", **NAMED).expand_kwargs(asked.map(lambda one: one["look"]))
     work = changes(asked, look.output)
-    approve = PlanApproval(task_id="approve", subject="Convert, as {{ params.phase }} of {{ run_id }}?", body=MIGRATE)
+    approve = PlanApproval(task_id="approve", subject="Convert the segments?", question=questions.of_migration)
     convert = KafkatsJobOperator.partial(task_id="convert", **NAMED)
     convert = convert.expand_kwargs(work.map(migration.arguments_of("convert")))
     proved = parity(work)
@@ -90,7 +90,7 @@ with DAG(
     brokers = record(work, convert.output, certify.output)
     stages = {"look": look.output, "convert": convert.output, "parity": proved, "certify": certify.output}
     said = report(asked, brokers, stages)
-    approve_canary = CanaryApproval(task_id="approve_canary", subject="May the other brokers follow {{ run_id }}?")
+    approve_canary = CanaryApproval(task_id="approve_canary", subject="May the other brokers follow this canary?")
     work >> approve >> [convert, proved, certify, brokers]
     convert >> proved >> certify
     said >> approve_canary

@@ -83,7 +83,7 @@ with DAG(
     asked = applications()
     plan = KafkatsJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
     work = changes(asked, plan.output)
-    approve = PlanApproval(task_id="approve", subject="Rebuild the time indexes in {{ run_id }}?")
+    approve = PlanApproval(task_id="approve", subject="Rebuild the time indexes?")
     run = KafkatsJobOperator.partial(task_id="apply", job="apply", **NAMED).expand_kwargs(
         work.map(lambda one: one["apply"])
     )

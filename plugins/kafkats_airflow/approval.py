@@ -2,54 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
-from kafkats_airflow import steps
+from kafkats_airflow import questions, steps
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.settings import TIMEOUTS
-
-BODY: Final = """\
-| volumes | files to write | bytes | blocked | {{ more }} | digest | plan |
-|---|---|---|---|---|---|---|
-{% for one in ti.xcom_pull(task_ids='changes') | map(attribute='plan') -%}
-| {{ one.log_dirs | join(', ') }} | {{ one.totals.files }} | {{ one.totals.write_bytes }} | {{ one.totals.blocked }} \
-| {% for word, count in COUNTS.items() if count %}{{ count }} {{ word }} {% endfor %}| `{{ one.digest[:16] }}` | `{{ one.plan }}` |
-{% endfor %}
-
-`kafkats show PLAN` says which bytes, and why.
-"""
-REBUILD: Final = BODY.replace("{{ more }}", "not repaired").replace("COUNTS", "one.totals.not_repaired")
-MIGRATE: Final = BODY.replace("{{ more }}", "would be lost").replace("COUNTS", "one.totals.losses")
-CANARY: Final = """\
-{% set said = ti.xcom_pull(task_ids='report') -%}
-{{ said.outcome }}: {{ said.volumes | join(', ') }}. Numbers and pictures: `{{ said.report }}`.
-
-| lose zero-copy | as clients | as followers |
-|---|---|---|
-{% for who in said.loses_zero_copy -%}
-| fetch versions {{ who.versions }} | {{ who.clients }} | {{ who.followers }} |
-{% endfor %}
-Do this broker, its followers and its clients do well? A yes lets the other brokers follow; a no changes nothing, and phase
-`rollback` takes the canary back.
-"""
 
 
 class PlanApproval(ApprovalOperator):
     """Waits for a person when the run's param `need_approval` is true and there is something to write; else it approves itself.
 
-    No answer within `response_timeout` is a no.
+    No answer within `response_timeout` is a no. `question` gives the body of what is asked, as Markdown.
     """
 
-    def __init__(self, *, response_timeout: timedelta = TIMEOUTS.approval, **kwargs: Any) -> None:
-        kwargs.setdefault("body", REBUILD)
+    template_fields = ()  # a template in a run id or a name would be rendered, and can read passwords
+
+    def __init__(
+        self,
+        *,
+        response_timeout: timedelta = TIMEOUTS.approval,
+        question: Callable[[Context], str] = questions.of_rebuild,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(defaults=self.REJECT, response_timeout=response_timeout, **kwargs)
+        self.asks, self.question = self.subject, question
 
     def execute(self, context: Context) -> Any:
         if context["params"]["need_approval"] and self.concerns(context):
+            self.subject, self.body = questions.asked(self.asks, context), self.question(context)
             return super().execute(context)
         self.log.info("approved: this run does not ask for approval, or would write nothing")
         return {"chosen_options": [self.APPROVE], "params_input": {}}
@@ -68,7 +53,7 @@ class CanaryApproval(PlanApproval):
     """The same for a canary that has been converted and verified, whose ledger is told of a yes; skipped in every other run."""
 
     def __init__(self, *, response_timeout: timedelta = TIMEOUTS.canary, **kwargs: Any) -> None:
-        super().__init__(response_timeout=response_timeout, **{"body": CANARY, **kwargs})
+        super().__init__(response_timeout=response_timeout, question=questions.of_canary, **kwargs)
 
     @in_our_words
     def execute(self, context: Context) -> Any:

@@ -8,21 +8,11 @@ from typing import Any, Final
 from airflow.providers.common.compat.sdk import Context
 from airflow.providers.standard.operators.hitl import HITLOperator
 
+from kafkats_airflow import questions
 from kafkats_airflow.settings import TIMEOUTS
 
 YES: Final = "Delete over the guard"
 NO: Final = "Keep to the guard"
-BODY: Final = """\
-| volumes | segments, bytes within the guard | over it | digest | plan |
-|---|---|---|---|---|
-{% for one in ti.xcom_pull(task_ids=['plan']) if one and 'beyond' in one -%}
-| {{ one.log_dirs | join(', ') }} | {{ one.totals.segments }}, {{ one.totals.freed_bytes }} \
-| {{ one.beyond.totals.segments - one.totals.segments }}, {{ one.beyond.totals.freed_bytes - one.totals.freed_bytes }} \
-| `{{ one.beyond.digest[:16] }}` | `{{ one.beyond.plan }}` |
-{% endfor %}
-
-`kafkats show PLAN` names each segment and why it goes. Without an answer the guards stand, and what is within them goes.
-"""
 
 
 class GuardApproval(HITLOperator):
@@ -31,13 +21,17 @@ class GuardApproval(HITLOperator):
     A no, or no answer within `response_timeout`, is no failure: the run goes on within the guards.
     """
 
+    template_fields = ()  # a template in a run id or a name would be rendered, and can read passwords
+
     def __init__(self, *, response_timeout: timedelta = TIMEOUTS.guards, **kwargs: Any) -> None:
-        super().__init__(options=[YES, NO], defaults=NO, body=BODY, response_timeout=response_timeout, **kwargs)
+        super().__init__(options=[YES, NO], defaults=NO, response_timeout=response_timeout, **kwargs)
+        self.asks = self.subject
 
     def execute(self, context: Context) -> Any:
         plans = context["ti"].xcom_pull(task_ids=["plan"])
         kept = any("beyond" in plan for plan in plans if plan)
         if kept and context["params"]["need_approval"] and not context["params"]["dry_run"]:
+            self.subject, self.body = questions.asked(self.asks, context), questions.of_guards(context)
             return super().execute(context)
         self.log.info("the guards stand: they keep nothing, this run does not ask, or it would write nothing")
         return {"chosen_options": [NO], "params_input": {}}

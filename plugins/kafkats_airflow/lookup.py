@@ -133,7 +133,7 @@ def export(context: Context, looked: Sequence[Mapping[str, Any]] | None) -> dict
 
     params = context["params"]
     starts, ends = _from_tables(params) if params["source"] == "tables" else _from_rows(params, looked or [])
-    made = exports.export(starts, ends, to=params["format"], missing=params["missing"], group=params["group"])
+    made = exports.export(starts, ends, to=params["format"], missing=params["missing"], group=params["group"] or "")
     folder = run_folder(params["folder"], context["run_id"])
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ("offsets.csv" if params["format"] == "group-csv" else "offsets.json")

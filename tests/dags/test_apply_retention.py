@@ -26,7 +26,7 @@ from tests.golden import case, retention_moment, retention_policy, tree
 GOLDEN = case("retention-4.3.1")
 AS_OF = dt.datetime.fromtimestamp(retention_moment(GOLDEN) / 1000, dt.UTC).isoformat()
 RETAIN: dict[str, Any] = {
-    "volumes": [], "topics": "*", "generation": "3.0", "as_of": AS_OF, "before": None, "free": "",
+    "volumes": [], "topics": "*", "generation": "3.0", "as_of": AS_OF, "before": None, "free": None,
     "inside_segments": False, "last_segment": False, "need_approval": False, "undo_days": 7, "dry_run": False,
 }  # fmt: skip
 ROLL: dict[str, Any] = {
@@ -205,7 +205,7 @@ def test_over_the_guard_only_after_a_yes(
     assert report(volume)["outcome"] == outcome
     assert len(bodies) == int(need_approval)
     if bodies:
-        assert f"| {volume} | 1, 4104 | 2, " in bodies[0] and "over-guard" in bodies[0]
+        assert f"| `{volume}` | 1, 4104 | 2, " in bodies[0] and "over-guard" in bodies[0]
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, answer: str) -> list[str]:

@@ -21,11 +21,11 @@ NOON = dt.datetime(2020, 9, 13, 12, tzinfo=dt.UTC)
 """The hour that most records are of begins here."""
 HOUR = dt.timedelta(hours=1)
 BUILD: dict[str, Any] = {
-    "volumes": [], "topics": "*", "step": "1s", "exact": False, "from": None, "to": None, "tables": "", "high_watermark": "checkpoint",
+    "volumes": [], "topics": "*", "step": "1s", "exact": False, "from": None, "to": None, "tables": None, "high_watermark": "checkpoint",
 }  # fmt: skip
 EXPORT: dict[str, Any] = {
-    "time": "2020-09-13T12:26:40Z", "topics": "*", "format": "spark-offsets", "until": None, "margin": "",
-    "missing": "all", "group": "", "source": "volumes", "volumes": [], "tables": "", "high_watermark": "checkpoint",
+    "time": "2020-09-13T12:26:40Z", "topics": "*", "format": "spark-offsets", "until": None, "margin": None,
+    "missing": "all", "group": None, "source": "volumes", "volumes": [], "tables": None, "high_watermark": "checkpoint",
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ import yaml
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 from kafkats_airflow import migration, migration_reports, steps
 from kafkats_airflow.applications import run_of
-from kafkats_airflow.approval import MIGRATE, CanaryApproval, PlanApproval
+from kafkats_airflow.approval import CanaryApproval, PlanApproval
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
 from kafkats import ledger, phases
@@ -35,7 +35,7 @@ DAG = "migrate_message_format"
 GOLDEN = case("matrix-0.10.2.2-v0")
 PARAMS = {
     "volumes": [], "from_magic": 0, "to_magic": 2, "compression_type": "producer", "rule": "last-offset", "accept_loss": [],
-    "attested_by": "", "need_approval": False, "dry_run": False, "ledger": "",
+    "attested_by": None, "need_approval": False, "dry_run": False, "ledger": None,
 }  # fmt: skip
 
 
@@ -306,7 +306,7 @@ def reached(jobs: Pretended, tmp_path: Path, *wanted: tuple[str, dict[str, Any]]
         stages["parity"] = migration.parity(work)
         stages["certify"] = [jobs.run(**words(one["certify"])) for one in work if one["certify"]]
         brokers = migration.record(context, work, stages["convert"], stages["certify"]) if work else None
-        said = migration_reports.report(context, "asset", asked, brokers, stages)
+        said = context["ti"]["report"] = migration_reports.report(context, "asset", asked, brokers, stages)
         with suppress(AirflowSkipException):
             CanaryApproval(task_id="approve_canary", subject="?").execute(context)
     return str(said["outcome"])
@@ -533,8 +533,6 @@ def test_a_broker_with_nothing_to_convert_passes_too(tmp_path: Path, pretended: 
 
 
 def test_approvals_show_what_is_approved(bag: Any) -> None:
-    import jinja2
-
     totals = {"files": 3, "write_bytes": 36, "blocked": 1, "losses": {"headers": 2}}
     plan = {"log_dirs": ["/a", "/b"], "totals": totals, "digest": "f" * 64, "plan": "/p"}
     zero_copy = [who._asdict() for who in phases.lose_zero_copy(1, 2)]
@@ -544,14 +542,13 @@ def test_approvals_show_what_is_approved(bag: Any) -> None:
         def xcom_pull(self, task_ids: str) -> Any:
             return {"changes": [{"plan": plan}], "report": said}[task_ids]
 
-    def rendered(task: str) -> str:
-        body = bag.dags[DAG].get_task(task).body
-        return str(jinja2.Template(body, undefined=jinja2.StrictUndefined).render(ti=Said()))
+    def body(task: str) -> str:
+        return str(bag.dags[DAG].get_task(task).question({"ti": Said(), "params": {"phase": "canary"}}))
 
-    assert bag.dags[DAG].get_task("approve").body == MIGRATE
-    assert "| /a, /b | 3 | 36 | 1 | 2 headers | `ffffffffffffffff` | `/p` |" in rendered("approve")
-    assert "converted: /a" in rendered("approve_canary")
-    assert "fetch versions 2-3" in rendered("approve_canary")
+    assert "| `/a`, `/b` | 3 | 36 | 1 | 2 headers | `ffffffffffffffff` | `/p` |" in body("approve")
+    assert body("approve").startswith("Phase `canary`.")
+    assert "`converted`: `/a`" in body("approve_canary")
+    assert "fetch versions `2-3`" in body("approve_canary")
     assert isinstance(CanaryApproval(task_id="x", subject="?").response_timeout, datetime.timedelta)
 
 

@@ -256,7 +256,7 @@ def test_approval_waits_for_a_person_when_asked(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(
         "airflow.providers.standard.operators.hitl.upsert_hitl_detail", lambda **given: asked.append(given)
     )
-    approve = PlanApproval(task_id="approve", subject="?", body="b")
+    approve = PlanApproval(task_id="approve", subject="Rebuild?", question=lambda _: "b")
 
     class Instance:
         id = "1"
@@ -269,10 +269,16 @@ def test_approval_waits_for_a_person_when_asked(monkeypatch: pytest.MonkeyPatch)
             return [{"plan": {"totals": {"files": files}}} for files in (0, self.files)]
 
     def context(files: int, *, need: bool) -> Any:
-        return {"params": {"need_approval": need}, "task_instance": Instance(files), "ti": Instance(files)}
+        return {
+            "run_id": "a",
+            "params": {"need_approval": need},
+            "task_instance": Instance(files),
+            "ti": Instance(files),
+        }
 
     with pytest.raises(TaskAwaitingInput):
         approve.execute(context(3, need=True))
+    assert (asked[0]["subject"], asked[0]["body"]) == ("Rebuild? Run a", "b")
     assert (asked[0]["options"], asked[0]["defaults"]) == (["Approve", "Reject"], ["Reject"])
     for given in (context(3, need=False), context(0, need=True)):
         assert approve.execute(given)["chosen_options"] == ["Approve"]
@@ -280,8 +286,6 @@ def test_approval_waits_for_a_person_when_asked(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_approval_shows_what_is_approved(bag: Any) -> None:
-    import jinja2
-
     plan = {
         "log_dirs": ["/a", "/b"],
         "totals": {"files": 3, "write_bytes": 36, "blocked": 1, "not_repaired": {"danger": 2, "damage": 0}},
@@ -294,10 +298,8 @@ def test_approval_shows_what_is_approved(bag: Any) -> None:
             assert task_ids == "changes"
             return [{"plan": plan}]
 
-    body = jinja2.Template(bag.dags[DAG].get_task("approve").body, undefined=jinja2.StrictUndefined).render(
-        ti=Instance()
-    )
-    assert "| /a, /b | 3 | 36 | 1 | 2 danger | `ffffffffffffffff` | `/p` |" in body
+    body = bag.dags[DAG].get_task("approve").question({"ti": Instance()})
+    assert "| `/a`, `/b` | 3 | 36 | 1 | 2 danger | `ffffffffffffffff` | `/p` |" in body
 
 
 def test_how_a_run_ended() -> None:

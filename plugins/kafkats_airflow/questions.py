@@ -1,0 +1,106 @@
+"""What a person is asked to approve, as Markdown.
+
+Built in Python when the question is asked. Airflow's templates are not used: they would also render what params, run ids and
+file names contain, and such a template can read the connections' passwords.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from airflow.providers.common.compat.sdk import Context
+
+Row = Sequence[str]
+
+
+def asked(question: str, context: Context) -> str:
+    """The headline, which pages and messages show as plain text."""
+    return f"{question} Run {plain(context['run_id'])}"
+
+
+def of_rebuild(context: Context) -> str:
+    """The plans of a rebuild."""
+    return _of_plans(context, "not repaired", "not_repaired")
+
+
+def of_migration(context: Context) -> str:
+    """The plans of one phase of a migration."""
+    return f"Phase {code(context['params']['phase'])}.\n\n" + _of_plans(context, "would be lost", "losses")
+
+
+def of_canary(context: Context) -> str:
+    """A canary that was converted and verified: may the others follow?"""
+    said = context["ti"].xcom_pull(task_ids="report")
+    who = said["loses_zero_copy"]
+    rows = [[f"fetch versions {code(one['versions'])}", f"{one['clients']}", f"{one['followers']}"] for one in who]
+    return "\n\n".join([
+        f"{code(said['outcome'])}: {_codes(said['volumes'])}. Numbers and pictures: {code(said['report'])}.",
+        table(["lose zero-copy", "as clients", "as followers"], rows),
+        "Do this broker, its followers and its clients do well? A yes lets the other brokers follow; a no changes"
+        " nothing, and phase `rollback` takes the canary back.",
+    ])
+
+
+def of_guards(context: Context) -> str:
+    """The plans that delete more than the guards of the policy let."""
+    rows = []
+    for one in context["ti"].xcom_pull(task_ids=["plan"]):
+        if not one or "beyond" not in one:
+            continue
+        within, all_of_it = one["totals"], one["beyond"]["totals"]
+        rows.append([
+            _codes(one["log_dirs"]),
+            f"{within['segments']}, {within['freed_bytes']}",
+            f"{all_of_it['segments'] - within['segments']}, {all_of_it['freed_bytes'] - within['freed_bytes']}",
+            code(one["beyond"]["digest"][:16]),
+            code(one["beyond"]["plan"]),
+        ])  # fmt: skip
+    head = ["volumes", "segments, bytes within the guard", "over it", "digest", "plan"]
+    return (
+        f"{table(head, rows)}\n\n`kafkats show PLAN` names each segment and why it goes."
+        " Without an answer the guards stand, and what is within them goes."
+    )
+
+
+def code(value: object) -> str:
+    """`value` as a code span that shows it letter by letter: no Markdown, HTML or link in it acts, in a table neither."""
+    text = plain(value).replace("|", "\\x7c")
+    fence = "`" * (1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
+    space = " " if not text.strip() or text.startswith(("`", " ")) or text.endswith(("`", " ")) else ""
+    return f"{fence}{space}{text}{space}{fence}"
+
+
+def plain(value: object) -> str:
+    """`value` in one line, with escapes in place of what a page would not show as it is."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(value))
+
+
+def table(head: Row, rows: Iterable[Row]) -> str:
+    """A Markdown table; the cells are Markdown."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in chain([head, ["---"] * len(head)], rows))
+
+
+def _of_plans(context: Context, left: str, counts: str) -> str:
+    rows = []
+    for one in context["ti"].xcom_pull(task_ids="changes"):
+        plan, totals = one["plan"], one["plan"]["totals"]
+        rows.append([
+            _codes(plan["log_dirs"]),
+            *(f"{totals[key]}" for key in ("files", "write_bytes", "blocked")),
+            _counted(totals[counts]),
+            code(plan["digest"][:16]),
+            code(plan["plan"]),
+        ])  # fmt: skip
+    head = ["volumes", "files to write", "bytes", "blocked", left, "digest", "plan"]
+    return f"{table(head, rows)}\n\n`kafkats show PLAN` says which bytes, and why."
+
+
+def _counted(counts: Mapping[str, Any]) -> str:
+    return " ".join(f"{count} {word}" for word, count in counts.items() if count)
+
+
+def _codes(values: Iterable[object]) -> str:
+    return ", ".join(code(value) for value in values)
