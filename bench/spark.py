@@ -151,7 +151,7 @@ def _nothing_found(folder: Path) -> Figure:
         ROUNDS,
         warm=0,
     )
-    reports = sorted((folder / "reports").glob("*/report.json"))
+    reports = sorted((folder / "reports").glob("*/*/report.json"))
     if len(reports) != ROUNDS or any(
         json.loads(r.read_text())["seen"]["worst"] not in ("", "remark", "state") for r in reports
     ):

@@ -69,8 +69,7 @@ with DAG(
 
     @task
     def applications() -> list[dict]:
-        context = get_current_context()
-        return planning(context["params"], context["run_id"])
+        return planning(get_current_context())
 
     @task.short_circuit(ignore_downstream_trigger_rules=False)
     def changes(asked: list[dict], plans: list[dict]) -> list[dict]:

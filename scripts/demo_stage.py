@@ -48,13 +48,13 @@ def write_policy(roots: Mapping[str, Path], **more: Any) -> None:
 
 def run_dag(dag: str, **params: Any) -> dict[str, Any] | None:
     """One `airflow dags test`, without questions; its report, or None when the run failed."""
-    known = set(REPORTS.glob("*/report.json"))
+    known = set(REPORTS.glob("*/*/report.json"))
     conf = {"policy": str(POLICY), "folder": str(REPORTS), "need_approval": False} | params
     if not known and (code := airflow("db", "migrate")):
         console.print(f"[red]airflow db migrate ended with {code}[/]: see {LOG}")
         return None
     code = airflow("dags", "test", dag, "--conf", json.dumps(conf))
-    found = set(REPORTS.glob("*/report.json")) - known
+    found = set(REPORTS.glob("*/*/report.json")) - known
     if code or not found:
         console.print(f"[red]the run failed[/]: see {LOG}")
         return None

@@ -7,14 +7,19 @@ so do volumes of different brokers where a run is to be ended broker by broker.
 from __future__ import annotations
 
 import fnmatch
-import re
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from airflow.providers.common.compat.sdk import Context
 
 from kafkats.config import Volume, read_policy
 from kafkats.errors import UsageError
 from kafkats_airflow.failing import in_our_words
+from kafkats_airflow.folders import folder_of, readable, with_digest
+
+_LONGEST: Final = 200
 
 
 class Group(NamedTuple):
@@ -24,41 +29,58 @@ class Group(NamedTuple):
     broker: str
     stopped: bool
     log_dirs: list[str]
-
-    @property
-    def name(self) -> str:
-        """Names its folder."""
-        words = [self.connection, self.broker, "owner-stopped" if self.stopped else ""]
-        return _safe("-".join(filter(None, words)))
+    name: str
+    """Names its folder: no other group of the policy has the same."""
 
 
-def run_folder(folder: str, run_id: str) -> Path:
-    """The folder of one DAG run; the same for every try of it."""
-    return Path(folder) / _safe(run_id)
+Key = tuple[str, str, bool]
+"""Connection, broker, owner_stopped: what tells groups apart."""
 
 
-def groups_of(params: Mapping[str, Any], *, by_broker: bool = False) -> list[Group]:
-    """The volumes that the run was asked for, cut into applications.
+def groups_of(params: Mapping[str, Any], *, by_broker: bool = False, by_owner: bool = True) -> list[Group]:
+    """The volumes that the run was asked for, cut into applications; with `by_owner` also by owner_stopped.
 
     Raises UsageError when the policy has no such volume, StorageFailed when it cannot be read.
     """
-    groups: dict[tuple[str, str, bool], Group] = {}
-    for volume in _chosen(read_policy(Path(params["policy"])).volumes, params["volumes"]):
-        key = volume.connection, volume.broker if by_broker else "", volume.owner_stopped
-        groups.setdefault(key, Group(*key, [])).log_dirs.append(str(volume.path))
+
+    def key_of(volume: Volume) -> Key:
+        return volume.connection, volume.broker if by_broker else "", volume.owner_stopped and by_owner
+
+    volumes = read_policy(Path(params["policy"])).volumes
+    names = _names(dict.fromkeys(map(key_of, volumes)))
+    groups: dict[Key, Group] = {}
+    for volume in _chosen(volumes, params["volumes"]):
+        key = key_of(volume)
+        groups.setdefault(key, Group(*key, [], names[key])).log_dirs.append(str(volume.path))
     return list(groups.values())
 
 
+def _names(keys: Iterable[Key]) -> dict[Key, str]:
+    """A folder's name for each, readable; with a digest where two would read the same, or a path would lead elsewhere."""
+
+    def text(key: Key) -> str:
+        return "-".join(filter(None, [key[0], key[1], "owner-stopped" if key[2] else ""]))
+
+    every = list(keys)
+    read = [readable(text(key)) for key in every]
+    plain = [name for name in read if read.count(name) == 1 and not name.startswith(".") and len(name) <= _LONGEST]
+    return {
+        key: name if name in plain else with_digest(text(key), json.dumps(key))
+        for key, name in zip(every, read, strict=True)
+    }
+
+
 @in_our_words
-def planning(params: Mapping[str, Any], run_id: str) -> list[dict[str, Any]]:
+def planning(context: Context) -> list[dict[str, Any]]:
     """Arguments of KafkatsJobOperator(job="plan") for a rebuild, one dict per application. Raises as `groups_of`."""
+    params = context["params"]
     flags = ["--only-after-unclean-stop"] if params["only_after_unclean_stop"] else []
     return [
         {
             "conn_id": group.connection,
             "application_args": [
                 "rebuild", *group.log_dirs, *_reading(params), *flags,
-                *places(run_folder(params["folder"], run_id) / group.name),
+                *places(folder_of(context) / group.name),
             ],
         }
         for group in groups_of(params)
@@ -124,7 +146,3 @@ def _chosen(volumes: Sequence[Volume], wanted: Sequence[str]) -> list[Volume]:
 
 def _reading(params: Mapping[str, Any]) -> list[str]:
     return ["--policy", params["policy"], "--topics", params["topics"], "--generation", params["rule"]]
-
-
-def _safe(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", name)

@@ -15,8 +15,9 @@ from airflow.providers.common.compat.sdk import Asset, Context
 from airflow.sdk import AssetAlias
 
 from kafkats.errors import UsageError
-from kafkats_airflow.applications import Group, groups_of, run_folder
+from kafkats_airflow.applications import Group, groups_of
 from kafkats_airflow.failing import in_our_words
+from kafkats_airflow.folders import folder_of
 
 TABLES: Final = AssetAlias("kafka_lookup_tables", group="kafkats")
 """Stands for one asset per table, kafkats://lookup/NAME; an event's extra names the folder, the interval and what was written."""
@@ -46,12 +47,8 @@ def interval(context: Context) -> tuple[datetime, datetime]:
 
 def tables(params: Mapping[str, Any]) -> list[tuple[Group, Path]]:
     """The brokers' volumes, each with the folder of its table. Raises as `groups_of`."""
-    found: dict[tuple[str, str], Group] = {}
-    for group in groups_of(params, by_broker=True):
-        key = group.connection, group.broker
-        found.setdefault(key, Group(*key, False, [])).log_dirs.extend(group.log_dirs)
     root = Path(params["tables"] or Path(params["folder"], "lookup"))
-    return [(group, root / group.name) for group in found.values()]
+    return [(group, root / group.name) for group in groups_of(params, by_broker=True, by_owner=False)]
 
 
 @in_our_words
@@ -71,7 +68,7 @@ def building(context: Context) -> list[dict[str, Any]]:
     ]
     words += ["--depth", "full"] if params["exact"] else []
     words += ["--high-watermark", params["high_watermark"]]
-    seen = run_folder(params["folder"], context["run_id"])
+    seen = folder_of(context)
     return [
         {"conn_id": group.connection,
          "application_args": [*group.log_dirs, *words, "--output", str(folder), "--report", str(seen / group.name)],
@@ -92,7 +89,7 @@ def built(context: Context, results: Sequence[Mapping[str, Any]]) -> dict[str, A
         name = Path(one["table"]).name
         asset = Asset(name=f"kafka_lookup_{name}", uri=f"kafkats://lookup/{name}", group="kafkats")
         context["outlet_events"][TABLES].add(asset, extra=one)
-    folder = run_folder(context["params"]["folder"], context["run_id"])
+    folder = folder_of(context)
     folder.mkdir(parents=True, exist_ok=True)
     for one in said:
         one["pictures"] = lookup_reports.of_table(Path(one["report"]), one)
@@ -111,7 +108,7 @@ def looking(context: Context) -> list[dict[str, Any]]:
     _times(params)
     if params["source"] == "tables":
         return []
-    folder = run_folder(params["folder"], context["run_id"])
+    folder = folder_of(context)
     words = [word for ms in _times(params) for word in ("--at", str(ms))] + ["--at", "latest", "--at", "earliest"]
     words += ["--topics", params["topics"], "--policy", params["policy"], "--high-watermark", params["high_watermark"]]
     words += ["--go-on", "--around", f"{_AROUND_MS}ms"]
@@ -134,7 +131,7 @@ def export(context: Context, looked: Sequence[Mapping[str, Any]] | None) -> dict
     params = context["params"]
     starts, ends = _from_tables(params) if params["source"] == "tables" else _from_rows(params, looked or [])
     made = exports.export(starts, ends, to=params["format"], missing=params["missing"], group=params["group"] or "")
-    folder = run_folder(params["folder"], context["run_id"])
+    folder = folder_of(context)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ("offsets.csv" if params["format"] == "group-csv" else "offsets.json")
     write_text(path, made.text)

@@ -11,8 +11,9 @@ from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 
 from kafkats.errors import NotEqual, UsageError
 from kafkats_airflow import steps
-from kafkats_airflow.applications import Group, applying, groups_of, places, run_folder, run_of
+from kafkats_airflow.applications import Group, applying, groups_of, places, run_of
 from kafkats_airflow.failing import in_our_words
+from kafkats_airflow.folders import folder_of
 
 CENSUS: Final = "census"
 """The phase that only looks: what the schedule runs."""
@@ -30,10 +31,10 @@ def gate(context: Context) -> list[dict[str, Any]]:
 
     Fails when it is not this phase's turn, and for params that do not go together.
     """
-    params, run_id = context["params"], context["run_id"]
+    params = context["params"]
     groups = groups_of(params, by_broker=True)
     if params["phase"] == CENSUS or params["dry_run"]:
-        return [_asked(params, run_id, group, idle=True) for group in groups]
+        return [_asked(context, group, idle=True) for group in groups]
     every = groups_of({**params, "volumes": []}, by_broker=True)
     known = [group.broker for group in every]
     if not all(known):
@@ -46,11 +47,11 @@ def gate(context: Context) -> list[dict[str, Any]]:
     brokers = steps.state_of(params).brokers
     # The whole broker, whichever of its volumes was asked for by path: phases are states of brokers.
     whole = [(group, brokers[group.broker].status) for group in every if group.broker in chosen]
-    return [_asked(params, run_id, group, idle=status in {"verified", "approved"}) for group, status in whole]
+    return [_asked(context, group, idle=status in {"verified", "approved"}) for group, status in whole]
 
 
-def _asked(params: Mapping[str, Any], run_id: str, group: Group, *, idle: bool) -> dict[str, Any]:
-    folder = run_folder(params["folder"], run_id) / group.name
+def _asked(context: Context, group: Group, *, idle: bool) -> dict[str, Any]:
+    params, folder = context["params"], folder_of(context) / group.name
     if params["phase"] == CENSUS:
         job, words = CENSUS, [*group.log_dirs, "--by", "topic", "--report", str(folder / "before")]
     else:

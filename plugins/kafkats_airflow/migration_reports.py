@@ -22,7 +22,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowFailException, Asset, Context
 
 from kafkats_airflow import reports, steps
-from kafkats_airflow.applications import run_folder
+from kafkats_airflow.folders import folder_of
 from kafkats_airflow.migration import CENSUS, Asked, Work
 from kafkats_airflow.reports import UNFINISHED, Results
 
@@ -41,7 +41,7 @@ def report(context: Context, asset: Asset, asked: Any, brokers: Any, stages: Map
     end = outcome(params, asked, given, answer, list(work or []), brokers)
     now_ms = time.time_ns() // 1_000_000
     times_ms = int(began.timestamp() * 1000) if began else now_ms, now_ms
-    folder = run_folder(params["folder"], context["run_id"])
+    folder = folder_of(context)
     said = write_report(params, folder, given, outcome=end, times_ms=times_ms)
     context["outlet_events"][asset].extra = {key: said[key] for key in ("volumes", "phase", "outcome", "report")}
     if end.endswith(UNFINISHED):
@@ -134,7 +134,7 @@ def write_report(
     write_json(folder / "report.json", said)
     plot_formats(before, folder / "formats-before.png")
     plot_formats(now, folder / "formats.png")
-    plot_burn_down(_history(folder.parent), folder / "burn-down.png")
+    plot_burn_down(_history(folder.parent, Path(params["folder"])), folder / "burn-down.png")
     plot_forecast(forecast, actions, folder / "forecast.png")
     return said
 
@@ -147,11 +147,14 @@ def _censuses(results: Results) -> Any:
     return reports.concat(tables, SCHEMA)
 
 
-def _history(folder: Path) -> list[tuple[int, Any]]:
-    """(epoch milliseconds, bytes by magic of all volumes seen so far) at begin and end of every run in `folder`."""
+def _history(*folders: Path) -> list[tuple[int, Any]]:
+    """(epoch milliseconds, bytes by magic of all volumes seen so far) at begin and end of every run in `folders`.
+
+    Earlier versions had the runs of all DAGs in one folder.
+    """
     from kafkats.report import read_json
 
-    found = [(read_json(path), path.parent) for path in folder.glob("*/report.json")]
+    found = [(read_json(path), path.parent) for folder in folders for path in folder.glob("*/report.json")]
     runs = sorted(
         (said["times_ms"], at) for said, at in found if (at / "census.parquet").exists() and "times_ms" in said
     )

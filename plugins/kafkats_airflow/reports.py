@@ -17,8 +17,9 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, Asset, Context
 
-from kafkats_airflow.applications import run_folder, run_of
+from kafkats_airflow.applications import run_of
 from kafkats_airflow.failing import in_our_words
+from kafkats_airflow.folders import folder_of
 
 Results = Sequence[Mapping[str, Any]]
 
@@ -36,7 +37,7 @@ def report(context: Context, asset: Asset, asked: Any, plans: Any, runs: Any, pr
     answer = context["ti"].xcom_pull(task_ids="approve", key="answer")  # no edge: a no skips what follows
     plans, runs, proofs = list(plans or []), list(runs or []), list(proofs or [])
     end = outcome(context["params"], plans, answer, proofs) if len(plans) == len(asked or []) else UNFINISHED
-    folder = run_folder(context["params"]["folder"], context["run_id"])
+    folder = folder_of(context)
     said = write_report(folder, plans, runs, proofs, outcome=end)
     context["outlet_events"][asset].extra = {key: said[key] for key in ("volumes", "outcome", "report")}
     if end.endswith((UNFINISHED, UNSAFE)):

@@ -14,8 +14,9 @@ from typing import Any, Final
 from airflow.providers.common.compat.sdk import Asset, Context
 
 from kafkats.errors import KafkatsError, UsageError
-from kafkats_airflow.applications import applying, groups_of, places, run_folder, run_of
+from kafkats_airflow.applications import applying, groups_of, places, run_of
 from kafkats_airflow.failing import in_our_words
+from kafkats_airflow.folders import every_run, folder_of
 from kafkats_airflow.guards import over_guards
 
 INVENTORY: Final = Asset(name="kafka_inventory", uri="kafkats://inventory", group="kafkats")
@@ -46,7 +47,7 @@ def planning(context: Context, operation: str) -> list[dict[str, Any]]:
     ]
     asked = []
     for group in groups_of(params):
-        folder = run_folder(params["folder"], context["run_id"]) / group.name
+        folder = folder_of(context) / group.name
         more = _deleting(params, folder) if operation == "retain" else []
         given = [operation, *group.log_dirs, *words, *more, *places(folder)]
         asked.append({"conn_id": group.connection, "application_args": given})
@@ -95,7 +96,7 @@ def due(context: Context, operation: str) -> list[dict[str, Any]]:
     if params["dry_run"]:
         return []
     window_ms = params["undo_days"] * DAY_MS
-    folders = [run.parent for run in sorted(Path(params["folder"]).glob("*/*/run-*/run.json"))]
+    folders = every_run(params["folder"])
     waiting = [(folder, dirs) for folder in folders if (dirs := _waits(folder, operation, window_ms))]
     asked = []
     for group in groups_of(params):

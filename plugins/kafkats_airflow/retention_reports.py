@@ -21,7 +21,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowFailException, Context
 
 from kafkats_airflow import reports
-from kafkats_airflow.applications import run_folder
+from kafkats_airflow.folders import folder_of
 from kafkats_airflow.reports import UNFINISHED, Results
 from kafkats_airflow.retention import INVENTORY, chosen, moment, unfinished
 
@@ -38,7 +38,7 @@ def report(context: Context, operation: str, asked: Any, work: Any, stages: Mapp
     asked = None if asked is None else list(asked)
     plans = chosen(asked, given["plan"], list(work or []))
     end = outcome(context["params"], operation, unfinished(asked, plans), plans, given["verify"])
-    folder = run_folder(context["params"]["folder"], context["run_id"])
+    folder = folder_of(context)
     folder.mkdir(parents=True, exist_ok=True)
     said = {"outcome": end, "as_of": moment(context), "report": str(folder), **_common(plans, given)}
     said |= _tables(folder, plans, given["verify"])

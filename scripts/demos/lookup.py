@@ -93,10 +93,10 @@ def main() -> int:
 def build(hour: int) -> bool:
     """The run for one hour, as the scheduler makes it: it ends when the next one begins."""
     ends = FIRST.timestamp() + (hour + 1) * 3600
-    known = set(REPORTS.glob("*/report.json"))
+    known = set(REPORTS.glob("*/*/report.json"))
     conf = {"policy": str(POLICY), "folder": str(REPORTS), "step": STEP}
     code = airflow("dags", "test", DAG, datetime.fromtimestamp(ends, UTC).isoformat(), "--conf", json.dumps(conf))
-    found = set(REPORTS.glob("*/report.json")) - known
+    found = set(REPORTS.glob("*/*/report.json")) - known
     if code or not found:
         console.print(f"[red]the run failed[/]: see {LOG}")
         return False

@@ -6,6 +6,7 @@ import datetime as dt
 import importlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -61,7 +62,7 @@ def states(run: Any) -> dict[str, str]:
 
 def report(volume: Path) -> dict[str, Any]:
     """Of the latest run."""
-    found = (volume.parents[1] / "reports").glob("*/report.json")
+    found = (volume.parents[1] / "reports").glob("*/*/report.json")
     return dict(json.loads(max(found, key=lambda path: path.stat().st_mtime_ns).read_text()))
 
 
@@ -288,11 +289,15 @@ def test_a_backfill_of_three_days_decides_as_of_each_day(
     assert logs(volume, "size-zero-0") == [0, 34, 68, 102], "the policy says nothing of it"
 
 
-def test_purge_of_what_is_due(bag: Any, volume: Path, here: list[str]) -> None:
+@pytest.mark.parametrize("layout", ["FOLDER/DAG/RUN", "FOLDER/RUN, as before"])
+def test_purge_of_what_is_due(bag: Any, volume: Path, here: list[str], layout: str) -> None:
     given = policy(volume)
     run_dag(bag, "apply_retention", volume, given)
     [run] = report(volume)["runs"]
     assert report(volume)["purged"] == [], "its seven days have just begun"
+    if layout == "FOLDER/RUN, as before":
+        folder = Path(report(volume)["report"])
+        run = run.replace(str(folder), str(folder.rename(folder.parents[1] / "manual__1")))
     where = RETAIN | {"policy": given, "folder": str(volume.parents[1] / "reports"), "undo_days": 0}
     [asked] = retention.due({"params": where}, "retain")  # type: ignore[typeddict-item]
     assert asked["application_args"] == [run, "--older-than", "0ms"]
@@ -362,7 +367,8 @@ def test_one_application_per_connection_all_for_the_same_moment(tmp_path: Path) 
     )
     end = dt.datetime(2026, 11, 3, 2, tzinfo=dt.UTC)
     params = RETAIN | {"policy": str(path), "folder": "/reports", "as_of": None, "free": "20GiB", "last_segment": True}
-    context = {"params": params, "run_id": "scheduled__1", "data_interval_end": end}
+    dag = SimpleNamespace(dag_id="apply_retention")
+    context = {"params": params, "run_id": "scheduled__1", "data_interval_end": end, "dag": dag}
     one, two = retention.planning(context, "retain")  # type: ignore[arg-type]
     assert [one["conn_id"], two["conn_id"]] == ["host_1", "host_2"]
     assert two["application_args"][:3] == ["retain", "/volumes/two", "/volumes/three"]
@@ -370,7 +376,7 @@ def test_one_application_per_connection_all_for_the_same_moment(tmp_path: Path) 
         said = " ".join(asked["application_args"])
         assert "--now 2026-11-03T02:00:00+00:00 " in said
         assert "--free 20GiB --last-segment" in said
-        assert f"--beyond-guard /reports/scheduled__1/{asked['conn_id']}/over-guard" in said
+        assert f"--beyond-guard /reports/apply_retention/scheduled__1/{asked['conn_id']}/over-guard" in said
     params["inside_segments"] = True
     with pytest.raises(AirflowFailException, match="does not go with free"):
         retention.planning(context, "retain")  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -57,7 +58,7 @@ def built(root: Path, folder: Path, *hours: dt.datetime) -> dict[str, bytes]:
 
 
 def reports(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in sorted(folder.glob("*/report.json"))]
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*/*/report.json"))]
 
 
 @pytest.mark.slow(15)
@@ -158,7 +159,7 @@ def test_exports_from_volumes_and_from_their_tables(bag: Any, volume: Path, here
             texts[source, to] = Path(said["export"]).read_text()
             assert (said["outcome"], said["partitions"]) == ("exported", 9)
             drawn(said, {"staircase.png", "disorder.png" if source == "volumes" else "calendar.png"})
-            for path in folder.glob("*/report.json"):
+            for path in folder.glob("*/*/report.json"):
                 path.unlink()
     assert here == ["lookup"] * 2, "a table is read, not searched"
     at = 1_600_000_000_000
@@ -183,7 +184,7 @@ def test_an_export_does_not_start_without_a_time(bag: Any) -> None:
 
 def context(volume: Path, **params: Any) -> Any:
     return {"params": BUILD | EXPORT | where(volume) | params, "run_id": "scheduled__1", "data_interval_start": NOON,
-            "data_interval_end": NOON + HOUR}  # fmt: skip
+            "data_interval_end": NOON + HOUR, "dag": SimpleNamespace(dag_id="build_lookup_tables")}  # fmt: skip
 
 
 def test_one_table_per_broker_and_connection(tmp_path: Path) -> None:
@@ -203,7 +204,7 @@ def test_one_table_per_broker_and_connection(tmp_path: Path) -> None:
     assert asked[0]["application_args"] == [
         "/volumes/one", "/volumes/two", "--topics", "*", "--every", "1s", "--from", "2020-09-13T12:00:00+00:00",
         "--until", "2020-09-13T13:00:00+00:00", "--depth", "full", "--high-watermark", "checkpoint",
-        "--output", "/reports/lookup/host_1-1", "--report", "/reports/scheduled__1/host_1-1",
+        "--output", "/reports/lookup/host_1-1", "--report", "/reports/build_lookup_tables/scheduled__1/host_1-1",
     ]  # fmt: skip
 
 

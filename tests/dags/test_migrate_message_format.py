@@ -48,7 +48,7 @@ def states(run: Any) -> dict[str, str]:
 
 
 def last_report(folder: Path) -> dict[str, Any]:
-    found = [json.loads(path.read_text()) for path in folder.glob("*/report.json")]
+    found = [json.loads(path.read_text()) for path in folder.glob("*/*/report.json")]
     return dict(max(found, key=lambda report: report["times_ms"][1]))
 
 
@@ -297,6 +297,7 @@ def reached(jobs: Pretended, tmp_path: Path, *wanted: tuple[str, dict[str, Any]]
             "params": conf_of(tmp_path, phase, conf),
             "run_id": f"run-{next(jobs.number)}",
             "ti": Instance(),
+            "dag": SimpleNamespace(dag_id=DAG),
         }
         context |= {"dag_run": dag_run, "outlet_events": {"asset": SimpleNamespace()}}
         asked = migration.gate(context)

@@ -6,6 +6,7 @@ import datetime
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -44,7 +45,7 @@ def volume(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def reports(folder: Path) -> list[dict[str, Any]]:
     return [
         json.loads(path.read_text())
-        for path in sorted(folder.glob("*/report.json"), key=lambda p: p.stat().st_mtime_ns)
+        for path in sorted(folder.glob("*/*/report.json"), key=lambda p: p.stat().st_mtime_ns)
     ]
 
 
@@ -323,17 +324,19 @@ def test_what_is_not_repaired_is_part_of_the_outcome() -> None:
     )
 
 
+def context(params: dict[str, Any], run_id: str = "run") -> Any:
+    return {"params": params, "run_id": run_id, "dag": SimpleNamespace(dag_id=DAG)}
+
+
 def test_volumes_that_do_not_exist_are_an_error(tmp_path: Path) -> None:
     params = PARAMS | {"policy": str(two_volumes(tmp_path)), "folder": str(tmp_path)}
-    with pytest.raises(
-        AirflowFailException, match="UsageError: no volume of the policy has a path or broker like '/nowhere'"
-    ):
-        planning(params | {"volumes": ["/nowhere"]}, "run")
+    with pytest.raises(AirflowFailException, match="no volume of the policy has a path or broker like '/nowhere'"):
+        planning(context(params | {"volumes": ["/nowhere"]}))
     assert changing(params | {"dry_run": True}, [], []) == []
 
 
 def test_every_try_of_a_run_has_the_same_folder(tmp_path: Path) -> None:
     params = PARAMS | {"policy": str(two_volumes(tmp_path)), "folder": "/reports"}
-    once, again = (planning(params, "scheduled__2026-11-21T02:30:00+00:00") for _ in range(2))
+    once, again = (planning(context(params, "manual__1")) for _ in range(2))
     assert once == again
-    assert "/reports/scheduled__2026-11-21T02_30_00_00_00/host_1-owner-stopped/plan" in once[0]["application_args"]
+    assert "/reports/rebuild_time_indexes/manual__1/host_1-owner-stopped/plan" in once[0]["application_args"]
