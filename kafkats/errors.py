@@ -10,6 +10,7 @@ KafkatsError                path, position, base offset, reason; exit code; does
 │   └── NotConvertible      sound bytes that the wanted format cannot say
 ├── Refused                 allowed by nothing but a changed situation              exit 3
 │   ├── Locked              a broker, or another writer, holds the directory        retry helps
+│   ├── Reserved            another plan is waiting to change the directory
 │   ├── Changed             a file is not as the plan or the run left it
 │   ├── Fenced              a newer attempt has taken over
 │   ├── NotEqual            what was built does not tell the same as what it was built from
@@ -106,6 +107,10 @@ class Locked(Refused):
     """A broker or another writer holds the directory."""
 
     retryable = True
+
+
+class Reserved(Refused):
+    """Another holder has reserved the log directory."""
 
 
 class Changed(Refused):

@@ -2,6 +2,9 @@
 
 One unit of work is one partition directory, changed under its own lease and journal: a task that Spark runs again finishes
 what the lost one began, and one that still runs somewhere is fenced. Applying a finished plan again does nothing.
+
+The log dirs are reserved while it writes, and released at its end. Exit code 3, with the holder's name, where somebody
+else has reserved one: neither --holder nor who reserved them with the plan.
 """
 
 from __future__ import annotations
@@ -19,9 +22,10 @@ from fanout import run_job, spread, with_last_attempt
 from pyspark.sql import SparkSession
 
 from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize, tell_ledger
-from kafkats.plan import check_digest, read_plan
+from kafkats.plan import Plan, check_digest, read_plan
 from kafkats.report import ACTIONS
-from kafkats.run import finish_run, open_run
+from kafkats.reserving import Held, changing
+from kafkats.run import finish_run, open_run, run_of
 from kafkats.who import this_user
 
 ORDER = [("log_dir", "ascending"), ("partition_dir", "ascending"), ("base_offset", "ascending"), ("file", "ascending")]
@@ -30,7 +34,18 @@ ORDER = [("log_dir", "ascending"), ("partition_dir", "ascending"), ("base_offset
 def apply(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     plan = read_plan(args.plan)
     check_digest(plan, args.digest)
-    run, folder = open_run(plan, args.plan, args.run, place=args.work_area, owner_stopped=args.owner_stopped)
+    folder = args.run or args.plan.with_name(args.plan.name + ".run")
+    run = run_of(plan, place=args.work_area, owner_stopped=args.owner_stopped)
+    with changing(run, folder, holder=args.holder, plan_folder=args.plan) as held:
+        for remark in held.remarks:
+            print(remark)
+        said = _apply(spark, args, plan, folder, held)
+    return said | {"remarks": held.remarks}
+
+
+def _apply(spark: SparkSession, args: Namespace, plan: Plan, folder: Path, held: Held) -> dict[str, Any]:
+    run, _ = open_run(plan, args.plan, folder, place=args.work_area, owner_stopped=args.owner_stopped)
+    held.record(folder)
     works = partition_works(plan, run, folder)
     tell_ledger(run, "started", folder=folder, by=args.by, now_ms=now_ms())
     do = with_last_attempt(apply_partition)
@@ -56,7 +71,8 @@ def words() -> ArgumentParser:
     parser.add_argument("--digest", required=True, help="the digest that was approved; 8 digits will do")
     parser.add_argument("--run", type=Path, metavar="RUN", help="the run's folder; PLAN.run if not given")
     parser.add_argument("--owner-stopped", action="store_true", help="no broker runs, where a lock cannot prove it")
-    parser.add_argument("--work-area", type=Path, metavar="FOLDER", help="undo material goes here, not beside LOG_DIR")
+    arguments.work_area(parser)
+    parser.add_argument("--holder", default="", metavar="WHO", help="whose reservation of the log dirs is this run's")
     parser.add_argument("--by", default=this_user(), metavar="WHO", help="whom a migration's ledger names")
     return parser
 

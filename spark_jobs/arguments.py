@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kafkats.config import Policy, parse_duration, parse_size, parse_time, read_policy, with_export_file, with_settings
+from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_RULE, RULES
 from kafkats.operations.verify import VerifyOptions
+from kafkats.reserving import DAY_MS, Wish, now_ms
 from kafkats.terminal import remark_sentences
 from kafkats.units import Unit, topics_of
 
@@ -64,6 +66,33 @@ def remarks(args: Namespace, policy: Policy, units: Iterable[Unit]) -> list[str]
 def now(args: Namespace) -> int:
     """The moment to decide for, in epoch milliseconds."""
     return time.time_ns() // 1_000_000 if args.now is None else int(args.now)
+
+
+def reserving(parser: ArgumentParser) -> None:
+    """What a job that plans takes to reserve its log directories."""
+    parser.add_argument("--reserve", metavar="HOLDER", help="reserve the log dirs that the plan writes to, for HOLDER")
+    parser.add_argument(
+        "--reserve-until", type=int, metavar="EPOCH_MS", help="the reservation's end; a day from now if not given"
+    )
+    parser.add_argument("--skip-reserved", action="store_true", help="leave out what others have reserved")
+    parser.add_argument(
+        "--take-over", action="append", default=[], metavar="HOLDER", help="whose reservations count no more"
+    )
+    work_area(parser)
+
+
+def work_area(parser: ArgumentParser) -> None:
+    parser.add_argument("--work-area", type=Path, metavar="FOLDER", help="undo material goes here, not beside LOG_DIR")
+
+
+def wish(args: Namespace) -> Wish | None:
+    """The reservation that is wanted. Raises UsageError for half of its words."""
+    if args.reserve is None:
+        if args.reserve_until is not None or args.skip_reserved or args.take_over:
+            raise UsageError("--reserve-until, --skip-reserved and --take-over go with --reserve")
+        return None
+    until_ms = now_ms() + DAY_MS if args.reserve_until is None else args.reserve_until
+    return Wish(args.reserve, until_ms, args.skip_reserved, tuple(args.take_over))
 
 
 def verify_options(args: Namespace) -> VerifyOptions:

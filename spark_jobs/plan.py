@@ -2,6 +2,10 @@
 
 Looks at every segment on the workers, decides on the driver what to do, and writes the plan's folder. Changes nothing
 else. The plan is the same, digest and all, as the one that the kafkats command makes.
+
+With --reserve HOLDER the log dirs are reserved before anything is looked at, and those that the plan writes to stay so.
+The result then has `holder`, `reserved_until_ms`, `reserves` (log dirs) and, with --skip-reserved, `reserved`: what
+others hold and was left out, as {log_dir, holder, until_ms}. `remarks` are always there.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from fanout import run_job
 from looking import keep, look
 from pyspark.sql import SparkSession
 
+from kafkats.errors import UsageError
 from kafkats.generations import (
     DEFAULT_RETENTION_RULE,
     DEFAULT_ROLL_RULE,
@@ -31,20 +36,36 @@ from kafkats.generations import (
 )
 from kafkats.operations.apply import refuse_unpermitted
 from kafkats.operations.rebuild import RebuildOptions, plan_rebuild
-from kafkats.plan import Plan, write_plan
+from kafkats.plan import Plan
+from kafkats.reserving import Planning, planning
+from kafkats.run import read_run
 from kafkats.units import list_units
 
 
 def plan(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+    if args.skip_reserved and getattr(args, "ledger", None):
+        raise UsageError("a ledger is told of all log dirs of a broker: --skip-reserved does not go with --ledger")
+    with planning(args.log_dirs, arguments.wish(args), args.work_area) as ours:
+        args.log_dirs = ours.log_dirs
+        said = _plan(spark, args, ours)
+    for line in (*ours.remarks, *ours.sentences()):
+        print(line)
+    return said | ours.said() | {"remarks": [*said.get("remarks", ()), *ours.remarks]}
+
+
+def _plan(spark: SparkSession, args: Namespace, ours: Planning) -> Mapping[str, Any]:
     if args.operation == "migrate":
         made, segments, forecast, said = migrating.migrate(spark, args)
-        return said if made is None else said | write(args, made, segments, forecast=forecast)
+        if made is None:  # these runs will be undone
+            ours.keep({log_dir for folder in args.undo for log_dir in read_run(folder).directories})
+            return said
+        return said | write(args, ours, made, segments, forecast=forecast)
     if args.operation == "retain":
-        made, segments, beside, said = retaining.retain(spark, args)
-        return said | write(args, made, segments, **beside)
+        made, segments, beside, said = retaining.retain(spark, args, ours)
+        return said | write(args, ours, made, segments, **beside)
     if args.operation == "roll":
         made, segments, due, said = rolling.roll(spark, args)
-        return said | write(args, made, segments, due=due)
+        return said | write(args, ours, made, segments, due=due)
     options = RebuildOptions(
         rule=args.generation,
         topics=args.topics,
@@ -54,13 +75,13 @@ def plan(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
         not_for_a_broker=args.not_for_a_broker,
     )
     segments = look(spark, list(list_units(args.log_dirs, topics=args.topics)), arguments.verify_options(args))
-    return write(args, plan_rebuild(segments, options), segments)
+    return write(args, ours, plan_rebuild(segments, options), segments)
 
 
-def write(args: Namespace, made: Plan, segments: pa.Table, **beside: pa.Table) -> Mapping[str, Any]:
+def write(args: Namespace, ours: Planning, made: Plan, segments: pa.Table, **beside: pa.Table) -> Mapping[str, Any]:
     """Write the plan's folder and the report of what was seen; the job's result."""
     refuse_unpermitted(made)
-    write_plan(made, args.output, **beside)
+    ours.write(made, args.output, **beside)
     totals = dict(made.header["totals"])
     print(f"plan {args.output}: {totals['files']} files to change, {totals['blocked']} blocked, digest {made.digest}")
     seen = keep(segments, args.report)
@@ -74,6 +95,7 @@ def words() -> ArgumentParser:
         of_it = operations.add_parser(operation)
         arguments.reading(of_it, "--report", generations=rules, default=default)
         of_it.add_argument("-o", "--output", type=Path, required=True, metavar="PLAN", help="the plan's folder")
+        arguments.reserving(of_it)
         more(of_it)
     return parser
 

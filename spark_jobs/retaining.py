@@ -27,8 +27,9 @@ from kafkats.operations.retain.proof import WRONG, not_kept, wrong_files
 from kafkats.operations.retain.suspects import SHARES, look_into, suspects, with_shares
 from kafkats.operations.verify import VerifyOptions
 from kafkats.parts import PARTS
-from kafkats.plan import Plan, write_plan
+from kafkats.plan import Plan
 from kafkats.report import read_table
+from kafkats.reserving import Planning
 from kafkats.units import Unit, list_units, refuse_parts
 
 PRINTED: Final = 200
@@ -41,7 +42,7 @@ Made = tuple[Plan, pa.Table, Mapping[str, pa.Table], Mapping[str, Any]]
 """The plan, report.SEGMENTS, the tables beside the plan (RETENTION, SHARES), and what else the job's result says."""
 
 
-def retain(spark: SparkSession, args: Namespace) -> Made:
+def retain(spark: SparkSession, args: Namespace, ours: Planning) -> Made:
     policy = arguments.policy(args)
     options = RetainOptions(
         arguments.now(args), args.generation, args.before, args.free, args.over_guard, args.last_segment
@@ -76,7 +77,7 @@ def retain(spark: SparkSession, args: Namespace) -> Made:
     if args.beyond_guard and said["over_guard"]:
         more, all_verdicts = decide(replace(options, over_guard=True))
         refuse_unpermitted(more)
-        write_plan(more, args.beyond_guard, retention=all_verdicts, suspects=shares)
+        ours.write(more, args.beyond_guard, retention=all_verdicts, suspects=shares)
         said["beyond"] = {"plan": str(args.beyond_guard), "digest": more.digest, "totals": dict(more.header["totals"])}
     return made, segments, {"retention": verdicts, "suspects": shares}, said
 

@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from kafkats.certificate import CertifyOptions
 from kafkats.operations.apply import tell_ledger
 from kafkats.operations.ending import ENDED, end_partition, undoable
+from kafkats.reserving import changing
 from kafkats.run import Run, directories, read_run, wrote_in
 from kafkats.units import list_units
 from kafkats.who import this_user
@@ -34,7 +35,10 @@ _ORDER: Final = [("log_dir", "ascending"), ("partition_dir", "ascending")]
 def undo(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     said: dict[str, Any] = {"runs": [], "files": 0, "exit_code": 0}
     for folder in args.runs:
-        rows = undo_run(spark, folder, by=args.by)
+        with changing(read_run(folder), folder, holder=args.holder, going_back=True) as held:
+            rows = undo_run(spark, folder, by=args.by)
+        for remark in held.remarks:
+            print(remark)
         for row in rows:
             if row["error"]:
                 print(f"{row['outcome']}: {row['log_dir']}/{row['partition_dir']}: {row['error']}")
@@ -88,6 +92,7 @@ def main() -> int:
     parser = arguments.parser(__doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's folder; the latest first")
     parser.add_argument("--by", default=this_user(), metavar="WHO", help="whom a migration's ledger names")
+    parser.add_argument("--holder", default="", metavar="WHO", help="whose reservation of the log dirs is this undo's")
     parser.add_argument("--certify", nargs="+", default=[], metavar="LOG_DIR", help="then certify these")
     parser.add_argument("--max-magic", type=int, choices=range(3), help="nothing above")
     parser.add_argument("-o", "--output", type=Path, metavar="CERT", help="the certificate's folder")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkats.config import Policy
+    from kafkats.reserving import Wish
     from kafkats.units import Unit
 
 _BATCHES_AT_ONCE: Final = 500
@@ -61,6 +64,12 @@ PLACE = click.option(
     type=click.Path(path_type=Path),
     help="Where to keep undo material, instead of beside LOG_DIR.",
 )
+HOLDER = click.option(
+    "--holder",
+    default="",
+    metavar="WHO",
+    help="Whose reservation of the log directories is this run's, too; the plan's own if not given.",
+)
 
 
 class _Parsed(click.ParamType[int]):
@@ -99,6 +108,33 @@ SIZE: Final = _Parsed("SIZE", _size)
 SPAN: Final = _Parsed("DURATION", _span)
 
 
+def RESERVE(command: Any) -> Any:  # noqa: N802  # stands among the constants, and is used like one
+    """The words by which a plan reserves its log directories: the command gets `wish`, and `place`."""
+
+    @wraps(command)
+    def worded(*args: Any, output: Path, reserve: bool, reserve_for: int, **words: Any) -> Any:
+        return command(*args, output=output, wish=_wish(output, reserve_for) if reserve else None, **words)
+
+    for option in (
+        PLACE,
+        click.option(
+            "--reserve-for", type=SPAN, default="24h", show_default=True, metavar="DURATION", help="Then it is over."
+        ),
+        click.option(
+            "--reserve", is_flag=True,
+            help="Reserve LOG_DIR until the plan is applied: nobody else can plan or apply there meanwhile.",
+        ),
+    ):  # fmt: skip
+        worded = option(worded)
+    return worded
+
+
+def _wish(output: Path, reserve_for_ms: int) -> Wish:
+    from kafkats.reserving import Wish, now_ms, somebody
+
+    return Wish(somebody(f"plan {output.absolute()}"), now_ms() + reserve_for_ms)
+
+
 def STEP(command: Any) -> Any:  # noqa: N802  # stands among the constants, and is used like one
     """The step of a cluster's migration that a verb belongs to: ledger, phase and broker."""
     for option in (
@@ -132,7 +168,7 @@ def tell_step(
     append(ledger, event, by=by, now_ms=now_ms, broker=broker, phase=phase, details=details, check=phases.check)
 
 
-def units_in(log_dirs: Iterable[Path], topics: str) -> list[Unit]:
+def units_in(log_dirs: Iterable[str | os.PathLike[str]], topics: str) -> list[Unit]:
     from kafkats.units import list_units
 
     units = list(list_units(log_dirs, topics=topics))

@@ -14,6 +14,7 @@ from kafkats.cli.options import (
     LOG_DIRS,
     PLAN_FOLDER,
     POLICY,
+    RESERVE,
     RULE,
     SIZE,
     STEP,
@@ -33,6 +34,7 @@ from kafkats.terminal import plan_sentences, progress, remark_sentences, say_sum
 
 if TYPE_CHECKING:
     from kafkats.plan import Plan
+    from kafkats.reserving import Planning, Wish
 
 
 @click.group()
@@ -43,6 +45,7 @@ def plan() -> None:
 @plan.command("rebuild")
 @LOG_DIRS
 @PLAN_FOLDER
+@RESERVE
 @click.option("--all", "rewrite_sound", is_flag=True, help="Also rewrite sound indexes that differ from a rebuild.")
 @click.option(
     "--valid-prefix", is_flag=True, help="Where the log is corrupt, rebuild for the part before the corruption."
@@ -57,6 +60,8 @@ def plan() -> None:
 def plan_rebuild(
     log_dirs: tuple[Path, ...],
     output: Path,
+    wish: Wish | None,
+    place: Path | None,
     rewrite_sound: bool,
     valid_prefix: bool,
     only_after_unclean_stop: bool,
@@ -71,28 +76,28 @@ def plan_rebuild(
     from kafkats.operations import rebuild
     from kafkats.operations.apply import refuse_unpermitted
     from kafkats.operations.verify import VerifyOptions
-    from kafkats.plan import write_plan
+    from kafkats.reserving import planning
 
-    segments = verified(units_in(log_dirs, topics), VerifyOptions(rule=rule, policy=policy_of(policy_file, settings)))
-    made = rebuild.plan_rebuild(
-        segments,
-        rebuild.RebuildOptions(
-            rule=rule,
-            topics=topics,
-            all=rewrite_sound,
-            valid_prefix=valid_prefix,
-            only_after_unclean_stop=only_after_unclean_stop,
-            not_for_a_broker=not_for_a_broker,
-        ),
+    options = rebuild.RebuildOptions(
+        rule=rule,
+        topics=topics,
+        all=rewrite_sound,
+        valid_prefix=valid_prefix,
+        only_after_unclean_stop=only_after_unclean_stop,
+        not_for_a_broker=not_for_a_broker,
     )
-    refuse_unpermitted(made)
-    write_plan(made, output)
-    show_plan(made, output, as_json)
+    looking = VerifyOptions(rule=rule, policy=policy_of(policy_file, settings))
+    with planning(log_dirs, wish, place) as ours:
+        made = rebuild.plan_rebuild(verified(units_in(ours.log_dirs, topics), looking), options)
+        refuse_unpermitted(made)
+        ours.write(made, output)
+    show_plan(made, output, as_json, ours=ours)
 
 
 @plan.command("migrate")
 @LOG_DIRS
 @PLAN_FOLDER
+@RESERVE
 @click.option(
     "--to-magic", required=True, type=click.IntRange(0, 2),
     help="The format: 0 is Kafka 0.8 and 0.9, 1 is 0.10, 2 is 0.11 and later (4.x writes no other).",
@@ -114,6 +119,8 @@ def plan_rebuild(
 def plan_migrate(
     log_dirs: tuple[Path, ...],
     output: Path,
+    wish: Wish | None,
+    place: Path | None,
     to_magic: int,
     compression_type: str,
     accept_loss: str,
@@ -131,7 +138,7 @@ def plan_migrate(
     from kafkats.operations import migrate
     from kafkats.operations.apply import refuse_unpermitted
     from kafkats.operations.verify import VerifyOptions
-    from kafkats.plan import write_plan
+    from kafkats.reserving import planning
 
     check_step(ledger, phase, broker, topics)
     target = target_of(to_magic, compression_type)
@@ -145,19 +152,22 @@ def plan_migrate(
         broker=broker,
     )
     migrate.check_phase(options)
-    units = units_in(log_dirs, topics)
-    segments = verified(units, VerifyOptions(rule=rule, policy=policy_of(policy_file, settings)))
-    looked = [forecast_unit(u, target) for u in progress(units, "forecasting", lambda u: u.bytes)]
-    forecast = table_of(looked, FORECAST)
-    made = migrate.plan_migrate(segments, forecast, options)
-    refuse_unpermitted(made)
-    write_plan(made, output, forecast=forecast)
-    show_plan(made, output, as_json)
+    looking = VerifyOptions(rule=rule, policy=policy_of(policy_file, settings))
+    with planning(log_dirs, wish, place) as ours:
+        units = units_in(ours.log_dirs, topics)
+        segments = verified(units, looking)
+        looked = [forecast_unit(u, target) for u in progress(units, "forecasting", lambda u: u.bytes)]
+        forecast = table_of(looked, FORECAST)
+        made = migrate.plan_migrate(segments, forecast, options)
+        refuse_unpermitted(made)
+        ours.write(made, output, forecast=forecast)
+    show_plan(made, output, as_json, ours=ours)
 
 
 @plan.command("retain")
 @LOG_DIRS
 @PLAN_FOLDER
+@RESERVE
 @RETAIN
 @TOPICS
 @POLICY
@@ -166,6 +176,8 @@ def plan_migrate(
 def plan_retain(
     log_dirs: tuple[Path, ...],
     output: Path,
+    wish: Wish | None,
+    place: Path | None,
     rule: str,
     now: int | None,
     before: int | None,
@@ -182,20 +194,22 @@ def plan_retain(
     """Which segments to delete, as a broker would, and which not, and why."""
     from kafkats.operations.apply import refuse_unpermitted
     from kafkats.operations.retain import RetainOptions
-    from kafkats.plan import write_plan
+    from kafkats.reserving import planning
 
     policy = policy_of(policy_file, settings, export)
     options = RetainOptions(now_or(now), rule, before, free_bytes, over_guard, last_segment)
-    units = units_in(log_dirs, topics)
-    made, verdicts = retention(units, policy, options, inside_segments=inside_segments)
-    refuse_unpermitted(made)
-    write_plan(made, output, retention=verdicts)
-    show_plan(made, output, as_json, policy_remarks(policy, units, topics))
+    with planning(log_dirs, wish, place) as ours:
+        units = units_in(ours.log_dirs, topics)
+        made, verdicts = retention(units, policy, options, inside_segments=inside_segments)
+        refuse_unpermitted(made)
+        ours.write(made, output, retention=verdicts)
+    show_plan(made, output, as_json, policy_remarks(policy, units, topics), ours=ours)
 
 
 @plan.command("roll")
 @LOG_DIRS
 @PLAN_FOLDER
+@RESERVE
 @ROLL
 @TOPICS
 @POLICY
@@ -204,6 +218,8 @@ def plan_retain(
 def plan_roll(
     log_dirs: tuple[Path, ...],
     output: Path,
+    wish: Wish | None,
+    place: Path | None,
     rule: str,
     now: int | None,
     export: Path | None,
@@ -215,19 +231,21 @@ def plan_roll(
     """Which active segments are due by message time, so that retention can reach what is in them."""
     from kafkats.operations.apply import refuse_unpermitted
     from kafkats.operations.roll import RollOptions, plan_roll
-    from kafkats.plan import write_plan
+    from kafkats.reserving import planning
 
     policy = policy_of(policy_file, settings, export)
-    units = units_in(log_dirs, topics)
-    made, due = plan_roll(looked_at(units), policy, RollOptions(now_or(now), rule))
-    refuse_unpermitted(made)
-    write_plan(made, output, due=due)
-    show_plan(made, output, as_json, policy_remarks(policy, units, topics))
+    with planning(log_dirs, wish, place) as ours:
+        units = units_in(ours.log_dirs, topics)
+        made, due = plan_roll(looked_at(units), policy, RollOptions(now_or(now), rule))
+        refuse_unpermitted(made)
+        ours.write(made, output, due=due)
+    show_plan(made, output, as_json, policy_remarks(policy, units, topics), ours=ours)
 
 
 @plan.command("split")
 @LOG_DIRS
 @PLAN_FOLDER
+@RESERVE
 @click.option(
     "--where", "split", required=True, type=click.Choice(["rolled", "mixed", "expired"]),
     help="Where segment.bytes or segment.ms would have rolled; around timestamps that cannot be; behind what has expired.",
@@ -245,6 +263,8 @@ def plan_roll(
 def plan_split(
     log_dirs: tuple[Path, ...],
     output: Path,
+    wish: Wish | None,
+    place: Path | None,
     split: str,
     segment_bytes: int | None,
     segment_ms: int | None,
@@ -262,18 +282,20 @@ def plan_split(
     from kafkats.operations.split import plan_split
     from kafkats.operations.verify import VerifyOptions
     from kafkats.parts import PARTS, SplitOptions, check_options, look
-    from kafkats.plan import write_plan
+    from kafkats.reserving import planning
 
     options = SplitOptions(split, segment_bytes, segment_ms, earliest, now_or(latest), before, rule)
     check_options(options)
-    units = units_in(log_dirs, topics)
-    segments = verified(units, VerifyOptions(rule=rule, policy=policy_of(policy_file, settings)))
-    looked = (look(u, options) for u in progress(units, "looking", lambda u: u.bytes))
-    parts = table_of(looked, PARTS)
-    made = plan_split(segments, parts, options)
-    refuse_unpermitted(made)
-    write_plan(made, output, parts=parts)
-    show_plan(made, output, as_json)
+    looking = VerifyOptions(rule=rule, policy=policy_of(policy_file, settings))
+    with planning(log_dirs, wish, place) as ours:
+        units = units_in(ours.log_dirs, topics)
+        segments = verified(units, looking)
+        looked = (look(u, options) for u in progress(units, "looking", lambda u: u.bytes))
+        parts = table_of(looked, PARTS)
+        made = plan_split(segments, parts, options)
+        refuse_unpermitted(made)
+        ours.write(made, output, parts=parts)
+    show_plan(made, output, as_json, ours=ours)
 
 
 @click.command()
@@ -298,15 +320,19 @@ def follows(made: Plan, row: Mapping[str, Any]) -> bool:
     return str(row["file"]).endswith(kinds.get(made.operation, ("/",)))
 
 
-def show_plan(made: Plan, folder: Path, as_json: bool, remarks: Sequence[str] = ()) -> None:
-    """`remarks` are for whoever plans, and no part of the plan."""
+def show_plan(
+    made: Plan, folder: Path, as_json: bool, remarks: Sequence[str] = (), *, ours: Planning | None = None
+) -> None:
+    """`remarks`, and the reservations of `ours`, are for whoever plans, and no part of the plan."""
     rows = made.items.select(["action", "log_dir", "partition_dir", "file", "after_bytes", "reason"]).to_pylist()
     rows = [row for row in rows if as_json or not follows(made, row)]
     show_rows(rows, ("action", "partition_dir", "file", "after_bytes", "reason"), as_json)
     try:
         remarks = [*(rule_remarks(made.header["options"]["rule"]) if made.operation == "retain" else ()), *remarks]
-        said = plan_sentences(made, folder)
+        remarks += ours.remarks if ours else []
+        said = [*(ours.sentences() if ours else ()), *plan_sentences(made, folder)]
     except (KeyError, TypeError, ValueError, AttributeError) as e:
         raise CorruptPlan(f"its totals are not those of a plan to {made.operation}: {e!r}", path=folder) from e
-    summary = {"plan": str(folder), "digest": made.digest} | dict(made.header["totals"]) | {"remarks": remarks}
+    summary = {"plan": str(folder), "digest": made.digest} | dict(made.header["totals"])
+    summary |= (ours.said() if ours else {}) | {"remarks": remarks}
     say_summary(summary, as_json, [*remark_sentences(remarks), *said])

@@ -7,6 +7,7 @@
                 journal                             what is meant, and how far it is
                 staging-<epoch>/<file>              new files of one attempt
                 undo/<file>                         old files, until the undo window is closed
+        reservation  reservation.lock               who is going to change the log dir (reservation.py)
 
 It lies outside the log dir, because Kafka refuses to start on a directory there that is not a partition, and on the
 same mount, because a swap is a rename and undo material a hard link.
@@ -48,6 +49,11 @@ class WorkArea(NamedTuple):
     mode: int
     uid: int
     gid: int
+
+    @property
+    def beside(self) -> bool:
+        """Whether it is the default one, in the log dir's parent."""
+        return self.path == self.root.parent / _FOLDER / self.root.name
 
 
 class Site(NamedTuple):
@@ -120,13 +126,18 @@ def site(area: WorkArea, partition: str, run_id: str) -> Site:
 
 def make_run(place: Site, disk: Disk) -> None:
     """Have the run's folder and all above it, durably and with the log dir's owner."""
-    area = place.area
+    make_area(place.area, disk)
+    for folder in (place.folder, place.runs, place.run):
+        make_folder(folder, place.area, disk)
+
+
+def make_area(area: WorkArea, disk: Disk) -> None:
+    """Have the log dir's folder and the one above it, durably and with the log dir's owner."""
     shared = area.path.parent  # .kafkats, or the operator's place: log dirs of other owners may have theirs there too
     if not disk.is_dir(shared):
         make_folder(shared, area, disk)
     disk.sync_dir(shared.parent)
-    for folder in (area.path, place.folder, place.runs, place.run):
-        make_folder(folder, area, disk)
+    make_folder(area.path, area, disk)
 
 
 def make_folder(path: Path, area: WorkArea, disk: Disk) -> None:
@@ -159,7 +170,7 @@ def clear_folder(folder: Path, disk: Disk) -> None:
 
 def _beside(home: Path) -> Path:
     parent = home.parent
-    way_out = "name a place for the work area outside the log directories"
+    way_out = "name a place for the work area outside the log directories (--work-area)"
     if _mount(home) != _mount(parent):
         raise Refused(
             f"the log directory is a mount of its own, so nothing beside it is on its file system: {way_out}", path=home

@@ -54,6 +54,7 @@ def words(**more: Any) -> Namespace:
         "by": "ops",
         "operation": "rebuild",
     }
+    given |= {"reserve": None, "reserve_until": None, "skip_reserved": False, "take_over": [], "holder": ""}
     return Namespace(**given | more)
 
 

@@ -53,6 +53,7 @@ def words(**more: Any) -> Namespace:
         "min_magic": None,
         "max_magic": None,
     }
+    given |= {"reserve": None, "reserve_until": None, "skip_reserved": False, "take_over": [], "holder": ""}
     return Namespace(**given | more)
 
 
@@ -235,8 +236,11 @@ def test_the_ledger_is_told_by_who_does_it(spark: SparkSession, volume: Path, tm
 def test_words_are_the_commands_words() -> None:
     from kafkats.cli import cli
 
+    of_a_scheduler = {"--reserve-until", "--skip-reserved", "--take-over"}  # it knows other runs, and its own deadlines
+    planning = {"--only-newer", "--certify", "--undo", *of_a_scheduler}
     commands = {
-        ("plan", "migrate"): (cli.commands["plan"].commands["migrate"], {"--only-newer", "--certify", "--undo"}),
+        ("plan", "migrate"): (cli.commands["plan"].commands["migrate"], planning),
+        ("release",): (cli.commands["release"], set()),
         ("certify",): (cli.commands["certify"], {"--of-plan", "--policy", "--config", "--generation"}),
         ("undo",): (cli.commands["undo"], {"--certify", "--max-magic"}),
     }

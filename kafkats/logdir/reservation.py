@@ -1,0 +1,241 @@
+"""The reservation of a log dir: who has planned to change it, and until when nobody else may.
+
+A plan that waits for an answer is true only as long as nobody changes the files it was made from. So the planner
+reserves the log dir before it looks, and the run that applies the plan keeps the reservation while it writes. Each log
+dir has one reservation, whatever part of it is planned for: `reservation` in its work area, one JSON object, replaced
+whole and synced. All that read it in order to change it hold `reservation.lock`, so only one of two planners gets it.
+
+The same holder enters its own reservation again, which extends it. An expired reservation may be taken over. A
+reservation keeps planners apart; it protects no bytes: the leases and the comparison with the plan do that.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shlex
+import time
+from collections.abc import Collection, Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kafkats.errors import BadInput, CorruptFile, Locked, Refused, Reserved, UsageError, storage
+from kafkats.logdir.disk import DISK, Disk
+from kafkats.logdir.workarea import WorkArea, make_area, work_area, write_durably
+
+_VERSION: Final = 1
+_LONGEST_HOLDER: Final = 1000
+_LAST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999."""
+_LONGEST_MS: Final = 366 * 86_400_000
+_WAIT_SECONDS: Final = 30.0
+_PAUSE_SECONDS: Final = 0.005
+
+
+class Reservation(NamedTuple):
+    """`log_dir` is the root's real path; `made_ms` and `until_ms` are epoch milliseconds.
+
+    `token` tells apart the times that the holder has entered: only the last one's gives the reservation back.
+    """
+
+    log_dir: str
+    holder: str
+    made_ms: int
+    until_ms: int
+    token: str
+
+    def expired(self, now_ms: int) -> bool:
+        return self.until_ms <= now_ms
+
+
+class Entered(NamedTuple):
+    """What `reserve` gives back. `remark` says whose reservation was taken over, "" where there was none."""
+
+    area: WorkArea
+    reservation: Reservation
+    remark: str
+
+
+def reservation_area(log_dir: Path | str, place: Path | None = None) -> WorkArea:
+    """The work area that holds the reservation of the root `log_dir`.
+
+    It is the one beside the log dir wherever there can be one, also when undo material goes to a `place`: planners
+    who name different places must meet. Raises as `work_area`.
+    """
+    try:
+        return work_area(log_dir)
+    except Refused:
+        if place is None:
+            raise
+    return work_area(log_dir, place)
+
+
+def reserve(
+    area: WorkArea,
+    holder: str,
+    until_ms: int,
+    *,
+    now_ms: int,
+    known: Collection[str] = (),
+    take_over: Collection[str] = (),
+    disk: Disk = DISK,
+) -> Entered:
+    """Reserve a log dir for `holder`, or enter its reservation again; it is on the disk when this returns.
+
+    `known` are more holders and tokens whose reservation is this caller's, too: it keeps its holder. Entering extends
+    a reservation and never shortens it. `take_over` names holders that are known to be over.
+
+    Raises Reserved when somebody else holds it, UsageError for a holder or a time that is none, CorruptFile,
+    NotPermitted, Locked, StorageFailed.
+    """
+    check_words(holder, until_ms, now_ms)
+    with storage(area.path, "reserving the log directory"):
+        make_area(area, disk)
+        with _exclusive(area, disk):
+            found = _read(area, disk)
+            token = secrets.token_hex(16)
+            if found is None:
+                mine, remark = Reservation(str(area.root), holder, now_ms, until_ms, token), ""
+            elif found.holder == holder or {found.holder, found.token} & set(known):
+                mine, remark = found._replace(until_ms=max(until_ms, found.until_ms), token=token), ""
+            elif found.expired(now_ms) or found.holder in take_over:
+                mine = Reservation(str(area.root), holder, now_ms, until_ms, token)
+                why = "had expired" if found.expired(now_ms) else "is over"
+                remark = f"{area.root}: the reservation of {in_words(found)} {why} and was taken over"
+            else:
+                raise refusal(area, found)
+            _write(area, mine, disk)
+    return Entered(area, mine, remark)
+
+
+def extend(area: WorkArea, token: str, until_ms: int, *, disk: Disk = DISK) -> bool:
+    """Move the end of the reservation with this token to `until_ms`, if it is later; False when it is gone.
+
+    Raises CorruptFile, Locked, StorageFailed.
+    """
+    if not disk.is_dir(area.path):
+        return False
+    with storage(area.path, "extending the reservation"), _exclusive(area, disk):
+        found = _read(area, disk)
+        if found is None or found.token != token:
+            return False
+        if until_ms > found.until_ms:
+            _write(area, found._replace(until_ms=until_ms), disk)
+        return True
+
+
+def release(
+    area: WorkArea, *, holder: str | None = None, token: str | None = None, disk: Disk = DISK
+) -> Reservation | None:
+    """Remove the reservation, only this holder's or this token's where one is given; what was removed.
+
+    Without either also one that cannot be read. Raises CorruptFile, Locked, StorageFailed.
+    """
+    if not disk.is_dir(area.path):
+        return None
+    with storage(area.path, "releasing the log directory"), _exclusive(area, disk):
+        try:
+            found = _read(area, disk)
+        except CorruptFile:
+            if holder is not None or token is not None:
+                raise
+            found = Reservation(str(area.root), "somebody (the file could not be read)", 0, 0, "")
+        if found is None or holder not in (None, found.holder) or token not in (None, found.token):
+            return None
+        disk.unlink(_path(area))
+        disk.sync_dir(area.path)
+    return found
+
+
+def read_reservation(area: WorkArea, *, disk: Disk = DISK) -> Reservation | None:
+    """The reservation as it is now, expired or not; takes no lock. Raises CorruptFile, StorageFailed."""
+    with storage(area.path, "reading the reservation"):
+        try:
+            return _read(area, disk)
+        except FileNotFoundError:  # released between two looks
+            return None
+
+
+def refusal(area: WorkArea, found: Reservation) -> Reserved:
+    """The error for everybody but the holder."""
+    return Reserved(
+        f"reserved by {in_words(found)}: wait for its end or answer its question,"
+        f" or break the reservation: {_how_to_release(area)}",
+        path=area.root,
+    )
+
+
+def in_words(one: Reservation) -> str:
+    """`HOLDER until TIME`."""
+    return f"{one.holder} until {time_in_words(one.until_ms)}"
+
+
+def time_in_words(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, tz=UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def check_words(holder: str, until_ms: int, now_ms: int) -> None:
+    """Raise UsageError for what no reservation may say."""
+    if not holder.strip() or not holder.isprintable() or len(holder) > _LONGEST_HOLDER:
+        raise UsageError(f"a holder is a line of up to {_LONGEST_HOLDER} printable characters, not {holder!r}")
+    if not now_ms < until_ms <= now_ms + _LONGEST_MS:
+        raise UsageError(
+            f"a reservation ends within a year from now, in epoch milliseconds; {until_ms} does not (now is {now_ms})"
+        )
+
+
+def _path(area: WorkArea) -> Path:
+    return area.path / "reservation"
+
+
+def _how_to_release(area: WorkArea) -> str:
+    where = [] if area.beside else ["--work-area", str(area.path.parent)]
+    return shlex.join(["kafkats", "release", str(area.root), *where])
+
+
+def _write(area: WorkArea, one: Reservation, disk: Disk) -> None:
+    text = json.dumps({"version": _VERSION, **one._asdict()}, indent=1) + "\n"
+    write_durably(_path(area), text.encode(), area, disk)
+
+
+def _read(area: WorkArea, disk: Disk) -> Reservation | None:
+    path = _path(area)
+    try:
+        if disk.identify(path) is None:
+            return None
+        content = json.loads(disk.read(path))
+        if content.pop("version") != _VERSION:
+            raise ValueError("of another version")
+        one = Reservation(**content)
+        texts, times = (one.log_dir, one.holder, one.token), (one.made_ms, one.until_ms)
+        if any(type(text) is not str for text in texts) or any(type(ms) is not int for ms in times):
+            raise ValueError("a value of the wrong type")
+        if not all(0 <= ms <= _LAST_MS for ms in times) or not one.holder.isprintable():
+            raise ValueError("a value that none can have")
+    except (BadInput, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+        said = e.reason if isinstance(e, BadInput) else str(e)
+        raise CorruptFile(
+            f"not a reservation: {said}; if nobody is about to change {area.root}: {_how_to_release(area)}", path=path
+        ) from e
+    return one
+
+
+@contextmanager
+def _exclusive(area: WorkArea, disk: Disk) -> Generator[None]:
+    """Hold the reservation's lock; others hold it for moments only. Raises Locked."""
+    path = area.path / "reservation.lock"
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while True:
+        try:
+            with disk.lock(path):
+                disk.own(path, area.mode & 0o666, area.uid, area.gid)
+                yield
+                return
+        except Locked as e:
+            if e.path != str(path):
+                raise
+            if time.monotonic() > deadline:
+                raise Locked("another process has held the reservation's lock for too long", path=path) from e
+        time.sleep(_PAUSE_SECONDS)
