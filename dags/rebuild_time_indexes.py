@@ -37,35 +37,20 @@ INDEXES = Asset(name="kafka_time_indexes", uri="kafkats://time-indexes", group="
 
 with DAG(
     "rebuild_time_indexes",
-    description="Find wrong time indexes, rebuild only those, prove it",
-    doc_md=__doc__,
-    schedule="30 2 * * *",
-    catchup=False,
-    max_active_runs=1,
+    description="Find wrong time indexes, rebuild only those, prove it", doc_md=__doc__,
+    schedule="30 2 * * *", catchup=False, max_active_runs=1, tags=["kafkats", "repair"],
     default_args={"owner": "kafka", "retries": 1, "retry_delay": timedelta(minutes=1)},
-    tags=["kafkats", "repair"],
     params={
-        "policy": Param(POLICY, type="string", description="The file that names the volumes (default: KAFKATS_POLICY)"),
-        "volumes": Param(
-            [], type="array", items={"type": "string"}, description="Globs over paths or brokers; none: all"
-        ),
-        "topics": Param("*", type="string", description="Glob over topic names"),
-        "rule": Param(
-            "last-offset", enum=["last-offset", "first-offset"], description="Kafka 2.0 and later, or up to 1.1"
-        ),
-        "only_after_unclean_stop": Param(
-            False, type="boolean", description="Skip volumes with a clean-shutdown marker"
-        ),
-        "need_approval": Param(True, type="boolean", description="Wait for a person before writing"),
-        "dry_run": Param(False, type="boolean", description="Plan and report, write nothing"),
-        "folder": Param(
-            FOLDER,
-            type="string",
-            description="Where plans, runs and reports go (default: KAFKATS_FOLDER)",
-            section="Places",
-        ),
+        "policy": Param(POLICY, type="string", description="The policy file, which names the volumes. Default: KAFKATS_POLICY"),
+        "volumes": Param([], type=["null", "array"], items={"type": "string"}, description="Only these volumes: globs over paths or broker names, one per line. Empty: all"),
+        "topics": Param("*", type="string", description="Only topics whose name matches this glob"),
+        "rule": Param("last-offset", type="string", enum=["last-offset", "first-offset"], description="Indexes as Kafka 2.0 and later writes them, or as Kafka up to 1.1"),
+        "only_after_unclean_stop": Param(False, type="boolean", description="Skip volumes whose broker was stopped cleanly"),
+        "need_approval": Param(True, type="boolean", description="Ask a person before anything is written"),
+        "dry_run": Param(False, type="boolean", description="Only plan and report, write nothing"),
+        "folder": Param(FOLDER, type="string", description="Where plans, runs and reports are written. Default: KAFKATS_FOLDER"),
     },
-) as dag:
+) as dag:  # fmt: skip
 
     @task
     def applications() -> list[dict]:

@@ -41,14 +41,14 @@ with DAG(
     schedule=CronDataIntervalTimetable("0 1 * * *", timezone="UTC"), catchup=False, max_active_runs=1,
     default_args={"owner": "kafka", "retries": 1, "retry_delay": timedelta(minutes=1)}, tags=["kafkats", "retention"],
     params={
-        "policy": Param(POLICY, type="string", description="The file with volumes and limits (default: KAFKATS_POLICY)"),
-        "volumes": Param([], type="array", items={"type": "string"}, description="Globs over paths or brokers; none: all"),
-        "topics": Param("*", type="string", description="Glob over topic names"),
-        "generation": Param("4.1", enum=["4.1", "0.10.1", "0.8", "largest"], description="Which Kafka's rolling, that or later"),
-        "as_of": Param(None, type=["null", "string"], format="date-time", description="Decide for this moment"),
-        "undo_days": Param(7, type="integer", minimum=0, description="Purge runs that ended so many days ago"),
-        "dry_run": Param(DRY_RUN, type="boolean", description="Say what is due, write nothing (default: true)"),
-        "folder": Param(FOLDER, type="string", description="Where plans, runs and reports go (default: KAFKATS_FOLDER)"),
+        "policy": Param(POLICY, type="string", description="The policy file, which names the volumes and the limits. Default: KAFKATS_POLICY"),
+        "volumes": Param([], type=["null", "array"], items={"type": "string"}, description="Only these volumes: globs over paths or broker names, one per line. Empty: all"),
+        "topics": Param("*", type="string", description="Only topics whose name matches this glob"),
+        "generation": Param("4.1", type="string", enum=["4.1", "0.10.1", "0.8", "largest"], description="Roll as this version of Kafka does, or a later one"),
+        "as_of": Param(None, type=["null", "string"], format="date-time", description="Decide as if it were this moment. Empty: the moment of the run"),
+        "undo_days": Param(7, type="integer", minimum=0, description="Purge runs that ended this many days ago: then they cannot be undone any more"),
+        "dry_run": Param(DRY_RUN, type="boolean", description="Only say what is due, write nothing. On unless KAFKATS_RETENTION=apply"),
+        "folder": Param(FOLDER, type="string", description="Where plans, runs and reports are written. Default: KAFKATS_FOLDER"),
     },
 ) as dag:  # fmt: skip
 

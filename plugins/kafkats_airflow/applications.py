@@ -49,10 +49,15 @@ def groups_of(params: Mapping[str, Any], *, by_broker: bool = False, by_owner: b
     volumes = read_policy(Path(params["policy"])).volumes
     names = _names(dict.fromkeys(map(key_of, volumes)))
     groups: dict[Key, Group] = {}
-    for volume in _chosen(volumes, params["volumes"]):
+    for volume in _chosen(volumes, listed(params["volumes"])):
         key = key_of(volume)
         groups.setdefault(key, Group(*key, [], names[key])).log_dirs.append(str(volume.path))
     return list(groups.values())
+
+
+def listed(given: Sequence[str] | None) -> list[str]:
+    """The words of a list param. A form leaves an empty line where a word was taken out, or nothing at all."""
+    return [word for line in given or [] if (word := line.strip())]
 
 
 def _names(keys: Iterable[Key]) -> dict[Key, str]:

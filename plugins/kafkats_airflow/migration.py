@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 
 from kafkats.errors import NotEqual, UsageError
 from kafkats_airflow import steps
-from kafkats_airflow.applications import Group, applying, groups_of, places, run_of
+from kafkats_airflow.applications import Group, applying, groups_of, listed, places, run_of
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.folders import folder_of
 
@@ -74,7 +74,7 @@ def _plan(params: Mapping[str, Any], group: Group, folder: Path) -> list[str]:
     words = [
         "migrate", *group.log_dirs, *_reading(params), "--compression-type", params["compression_type"],
         "--to-magic", str(params["to_magic" if phase in steps.UP else "from_magic"]),
-        "--accept-loss", ",".join(params["accept_loss"]),
+        "--accept-loss", ",".join(listed(params["accept_loss"])),
     ]  # fmt: skip
     if phase == "phase-1":
         words += ["--only-newer", "--certify", str(folder / "certificate")]

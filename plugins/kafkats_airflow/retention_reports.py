@@ -21,6 +21,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowFailException, Context
 
 from kafkats_airflow import reports
+from kafkats_airflow.applications import listed
 from kafkats_airflow.folders import folder_of
 from kafkats_airflow.reports import UNFINISHED, Results
 from kafkats_airflow.retention import INVENTORY, chosen, moment, unfinished
@@ -110,7 +111,7 @@ def _remarks(folder: Path, params: Mapping[str, Any], plans: Results, operation:
     if not plans:
         return []
     topics = read_table(folder / "segments.parquet", SEGMENTS)["topic"].unique().to_pylist()
-    everything = params["topics"] == "*" and not params["volumes"]
+    everything = params["topics"] == "*" and not listed(params["volumes"])
     said = read_policy(Path(params["policy"])).remarks(filter(None, topics), all_topics=everything)
     return [*(rule_remarks(params["generation"]) if operation == "retain" else ()), *said]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafkats.errors import Refused, UsageError
+from kafkats_airflow.applications import listed
 
 UP: Final = ("canary", "phase-2")
 
@@ -49,7 +50,7 @@ def let_in(params: Params, named: Sequence[str], known: Iterable[str], by: str) 
     if phase == "phase-1":
         _begin(params, known, by)
         _attest(params, named)
-    elif phase == "phase-2" and not params["volumes"]:
+    elif phase == "phase-2" and not listed(params["volumes"]):
         named = _next(params)
     elif len(named) != 1:
         raise UsageError(f"{phase} is for one broker at a time: name it in `volumes`, not {', '.join(named)}")

@@ -94,7 +94,19 @@ def test_what_may_be_left_out_is_empty_and_allowed_so(bag: Any, name: str) -> No
     """The form takes an empty param of plain type string for a missing one, and starts nothing without a word."""
     for key in bag.dags[name].params:
         param = bag.dags[name].params.get_param(key)
-        assert param.value != "" or "null" in param.schema["type"], key
+        types = param.schema["type"]
+        assert "null" in types or (param.value != "" and types != "array"), key
+
+
+@pytest.mark.parametrize(("given", "words"), [(None, []), ([], []), ([""], []), (["1", " 2 ", "", " "], ["1", "2"])])
+def test_lines_of_a_form_without_a_word_are_nothing(tmp_path: Path, given: list[str] | None, words: list[str]) -> None:
+    from kafkats_airflow.applications import groups_of, listed
+
+    assert listed(given) == words
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("volumes: [{broker: '1', path: /one}, {broker: '2', path: /two}, {broker: '3', path: /three}]\n")
+    [group] = groups_of({"policy": str(policy), "volumes": given})
+    assert group.log_dirs == ["/one", "/two", *([] if words else ["/three"])]
 
 
 def test_empty_and_none_are_the_same(tmp_path: Path) -> None:
