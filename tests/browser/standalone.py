@@ -1,0 +1,237 @@
+"""A whole Airflow of its own, as `airflow standalone` starts it: scheduler, DAG processor, API server, triggerer.
+
+It lives in one folder: database, logs, the password of `admin`. Nothing runs by the clock; runs are triggered and backfilled.
+What spark-submit is given is kept, one JSON list per line, in `submitted`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import psutil
+
+ROOT: Final = Path(__file__).parents[2]
+USER: Final = "admin"
+ENDED: Final = frozenset({"success", "failed"})
+
+SUBMIT: Final = """\
+#!{python}
+import fcntl, json, os, sys
+with open({kept!r}, "a") as kept:
+    fcntl.flock(kept, fcntl.LOCK_EX)
+    kept.write(json.dumps(sys.argv[1:]) + "\\n")
+os.execv({real!r}, [{real!r}, *sys.argv[1:]])
+"""
+
+
+class Failed(Exception):
+    """Airflow did not answer, or not as asked."""
+
+
+class Standalone:
+    """`home` is its folder, `url` where it listens, `submitted` the file with all arguments of spark-submit."""
+
+    def __init__(self, home: Path, more: Mapping[str, str] | None = None) -> None:
+        self.home = home
+        self.submitted = home / "submitted.jsonl"
+        self.log = home / "standalone.log"
+        self.password = secrets.token_urlsafe(12)
+        ports = list(free_ports(3))
+        self.url = f"http://127.0.0.1:{ports[0]}"
+        self.environment = os.environ | self._settings(ports) | dict(more or {})
+        self._process: subprocess.Popen[bytes] | None = None
+        self._token = ""
+
+    def _settings(self, ports: list[int]) -> dict[str, str]:
+        bin_ = self.home / "bin"
+        return {
+            "AIRFLOW_HOME": str(self.home),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home}/airflow.db",
+            "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__PARALLELISM": "3",
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.home / "passwords.json"),
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(ports[0]),
+            "AIRFLOW__API__BASE_URL": self.url,
+            "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(ports[1]),
+            "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(ports[2]),
+            "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2,4]"}',
+            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYTHONPATH": str(ROOT),
+            "PATH": os.pathsep.join([str(bin_), str(Path(sys.executable).parent), os.environ["PATH"]]),
+        }
+
+    def start(self, timeout: float = 300) -> None:
+        """Returns when it is healthy and knows all DAGs. Raises Failed."""
+        (self.home / "bin").mkdir(parents=True, exist_ok=True)
+        submit = self.home / "bin" / "spark-submit"
+        real = str(Path(sys.executable).parent / "spark-submit")
+        submit.write_text(SUBMIT.format(python=sys.executable, kept=str(self.submitted), real=real))
+        submit.chmod(0o755)
+        self.submitted.touch()
+        (self.home / "passwords.json").write_text(json.dumps({USER: self.password}))
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [str(Path(sys.executable).parent / "airflow"), "standalone"],
+                cwd=self.home,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # its way to be stopped
+            )
+        dags = {path.stem for path in (ROOT / "dags").glob("*.py")}
+        self.until(lambda: self._healthy() and dags <= self.dags(), "is not up", timeout)
+
+    def stop(self) -> None:
+        """Its own way first, then every process that is left of it."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(60)
+        left = list(self.processes())
+        for one in left:
+            with suppress(psutil.Error):
+                one.kill()
+        psutil.wait_procs(left, 10)
+
+    def processes(self) -> Iterator[psutil.Process]:
+        """Everything that runs with this folder as AIRFLOW_HOME."""
+        for one in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                if one.pid != os.getpid() and one.environ().get("AIRFLOW_HOME") == str(self.home):
+                    yield one
+
+    def until(self, true: Callable[[], Any], otherwise: str, timeout: float) -> Any:
+        """The first truth that `true` gives. Raises Failed."""
+        end, last = time.monotonic() + timeout, None
+        while time.monotonic() < end:
+            if self._process is None or self._process.poll() is not None:
+                raise Failed(f"airflow standalone has ended: see {self.log}")
+            with suppress(OSError, Failed):
+                if last := true():
+                    return last
+            time.sleep(1)
+        raise Failed(f"Airflow {otherwise} after {timeout:.0f} s: see {self.log}")
+
+    def _healthy(self) -> bool:
+        said = self.api("GET", "/api/v2/monitor/health")
+        return all(said[part]["status"] == "healthy" for part in ("metadatabase", "scheduler", "dag_processor"))
+
+    def token(self) -> str:
+        """Of `admin`, for the API, and for a browser as the cookie `_token`."""
+        if not self._token:
+            said = self._call("POST", "/auth/token", {"username": USER, "password": self.password}, {})
+            self._token = str(said["access_token"])
+        return self._token
+
+    def api(self, method: str, path: str, given: Any = None) -> Any:
+        """One call of the REST API. Raises Failed with the answer."""
+        return self._call(method, path, given, {"Authorization": f"Bearer {self.token()}"})
+
+    def _call(self, method: str, path: str, given: Any, headers: Mapping[str, str]) -> Any:
+        data = None if given is None else json.dumps(given).encode()
+        request = urllib.request.Request(
+            self.url + path, data, {"Content-Type": "application/json", **headers}, method=method
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                text = answer.read()
+        except urllib.error.HTTPError as e:
+            raise Failed(f"{method} {path}: {e.code} {e.read().decode(errors='replace')}") from e
+        return json.loads(text) if text else None
+
+    def dags(self) -> set[str]:
+        return {one["dag_id"] for one in self.api("GET", "/api/v2/dags")["dags"]}
+
+    def trigger(self, dag: str, conf: Mapping[str, Any], **more: Any) -> str:
+        """Ask for a run; its id."""
+        given = {"conf": dict(conf), "logical_date": None} | more
+        return str(self.api("POST", f"/api/v2/dags/{dag}/dagRuns", given)["dag_run_id"])
+
+    def runs(self, dag: str) -> dict[str, str]:
+        """State of each run, by its id."""
+        said = self.api("GET", f"/api/v2/dags/{dag}/dagRuns?limit=100")
+        return {one["dag_run_id"]: one["state"] for one in said["dag_runs"]}
+
+    def wait(self, dag: str, run: str, states: frozenset[str] = ENDED, timeout: float = 600) -> str:
+        """The run's state, as soon as it is one of `states`."""
+        path = f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}"
+
+        def state() -> str:
+            now = self.api("GET", path)["state"]
+            return str(now) if now in states else ""
+
+        return str(self.until(state, f"has not ended {dag} {run}", timeout))
+
+    def tasks(self, dag: str, run: str) -> dict[tuple[str, int], str]:
+        """State of each task instance of a run, by task and map index."""
+        said = self.api("GET", f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances?limit=200")
+        return {(one["task_id"], one["map_index"]): str(one["state"]) for one in said["task_instances"]}
+
+    def asked(self, dag: str, run: str, task: str = "approve", timeout: float = 600) -> dict[str, Any]:
+        """What a person is asked by a task, as soon as it waits."""
+        path = f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/{task}/-1/hitlDetails"
+
+        def waiting() -> Any:
+            state = self.tasks(dag, run).get((task, -1))
+            return self.api("GET", path) if state == "awaiting_input" else None
+
+        return dict(self.until(waiting, f"does not ask in {dag} {run}", timeout))
+
+    def answer(self, dag: str, run: str, option: str, task: str = "approve") -> None:
+        """A person's answer to it."""
+        path = f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/{task}/-1/hitlDetails"
+        self.api("PATCH", path, {"chosen_options": [option], "params_input": {}})
+
+    def report(self, folder: Path, dag: str, run: str) -> Path:
+        """The report.json of a run."""
+        said = self.api(
+            "GET", f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/report/xcomEntries/return_value"
+        )
+        return Path(json.loads(said["value"])["report"], "report.json") if isinstance(said["value"], str) else folder
+
+
+def free_ports(count: int) -> Iterator[int]:
+    """Ports of loopback that nobody listens on."""
+    held = [socket.socket() for _ in range(count)]
+    for one in held:
+        one.bind(("127.0.0.1", 0))
+    for one in held:
+        yield int(one.getsockname()[1])
+    for one in held:
+        one.close()
+
+
+@contextmanager
+def standalone(home: Path, more: Mapping[str, str] | None = None) -> Generator[Standalone]:
+    """Started, and stopped with all that it has started."""
+    airflow = Standalone(home, more)
+    try:
+        airflow.start()
+        yield airflow
+    finally:
+        airflow.stop()
