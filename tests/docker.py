@@ -1,4 +1,4 @@
-"""The Dockerfile and .dockerignore without Docker: which files reach the image, and the words of its instructions.
+"""Dockerfile, .dockerignore and docker-compose.yml without Docker: which files reach the image, and the commands they name.
 
 Only what our own two files use is understood; anything else is an error, so that they cannot outgrow their tests.
 """
@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 INSTRUCTIONS: Final = {"FROM", "ARG", "USER", "RUN", "WORKDIR", "COPY", "ENV", "ENTRYPOINT"}
 
@@ -89,3 +91,24 @@ def environment(all_of: list[Instruction], image: Path, before: dict[str, str]) 
                 value = re.sub(r"\$(\w+)", lambda match: found.get(match[1], ""), value)
                 found[key] = re.sub(r"(?<![\w/])/opt/", f"{image}/opt/", value)
     return found
+
+
+def health_check(service: dict[str, Any], ports: Mapping[str, int], environment: Mapping[str, str]) -> tuple[int, str]:
+    """Runs a service's health check of docker-compose.yml here, with `ports` for the ports it names.
+
+    Returns its exit code and what it printed.
+    """
+    kind, *words = service["healthcheck"]["test"]
+    assert kind in {"CMD", "CMD-SHELL"}, kind
+    for port, ours in ports.items():
+        words = [re.sub(rf"(?<=localhost:){port}\b", str(ours), word) for word in words]
+    command = words if kind == "CMD" else ["sh", "-c", *words]
+    ran = subprocess.run(command, env=dict(environment), capture_output=True, text=True, timeout=120, check=False)
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def free_port() -> int:
+    """A port on loopback that nobody listens on."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.docker import health_check
 from tests.golden import case
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +48,13 @@ def service(name: str, folder: Path) -> subprocess.Popen[bytes]:
         )
 
 
+def checks() -> dict[str, int]:
+    """The exit codes of both health checks of the compose file."""
+    names = ("spark-master", "spark-worker")
+    ports = {port: int(ours) for port, ours in PORTS.items()}
+    return {name: health_check(COMPOSE["services"][name], ports, os.environ)[0] for name in names}
+
+
 def master_state() -> dict[str, Any]:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{PORTS['8081']}/json/", timeout=2) as answer:
@@ -60,12 +68,14 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Master and worker, started with the compose file's commands; gives the connection's name."""
     running: list[subprocess.Popen[bytes]] = []
     try:
-        running += [service("spark-master", tmp_path / "master"), service("spark-worker", tmp_path / "worker")]
+        assert 0 not in checks().values()
+        running += [service("spark-worker", tmp_path / "worker"), service("spark-master", tmp_path / "master")]
         until = time.monotonic() + 60
         while not master_state().get("workers"):
             assert all(process.poll() is None for process in running), (tmp_path / "master" / "log").read_text()
             assert time.monotonic() < until, (tmp_path / "worker" / "log").read_text()
             time.sleep(0.3)
+        assert checks() == {"spark-master": 0, "spark-worker": 0}
         given = json.loads(COMPOSE["x-kafkats"]["environment"]["AIRFLOW_CONN_SPARK_DEFAULT"])
         given |= {"host": on_loopback(given["host"]), "port": int(on_loopback(str(given["port"])))}
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_CLUSTER", json.dumps(given))
