@@ -35,3 +35,11 @@ export AIRFLOW__CORE__DAGS_FOLDER=$ROOT/dags
 export AIRFLOW__CORE__PLUGINS_FOLDER=$ROOT/plugins
 export AIRFLOW__CORE__LOAD_EXAMPLES=False
 export AIRFLOW_CONN_SPARK_DEFAULT=${AIRFLOW_CONN_SPARK_DEFAULT:-'{"conn_type": "spark", "host": "local[*]"}'}
+
+# `airflow standalone`: reached from this machine only, four tasks at once (32 would take 4 GB), and tasks that find a port
+# other than 8080.
+export AIRFLOW__API__HOST=${AIRFLOW__API__HOST:-127.0.0.1}
+export AIRFLOW__CORE__PARALLELISM=${AIRFLOW__CORE__PARALLELISM:-4}
+if [ -n "${AIRFLOW__API__PORT:-}" ]; then
+    export AIRFLOW__API__BASE_URL=${AIRFLOW__API__BASE_URL:-http://127.0.0.1:$AIRFLOW__API__PORT}
+fi
