@@ -36,8 +36,8 @@ def purge(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
                 print(f"{row['outcome']}: {row['log_dir']}/{row['partition_dir']}: {row['error']}")
         ended = {name: sum(row[name] for row in rows) for name in ("files", "freed_bytes")}
         code = max((row["exit_code"] for row in rows), default=0)
-        if not code:
-            note_purged(folder, rows, now_ms=time.time_ns() // 1_000_000)
+        if not code and (remark := note_purged(folder, rows, now_ms=time.time_ns() // 1_000_000)):
+            print(remark)
         said["runs"].append(str(folder))
         said |= {name: said[name] + ended[name] for name in ended} | {"exit_code": max(said["exit_code"], code)}
     return said

@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from tests import spark as of_spark
 from tests.golden import Unpacked
+from tests.privileges import refuse_without
 
 # What lands is judged by the same examples each time; who looks for new ones runs scripts/test without it.
 settings.register_profile("steady", derandomize=True, database=None)
@@ -39,6 +40,12 @@ def java() -> dict[str, str]:
 def spark() -> Iterator[Any]:
     """The one Spark session of this process."""
     yield from of_spark.session()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    mark = item.get_closest_marker("root")
+    if mark and os.geteuid():
+        refuse_without(mark.args[0])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -140,9 +140,9 @@ def _end_of_run(
     show_rows(rows, columns, as_json)
     worst = max((row["exit_code"] for row in rows), default=0)
     if verb == "purge":
-        if not worst:
-            note_purged(folder, rows, now_ms=_now_ms())
-        say_summary({"freed_bytes": freed, "exit_code": worst}, as_json, freed_sentences(freed))
+        remark = "" if worst else note_purged(folder, rows, now_ms=_now_ms())
+        summary = {"freed_bytes": freed, "exit_code": worst} | ({"note": remark} if remark else {})
+        say_summary(summary, as_json, [*freed_sentences(freed), *([remark] if remark else [])])
     elif not worst:
         tell_ledger(run, "undone", folder=folder, by=by, now_ms=_now_ms())
     return worst

@@ -26,9 +26,9 @@ from kafkats.errors import Changed, Refused, storage
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.home import check_home, check_way_back, refuse_beside_unfinished
 from kafkats.logdir.identity import FileIdentity
-from kafkats.logdir.journal import Journal, read_journal, write_journal
+from kafkats.logdir.journal import Journal, advance, read_journal, write_journal
 from kafkats.logdir.kept import keep_old, kept_old
-from kafkats.logdir.lease import Lease, check_lease, claim, exclusive, take_over
+from kafkats.logdir.lease import Lease, check_lease, claim, exclusive, fence, take_over
 from kafkats.logdir.staging import (
     Change,
     Remove,
@@ -117,7 +117,8 @@ def resume(area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool =
 def undo(area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool = False, disk: Disk = DISK) -> Outcome:
     """Bring back the files that this run replaced or removed: the same inodes, so bytes, times and attributes.
 
-    Also takes back an interrupted commit. Every earlier claim is fenced.
+    Also takes back an interrupted commit. Every earlier claim is fenced. With the work area on the log dir's file system it
+    needs no free block and no free inode.
     Raises Changed when a file is not as the run left it, Refused after purge and where what comes back would not join the log,
     Locked, CorruptFile, StorageFailed.
     """
@@ -126,11 +127,12 @@ def undo(area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool = F
         if not disk.is_dir(place.run):
             return Outcome("nothing")
         with _changing(place, owner_stopped, disk):
-            take_over(place, disk)
             journal = read_journal(place, disk)
             if journal is None:
                 clear_staging(place, disk)
+                take_over(place, disk)
                 return Outcome("nothing")
+            fence(place, disk)
             if journal.phase == "undone":
                 return _sweep(place, journal, disk)
             if journal.phase == "purged":
@@ -140,7 +142,7 @@ def undo(area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool = F
 
 
 def purge(area: WorkArea, partition: str, run_id: str, *, abandon: bool = False, disk: Disk = DISK) -> Outcome:
-    """End the undo window of a finished run: only this frees the old bytes.
+    """End the undo window of a finished run: only this frees the old bytes. It needs no free block and no free inode.
 
     `abandon` ends it for an interrupted run too, whose live files then stay as they are.
     Raises Refused for an interrupted run, Locked, CorruptFile, StorageFailed.
@@ -150,17 +152,17 @@ def purge(area: WorkArea, partition: str, run_id: str, *, abandon: bool = False,
         if not disk.is_dir(place.run):
             return Outcome("nothing")
         with exclusive(place, disk):
-            take_over(place, disk)
             journal = read_journal(place, disk)
             if journal is None:
                 clear_staging(place, disk)
+                fence(place, disk)
                 return Outcome("nothing")
+            fence(place, disk)
             if journal.phase in {"intent", "undo"} and not abandon:
                 raise Refused("this run was interrupted: resume or undo it first", path=place.directory)
             if journal.phase == "purged":
                 return _sweep(place, journal, disk)
-            journal = journal._replace(phase="purged")
-            write_journal(place, journal, disk)
+            journal = advance(place, journal, "purged", disk)
             return _sweep(place, journal, disk)._replace(state="purged")
 
 
@@ -193,19 +195,18 @@ def _forward(place: Site, journal: Journal, disk: Disk) -> Outcome:
         if step.after is not None
     }
     drive(place, steps, "new", sources, disk)
-    journal = journal._replace(phase="done")
-    write_journal(place, journal, disk)
+    journal = advance(place, journal, "done", disk)
     return _sweep(place, journal, disk)._replace(state="finished")
 
 
 def _back(place: Site, journal: Journal, disk: Disk) -> Outcome:
     steps = journal.steps[::-1]
     check_way_back(place, journal, disk)
-    write_journal(place, journal._replace(phase="undo"), disk)
+    advance(place, journal, "undo", disk)
+    clear_staging(place, disk)  # from here on no new file is needed, and on a full disk the room is
     sources = kept_old(place, steps, disk)
     drive(place, steps, "old", sources, disk)
-    journal = journal._replace(phase="undone")
-    write_journal(place, journal, disk)
+    journal = advance(place, journal, "undone", disk)
     return _sweep(place, journal, disk)._replace(state="finished")
 
 

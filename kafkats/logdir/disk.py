@@ -20,8 +20,12 @@ from typing import Final
 from kafkats.errors import Locked, NotPermitted
 from kafkats.logdir.identity import Attributes, FileIdentity, identify, read_attributes
 from kafkats.logdir.lock import hold_shared
+from kafkats.logdir.mounts import mount_of
 
 _WINDOW: Final = 1 << 20
+FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+"""No blocks or no inodes are free."""
+_MOVE_WHOLE: Final = frozenset({"btrfs", "ext3", "ext4", "f2fs", "tmpfs", "xfs", "zfs"})
 _NOT_PERMITTED: Final = (errno.EPERM, errno.EACCES, errno.ENOTSUP)
 
 
@@ -57,6 +61,11 @@ class Disk:
 
     def inode(self, directory: Path) -> int:
         return directory.stat().st_ino
+
+    def moves_whole(self, path: Path) -> bool:
+        """Whether a rename between two directories there is one change, also after a power failure: with a journal it is."""
+        mount = mount_of(path)
+        return mount is not None and mount.kind in _MOVE_WHOLE
 
     def read(self, path: Path) -> bytes:
         return path.read_bytes()

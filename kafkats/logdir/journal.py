@@ -3,10 +3,15 @@
     intent -> done -> undo -> undone        undo may begin at intent too
               done, undone -> purged
 
-It is one file, replaced whole and synced at every arrow: `intent` is on disk before anything live is touched, `done`
-after the last swap is. A run that finds `intent` or `undo` was interrupted, and is finished from what the steps say;
+It is one file, written and synced once: `intent` is on disk before anything live is touched. How far the run is says the
+file's name, so that every arrow is one rename, which needs no room on a full disk:
+
+    journal     intent; of an older kafkats any phase, which is then in the file
+    journal.done, journal.undo, journal.undone, journal.purged
+
+`done` follows the last swap. A run that finds `intent` or `undo` was interrupted, and is finished from what the steps say;
 where each file stands is seen from the file itself, not written down. What is no longer needed is removed after the
-entry that makes it so, and again whenever someone comes by.
+arrow that makes it so, and again whenever someone comes by.
 """
 
 from __future__ import annotations
@@ -15,7 +20,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from kafkats.errors import CorruptFile
@@ -26,7 +30,9 @@ from kafkats.logdir.workarea import Site, write_durably
 Phase = Literal["intent", "done", "undo", "undone", "purged"]
 
 _VERSION: Final = 1
-_PHASES: Final = ("intent", "done", "undo", "undone", "purged")
+_NAME: Final = "journal"
+_PHASES: Final[tuple[Phase, ...]] = ("intent", "done", "undo", "undone", "purged")
+_PHASE_OF: Final = {f"{_NAME}.{phase}": phase for phase in _PHASES[1:]}
 
 
 class Step(NamedTuple):
@@ -62,10 +68,6 @@ class Journal(NamedTuple):
     home: Home | None = None
 
 
-def journal_path(place: Site) -> Path:
-    return place.run / "journal"
-
-
 def write_journal(place: Site, journal: Journal, disk: Disk) -> None:
     """Make this the journal, durably. Raises OSError."""
     body = json.dumps({
@@ -80,21 +82,41 @@ def write_journal(place: Site, journal: Journal, disk: Disk) -> None:
         "joins": journal.joins,
         "home": journal.home,
     }).encode()
-    write_durably(journal_path(place), _digest(body) + b"\n" + body + b"\n", place.area, disk)
+    write_durably(place.run / _NAME, _digest(body) + b"\n" + body + b"\n", place.area, disk)
+
+
+def advance(place: Site, journal: Journal, phase: Phase, disk: Disk) -> Journal:
+    """Say durably that the run is in `phase` now, and give back the journal that says so.
+
+    It is a rename within one directory: it takes no block and no inode. Raises OSError.
+    """
+    name, now = _found(place, disk), f"{_NAME}.{phase}"
+    if name != now:
+        disk.rename(place.run / name, place.run / now)
+    disk.sync_dir(place.run)
+    return journal._replace(phase=phase)
 
 
 def read_journal(place: Site, disk: Disk) -> Journal | None:
     """The journal, or None when this run has not begun to change anything. Raises CorruptFile, OSError."""
-    path = journal_path(place)
-    if disk.identify(path) is None:
+    name = _found(place, disk)
+    if not name:
         return None
+    path = place.run / name
     digest, _, body = disk.read(path).rstrip(b"\n").partition(b"\n")
     if digest != _digest(body):
         raise CorruptFile("a journal whose digest does not hold", path=path)
     try:
-        return _decode(json.loads(body))
+        journal = _decode(json.loads(body))
     except (ValueError, KeyError, TypeError) as e:
         raise CorruptFile(f"not a journal of this version: {e}", path=path) from e
+    return journal._replace(phase=_PHASE_OF[name]) if name in _PHASE_OF else journal
+
+
+def _found(place: Site, disk: Disk) -> str:
+    """The name of the journal; "" when there is none. Were there two, from a backup, the later phase counts."""
+    there = set(disk.names(place.run))
+    return next((name for name in reversed((_NAME, *_PHASE_OF)) if name in there), "")
 
 
 def _digest(body: bytes) -> bytes:

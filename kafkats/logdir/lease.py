@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkats.errors import CorruptFile, Fenced, storage
-from kafkats.logdir.disk import DISK, Disk
+from kafkats.logdir.disk import DISK, FULL, Disk
 from kafkats.logdir.workarea import Site, WorkArea, make_folder, make_run, site, write_durably
 
 
@@ -63,6 +63,19 @@ def take_over(place: Site, disk: Disk) -> Lease:
     text = json.dumps({"epoch": lease.epoch, "token": lease.token, "run_id": place.run_id})
     write_durably(place.folder / "lease", text.encode(), place.area, disk)
     return lease
+
+
+def fence(place: Site, disk: Disk) -> None:
+    """Fence all earlier claims, where the disk has room for a lease; the caller holds the lock.
+
+    Without room they are refused all the same: they find the journal in its new phase, or what they staged gone.
+    """
+    try:
+        take_over(place, disk)
+    except OSError as e:
+        if e.errno not in FULL:
+            raise
+        disk.unlink(place.folder / "lease.new")
 
 
 def check_lease(lease: Lease, disk: Disk) -> None:

@@ -112,10 +112,15 @@ def check_identities(place: Site, wanted: Mapping[str, FileIdentity | None], dis
 
 
 def clear_staging(place: Site, disk: Disk) -> None:
-    """Remove the new files of all attempts of this run; those in place have their own name by now."""
+    """Remove the new files of all attempts of this run; those in place have their own name by now.
+
+    And a journal that a full disk, or a crash, kept from being written to its end.
+    """
     for name in disk.names(place.run):
         if name.startswith("staging-"):
             clear_folder(place.run / name, disk)
+        elif name == "journal.new":
+            disk.unlink(place.run / name)
     if not place.area.linked:
         for name in disk.names(place.directory):
             if name.startswith(place.temporary):

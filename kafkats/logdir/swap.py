@@ -28,7 +28,7 @@ from typing import Final, Literal, NamedTuple
 
 from kafkats import paths
 from kafkats.errors import Changed
-from kafkats.logdir.disk import Disk
+from kafkats.logdir.disk import FULL, Disk
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.journal import Step
 from kafkats.logdir.workarea import Site
@@ -135,5 +135,12 @@ def _put(source: Source, live: Path, disk: Disk) -> None:
     # Renaming the source itself would use it up: a crash that loses the new name but not the going of the old one
     # would leave neither.
     disk.unlink(source.second_name)
-    disk.link(source.path, source.second_name)
+    try:
+        disk.link(source.path, source.second_name)
+    except OSError as e:
+        # tmpfs counts a link as an inode, and elsewhere a directory may have to grow for it.
+        if e.errno not in FULL or not disk.moves_whole(live.parent):
+            raise
+        disk.rename(source.path, live)
+        return
     disk.rename(source.second_name, live)

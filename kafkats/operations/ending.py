@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-from kafkats.errors import KafkatsError, Refused, storage
+from kafkats.errors import DiskFull, KafkatsError, Refused, storage
 from kafkats.logdir.changeset import purge, undo
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.home import check_way_back
@@ -72,15 +72,21 @@ def end_partition(
     return row | {"outcome": outcome.state, "files": len(outcome.names)}
 
 
-def note_purged(folder: Path, rows: Sequence[Mapping[str, Any]], *, now_ms: int) -> None:
+def note_purged(folder: Path, rows: Sequence[Mapping[str, Any]], *, now_ms: int) -> str:
     """Write `purge.json` in a run's folder: its undo window is closed everywhere. `rows` are of ENDED, without an error.
 
-    A repeated purge that freed nothing more leaves the file as it is. Raises StorageFailed.
+    A repeated purge that freed nothing more leaves the file as it is. Gives back what to say where the disk has no room
+    for it: purge has done what it was asked for all the same. Raises StorageFailed.
     """
     path = folder / "purge.json"
     freed = {name: sum(row[name] for row in rows) for name in ("files", "freed_bytes")}
-    if freed["freed_bytes"] or not path.exists():
+    if path.exists() and not freed["freed_bytes"]:
+        return ""
+    try:
         write_json(path, freed | {"at_ms": now_ms})
+    except DiskFull as e:
+        return f"purged, but not noted: {e}"
+    return ""
 
 
 def undoable(run: Run, log_dir: str, partition_dir: str, *, wrote: bool) -> bool:

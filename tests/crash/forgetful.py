@@ -105,6 +105,9 @@ class ForgetfulDisk(Disk):
         self._folder(directory)
         return self._number(directory) or 0
 
+    def moves_whole(self, path: Path) -> bool:
+        return False
+
     def read(self, path: Path) -> bytes:
         return self._inode(path).now.data
 

@@ -153,7 +153,7 @@ def check_sound(scene: Scene) -> None:
 
 def check_undone(scene: Scene) -> None:
     assert look(scene.directory) == scene.before, "undo brings back the very files"
-    assert {path.name for path in scene.run_folder.rglob("*")} <= {"journal", "journal.new"}, (
+    assert {path.name for path in scene.run_folder.rglob("*")} <= {"journal.undone", "journal.new"}, (
         "undo leaves things behind"
     )
 

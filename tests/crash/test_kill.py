@@ -108,7 +108,7 @@ def test_purge(tmp_path: Path, scene: str) -> None:
         assert look(area, DISK) == after
         purge(area, PARTITION, RUN, disk=DISK)
         assert look(area, DISK) == after
-        assert os.listdir(area.path / PARTITION / "runs" / RUN) == ["journal"]
+        assert os.listdir(area.path / PARTITION / "runs" / RUN) == ["journal.purged"]
 
 
 @scenes

@@ -133,7 +133,7 @@ def test_purge(golden: Unpacked, tmp_path: Path, after: dict[str, dict[str, byte
         assert bytes_of(applied) == scene.after
         assert end(scene, "purge")["error"] == ""
         assert look(scene.directory) == applied
-        assert os.listdir(scene.run_folder) == ["journal"]
+        assert os.listdir(scene.run_folder) == ["journal.purged"]
         assert apply(scene) == {"already"}
         assert "closed" in end(scene, "undo")["error"]
 
@@ -219,7 +219,7 @@ def test_at_any_moment_of_the_real_command(golden: Unpacked, tmp_path: Path) -> 
             assert ended(child) == 0
         assert {path: look(path) for path in before} == before
         assert {p.name for p in (tmp_path / ".kafkats").rglob("*") if p.is_file()} <= {
-            "lock", "lease", "lease.new", "journal", "journal.new",
+            "lock", "lease", "lease.new", "journal.undone", "journal.new",
         }  # fmt: skip
     assert killed, "not once before it had ended"
 

@@ -78,7 +78,7 @@ def test_purge_frees_the_old_bytes_and_ends_undo(tmp_path: Path, scene: str) -> 
     assert (run / "undo").exists()
 
     assert purge(area, PARTITION, RUN).state == "purged"
-    assert os.listdir(run) == ["journal"]
+    assert os.listdir(run) == ["journal.purged"]
     assert purge(area, PARTITION, RUN).state == "already"
     with pytest.raises(Refused, match="closed"):
         undo(area, PARTITION, RUN)
@@ -106,7 +106,7 @@ def test_new_files_take_the_attributes_of_the_old(tmp_path: Path, scene: str) ->
         assert after[name] == before[name]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+@pytest.mark.root("gives files away")
 def test_the_owner_is_kept_and_the_work_area_is_the_log_dirs_owners(tmp_path: Path) -> None:
     area = make_area(tmp_path, "indexes")
     os.chown(area.root, 1234, 4321)
@@ -329,7 +329,7 @@ def test_a_run_id_is_used_for_one_changeset(tmp_path: Path) -> None:
 def test_a_damaged_journal_or_lease_is_named(tmp_path: Path) -> None:
     area = make_area(tmp_path, "indexes")
     change("indexes", area, DISK)
-    journal = area.path / PARTITION / "runs" / RUN / "journal"
+    journal = area.path / PARTITION / "runs" / RUN / "journal.done"
     good = journal.read_bytes()
     for i in range(0, len(good) - 1, 7):
         journal.write_bytes(good[:i] + bytes([good[i] ^ 1]) + good[i + 1 :])
@@ -447,7 +447,7 @@ def test_unfit_names(tmp_path: Path) -> None:
     claim(area, PARTITION, "manual__2026-11-21T12:00:00+00:00")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another user")
+@pytest.mark.root("becomes another user")
 def test_attributes_that_cannot_be_kept() -> None:
     with TemporaryDirectory() as base:  # pytest's own directories are closed to other users
         os.chown(base, 1234, 1234)

@@ -85,7 +85,7 @@ def test_unfit_arguments(tmp_path: Path) -> None:
         work_area(area.root, tmp_path / "nowhere")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another user")
+@pytest.mark.root("becomes another user")
 def test_where_this_user_may_not_write() -> None:
     with TemporaryDirectory() as base:
         os.chmod(base, 0o755)
