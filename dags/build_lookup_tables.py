@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, get_current_context, task
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, get_current_context, task
 from kafkats_airflow import lookup
 from kafkats_airflow.lookup import TABLES
 from kafkats_airflow.settings import FOLDER, POLICY, SUBMITTING
@@ -60,11 +60,12 @@ with DAG(
     def tables() -> list[dict]:
         return lookup.building(get_current_context())
 
-    @task(multiple_outputs=False, outlets=[TABLES])
-    def report(results: list) -> dict:
-        return lookup.built(get_current_context(), list(results))
+    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[TABLES])
+    def report(asked: list, results: list) -> dict:
+        return lookup.built(get_current_context(), asked, results)
 
     build = KafkatsJobOperator.partial(
         task_id="build", job="lookup", **SUBMITTING, map_index_template="{{ task.about }}"
     )
-    report(build.expand_kwargs(tables()).output)
+    asked = tables()
+    report(asked, build.expand_kwargs(asked).output)

@@ -58,7 +58,15 @@ def _apply(spark: SparkSession, args: Namespace, plan: Plan, folder: Path, held:
     for row in actions.to_pylist():
         if row["error"]:
             print(f"{row['outcome']}: {row['log_dir']}/{row['partition_dir']}/{row['file']}: {row['error']}")
-    return {"run": str(folder), **summary}
+    return {"run": str(folder), **summary, **left(actions)}
+
+
+def left(actions: pa.Table) -> Mapping[str, int]:
+    """How many partitions there are, and in how many of them something was not done."""
+    rows = actions.select(["log_dir", "partition_dir", "error"]).to_pylist()
+    every = {(row["log_dir"], row["partition_dir"]) for row in rows}
+    wrong = {(row["log_dir"], row["partition_dir"]) for row in rows if row["error"]}
+    return {"partitions": len(every), "left_partitions": len(wrong)}
 
 
 def now_ms() -> int:

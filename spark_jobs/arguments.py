@@ -6,6 +6,9 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NoReturn
+
+from fanout import RESULT, say
 
 from kafkats.config import Policy, parse_duration, parse_size, parse_time, read_policy, with_export_file, with_settings
 from kafkats.errors import UsageError
@@ -16,9 +19,17 @@ from kafkats.terminal import remark_sentences
 from kafkats.units import Unit, topics_of
 
 
+class _Parser(ArgumentParser):
+    """Wrong words are the job's result, too, so that whoever submitted it can tell."""
+
+    def error(self, message: str) -> NoReturn:
+        say(RESULT, {"error": f"{self.prog}: {message}", "kind": "UsageError", "retryable": False})
+        super().error(message)
+
+
 def parser(doc: str | None) -> ArgumentParser:
     """A parser whose help begins with the job's docstring."""
-    return ArgumentParser(description=(doc or "").partition("\n")[0])
+    return _Parser(description=(doc or "").partition("\n")[0])
 
 
 def naming(parser: ArgumentParser, *report: str, nargs: str = "+") -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import gc
 import heapq
 import json
+import os
 import pickle  # ruff: ignore[suspicious-pickle-import] - only what our own driver and tasks pickled is read back
 import re
 import sys
@@ -61,6 +62,7 @@ def run_job(name: str, job: Callable[[SparkSession], Mapping[str, Any]]) -> int:
     conf = SparkConf()
     for key, value in SETTINGS.items():
         conf.setIfMissing(key, value)
+    _end_with_the_jvm()
     with SparkSession.builder.appName(name).config(conf=conf).getOrCreate() as spark:
         spark.sparkContext.addPyFile(__file__)
         say(PROGRESS, {"stage": "started", "ui": spark.sparkContext.uiWebUrl})
@@ -73,6 +75,20 @@ def run_job(name: str, job: Callable[[SparkSession], Mapping[str, Any]]) -> int:
     code = int(result.pop("exit_code", 0))
     say(RESULT, result | {"rates": _rates})
     return code
+
+
+def _end_with_the_jvm() -> None:
+    """Ends this driver when the JVM that submitted it is gone: nobody hears of it any more, and another may have begun."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # started without spark-submit
+        return
+    jvm = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == jvm:
+            time.sleep(PROGRESS_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="watch the JVM").start()
 
 
 def spread(

@@ -24,7 +24,7 @@ from kafkats.run import Run, directories, read_run
 
 
 def purge(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
-    said: dict[str, Any] = {"runs": [], "not_due": [], "files": 0, "freed_bytes": 0, "exit_code": 0}
+    said: dict[str, Any] = {"runs": [], "not_due": [], "files": 0, "freed_bytes": 0, "errors": [], "exit_code": 0}
     for folder in args.runs:
         run = read_run(folder)
         if ended_ms(folder) + args.older_than > arguments.now(args):
@@ -34,6 +34,7 @@ def purge(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
         for row in rows:
             if row["error"]:
                 print(f"{row['outcome']}: {row['log_dir']}/{row['partition_dir']}: {row['error']}")
+                said["errors"].append(f"{row['outcome']}: {row['log_dir']}/{row['partition_dir']}: {row['error']}")
         ended = {name: sum(row[name] for row in rows) for name in ("files", "freed_bytes")}
         code = max((row["exit_code"] for row in rows), default=0)
         if not code and (remark := note_purged(folder, rows, now_ms=time.time_ns() // 1_000_000)):

@@ -33,7 +33,7 @@ _ORDER: Final = [("log_dir", "ascending"), ("partition_dir", "ascending")]
 
 
 def undo(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
-    said: dict[str, Any] = {"runs": [], "files": 0, "exit_code": 0}
+    said: dict[str, Any] = {"runs": [], "files": 0, "errors": [], "exit_code": 0}
     for folder in args.runs:
         with changing(read_run(folder), folder, holder=args.holder, going_back=True) as held:
             rows = undo_run(spark, folder, by=args.by)
@@ -42,6 +42,7 @@ def undo(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
         for row in rows:
             if row["error"]:
                 print(f"{row['outcome']}: {row['log_dir']}/{row['partition_dir']}: {row['error']}")
+                said["errors"].append(f"{row['outcome']}: {row['log_dir']}/{row['partition_dir']}: {row['error']}")
         said["runs"].append(str(folder))
         said["files"] += sum(row["files"] for row in rows)
         said["exit_code"] = max((row["exit_code"] for row in rows), default=0)

@@ -14,8 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from airflow.providers.common.compat.sdk import Context
 
-from kafkats.config import Volume, read_policy
+from kafkats.config import Volume
 from kafkats.errors import UsageError
+from kafkats_airflow import checks
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.folders import folder_of, readable, with_digest
 
@@ -40,13 +41,13 @@ Key = tuple[str, str, bool]
 def groups_of(params: Mapping[str, Any], *, by_broker: bool = False, by_owner: bool = True) -> list[Group]:
     """The volumes that the run was asked for, cut into applications; with `by_owner` also by owner_stopped.
 
-    Raises UsageError when the policy has no such volume, StorageFailed when it cannot be read.
+    Raises UsageError when the policy cannot be read or has no such volume.
     """
 
     def key_of(volume: Volume) -> Key:
         return volume.connection, volume.broker if by_broker else "", volume.owner_stopped and by_owner
 
-    volumes = read_policy(Path(params["policy"])).volumes
+    volumes = checks.policy_of(params).volumes
     names = _names(dict.fromkeys(map(key_of, volumes)))
     groups: dict[Key, Group] = {}
     for volume in _chosen(volumes, listed(params["volumes"])):
@@ -79,6 +80,7 @@ def _names(keys: Iterable[Key]) -> dict[Key, str]:
 def planning(context: Context) -> list[dict[str, Any]]:
     """Arguments of KafkatsJobOperator(job="plan") for a rebuild, one dict per application. Raises as `groups_of`."""
     params = context["params"]
+    checks.writable(params["folder"])
     flags = ["--only-after-unclean-stop"] if params["only_after_unclean_stop"] else []
     return [
         {
@@ -124,7 +126,7 @@ def places(folder: Path) -> list[str]:
 
 def applying(params: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str]:
     """The words of apply for a plan, with the policy's word for brokers that are stopped."""
-    stopped = {str(v.path) for v in read_policy(Path(params["policy"])).volumes if v.owner_stopped}
+    stopped = {str(v.path) for v in checks.policy_of(params).volumes if v.owner_stopped}
     vouched = ["--owner-stopped"] if stopped.issuperset(plan["log_dirs"]) else []
     return [plan["plan"], "--digest", plan["digest"], "--run", str(run_of(plan)), *vouched]
 

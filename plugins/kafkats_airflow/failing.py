@@ -1,15 +1,22 @@
-"""An error of ours fails a task in its own words, and without another try when none can help."""
+"""An error of ours fails a task in its own words, and without another try when none can help.
+
+What a task says of its failure is also kept in its XCom FAILURE, from where the run's report repeats it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, Context
+from airflow.sdk import get_current_context
 
 from kafkats.errors import KafkatsError
-from kafkats_airflow import settings
+from kafkats_airflow import sentences, settings
+
+FAILURE: Final = "failure"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,7 +31,53 @@ def in_our_words(do: Callable[P, R]) -> Callable[P, R]:
             settings.check()
             return do(*args, **kwargs)
         except KafkatsError as e:
-            kind = AirflowException if e.retryable else AirflowFailException
-            raise kind(f"{type(e).__name__}: {e}") from e
+            # Without the cause: the first line of the task's error is the sentence.
+            raise failed(sentences.of(e), retryable=e.retryable) from None
 
     return told
+
+
+def failed(said: str, *, retryable: bool = False, context: Mapping[str, Any] | None = None) -> AirflowException:
+    """What is to be raised; the sentence is kept for the report."""
+    keep(said, context)
+    return AirflowException(said) if retryable else AirflowFailException(said)
+
+
+def keep(said: str, context: Mapping[str, Any] | None = None) -> None:
+    """Keep the first line of a sentence for the report. Outside of a task only the log has it."""
+    first = said.partition("\n")[0]
+    logging.getLogger(__name__).error(first)
+    if context is None:
+        try:
+            context = get_current_context()
+        except RuntimeError:
+            return
+    context["ti"].xcom_push(FAILURE, first)
+
+
+def failures(context: Context) -> list[str]:
+    """What the run's other tasks say of their failures, as `TASK: sentence`, in the order of the tasks."""
+    ti, run_id, found = context["ti"], context["run_id"], []
+    states = ti.get_task_states(dag_id=context["dag"].dag_id, run_ids=[run_id]).get(run_id, {})
+    bad = sorted(key for key, state in states.items() if str(getattr(state, "value", state)) == "failed")
+    for task in context["dag"].topological_sort() if bad else ():
+        for key in bad:
+            name, index = _instance(key, task.task_id)
+            if name == task.task_id != ti.task_id:
+                said = ti.xcom_pull(task_ids=name, map_indexes=index, key=FAILURE)
+                found.append(f"{name}: {said or 'ended without a word, as if killed; its log has more'}")
+    return found
+
+
+def _instance(key: str, task_id: str) -> tuple[str, int]:
+    """The task and the map index of a key of `get_task_states`; -1 for a task that is not mapped."""
+    number = key.removeprefix(f"{task_id}_")
+    return (task_id, int(number)) if number != key and number.isdecimal() else (key, -1)
+
+
+def unfinished(end: str, said: Mapping[str, Any]) -> AirflowException:
+    """The failure of a report: how the run ended, and the first reason. `said` is what report.json has."""
+    causes = said.get("failures", [])
+    more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
+    why = f": {causes[0]}{more}" if causes else ""
+    return failed(f"{end}{why}; see {said['report']}")

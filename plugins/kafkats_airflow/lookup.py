@@ -14,10 +14,13 @@ from typing import Any, Final
 from airflow.providers.common.compat.sdk import Asset, Context
 from airflow.sdk import AssetAlias
 
+from kafkats.config import parse_duration
 from kafkats.errors import UsageError
+from kafkats_airflow import checks, reports
 from kafkats_airflow.applications import Group, groups_of
-from kafkats_airflow.failing import in_our_words
+from kafkats_airflow.failing import failures, in_our_words, unfinished
 from kafkats_airflow.folders import folder_of
+from kafkats_airflow.moment import by_schedule, time_of
 
 TABLES: Final = AssetAlias("kafka_lookup_tables", group="kafkats")
 """Stands for one asset per table, kafkats://lookup/NAME; an event's extra names the folder, the interval and what was written."""
@@ -29,17 +32,18 @@ COUNTS: Final = ("added", "closed", "open", "unreadable", "above_high_watermark"
 
 
 def interval(context: Context) -> tuple[datetime, datetime]:
-    """What the run adds: from `from` to `to` where they are given, else its data interval, else the hour before it was asked for.
+    """What the run adds: from `from` to `to` where they are given, else the data interval of its schedule or backfill,
+    else the last full hour before its `run_after`.
 
     Raises UsageError for only one of the two, and for times without their offset from UTC.
     """
     given = [context["params"][name] for name in ("from", "to")]
     if all(given):
-        return _time(given[0], "from"), _time(given[1], "to")
+        return time_of(given[0], "from"), time_of(given[1], "to")
     if any(given):
         raise UsageError("either both of from and to, or none")
     begin, end = context.get("data_interval_start"), context.get("data_interval_end")
-    if begin is None or end is None or begin >= end:
+    if not by_schedule(context) or begin is None or end is None or begin >= end:
         end = context["dag_run"].run_after.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
         begin = end - HOUR
     return begin, end
@@ -55,17 +59,11 @@ def tables(params: Mapping[str, Any]) -> list[tuple[Group, Path]]:
 def building(context: Context) -> list[dict[str, Any]]:
     """Arguments of KafkatsJobOperator(job="lookup"), one dict per table."""
     params = context["params"]
+    checks.writable(params["folder"])
+    checks.amount(parse_duration, params["step"], "step")
     begin, end = interval(context)
-    words = [
-        "--topics",
-        params["topics"],
-        "--every",
-        params["step"],
-        "--from",
-        begin.isoformat(),
-        "--until",
-        end.isoformat(),
-    ]
+    words = ["--topics", params["topics"], "--every", params["step"]]
+    words += ["--from", begin.isoformat(), "--until", end.isoformat()]
     words += ["--depth", "full"] if params["exact"] else []
     words += ["--high-watermark", params["high_watermark"]]
     seen = folder_of(context)
@@ -77,34 +75,49 @@ def building(context: Context) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def built(context: Context, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Tell of every table that was written, in a report with pictures and in its asset's event."""
+@in_our_words
+def built(context: Context, asked: Any, results: Any) -> dict[str, Any]:
+    """Tell of every table that was written, in a report with pictures and in its asset's event.
+
+    Fails when not all of `asked` were. Both may be None: what comes of tasks that failed.
+    """
     from kafkats.report import write_json
     from kafkats_airflow import lookup_reports
 
     begin, end = interval(context)
-    said = [dict(result) for result in results]
+    folder = folder_of(context)
+    checks.writable(folder)
+    said = [dict(result) for result in results or []]
     for one in said:
         one.pop("rates", None)
         name = Path(one["table"]).name
         asset = Asset(name=f"kafka_lookup_{name}", uri=f"kafkats://lookup/{name}", group="kafkats")
         context["outlet_events"][TABLES].add(asset, extra=one)
-    folder = folder_of(context)
-    folder.mkdir(parents=True, exist_ok=True)
     for one in said:
         one["pictures"] = lookup_reports.of_table(Path(one["report"]), one)
     cells = {name: sum(one[name] for one in said) for name in COUNTS}
-    report = {"outcome": "built", "from": begin.isoformat(), "to": end.isoformat(), **cells, "tables": said}
+    whole = asked is not None and len(said) == len(asked)
+    report = {"outcome": "built" if whole else reports.UNFINISHED, "failures": failures(context)}
+    report |= {"from": begin.isoformat(), "to": end.isoformat(), **cells, "tables": said}
+    report["remarks"] = _remarks(context["params"]["topics"], said) if whole else []
     report["other_logs"] = [line for one in said for line in one["other_logs"]]
     report["report"] = str(folder)
+    reports.log_remarks(report)
     write_json(folder / "report.json", report)
-    return {name: report[name] for name in ("outcome", "from", "to", *cells, "other_logs", "report")}
+    if not whole:
+        raise unfinished(report["outcome"], report)
+    return {name: report[name] for name in ("outcome", "from", "to", *cells, "remarks", "other_logs", "report")}
+
+
+def _remarks(glob: str, said: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [] if any(one["partitions"] for one in said) else reports.nothing(glob)
 
 
 @in_our_words
 def looking(context: Context) -> list[dict[str, Any]]:
     """Arguments of KafkatsJobOperator(job="lookup") for an export from the volumes; empty where it is from tables."""
     params = context["params"]
+    checks.writable(params["folder"])
     _times(params)
     if params["source"] == "tables":
         return []
@@ -130,14 +143,20 @@ def export(context: Context, looked: Sequence[Mapping[str, Any]] | None) -> dict
 
     params = context["params"]
     starts, ends = _from_tables(params) if params["source"] == "tables" else _from_rows(params, looked or [])
-    made = exports.export(starts, ends, to=params["format"], missing=params["missing"], group=params["group"] or "")
     folder = folder_of(context)
-    folder.mkdir(parents=True, exist_ok=True)
+    checks.writable(folder)
+    if not starts:  # and no file: an empty one would read as an answer
+        report = {"outcome": "nothing to export", "export": None, "partitions": 0, "report": str(folder)}
+        report |= {"remarks": reports.nothing(params["topics"]), "notes": [], "pictures": []}
+        reports.log_remarks(report)
+        write_json(folder / "report.json", report)
+        return report
+    made = exports.export(starts, ends, to=params["format"], missing=params["missing"], group=params["group"] or "")
     path = folder / ("offsets.csv" if params["format"] == "group-csv" else "offsets.json")
     write_text(path, made.text)
     without = [note._asdict() for note in made.notes]
     report = {"outcome": "exported", "export": str(path), "format": params["format"], "partitions": made.partitions}
-    report |= {"report": str(folder), "without_answer": len(without)}
+    report |= {"report": str(folder), "without_answer": len(without), "remarks": []}
     marks = [*starts, *(ends or ())]
     if params["source"] == "tables":
         pictures = lookup_reports.of_export_from_table(folder, _table(params), marks, _AROUND_MS)
@@ -151,9 +170,10 @@ def _from_rows(params: Mapping[str, Any], looked: Sequence[Mapping[str, Any]]) -
     from kafkats import exports
     from kafkats.operations.lookup import LOOKUP
     from kafkats.report import read_table
-    from kafkats_airflow import reports
 
     rows = reports.concat([read_table(Path(one["report"]) / "lookup.parquet", LOOKUP) for one in looked], LOOKUP)
+    if not rows.num_rows:
+        return [], None
     at, *until = _times(params)
     return exports.marks_of(rows, at), exports.marks_of(rows, until[0]) if until else None
 
@@ -174,24 +194,13 @@ def _table(params: Mapping[str, Any]) -> Path:
 
 def _times(params: Mapping[str, Any]) -> list[int]:
     """The begin and, where one is given, the end, epoch ms; with the margin. Raises UsageError."""
-    from kafkats.config import parse_duration
     from kafkats.exports import with_margin
 
-    margin = parse_duration(params["margin"]) if params["margin"] else 0
-    until = _ms(_time(params["until"], "until")) if params["until"] else None
-    begin, end = with_margin(_ms(_time(params["time"], "time")), until, margin)
+    margin = checks.amount(parse_duration, params["margin"], "margin") if params["margin"] else 0
+    until = _ms(time_of(params["until"], "until")) if params["until"] else None
+    begin, end = with_margin(_ms(time_of(params["time"], "time")), until, margin)
     return [begin] if end is None else [begin, end]
 
 
 def _ms(moment: datetime) -> int:
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-
-
-def _time(text: str, name: str) -> datetime:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
-        raise UsageError(f"{name}: {text!r} is no time such as 2026-01-31T10:00:00Z")
-    return found

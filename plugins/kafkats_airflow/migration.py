@@ -10,7 +10,7 @@ from typing import Any, Final
 from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 
 from kafkats.errors import NotEqual, UsageError
-from kafkats_airflow import steps
+from kafkats_airflow import checks, steps
 from kafkats_airflow.applications import Group, applying, groups_of, listed, places, run_of
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.folders import folder_of
@@ -32,6 +32,7 @@ def gate(context: Context) -> list[dict[str, Any]]:
     Fails when it is not this phase's turn, and for params that do not go together.
     """
     params = context["params"]
+    checks.writable(params["folder"])
     groups = groups_of(params, by_broker=True)
     if params["phase"] == CENSUS or params["dry_run"]:
         return [_asked(context, group, idle=True) for group in groups]

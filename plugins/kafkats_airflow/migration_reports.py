@@ -19,14 +19,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException, Asset, Context
+from airflow.providers.common.compat.sdk import Asset, Context
 
-from kafkats_airflow import reports, steps
+from kafkats_airflow import checks, failing, reports, steps
 from kafkats_airflow.folders import folder_of
 from kafkats_airflow.migration import CENSUS, Asked, Work
 from kafkats_airflow.reports import UNFINISHED, Results
 
 
+@failing.in_our_words
 def report(context: Context, asset: Asset, asked: Any, brokers: Any, stages: Mapping[str, Any]) -> dict[str, Any]:
     """The last word on a run, and the asset's event; fails when the run must not count as a success.
 
@@ -42,10 +43,11 @@ def report(context: Context, asset: Asset, asked: Any, brokers: Any, stages: Map
     now_ms = time.time_ns() // 1_000_000
     times_ms = int(began.timestamp() * 1000) if began else now_ms, now_ms
     folder = folder_of(context)
-    said = write_report(params, folder, given, outcome=end, times_ms=times_ms)
+    said = write_report(params, folder, given, outcome=end, times_ms=times_ms, failures=failing.failures(context))
+    reports.log_remarks(said)
     context["outlet_events"][asset].extra = {key: said[key] for key in ("volumes", "phase", "outcome", "report")}
     if end.endswith(UNFINISHED):
-        raise AirflowFailException(f"{end}: see {said['report']}")
+        raise failing.unfinished(end, said)
     told = ("outcome", "phase", "volumes", "runs", "magic_bytes", "loses_zero_copy", "certificates", "report")
     return {key: said[key] for key in told}
 
@@ -90,12 +92,19 @@ def _ending(phase: str, work: Sequence[Work], brokers: Mapping[str, str], left: 
 
 
 def write_report(
-    params: Mapping[str, Any], folder: Path, stages: Mapping[str, Results], *, outcome: str, times_ms: tuple[int, int]
+    params: Mapping[str, Any],
+    folder: Path,
+    stages: Mapping[str, Results],
+    *,
+    outcome: str,
+    times_ms: tuple[int, int],
+    failures: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Write the folder; returns the content of report.json. Repeating it writes the same again.
 
     `stages` are the results of look, convert, parity and certify; `times_ms` when the run began and when it ended.
     """
+    checks.writable(folder)
     from kafkats.forecast import FORECAST
     from kafkats.operations.census import zero_copy
     from kafkats.phases import lose_zero_copy
@@ -114,6 +123,8 @@ def write_report(
     said = {
         "times_ms": list(times_ms),
         "outcome": outcome,
+        "failures": list(failures),
+        "remarks": reports.no_topic("*", before) if looked else [],
         "phase": params["phase"],
         **reports.common(plans, {stage: [r for r in results if "rates" in r] for stage, results in stages.items()}),
         "volumes": sorted(log_dir for one in looked for log_dir in one["log_dirs"]),
@@ -126,7 +137,6 @@ def write_report(
         "statements": [one["statement"] for one in [*looked, *ended] if one.get("statement")],
         "report": str(folder),
     }
-    folder.mkdir(parents=True, exist_ok=True)
     named = {"segments": segments, "forecast": forecast, "actions": actions, "census": now, "census-before": before}
     for name, table in named.items():
         write_table(folder / f"{name}.parquet", table)

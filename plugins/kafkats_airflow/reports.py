@@ -11,14 +11,16 @@ A migration's folder has its own pages: kafkats_airflow.migration_reports.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException, Asset, Context
+from airflow.providers.common.compat.sdk import Asset, Context
 
+from kafkats_airflow import checks
 from kafkats_airflow.applications import run_of
-from kafkats_airflow.failing import in_our_words
+from kafkats_airflow.failing import failures, in_our_words, unfinished
 from kafkats_airflow.folders import folder_of
 
 Results = Sequence[Mapping[str, Any]]
@@ -38,10 +40,12 @@ def report(context: Context, asset: Asset, asked: Any, plans: Any, runs: Any, pr
     plans, runs, proofs = list(plans or []), list(runs or []), list(proofs or [])
     end = outcome(context["params"], plans, answer, proofs) if len(plans) == len(asked or []) else UNFINISHED
     folder = folder_of(context)
-    said = write_report(folder, plans, runs, proofs, outcome=end)
+    more = {"failures": failures(context)}
+    said = write_report(folder, plans, runs, proofs, outcome=end, topics=context["params"]["topics"], more=more)
+    log_remarks(said)
     context["outlet_events"][asset].extra = {key: said[key] for key in ("volumes", "outcome", "report")}
     if end.endswith((UNFINISHED, UNSAFE)):
-        raise AirflowFailException(f"{end}: see {said['report']}")
+        raise unfinished(end, said)
     return said
 
 
@@ -68,11 +72,14 @@ def _ending(params: Mapping[str, Any], plans: Results, answer: Sequence[str] | N
     return "rebuilt and proved" if proved == sum(plan["totals"]["files"] for plan in todo) else UNFINISHED
 
 
-def write_report(folder: Path, plans: Results, runs: Results, proofs: Results, *, outcome: str) -> dict[str, Any]:
-    """Write the folder of a rebuild; returns the content of report.json. Repeating it writes the same again."""
+def write_report(
+    folder: Path, plans: Results, runs: Results, proofs: Results, *, outcome: str, topics: str, more: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Write the folder of a rebuild; returns the content of report.json, with `more` in it. Repeating it writes the same again."""
     from kafkats.plot import plot_health
     from kafkats.report import ACTIONS, SEGMENTS, summary, write_json, write_table
 
+    checks.writable(folder)
     before = segments_of(plan["seen"]["report"] for plan in plans)
     after = segments_of(proof["report"] for proof in proofs)
     panels = {"before": before}
@@ -80,18 +87,36 @@ def write_report(folder: Path, plans: Results, runs: Results, proofs: Results, *
         panels["after"] = overlaid(before, after, ("log_dir", "partition_dir", "base_offset"))
     said = {
         "outcome": outcome,
+        **more,
+        "remarks": no_topic(topics, before) if plans else [],
         **common(plans, {"plan": plans, "apply": runs, "verify": proofs}),
         "seen": summary(before),
         "files_proved_equal": sum(proof["equal"] for proof in proofs),
         "report": str(folder),
     }
-    folder.mkdir(parents=True, exist_ok=True)
     write_table(folder / "segments.parquet", before.cast(SEGMENTS))
     write_table(folder / "after.parquet", after.cast(SEGMENTS))
     write_table(folder / "actions.parquet", actions_of(plans).cast(ACTIONS))
     plot_health(panels, folder / "health.png")
     write_json(folder / "report.json", said)
     return said
+
+
+def no_topic(glob: str, seen: Any) -> list[str]:
+    """The remark that nothing was there to look at; `seen` is a table of what was, with a column `topic`."""
+    return [] if any(seen["topic"].unique().to_pylist()) else nothing(glob)
+
+
+def nothing(glob: str) -> list[str]:
+    """The remark itself."""
+    what = f"no topic on these volumes comes under {glob!r}" if glob != "*" else "there is no topic on these volumes"
+    return [f"{what}: nothing was looked at"]
+
+
+def log_remarks(said: Mapping[str, Any]) -> None:
+    """The remarks of a report in the task's log, too."""
+    for remark in said["remarks"]:
+        logging.getLogger(__name__).warning("remark: %s", remark)
 
 
 def common(plans: Results, stages: Mapping[str, Results]) -> dict[str, Any]:

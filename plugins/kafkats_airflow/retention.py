@@ -1,7 +1,6 @@
 """Runs that decide for a moment, retain and roll: the words of their jobs, and which runs' old files are due to be purged.
 
-The moment is the end of the run's data interval, so that a backfilled run decides what its own day would have decided; the
-param `as_of` names another one.
+A backfilled run decides what its own day would have decided: kafkats_airflow.moment.
 """
 
 from __future__ import annotations
@@ -13,28 +12,25 @@ from typing import Any, Final
 
 from airflow.providers.common.compat.sdk import Asset, Context
 
+from kafkats.config import parse_size
 from kafkats.errors import KafkatsError, UsageError
+from kafkats_airflow import checks
 from kafkats_airflow.applications import applying, groups_of, places, run_of
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.folders import every_run, folder_of
 from kafkats_airflow.guards import over_guards
+from kafkats_airflow.moment import moment, time_of
 
 INVENTORY: Final = Asset(name="kafka_inventory", uri="kafkats://inventory", group="kafkats")
 """What is on the disks, as the last of these runs saw it; its events name the report."""
 DAY_MS: Final = 86_400_000
 
 
-def moment(context: Context) -> str:
-    """What the run decides for, ISO 8601 with its offset. A run without a data interval decides for when it was asked for."""
-    if given := context["params"]["as_of"]:
-        return str(given)
-    return str((context.get("data_interval_end") or context["dag_run"].run_after).isoformat())
-
-
 @in_our_words
 def planning(context: Context, operation: str) -> list[dict[str, Any]]:
     """Arguments of KafkatsJobOperator(job="plan"), one dict per application."""
     params, now = context["params"], moment(context)
+    checks.writable(params["folder"])
     words = [
         "--policy",
         params["policy"],
@@ -58,11 +54,14 @@ def _deleting(params: Mapping[str, Any], folder: Path) -> list[str]:
     if params["free"] and params["inside_segments"]:
         raise UsageError("inside_segments writes what stays before anything is freed: it does not go with free")
     words = ["--beyond-guard", str(folder / "over-guard")]
-    words += ["--before", params["before"]] if params["before"] else []
-    words += ["--free", params["free"]] if params["free"] else []
+    words += ["--before", time_of(params["before"], "before").isoformat()] if params["before"] else []
+    if params["free"]:
+        checks.amount(parse_size, params["free"], "free")
+        words += ["--free", params["free"]]
     return words + [f"--{flag.replace('_', '-')}" for flag in ("inside_segments", "last_segment") if params[flag]]
 
 
+@in_our_words
 def changing(context: Context, asked: Any, plans: Any, answer: Any = None) -> list[dict[str, Any]]:
     """For each plan that changes something: {"plan", "apply": arguments, "verify": arguments}. Empty for a dry run.
 

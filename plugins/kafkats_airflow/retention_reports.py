@@ -18,17 +18,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException, Context
+from airflow.providers.common.compat.sdk import Context
 
-from kafkats_airflow import reports
+from kafkats.config import Policy
+from kafkats_airflow import checks, reports
 from kafkats_airflow.applications import listed
+from kafkats_airflow.failing import failures, in_our_words
+from kafkats_airflow.failing import unfinished as failure
 from kafkats_airflow.folders import folder_of
+from kafkats_airflow.moment import moment
 from kafkats_airflow.reports import UNFINISHED, Results
-from kafkats_airflow.retention import INVENTORY, chosen, moment, unfinished
+from kafkats_airflow.retention import INVENTORY, chosen, unfinished
 
 DONE = {"retain": "deleted", "roll": "rolled"}
 
 
+@in_our_words
 def report(context: Context, operation: str, asked: Any, work: Any, stages: Mapping[str, Any]) -> dict[str, Any]:
     """The last word on a run, and the inventory's event; fails when the run must not count as a success.
 
@@ -40,17 +45,19 @@ def report(context: Context, operation: str, asked: Any, work: Any, stages: Mapp
     plans = chosen(asked, given["plan"], list(work or []))
     end = outcome(context["params"], operation, unfinished(asked, plans), plans, given["verify"])
     folder = folder_of(context)
-    folder.mkdir(parents=True, exist_ok=True)
-    said = {"outcome": end, "as_of": moment(context), "report": str(folder), **_common(plans, given)}
+    checks.writable(folder)
+    said = {"outcome": end, "failures": failures(context), "as_of": moment(context), "report": str(folder)}
+    said |= _common(plans, given)
     said |= _tables(folder, plans, given["verify"])
     said["remarks"] = _remarks(folder, context["params"], plans, operation)
+    reports.log_remarks(said)
     said |= _deleted(folder, context["params"], plans) if operation == "retain" else _rolled(folder, plans)
     from kafkats.report import write_json
 
     write_json(folder / "report.json", said)
     context["outlet_events"][INVENTORY].extra = {key: said[key] for key in ("volumes", "outcome", "as_of", "report")}
     if end.endswith(UNFINISHED):
-        raise AirflowFailException(f"{end}: see {said['report']}")
+        raise failure(end, said)
     told = (
         "outcome",
         "as_of",
@@ -104,16 +111,17 @@ def _tables(folder: Path, plans: Results, proofs: Results) -> dict[str, Any]:
 
 def _remarks(folder: Path, params: Mapping[str, Any], plans: Results, operation: str) -> list[str]:
     """Of all topics that were looked for: a plan knows those of one connection only, a glob may be for another's."""
-    from kafkats.config import read_policy
     from kafkats.generations import rule_remarks
     from kafkats.report import SEGMENTS, read_table
 
     if not plans:
         return []
-    topics = read_table(folder / "segments.parquet", SEGMENTS)["topic"].unique().to_pylist()
+    segments = read_table(folder / "segments.parquet", SEGMENTS)
+    topics = segments["topic"].unique().to_pylist()
     everything = params["topics"] == "*" and not listed(params["volumes"])
-    said = read_policy(Path(params["policy"])).remarks(filter(None, topics), all_topics=everything)
-    return [*(rule_remarks(params["generation"]) if operation == "retain" else ()), *said]
+    said = checks.policy_of(params).remarks(filter(None, topics), all_topics=everything)
+    nothing = reports.no_topic(params["topics"], segments)
+    return [*nothing, *(rule_remarks(params["generation"]) if operation == "retain" else ()), *said]
 
 
 def _deleted(folder: Path, params: Mapping[str, Any], plans: Results) -> dict[str, Any]:
@@ -142,12 +150,10 @@ def _deleted(folder: Path, params: Mapping[str, Any], plans: Results) -> dict[st
 
 def _lines(params: Mapping[str, Any], verdicts: Any, plans: Results, now_ms: int) -> dict[str, int]:
     """Per topic the time before which its records are expired."""
-    from kafkats.config import read_policy
-
     topics: Sequence[str] = sorted(set(verdicts["topic"].to_pylist()))
     if before := next((plan["before_ms"] for plan in plans if plan.get("before_ms") is not None), None):
         return dict.fromkeys(topics, before)
-    policy = read_policy(Path(params["policy"]))
+    policy = checks.policy_of(params) if topics else Policy()
     return {topic: now_ms - ms for topic in topics if (ms := policy.limits(topic)[0]) >= 0}
 
 

@@ -15,10 +15,13 @@ from typing import Any, Final
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, BaseOperatorLink, Context
+from airflow.providers.common.compat.sdk import AirflowException, BaseOperatorLink, Context
+from airflow.sdk.exceptions import AirflowTaskTimeout
 
-from kafkats_airflow import settings
-from kafkats_airflow.failing import in_our_words
+from kafkats.errors import KafkatsError
+from kafkats_airflow import checks, sentences, settings
+from kafkats_airflow.failing import failed, keep
+from kafkats_airflow.processes import end_session
 from kafkats_airflow.settings import SUBMITTING
 
 PROGRESS: Final = "KAFKATS_PROGRESS "
@@ -47,12 +50,13 @@ class KafkatsJobOperator(SparkSubmitOperator):
     operator_extra_links = (SparkUiLink(),)
     # Words of params end up in these fields: a template in one would be rendered, and can read passwords.
     template_fields = ()
+    default_connection = "spark_default"
 
     def __init__(self, *, job: str, about: str = "", **kwargs: Any) -> None:
         kwargs = SUBMITTING | kwargs
         super().__init__(application=str(JOBS / f"{job}.py"), name=f"kafkats {job}", **kwargs)
         self.job = job
-        self.connection = kwargs.get("conn_id", "")
+        self.connection = kwargs.get("conn_id", self.default_connection)
         self.about = about or self.connection
         self.spark_ui: str | None = None
         self._context: Context | None = None
@@ -60,29 +64,59 @@ class KafkatsJobOperator(SparkSubmitOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         self._context, self._result = context, None
-        in_our_words(settings.check)()
+        try:
+            self._check()
+        except KafkatsError as e:
+            raise failed(sentences.of(e), context=context) from None
         self.application_args = [str(arg) for arg in self.application_args or []]
         try:
             super().execute(context)
-        except AirflowException:
-            self._fail_in_our_words()
-            raise
+        except AirflowException as e:
+            raise self._failed(e) from None
+        except AirflowTaskTimeout:
+            self._end_driver()
+            said = sentences.of_timeout(self.job, sentences.duration(self.execution_timeout.total_seconds()))
+            keep(said, context)
+            raise AirflowTaskTimeout(said) from None
+        finally:
+            self._end_driver()
         if self._result is None:
-            raise AirflowFailException(f"{self.job} gave no result: its driver must run here (client deploy mode)")
+            said = f"{self.job}: gave no result: its driver must run on this worker (client deploy mode of {self.connection})"
+            raise failed(said, context=context)
         return self._result
 
-    def _fail_in_our_words(self) -> None:
+    def on_kill(self) -> None:
+        super().on_kill()
+        self._end_driver()
+
+    def _check(self) -> None:
+        """Raises UsageError before anything is submitted."""
+        settings.check()
+        checks.connected(self.connection)
+
+    def _failed(self, error: AirflowException) -> AirflowException:
+        """What the job said of its failure, in a sentence; else what the provider says."""
         result = self._result or {}
         if said := result.get("error"):
-            kind = AirflowException if result.get("retryable") else AirflowFailException
-            raise kind(f"{result.get('kind')}: {said}")
+            sentence = sentences.of_error(str(result.get("kind")), said)
+            return failed(sentence, retryable=bool(result.get("retryable")), context=self._context)
         if result:  # the job came to an end, and what it found is the failure
-            raise AirflowFailException(f"{self.job} found: {json.dumps(result)}")
+            self.log.info("%s found: %s", self.job, json.dumps(result))
+            return failed(sentences.of_findings(self.job, result), context=self._context)
+        return failed(sentences.of_no_result(self.job, str(error)), retryable=True, context=self._context)
+
+    def _end_driver(self) -> None:
+        """Kill what is left of the submit: JVM, driver and Python workers are one session of processes."""
+        submitted = getattr(self._hook, "_submit_sp", None)
+        if pid := getattr(submitted, "pid", None):  # it leads its session
+            end_session(pid)
 
     def _get_hook(self) -> SparkSubmitHook:
         hook = super()._get_hook()
         inner = hook._process_spark_submit_log  # private: the provider is pinned, a test covers it
         hook._process_spark_submit_log = lambda lines: inner(self._tap(lines))
+        submit = hook.submit
+        hook.submit = lambda application, **more: submit(application, start_new_session=True, **more)
         return hook
 
     def _tap(self, lines: Iterable[str]) -> Iterator[str]:
@@ -105,8 +139,4 @@ class KafkatsJobOperator(SparkSubmitOperator):
         if (store := context.get("task_state_store")) is not None:
             store.set("progress", said)
         if "of_bytes" in said:
-            self.log.info(
-                "%(stage)s: %(units)s of %(of_units)s units, %(bytes)s of %(of_bytes)s bytes, "
-                "%(bytes_per_second)s bytes/s, %(seconds_left)s s left, %(failed_tasks)s tasks repeated",
-                said,
-            )
+            self.log.info(sentences.of_progress(said))

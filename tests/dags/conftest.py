@@ -58,6 +58,10 @@ def bag() -> Iterator[Any]:
     dags = ROOT / "dags"
     found = dagbag.BundleDagBag(dag_folder=dags, bundle_path=dags, bundle_name="dags-folder")
     dagbag.sync_bag_to_db(found, "dags-folder", None)
+    # Before any run: a DAG object remembers the params of its runs.
+    found.defaults = {
+        name: {key: dag.params.get_param(key).value for key in dag.params} for name, dag in found.dags.items()
+    }
     sleep = time.sleep
     # Each dag.test() parses and stores all DAGs again, and waits by seconds.
     with pytest.MonkeyPatch.context() as patch:

@@ -366,9 +366,21 @@ def test_one_application_per_connection_all_for_the_same_moment(tmp_path: Path) 
         "  - {broker: '2', path: /volumes/three, connection: host_2}\n"
     )
     end = dt.datetime(2026, 11, 3, 2, tzinfo=dt.UTC)
-    params = RETAIN | {"policy": str(path), "folder": "/reports", "as_of": None, "free": "20GiB", "last_segment": True}
+    params = RETAIN | {
+        "policy": str(path),
+        "folder": str(tmp_path / "r"),
+        "as_of": None,
+        "free": "20GiB",
+        "last_segment": True,
+    }
     dag = SimpleNamespace(dag_id="apply_retention")
-    context = {"params": params, "run_id": "scheduled__1", "data_interval_end": end, "dag": dag}
+    context = {
+        "params": params,
+        "run_id": "scheduled__1",
+        "data_interval_end": end,
+        "dag": dag,
+        "dag_run": SimpleNamespace(run_type="scheduled"),
+    }
     one, two = retention.planning(context, "retain")  # type: ignore[arg-type]
     assert [one["conn_id"], two["conn_id"]] == ["host_1", "host_2"]
     assert two["application_args"][:3] == ["retain", "/volumes/two", "/volumes/three"]
@@ -376,7 +388,7 @@ def test_one_application_per_connection_all_for_the_same_moment(tmp_path: Path) 
         said = " ".join(asked["application_args"])
         assert "--now 2026-11-03T02:00:00+00:00 " in said
         assert "--free 20GiB --last-segment" in said
-        assert f"--beyond-guard /reports/apply_retention/scheduled__1/{asked['conn_id']}/over-guard" in said
+        assert f"--beyond-guard {tmp_path}/r/apply_retention/scheduled__1/{asked['conn_id']}/over-guard" in said
     params["inside_segments"] = True
     with pytest.raises(AirflowFailException, match="does not go with free"):
         retention.planning(context, "retain")  # type: ignore[arg-type]

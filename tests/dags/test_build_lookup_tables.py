@@ -43,6 +43,11 @@ def where(volume: Path, name: str = "reports") -> dict[str, str]:
     return {"policy": str(path), "folder": str(volume.parents[1] / name)}
 
 
+def an_hour(begin: dt.datetime) -> dict[str, str]:
+    """Params for an hour; a run by hand has none of its own."""
+    return {"from": begin.isoformat(), "to": (begin + HOUR).isoformat()}
+
+
 def ms(moment: dt.datetime) -> int:
     return int(moment.timestamp() * 1000)
 
@@ -65,7 +70,7 @@ def reports(folder: Path) -> list[dict[str, Any]]:
 @pytest.mark.timeout(120)
 def test_an_hour_with_a_real_spark_submit(bag: Any, volume: Path) -> None:
     before = tree(volume)
-    run = bag.dags["build_lookup_tables"].test(run_conf=BUILD | where(volume), logical_date=NOON + HOUR * 1.25)
+    run = bag.dags["build_lookup_tables"].test(run_conf=BUILD | where(volume) | an_hour(NOON))
     assert str(run.state) == "success"
     folder = volume.parents[1] / "reports" / "lookup" / "spark_default-1"
     assert content(folder) == built(volume, volume.parents[1] / "ours", NOON)
@@ -125,8 +130,8 @@ def test_a_backfill_in_either_order_gives_the_same_bytes(
             assert (run.data_interval_start, run.data_interval_end) == (hour, hour + HOUR)
     others = BUILD | where(volume, "others")
     for hour in (NOON + HOUR, NOON):
-        run = dag.test(logical_date=hour + HOUR * 1.5, run_conf=others)
-        assert (str(run.state), run.data_interval_start) == ("success", hour)
+        run = dag.test(run_conf=others | an_hour(hour))
+        assert str(run.state) == "success"
     assert here == ["lookup"] * 4
     one, other = (content(volume.parents[1] / name / "lookup" / "spark_default-1") for name in ("reports", "others"))
     assert one == other == built(volume, volume.parents[1] / "ours", NOON, NOON + HOUR)
@@ -184,7 +189,7 @@ def test_an_export_does_not_start_without_a_time(bag: Any) -> None:
 
 def context(volume: Path, **params: Any) -> Any:
     return {"params": BUILD | EXPORT | where(volume) | params, "run_id": "scheduled__1", "data_interval_start": NOON,
-            "data_interval_end": NOON + HOUR, "dag": SimpleNamespace(dag_id="build_lookup_tables")}  # fmt: skip
+            "data_interval_end": NOON + HOUR, "dag_run": SimpleNamespace(run_type="scheduled"), "dag": SimpleNamespace(dag_id="build_lookup_tables")}  # fmt: skip
 
 
 def test_one_table_per_broker_and_connection(tmp_path: Path) -> None:
@@ -197,14 +202,14 @@ def test_one_table_per_broker_and_connection(tmp_path: Path) -> None:
         "  - {broker: '3', path: /volumes/four, connection: host_2}\n"
     )
     given = context(tmp_path / "broker" / "data", exact=True)
-    given["params"] |= {"policy": str(path), "folder": "/reports"}
+    given["params"] |= {"policy": str(path), "folder": str(tmp_path / "r")}
     asked = lookup.building(given)
     assert [one["conn_id"] for one in asked] == ["host_1", "host_1", "host_2"]
     assert [one["about"] for one in asked] == ["host_1-1", "host_1-2", "host_2-3"]
     assert asked[0]["application_args"] == [
         "/volumes/one", "/volumes/two", "--topics", "*", "--every", "1s", "--from", "2020-09-13T12:00:00+00:00",
         "--until", "2020-09-13T13:00:00+00:00", "--depth", "full", "--high-watermark", "checkpoint",
-        "--output", "/reports/lookup/host_1-1", "--report", "/reports/build_lookup_tables/scheduled__1/host_1-1",
+        "--output", f"{tmp_path}/r/lookup/host_1-1", "--report", f"{tmp_path}/r/build_lookup_tables/scheduled__1/host_1-1",
     ]  # fmt: skip
 
 
@@ -212,9 +217,7 @@ def test_a_run_says_what_waits_for_the_high_watermark(bag: Any, volume: Path, he
     (volume / "replication-offset-checkpoint").write_text("0\n1\nts-falling 0 0\n")
     conf = BUILD | where(volume)
     for mark, waits in (("checkpoint", True), ("log-end", False)):
-        run = bag.dags["build_lookup_tables"].test(
-            run_conf=conf | {"high_watermark": mark}, logical_date=NOON + HOUR * 1.25
-        )
+        run = bag.dags["build_lookup_tables"].test(run_conf=conf | {"high_watermark": mark} | an_hour(NOON))
         assert str(run.state) == "success"
         said = reports(volume.parents[1] / "reports")[-1]
         assert (said["above_high_watermark"] > 0) == waits

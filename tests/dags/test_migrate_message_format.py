@@ -288,6 +288,9 @@ class Instance(dict[str, Any]):
 
     def xcom_push(self, key: str, value: Any) -> None: ...
 
+    def get_task_states(self, **_: Any) -> dict[str, Any]:
+        return {}
+
 
 def reached(jobs: Pretended, tmp_path: Path, *wanted: tuple[str, dict[str, Any]]) -> str:
     """Goes through phases as the DAG does, task by task, without Airflow around them; the last one's outcome."""

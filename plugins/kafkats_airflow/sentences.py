@@ -1,0 +1,133 @@
+"""What people read: of an error of ours, of what a job found, of how far it is.
+
+The first line of a failure says what, where and why, and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kafkats.errors import KafkatsError
+
+Result = Mapping[str, Any]
+
+ADVICE: Final = {
+    "Locked": "stop what holds it, or wait for it, then clear the task",
+    "Changed": "clear the run to plan anew",
+    "Fenced": "a newer attempt has it: look at that one",
+    "NotPermitted": "run the workers as a user that may keep owner and mode",
+    "CorruptPlan": "clear the run to plan anew",
+    "Vanished": "see that the volume is mounted on every worker, then clear the task",
+    "DiskFull": "free space there, then clear the task",
+    "ReadOnly": "let the user of the workers write there, then clear the task",
+}
+"""What to do about errors that do not say it themselves, by their class."""
+
+
+def of_error(kind: str, said: str) -> str:
+    """One of our errors: its class, its words, and what to do."""
+    first, newline, rest = said.partition("\n")
+    advice = f"; {ADVICE[kind]}" if kind in ADVICE else ""
+    return f"{kind}: {first}{advice}{newline}{rest}"
+
+
+def of(error: KafkatsError) -> str:
+    return of_error(type(error).__name__, str(error))
+
+
+def of_findings(job: str, result: Result) -> str:
+    """What a job found that fails its task, from the job's result."""
+    if "outcomes" in result:
+        return _not_applied(job, result)
+    if result.get("not_equal"):
+        return _not_as_planned(job, result)
+    if result.get("errors"):
+        return f"{job}: {_some(result['errors'])}; see this task's log, mend that, then clear the task"
+    if result.get("unreadable"):
+        return f"{job}: {result['unreadable']} partitions could not be searched, see this task's log for each reason"
+    if "statement" in result:
+        return f"{job}: {result['statement']}{_exceptions(result)}; this task's log names them"
+    return f"{job}: ended with findings, which this task's log names"
+
+
+def of_no_result(job: str, error: str) -> str:
+    """A driver that ended without a word of ours; `error` is what the provider says of it."""
+    lines = [line.strip() for line in error.splitlines() if line.strip()]
+    cause = next((line for line in lines if _is_cause(line)), "")
+    why = f": {cause[:300]}" if cause else ""
+    return f"{job}: its driver ended without a result{why}; this task's log has all that it said\n{error}"
+
+
+def of_timeout(job: str, limit: str) -> str:
+    return (
+        f"{job}: not done within {limit}: its driver was killed; it goes on with what is left when the task is cleared, and"
+        " KAFKATS_TIMEOUTS (job=...) gives it longer"
+    )
+
+
+def of_progress(said: Result) -> str:
+    """Such as `plan: 12 of 30 units, 1.2 GiB of 4.0 GiB, 310.0 MiB/s, about 9 s left`."""
+    words = [f"{said['stage']}: {said['units']} of {said['of_units']} units"]
+    words.append(f"{size(said['bytes'])} of {size(said['of_bytes'])}")
+    if said.get("bytes_per_second"):
+        words.append(f"{size(said['bytes_per_second'])}/s")
+    if said.get("seconds_left") is not None and said["units"] < said["of_units"]:
+        words.append(f"about {duration(said['seconds_left'])} left")
+    if repeated := said.get("failed_tasks"):
+        words.append(f"{repeated} tasks repeated")
+    return ", ".join(words)
+
+
+def size(count: float) -> str:
+    """Bytes in the unit that people would use."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that people would use."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    hours = round(minutes / 60)
+    return f"{hours} h" if hours < 48 else f"{round(hours / 24)} days"
+
+
+def _not_applied(job: str, result: Result) -> str:
+    outcomes = result["outcomes"]
+    left = [f"{outcomes[word]} {word}" for word in ("refused", "failed") if outcomes.get(word)]
+    files = f"{' and '.join(left)} of {sum(outcomes.values())} files"
+    where = f" in {result['left_partitions']} of {result['partitions']} partitions" if result.get("partitions") else ""
+    undo = f"; kafkats undo {result['run']} puts back what was done" if outcomes.get("done") else ""
+    return f"{job}: {files}{where}: {_some(result['errors'])}; clear the run to plan the rest anew{undo}"
+
+
+def _not_as_planned(job: str, result: Result) -> str:
+    wrong = result["files"] - result["equal"]
+    report = f" {result['report']} and" if result.get("report") else ""
+    return (
+        f"{job}: {wrong} of {result['files']} files are not as planned: {_some(result['not_equal'])};"
+        f" see{report} this task's log, and undo the run if that is not explained"
+    )
+
+
+def _exceptions(result: Result) -> str:
+    counts = [f"{result[word]} {word}" for word in ("exceptions", "refusals") if result.get(word)]
+    return f": {' and '.join(counts)}" if counts else ""
+
+
+def _some(said: Any) -> str:
+    """The first of several, and how many more there are."""
+    return (
+        f"{said[0]}{f' (and {len(said) - 1} more)' if len(said) > 1 else ''}" if said else "for no reason that was told"
+    )
+
+
+def _is_cause(line: str) -> bool:
+    return "Error" in line.partition(":")[0] or "Exception" in line.partition(":")[0]

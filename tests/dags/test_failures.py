@@ -1,0 +1,186 @@
+"""How a failure reads: the first line of the task's error, what the report says of it, and that nothing hopeless is tried again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from kafkats_airflow import failing
+from kafkats_airflow.spark_job import KafkatsJobOperator
+
+from tests.golden import case
+
+GOLDEN = case("retention-4.3.1")
+FIRST = {
+    "apply_retention": "applications",
+    "build_lookup_tables": "tables",
+    "export_offsets": "applications",
+    "migrate_message_format": "gate",
+    "rebuild_time_indexes": "applications",
+    "roll_segments": "applications",
+}
+"""The first task of each DAG."""
+NEEDED: dict[str, dict[str, Any]] = {"export_offsets": {"time": "2020-09-13T12:26:40Z"}}
+REPORTING = sorted(FIRST.keys() - {"export_offsets"})
+TOPICS = sorted(FIRST.keys() - {"migrate_message_format"})
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The messages of all failures of tasks, in order."""
+    messages: list[str] = []
+    failed = failing.failed
+
+    def heard(text: str, **more: Any) -> Any:
+        error = failed(text, **more)
+        messages.append(f"{type(error).__name__} {error}")
+        return error
+
+    monkeypatch.setattr(failing, "failed", heard)
+    monkeypatch.setattr("kafkats_airflow.spark_job.failed", heard)
+    yield messages
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    root = tmp_path / "broker" / "data"
+    root.mkdir(parents=True)
+    return GOLDEN.unpack("before", root)
+
+
+def run(bag: Any, dag: str, **conf: Any) -> Any:
+    """With every param: the DAG object remembers those of earlier runs."""
+    return bag.dags[dag].test(run_conf=bag.defaults[dag] | NEEDED.get(dag, {}) | conf, logical_date=None)
+
+
+def of_task(run: Any, task: str) -> tuple[str, int]:
+    """State, and how often it was tried."""
+    [found] = [ti for ti in run.get_task_instances() if ti.task_id == task]
+    return str(found.state), found.try_number
+
+
+def report(folder: Path) -> dict[str, Any]:
+    """Of the only run."""
+    every = [json.loads(path.read_text()) for path in folder.rglob("report.json")]
+    [found] = [content for content in every if "outcome" in content]
+    return dict(found)
+
+
+WRONG: dict[str, tuple[Callable[[Path, Path], dict[str, Any]], str]] = {
+    "typo in the policy": (
+        lambda policy, _: {"policy": str(write(policy, "volumes: [{broker: '1', path: /data, conection: spark}]"))},
+        "UsageError: {tmp}/policy.yaml: line 1: volumes.0.conection: unknown key; did you mean 'connection'?",
+    ),
+    "no such policy": (
+        lambda policy, _: {"policy": str(policy.with_name("other.yaml"))},
+        "UsageError: {tmp}/other.yaml: the policy cannot be read on this worker: ",
+    ),
+    "unknown volume": (
+        lambda policy, _: {"policy": str(write(policy, "volumes: [{path: /data}]")), "volumes": ["/dta"]},
+        "UsageError: no volume of the policy has a path or broker like '/dta'",
+    ),
+    "unwritable folder": (
+        lambda policy, _: {"policy": str(write(policy, "volumes: [{path: /data}]")), "folder": "/proc/kafkats"},
+        "UsageError: /proc/kafkats: the folder cannot be written on this worker: ",
+    ),
+}
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("dag", FIRST)
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_from_the_start(bag: Any, tmp_path: Path, said: list[str], dag: str, wrong: str) -> None:
+    """At once, without another try, and without a submit: the connection does not even exist."""
+    make, sentence = WRONG[wrong]
+    conf = {"folder": str(tmp_path / "reports")} | make(tmp_path / "policy.yaml", tmp_path)
+    ended = run(bag, dag, **conf)
+    assert str(ended.state) == "failed"
+    assert of_task(ended, FIRST[dag]) == ("failed", 1)
+    assert said[0].startswith("AirflowFailException " + sentence.format(tmp=tmp_path))
+    if dag in REPORTING:
+        assert of_task(ended, "report") == ("failed", 1)
+        assert sentence.format(tmp=tmp_path).partition(": the folder")[0] in said[-1]
+        if wrong != "unwritable folder":
+            told = report(tmp_path / "reports")
+            assert told["outcome"] == "not finished"
+            assert told["failures"][0].startswith(f"{FIRST[dag]}: " + sentence.format(tmp=tmp_path))
+            assert said[-1].startswith(f"AirflowFailException not finished: {FIRST[dag]}: UsageError: ")
+
+
+@pytest.mark.parametrize("dag", FIRST)
+def test_an_unknown_connection(bag: Any, tmp_path: Path, said: list[str], dag: str, volume: Path) -> None:
+    policy = write(tmp_path / "policy.yaml", f"volumes: [{{broker: '1', path: {volume}, connection: host_nine}}]")
+    ended = run(bag, dag, policy=str(policy), folder=str(tmp_path / "reports"))
+    assert str(ended.state) == "failed"
+    assert said[0].startswith("AirflowFailException UsageError: Airflow has no connection 'host_nine'")
+    assert {ti.try_number for ti in ended.get_task_instances() if str(ti.state) == "failed"} == {1}
+    if dag in REPORTING:
+        assert "no connection 'host_nine'" in report(tmp_path / "reports")["failures"][0]
+
+
+@pytest.mark.parametrize(
+    ("dag", "conf"),
+    [
+        ("apply_retention", {"as_of": "2020-09-13T12:26:40"}),
+        ("apply_retention", {"before": "2020-09-13"}),
+        ("roll_segments", {"as_of": "2020-09-13T12:26:40"}),
+        ("build_lookup_tables", {"from": "2020-09-13T12:00:00", "to": "2020-09-13T13:00:00Z"}),
+        ("export_offsets", {"time": "2020-09-13T12:26:40"}),
+        ("export_offsets", {"until": "2020-09-13T12:26:40"}),
+    ],
+)
+def test_times_without_an_offset(bag: Any, tmp_path: Path, said: list[str], dag: str, conf: dict[str, str]) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    policy = write(tmp_path / "policy.yaml", "volumes: [{path: /data}]")
+    [(name, text), *_] = conf.items()
+    try:
+        ended = run(bag, dag, policy=str(policy), folder=str(tmp_path / "reports"), **conf)
+    except (ParamValidationError, ValueError):  # Airflow itself has refused it
+        return
+    assert of_task(ended, FIRST[dag]) == ("failed", 1)
+    assert said[0].startswith(f"AirflowFailException UsageError: {name}: '{text}' is no time with its offset from UTC")
+
+
+@pytest.mark.parametrize("dag", TOPICS)
+def test_a_glob_that_matches_nothing_is_a_remark(
+    bag: Any, tmp_path: Path, dag: str, volume: Path, here: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    policy = write(tmp_path / "policy.yaml", f"volumes: [{{broker: '1', path: {volume}}}]")
+    ended = run(bag, dag, policy=str(policy), folder=str(tmp_path / "reports"), topics="ordres-*")
+    assert str(ended.state) == "success"
+    told = report(tmp_path / "reports")
+    wanted = "no topic on these volumes comes under 'ordres-*': nothing was looked at"
+    assert wanted in told["remarks"]
+    assert f"remark: {wanted}" in caplog.text
+
+
+def test_the_report_repeats_what_a_job_said(
+    bag: Any, tmp_path: Path, volume: Path, said: list[str], monkeypatch: Any
+) -> None:
+    """Also of a task that was killed, which could say nothing."""
+
+    def execute(self: KafkatsJobOperator, context: Any) -> Any:
+        if self.connection == "killed":
+            raise AirflowFailException
+        raise failing.failed("plan: 2 of 3 files\nand more", context=context)
+
+    monkeypatch.setattr(KafkatsJobOperator, "execute", execute)
+    volumes = "[{path: /one, connection: spark_default}, {path: /two, connection: killed}]"
+    policy = write(tmp_path / "policy.yaml", f"volumes: {volumes}")
+    ended = run(bag, "rebuild_time_indexes", policy=str(policy), folder=str(tmp_path / "reports"))
+    assert str(ended.state) == "failed"
+    told = report(tmp_path / "reports")
+    assert told["failures"] == [
+        "plan: plan: 2 of 3 files",
+        "plan: ended without a word, as if killed; its log has more",
+    ]
+    assert said[-1].startswith("AirflowFailException not finished: plan: plan: 2 of 3 files (and 1 more); see ")
