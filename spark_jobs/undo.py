@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -89,7 +89,7 @@ def _closed(spark: SparkSession, run: Run, written: set[tuple[str, str]]) -> boo
     return not all(table["undoable"].to_pylist())
 
 
-def main() -> int:
+def words() -> ArgumentParser:
     parser = arguments.parser(__doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's folder; the latest first")
     parser.add_argument("--by", default=this_user(), metavar="WHO", help="whom a migration's ledger names")
@@ -98,7 +98,11 @@ def main() -> int:
     parser.add_argument("--max-magic", type=int, choices=range(3), help="nothing above")
     parser.add_argument("-o", "--output", type=Path, metavar="CERT", help="the certificate's folder")
     parser.add_argument("--report", type=Path, metavar="FOLDER", help="census.parquet goes here")
-    args = parser.parse_args()
+    return parser
+
+
+def main() -> int:
+    args = words().parse_args()
     return run_job("kafkats undo", lambda spark: undo(spark, args))
 
 

@@ -112,13 +112,15 @@ def RESERVE(command: Any) -> Any:  # noqa: N802  # stands among the constants, a
     """The words by which a plan reserves its log directories: the command gets `wish`, and `place`."""
 
     @wraps(command)
-    def worded(*args: Any, output: Path, reserve: bool, reserve_for: int, **words: Any) -> Any:
+    def worded(*args: Any, output: Path, reserve: bool, reserve_for: int | None, **words: Any) -> Any:
+        if reserve_for is not None and not reserve:
+            raise UsageError("--reserve-for goes with --reserve")
         return command(*args, output=output, wish=_wish(output, reserve_for) if reserve else None, **words)
 
     for option in (
         PLACE,
         click.option(
-            "--reserve-for", type=SPAN, default="24h", show_default=True, metavar="DURATION", help="Then it is over."
+            "--reserve-for", type=SPAN, metavar="DURATION", help="How long the reservation lasts; 24h if not given."
         ),
         click.option(
             "--reserve", is_flag=True,
@@ -129,10 +131,12 @@ def RESERVE(command: Any) -> Any:  # noqa: N802  # stands among the constants, a
     return worded
 
 
-def _wish(output: Path, reserve_for_ms: int) -> Wish:
-    from kafkats.reserving import Wish, now_ms, somebody
+def _wish(output: Path, reserve_for_ms: int | None) -> Wish:
+    """Each plan's folder is a holder of its own: the same user's next plan waits, too, and a plan made anew does not."""
+    from kafkats.reserving import DAY_MS, Wish, now_ms, somebody
 
-    return Wish(somebody(f"plan {output.absolute()}"), now_ms() + reserve_for_ms)
+    lasting = DAY_MS if reserve_for_ms is None else reserve_for_ms
+    return Wish(somebody(f"plan {output.absolute()}"), now_ms() + lasting)
 
 
 def STEP(command: Any) -> Any:  # noqa: N802  # stands among the constants, and is used like one

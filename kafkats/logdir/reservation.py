@@ -26,7 +26,7 @@ from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.workarea import WorkArea, make_area, work_area, write_durably
 
 _VERSION: Final = 1
-_LONGEST_HOLDER: Final = 1000
+_LONGEST_HOLDER: Final = 5000
 _LAST_MS: Final = 253_402_300_799_999
 """The end of the year 9999."""
 _LONGEST_MS: Final = 366 * 86_400_000
@@ -48,6 +48,10 @@ class Reservation(NamedTuple):
 
     def expired(self, now_ms: int) -> bool:
         return self.until_ms <= now_ms
+
+    def said(self) -> dict[str, str | int]:
+        """As a job's result tells others of it."""
+        return {"log_dir": self.log_dir, "holder": self.holder, "until_ms": self.until_ms}
 
 
 class Entered(NamedTuple):

@@ -1,0 +1,160 @@
+"""The reservations of a plan under way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from kafkats.errors import KafkatsError, Locked, Reserved
+from kafkats.logdir.lock import lock_state
+from kafkats.logdir.reservation import (
+    Entered,
+    Reservation,
+    check_words,
+    in_words,
+    read_reservation,
+    refusal,
+    reservation_area,
+    reserve,
+)
+from kafkats.plan import Plan, write_plan
+from kafkats.reserving.record import foreign, give_back, now_ms, root_of, write_record
+from kafkats.run import run_of
+
+
+class Wish(NamedTuple):
+    """A planner's words. `until_ms` is epoch milliseconds.
+
+    `skip`: leave out what others have reserved instead of refusing; `take_over`: holders that are known to be over.
+    """
+
+    holder: str
+    until_ms: int
+    skip: bool = False
+    take_over: tuple[str, ...] = ()
+
+
+@dataclass
+class Planning:
+    """The log dirs of a plan under way.
+
+    `log_dirs` are those to look at, as they were named; `skipped` the reservations of the others; `remarks` what the
+    planner should know.
+    """
+
+    log_dirs: list[str]
+    wish: Wish | None = None
+    skipped: list[Reservation] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    entered: dict[str, Entered] = field(default_factory=dict)
+    """By the root's real path; after the planning only what was kept."""
+    kept: set[str] = field(default_factory=set)
+
+    def write(self, plan: Plan, folder: Path, **beside: pa.Table) -> None:
+        """`plan.write_plan`, and keep the reservation of what the plan writes to. Raises as `write_plan`, CorruptPlan."""
+        write_plan(plan, folder, **beside)
+        self.keep(run_of(plan).directories, folder)
+
+    def keep(self, log_dirs: Iterable[str], folder: Path | None = None) -> None:
+        """Keep the reservation of these roots beyond the planning, and write it down in the plan's `folder`."""
+        kept = {os.path.realpath(log_dir) for log_dir in log_dirs} & self.entered.keys()
+        self.kept |= kept
+        if folder is not None:
+            write_record(folder, [self.entered[root] for root in sorted(kept)])
+
+    def said(self) -> dict[str, Any]:
+        """For the result of a plan: fields of its JSON, stable."""
+        said: dict[str, Any] = {"remarks": self.remarks}
+        if self.wish is not None:
+            said |= {
+                "holder": self.wish.holder,
+                "reserved_until_ms": max((e.reservation.until_ms for e in self.entered.values()), default=None),
+                "reserves": sorted(self.entered),
+                "reserved": [one.said() for one in self.skipped],
+            }
+        return said
+
+    def sentences(self) -> list[str]:
+        """The same for people, without the remarks."""
+        return [
+            f"{root}: reserved by {in_words(entered.reservation)}" for root, entered in sorted(self.entered.items())
+        ]
+
+
+@contextmanager
+def planning(
+    log_dirs: Iterable[str | os.PathLike[str]], wish: Wish | None, place: Path | None = None
+) -> Generator[Planning]:
+    """Reserve the roots of `log_dirs` as `wish` says, release at the end what was not kept, all of it after an error.
+
+    `place` as in workarea.work_area. Without a wish nothing is reserved: a broker that runs on a log dir, or
+    somebody's reservation, becomes a remark.
+
+    Raises Reserved when others hold one of them (with `skip`: all of them), Locked when a broker holds one, and as
+    `reserve` and `locate`.
+    """
+    ours = Planning([os.fspath(one) for one in log_dirs], wish)
+    roots = {named: root_of(named) for named in ours.log_dirs}
+    if wish is None:
+        ours.remarks += [remark for root in dict.fromkeys(roots.values()) for remark in _seen(root, place)]
+        yield ours
+        return
+    check_words(wish.holder, wish.until_ms, now_ms())
+    try:
+        _reserve_all(ours, roots, wish, place)
+        yield ours
+    except BaseException:
+        ours.kept.clear()
+        raise
+    finally:
+        for root in ours.entered.keys() - ours.kept:
+            ours.remarks += give_back(ours.entered.pop(root))
+
+
+def _reserve_all(ours: Planning, roots: Mapping[str, str], wish: Wish, place: Path | None) -> None:
+    """Enter the reservation of every root, or leave it out of `ours.log_dirs`."""
+    areas = {root: reservation_area(root, place) for root in sorted(set(roots.values()))}
+    refused: dict[str, Reserved] = {}
+    for root, area in areas.items():  # before any is changed
+        found = read_reservation(area)
+        if found is not None and foreign(found, {wish.holder}, wish.take_over):
+            refused[root] = refusal(area, found)
+            ours.skipped.append(found._replace(log_dir=root))
+    if refused and (not wish.skip or len(refused) == len(areas)):
+        raise next(iter(refused.values()))
+    for root in areas.keys() - refused.keys():
+        if (state := lock_state(root)).held:
+            raise Locked(f"{state.why}: stop the broker, or plan without a reservation only to look", path=root)
+    for root in sorted(areas.keys() - refused.keys()):
+        try:
+            entered = reserve(areas[root], wish.holder, wish.until_ms, now_ms=now_ms(), take_over=wish.take_over)
+        except Reserved as e:  # since we looked
+            found = read_reservation(areas[root])
+            if not wish.skip or found is None or len(refused) + 1 == len(areas):
+                raise
+            refused[root] = e
+            ours.skipped.append(found._replace(log_dir=root))
+            continue
+        ours.entered[root] = entered
+        ours.remarks += [entered.remark] if entered.remark else []
+    ours.log_dirs = [named for named in ours.log_dirs if roots[named] not in refused]
+    ours.remarks += [f"{one.log_dir}: left out, reserved by {in_words(one)}" for one in ours.skipped]
+
+
+def _seen(root: str, place: Path | None) -> list[str]:
+    """What stands in the way of applying a plan that nothing was reserved for."""
+    remarks = []
+    with suppress(KafkatsError):
+        if (state := lock_state(root)).held:
+            remarks.append(f"{root}: {state.why}: nothing can be applied here until it stops")
+    with suppress(KafkatsError):
+        found = read_reservation(reservation_area(root, place))
+        if found is not None and not found.expired(now_ms()):
+            remarks.append(f"{root}: reserved by {in_words(found)}: nobody else can apply anything here until then")
+    return remarks

@@ -1,0 +1,84 @@
+"""`reservation.json` in the folder of a plan or a run, and what all that reserves has in common."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kafkats.errors import CorruptPlan, KafkatsError, storage
+from kafkats.logdir.place import locate
+from kafkats.logdir.reservation import Entered, Reservation, release, time_in_words
+from kafkats.report import read_json, write_json
+from kafkats.who import this_user
+
+RECORD: Final = "reservation.json"
+DAY_MS: Final = 86_400_000
+"""How long a reservation lasts when nobody says; a run that writes renews it, one that was killed keeps it so long."""
+
+
+class Recorded(NamedTuple):
+    """What `reservation.json` says; `tokens` by the root's real path."""
+
+    holder: str
+    until_ms: int
+    tokens: Mapping[str, str]
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def somebody(doing: str) -> str:
+    """The holder of a reservation when none is named: `user@host DOING`, what cannot be printed written out."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in f"{this_user()}@{socket.gethostname()} {doing}")
+
+
+def root_of(path: str | os.PathLike[str]) -> str:
+    """The root whose reservation counts for `path`, a root, a partition directory or a segment. Raises as `locate`."""
+    place = locate(path)
+    found = place.root or (place.partition.parent if place.partition else place.path)
+    return os.path.realpath(found)
+
+
+def foreign(found: Reservation, ours: Collection[str], take_over: Collection[str] = ()) -> bool:
+    """Whether somebody else has it, and still has it."""
+    mine = {found.holder, found.token} & set(ours)
+    return not mine and not found.expired(now_ms()) and found.holder not in take_over
+
+
+def give_back(entered: Entered) -> list[str]:
+    """Release; what to say where that fails."""
+    try:
+        release(entered.area, token=entered.reservation.token)
+    except KafkatsError as e:
+        return [f"still reserved until {time_in_words(entered.reservation.until_ms)}: {e}"]
+    return []
+
+
+def read_record(folder: Path) -> Recorded | None:
+    """`reservation.json` of a plan's or a run's folder; None without one. Raises CorruptPlan, StorageFailed."""
+    path = folder / RECORD
+    if not path.exists():
+        return None
+    content = read_json(path)
+    holder, until_ms, tokens = (content.get(name) for name in Recorded._fields)
+    texts = [holder, *tokens, *tokens.values()] if isinstance(tokens, dict) else [None]
+    if type(until_ms) is not int or any(not isinstance(text, str) for text in texts):
+        raise CorruptPlan("not what a reservation says", path=path)
+    return Recorded(str(holder), until_ms, dict(tokens or {}))
+
+
+def write_record(folder: Path, entered: Sequence[Entered]) -> None:
+    """Write down what is held, or remove the record where nothing is. Raises StorageFailed."""
+    if not entered:
+        with storage(folder, "removing the record of a reservation"):
+            (folder / RECORD).unlink(missing_ok=True)
+        return
+    ends = [one.reservation.until_ms for one in entered]
+    tokens = {str(one.area.root): one.reservation.token for one in entered}
+    record = Recorded(entered[0].reservation.holder, max(ends), tokens)
+    write_json(folder / RECORD, record._asdict())

@@ -1,0 +1,118 @@
+"""The reservations of a run that writes: apply and undo."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Collection, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kafkats.errors import CorruptFile, CorruptPlan, KafkatsError, Reserved
+from kafkats.logdir.reservation import (
+    Entered,
+    check_words,
+    extend,
+    read_reservation,
+    refusal,
+    reservation_area,
+    reserve,
+)
+from kafkats.reserving.record import DAY_MS, foreign, give_back, now_ms, read_record, somebody, write_record
+from kafkats.run import Run
+
+_RENEW_SECONDS: Final = 600.0
+
+
+@dataclass
+class Held:
+    """What a run has reserved while it writes."""
+
+    entered: dict[str, Entered]
+    remarks: list[str]
+
+    def record(self, folder: Path) -> None:
+        """Write it down in the run's folder, so that a repeated apply, or an undo, knows it again. Raises StorageFailed."""
+        write_record(folder, list(self.entered.values()))
+
+
+@contextmanager
+def changing(
+    run: Run,
+    folder: Path,
+    *,
+    holder: str = "",
+    plan_folder: Path | None = None,
+    going_back: bool = False,
+    renew_seconds: float = _RENEW_SECONDS,
+) -> Generator[Held]:
+    """Hold the reservation of every log dir of `run` while the body writes; release them at its end.
+
+    A reservation is ours when `holder` has it, when the plan in `plan_folder` was reserved by its holder, or when an
+    attempt of the run in `folder` that was killed has left it. `going_back`: what could not be reserved for any other
+    reason than somebody's reservation is changed all the same, since undo must be possible where nothing can be made.
+
+    Raises Reserved naming the holder, CorruptPlan, and as `reserve`.
+    """
+    planned = read_record(plan_folder) if plan_folder else None
+    before = read_record(folder)
+    name = holder or (planned.holder if planned else "") or somebody(f"run {run.run_id}")
+    known = {*([planned.holder] if planned else ()), *(before.tokens.values() if before else ())}
+    held = Held({}, [])
+    stop = threading.Event()
+    renewing = threading.Thread(target=_renew, args=(held, stop, renew_seconds), daemon=True, name="reservation")
+    try:
+        _enter_all(held, run, name, known, going_back=going_back)
+        renewing.start()
+        if going_back:  # an apply has no folder yet, and does it itself
+            with suppress(KafkatsError):
+                held.record(folder)
+        yield held
+    finally:
+        stop.set()
+        if renewing.is_alive():
+            renewing.join()
+        for entered in held.entered.values():
+            held.remarks += give_back(entered)
+
+
+def _enter_all(held: Held, run: Run, holder: str, known: Collection[str], *, going_back: bool) -> None:
+    until_ms = now_ms() + DAY_MS
+    check_words(holder, until_ms, now_ms())
+    areas = {}
+    for log_dir in run.directories:
+        if not Path(log_dir).is_absolute() or "\0" in log_dir:
+            raise CorruptPlan(f"not a log directory: {log_dir!r}")
+        with _lenient(going_back):
+            areas[os.path.realpath(log_dir)] = reservation_area(log_dir, Path(run.place) if run.place else None)
+    for area in areas.values():  # before any is changed
+        with _lenient(going_back):
+            found = read_reservation(area)
+            if found is not None and foreign(found, {holder, *known}):
+                raise refusal(area, found)
+    for root, area in sorted(areas.items()):
+        with _lenient(going_back):
+            entered = reserve(area, holder, until_ms, now_ms=now_ms(), known=known)
+            held.entered[root] = entered
+            held.remarks += [entered.remark] if entered.remark else []
+
+
+@contextmanager
+def _lenient(going_back: bool) -> Generator[None]:
+    try:
+        yield
+    except (Reserved, CorruptFile):
+        raise
+    except KafkatsError:
+        if not going_back:
+            raise
+
+
+def _renew(held: Held, stop: threading.Event, seconds: float) -> None:
+    """Extend what is held until told to stop. One that was broken meanwhile is not made again."""
+    while not stop.wait(seconds):
+        for entered in held.entered.values():
+            with suppress(KafkatsError):
+                extend(entered.area, entered.reservation.token, now_ms() + DAY_MS)
