@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from kafkats.cli import cli, main
-from kafkats.errors import KafkatsError, Locked, Reserved, UsageError
+from kafkats.errors import DiskFull, KafkatsError, Locked, Reserved, UsageError
 from kafkats.logdir import workarea
 from kafkats.logdir.reservation import Reservation, read_reservation, release, reservation_area, reserve
 from kafkats.operations import apply as apply_operation
@@ -429,6 +430,22 @@ def test_undo_goes_on_where_nothing_can_be_reserved(roots: list[Path], tmp_path:
     with pytest.raises(KafkatsError), changing(run_of(roots[0], gone), tmp_path / "run"):
         pytest.fail("an apply begins with half of its log dirs")
     assert not reserved(roots[0])
+
+
+def test_undo_on_a_full_disk_releases_what_a_killed_apply_has_left(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = by_somebody(root, "us")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("kafkats.logdir.disk.Disk.write", full)
+    with pytest.raises(DiskFull), changing(run_of(root), tmp_path / "run", holder="us"):
+        pytest.fail("an apply begins without a reservation")
+    with changing(run_of(root), tmp_path / "run", holder="us", going_back=True) as held:
+        assert held.entered[str(root)].reservation == left == reserved(root)
+    assert reserved(root) is None
 
 
 def test_a_run_that_takes_long_renews(root: Path, tmp_path: Path) -> None:

@@ -87,16 +87,20 @@ def _enter_all(held: Held, run: Run, holder: str, known: Collection[str], *, goi
             raise CorruptPlan(f"not a log directory: {log_dir!r}")
         with _lenient(going_back):
             areas[os.path.realpath(log_dir)] = reservation_area(log_dir, Path(run.place) if run.place else None)
-    for area in areas.values():  # before any is changed
+    left: dict[str, Entered] = {}
+    for root, area in areas.items():  # before any is changed
         with _lenient(going_back):
             found = read_reservation(area)
             if found is not None and foreign(found, {holder, *known}):
                 raise refusal(area, found)
+            if found is not None:
+                left[root] = Entered(area, found, "")
     for root, area in sorted(areas.items()):
+        if going_back and root in left:  # to be released at the end, though a full disk takes no new one
+            held.entered[root] = left[root]
         with _lenient(going_back):
-            entered = reserve(area, holder, until_ms, now_ms=now_ms(), known=known)
-            held.entered[root] = entered
-            held.remarks += [entered.remark] if entered.remark else []
+            held.entered[root] = reserve(area, holder, until_ms, now_ms=now_ms(), known=known)
+            held.remarks += [held.entered[root].remark] if held.entered[root].remark else []
 
 
 @contextmanager
