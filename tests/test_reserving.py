@@ -22,6 +22,7 @@ from kafkats.operations import apply as apply_operation
 from kafkats.operations import rebuild
 from kafkats.reserving import Wish, changing, now_ms, planning
 from kafkats.run import Run
+from tests.crash.commands import small_disk
 from tests.crash.real import fork
 from tests.golden import case, retention_moment, retention_policy, tree
 from tests.logdir.test_lock import other_process
@@ -63,9 +64,11 @@ def reserved(root: Path) -> Reservation | None:
     return read_reservation(reservation_area(root))
 
 
-def by_somebody(root: Path, holder: str = "airflow apply_retention manual__1", lasting: int = HOUR) -> Reservation:
+def by_somebody(
+    root: Path, holder: str = "airflow apply_retention manual__1", *, place: Path | None = None
+) -> Reservation:
     at = now_ms()
-    return reserve(reservation_area(root), holder, at + lasting, now_ms=at).reservation
+    return reserve(reservation_area(root, place), holder, at + HOUR, now_ms=at).reservation
 
 
 def run_of(*roots: Path, operation: str = "rebuild") -> Run:
@@ -95,6 +98,38 @@ def test_a_second_planner_is_told_whose_it_is(root: Path, tmp_path: Path, capsys
     assert reserved(root) == mine
     assert run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--reserve")[0] == 0, "a plan made anew"
     assert tree(root) == before
+
+
+@pytest.mark.slow(6)
+def test_of_many_commands_at_once_one_plans(root: Path, tmp_path: Path) -> None:
+    for turn in range(5):
+        gate, opener = os.pipe()
+
+        def plan(number: int, turn: int = turn, gate: int = gate, opener: int = opener) -> None:
+            os.close(opener)
+            os.read(gate, 1)  # all start when the parent closes its end
+            try:
+                main(["plan", "rebuild", str(root), "-o", str(tmp_path / f"plan-{turn}-{number}"), "--reserve"])
+            except SystemExit as end:
+                os._exit(int(end.code or 0))
+
+        children = [fork(lambda n=number: plan(n)) for number in range(3)]  # type: ignore[misc]
+        os.close(opener)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        os.close(gate)
+        assert sorted(codes) == [0, 3, 3]
+        winner = codes.index(0)
+        mine = reserved(root)
+        assert mine is not None and mine.holder.endswith(f" plan {tmp_path / f'plan-{turn}-{winner}'}")
+        assert [path.name for path in tmp_path.glob(f"plan-{turn}-*")] == [f"plan-{turn}-{winner}"]
+        release(reservation_area(root))
+
+
+def test_a_reservation_is_no_part_of_the_digest(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command's plan and the job's are the same, whoever waits for an answer."""
+    reserving = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--reserve", "--json")[1]
+    looking = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "two", "--json")[1]
+    assert summary(reserving)["digest"] == summary(looking)["digest"]
 
 
 def test_a_partition_reserves_all_of_its_log_dir(
@@ -188,6 +223,29 @@ def test_a_mount_needs_a_work_area(
     assert code == 3 and "--work-area" in text and not (root / LOST).exists()
     code, text = run(capsys, "release", root, "--work-area", place)
     assert code == 0 and "released" in text
+
+
+@pytest.mark.root("mounts a file system")
+def test_a_real_mount(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    with small_disk(tmp_path / "mounted", "16m", 4000, 0) as root:
+        case("matrix-4.3.1-v2").unpack("data", root)
+        (root / LOST).unlink()
+        plan = ("plan", "rebuild", root, "-o", tmp_path / "plan", "--reserve")
+        code, text = run(capsys, *plan)
+        assert code == 3 and "a mount of its own" in text and "--work-area" in text
+        assert run(capsys, *plan, "--work-area", place)[0] == 0
+        code, text = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "two", "--reserve", "--work-area", place)
+        assert code == 3 and "reserved by" in text
+        apply = ("apply", tmp_path / "plan", "--digest", "any", "--owner-stopped")
+        assert run(capsys, *apply)[0] == 3 and not (root / LOST).exists()
+        assert run(capsys, *apply, "--work-area", place)[0] == 0 and (root / LOST).exists()
+        by_somebody(root, place=place)
+        assert run(capsys, "undo", tmp_path / "plan.run")[0] == 3 and (root / LOST).exists()
+        assert run(capsys, "release", root)[0] == 3
+        assert run(capsys, "release", root, "--work-area", place)[0] == 0
+        assert run(capsys, "undo", tmp_path / "plan.run")[0] == 0 and not (root / LOST).exists()
 
 
 def test_half_of_the_words(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

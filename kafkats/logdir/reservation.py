@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kafkats.errors import BadInput, CorruptFile, Locked, Refused, Reserved, UsageError, storage
+from kafkats.errors import BadInput, CorruptFile, Locked, ReadOnly, Refused, Reserved, UsageError, storage
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.workarea import WorkArea, make_area, work_area, write_durably
 
@@ -70,7 +70,7 @@ def reservation_area(log_dir: Path | str, place: Path | None = None) -> WorkArea
     """
     try:
         return work_area(log_dir)
-    except Refused:
+    except (Refused, ReadOnly):  # ReadOnly: another log dir's owner has made .kafkats, for itself alone
         if place is None:
             raise
     return work_area(log_dir, place)

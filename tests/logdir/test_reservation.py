@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from kafkats.errors import CorruptFile, KafkatsError, Locked, Refused, Reserved, UsageError
+from kafkats.errors import CorruptFile, KafkatsError, Locked, ReadOnly, Refused, Reserved, UsageError
 from kafkats.logdir import reservation, workarea
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.reservation import (
@@ -340,7 +340,7 @@ def test_files_belong_to_the_log_dirs_owner(area: WorkArea) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o640, path
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another user")
+@pytest.mark.root("becomes another user")
 def test_the_owner_can_release_what_root_has_reserved() -> None:
     with TemporaryDirectory() as base:
         os.chmod(base, 0o755)
@@ -366,6 +366,29 @@ def test_the_owner_can_release_what_root_has_reserved() -> None:
                 ours(reservation_area(area.root))
 
         assert os.waitpid(fork(as_another), 0)[1] == 0
+
+
+@pytest.mark.root("becomes another user")
+def test_where_another_owner_keeps_the_area_to_itself() -> None:
+    with TemporaryDirectory() as base:
+        place = Path(base) / "place"
+        for path, uid in ((Path(base), 0), (Path(base) / ".kafkats", 4321), (place, 1234)):
+            path.mkdir(exist_ok=True)
+            os.chown(path, uid, uid)
+            path.chmod(0o700 if uid == 4321 else 0o755)
+        root = an_area(Path(base)).root
+        os.chown(root, 1234, 1234)
+
+        def as_owner() -> None:
+            os.setresgid(1234, 1234, 1234)
+            os.setresuid(1234, 1234, 1234)
+            with pytest.raises(ReadOnly):
+                reservation_area(root)
+            ours(reservation_area(root, place))
+            with pytest.raises(Reserved):
+                ours(reservation_area(root, place), "them")
+
+        assert os.waitpid(fork(as_owner), 0)[1] == 0
 
 
 def test_a_mount_needs_a_named_place(area: WorkArea, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
