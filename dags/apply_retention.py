@@ -7,7 +7,7 @@ what stands in its way, such as one record from the future that pins its partiti
 
 **When.** Every night; it deletes only when `dry_run` is off (KAFKATS_RETENTION=apply on the workers and the DAG processor makes
 that the default). A run decides as of the end of its data interval: the backfill of a missed day deletes what that day would have.
-Without one (triggered by hand, without a logical date) it decides for now, or for `as_of`.
+Triggered by hand it decides for that moment, or for `as_of`.
 
 **What it does.** `plan` reads the ends of all files on each Spark connection and gives every segment Kafka's verdict, our veto, a
 reason and the time from which it may go. Nothing goes of a topic whose `cleanup.policy` and limit the policy file or an export

@@ -7,7 +7,7 @@ Parquet folder that Spark, DuckDB and pandas read as it is. A cell per partition
 **When.** Every hour: the run for hour H adds the cells of H, and closes those of earlier hours that were waiting for a record. It
 reads only, so it runs beside brokers; it should come more often than retention deletes. A run adds its data interval, whenever it
 runs: backfill any hours in any order (in the UI, or `airflow backfill create`); over a directory that does not change the files are
-the same, byte for byte, and an hour that was built twice is as if built once. Triggered without a logical date it adds the last
+the same, byte for byte, and an hour that was built twice is as if built once. Triggered by hand it adds the last
 full hour, or all from `from` to `to`.
 
 **What it does.** `tables` makes one application per broker and Spark connection; `build` searches its partitions on the workers, by

@@ -8,7 +8,8 @@ retention, which goes by whole segments, never gets to it.
 **When.** Before `apply_retention`, on the volumes of stopped brokers, detached disks and snapshots. Only after a clean stop: an
 active segment that a broker would recover first is left alone. It writes only when `dry_run` is off (KAFKATS_RETENTION=apply on the
 workers and the DAG processor makes that the default); over running brokers it says what is due. A run decides as of the end of
-its data interval, so that a backfill closes what that day would have; without one it decides for now, or for `as_of`.
+its data interval, so that a backfill closes what that day would have; triggered by hand it decides for that moment, or
+for `as_of`.
 
 **What it does.** `plan` reads the ends of all files on each Spark connection and holds each active segment against `segment.ms`,
 `segment.bytes` and `segment.index.bytes` of the policy: due is what would roll at a message stamped at that moment. The time counts

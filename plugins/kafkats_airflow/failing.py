@@ -14,7 +14,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow.sdk import get_current_context
 
 from kafkats.errors import KafkatsError
-from kafkats_airflow import sentences, settings
+from kafkats_airflow import deployment, sentences, settings
 
 FAILURE: Final = "failure"
 
@@ -29,12 +29,20 @@ def in_our_words(do: Callable[P, R]) -> Callable[P, R]:
     def told(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             settings.check()
+            if deployment.hardened():
+                deployment.check(_context(args))
             return do(*args, **kwargs)
         except KafkatsError as e:
             # Without the cause: the first line of the task's error is the sentence.
             raise failed(sentences.of(e), retryable=e.retryable) from None
 
     return told
+
+
+def _context(args: tuple[object, ...]) -> Mapping[str, Any]:
+    """The task's context: given, or Airflow's own."""
+    given = (arg for arg in args if isinstance(arg, Mapping) and "params" in arg and "dag_run" in arg)
+    return next(given, None) or get_current_context()
 
 
 def failed(said: str, *, retryable: bool = False, context: Mapping[str, Any] | None = None) -> AirflowException:

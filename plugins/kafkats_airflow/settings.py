@@ -5,6 +5,8 @@ KAFKATS_FOLDER      default of the param `folder`: where plans, runs and reports
 KAFKATS_RETENTION   `apply`: retention and rolling write by default
 KAFKATS_POOL        the pool of all tasks that submit to Spark: its slots bound how many run at once
 KAFKATS_TIMEOUTS    such as `job=12h approval=24h guards=12h canary=7d`; what is not named keeps its default
+KAFKATS_APPROVERS   such as `alice,bob`: only they approve, and nothing is written without them (kafkats_airflow.deployment)
+KAFKATS_UNDO_DAYS_FLOOR     with approvers: the least `undo_days`, 7 if not given
 
 A value that cannot be read never breaks the import of a DAG: its default holds, and every task fails with the sentence
 that `check` raises.
@@ -13,12 +15,17 @@ that `check` raises.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
+from kafkats.approvers import NAME as APPROVERS_NAME
+from kafkats.approvers import read_approvers
 from kafkats.config import parse_duration
 from kafkats.errors import UsageError
+
+T = TypeVar("T")
 
 
 class Timeouts(NamedTuple):
@@ -59,12 +66,25 @@ def _duration(name: str, amount: str) -> timedelta:
     return found
 
 
-def _timeouts(environment: Mapping[str, str]) -> tuple[Timeouts, str]:
-    """The timeouts, and what is wrong with their words: "" for nothing."""
+def read_floor(text: str | None) -> int:
+    """Of KAFKATS_UNDO_DAYS_FLOOR, in days. Raises UsageError."""
+    if text is None:
+        return 7
+    if not re.fullmatch(r"[0-9]{1,4}", text.strip()):
+        raise UsageError(f"KAFKATS_UNDO_DAYS_FLOOR: {text[:40]!r} is not a number of days")
+    return int(text)
+
+
+_wrong: list[str] = []
+
+
+def _read(parse: Callable[[Any], T], name: str, otherwise: T) -> T:
+    """What `parse` makes of an environment variable; what is wrong with it is kept for `check`."""
     try:
-        return read_timeouts(environment.get("KAFKATS_TIMEOUTS", "")), ""
+        return parse(os.environ.get(name))
     except UsageError as e:
-        return Timeouts(), f"{e}; set it right for the scheduler, the DAG processor and the workers"
+        _wrong.append(f"{e}; set it right for the scheduler, the DAG processor and the workers")
+        return otherwise
 
 
 POLICY: Final = os.environ.get("KAFKATS_POLICY") or "/etc/kafkats/policy.yaml"
@@ -72,9 +92,15 @@ FOLDER: Final = os.environ.get("KAFKATS_FOLDER") or "/var/lib/kafkats"
 DRY_RUN: Final = os.environ.get("KAFKATS_RETENTION", "") != "apply"
 """Default of the param `dry_run` of retention and rolling."""
 POOL: Final = os.environ.get("KAFKATS_POOL") or "default_pool"
-TIMEOUTS, WRONG = _timeouts(os.environ)
+TIMEOUTS: Final = _read(lambda text: read_timeouts(text or ""), "KAFKATS_TIMEOUTS", Timeouts())
 SUBMITTING: Final = {"pool": POOL, "execution_timeout": TIMEOUTS.job}
 """What every task has that submits to Spark; a mapped one takes it in `partial`."""
+
+HARDENED: Final = APPROVERS_NAME in os.environ
+"""Whether triggering a DAG is not enough to write."""
+APPROVERS: Final = _read(read_approvers, APPROVERS_NAME, ())
+FLOOR_DAYS: Final = _read(read_floor, "KAFKATS_UNDO_DAYS_FLOOR", 7)
+WRONG: Final = "; ".join(_wrong)
 
 
 def check() -> None:

@@ -19,7 +19,7 @@ from airflow.providers.common.compat.sdk import AirflowException, BaseOperatorLi
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from kafkats.errors import KafkatsError
-from kafkats_airflow import checks, sentences, settings
+from kafkats_airflow import checks, deployment, sentences, settings
 from kafkats_airflow.failing import failed, keep
 from kafkats_airflow.processes import end_session
 from kafkats_airflow.settings import SUBMITTING
@@ -65,7 +65,7 @@ class KafkatsJobOperator(SparkSubmitOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         self._context, self._result = context, None
         try:
-            self._check()
+            self._check(context)
         except KafkatsError as e:
             raise failed(sentences.of(e), context=context) from None
         self.application_args = [str(arg) for arg in self.application_args or []]
@@ -89,9 +89,13 @@ class KafkatsJobOperator(SparkSubmitOperator):
         super().on_kill()
         self._end_driver()
 
-    def _check(self) -> None:
-        """Raises UsageError before anything is submitted."""
+    def _check(self, context: Context) -> None:
+        """Raises UsageError or Refused before anything is submitted."""
         settings.check()
+        if deployment.hardened():
+            deployment.check(context)
+            words = [str(arg) for arg in self.application_args or []]
+            deployment.check_words(self.job, self.connection, words, context["params"])
         checks.connected(self.connection)
 
     def _failed(self, error: AirflowException) -> AirflowException:
