@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -181,7 +182,13 @@ def _from_rows(params: Mapping[str, Any], looked: Sequence[Mapping[str, Any]]) -
 def _from_tables(params: Mapping[str, Any]) -> tuple[Any, Any]:
     from kafkats import exports
 
-    return exports.read_marks(_table(params), *_times(params), topics=params["topics"])
+    at, *until = _times(params)
+    starts, ends = exports.read_marks(_table(params), at, *until)
+    return _of_topics(starts, params), _of_topics(ends, params) if ends is not None else None
+
+
+def _of_topics(marks: Sequence[Any], params: Mapping[str, Any]) -> list[Any]:
+    return [mark for mark in marks if fnmatchcase(mark.topic, params["topics"])]
 
 
 def _table(params: Mapping[str, Any]) -> Path:

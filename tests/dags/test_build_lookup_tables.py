@@ -173,6 +173,18 @@ def test_exports_from_volumes_and_from_their_tables(bag: Any, volume: Path, here
         assert texts["volumes", to] == texts["tables", to] == exports.export(starts, to=to, missing="all").text
 
 
+def test_a_topic_that_a_table_has_not_is_a_remark(bag: Any, volume: Path) -> None:
+    folder = volume.parents[1] / "reports"
+    tables.build(
+        folder / "lookup" / "spark_default-1", lookup_partitions([volume]), ms(NOON), ms(NOON + HOUR), step_ms=1000
+    )
+    conf = EXPORT | where(volume) | {"source": "tables", "topics": "ordres-*"}
+    assert str(bag.dags["export_offsets"].test(run_conf=conf).state) == "success"
+    [said] = reports(folder)
+    assert (said["outcome"], said["export"]) == ("nothing to export", None)
+    assert said["remarks"] == ["no topic on these volumes comes under 'ordres-*': nothing was looked at"]
+
+
 def test_an_export_does_not_start_without_a_time(bag: Any) -> None:
     """A click through the form must not export everything; a scheduler keeps the DAG as JSON, which must say the same."""
     from airflow.sdk.exceptions import ParamValidationError
