@@ -60,7 +60,7 @@ class Standalone:
         bin_ = self.home / "bin"
         return {
             "AIRFLOW_HOME": str(self.home),
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home}/airflow.db",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home}/airflow.db?timeout=150",  # its writers wait for each other
             "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
@@ -158,7 +158,7 @@ class Standalone:
             self.url + path, data, {"Content-Type": "application/json", **headers}, method=method
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=180) as answer:
                 text = answer.read()
         except urllib.error.HTTPError as e:
             raise Failed(f"{method} {path}: {e.code} {e.read().decode(errors='replace')}") from e
@@ -176,6 +176,17 @@ class Standalone:
         """State of each run, by its id."""
         said = self.api("GET", f"/api/v2/dags/{dag}/dagRuns?limit=100")
         return {one["dag_run_id"]: one["state"] for one in said["dag_runs"]}
+
+    def pause(self, dag: str, *, paused: bool) -> None:
+        self.api("PATCH", f"/api/v2/dags/{dag}", {"is_paused": paused})
+
+    def params(self, dag: str) -> dict[str, Any]:
+        """The params of a DAG: each its default, schema and description."""
+        return dict(self.api("GET", f"/api/v2/dags/{dag}/details")["params"])
+
+    def end(self, dag: str, run: str) -> None:
+        """Mark a run as failed, which kills what it does."""
+        self.api("PATCH", f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}", {"state": "failed"})
 
     def wait(self, dag: str, run: str, states: frozenset[str] = ENDED, timeout: float = 600) -> str:
         """The run's state, as soon as it is one of `states`."""
@@ -207,12 +218,23 @@ class Standalone:
         path = f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/{task}/-1/hitlDetails"
         self.api("PATCH", path, {"chosen_options": [option], "params_input": {}})
 
-    def report(self, folder: Path, dag: str, run: str) -> Path:
-        """The report.json of a run."""
-        said = self.api(
-            "GET", f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/report/xcomEntries/return_value"
-        )
-        return Path(json.loads(said["value"])["report"], "report.json") if isinstance(said["value"], str) else folder
+    def result(self, dag: str, run: str, task: str = "report") -> Any:
+        """What a task gave back; None for nothing."""
+        path = f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/{task}/xcomEntries/return_value"
+        try:
+            return self.api("GET", f"{path}?stringify=false")["value"]
+        except Failed:
+            return None
+
+    def clear(self, dag: str, run: str) -> None:
+        """Clear every task of a run, which runs all of it again."""
+        given = {"dag_run_id": run, "dry_run": False, "only_failed": False, "reset_dag_runs": True}
+        self.api("POST", f"/api/v2/dags/{dag}/clearTaskInstances", given)
+
+    def mark_success(self, dag: str, run: str, task: str) -> None:
+        """What a person does who clicks *Mark success* on a task."""
+        path = f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/{task}"
+        self.api("PATCH", path, {"new_state": "success"})
 
 
 def free_ports(count: int) -> Iterator[int]:

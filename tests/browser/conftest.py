@@ -1,0 +1,57 @@
+"""One Airflow and one Chromium for all tests here. Without Chromium they are skipped, or fail where KAFKATS_BROWSER=required."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.attack import PLANTED
+from tests.browser.forms import CHROMIUM, chromium, signed_in
+from tests.browser.standalone import Standalone, standalone
+from tests.browser.volumes import Volumes
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if os.access(CHROMIUM, os.X_OK) or os.environ.get("KAFKATS_BROWSER") == "required":
+        return
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.skip(reason=f"there is no Chromium at {CHROMIUM}"))
+
+
+@pytest.fixture(scope="session")
+def place() -> Iterator[Path]:
+    """Not pytest's own: its names are long, and SQLite's and Spark's sockets are not."""
+    home = Path(tempfile.mkdtemp(prefix="kafkats-browser-"))
+    yield home
+    if not os.environ.get("KAFKATS_KEEP"):
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def volumes(place: Path) -> Volumes:
+    return Volumes(place)
+
+
+@pytest.fixture(scope="session")
+def airflow(place: Path, volumes: Volumes) -> Iterator[Standalone]:
+    with standalone(place / "airflow", volumes.environment | PLANTED) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def page(browser: Any, airflow: Standalone) -> Iterator[Any]:
+    with signed_in(browser, airflow) as opened:
+        yield opened

@@ -1,0 +1,119 @@
+"""Airflow's own pages as a person uses them: the form that triggers a DAG, in a real Chromium."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
+
+from tests.browser.standalone import Standalone
+
+CHROMIUM: Final = os.environ.get("KAFKATS_CHROMIUM") or "/usr/bin/chromium"
+"""Debian's package `chromium`; no browser is downloaded."""
+PATIENCE_MS: Final = 60_000
+"""For one thing on a page, on a busy machine."""
+
+
+@contextmanager
+def chromium() -> Generator[Browser]:
+    """A browser of this process."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def signed_in(browser: Browser, airflow: Standalone) -> Generator[Page]:
+    """A page of a person who has signed in by Airflow's own form."""
+    context = browser.new_context(viewport={"width": 1280, "height": 1500}, timezone_id="UTC", locale="en-GB")
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    page.goto(f"{airflow.url}/")
+    page.locator("input[name=username]").fill("admin")
+    page.locator("input[name=password]").fill(airflow.password)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(lambda url: "login" not in url)
+    try:
+        yield page
+    finally:
+        context.close()
+
+
+class Form:
+    """The form that triggers `dag`, opened and untouched."""
+
+    def __init__(self, page: Page, airflow: Standalone, dag: str) -> None:
+        self.page, self.dag = page, dag
+        page.goto(f"{airflow.url}/dags/{dag}")
+        page.get_by_test_id("trigger-dag-button").click()
+        self.dialog = page.get_by_role("dialog").filter(has_text=dag).first
+        self.dialog.get_by_text("Where ").last.wait_for()  # the last param's description
+
+    def box(self, param: str) -> Locator:
+        return self.dialog.locator(f"#element_{param}")
+
+    def pick(self, label: str, moment: datetime) -> None:
+        """Write a date and a time into what opens beside `label`: the description of a param, or From, or To."""
+        group = self.dialog.get_by_role("group").filter(has=self.page.get_by_text(label, exact=True)).last
+        group.get_by_test_id("datetime-input").click()
+        self.page.get_by_placeholder("YYYY/MM/DD").last.fill(f"{moment:%Y/%m/%d}")
+        self.page.get_by_placeholder("HH:mm").last.fill(f"{moment:%H:%M}")
+        self.page.keyboard.press("Escape")
+
+    def choose(self, param: str, word: str) -> None:
+        """Pick one of the words of a param."""
+        self.dialog.get_by_role("combobox", name=param, exact=True).fill(word)
+        self.page.keyboard.press("Enter")
+
+    @property
+    def trigger(self) -> Locator:
+        return self.dialog.get_by_test_id("trigger-dag-submit")
+
+    @property
+    def run_backfill(self) -> Locator:
+        return self.dialog.get_by_role("button", name="Run Backfill")
+
+    def to_backfill(self) -> None:
+        self.dialog.get_by_text("Run this Dag for a range of dates").click()
+        self.run_backfill.wait_for()
+
+    def can_backfill(self) -> bool:
+        return self.dialog.locator("input[type=radio][value=backfill]").is_enabled()
+
+    def advanced(self, run_id: str, note: str) -> None:
+        """Name the run, and put a note on it."""
+        self.dialog.get_by_role("button", name="Advanced Options").click()
+        self.dialog.get_by_label("Run ID").fill(run_id)
+        group = self.dialog.get_by_role("group").filter(has_text="Dag Run Note").last
+        group.get_by_text("Add a note").click()
+        group.get_by_role("textbox").fill(note)
+        # The next click only ends the editing.
+        self.dialog.get_by_role("heading", name="Trigger Dag").click()
+        self.dialog.locator("p").get_by_text(note, exact=True).wait_for()
+
+    def send(self) -> dict[str, Any]:
+        """Click Trigger; the run that Airflow made."""
+        with self.page.expect_response(
+            lambda r: r.request.method == "POST" and r.url.endswith(f"/dags/{self.dag}/dagRuns")
+        ) as answer:
+            self.trigger.click()
+        assert answer.value.ok, answer.value.text()
+        return dict(answer.value.json())
+
+    def send_backfill(self) -> None:
+        """Click Run Backfill."""
+        with self.page.expect_response(lambda r: r.request.method == "POST" and r.url.endswith("/backfills")) as answer:
+            self.run_backfill.click()
+        assert answer.value.ok, answer.value.text()
+
+    def picture(self, path: Path) -> None:
+        """A screenshot of the whole form."""
+        self.page.screenshot(path=path, full_page=True)
