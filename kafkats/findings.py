@@ -24,6 +24,7 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "bad-length": ("damage", "a batch's size field is impossible"),
     "bad-magic": ("damage", "a batch of an unknown format"),
     "bad-crc": ("damage", "a batch's checksum does not match its bytes"),
+    "bad-offset": ("danger", "a batch ends above offset 2^63-2: a broker that starts on it deletes the partition's segments"),
     "bad-header": ("damage", "a batch's header contradicts itself"),
     "offsets-not-increasing": ("damage", "a batch begins at or below the last offset of the batch before"),
     "offset-out-of-range": ("damage", "an offset below the segment's base, or more than 2^31-1 above it"),

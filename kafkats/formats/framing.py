@@ -25,6 +25,8 @@ MIN_SIZE: Final = 14
 MIN_LEFT: Final = 18
 """With fewer bytes left Kafka stops reading (KAFKA LogInputStream: position >= end - 17)."""
 MAX_MAGIC: Final = 2
+MAX_OFFSET: Final = 2**63 - 2
+"""The largest offset a record can have: a log's end offset is the one after it, and must fit into 64 bits too."""
 
 
 class FrameHeader(NamedTuple):
@@ -71,6 +73,17 @@ def frames(buf: Buffer, start: int = 0, end: int | None = None) -> Iterator[Fram
             raise CorruptBatch(f"magic {magic} is not 0, 1 or 2", position=position)
         yield Frame(position, size, header.offset, magic)
         position += size
+
+
+def check_offsets(frame: Frame, delta: int = 0) -> None:
+    """Raise CorruptBatch where `delta` behind the frame's offset there is no offset that a log can hold.
+
+    Offsets are under no checksum. Kafka's own reader adds them up in 64 bits, reports a negative log end offset, and a
+    broker that starts on it deletes every segment of the partition (LogLoader: the log end lies below the log start).
+    """
+    if not -(2**63) <= frame.offset + delta <= MAX_OFFSET:
+        last = f"offset {frame.offset}" + (f" plus {delta}" if delta else "")
+        raise CorruptBatch(f"it ends at {last}, and no log holds an offset above 2^63-2", position=frame.position)
 
 
 @contextmanager

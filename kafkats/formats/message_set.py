@@ -24,7 +24,7 @@ from typing import Final, NamedTuple, TypeAlias
 from kafkats.checksums import crc32
 from kafkats.compression import MAX_OUTPUT_BYTES, Codec, decompress
 from kafkats.errors import BadInput, CorruptBatch
-from kafkats.formats.framing import FRAME, MAGIC_AT, MIN_SIZE, OVERHEAD, Frame, FrameHeader, decompressed
+from kafkats.formats.framing import FRAME, MAGIC_AT, MAX_OFFSET, MIN_SIZE, OVERHEAD, Frame, FrameHeader, decompressed
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Record, TimestampType, codec_of
 from kafkats.primitives import INT64, Buffer, encode_bytes, read_bytes, read_int32, view
 
@@ -149,6 +149,8 @@ def encode_message(offset: int, header: bytes, key: bytes | None, value: bytes |
 
     Raises BadInput when a number or length does not fit.
     """
+    if offset > MAX_OFFSET:
+        raise BadInput(f"offset {offset} does not fit: no log holds one above 2^63-2")
     body = header + encode_bytes(key) + encode_bytes(value)
     try:
         return FRAME.pack(offset, 4 + len(body)) + crc32(body).to_bytes(4, "big") + body

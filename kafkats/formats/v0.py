@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 
 from kafkats.compression import MAX_OUTPUT_BYTES, compress
 from kafkats.formats import message_set
-from kafkats.formats.framing import Frame
+from kafkats.formats.framing import Frame, check_offsets
 from kafkats.formats.message_set import check_crc
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType, codec_of
 from kafkats.primitives import Buffer, view
@@ -59,7 +59,8 @@ assert HEADER.size == message_set.KEY_AT[MAGIC] == 18
 
 
 def decode_batch(buf: Buffer, frame: Frame) -> Batch:
-    """The header facts of the message or wrapper in `frame`."""
+    """The header facts of the message or wrapper in `frame`. Raises CorruptBatch for an offset that cannot be."""
+    check_offsets(frame)
     header = MessageHeader._make(HEADER.unpack_from(view(buf), frame.position))
     codec = codec_of(header.attributes)
     plain = codec == Codec.NONE

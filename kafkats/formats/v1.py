@@ -33,7 +33,7 @@ from typing import Final, NamedTuple
 from kafkats.compression import MAX_OUTPUT_BYTES, compress
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats import message_set
-from kafkats.formats.framing import Frame
+from kafkats.formats.framing import Frame, check_offsets
 from kafkats.formats.message_set import check_crc
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType, codec_of
 from kafkats.primitives import Buffer, view, wrap_int64
@@ -70,11 +70,15 @@ assert HEADER.size == message_set.KEY_AT[MAGIC] == 26
 
 
 def decode_batch(buf: Buffer, frame: Frame) -> Batch:
-    """The header facts of the message or wrapper in `frame`. Raises CorruptBatch when it is too short for magic 1."""
+    """The header facts of the message or wrapper in `frame`.
+
+    Raises CorruptBatch when it is too short for magic 1, and for an offset that cannot be.
+    """
     if frame.size < MIN_FRAME_BYTES:
         raise CorruptBatch(
             f"a magic-1 message of {frame.size} bytes, at least {MIN_FRAME_BYTES}", position=frame.position
         )
+    check_offsets(frame)
     header = MessageHeader._make(HEADER.unpack_from(view(buf), frame.position))
     codec = codec_of(header.attributes)
     plain = codec == Codec.NONE

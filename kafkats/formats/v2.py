@@ -35,7 +35,7 @@ from typing import Final, NamedTuple
 from kafkats.checksums import crc32c
 from kafkats.compression import MAX_OUTPUT_BYTES, compress, decompress
 from kafkats.errors import BadInput, CorruptBatch
-from kafkats.formats.framing import OVERHEAD, Frame, decompressed
+from kafkats.formats.framing import MAX_OFFSET, OVERHEAD, Frame, check_offsets, decompressed
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Header, Record, TimestampType, codec_of
 from kafkats.primitives import (
     Buffer,
@@ -95,10 +95,14 @@ assert HEADER.size == HEADER_BYTES
 
 
 def decode_batch(buf: Buffer, frame: Frame) -> Batch:
-    """The header facts of the batch in `frame`. Raises CorruptBatch when it is shorter than its header."""
+    """The header facts of the batch in `frame`.
+
+    Raises CorruptBatch when it is shorter than its header, and for offsets that cannot be.
+    """
     if frame.size < HEADER_BYTES:
         raise CorruptBatch(f"a magic-2 batch of {frame.size} bytes, at least {HEADER_BYTES}", position=frame.position)
     header = BatchHeader._make(HEADER.unpack_from(view(buf), frame.position))
+    check_offsets(frame, header.last_offset_delta)
     flags = header.attributes
     appended = flags & LOG_APPEND_TIME_BIT
     return Batch(
@@ -106,7 +110,7 @@ def decode_batch(buf: Buffer, frame: Frame) -> Batch:
         size=frame.size,
         magic=MAGIC,
         base_offset=header.base_offset,
-        last_offset=wrap_int64(header.base_offset + header.last_offset_delta),
+        last_offset=header.base_offset + header.last_offset_delta,
         codec=codec_of(flags),
         timestamp_type=TimestampType.LOG_APPEND_TIME if appended else TimestampType.CREATE_TIME,
         base_timestamp=header.base_timestamp,
@@ -281,6 +285,10 @@ def _encode_key(header: Header) -> bytes:
 
 def seal(header: BatchHeader, area: bytes) -> bytes:
     """Header and records with length and CRC filled in. Raises BadInput for what does not fit."""
+    if header.base_offset + header.last_offset_delta > MAX_OFFSET:
+        raise BadInput(
+            f"offset {header.base_offset} plus {header.last_offset_delta} does not fit: no log holds one above 2^63-2"
+        )
     try:
         length = HEADER_BYTES - OVERHEAD + len(area)
         covered = HEADER.pack(*header)[CRC_FROM:] + area

@@ -18,7 +18,7 @@ from kafkats.errors import CorruptBatch
 from kafkats.formats import dispatch
 from kafkats.generations import DEFAULT_RULE, INDEX_INTERVAL_BYTES, MAX_RELATIVE_OFFSET, SEGMENT_INDEX_BYTES, Rule
 from kafkats.index import offset_index, time_index
-from kafkats.segment.facts import SegmentFacts
+from kafkats.segment.facts import SegmentFacts, StopReason
 from kafkats.segment.reader import Bytes, Source, array_source
 from kafkats.segment.walk import Points, walk
 
@@ -100,7 +100,9 @@ class IndexBuilder:
         elif self.rule.mtime_entry and next_base_offset is not None and not facts.has_timestamps:
             self.time_index += self._closing_bytes(mtime_ms, following)
         blocked = self.blocked
-        if facts.out_of_range_position >= 0 or self.last_position > MAX_RELATIVE_OFFSET:
+        if facts.stop == StopReason.BAD_OFFSET:  # recovery goes on behind it, to a negative log end offset
+            blocked = "bad-offset"
+        elif facts.out_of_range_position >= 0 or self.last_position > MAX_RELATIVE_OFFSET:
             blocked = "offset-out-of-range"
         elif facts.not_increasing_position >= 0:
             blocked = "offsets-not-increasing"

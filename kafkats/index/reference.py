@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kafkats.errors import CorruptBatch
 from kafkats.formats import dispatch
-from kafkats.formats.framing import MIN_LEFT, MIN_SIZE
+from kafkats.formats.framing import MAX_OFFSET, MIN_LEFT, MIN_SIZE
 from kafkats.formats.model import Batch, Codec, TimestampType
 from kafkats.generations import DEFAULT_RULE, INDEX_INTERVAL_BYTES, MAX_RELATIVE_OFFSET, SEGMENT_INDEX_BYTES, Rule
 from kafkats.index import offset_index, time_index
@@ -49,7 +49,12 @@ def _stop(log: bytes, position: int) -> StopReason | None:
         return StopReason.BAD_LENGTH if any(rest) else StopReason.ZERO_TAIL
     if magic > 2:
         return StopReason.BAD_MAGIC
-    return StopReason.BAD_LENGTH if size < (14, 22, 49)[magic] else StopReason.BAD_CRC
+    if size < (14, 22, 49)[magic]:
+        return StopReason.BAD_LENGTH
+    last = int.from_bytes(rest[:8], "big", signed=True)
+    if magic == 2:
+        last += int.from_bytes(rest[23:27], "big", signed=True)
+    return StopReason.BAD_CRC if -(2**63) <= last <= MAX_OFFSET else StopReason.BAD_OFFSET
 
 
 def facts_of(log: bytes, base_offset: int) -> SegmentFacts:
@@ -137,8 +142,8 @@ def build_reference(
         times.append((mtime_ms, min(max(following - base_offset, 0), MAX_RELATIVE_OFFSET)))
     return Built(
         facts,
-        offset_bytes([o for o, _ in offsets], [p for _, p in offsets]),
-        time_bytes([t for t, _ in times], [o for _, o in times]),
+        offset_bytes([_int32(o) for o, _ in offsets], [p for _, p in offsets]),
+        time_bytes([t for t, _ in times], [_int32(o) for _, o in times]),
         _blocked(facts, full),
     )
 
@@ -170,11 +175,18 @@ def untrue_entries(
 
 
 def _blocked(facts: SegmentFacts, full: bool) -> str:
+    if facts.stop == StopReason.BAD_OFFSET:
+        return "bad-offset"
     if facts.out_of_range_position >= 0:
         return "offset-out-of-range"
     if facts.not_increasing_position >= 0:
         return "offsets-not-increasing"
     return "index-full" if full else ""
+
+
+def _int32(number: int) -> int:
+    """What is left of an offset that is out of range; the segment is blocked then."""
+    return (number + 2**31) % 2**32 - 2**31
 
 
 def _bytes(batches: list[Batch], magic: int) -> int:

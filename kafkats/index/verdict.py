@@ -94,7 +94,7 @@ def judge_offset_index(
         found, merged, entries, facts, "not where a batch begins, or offsets from there on lie before it"
     )
     beyond = (entries["position"].astype(np.int64) >= facts.valid_bytes) | (
-        entries["relative_offset"].astype(np.int64) + facts.base_offset > facts.last_offset
+        entries["relative_offset"].astype(np.int64) > facts.last_offset - facts.base_offset
     )
     findings += _beyond(found, entries, beyond, facts)
     inside = np.flatnonzero(~beyond[merged.passed :])
@@ -120,7 +120,7 @@ def judge_time_index(
         reason = "one entry of zeros, but 0 is not the log's maximum"
         return IndexState.DEFECTIVE, [*findings, Finding("zero-entries", name, reason, 0, 0)]
     findings += _wrong(found, merged, entries, facts, "followed by older offsets that hold its time or later ones")
-    beyond = entries["relative_offset"].astype(np.int64) + facts.base_offset > facts.last_offset
+    beyond = entries["relative_offset"].astype(np.int64) > facts.last_offset - facts.base_offset
     findings += _beyond(found, entries, beyond, facts)
     if _stripped(facts, found, findings):
         reason = "the log is of magic 0, which has no timestamps: these are from the messages before the broker stripped them"

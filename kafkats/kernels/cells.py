@@ -29,7 +29,7 @@ def pick(cells: Any, rows: Any, times: Any, words: Any, numbers: Any, epochs: An
     """Offset, timestamp and segment into the rows of `numbers` (shape (3, n)), epoch and reason beside them. The GIL is not held."""
     for i in range(len(rows)):
         row = rows[i]
-        if row < 0:
+        if row < 0 or row >= len(cells):
             numbers[0, i] = numbers[1, i] = numbers[2, i] = epochs[i] = -1
             reasons[i] = words[ABSENT]
             continue

@@ -27,9 +27,11 @@ from kafkats.kernels.memory import (
     i32,
     i64,
     lz4_by,
+    minus,
     move4,
     move8,
     own64,
+    plus,
     put8,
     put_own16,
     put_own32,
@@ -38,6 +40,7 @@ from kafkats.kernels.memory import (
     u32,
     zstd_by,
 )
+from kafkats.kernels.offsets import impossible_offsets
 from kafkats.kernels.varints import varint, varlong
 
 # Where the bytes are: file positions ORIGIN to LOADED at ADDRESS; batches that begin at LIMIT or later are left to the next window.
@@ -219,8 +222,8 @@ def _area(  # noqa: C901 - one loop, everything in registers
         offset_delta, at = varint(at, end)
         if at == 0:
             return bad
-        put_own64(offset_at + 8 * row, base + offset_delta)
-        put_own64(time_at + 8 * row, append_time if kind == 1 else base_time + delta)
+        put_own64(offset_at + 8 * row, plus(base, offset_delta))
+        put_own64(time_at + 8 * row, append_time if kind == 1 else plus(base_time, delta))
         put8(type_at + row, kind)
         length, at = varint(at, end)
         if at == 0 or length > end - at:
@@ -321,7 +324,7 @@ def _message_set(
             return np.int64(0), filled
         for n in range(first, row):
             to = state[OFFSET] + 8 * n
-            put_own64(to, own64(to) + (offset - last))
+            put_own64(to, plus(own64(to), minus(offset, last)))
     return row - first, filled
 
 
@@ -347,6 +350,8 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
     position, used, row = state[POSITION], state[USED], state[ROWS]
     filled = state[KEY_BYTES], state[VALUE_BYTES], state[KEY_NULLS], state[VALUE_NULLS]
     why = DONE
+    if position < origin:
+        return BAD
     while file_end - position >= 18:
         if position >= limit or position + 18 > loaded:
             why, state[NEEDED] = NEED_BYTES, 18
@@ -365,6 +370,9 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
             break
         if position + total > loaded:
             why, state[NEEDED] = NEED_BYTES, total
+            break
+        if impossible_offsets(at, magic):
+            why = BAD
             break
 
         if magic < 2 and u8(at + 17) & 7 == 0:
@@ -494,7 +502,7 @@ def ahead(state: Any, plain: Any) -> bool:  # noqa: C901 - one loop
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     position, number = state[AHEAD], state[PLAIN_COUNT]
     wants = False
-    while number < len(plain) and position + 18 <= loaded and not wants:
+    while number < len(plain) and position >= origin and position + 18 <= loaded and not wants:
         at = address + (position - origin)
         total = 12 + i32(at + 8)
         magic = u8(at + 16)

@@ -25,6 +25,8 @@ from kafkats.kernels.memory import (
     i32,
     i64,
     lz4_by,
+    minus,
+    plus,
     put8,
     put16,
     put32,
@@ -33,6 +35,7 @@ from kafkats.kernels.memory import (
     u8,
     u32,
 )
+from kafkats.kernels.offsets import impossible_offsets
 from kafkats.kernels.varints import put_varint, varint, varint_size, varlong
 
 # Where the bytes are.
@@ -124,6 +127,7 @@ HAVE_PACKED: Final = 3
 
 _HEADER_V2: Final = 61
 _MAX_RELATIVE: Final = 2**31 - 1
+_MAX_OFFSET: Final = 2**63 - 2
 _LZ4: Final = 3
 _ZSTD: Final = 4
 _LZ4_BLOCK: Final = 64 * 1024
@@ -224,7 +228,7 @@ def _look_at_messages(s: Any, magic: int) -> bool:  # noqa: C901 - one loop
             timed += 1
         count += 1
         at = after
-    if count == 0:
+    if count == 0 or first < 0:
         return False
     shift = np.int64(0)
     if magic == 1 and s[OFFSET] != 0:
@@ -273,7 +277,7 @@ def _messages_to_records(s: Any, to: int) -> int:
         fields = at + 18 + 8 * inner
         delta = np.int64(0)
         if not appended:
-            delta = (i64(at + 18) if inner == 1 else np.int64(-1)) - first_time
+            delta = minus(i64(at + 18) if inner == 1 else np.int64(-1), first_time)
         to = _put_record(to, delta, i64(at) + shift, fields, after - fields)
         at = after
     return to
@@ -346,8 +350,8 @@ def _go_over_records(s: Any, to: int, less: int) -> int:  # noqa: C901 - one loo
             return 0
         if not write:
             continue
-        offset += base
-        stamp = time if appended else stamp + base_time
+        offset = plus(offset, base)
+        stamp = time if appended else plus(stamp, base_time)
         if number == 0:
             s[FIRST] = offset
             if less == -1:
@@ -458,7 +462,9 @@ def _compress_lz4(s: Any, broken: bool) -> bool:
 def _belongs(s: Any, first: int, last: int) -> bool:
     """Whether a segment of BASE_OFFSET may hold both offsets."""
     base = s[BASE_OFFSET]
-    return bool(first >= base and first - base <= _MAX_RELATIVE and last >= base and last - base <= _MAX_RELATIVE)
+    if first < base or last < base or last > _MAX_OFFSET:
+        return False
+    return bool(first - base <= _MAX_RELATIVE and last - base <= _MAX_RELATIVE)
 
 
 @kernel
@@ -722,6 +728,8 @@ def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one l
     filled, singles, timed = s[FILLED], 0, 0
     before: Any = np.int64(0)  # the message that has yet to be sealed
     why = DONE
+    if position < origin:
+        return STOPPED
     while position < file_end:
         if position >= limit and s[PHASE] == _FRAME:
             why = AT_LIMIT
@@ -742,6 +750,9 @@ def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one l
             break
         if position + total > loaded:
             why, s[NEEDED] = NEED_BYTES, total
+            break
+        if impossible_offsets(at, magic):
+            why = STOPPED
             break
         s[SIZE], s[OLD_MAGIC] = total, magic
         if magic < 2:

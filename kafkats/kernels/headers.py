@@ -3,7 +3,7 @@
     headers(state, rows) -> why it returned
 
 `state` is an int64 vector, one slot per name below; `rows` is int64 of shape (n, COLUMNS), one row per batch. Reading stops where
-Kafka's FileLogInputStream stops, and at an unknown magic; checksums are not looked at: that is walk's. The first offset of a
+Kafka's FileLogInputStream stops, at an unknown magic and at offsets that cannot be; checksums are not looked at: that is walk's. The first offset of a
 wrapper is inside of it: UNKNOWN. What magic 0 and 1 do not have is -1.
 """
 
@@ -14,7 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 from kafkats.kernels.jit import kernel
-from kafkats.kernels.memory import i8, i16, i32, i64
+from kafkats.kernels.memory import i8, i16, i32, i64, u8
+from kafkats.kernels.offsets import impossible_offsets
 
 # Where the bytes are: file positions ORIGIN to LOADED at ADDRESS; batches that begin at LIMIT or later are left to the next call.
 ADDRESS: Final = 0
@@ -55,12 +56,14 @@ _HEADER_V2: Final = 61
 
 
 @kernel
-def headers(state: Any, rows: Any) -> int:
+def headers(state: Any, rows: Any) -> int:  # noqa: C901 - one loop
     """Go on from state[POSITION]; see the module. The GIL is not held."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, end = state[LIMIT], state[END]
     position, filled, only = state[POSITION], state[FILLED], state[PRODUCERS_ONLY]
     why = STOPPED
+    if position < origin:
+        return STOPPED
     while end - position >= 18:
         if position >= limit:
             why = AT_LIMIT
@@ -79,6 +82,8 @@ def headers(state: Any, rows: Any) -> int:
             break
         if (magic == 2 and total < _HEADER_V2) or (magic == 1 and size < 22):
             break
+        if impossible_offsets(at, magic):
+            break
         producer = i64(at + 43) if magic == 2 else np.int64(-1)
         if only == 0 or producer >= 0:
             row = rows[filled]
@@ -94,7 +99,7 @@ def headers(state: Any, rows: Any) -> int:
                 row[BASE_SEQUENCE], row[COUNT] = i32(at + 53), i32(at + 57)
                 row[LEADER_EPOCH] = i32(at + 12)
             else:
-                row[ATTRIBUTES] = i8(at + 17)
+                row[ATTRIBUTES] = u8(at + 17)
                 if row[ATTRIBUTES] & 7:
                     row[FIRST_OFFSET] = np.int64(UNKNOWN)
                 else:

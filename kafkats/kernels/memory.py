@@ -63,6 +63,21 @@ def _move(bits: int) -> Any:
     return move
 
 
+def _wrapping(operation: str) -> Any:
+    @intrinsic
+    def compute(typingctx: Any, first: Any, second: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return getattr(builder, operation)(*args)
+
+        return types.int64(types.int64, types.int64), codegen
+
+    return compute
+
+
+plus = _wrapping("add")
+"""Java's long arithmetic. numba's own `+` promises that the sum fits into 64 bits, and what is compiled may rely on it."""
+minus = _wrapping("sub")
+
 i64 = _load(64)
 i32 = _load(32)
 i16 = _load(16)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from kafkats.kernels.jit import kernel
-from kafkats.kernels.memory import i32, i64, u8
+from kafkats.kernels.memory import i32, i64, plus, u8
 from kafkats.kernels.varints import varint, varlong
 
 # Where the bytes are: file positions ORIGIN to LOADED at ADDRESS; good batches end at END.
@@ -50,6 +50,7 @@ DONE: Final = 0
 AT_LIMIT: Final = 1
 NEED_BYTES: Final = 2
 COMPRESSED: Final = 3
+MOVED: Final = 4  # no batch of magic 0 to 2 begins at POSITION: the file was changed since it was walked
 
 _HEADER_V2: Final = 61
 
@@ -100,7 +101,7 @@ def _area(state: Any, at: Any, end: Any) -> bool:
         delta, at = varlong(at + 1, end)  # behind the attributes
         if at == 0:
             return False
-        maximum = max(maximum, base + delta)
+        maximum = max(maximum, plus(base, delta))
         _, at = varint(at, end)  # offset delta
         if at == 0:
             return False
@@ -183,24 +184,31 @@ def judge(state: Any, position: int, decodes: bool) -> None:
 
 
 @kernel
-def deep(state: Any) -> int:
-    """Go on from POSITION; batches up to END are known to be whole and of magic 0 to 2. The GIL is not held."""
+def deep(state: Any) -> int:  # noqa: C901 - one loop
+    """Go on from POSITION; batches up to END were whole when they were walked. The GIL is not held."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, end = state[LIMIT], state[END]
+    if state[POSITION] < origin:
+        return MOVED
     while state[POSITION] < end:
         position = state[POSITION]
         if position >= limit:
             return AT_LIMIT
         if position + 18 > loaded:
+            if end - position < 18:
+                return MOVED
             state[NEEDED] = 18
             return NEED_BYTES
         at = address + (position - origin)
-        total = 12 + i32(at + 8)
+        total, magic = 12 + i32(at + 8), u8(at + 16)
+        if total < 26 or total > end - position:
+            return MOVED
         if position + total > loaded:
             state[NEEDED] = total
             return NEED_BYTES
-        magic = u8(at + 16)
         if magic == 2:
+            if total < _HEADER_V2:
+                return MOVED
             attributes = u8(at + 22)
             state[COUNT], state[BASE_TIMESTAMP], state[MAX_TIMESTAMP] = i32(at + 57), i64(at + 27), i64(at + 35)
             state[APPENDED] = attributes & 8
@@ -212,8 +220,12 @@ def deep(state: Any) -> int:
             else:
                 judge(state, position, _area(state, at + _HEADER_V2, at + total))
         else:
+            if magic > 2:
+                return MOVED
             attributes = u8(at + 17)
             if attributes & 7:
+                if total < 26 + 8 * magic:
+                    return MOVED
                 state[SIZE], state[MAGIC], state[CODEC], state[OFFSET] = total, magic, attributes & 7, i64(at)
                 state[APPENDED] = attributes & 8 if magic == 1 else 1  # magic 0 has no time to be wrong
                 state[MAX_TIMESTAMP] = i64(at + 18) if magic == 1 else -1

@@ -18,7 +18,8 @@ from typing import Any, Final
 import numpy as np
 
 from kafkats.kernels.jit import kernel
-from kafkats.kernels.memory import crc32_by, crc32c_by, i32, i64, u8, u32
+from kafkats.kernels.memory import crc32_by, crc32c_by, i32, i64, minus, plus, u8, u32
+from kafkats.kernels.offsets import impossible_offsets
 from kafkats.kernels.varints import varint, varlong
 
 # Where the bytes are: file positions ORIGIN to LOADED at ADDRESS; batches that begin at LIMIT or later are left to the next window.
@@ -96,7 +97,7 @@ def _records(state: Any, header: Any, at: Any, end: Any) -> int:
         offset_delta, at = varint(at, record_end)
         if at == 0:
             return BAD
-        if _take(state, base + offset_delta, append_time if appended else base_time + delta):
+        if _take(state, plus(base, offset_delta), append_time if appended else plus(base_time, delta)):
             return FOUND
         at = record_end
     return DONE
@@ -127,13 +128,13 @@ def _message_set(state: Any, wrapper: Any, start: Any, end: Any) -> int:
         if offset != 0:
             if offset < last:
                 return BAD
-            relative = offset - last
+            relative = minus(offset, last)
     at = start
     for _ in range(count):
         timestamp = np.int64(-1)
         if u8(at + 16) == 1:
             timestamp = i64(wrapper + 18) if appended else i64(at + 18)
-        if _take(state, i64(at) + relative, timestamp):
+        if _take(state, plus(i64(at), relative), timestamp):
             return FOUND
         at += 12 + i32(at + 8)
     return DONE
@@ -156,7 +157,7 @@ def inside(state: Any, start: Any, size: Any) -> int:
 
 @kernel
 def search(state: Any) -> int:  # noqa: C901 - one loop
-    """Go on from POSITION; see the module. The GIL is not held."""
+    """Go on from POSITION, which lies in the window or behind it; see the module. The GIL is not held."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, file_end = state[LIMIT], state[FILE_END]
     target, equal, position = state[TARGET], state[EQUAL], state[POSITION]
@@ -195,6 +196,9 @@ def search(state: Any) -> int:  # noqa: C901 - one loop
             position += total
             continue
 
+        if impossible_offsets(at, magic):  # passed by its time, it would be passed by a broker too
+            why = BAD
+            break
         state[EPOCH] = i32(at + 12) if magic == 2 else -1
         codec = u8(at + (22 if magic == 2 else 17)) & 7
         found = DONE
@@ -251,6 +255,9 @@ def sweep(state: Any, targets: Any, starts: Any, found: Any) -> int:
             break
         if step == BEGIN:
             state[TARGET], state[POSITION] = targets[number], max(starts[number], state[LAST])
+            if state[POSITION] < state[ORIGIN]:
+                why = BAD
+                break
             step = SEARCH
         why = search(state)
         if why != FOUND:

@@ -23,7 +23,8 @@ from typing import Any, Final
 import numpy as np
 
 from kafkats.kernels.jit import kernel
-from kafkats.kernels.memory import crc32_by, crc32c_by, i8, i32, i64, u32
+from kafkats.kernels.memory import crc32_by, crc32c_by, i8, i32, i64, minus, u32
+from kafkats.kernels.offsets import impossible_offsets
 
 # Where the bytes are.
 ADDRESS: Final = 0
@@ -98,11 +99,13 @@ TORN_TAIL: Final = 1
 BAD_LENGTH: Final = 2
 BAD_MAGIC: Final = 3
 BAD_CRC: Final = 4
+BAD_OFFSET: Final = 5
 
 _HEADER_V2: Final = 61
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 _HALF: Final = np.uint64(32)
-_MAX_RELATIVE: Final = 2**31 - 1
+_MOST_RELATIVE: Final = np.uint64(2**31 - 1)
+_NO_OFFSET: Final = 2**63 - 1  # no batch that is walked past ends there
 
 
 def new_state() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -129,6 +132,26 @@ def _mixed(fingerprint: Any, address: int) -> Any:
 
 
 @kernel
+def _absolute(base_offset: Any, relative: Any) -> Any:
+    """The offset of an index entry; 2^63-1, above every batch's, where there is no such offset."""
+    if base_offset > 0 and relative > _NO_OFFSET - base_offset:
+        return np.int64(_NO_OFFSET)
+    return base_offset + relative
+
+
+@kernel
+def _position_of(entries: Any, number: Any, count: Any) -> Any:
+    """The position of the existing offset entry `number`; behind the end there is none to be passed."""
+    return u32(entries + 8 * number + 4) if number < count else np.int64(_NO_OFFSET)
+
+
+@kernel
+def _offset_of(entries: Any, number: Any, count: Any, base_offset: Any) -> Any:
+    """Likewise the offset of a time entry."""
+    return _absolute(base_offset, i32(entries + 12 * number + 8)) if number < count else np.int64(_NO_OFFSET)
+
+
+@kernel
 def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, everything in registers
     """Go on from state[POSITION]; see the module. The GIL is not held."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
@@ -143,15 +166,13 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
     last_batch = state[LAST_BATCH]
     capacity = points.shape[0]
 
-    far = np.int64(2**63 - 1)
-    entry_position = far  # of the next existing offset entry; `far` when there is none
-    if offset_next < offset_count:
-        entry_position = u32(offset_entries + 8 * offset_next + 4)
-    entry_offset = far  # of the next existing time entry
-    if time_next < time_count:
-        entry_offset = base_offset + i32(time_entries + 12 * time_next + 8)
+    entry_position = _position_of(offset_entries, offset_next, offset_count)
+    entry_offset = _offset_of(time_entries, time_next, time_count, base_offset)
 
-    while True:
+    if position < origin:
+        state[STOP] = BAD_LENGTH
+        return STOPPED
+    while True:  # each round ends the loop, or goes on by at least 26 bytes
         if position >= limit and position < file_end:
             why = AT_LIMIT
             break
@@ -183,6 +204,10 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
             break
         if filled == capacity:  # there is room for the point that this batch may need
             why = POINTS_FULL
+            break
+
+        if impossible_offsets(at, magic):
+            why, state[STOP] = STOPPED, BAD_OFFSET
             break
 
         if magic == 2:
@@ -235,33 +260,31 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
         if batches == 0:
             state[FIRST_OFFSET], state[FIRST_TIMESTAMP] = deep_first, timestamp
         batches += 1
-        if first <= highest and state[NOT_INCREASING] < 0:
+        if first <= highest and state[NOT_INCREASING] < 0 and batches > 1:
             state[NOT_INCREASING] = position
-        relative = last - base_offset
-        in_range = relative >= 0 and relative <= _MAX_RELATIVE
+        in_range = np.uint64(minus(last, base_offset)) <= _MOST_RELATIVE
         if (not in_range or first < base_offset) and state[OUT_OF_RANGE] < 0:
             state[OUT_OF_RANGE] = position
 
         # Entries that were passed: a lookup that lands on one must not have skipped what it looks for.
-        while position >= entry_position:
-            holds = entry_position == position and highest < base_offset + i32(offset_entries + 8 * offset_next)
-            if not holds:
-                if state[OFFSET_WRONG] == 0:
-                    state[OFFSET_WRONG_FIRST] = offset_next
-                state[OFFSET_WRONG] += 1
-            offset_next += 1
-            entry_position = far
-            if offset_next < offset_count:
-                entry_position = u32(offset_entries + 8 * offset_next + 4)
-        while last >= entry_offset:
-            if max_timestamp >= i64(time_entries + 12 * time_next):
-                if state[TIME_WRONG] == 0:
-                    state[TIME_WRONG_FIRST] = time_next
-                state[TIME_WRONG] += 1
-            time_next += 1
-            entry_offset = far
-            if time_next < time_count:
-                entry_offset = base_offset + i32(time_entries + 12 * time_next + 8)
+        if position >= entry_position:
+            while offset_next < offset_count and position >= entry_position:
+                relative_offset = i32(offset_entries + 8 * offset_next)
+                holds = entry_position == position and highest < _absolute(base_offset, relative_offset)
+                if not holds:
+                    if state[OFFSET_WRONG] == 0:
+                        state[OFFSET_WRONG_FIRST] = offset_next
+                    state[OFFSET_WRONG] += 1
+                offset_next += 1
+                entry_position = _position_of(offset_entries, offset_next, offset_count)
+        if last >= entry_offset:
+            while time_next < time_count and last >= entry_offset:
+                if max_timestamp >= i64(time_entries + 12 * time_next):
+                    if state[TIME_WRONG] == 0:
+                        state[TIME_WRONG_FIRST] = time_next
+                    state[TIME_WRONG] += 1
+                time_next += 1
+                entry_offset = _offset_of(time_entries, time_next, time_count, base_offset)
 
         highest = max(highest, last)
         if timestamp > max_timestamp:

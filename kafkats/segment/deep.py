@@ -61,6 +61,8 @@ def look_at_records(source: Source, facts: SegmentFacts) -> Deep:
             state[k.COUNT], state[k.FOUND_MAXIMUM] = alone[k.COUNT], alone[k.FOUND_MAXIMUM]
             k.judge(state, position, decodes)
             state[k.POSITION] = position + size
+        if why == k.MOVED:  # written anew meanwhile
+            break
         needed = int(state[k.NEEDED]) if why == k.NEED_BYTES else 18
     s = state.tolist()
     return Deep(

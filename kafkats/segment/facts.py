@@ -22,6 +22,7 @@ class StopReason(StrEnum):
     BAD_LENGTH = "bad-length"
     BAD_MAGIC = "bad-magic"
     BAD_CRC = "bad-crc"
+    BAD_OFFSET = "bad-offset"
 
 
 class Cell(NamedTuple):

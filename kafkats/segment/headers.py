@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats.errors import Changed, CorruptBatch
-from kafkats.formats.framing import MAGIC_AT, MIN_LEFT
+from kafkats.formats import v2
+from kafkats.formats.framing import MAGIC_AT, MIN_LEFT, Frame, check_offsets
 from kafkats.segment.reader import Source
 
 Rows = NDArray[np.int64]
 """Shape (n, kernels.headers.COLUMNS), a row per batch."""
 
 ROWS_AT_ONCE: Final = 16384
-_HEADER_BYTES: Final = 61
+_DELTA: Final = v2.BatchHeader._fields.index("last_offset_delta")
 
 
 def batch_headers(
@@ -25,7 +26,7 @@ def batch_headers(
     """The batches from byte `start` to `end` (else of the file), up to the quiet end of the log; checksums are not looked at.
 
     `producers_only`: those with a producer id. A chunk is valid until the next one is asked for.
-    Raises CorruptBatch (bad size or magic) after the batches before it, Changed (cut meanwhile), StorageFailed.
+    Raises CorruptBatch (bad size, magic or offsets) after the batches before it, Changed (cut meanwhile), StorageFailed.
     """
     from kafkats.kernels import headers as k
 
@@ -35,7 +36,7 @@ def batch_headers(
     rows = np.empty((ROWS_AT_ONCE, k.COLUMNS), np.int64)
     why = k.AT_LIMIT
     while why in {k.AT_LIMIT, k.NEED_BYTES} and end - (position := int(state[k.POSITION])) >= MIN_LEFT:
-        window = source.window(position, min(_HEADER_BYTES, end - position))
+        window = source.window(position, min(v2.HEADER_BYTES, end - position))
         if window.file_end < end:
             raise Changed("the file was cut while it was read", position=window.file_end)
         state[: k.POSITION] = window.address, window.origin, min(window.loaded, end), min(window.limit, end), end
@@ -52,7 +53,12 @@ def _refuse(source: Source, position: int, end: int) -> None:
     """Raise CorruptBatch unless the log ends quietly at `position`."""
     if end - position < MIN_LEFT:
         return
-    head = source.read(position, MIN_LEFT)
-    size = 12 + int.from_bytes(head[8:12], "big", signed=True)
-    if size < 12 + 14 or size <= end - position:
-        raise CorruptBatch(f"size {size} and magic {head[MAGIC_AT]} are no batch's", position=position)
+    head = source.read(position, v2.HEADER_BYTES)
+    if len(head) < MIN_LEFT:
+        raise Changed("the file was cut while it was read", position=position)
+    size, magic = 12 + int.from_bytes(head[8:12], "big", signed=True), head[MAGIC_AT]
+    if size >= 12 + 14 and size > end - position:
+        return
+    delta = v2.HEADER.unpack(head)[_DELTA] if magic == v2.MAGIC and len(head) == v2.HEADER_BYTES else 0
+    check_offsets(Frame(position, size, int.from_bytes(head[:8], "big", signed=True), magic), delta)
+    raise CorruptBatch(f"size {size} and magic {magic} are no batch's", position=position)

@@ -155,6 +155,9 @@ def _read_source(fd: int, facts: os.stat_result, path: str | os.PathLike[str]) -
         if needed > _LARGEST:
             # A size field gone wild in a sparse file, most likely: that much memory is not worth it.
             start = position // mmap.PAGESIZE * mmap.PAGESIZE
+            now = os.fstat(fd).st_size
+            if now < position + needed:  # cut meanwhile: a map behind the end would kill the process
+                return Window(kept[0].ctypes.data, position, position, position, min(now, position))
             with storage(path, "map"):
                 region = mmap.mmap(fd, position + needed - start, mmap.MAP_SHARED, mmap.PROT_READ, offset=start)
             kept[0] = np.frombuffer(region, np.uint8)

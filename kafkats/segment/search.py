@@ -143,6 +143,8 @@ class Searcher:
         """
         from kafkats.kernels import search as k
 
+        if position < 0:
+            raise CorruptBatch("no batch begins before the file", path=log.path, position=position)
         state = self._state
         state[k.POSITION : k.NEEDED + 1] = position, 0
         state[k.TARGET : k.STRICT + 1] = target, start_offset, equal, strict

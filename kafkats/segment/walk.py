@@ -25,6 +25,7 @@ _STOPS: Final = (
     StopReason.BAD_LENGTH,
     StopReason.BAD_MAGIC,
     StopReason.BAD_CRC,
+    StopReason.BAD_OFFSET,
 )
 
 

@@ -71,8 +71,8 @@ class TestOffsets:
         refused(wrapper(-5, 1, inner(1, [0])), "offset -5 is below")
 
     def test_sums_wrap_as_in_java(self) -> None:
-        log = wrapper(2**63 - 1, 1, inner(1, [5, -3]))
-        assert [r.offset for r in read(log)] == [-(2**63) + 7, 2**63 - 1]
+        log = wrapper(2**63 - 2, 1, inner(1, [5, -3]))
+        assert [r.offset for r in read(log)] == [-(2**63) + 6, 2**63 - 2]
 
 
 class TestMixedMagic:
