@@ -20,10 +20,11 @@ import pyarrow.compute as pc
 from kafkats import __version__
 from kafkats.canonical import json_lines
 from kafkats.errors import Changed, CorruptPlan, UsageError, storage
-from kafkats.generations import INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES
+from kafkats.generations import INDEX_INTERVAL_BYTES, RETENTION_RULES, SEGMENT_INDEX_BYTES
 from kafkats.report import FILE, make_folder, read_json, read_table, write_json, write_table
 
 FORMAT: Final = 1
+SETTINGS_FROM: Final = ("given", "inferred", "default")
 
 ITEMS: Final = pa.schema([
     ("log_dir", pa.string()),
@@ -45,6 +46,19 @@ ITEMS: Final = pa.schema([
     ("settings_from", pa.string()),  # given, inferred, default
 ])  # fmt: skip
 _OBJECTS: Final = ("options", "totals")
+_COUNTS: Final[dict[str, tuple[str, ...]]] = {
+    "": ("files", "segments", "partitions", "read_bytes", "write_bytes", "blocked", "segments_seen"),
+    "migrate": ("batches_before", "batches_after", "records"),
+    "rebuild": ("recovery_segments", "recovery_bytes"),
+    "retain": ("freed_bytes", "kafka_bytes", "kafka_segments", "blocked_bytes", "blocked_segments"),
+}
+"""Totals that are numbers, by operation; those of every operation under ""."""
+_COUNTED: Final[dict[str, tuple[str, ...]]] = {
+    "migrate": ("losses",),
+    "rebuild": ("settings_from", "not_repaired"),
+    "retain": ("vetoes",),
+}
+"""Totals that are numbers by word."""
 _ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset", "file")]
 
 
@@ -139,6 +153,23 @@ def read_plan(folder: Path) -> Plan:
         if name not in ("before", "log") and items[name].null_count:
             raise CorruptPlan(f"an item has no {name}", path=folder)
     return Plan(header, items, digest)
+
+
+def check_totals(plan: Plan, folder: Path) -> None:
+    """Whether a plan says of itself what people are told of it. Raises CorruptPlan: a digest covers nonsense, too."""
+    totals, operation = plan.header["totals"], plan.operation
+    for name in (*_COUNTS[""], *_COUNTS.get(operation, ())):
+        if type(totals.get(name)) is not int:
+            raise CorruptPlan(f"its totals are not those of a plan to {operation}: {name} is no number", path=folder)
+    for name in _COUNTED.get(operation, ()):
+        counts = totals.get(name)
+        if not isinstance(counts, dict) or any(type(count) is not int for count in counts.values()):
+            raise CorruptPlan(f"its totals are not those of a plan to {operation}: {name} are no numbers", path=folder)
+    origins = set(totals["settings_from"]) if operation == "rebuild" else set()
+    if origins - set(SETTINGS_FROM):
+        raise CorruptPlan(f"settings from {', '.join(sorted(origins - set(SETTINGS_FROM)))}", path=folder)
+    if operation == "retain" and plan.header["options"].get("rule") not in RETENTION_RULES:
+        raise CorruptPlan("its options name no rule of retention", path=folder)
 
 
 def check_digest(plan: Plan, approved: str) -> None:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafkats import paths
+from kafkats import paths, strict_json
 from kafkats.errors import CorruptPlan, UsageError, storage
 from kafkats.findings import SEVERITIES, Finding, worst
 from kafkats.logdir.partition import UNFINISHED, unfinished_swaps
@@ -285,8 +285,8 @@ def read_json(path: Path) -> dict[str, Any]:
     with storage(path, "reading"):
         text = path.read_bytes()
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as e:
+        content = strict_json.loads(text)
+    except ValueError as e:
         raise CorruptPlan(f"not JSON: {e}", path=path) from e
     if not isinstance(content, dict):
         raise CorruptPlan("not a JSON object", path=path)

@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kafkats.cli import planning
+from kafkats.cli.planning import show
 from kafkats.errors import Changed, CorruptPlan, KafkatsError, StorageFailed, UsageError
 from kafkats.plan import ITEMS, Plan, check_digest, make_plan, read_plan, write_plan
 from kafkats.report import read_table, write_table
@@ -136,3 +138,45 @@ def test_an_item_without_a_value_is_refused(tmp_path: Path, missing: str) -> Non
     write_plan(make_plan("rebuild", {}, {}, items), tmp_path / "plan")
     with pytest.raises(CorruptPlan, match=f"no {missing}"):
         read_plan(tmp_path / "plan")
+
+
+TOTALS = {
+    "files": 1, "segments": 1, "partitions": 1, "read_bytes": 1, "write_bytes": 1, "blocked": 0, "segments_seen": 1,
+    "recovery_segments": 0, "recovery_bytes": 0, "settings_from": {"given": 1}, "not_repaired": {"danger": 0},
+}  # fmt: skip
+
+
+def sealed(tmp_path: Path, totals: dict[str, object], operation: str = "rebuild", **options: object) -> Path:
+    """A plan whose digest covers whatever its header says."""
+    items = pa.Table.from_pylist([item(1)], schema=ITEMS)
+    write_plan(make_plan(operation, options, totals, items), tmp_path / "plan")
+    return tmp_path / "plan"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"files": None}, {"blocked": "0"}, {"read_bytes": 1.5}, {"segments": True}, {"settings_from": {"guessed": 1}},
+        {"settings_from": {"given": "1"}}, {"not_repaired": []}, {"recovery_bytes": {}},
+    ],
+)  # fmt: skip
+def test_nonsense_in_what_a_plan_says_of_itself_is_told(tmp_path: Path, wrong: dict[str, object]) -> None:
+    folder = sealed(tmp_path, TOTALS | wrong)
+    with pytest.raises(CorruptPlan, match="settings from|its totals are not those of a plan to rebuild"):
+        show.main([str(folder)], standalone_mode=False)
+
+
+def test_a_plan_of_no_rule_of_retention(tmp_path: Path) -> None:
+    numbers = dict.fromkeys(("freed_bytes", "kafka_bytes", "kafka_segments", "blocked_bytes", "blocked_segments"), 0)
+    folder = sealed(tmp_path, TOTALS | numbers | {"vetoes": {}}, "retain", rule="mine")
+    with pytest.raises(CorruptPlan, match="no rule of retention"):
+        show.main([str(folder)], standalone_mode=False)
+
+
+def test_our_own_error_is_not_the_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> list[str]:
+        raise KeyError("ours")
+
+    monkeypatch.setattr(planning, "plan_sentences", broken)
+    with pytest.raises(KeyError, match="ours"):
+        show.main([str(sealed(tmp_path, TOTALS))], standalone_mode=False)

@@ -27,7 +27,6 @@ from kafkats.cli.options import (
     verified,
 )
 from kafkats.cli.retention import RETAIN, ROLL, looked_at, now_or, policy_remarks, retention
-from kafkats.errors import CorruptPlan
 from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, PRODUCER, rule_remarks
 from kafkats.paths import LEADER_EPOCH, LOG_START, OFFSET_INDEX, SEGMENT_KINDS, TIME_INDEX
 from kafkats.terminal import plan_sentences, progress, remark_sentences, say_summary, show_rows
@@ -303,9 +302,11 @@ def plan_split(
 @JSON
 def show(folder: Path, as_json: bool) -> None:
     """What a plan would do, to which bytes, and why."""
-    from kafkats.plan import read_plan
+    from kafkats.plan import check_totals, read_plan
 
-    show_plan(read_plan(folder), folder, as_json)
+    made = read_plan(folder)
+    check_totals(made, folder)
+    show_plan(made, folder, as_json)
 
 
 def follows(made: Plan, row: Mapping[str, Any]) -> bool:
@@ -327,12 +328,9 @@ def show_plan(
     rows = made.items.select(["action", "log_dir", "partition_dir", "file", "after_bytes", "reason"]).to_pylist()
     rows = [row for row in rows if as_json or not follows(made, row)]
     show_rows(rows, ("action", "partition_dir", "file", "after_bytes", "reason"), as_json)
-    try:
-        remarks = [*(rule_remarks(made.header["options"]["rule"]) if made.operation == "retain" else ()), *remarks]
-        remarks += ours.remarks if ours else []
-        said = [*(ours.sentences() if ours else ()), *plan_sentences(made, folder)]
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
-        raise CorruptPlan(f"its totals are not those of a plan to {made.operation}: {e!r}", path=folder) from e
+    remarks = [*(rule_remarks(made.header["options"]["rule"]) if made.operation == "retain" else ()), *remarks]
+    remarks += ours.remarks if ours else []
+    said = [*(ours.sentences() if ours else ()), *plan_sentences(made, folder)]
     summary = {"plan": str(folder), "digest": made.digest} | dict(made.header["totals"])
     summary |= (ours.said() if ours else {}) | {"remarks": remarks}
     say_summary(summary, as_json, [*remark_sentences(remarks), *said])

@@ -22,6 +22,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
+from kafkats import strict_json
 from kafkats.errors import CorruptFile
 from kafkats.logdir.disk import Disk
 from kafkats.logdir.identity import Attributes, FileIdentity
@@ -107,8 +108,8 @@ def read_journal(place: Site, disk: Disk) -> Journal | None:
     if digest != _digest(body):
         raise CorruptFile("a journal whose digest does not hold", path=path)
     try:
-        journal = _decode(json.loads(body))
-    except (ValueError, KeyError, TypeError) as e:
+        journal = _decode(strict_json.loads(body))
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise CorruptFile(f"not a journal of this version: {e}", path=path) from e
     return journal._replace(phase=_PHASE_OF[name]) if name in _PHASE_OF else journal
 

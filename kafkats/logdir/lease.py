@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from kafkats import strict_json
 from kafkats.errors import CorruptFile, Fenced, storage
 from kafkats.logdir.disk import DISK, FULL, Disk
 from kafkats.logdir.workarea import Site, WorkArea, make_folder, make_run, site, write_durably
@@ -93,7 +94,7 @@ def _read(place: Site, disk: Disk) -> tuple[int, str]:
     if disk.identify(path) is None:
         return 0, ""
     try:
-        lease = json.loads(disk.read(path))
-        return int(lease["epoch"]), str(lease["token"])
+        lease = strict_json.loads(disk.read(path))
+        return strict_json.int64(lease["epoch"]), str(lease["token"])
     except (ValueError, KeyError, TypeError) as e:
         raise CorruptFile(f"not a lease: {e}", path=path) from e

@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from kafkats import paths
-from kafkats.errors import Locked, NotPermitted, Refused, storage
+from kafkats.errors import KafkatsError, Locked, NotPermitted, Refused, storage
 from kafkats.logdir.mounts import mount_of
+from kafkats.logdir.place import locate
 
 _FLOCK: Final = struct.Struct("hhqqi4x")
 """struct flock of 64-bit Linux: type, whence, start, length, pid."""
@@ -97,10 +98,12 @@ def hold_shared(root: str | os.PathLike[str], owner_stopped: bool = False) -> Ge
     """Keep brokers from starting on `root` while the body runs; other kafkats processes may do the same.
 
     Creates `.lock` when it is absent, for the owner of `root`, and leaves it there: taking it away could take it from
-    under a broker that has just opened it. `owner_stopped` states that no broker runs where a lock cannot prove it; a
+    under a broker that has just opened it. It does so in a log directory only: where somebody's plan names another
+    directory, nothing is made. `owner_stopped` states that no broker runs where a lock cannot prove it; a
     lock that is seen to be held refuses all the same. Within a process this nests, also across threads.
 
-    Raises Locked when a broker holds it, Refused when a lock proves nothing there and `owner_stopped` is false,
+    Raises Locked when a broker holds it, Refused when a lock proves nothing there and `owner_stopped` is false, and
+    when there is no `.lock` and `root` is no log directory,
     NotPermitted when `.lock` would not belong to the owner of `root`, StorageFailed.
     """
     distrust = _distrust(root)
@@ -150,6 +153,7 @@ def _open(path: Path) -> int | None:
     """A descriptor, creating the file where there is none; None when somebody else was quicker."""
     with suppress(FileNotFoundError):
         return os.open(path, _READ)
+    _refuse_elsewhere(path.parent)
     owner = path.parent.stat()
     if os.geteuid() not in {0, owner.st_uid}:
         reason = (
@@ -168,6 +172,16 @@ def _open(path: Path) -> int | None:
         os.close(fd)
         raise NotPermitted(f"may not make a .lock that belongs to user {owner.st_uid}", path=path)
     return fd
+
+
+def _refuse_elsewhere(root: Path) -> None:
+    """Raise Refused unless `root` is a log.dirs root by what lies in it."""
+    try:
+        found = locate(root).kind
+    except KafkatsError as e:
+        raise Refused(f"is no log directory, and no .lock is made in it: {e.reason}", path=root) from e
+    if found != "root":
+        raise Refused(f"is a {found}, not a log.dirs root, and no .lock is made in it", path=root)
 
 
 def _lock(fd: int, path: Path, may_lack_locks: bool) -> None:

@@ -9,13 +9,13 @@ partition.metadata    `version: 0` and `topic_id: ` + 22 characters of base64url
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from kafkats import strict_json
 from kafkats.errors import CorruptFile
 from kafkats.logdir.text import Line, read_lines, read_small
 
@@ -94,9 +94,9 @@ def read_clean_shutdown(path: str | os.PathLike[str]) -> int | None:
     if not data.strip():
         return None
     try:
-        marker = json.loads(data)
+        marker = strict_json.loads(data)
         epoch = marker["brokerEpoch"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise CorruptFile("neither empty nor JSON with a brokerEpoch", path=path, position=0) from None
     if type(epoch) is not int:
         raise CorruptFile("brokerEpoch is not a number", path=path, position=0)

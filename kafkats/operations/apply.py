@@ -10,6 +10,7 @@ changes it. An operation that writes is a module here with
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -31,6 +32,7 @@ from kafkats.logdir.lease import Lease, claim
 from kafkats.logdir.lock import hold_shared
 from kafkats.logdir.staging import refuse_not_undoable
 from kafkats.logdir.workarea import ROOT, Site, WorkArea, clear_folder, site, work_area
+from kafkats.paths import LOCK
 from kafkats.plan import Plan
 from kafkats.report import ACTIONS
 from kafkats.run import PartitionWork, Run, about, run_of, stop_file
@@ -186,6 +188,7 @@ def _refuse_stopped(work: PartitionWork) -> None:
 
 def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
     area = work_area(work.log_dir, work.place)
+    _refuse_unplanned(work)
     with hold_shared(work.log_dir, work.owner_stopped):
         before = resume(area, work.partition_dir, work.run_id, owner_stopped=work.owner_stopped).state
         if before != "nothing":
@@ -200,6 +203,14 @@ def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
             vouched = work.owner_stopped
             commit(directory, staged.changes, staged.unchanged, lease, notes=staged.notes, owner_stopped=vouched)
         return "done", staged.notes
+
+
+def _refuse_unplanned(work: PartitionWork) -> None:
+    """Before a `.lock` is made: raise Changed where the plan's partition directory is not in the log dir that it names."""
+    root, directory = Path(work.log_dir), Path(work.log_dir, work.partition_dir)
+    with storage(directory, "looking for the partition"):
+        if not os.path.lexists(root / LOCK) and not directory.is_dir():
+            raise Changed("the plan's partition directory is not there; nothing was locked or changed", path=directory)
 
 
 @contextmanager

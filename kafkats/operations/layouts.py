@@ -109,15 +109,15 @@ def layouts_unit(unit: Unit, options: LayoutOptions) -> pa.RecordBatch:
 def _looked(
     source: Source, base_offset: int, interval: int, options: LayoutOptions
 ) -> tuple[list[_Index], list[dict[str, Any]]]:
+    built = build_from(source, base_offset, DEFAULT_RULE, interval, SEGMENT_INDEX_BYTES)
+    if built.blocked:
+        raise CorruptBatch(f"no index can be built: {built.blocked}", position=0)
     times, offsets = _rises(source)
     steps = _steps(source, options.every_ms) if not options.times else np.array(sorted(options.times), np.int64)
     starts, lasts = _batches(source, base_offset)
     hits = np.searchsorted(times, steps)
     known = steps[hits < len(times)]
-    first = starts[np.searchsorted(lasts, offsets[hits[hits < len(times)]])]
-    built = build_from(source, base_offset, DEFAULT_RULE, interval, SEGMENT_INDEX_BYTES)
-    if built.blocked:
-        raise CorruptBatch(f"no index can be built: {built.blocked}", position=0)
+    first = _batch_of(offsets[hits[hits < len(times)]], starts, lasts)
     indexes = list(_indexes(source, base_offset, interval, built))
     rows = []
     for one in indexes:
@@ -158,6 +158,16 @@ def _by_steps(
     return lambda times: position(minute_index.lookup(entries, base_offset, times, option=fill, step_ms=step))
 
 
+def _batch_of(offsets: Ints, starts: Ints, lasts: Ints) -> Ints:
+    """Where the batch with each of `offsets` begins. Raises CorruptBatch for an offset above every batch's last one."""
+    number = np.searchsorted(lasts, offsets)
+    beyond = np.flatnonzero(number == len(starts))
+    if beyond.size:
+        reason = f"a record's offset is {offsets[beyond[0]]}, above the last one that any batch's header says"
+        raise CorruptBatch(reason, position=int(starts[-1]) if len(starts) else 0)
+    return starts[number]
+
+
 def _at_or_below(keys: NDArray[np.int_], values: NDArray[np.int_], wanted: Ints) -> Ints:
     """The value of the greatest key at or below each of `wanted`, 0 where there is none."""
     padded = np.concatenate(([0], values.astype(np.int64)))
@@ -169,7 +179,7 @@ def _rises(source: Source) -> tuple[Ints, Ints]:
     times, offsets, newest = [np.empty(0, np.int64)], [np.empty(0, np.int64)], -1
     for chunk in columns(source, key=False, value=False, headers=False):
         largest = np.maximum.accumulate(np.concatenate(([newest], chunk.timestamp)))
-        rises = np.diff(largest) > 0
+        rises = largest[1:] > largest[:-1]  # their difference may not fit into 64 bits
         times.append(chunk.timestamp[rises])
         offsets.append(chunk.offset[rises])
         newest = int(largest[-1])

@@ -86,6 +86,7 @@ def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions
     if not RULES[options.rule].for_brokers:
         raise Refused(f"rule {options.rule} would mislead a broker")
     facts = {_key(row): row for row in _slim(segments).to_pylist()}
+    unread = _unread(segments)
     blocked = {_directory(row): row["reason"] for row in forecast.to_pylist() if row["base_offset"] < 0}
     rows = [row for row in forecast.to_pylist() if row["base_offset"] >= 0]
     written: list[dict[str, Any]] = []
@@ -94,7 +95,7 @@ def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions
         if row["action"] == "keep" or row["file"].endswith((paths.SNAPSHOT, paths.TXN_INDEX)):
             continue
         segment = facts.get(_key(row))
-        why = blocked.get(_directory(row)) or _why_not(row, segment)
+        why = blocked.get(_directory(row)) or _why_not(row, segment) or unread.get(_key(row), "")
         if segment is not None:
             items += _blocked_item(row, segment, why, options) if why else _items(row, segment, options)
         if not why:
@@ -126,6 +127,18 @@ _FACTS: Final = (
 
 def _slim(segments: pa.Table) -> pa.Table:
     return segments.filter(pc.greater_equal(segments["base_offset"], 0)).select(list(_FACTS))
+
+
+def _unread(segments: pa.Table) -> dict[tuple[str, str, int], str]:
+    """Why nothing is known of a segment's log and indexes, where one of its files could not be read."""
+    rows = segments.filter(pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_null(segments["valid_bytes"])))
+    named = ("log_dir", "partition_dir", "base_offset", "findings")
+    return {_key(row): _reasons(row["findings"]) for row in rows.select(list(named)).to_pylist()}
+
+
+def _reasons(findings: Sequence[Mapping[str, Any]] | None) -> str:
+    found = [f"{f['file']}: {f['reason']}" for f in findings or () if f["kind"] in {"unreadable", "vanished"}]
+    return "; ".join(found) or "it could not be looked at; kafkats verify says why"
 
 
 def _directory(row: Mapping[str, Any]) -> tuple[str, str]:

@@ -15,7 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from kafkats import strict_json
 from kafkats.errors import BadInput
+from kafkats.strict_json import int64
 
 TABLE_VERSION: Final = 1
 
@@ -175,8 +177,10 @@ def encode(rows: pa.Table, file: IO[bytes], step_ms: int) -> None:
 def decode_open(file: Any, path: object) -> list[OpenRun]:
     """The runs of open cells of a file that `encode` wrote. Raises BadInput where it is none."""
     try:
-        found = json.loads((pq.read_metadata(file).metadata or {})[_OPEN_RUNS])
-        return [OpenRun(str(topic), int(number), int(a), int(b), str(word)) for topic, number, a, b, word in found]
+        found = strict_json.loads((pq.read_metadata(file).metadata or {})[_OPEN_RUNS])
+        return [
+            OpenRun(str(topic), int64(number), int64(a), int64(b), str(word)) for topic, number, a, b, word in found
+        ]
     except (pa.ArrowException, KeyError, ValueError, TypeError, OSError) as e:
         raise BadInput(f"not a readable file of a table: {e}", path=str(path)) from e
 

@@ -25,8 +25,10 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from kafkats import strict_json
 from kafkats.errors import BadInput, CorruptFile, KafkatsError, Locked, UsageError, Vanished, storage
 from kafkats.report import make_folder
+from kafkats.strict_json import int64
 from kafkats.tables.schema import TABLE_VERSION, OpenRun, closed, decode, decode_open, encode, ints
 
 MANIFEST: Final = "_table.json"
@@ -90,20 +92,20 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     with storage(path, "reading the table"):
         text = path.read_bytes()
     try:
-        content = json.loads(text)
+        content = strict_json.loads(text)
         version = content["table_version"]
         if version != TABLE_VERSION:
             raise BadInput(f"a table of version {version}; this kafkats reads {TABLE_VERSION}", path=folder)
-        covered = tuple((int(a), int(b)) for a, b in content["covered"])
-        found = Manifest(int(content["step_ms"]), covered, tuple(_part(**part) for part in content["files"]))
+        covered = tuple((int64(a), int64(b)) for a, b in content["covered"])
+        found = Manifest(int64(content["step_ms"]), covered, tuple(_part(**part) for part in content["files"]))
         _consistent(found, path)
-    except (ValueError, TypeError, KeyError, RecursionError) as e:
+    except (ValueError, TypeError, KeyError) as e:
         raise CorruptFile(f"no manifest of a table: {type(e).__name__}: {e}", path=path) from e
     return found
 
 
 def _part(*, name: str, sha256: str, **numbers: int) -> Part:
-    return Part(name=str(name), sha256=str(sha256), **{word: int(number) for word, number in numbers.items()})
+    return Part(name=str(name), sha256=str(sha256), **{word: int64(number) for word, number in numbers.items()})
 
 
 def _consistent(manifest: Manifest, path: Path) -> None:

@@ -125,6 +125,7 @@ def test_a_forked_child_takes_its_own(root: Path) -> None:
 
 
 def test_absent_is_created_as_the_owner_of_the_root_would(tmp_path: Path) -> None:
+    (tmp_path / paths.META_PROPERTIES).touch()
     if os.geteuid() == 0:
         os.chown(tmp_path, 1234, 4321)
     owner = tmp_path.stat()
@@ -135,7 +136,21 @@ def test_absent_is_created_as_the_owner_of_the_root_would(tmp_path: Path) -> Non
     assert (tmp_path / paths.LOCK).exists()
 
 
+@pytest.mark.parametrize(
+    "holds", ["", "notes.txt", paths.LEADER_EPOCH, "00000000000000000000.log", "orders-0/notes.txt"]
+)
+def test_absent_and_no_log_directory(tmp_path: Path, holds: str) -> None:
+    """A plan may name any directory: nothing is made in one that is not Kafka's, nor in a partition's."""
+    if holds:
+        (tmp_path / holds).parent.mkdir(exist_ok=True)
+        (tmp_path / holds).touch()
+    with pytest.raises(Refused, match=r"no \.lock is made in it"), hold_shared(tmp_path):
+        pytest.fail("got in")
+    assert not (tmp_path / paths.LOCK).exists()
+
+
 def test_absent_and_not_ours_to_create(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / paths.META_PROPERTIES).touch()
     monkeypatch.setattr(lock.os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     with pytest.raises(NotPermitted, match="keep a broker of user"), hold_shared(tmp_path):
         pytest.fail("got in")

@@ -19,6 +19,7 @@ from kafkats.operations.layouts import STEPS, LayoutOptions, by_partition, layou
 from kafkats.segment.reader import array_source
 from kafkats.units import list_units
 from tests.golden import Unpacked, case
+from tests.index.generated import reseal
 from tests.tables.test_tables import T0, Grown, grown
 from tests.test_search import batch
 
@@ -75,6 +76,24 @@ def test_of_real_segments(golden: Unpacked) -> None:
     for name in ("bytes", "times", "bytes_in_vain"):
         assert sum(row[name] for row in together) == sum(row[name] for row in rows) > 0
     assert sum(row["segments"] for row in together) == len(rows) > len(together)
+
+
+def test_a_record_above_its_batch_is_told(tmp_path: Path) -> None:
+    one = grown(tmp_path / "data", "torn-0")
+    log = bytearray(batch(0, T0, T0 + 1, T0 + 2))
+    log[23:27] = bytes(4)  # the batch says that it ends with its first record
+    reseal(log, 0, len(log))
+    (one.path / f"{0:020d}.log").write_bytes(log)
+    [row] = looked(tmp_path / "data", every_ms=1)
+    assert "a record's offset is 1, above the last one" in row["reason"]
+
+
+def test_times_that_lie_more_than_63_bits_apart(tmp_path: Path) -> None:
+    one = grown(tmp_path / "data", "far-0")
+    (one.path / f"{0:020d}.log").write_bytes(batch(0, -(2**63)) + batch(1, T0) + batch(2, 2**63 - 1))
+    rows = looked(tmp_path / "data", times=(T0, T0 + 1))
+    assert [row["times"] for row in rows] == [2] * len(rows)
+    assert not any(row["reason"] or row["late"] for row in rows if row["layout"] == "enriched")
 
 
 def test_the_files_are_put_beside_and_read_by_dump(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -88,6 +90,15 @@ def actions(made: Plan) -> list[tuple[str, str]]:
     return [(item["action"], item["file"]) for item in made.items.to_pylist()]
 
 
+UNREAD = dict.fromkeys((
+    "valid_bytes",
+    "stop",
+    "blocked",
+    "index_interval_bytes",
+    "segment_index_bytes",
+    "settings_from",
+    "findings",
+))
 WHOLE = [
     ("replace", "00000000000000000000.index"),
     ("replace", LOG),
@@ -110,6 +121,8 @@ FOLDER = looked(-1, "blocked", file="", reason="an unfinished swap")
         ([facts()], [looked(action="blocked", reason="why")], {}, [("blocked", LOG)]),
         ([facts(stop="bad-crc", valid_bytes=60)], [looked()], {}, [("blocked", LOG)]),
         ([facts(blocked="index-full: full")], [looked()], {}, [("blocked", LOG)]),
+        # An index that cannot be read: nothing is known of the segment but that its files are there.
+        ([facts(**UNREAD), facts(50)], [looked(0), looked(50)], {}, [("blocked", LOG), *((a, f.replace("00.", "50.")) for a, f in WHOLE)]),
         ([facts()], [looked(), FOLDER], {}, [("blocked", LOG)]),
         # One bad segment does not stop the others.
         ([facts(0, stop="bad-crc"), facts(50)], [looked(0), looked(50)], {}, [("blocked", LOG), *((a, f.replace("00.", "50.")) for a, f in WHOLE)]),
@@ -285,6 +298,43 @@ def test_an_active_segment_needs_a_clean_stop(tmp_path: Path) -> None:
     assert {item["next_base_offset"] for item in blocked} == {-1}
     assert len(blocked) == len({item["partition_dir"] for item in blocked}) == 8
     assert "clean-shutdown" in blocked[0]["reason"]
+
+
+@pytest.mark.parametrize("kind", ["directory", "fifo", "loop", "socket"])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_an_index_that_cannot_be_read_blocks_its_segment_alone(tmp_path: Path, suffix: str, kind: str) -> None:
+    root = unpacked("matrix-2.8.2-v1", tmp_path)
+    index = min(root.glob(f"none-ct-0/*{suffix}"))
+    index.unlink()
+    if kind == "directory":
+        index.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(index)
+    elif kind == "socket":
+        os.mknod(index, stat.S_IFSOCK | 0o600)
+    else:
+        index.symlink_to(index.name)
+    made = planned(root, 2)
+    blocked = [item for item in made.items.to_pylist() if item["action"] == "blocked"]
+    assert [(item["partition_dir"], item["file"]) for item in blocked] == [("none-ct-0", index.stem + ".log")]
+    assert index.name in blocked[0]["reason"]
+    partition_works(made, run_of(made))
+    assert len({item["partition_dir"] for item in made.items.to_pylist()}) == 8, "the volume goes on"
+
+
+@pytest.mark.parametrize("changed", ["log_dir", "partition_dir"])
+def test_a_plan_that_names_another_place_leaves_nothing_there(tmp_path: Path, changed: str) -> None:
+    root = unpacked("matrix-2.8.2-v1", tmp_path)
+    other = tmp_path / "home"
+    (other / "none-ct-0").mkdir(parents=True)
+    (root / ".lock").unlink(missing_ok=True)
+    made = planned(root, 2)
+    [work] = [work for work in partition_works(made, run_of(made)) if work.partition_dir == "none-ct-0"]
+    moved = {"log_dir": str(other)} if changed == "log_dir" else {"partition_dir": "none-ct-7"}
+    rows = apply_partition(work._replace(**moved)).to_pylist()
+    assert {row["outcome"] for row in rows} == {"refused"}, rows[0]["error"]
+    assert not list(tmp_path.rglob(".lock"))
+    assert not list(tmp_path.glob(".kafkats/*"))
 
 
 def test_a_changed_log_is_refused(tmp_path: Path) -> None:

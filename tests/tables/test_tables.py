@@ -616,7 +616,12 @@ def test_tables_that_cannot_be_read(tmp_path: Path) -> None:
         tables.read(table)
     part = '"from_ms": "x", "to_ms": 1, "rows": 1, "open": 0, "bytes": 1, "sha256": ""'
     listed_badly = '{"table_version": 1, "step_ms": 1000, "covered": [], "files": [{"name": "a", ' + part + "}]}"
+    numbers = ("Infinity", "-Infinity", "NaN", "1e999", str(2**63), str(-(2**63) - 1), "1" * 5000, "1.5", "true", '"1"')
     for content in (
+        *(listed_badly.replace('"x"', number) for number in numbers),
+        *(f'{{"table_version": 1, "step_ms": {number}, "covered": [], "files": []}}' for number in numbers),
+        *(f'{{"table_version": 1, "step_ms": 1000, "covered": [[0, {n}]], "files": []}}' for n in numbers),
+        listed_badly.replace('"x"', "0").replace('"a"', '"a\\u0000b"'),
         "{",
         "[]",
         "{}",

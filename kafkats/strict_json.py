@@ -1,0 +1,71 @@
+"""JSON as we write it, read back: whatever else its grammar or Python's reader allows is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any, Final, NoReturn
+
+_LARGEST: Final = 2**64 - 1
+"""Inode numbers reach it; every other number of ours is signed."""
+
+
+def loads(text: str | bytes) -> Any:
+    """The value of `text`.
+
+    Raises ValueError for what is not JSON, NaN and infinity in any spelling, integers that 64 bits do not hold, texts and
+    keys that no path can be (with NUL, or half a surrogate pair), and nesting deeper than the reader goes.
+    """
+    try:
+        found = json.loads(text, parse_constant=_refused, parse_float=_finite, parse_int=_whole)
+    except RecursionError as e:
+        raise ValueError("nested too deeply") from e
+    if not all(map(_fits_a_path, _texts(found))):
+        raise ValueError("a text with NUL or half a surrogate pair in it")
+    return found
+
+
+def int64(value: object) -> int:
+    """`value` itself. Raises ValueError unless it is a whole number that 64 bits hold."""
+    if type(value) is not int or not -(2**63) <= value < 2**63:
+        raise ValueError(f"not a whole number of 64 bits: {value!r:.40}")
+    return value
+
+
+def _refused(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:40]} is no number of 64 bits")
+    return number
+
+
+def _whole(text: str) -> int:
+    number = int(text)
+    if not -(2**63) <= number <= _LARGEST:
+        raise ValueError(f"{text[:40]} is no number of 64 bits")
+    return number
+
+
+def _fits_a_path(text: str) -> bool:
+    try:
+        return b"\0" not in text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text in a value, keys too."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            left += [*one.keys(), *one.values()]
+        elif isinstance(one, list):
+            left += one
