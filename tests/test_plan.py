@@ -162,7 +162,7 @@ def sealed(tmp_path: Path, totals: dict[str, object], operation: str = "rebuild"
 )  # fmt: skip
 def test_nonsense_in_what_a_plan_says_of_itself_is_told(tmp_path: Path, wrong: dict[str, object]) -> None:
     folder = sealed(tmp_path, TOTALS | wrong)
-    with pytest.raises(CorruptPlan, match="settings from|its totals are not those of a plan to rebuild"):
+    with pytest.raises(CorruptPlan, match=r"settings from|its totals are not those of a plan to rebuild"):
         show.main([str(folder)], standalone_mode=False)
 
 
