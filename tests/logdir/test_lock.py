@@ -57,6 +57,7 @@ def hold_and_let_go(root: Path) -> None:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     (tmp_path / paths.LOCK).touch()
+    (tmp_path / paths.META_PROPERTIES).touch()
     return tmp_path
 
 
