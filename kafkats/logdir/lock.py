@@ -153,8 +153,8 @@ def _open(path: Path) -> int | None:
     """A descriptor, creating the file where there is none; None when somebody else was quicker."""
     with suppress(FileNotFoundError):
         return os.open(path, _READ)
-    _refuse_elsewhere(path.parent)
     owner = path.parent.stat()
+    _refuse_elsewhere(path.parent)
     if os.geteuid() not in {0, owner.st_uid}:
         reason = (
             f"there is no .lock, and one made by user {os.geteuid()} would keep a broker of user {owner.st_uid} out"
