@@ -3,8 +3,8 @@
 One unit of work is one partition directory, changed under its own lease and journal: a task that Spark runs again finishes
 what the lost one began, and one that still runs somewhere is fenced. Applying a finished plan again does nothing.
 
-The log dirs are reserved while it writes, and released at its end. Exit code 3, with the holder's name, where somebody
-else has reserved one: neither --holder nor who reserved them with the plan.
+The log dirs are reserved while it writes, and released at its end. Exit code 3, with the holder's name, where one is
+reserved by another than --holder; without that word, by another than who reserved it with the plan.
 """
 
 from __future__ import annotations

@@ -50,16 +50,15 @@ def changing(
 ) -> Generator[Held]:
     """Hold the reservation of every log dir of `run` while the body writes; release them at its end.
 
-    A reservation is ours when `holder` has it, when the plan in `plan_folder` was reserved by its holder, or when an
-    attempt of the run in `folder` that was killed has left it. `going_back`: what could not be reserved for any other
+    A reservation is ours when `holder` has it; without one, when the holder of the plan in `plan_folder` has it; and when
+    an attempt of the run in `folder` that was killed has left it. `going_back`: what could not be reserved for any other
     reason than somebody's reservation is changed all the same, since undo must be possible where nothing can be made.
 
     Raises Reserved naming the holder, CorruptPlan, and as `reserve`.
     """
-    planned = read_record(plan_folder) if plan_folder else None
-    before = read_record(folder)
+    planned, before = read_record(plan_folder) if plan_folder else None, read_record(folder)
     name = holder or (planned.holder if planned else "") or somebody(f"run {run.run_id}")
-    known = {*([planned.holder] if planned else ()), *(before.tokens.values() if before else ())}
+    known = set(before.tokens.values()) if before else set()
     held = Held({}, [])
     stop = threading.Event()
     renewing = threading.Thread(target=_renew, args=(held, stop, renew_seconds), daemon=True, name="reservation")

@@ -80,6 +80,9 @@ def test_a_plan_reserves_what_it_writes_to(spark: SparkSession, roots: list[Path
 
     with pytest.raises(Reserved, match=OURS):
         applied(spark, other_plan(spark, roots, tmp_path), "--holder", THEIRS)
+    with pytest.raises(Reserved, match=OURS):
+        applied(spark, made, "--holder", THEIRS)
+    assert not (tmp_path / "plan.run").exists() and not (roots[0] / LOST).exists()
     done = applied(spark, made, "--holder", OURS)
     assert (done["outcomes"], done["exit_code"], done["remarks"]) == ({"done": 2}, 0, [])
     assert holders(roots) == ["", "", ""]
