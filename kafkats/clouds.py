@@ -72,7 +72,7 @@ class Place(Protocol):
 
 def cloud_of(timestamp: Ints, offset: Ints) -> Cloud:
     """Of records in the order of the log; those without a time are left out."""
-    has = timestamp >= 0
+    has = timestamp != -1
     timestamp, offset = timestamp[has], offset[has]
     lateness = np.maximum.accumulate(timestamp) - timestamp
     late = np.bincount(np.searchsorted(_EDGES, lateness, side="right"), minlength=len(LATE))

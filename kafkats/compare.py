@@ -54,8 +54,10 @@ BY_PARTITION: Final = pa.schema([
 _ABSENT: Final = "not-covered"
 _COLUMNS: Final = ("topic", "partition", "offset", "reason")
 _LIMITS: Final = ("log_start_offset", "log_end_offset")
-_WORDS: Final = {-2: 0, -1: 1}
-"""Special targets of a lookup that tell these limits."""
+_WORDS: Final = {"earliest": 0, "latest": 1}
+"""Words of a lookup that tell these limits."""
+_NUMBERS: Final = {-1: "latest", -2: "earliest", -3: "max-timestamp", -4: "earliest-local", -5: "latest-tiered"}
+"""In rows of a lookup that were written when it had no column for words: then these numbers were words."""
 _OUTCOMES: Final = pa.array(["neither", "only-first", "only-second", "both"])
 
 Ints = NDArray[np.int64]
@@ -243,15 +245,25 @@ def _plain(rows: pa.Table) -> pa.Table:
     limits = [name for name in _LIMITS if name in names]
     columns = {name: rows[name] for name in (*_COLUMNS, *limits)}
     columns |= {name: rows[name].cast(pa.string()) for name in ("topic", "reason")}
-    return pa.table(columns | {"time": rows[time]})
+    return pa.table(columns | {"time": rows[time], "word": _words(rows, time)})
+
+
+def _words(rows: pa.Table, time: str) -> pa.ChunkedArray | pa.Array:
+    """What was asked for, "" for an instant."""
+    if "word" in rows.schema.names:
+        return rows["word"]
+    if time != "target_ms":  # a table's cells
+        return pa.array([""] * rows.num_rows, pa.string())
+    return pa.array([_NUMBERS.get(number, "") for number in rows[time].to_pylist()], pa.string())
 
 
 def _sorted(rows: pa.Table, topics: list[str], known: Ints) -> _Rows:
     numbers = np.searchsorted(known, _codes(rows, topics))
     times, offsets = (np.asarray(rows[name].to_numpy(), np.int64) for name in ("time", "offset"))
-    limits = _limits(rows, numbers, times, offsets)
+    limits = _limits(rows, numbers, offsets)
     by = np.lexsort((times, numbers))
-    by = by[times[by] >= 0]
+    words = np.asarray(pc.equal(rows["word"], "").to_numpy(zero_copy_only=False))
+    by = by[words[by]]
     numbers, times = numbers[by], times[by]
     twice = (np.diff(numbers) == 0) & (np.diff(times) == 0)
     if twice.any():
@@ -260,7 +272,7 @@ def _sorted(rows: pa.Table, topics: list[str], known: Ints) -> _Rows:
     return _Rows(numbers, times, offsets[by], rows["reason"].take(pa.array(by)).combine_chunks(), limits)
 
 
-def _limits(rows: pa.Table, numbers: Ints, times: Ints, offsets: Ints) -> dict[int, tuple[int, int]]:
+def _limits(rows: pa.Table, numbers: Ints, offsets: Ints) -> dict[int, tuple[int, int]]:
     """A table's rows have them; a lookup may have asked for them."""
     count = int(numbers.max()) + 1 if len(numbers) else 0
     found = np.full((2, count), -1, np.int64)
@@ -268,6 +280,6 @@ def _limits(rows: pa.Table, numbers: Ints, times: Ints, offsets: Ints) -> dict[i
         if name in rows.schema.names:
             np.maximum.at(found[side], numbers, np.asarray(rows[name].to_numpy(), np.int64))
     for word, side in _WORDS.items():
-        asked = times == word
+        asked = np.asarray(pc.equal(rows["word"], word).to_numpy(zero_copy_only=False))
         np.maximum.at(found[side], numbers[asked], offsets[asked])
     return dict(enumerate(zip(*found.tolist(), strict=True)))

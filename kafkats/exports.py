@@ -1,6 +1,6 @@
 """Answers of a search by time, as other tools want them: Spark's Kafka source, Kafka's own consumer-group reset, JSON.
 
-    starts = marks_of(rows, at_ms)              rows of operations.lookup.LOOKUP, asked for -1 and -2, too
+    starts = marks_of(rows, at)                 rows of operations.lookup.LOOKUP, asked for latest and earliest, too
     starts, ends = read_marks(folder, at_ms)    or a table's
     export(starts, to="spark-offsets").text
 
@@ -20,6 +20,7 @@ from kafkats.errors import BadInput, UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkats.search.answers import Target
     from kafkats.tables import View
 
 FORMATS: Final = ("spark-offsets", "spark-by-timestamp", "group-csv", "json")
@@ -32,8 +33,10 @@ MISSING: Final = {
 """What becomes of partitions without an answer."""
 LATEST: Final = -1
 EARLIEST: Final = -2
-"""As Spark and as Kafka's own requests have them."""
+"""Offsets as Spark has them."""
+_SMALLEST_MS: Final = -(2**63)
 _LARGEST_MS: Final = 2**63 - 1
+_NO_WORDS: Final = "a table knows times only: ask a log directory for the earliest, latest or largest"
 _SHOWN: Final = 5
 _VERSION: Final = 1
 
@@ -47,6 +50,7 @@ class Mark(NamedTuple):
     topic: str
     partition: int
     target_ms: int
+    """An instant, of any sign."""
     offset: int = -1
     timestamp: int = -1
     reason: str = "past-end"
@@ -57,6 +61,8 @@ class Mark(NamedTuple):
     """A broker finds something there, too."""
     gone: int = -1
     """What a table's cell says, where that lies below the log start: `offset` is then the first that is there."""
+    word: str = ""
+    """What was asked for where it was no instant; `target_ms` is then Kafka's number for it."""
 
 
 class Note(NamedTuple):
@@ -78,23 +84,22 @@ class Export(NamedTuple):
     notes: list[Note]
 
 
-def with_margin(at_ms: int, until_ms: int | None, margin_ms: int) -> tuple[int, int | None]:
-    """Begin so much earlier and end so much later, within what a timestamp can be; words like LATEST stay as they are."""
-    begin = max(at_ms - margin_ms, 0) if at_ms >= 0 else at_ms
-    later = until_ms is not None and until_ms >= 0
-    return begin, min((until_ms or 0) + margin_ms, _LARGEST_MS) if later else until_ms
+def with_margin(at: Target, until: Target | None, margin_ms: int) -> tuple[Target, Target | None]:
+    """Begin so much earlier and end so much later, within what a timestamp can be; words stay as they are."""
+    begin = max(at - margin_ms, _SMALLEST_MS) if isinstance(at, int) else at
+    return begin, min(until + margin_ms, _LARGEST_MS) if isinstance(until, int) else until
 
 
 def marks(
     paths: Sequence[str | os.PathLike[str]],
-    at_ms: int,
-    until_ms: int | None,
-    look: Callable[[list[int]], pa.Table],
+    at: Target,
+    until: Target | None,
+    look: Callable[[list[Target]], pa.Table],
     *,
     topics: str = "*",
     limits: Limits | None = None,
 ) -> tuple[list[Mark], list[Mark] | None]:
-    """The starts and, with an `until_ms`, the ends: of the table, where `paths` is one, else of the rows of LOOKUP that `look` finds for
+    """The starts and, with an `until`, the ends: of the table, where `paths` is one, else of the rows of LOOKUP that `look` finds for
     the targets it is given.
 
     `limits` are for a table, see read_marks. Raises UsageError, and as read_marks, marks_of and `look`.
@@ -103,47 +108,59 @@ def marks(
 
     table = table_in(paths)
     if table is not None:
-        return read_marks(table, at_ms, until_ms, topics=topics, limits=limits)
+        return read_marks(table, at, until, topics=topics, limits=limits)
     if limits is not None:
         raise UsageError("where logs begin and end by now is for a table: log directories tell it by themselves")
-    rows = look(list(dict.fromkeys([at_ms, *([] if until_ms is None else [until_ms]), LATEST, EARLIEST])))
-    return marks_of(rows, at_ms), None if until_ms is None else marks_of(rows, until_ms)
+    from kafkats.search.answers import Word
+
+    rows = look(list(dict.fromkeys([at, *([] if until is None else [until]), Word.LATEST, Word.EARLIEST])))
+    return marks_of(rows, at), None if until is None else marks_of(rows, until)
 
 
-def marks_of(rows: pa.Table | pa.RecordBatch, target_ms: int) -> list[Mark]:
-    """The answers for one target in rows of LOOKUP, by topic and partition. Those for -1 and -2, if there are any, give the log's end
-    and start.
+def marks_of(rows: pa.Table | pa.RecordBatch, target: Target) -> list[Mark]:
+    """The answers for one target in rows of LOOKUP, by topic and partition. Those for the words latest and earliest, if there are any,
+    give the log's end and start.
 
     Raises UsageError (nothing was asked for that target); BadInput (no partition's directory; two log directories do not agree).
     """
     found = rows.to_pylist()
     ends: dict[tuple[str, int], dict[str, Any]] = {}
-    for word, name in ((LATEST, "log_end"), (EARLIEST, "log_start")):
+    for word, name in (("latest", "log_end"), ("earliest", "log_start")):
         for row in found:
-            if row["target_ms"] == word:
+            if row.get("word", "") == word:
                 ends.setdefault((row["log_dir"], row["partition_dir"]), {})[name] = row["offset"]
+    number, word = (target, "") if isinstance(target, int) else (target.value, target.text)
     marks = [
         Mark(
             row["topic"],
             row["partition"],
-            target_ms,
+            number,
             row["offset"],
             row["timestamp"],
             row["reason"],
             row["evidence"],
-            broker=row["kafka_offset"] >= 0,
+            broker=_given_out(row, ends.get((row["log_dir"], row["partition_dir"]), {})),
+            word=word,
             **ends.get((row["log_dir"], row["partition_dir"]), {}),
         )
         for row in found
-        if row["target_ms"] == target_ms
+        if (row["target_ms"], row.get("word", "")) == (number, word)
     ]
     if not marks:
-        raise UsageError(f"nothing was looked up for {target_ms}: there is nothing to export")
+        raise UsageError(f"nothing was looked up for {word or number}: there is nothing to export")
     return _agreed(marks)
 
 
+def _given_out(row: Mapping[str, Any], ends: Mapping[str, int]) -> bool:
+    """Whether a broker finds something, too. Where it cannot be asked for the instant: whether it gives the exact answer's record out."""
+    if row["kafka_reason"] != "taken-for-a-word":
+        return bool(row["kafka_offset"] >= 0)
+    high_watermark = ends.get("log_end", _LARGEST_MS) - row["above_high_watermark"]
+    return bool(0 <= row["offset"] < high_watermark)
+
+
 def marks_in(
-    view: View, target_ms: int, *, end: bool = False, latest: View | None = None, limits: Limits | None = None
+    view: View, target: Target, *, end: bool = False, latest: View | None = None, limits: Limits | None = None
 ) -> list[Mark]:
     """What a table answers for every partition in it: by the cell at the time or before, so that nothing is missed; for the `end` of
     a range by the cell at the time or after.
@@ -156,18 +173,18 @@ def marks_in(
 
     from kafkats.tables import lookup
 
-    if target_ms < 0:
-        raise UsageError("a table knows times only: ask a log directory for the earliest, latest or largest")
+    if not isinstance(target, int):
+        raise UsageError(_NO_WORDS)
     bounds = _bounds([view] if latest is None else [view, latest])
     if not bounds:
         raise UsageError("the table has no row: there is nothing to export")
     bounds = {key: (limits or bounds).get(key, known) for key, known in bounds.items()}
-    asked = -(-target_ms // view.step_ms) * view.step_ms if end else target_ms
+    asked = -(-target // view.step_ms) * view.step_ms if end else target
     numbers = np.array([view.number(*key) for key in bounds])
     found = lookup(view, numbers, np.full(len(numbers), asked))
     answers = zip(bounds.items(), found.offset.tolist(), found.timestamp.tolist(), found.words(), strict=True)
     return [
-        settled(Mark(*key, target_ms, offset, timestamp, word, "table", *limit, broker=offset >= 0))
+        settled(Mark(*key, target, offset, timestamp, word, "table", *limit, broker=offset >= 0))
         for (key, limit), offset, timestamp, word in answers
     ]
 
@@ -186,13 +203,13 @@ def settled(mark: Mark) -> Mark:
 
 def read_marks(
     folder: str | os.PathLike[str],
-    at_ms: int,
-    until_ms: int | None = None,
+    at: Target,
+    until: Target | None = None,
     *,
     topics: str = "*",
     limits: Limits | None = None,
 ) -> tuple[list[Mark], list[Mark] | None]:
-    """The starts, and the ends when there is an `until_ms`, of a table's partitions whose topics match. Nothing more of it is read.
+    """The starts, and the ends when there is an `until`, of a table's partitions whose topics match. Nothing more of it is read.
 
     `limits` tell where logs begin and end now (`operations.lookup.limits`); else the table's newest rows do.
     Raises UsageError and as `tables.read`.
@@ -204,9 +221,11 @@ def read_marks(
     last = max((end for _, end in manifest.covered), default=0)
     latest = read(folder, from_ms=last - step)
     sides = []
-    for target, end in ((at_ms, False), (until_ms, True)):
+    for target, end in ((at, False), (until, True)):
         if target is None:
             continue
+        if not isinstance(target, int):
+            raise UsageError(_NO_WORDS)
         cell = (-(-target // step) if end else target // step) * step
         view = read(folder, from_ms=cell, to_ms=cell + step)
         found = marks_in(view, target, end=end, latest=latest, limits=limits)
@@ -261,7 +280,7 @@ def export(
     if not first:
         raise UsageError("there is no partition to export")
     last = None if ends is None else _paired(first, _agreed(ends))
-    if last is not None and 0 <= last[0].target_ms < first[0].target_ms:
+    if last is not None and not first[0].word + last[0].word and last[0].target_ms < first[0].target_ms:
         raise UsageError(f"the range ends at {last[0].target_ms}, before it begins at {first[0].target_ms}")
     return _WRITERS[to](first, last, missing, group)
 
@@ -269,8 +288,11 @@ def export(
 def _paired(starts: Sequence[Mark], ends: Sequence[Mark]) -> list[Mark]:
     """An end for every start; a partition that only the ends know is nothing to begin with, and an error."""
     known = {(mark.topic, mark.partition): mark for mark in ends}
+    target, word = next(((mark.target_ms, mark.word) for mark in ends), (-1, ""))
     found = [
-        known.pop((mark.topic, mark.partition), Mark(mark.topic, mark.partition, -1, reason="not-covered"))
+        known.pop(
+            (mark.topic, mark.partition), Mark(mark.topic, mark.partition, target, reason="not-covered", word=word)
+        )
         for mark in starts
     ]
     if known:
@@ -377,8 +399,12 @@ def _spark_by_timestamp(starts: list[Mark], ends: list[Mark] | None, missing: st
         raise UsageError(
             f"by timestamps Spark can begin at what it finds, or at the log end: {missing!r} cannot be said"
         )
-    if starts[0].target_ms < 0 or (ends is not None and any(mark.target_ms < 0 for mark in ends)):
+    if any(mark.word for mark in [*starts, *(ends or [])]):
         raise UsageError("earliest, latest and max-timestamp are no times: take spark-offsets")
+    _refuse(
+        [mark for mark in [*starts, *(ends or [])] if _time_for_brokers(mark) < 0],
+        "Kafka's clients ask for no time before 1970, and the answer is a record from then: take spark-offsets",
+    )
     without = [mark for mark in starts if not mark.broker or mark.offset < 0]
     if missing == "fail":
         _refuse([m for m in without if m.reason != "past-end"], "a broker finds nothing, and nothing said about that")
@@ -393,7 +419,14 @@ def _spark_by_timestamp(starts: list[Mark], ends: list[Mark] | None, missing: st
 
 
 def _times(marks: Iterable[Mark]) -> list[_Filled]:
-    return [_Filled(mark, mark.target_ms, None) for mark in marks]
+    return [_Filled(mark, _time_for_brokers(mark), None) for mark in marks]
+
+
+def _time_for_brokers(mark: Mark) -> int:
+    """A time that leads to the same record: before 1970 its own, since all before it are earlier still. Without one 0: none is later."""
+    if mark.target_ms >= 0:
+        return mark.target_ms
+    return mark.timestamp if mark.offset >= 0 else 0
 
 
 def _options_text(options: Mapping[str, str]) -> str:
@@ -439,9 +472,13 @@ def _json(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str)
         for number, start in enumerate(starts)
     ]
     asked = {start.target_ms for start in starts}
-    document = {"version": _VERSION, "at": asked.pop() if len(asked) == 1 else None}
+    document: dict[str, Any] = {"version": _VERSION, "at": asked.pop() if len(asked) == 1 else None}
+    if starts[0].word:
+        document["at_word"] = starts[0].word
     if ends is not None:
         document["until"] = max(end.target_ms for end in ends)
+        if ends[0].word:
+            document["until_word"] = ends[0].word
     notes = [
         Note(mark.topic, mark.partition, side, mark.reason, _known(mark.offset))
         for side, found in (("start", starts), ("end", ends or []))
@@ -455,7 +492,7 @@ def _told(mark: Mark) -> dict[str, Any]:
     told: dict[str, Any] = {
         "target_ms": mark.target_ms,
         "offset": _known(mark.offset),
-        "timestamp": _known(mark.timestamp),
+        "timestamp": None if mark.timestamp == -1 else mark.timestamp,
         "reason": mark.reason,
     }
     return told | {"evidence": mark.evidence}

@@ -98,7 +98,7 @@ def _asked(partition: search.Partition, offset: int, newest: int) -> dict[str, A
     known |= {"next_timestamp": hit.timestamp, "evidence": f"record {hit.offset}"}
     if offset < start:
         return known | {"reason": "deleted"}
-    return known | {"reason": "behind" if hit.timestamp >= 0 else "no-timestamps"}
+    return known | {"reason": "behind" if hit.timestamp != -1 else "no-timestamps"}
 
 
 def _row(one: Committed, found: dict[str, Any], now_ms: int) -> dict[str, Any]:
@@ -111,8 +111,8 @@ def _row(one: Committed, found: dict[str, Any], now_ms: int) -> dict[str, Any]:
         row["lag"] = max(row["log_end_offset"] - first, 0)
     if row["reason"] == "caught-up":
         row["lag_ms"] = row["age_ms"] = 0
-    elif row["next_timestamp"] >= 0:
-        row["lag_ms"] = max(row["newest_timestamp"] - row["next_timestamp"], 0) if row["newest_timestamp"] >= 0 else -1
+    elif row["next_timestamp"] != -1:
+        row["lag_ms"] = max(row["newest_timestamp"] - row["next_timestamp"], 0) if row["newest_timestamp"] != -1 else -1
         row["age_ms"] = max(now_ms - row["next_timestamp"], 0)
     return row
 
@@ -153,7 +153,8 @@ def _slices(view: View) -> dict[tuple[str, int], slice]:
 
 def _by_cell(offset: int, cells: dict[str, Any]) -> dict[str, Any]:
     start, end = (int(cells[name].max()) for name in ("log_start_offset", "log_end_offset"))
-    newest = int(cells["record_timestamp"].max())
+    timed = cells["record_timestamp"][cells["record_timestamp"] != -1]
+    newest = int(timed.max()) if len(timed) else -1
     known: dict[str, Any] = {"log_start_offset": start, "log_end_offset": end, "newest_timestamp": newest}
     if offset < 0:
         return known | {"reason": "no-commit"}

@@ -27,8 +27,9 @@ STATES: Final = {"not built": "#f0f0f0", "closed": "#67a9cf", "some open": "#e08
 _DAYS: Final = 92
 _NONE: Final = np.empty(0, np.int64)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EARLIEST_MS: Final = -62_135_596_800_000
 _LATEST_MS: Final = 253_402_300_799_000
-"""The last that a calendar can show."""
+"""The years 1 to 9999: what a calendar can show."""
 
 
 def plot_staircase(
@@ -47,7 +48,7 @@ def plot_staircase(
     for number, key in enumerate(chosen):
         axes = figure.add_subplot(down, 2, number + 1)
         _stairs(axes, *_cells(view, key), clouds.get(key), view.step_ms)
-        _show_marks(axes, [mark for mark in marks if (mark.topic, mark.partition) == key and mark.target_ms >= 0])
+        _show_marks(axes, [mark for mark in marks if (mark.topic, mark.partition) == key and not mark.word])
         axes.set_title(f"{key[0]}-{key[1]}", fontsize=8)
         axes.tick_params(labelsize=6)
     title = "the first offset of a time or later (line), and the records (points)"
@@ -69,7 +70,7 @@ def _stairs(axes: Any, times: Ints, offsets: Ints, cloud: Cloud | None, step_ms:
         # One point per change is enough, and where cells are missing the line is broken.
         edges = np.flatnonzero(np.concatenate(([True], (np.diff(offsets) != 0) | (np.diff(times) != step_ms))))
         ends = np.append(edges[1:], len(times)) - 1
-        left, right = np.minimum(times[edges], _LATEST_MS), np.minimum(times[ends] + step_ms, _LATEST_MS)
+        left, right = (np.clip(ms, _EARLIEST_MS, _LATEST_MS) for ms in (times[edges], times[ends] + step_ms))
         axes.hlines(offsets[edges], _moments(left), _moments(right), color="#2166ac", linewidth=1.5)
     shown = _NONE if cloud is None or not len(times) else _inside(cloud, int(times.min()), int(times.max()) + step_ms)
     if cloud is not None and len(shown):
@@ -95,13 +96,13 @@ def _stairs(axes: Any, times: Ints, offsets: Ints, cloud: Cloud | None, step_ms:
 
 def _inside(cloud: Cloud, begin: int, end: int) -> Ints:
     """Which records are of the time from `begin` to `end`."""
-    return np.flatnonzero((cloud.timestamp >= begin) & (cloud.timestamp < min(end, _LATEST_MS)))
+    return np.flatnonzero((cloud.timestamp >= max(begin, _EARLIEST_MS)) & (cloud.timestamp < min(end, _LATEST_MS)))
 
 
 def _show_marks(axes: Any, marks: Iterable[Mark]) -> None:
     """A line at each time, and where it meets the offset a ring."""
     for mark in marks:
-        at = _moments(np.array([min(mark.target_ms, _LATEST_MS)]))[0]
+        at = _moments(np.array([min(max(mark.target_ms, _EARLIEST_MS), _LATEST_MS)]))[0]
         axes.axvline(at, color="#b2182b", linewidth=0.8, linestyle="--")
         low, high = axes.get_xlim()
         axes.set_xlim(min(low, axes.convert_xunits(at)), max(high, axes.convert_xunits(at)))
@@ -167,7 +168,7 @@ def plot_calendar(manifest: Manifest, runs: Iterable[OpenRun], path: Path) -> No
 
 
 def _moment(ms: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=min(max(ms, 0), _LATEST_MS))
+    return _EPOCH + timedelta(milliseconds=min(max(ms, _EARLIEST_MS), _LATEST_MS))
 
 
 def _moments(times: Ints) -> NDArray[np.datetime64]:

@@ -48,8 +48,8 @@ def keep_around(
 
     Returns the table's step in ms; 0 where there is no such time, and nothing is written.
     """
-    times = [ms for ms in pc.unique(found["target_ms"]).to_pylist() if ms >= 0]
-    begin = min(max(min(times, default=0) - around_ms, 0), MOST_MS)
+    times = pc.unique(found.filter(pc.equal(found["word"], ""))["target_ms"]).to_pylist()
+    begin = max(min(min(times, default=0) - around_ms, MOST_MS), -MOST_MS)
     end = min(max(times, default=0) + around_ms + 1, MOST_MS)
     if not times or begin >= end:
         return 0

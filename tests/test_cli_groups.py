@@ -10,6 +10,7 @@ import pytest
 from kafkats import tables
 from kafkats.cli import main
 from kafkats.operations.lookup import lookup, lookup_partitions
+from kafkats.search import LATEST, MAX_TIMESTAMP
 from kafkats.tables import build
 from tests.golden import Unpacked, case
 
@@ -30,7 +31,7 @@ def root(golden: Unpacked) -> Path:
 
 @pytest.fixture
 def table(root: Path, tmp_path: Path) -> Path:
-    (row,) = lookup([root], [-3], topics="by-bytes").to_pylist()
+    (row,) = lookup([root], [MAX_TIMESTAMP], topics="by-bytes").to_pylist()
     end = row["timestamp"] // 1000 * 1000 + 2000
     units = [unit for unit in lookup_partitions([root]) if unit.partition_dir == "by-bytes-0"]
     build(tmp_path / "table", units, end - 600_000, end, step_ms=1000)
@@ -39,7 +40,7 @@ def table(root: Path, tmp_path: Path) -> Path:
 
 def test_lag(root: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "committed.csv"
-    (end,) = (row["offset"] for row in lookup([root], [-1], topics="by-bytes").to_pylist())
+    (end,) = (row["offset"] for row in lookup([root], [LATEST], topics="by-bytes").to_pylist())
     file.write_text(f"by-bytes,0,{end - 1}\n")
     for where in (root, table):
         code, out, _ = run(capsys, "lag", where, "--committed", file, "--group", "g", "--json")
@@ -93,7 +94,7 @@ def test_diff(root: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFix
 def test_failover(root: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """To a cluster that has the same: with the margin, no later than where the group stands."""
     committed, csv = tmp_path / "committed.csv", tmp_path / "reset.csv"
-    (end,) = (row["offset"] for row in lookup([root], [-1], topics="by-bytes").to_pylist())
+    (end,) = (row["offset"] for row in lookup([root], [LATEST], topics="by-bytes").to_pylist())
     committed.write_text(f"by-bytes,0,{end}\n")
     found = []
     for margin in ("0s", "20s"):

@@ -153,21 +153,50 @@ def test_a_table_knows_what_is_gone(root: Path, tmp_path: Path, capsys: pytest.C
         assert code == 2 and "is for a table" in err
 
 
+WORDS = {-1: "latest", -2: "earliest", -3: "max-timestamp", -4: "earliest-local", -5: "latest-tiered"}
+
+
 @pytest.mark.parametrize("generation", ["3.8", "3.0", "0.11", "0.10.1"])
-def test_negative_numbers_are_words_in_some_generations(
+def test_words_have_names_and_some_generations_do_not_know_them(
     root: Path, generation: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = {-1: "latest", -2: "earliest", -3: "max-timestamp", -4: "earliest-local", -5: "latest-tiered"}
     known = {"3.8": -5, "3.0": -4}.get(generation, -2)
-    for number, word in words.items():
+    for number, word in WORDS.items():
         asked = ("lookup", root, "--topics", "ts-shuffled", "--generation", generation, "--json")
-        (row, _), (same, _) = (objects(run(capsys, *asked, "--at", at)[1]) for at in (number, word))
-        assert row == same
+        (row, _) = objects(run(capsys, *asked, "--at", word)[1])
+        assert (row["word"], row["target_ms"]) == (word, number)
         why = "no-such-word" if number < known else "last-of-batch"
         assert row["differs"] == ("" if row["offset"] == row["kafka_offset"] else why)
         assert row["offset"] == {-1: 70, -2: 0, -3: row["offset"], -4: 0, -5: -1}[number]
-    (row, _) = objects(run(capsys, *asked, "--at", -6)[1])
-    assert (row["offset"], row["kafka_offset"], row["reason"]) == (0, 0, "before-start"), "a time"
+    assert f"\nts-shuffled-0  {word} " in run(capsys, *asked[:-1], "--at", word)[1]
+
+
+@pytest.mark.parametrize("instant", range(-6, 0))
+def test_an_instant_is_an_instant_also_where_a_broker_takes_it_for_a_word(
+    root: Path, tmp_path: Path, instant: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    iso = f"1969-12-31T23:59:59.{1000 + instant}Z"
+    for at in (instant, iso):
+        code, out, _ = run(capsys, "lookup", root, "--topics", "ts-shuffled", "--json", "--at", at)
+        (row, _) = objects(out)
+        assert (code, row["target_ms"], row["word"]) == (0, instant, "")
+        assert (row["offset"], row["reason"]) == (0, "before-start"), "all records came later"
+        assert (row["kafka_offset"], row["kafka_reason"], row["differs"]) == (-1, *["taken-for-a-word"] * 2)
+        assert f"\nts-shuffled-0  {instant} " in run(capsys, "lookup", root, "--topics", "ts-shuffled", "--at", at)[1]
+        exports = {}
+        for to in ("group-csv", "spark-offsets", "spark-by-timestamp", "json"):
+            code, exports[to], err = run(capsys, "export", root, "--topics", "ts-shuffled", "--at", at, "--to", to)
+            assert code == 0, err
+        assert exports["group-csv"] == "ts-shuffled,0,0\n", "the group begins at the first record, not at the log end"
+        assert json.loads(json.loads(exports["spark-offsets"])["startingOffsets"]) == {"ts-shuffled": {"0": 0}}
+        told = json.loads(exports["json"])
+        assert (told["at"], told["partitions"][0]["start"]["offset"]) == (instant, 0) and "at_word" not in told
+        by_time = json.loads(json.loads(exports["spark-by-timestamp"])["startingOffsetsByTimestamp"])
+        assert by_time == {"ts-shuffled": {"0": row["timestamp"]}}, (
+            "which leads to the same record, and can be asked for"
+        )
+    told = json.loads(run(capsys, "export", root, "--topics", "ts-shuffled", "--at", "latest", "--to", "json")[1])
+    assert (told["at"], told["at_word"], told["partitions"][0]["start"]["offset"]) == (-1, "latest", 70)
 
 
 def test_words_that_lead_nowhere(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from kafkats.cli import main
 from kafkats.errors import BadInput, UsageError
 from kafkats.exports import FORMATS, MISSING, Mark, Note, export, marks, marks_in, marks_of, read_marks, with_margin
 from kafkats.operations.lookup import LookupOptions, limits, lookup, lookup_partitions
+from kafkats.search import EARLIEST, LATEST, MAX_TIMESTAMP
 from kafkats.tables import build, read
 from tests.golden import Unpacked, case
 from tests.tables.test_tables import HOUR, T0, grown
@@ -135,7 +136,7 @@ def test_what_a_format_cannot_say() -> None:
     with pytest.raises(UsageError, match="end of a range"):
         export([FOUND], [FOUND], to="group-csv")
     with pytest.raises(UsageError, match="no times"):
-        export([FOUND._replace(target_ms=-2)], to="spark-by-timestamp")
+        export([FOUND._replace(target_ms=-2, word="earliest")], to="spark-by-timestamp")
     with pytest.raises(UsageError, match="no partition"):
         export([], to="json")
 
@@ -162,7 +163,7 @@ def test_every_partition_of_a_directory(golden: Unpacked) -> None:
     one = case("timestamps-4.3.1")
     root = golden(one, one.states[-1])
     at = 1_600_000_000_000
-    rows = lookup([root], [at, at + 100_000, -1, -2], LookupOptions())
+    rows = lookup([root], [at, at + 100_000, LATEST, EARLIEST], LookupOptions())
     there = {(row["topic"], row["partition"]) for row in rows.to_pylist()}
     starts, ends = marks_of(rows, at), marks_of(rows, at + 100_000)
     assert len({mark.reason for mark in starts}) > 2
@@ -194,13 +195,13 @@ def test_nothing_looked_up() -> None:
 def test_a_table_answers_as_its_directory(golden: Unpacked, tmp_path: Path) -> None:
     one = case("retention-4.1.0")
     root = golden(one, one.states[-1])
-    newest = max(row["timestamp"] for row in lookup([root], [-3]).to_pylist())
+    newest = max(row["timestamp"] for row in lookup([root], [MAX_TIMESTAMP]).to_pylist())
     step = 60_000
     begin, end = newest // step * step - 20 * step, newest // step * step + 3 * step
     build(tmp_path / "table", lookup_partitions([root]), begin, end, step_ms=step)
     view = read(tmp_path / "table")
     for target in range(begin, end, 5 * step):
-        exact = {(m.topic, m.partition): m for m in marks_of(lookup([root], [target, -1, -2]), target)}
+        exact = {(m.topic, m.partition): m for m in marks_of(lookup([root], [target, LATEST, EARLIEST]), target)}
         for mark in marks_in(view, target):
             other = exact[mark.topic, mark.partition]
             assert (mark.offset, mark.timestamp, mark.log_start, mark.log_end) == (
@@ -214,7 +215,7 @@ def test_a_table_answers_as_its_directory(golden: Unpacked, tmp_path: Path) -> N
     with pytest.raises(BadInput, match="not-covered"):
         export(marks_in(view, begin - 1), to="spark-offsets")
     with pytest.raises(UsageError, match="times only"):
-        marks_in(view, -2)
+        marks_in(view, EARLIEST)
 
 
 def test_what_is_gone_since_a_table_was_built(tmp_path: Path) -> None:
@@ -277,8 +278,8 @@ def test_limits_of_what_cannot_be_read(tmp_path: Path) -> None:
 def test_margins_stay_within_time() -> None:
     largest = 2**63 - 1
     assert with_margin(1000, 2000, 300) == (700, 2300)
-    assert with_margin(1000, largest - 5, 3000) == (0, largest)
-    assert with_margin(-2, -1, 300) == (-2, -1), "earliest and latest"
+    assert with_margin(1000, largest - 5, 3000) == (-2000, largest), "records may be of before 1970"
+    assert with_margin(EARLIEST, LATEST, 300) == (EARLIEST, LATEST)
     assert with_margin(5, None, 1) == (4, None)
 
 
@@ -319,7 +320,7 @@ def test_the_command(golden: Unpacked, tmp_path: Path, capsys: pytest.CaptureFix
     one = case("matrix-2.8.2-v0")
     root = golden(one, one.states[-1])
     at = 1_600_100_000_000
-    rows = lookup([root], [at, -1, -2])
+    rows = lookup([root], [at, LATEST, EARLIEST])
     code, out, err = run(capsys, root, "--at", at, "--to", "spark-offsets", "--missing", "all")
     assert (code, out) == (0, export(marks_of(rows, at), to="spark-offsets", missing="all").text)
     assert f"{rows.num_rows // 3} partitions" in err

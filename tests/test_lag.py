@@ -11,6 +11,7 @@ import pytest
 from kafkats.groups import Committed
 from kafkats.lag import LAG, REASONS, lag, lag_by_table
 from kafkats.operations.lookup import PartitionUnit, lookup, lookup_partitions
+from kafkats.search import MAX_TIMESTAMP
 from kafkats.tables import build, read
 from tests.golden import Unpacked, case
 
@@ -45,7 +46,7 @@ def test_by_records(golden: Unpacked, name: str) -> None:
         assert row["lag"] == end - one_asked.offset
         if one_asked.offset == end:
             assert (row["reason"], row["lag_ms"], row["age_ms"]) == ("caught-up", 0, 0)
-        elif next_time >= 0:
+        elif next_time != -1:
             assert (row["reason"], row["next_timestamp"]) == ("behind", next_time)
             assert row["newest_timestamp"] == newest
             assert row["lag_ms"] == newest - next_time
@@ -95,7 +96,7 @@ def test_by_a_table(golden: Unpacked, tmp_path: Path) -> None:
     one = case("rolling-4.3.1")
     root = golden(one, one.states[-1])
     units = [unit for unit in lookup_partitions([root]) if unit.partition_dir == "by-bytes-0"]
-    (row,) = lookup([root], [-3], topics="by-bytes").to_pylist()
+    (row,) = lookup([root], [MAX_TIMESTAMP], topics="by-bytes").to_pylist()
     newest = row["timestamp"]
     step = 1000
     build(tmp_path / "table", units, newest // step * step - 600 * step, newest // step * step + 2 * step, step_ms=step)

@@ -17,6 +17,8 @@ from kafkats.terminal import progress, say, shown
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkats.search import Target
+
 _SHOWN = 10
 
 
@@ -70,7 +72,7 @@ def export(
         raise UsageError("--group is for group-csv")
     options = operation.LookupOptions(now_ms=time.time_ns() // 1_000_000, policy=policy_of(policy_file, settings))
 
-    def look(targets: list[int]) -> pa.Table:
+    def look(targets: list[Target]) -> pa.Table:
         units = list(operation.lookup_partitions(paths, topics=topics, high_watermark=high_watermark))
         if not units:
             raise UsageError("there is no partition to export" + (f" that matches {topics!r}" if topics != "*" else ""))

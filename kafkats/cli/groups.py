@@ -150,7 +150,7 @@ def diff(
 
 
 def _before(time_ms: int | None, margin: int) -> int | None:
-    return None if time_ms is None else max(time_ms - margin, 0)
+    return None if time_ms is None else time_ms - margin
 
 
 def _of_topics(rows: pa.Table, glob: str) -> pa.Table:

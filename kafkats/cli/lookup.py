@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,7 @@ from kafkats.terminal import progress, say_summary, show_rows
 if TYPE_CHECKING:
     from kafkats.exports import Limits
     from kafkats.operations.lookup import PartitionUnit
+    from kafkats.search import Target
 
 _NAMED = 5
 _COLUMNS = (
@@ -59,7 +60,7 @@ LOGS = click.option(
     "times",
     multiple=True,
     metavar="TIME",
-    help="ISO 8601, epoch ms, latest, earliest or max-timestamp; repeat it.",
+    help="ISO 8601, epoch ms (also below 0, before 1970), latest, earliest or max-timestamp; repeat it.",
 )
 @click.option("--every", type=SPAN, metavar="DURATION", help="Instead of --at: a table of every such step, 1m or 1s.")
 @click.option("--from", "begins", type=TIME, metavar="TIME", help="With --every: the first cell.")
@@ -142,7 +143,7 @@ def lookup(
     looked = (operation.lookup_unit(unit, targets, options) for unit in progress(units, "searching", lambda _: 1))
     found = table_of(looked, operation.LOOKUP)
     rows = found.to_pylist()
-    show_rows(rows, _COLUMNS, as_json)
+    show_rows(rows if as_json else [_shown(row) for row in rows], _COLUMNS, as_json)
     failed = sum(row["reason"] == "unreadable" for row in rows)
     other = sum(bool(row["differs"]) for row in rows)
     said = [
@@ -152,6 +153,11 @@ def lookup(
     above = operation.above_high_watermark(found)
     say_summary(summary | {"above_high_watermark": sum(above.values())}, as_json, said + above_sentences(above))
     return int(failed > 0)
+
+
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    """For people: what was asked for as it was said. -1 is nowhere else a value, and shown as none."""
+    return {**row, "target_ms": row["word"] or str(row["target_ms"])}
 
 
 def above_sentences(above: Mapping[str, int]) -> list[str]:
@@ -173,11 +179,12 @@ def limits_of(logs: tuple[Path, ...], topics: str) -> Limits | None:
     return operation.limits(operation.lookup_partitions(logs, topics=topics)) if logs else None
 
 
-def _from_table(table: Path, targets: list[int], topics: str, limits: Limits | None, *, as_json: bool) -> int:
+def _from_table(table: Path, targets: list[Target], topics: str, limits: Limits | None, *, as_json: bool) -> int:
     from kafkats.exports import read_marks
 
     marks = [mark for target in targets for mark in read_marks(table, target, topics=topics, limits=limits)[0]]
-    show_rows([mark._asdict() for mark in marks], _TABLE_COLUMNS, as_json)
+    rows = [mark._asdict() for mark in marks]
+    show_rows(rows if as_json else [_shown(row) for row in rows], _TABLE_COLUMNS, as_json)
     untold = sum(mark.reason in ("not-covered", "unreadable", "other-log", "beyond-end") for mark in marks)
     partitions = len({(mark.topic, mark.partition) for mark in marks})
     said = [f"{partitions} partitions, {len(targets)} times: {untold} could not be told"]

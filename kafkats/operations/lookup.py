@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,8 +39,9 @@ LOOKUP: Final = pa.schema([
     ("kafka_reason", pa.string()),
     ("rule", pa.string()),          # generations.SEARCH_RULES
     ("differs", pa.string()),       # why the broker's answer is another than the exact one (search.compare), "" when it is the same;
-                                    # no-such-word: this generation takes -3, -4 or -5 for a time; last-of-batch: up to 3.7 -3 is
+                                    # no-such-word: this generation takes the word's number for a time; taken-for-a-word: it takes the instant's for a word; last-of-batch: up to 3.7 -3 is
                                     # the last offset of the maximum's batch
+    ("word", pa.string()),          # what was asked for where it was no instant: latest, earliest, ...; target_ms is Kafka's number for it
     ("above_high_watermark", pa.int64()),  # offsets of the partition from the checkpointed high watermark on; 0 without one
 ])  # fmt: skip
 """One row per partition and time."""
@@ -48,18 +50,18 @@ HOW: Final = ("exact", "safe", "kafka")
 HIGH_WATERMARKS: Final = ("checkpoint", "log-end")
 """What a broker gives out: up to what it checkpointed, which it does every 5 s and may be far behind in what a killed one left; or all
 there is, as when it leads alone and has started again."""
-_SPECIAL: Final = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
-"""As Kafka's own tools have them, and as numbers."""
+_WORDS: Final = {word.text: word for word in search.Word}
+"""As Kafka's own tools have them."""
 
 
-def target_of(word: str, option: str) -> int:
-    """Epoch ms, or what a search calls that word. Raises UsageError, which names the `option`."""
-    if word in _SPECIAL:
-        return _SPECIAL[word]
+def target_of(text: str, option: str) -> search.Target:
+    """A word by its name, else an instant: a number is epoch ms, also -1. Raises UsageError, which names the `option`."""
+    if text in _WORDS:
+        return _WORDS[text]
     try:
-        return parse_time(word)
+        return parse_time(text)
     except ValueError as e:
-        raise UsageError(f"{option}: {e}, or one of {', '.join(_SPECIAL)}") from None
+        raise UsageError(f"{option}: {e}, or one of {', '.join(_WORDS)}") from None
 
 
 @dataclass(frozen=True)
@@ -174,8 +176,10 @@ def _limits(unit: PartitionUnit) -> tuple[int, int]:
     return start, -1
 
 
-def lookup_unit(unit: PartitionUnit, targets: Sequence[int], options: LookupOptions | None = None) -> pa.RecordBatch:
-    """Rows of LOOKUP for one partition: one per target (ms, or a negative word), in the order given.
+def lookup_unit(
+    unit: PartitionUnit, targets: Sequence[search.Target], options: LookupOptions | None = None
+) -> pa.RecordBatch:
+    """Rows of LOOKUP for one partition: one per target (an instant in ms, or a word), in the order given.
 
     What cannot be read becomes a row, not an error.
     """
@@ -185,7 +189,11 @@ def lookup_unit(unit: PartitionUnit, targets: Sequence[int], options: LookupOpti
 
 
 def lookup(
-    log_dirs: Iterable[str | Path], targets: Sequence[int], options: LookupOptions | None = None, *, topics: str = "*"
+    log_dirs: Iterable[str | Path],
+    targets: Sequence[search.Target],
+    options: LookupOptions | None = None,
+    *,
+    topics: str = "*",
 ) -> pa.Table:
     """Rows of LOOKUP for all partitions, by partition and then target. Raises as `lookup_partitions`."""
     batches = [lookup_unit(unit, targets, options) for unit in lookup_partitions(log_dirs, topics=topics)]
@@ -215,7 +223,7 @@ def _where(unit: PartitionUnit) -> dict[str, Any]:
     }
 
 
-def _rows(unit: PartitionUnit, targets: Sequence[int], options: LookupOptions) -> Iterator[dict[str, Any]]:
+def _rows(unit: PartitionUnit, targets: Sequence[search.Target], options: LookupOptions) -> Iterator[dict[str, Any]]:
     if unit.hidden:
         yield from (_row(_unreadable(target, unit.hidden), None, "", options) for target in targets)
         return
@@ -249,7 +257,7 @@ def _above_high_watermark(partition: search.Partition) -> int:
         return 0
 
 
-def _answer(partition: search.Partition, target: int, options: LookupOptions) -> dict[str, Any]:
+def _answer(partition: search.Partition, target: search.Target, options: LookupOptions) -> dict[str, Any]:
     kafka = _try(target, lambda: search.find(partition, target, options.rule, now_ms=options.now_ms))
     exact = _try(target, lambda: search.find_exact(partition, target, depth=options.depth))
     if "unreadable" in (kafka.reason, exact.reason):
@@ -257,7 +265,7 @@ def _answer(partition: search.Partition, target: int, options: LookupOptions) ->
     else:
         rule = SEARCH_RULES[options.rule]
         differs = search.compare(partition, kafka, exact)
-        if differs and search.LATEST_TIERED <= target < 0 and target not in rule.specials:
+        if differs and isinstance(target, search.Word) and target.value not in rule.specials:
             differs = "no-such-word"
         elif (
             differs
@@ -267,13 +275,13 @@ def _answer(partition: search.Partition, target: int, options: LookupOptions) ->
         ):
             differs = "last-of-batch"
     answer = kafka if options.how == "kafka" else exact
-    if options.how == "safe" and target >= 0:
+    if options.how == "safe" and isinstance(target, int):
         margin, depth = options.margin_ms, options.depth
-        answer = _try(target, lambda: search.find_safe(partition, target, margin, depth=depth))
+        answer = _try(target, partial(search.find_safe, partition, target, margin, depth=depth))
     return _row(answer, kafka, differs, options)
 
 
-def _try(target: int, find: Callable[[], search.Answer]) -> search.Answer:
+def _try(target: search.Target, find: Callable[[], search.Answer]) -> search.Answer:
     try:
         return find()
     except UsageError:
@@ -282,13 +290,17 @@ def _try(target: int, find: Callable[[], search.Answer]) -> search.Answer:
         return _unreadable(target, str(e))
 
 
-def _unreadable(target: int, text: str) -> search.Answer:
+def _unreadable(target: search.Target, text: str) -> search.Answer:
     return search.Answer(target, reason="unreadable", evidence=text)
 
 
 def _row(answer: search.Answer, kafka: search.Answer | None, differs: str, options: LookupOptions) -> dict[str, Any]:
     kafka = kafka or answer
+    target = answer.target_ms
+    word = target if isinstance(target, search.Word) else None
     return answer._asdict() | {
+        "target_ms": target if word is None else word.value,
+        "word": "" if word is None else word.text,
         "depth": options.depth,
         "kafka_offset": kafka.offset,
         "kafka_reason": kafka.reason,

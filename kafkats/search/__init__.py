@@ -1,6 +1,7 @@
 """Which offset was it at that time? One partition, searched as its brokers do, or by what its records say.
 
     with open_partition(path) as partition:
+        find_exact(partition, Word.LATEST)              words by name; a number is always an instant, also -1
         find(partition, 1_600_000_000_000)              what a broker answers, by generation
         find_exact(partition, 1_600_000_000_000)        the first record that late, over all segments
         find_safe(partition, 1_600_000_000_000, 60_000) early enough for records that came out of order
@@ -16,6 +17,9 @@ from kafkats.search.answers import (
     MAX_TIMESTAMP,
     REASONS,
     Answer,
+    Target,
+    Word,
+    taken_for_a_word,
 )
 from kafkats.search.broker import find, offsets_before
 from kafkats.search.exact import DEPTHS, compare, find_exact, find_safe
@@ -32,10 +36,13 @@ __all__ = [
     "Answer",
     "Partition",
     "Segment",
+    "Target",
+    "Word",
     "compare",
     "find",
     "find_exact",
     "find_safe",
     "offsets_before",
     "open_partition",
+    "taken_for_a_word",
 ]

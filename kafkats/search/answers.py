@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
 
 REASONS: Final = {
     "exact": "there is a record of that very time (or the time was a word: earliest, latest, maximum)",
@@ -17,20 +18,49 @@ REASONS: Final = {
     "weak-evidence": "the modification time of a file decided",
     "untrusted-index": "an index file is not in order, or leads to where no batch begins",
     "unreadable": "the partition cannot be searched; the evidence says why",
+    "taken-for-a-word": "of a broker's answer: it takes this number for a word (latest, earliest, ...) and cannot be asked for the instant",
 }
 """Why an answer is what it is."""
 
-LATEST: Final = -1
-EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL: Final = -4
-LATEST_TIERED: Final = -5
+
+class Word(Enum):
+    """What can be asked for instead of an instant, with the number that Kafka's ListOffsets has for it.
+
+    Never a number here: -1 is the last millisecond of 1969.
+    """
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+    EARLIEST_LOCAL = -4
+    LATEST_TIERED = -5
+
+    @property
+    def text(self) -> str:
+        """As Kafka's own tools have it: `max-timestamp`."""
+        return self.name.lower().replace("_", "-")
+
+
+Target: TypeAlias = int | Word
+"""An instant (epoch ms, of any sign) or a word."""
+LATEST: Final = Word.LATEST
+EARLIEST: Final = Word.EARLIEST
+MAX_TIMESTAMP: Final = Word.MAX_TIMESTAMP
+EARLIEST_LOCAL: Final = Word.EARLIEST_LOCAL
+LATEST_TIERED: Final = Word.LATEST_TIERED
+_WORDS_OF_BROKERS: Final = range(-6, 0)
+"""Up to Kafka 4.3; -6 (earliest pending upload) is of 4.2."""
+
+
+def taken_for_a_word(target: Target) -> bool:
+    """Whether a broker that is asked for this instant takes its number for a word."""
+    return isinstance(target, int) and target in _WORDS_OF_BROKERS
 
 
 class Answer(NamedTuple):
     """`timestamp` (ms) and `leader_epoch` are the record's; -1: none. `segment` is the base offset of the one that gave the answer or ended the search."""
 
-    target_ms: int
+    target_ms: Target
     offset: int = -1
     timestamp: int = -1
     leader_epoch: int = -1

@@ -19,6 +19,9 @@ from kafkats.search.answers import (
     LATEST_TIERED,
     MAX_TIMESTAMP,
     Answer,
+    Target,
+    Word,
+    taken_for_a_word,
 )
 from kafkats.search.partition import Partition, Segment
 from kafkats.segment.search import LOWEST, Hit
@@ -28,9 +31,11 @@ FOREVER: Final = 2**63 - 1
 
 
 def find(
-    partition: Partition, target_ms: int, rule: SearchRule | str = DEFAULT_SEARCH_RULE, *, now_ms: int = FOREVER
+    partition: Partition, target_ms: Target, rule: SearchRule | str = DEFAULT_SEARCH_RULE, *, now_ms: int = FOREVER
 ) -> Answer:
     """What a broker answers a consumer that may see uncommitted records; `now_ms` is its clock, for rule 0.8 only.
+
+    A word that its generation does not know it takes for a time. For the instants -6 to -1 it cannot be asked.
 
     Raises UsageError for an unknown rule; CorruptBatch, CorruptIndex, CorruptFile where the files do not hold what is needed; Vanished,
     Changed, StorageFailed.
@@ -38,10 +43,19 @@ def find(
     rule = SEARCH_RULES.get(rule, rule) if isinstance(rule, str) else rule
     if isinstance(rule, str):
         raise UsageError(f"no search rule {rule!r}; there are {', '.join(SEARCH_RULES)}")
+    if taken_for_a_word(target_ms):
+        evidence = f"brokers take {target_ms} for a word: they cannot be asked for this instant"
+        return Answer(target_ms, reason="taken-for-a-word", evidence=evidence)
     if rule.unit == "segment":
         return _by_segments(partition, target_ms, now_ms)
-    if target_ms in rule.specials:
-        return _SPECIALS[target_ms](partition, rule)
+    if isinstance(target_ms, Word):
+        if target_ms.value in rule.specials:
+            return _SPECIALS[target_ms](partition, rule)
+        return _find(partition, target_ms.value, rule)._replace(target_ms=target_ms)
+    return _find(partition, target_ms, rule)
+
+
+def _find(partition: Partition, target_ms: int, rule: SearchRule) -> Answer:
     if not partition.searchable:
         evidence = "the topic's message.format.version is below 0.10: brokers up to 3.x refuse to search by time"
         return Answer(target_ms, reason="no-timestamps", evidence=evidence)
@@ -50,9 +64,9 @@ def find(
     return _by_records(partition, target_ms, rule)
 
 
-def offsets_before(partition: Partition, target_ms: int, *, now_ms: int = FOREVER, most: int = 1000) -> list[int]:
+def offsets_before(partition: Partition, target_ms: Target, *, now_ms: int = FOREVER, most: int = 1000) -> list[int]:
     """ListOffsets v0: base offsets of the segments whose files are not newer than `target_ms`, the newest first, and before them the
-    log end when `now_ms` is not either; -1: all of these, -2: the first. Raises as `find`."""
+    log end when `now_ms` is not either; LATEST: all of these, EARLIEST: the first. Raises as `find`."""
     found = [(max(s.base_offset, partition.log_start_offset), s.mtime_ms) for s in partition.segments]
     if partition.segments and not partition.segments[-1].empty:
         found.append((_broker_log_end(partition), now_ms))
@@ -61,18 +75,19 @@ def offsets_before(partition: Partition, target_ms: int, *, now_ms: int = FOREVE
     elif target_ms == EARLIEST:
         count = 1
     else:
-        count = max((n for n, (_, time) in enumerate(found, 1) if time <= target_ms), default=0)
+        asked = target_ms.value if isinstance(target_ms, Word) else target_ms
+        count = max((n for n, (_, time) in enumerate(found, 1) if time <= asked), default=0)
     offsets = sorted((offset for offset, _ in found[:count][-most:]), reverse=True)
     limit = FOREVER if partition.high_watermark is None else partition.high_watermark
     above = [offset for offset in offsets if offset > limit]
     return [limit, *offsets[len(above) :]] if above else offsets
 
 
-def _by_segments(partition: Partition, target_ms: int, now_ms: int) -> Answer:
+def _by_segments(partition: Partition, target_ms: Target, now_ms: int) -> Answer:
     offsets = offsets_before(partition, target_ms, now_ms=now_ms)
     if not offsets:
         return Answer(target_ms, evidence="mtime: every file is newer", reason="weak-evidence")
-    words = {LATEST: "log end", EARLIEST: "log start"}
+    words: dict[Target, str] = {LATEST: "log end", EARLIEST: "log start"}
     evidence = words.get(target_ms, "mtime: the newest segment whose file is not newer, or the log end")
     reason = "exact" if target_ms in words else "weak-evidence"
     bases = [s.base_offset for s in partition.segments if s.base_offset <= offsets[0]]
@@ -157,7 +172,7 @@ def _visible(partition: Partition, offset: int, rule: SearchRule) -> bool:
     return offset < partition.high_watermark + (not rule.log_start)  # 0.10 lets one more through
 
 
-def _above(partition: Partition, target: int, offset: int, segment: Segment) -> Answer:
+def _above(partition: Partition, target: Target, offset: int, segment: Segment) -> Answer:
     evidence = f"offset {offset} is not below the high watermark, {partition.high_watermark}"
     return Answer(target, reason="above-high-watermark", segment=segment.base_offset, evidence=evidence)
 

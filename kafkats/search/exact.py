@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats.errors import CorruptBatch, CorruptIndex, UsageError
-from kafkats.search.answers import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP, Answer
+from kafkats.search.answers import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP, Answer, Target, Word
 from kafkats.search.broker import why
 from kafkats.search.partition import Partition, Segment
 from kafkats.segment.columns import columns
 from kafkats.segment.facts import SegmentFacts, StopReason
-from kafkats.segment.search import Hit
+from kafkats.segment.search import LOWEST, Hit
 from kafkats.segment.walk import Points, walk
 
 DEPTHS: Final = ("tail", "full", "deep")
@@ -30,9 +30,11 @@ _EVERY_BATCH: Final = -1
 _QUIET: Final = (None, StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
 
 
-def find_exact(partition: Partition, target_ms: int, *, depth: str = "full") -> Answer:
-    """The first record of `target_ms` or later; -1 the log end, -2 the log start, also -4, of what is local; -3 the first record of the
-    largest timestamp; -5 the last that is tiered, of which nothing is known here.
+def find_exact(partition: Partition, target_ms: Target, *, depth: str = "full") -> Answer:
+    """The first record of `target_ms` or later; LATEST the log end, EARLIEST the log start, as EARLIEST_LOCAL; MAX_TIMESTAMP the first
+    record of the largest timestamp; LATEST_TIERED the last that is tiered, of which nothing is known here.
+
+    A record without a timestamp has -1, as brokers count it.
 
     Raises UsageError for an unknown depth; CorruptBatch, CorruptFile, Vanished, Changed, StorageFailed.
     """
@@ -48,8 +50,9 @@ def find_exact(partition: Partition, target_ms: int, *, depth: str = "full") -> 
     if target_ms == MAX_TIMESTAMP:
         newest = max((newest_of(segment, depth) for segment in served(partition)), default=-1)
         if newest < 0:
-            return Answer(MAX_TIMESTAMP, reason="no-timestamps", evidence=_EVIDENCE[depth])
+            return _newest_before_1970(partition, depth)
         return _exact(partition, newest, depth)._replace(target_ms=MAX_TIMESTAMP)
+    assert not isinstance(target_ms, Word)
     return _exact(partition, target_ms, depth)
 
 
@@ -59,7 +62,7 @@ def find_safe(partition: Partition, target_ms: int, margin_ms: int, *, depth: st
     if margin_ms < 0:
         raise UsageError(f"a margin of {margin_ms} ms: it must not be negative")
     exact = _exact(partition, target_ms, depth)
-    early = _exact(partition, target_ms - margin_ms, depth)._replace(target_ms=target_ms)
+    early = _exact(partition, max(target_ms - margin_ms, LOWEST), depth)._replace(target_ms=target_ms)
     if early.offset == exact.offset:
         return exact
     return early._replace(reason="out-of-order-window", evidence=f"{early.evidence}; {margin_ms} ms earlier")
@@ -68,7 +71,7 @@ def find_safe(partition: Partition, target_ms: int, margin_ms: int, *, depth: st
 def compare(partition: Partition, kafka: Answer, exact: Answer) -> str:
     """Why Kafka's answer is another than the exact one; "" when both are the same.
 
-    mtime, untrusted-index, high-watermark, message-format; first-segment-only: the first segment that promised a record had none
+    taken-for-a-word, mtime, untrusted-index, high-watermark, message-format; first-segment-only: the first segment that promised a record had none
     at or above the log start; segment-granularity and coarse: the rule finds no records; index: an entry began too late;
     wrong-maximum: a batch has other timestamps than its header says.
     """
@@ -76,6 +79,8 @@ def compare(partition: Partition, kafka: Answer, exact: Answer) -> str:
         return ""
     if not partition.searchable and kafka.reason == "no-timestamps":
         return "message-format"
+    if kafka.reason == "taken-for-a-word":
+        return kafka.reason
     if kafka.reason == "coarse":
         return "coarse"
     if kafka.reason == "untrusted-index":
@@ -105,10 +110,39 @@ def _exact(partition: Partition, target: int, depth: str) -> Answer:
                     target, *hit[:3], why(partition, target, hit), segment.base_offset, _evidence(segment, depth)
                 )
         end_is_quiet(segment, depth)
-        timestamps = timestamps or maximum >= 0
+        timestamps = timestamps or has_timestamps(segment, maximum)
     if partition.first_record is None:
         return Answer(target, evidence="no records")
     return Answer(target, reason="past-end" if timestamps else "no-timestamps", evidence=_EVIDENCE[depth])
+
+
+def _newest_before_1970(partition: Partition, depth: str) -> Answer:
+    """No header and no index tells of these times (both begin at -1): every record is looked at."""
+    found: Answer | None = None
+    for segment in served(partition):
+        records = _before_1970(segment)
+        if records is None:
+            continue
+        at = int(np.argmax(np.where(records.timestamps == -1, LOWEST, records.timestamps)))
+        offset, timestamp, epoch = (int(c[at]) for c in (records.offsets, records.timestamps, records.epochs))
+        if found is None or timestamp > found.timestamp:
+            found = Answer(MAX_TIMESTAMP, offset, timestamp, epoch, "exact", segment.base_offset, _EVIDENCE["deep"])
+    return found or Answer(MAX_TIMESTAMP, reason="no-timestamps", evidence=_EVIDENCE[depth])
+
+
+def has_timestamps(segment: Segment, maximum: int) -> bool:
+    """Whether a record there has a timestamp; `maximum` is what `newest_of` says of the segment."""
+    return maximum >= 0 or _before_1970(segment) is not None
+
+
+def _before_1970(segment: Segment) -> _Records | None:
+    """The records of a segment that has no time from 1970 on; None where they have no timestamps either. Raises as `end_is_quiet`."""
+    if not any(headers_of(segment).facts.magics[1:]):
+        return None
+    records = _deep(segment)
+    if records.error is not None:
+        raise records.error
+    return records if (records.timestamps != -1).any() else None
 
 
 def served(partition: Partition) -> list[Segment]:

@@ -80,7 +80,7 @@ class _Pass:
                     self.look(segment, maximum)
                 if self.at < len(self.targets):
                     exact.end_is_quiet(segment, self.depth)
-                self.timestamps = self.timestamps or maximum >= 0
+                self.timestamps = self.timestamps or exact.has_timestamps(segment, maximum)
         except BadInput as e:
             self.give_up(slice(self.at, None), e)
 

@@ -123,12 +123,12 @@ def _consistent(manifest: Manifest, path: Path) -> None:
 
 
 def check_interval(from_ms: int, to_ms: int, step_ms: int) -> None:
-    """Raises UsageError for a step below a second, and for an interval that is none, begins before 1970 or has too many cells to build."""
+    """Raises UsageError for a step below a second, and for an interval that is none or has too many cells to build."""
     if step_ms < LEAST_STEP_MS:
         raise UsageError(f"a step of {step_ms} ms: a second is the least")
-    if not 0 <= from_ms < to_ms:
-        raise UsageError(f"an interval from {from_ms} to {to_ms}: it must begin at 0 or later, and end after that")
-    if (to_ms - from_ms) // step_ms > MOST_CELLS or to_ms >= 2**62:
+    if not from_ms < to_ms:
+        raise UsageError(f"an interval from {from_ms} to {to_ms}: it must end after it begins")
+    if (to_ms - from_ms) // step_ms > MOST_CELLS or from_ms < -(2**62) or to_ms >= 2**62:
         raise UsageError(f"an interval from {from_ms} to {to_ms} has more than {MOST_CELLS} cells: build it in pieces")
 
 

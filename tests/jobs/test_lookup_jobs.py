@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from kafkats import tables
+from kafkats import search, tables
 from kafkats.cli import cli
 from kafkats.clouds import CLOUDS, clouds_in, read_cloud
 from kafkats.errors import BadInput, UsageError
@@ -49,7 +49,7 @@ def test_the_rows_of_the_library(
     more = ["--at", "latest", "--how", how, "--generation", generation, "--report", tmp_path / "rows"]
     said = looked_up(spark, root, *words, *more)
     ours = pq.read_table(tmp_path / "rows" / "lookup.parquet")
-    theirs = lookup([root], [*TIMES, -1], LookupOptions(how, generation))
+    theirs = lookup([root], [*TIMES, search.LATEST], LookupOptions(how, generation))
     assert ours.to_pylist() == theirs.to_pylist()
     assert (said["times"], said["unreadable"], said["exit_code"]) == (4, 0, 0)
     assert said["partitions"] * 4 == theirs.num_rows > 0
@@ -112,7 +112,7 @@ def test_what_is_kept_for_pictures(spark: SparkSession, golden: Unpacked, tmp_pa
     for target, around in ((at, "20s"), (at, "0s"), (edge, "1d"), (0, "1d"), (-5, "1s")):
         asked = ["--at", target, "--around", around, "--at", "latest", "--report", tmp_path / f"{target}-{around}"]
         step_ms = looked_up(spark, root, *asked)["cells_step_ms"]
-        assert step_ms == (0 if target in (edge, -5) else 144_000 if around == "1d" else 1000)
+        assert step_ms == (0 if target == edge else 288_000 if around == "1d" else 1000)
         if step_ms:
             cells = read_table(tmp_path / f"{target}-{around}" / "cells.parquet", tables.TABLE)
             times = set(cells["timestamp"].to_pylist())

@@ -643,7 +643,7 @@ def test_what_is_asked_wrongly(tmp_path: Path) -> None:
         run(tmp_path / "u", [one], T0, T0 + HOUR, 999)
     with pytest.raises(UsageError, match="step of 60000 ms, not 1000"):
         run(table, [one], T0, T0 + HOUR, 1000)
-    for begin, end in ((T0, T0), (-HOUR, HOUR), (0, 2**61), (2**62, 2**62 + HOUR), (T0, 2**70)):
+    for begin, end in ((T0, T0), (-HOUR, -HOUR), (-(2**62) - 1, 0), (0, 2**61), (2**62, 2**62 + HOUR), (T0, 2**70)):
         with pytest.raises(UsageError, match="interval"):
             run(table, [one], begin, end)
     with pytest.raises(BadInput, match=r"two rows of one cell: grown-0"):
