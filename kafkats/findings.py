@@ -31,6 +31,7 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "undecodable": ("damage", "records that do not decode"),
     "wrong-maximum": ("damage", "a batch's maximum timestamp is not its records' maximum"),
     "overlap": ("damage", "a segment ends above the base offset of the next one"),
+    "wrong-epoch": ("damage", "a batch's leader epoch is not what leader-epoch-checkpoint, or the batches before, say"),
     # .index and .timeindex
     "missing-index": ("damage", "the file does not exist"),
     "empty-index": ("damage", "no entries though the log has timestamps"),
@@ -46,6 +47,15 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "other-rule": ("remark", "sound, but equal to another generation's rebuild"),
     "sound": ("remark", "sound, but not equal to a rebuild"),
     "timestamps-not-in-log": ("remark", "timestamps beside a magic-0 log: taken from the messages before 0.10 stripped them"),
+    # .txnindex and .snapshot
+    "missing-aborted": ("damage", "aborted transactions are not in the .txnindex: read_committed shows their records"),
+    "wrong-aborted": ("damage", "a .txnindex entry contradicts the log"),
+    "wrong-producers": ("damage", "a producer snapshot contradicts the log: it is another partition's, or was changed"),
+    # the partition as a whole
+    "missing-records": ("danger", "records are missing that files of the log directory know of"),
+    "missing-partition": ("danger", "a partition's directory is gone, and checkpoints say that it held records"),
+    "end-not-flushed": ("state", "after an unclean stop the log ends below what files know of: it had not been flushed"),
+    "cannot-be-told": ("state", "no file tells whether records are missing here"),
     # the directory
     "orphan": ("damage", "an index or snapshot without its log"),
     "stray": ("remark", "a file or directory that Kafka does not know"),

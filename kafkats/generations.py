@@ -33,6 +33,9 @@ LOSSES: Final = (
 )
 """What an older message format cannot carry (formats/losses.py explains each), as the words of `--accept-loss`."""
 ALL_LOSSES: Final = "all"
+"""Everything of LOSSES; not OFFSETS_LOSS, which has to be named."""
+OFFSETS_LOSS: Final = "offsets"
+"""Records that are missing already (`missing-records`), as a word of `--accept-loss`: the partition is changed all the same."""
 COMPRESSION_TYPES: Final = (PRODUCER, "none", "gzip", "snappy", "lz4", "zstd")
 
 

@@ -54,6 +54,8 @@ class SplitOptions:
     latest_ms: int = 2**63 - 1
     expired_before_ms: int | None = None
     rule: str = DEFAULT_RULE.name
+    accept_loss: tuple[str, ...] = ()
+    """`offsets`: also where records are missing."""
 
 
 def look(unit: Unit, options: SplitOptions) -> pa.RecordBatch:

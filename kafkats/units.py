@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from kafkats import paths
 from kafkats.errors import KafkatsError, UsageError
+from kafkats.evidence.claims import Claims, claims_of, is_tiered
+from kafkats.evidence.root import gone_findings, is_stale
 from kafkats.findings import Finding, failure
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.lock import lock_state
 from kafkats.logdir.partition import FileFacts, PartitionDir, scan_partition
-from kafkats.logdir.place import locate
+from kafkats.logdir.place import Place, locate
 from kafkats.logdir.recovery import recovery_of
-from kafkats.logdir.root import LogDir, list_root, read_root
+from kafkats.logdir.root import LogDir, RootNames, list_root, read_root
 
 _WIDEST_FIRST: Final = ("root", "partition", "segment")
 
@@ -46,6 +48,8 @@ class Unit:
     log_start_offset: int = -1
     """The partition's entry in the root's checkpoints; -1 where it has none."""
     high_watermark: int = -1
+    claims: Claims | None = None
+    """What files say of the partition; None in a root's own unit."""
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -58,45 +62,60 @@ def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*")
 
     Raises UsageError or BadInput for a path that is none of these, StorageFailed when it cannot be listed.
     """
-    listed: set[str] = set()
-    for place in sorted(map(locate, log_dirs), key=lambda place: _WIDEST_FIRST.index(place.kind)):
-        # A directory named twice, or together with one that it lies in, is still to be looked at once.
-        real = os.path.realpath(place.path)
-        if listed & {real, *map(str, Path(real).parents[: _WIDEST_FIRST.index(place.kind)])}:
-            continue
-        listed.add(real)
+    places = _distinct(sorted(map(locate, log_dirs), key=lambda place: _WIDEST_FIRST.index(place.kind)))
+    # What one root of a broker shows, a partition that moved or remote storage, explains what is missing in another.
+    roots = {place.root: list_root(place.root) for place in places if place.root}
+    tiered = any(map(is_tiered, roots.values()))
+    directories = [paths.parse_partition(name) for names in roots.values() for name in names.partitions]
+    present = {name._replace(state="") for name in directories if name}
+    for place in places:
         if place.partition is None:
             # Plans and runs are used from other working directories.
-            yield from _root_units(place.path.absolute(), topics)
+            yield from _root_units(place.path.absolute(), roots[place.path], present, topics, tiered=tiered)
         else:
-            root = read_root(place.root) if place.root else None
+            root = read_root(place.root, roots[place.root]) if place.root else None
             partition = scan_partition(place.partition.absolute())
             if not fnmatch.fnmatchcase(partition.name.topic if partition.name else "", topics):
                 continue
-            units = _partition_units(partition, root, live=_live(place.root))
+            units = _partition_units(partition, root, live=_live(place.root), tiered=tiered)
             yield from (u for u in units if place.base_offset is None or u.base_offset == place.base_offset)
 
 
-def _root_units(path: Path, topics: str) -> Iterator[Unit]:
-    names = list_root(path)
+def _distinct(places: Iterable[Place]) -> list[Place]:
+    """A directory named twice, or together with one that it lies in, is still to be looked at once."""
+    listed: set[str] = set()
+    found = []
+    for place in places:
+        real = os.path.realpath(place.path)
+        if not listed & {real, *map(str, Path(real).parents[: _WIDEST_FIRST.index(place.kind)])}:
+            listed.add(real)
+            found.append(place)
+    return found
+
+
+def _root_units(
+    path: Path, names: RootNames, present: Collection[paths.PartitionName], topics: str, *, tiered: bool
+) -> Iterator[Unit]:
     root = read_root(path, names)
     live = _live(path)
-    if root.findings:
-        yield Unit(str(path), "", -1, findings=root.findings)
+    gone = gone_findings(root, present, live=live, stale=is_stale(path, names))
+    chosen = tuple(f for f in gone if fnmatch.fnmatchcase(f.file.rpartition("-")[0], topics))
+    if root.findings or chosen:
+        yield Unit(str(path), "", -1, findings=(*root.findings, *chosen))
     for name in names.partitions:
         parsed = paths.parse_partition(name)
         if parsed is None or parsed.state in ("delete", "stray") or not fnmatch.fnmatchcase(parsed.topic, topics):
             continue
         try:
-            yield from _partition_units(scan_partition(path / name), root, live=live)
+            yield from _partition_units(scan_partition(path / name), root, live=live, tiered=tiered)
         except KafkatsError as e:
             yield Unit(str(path), name, -1, findings=(failure(name, e),))
 
 
-def _partition_units(partition: PartitionDir, root: LogDir | None, *, live: bool) -> Iterator[Unit]:
+def _partition_units(partition: PartitionDir, root: LogDir | None, *, live: bool, tiered: bool) -> Iterator[Unit]:
     log_dir = str(root.path if root else partition.path.parent)
-    yield Unit(log_dir, partition.path.name, -1, findings=partition.findings)
-    clean = root is not None and root.clean_shutdown
+    claims = claims_of(partition, root, live=live, tiered=tiered)
+    yield Unit(log_dir, partition.path.name, -1, claims=claims, findings=partition.findings)
     recovered = {s.base_offset for s in recovery_of(root, partition).segments} if root and not live else set()
     expected = _has_time_indexes(partition)
     for segment, following in zip(partition.segments, [*partition.segments[1:], None], strict=False):
@@ -106,21 +125,16 @@ def _partition_units(partition: PartitionDir, root: LogDir | None, *, live: bool
             segment.base_offset,
             bytes=segment.log.size,
             next_base_offset=following.base_offset if following else -1,
-            clean=clean,
+            clean=claims.clean,
             live=live,
             recovery=segment.base_offset in recovered,
             time_index_expected=expected,
             directory_ctime_ns=partition.ctime_ns,
             files=tuple(_identity(segment.files.get(kind)) for kind in paths.SEGMENT_KINDS),
-            log_start_offset=_checkpointed(root, paths.LOG_START, partition),
-            high_watermark=_checkpointed(root, paths.HIGH_WATERMARK, partition),
+            log_start_offset=claims.log_start,
+            high_watermark=claims.high_watermark,
+            claims=claims,
         )
-
-
-def _checkpointed(root: LogDir | None, name: str, partition: PartitionDir) -> int:
-    if root is None or partition.name is None:
-        return -1
-    return root.checkpoints.get(name, {}).get(partition.name._replace(state=""), -1)
 
 
 def _identity(facts: FileFacts | None) -> FileIdentity | None:

@@ -58,6 +58,18 @@ def reading(
     parser.add_argument("--generation", default=default, choices=list(generations), help="which Kafka's rule")
 
 
+def accepting(parser: ArgumentParser) -> None:
+    """For jobs that plan changes."""
+    parser.add_argument(
+        "--accept-loss", default="", metavar="offsets", help="also change partitions in which records are missing"
+    )
+
+
+def accepted(args: Namespace) -> tuple[str, ...]:
+    """The losses that `--accept-loss` names."""
+    return tuple(word for word in getattr(args, "accept_loss", "").split(",") if word)
+
+
 def policy(args: Namespace) -> Policy:
     """The policy file with --export beside its own and --config laid over it. Raises UsageError, StorageFailed."""
     found = read_policy(args.policy) if args.policy else Policy()

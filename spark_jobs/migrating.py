@@ -60,7 +60,7 @@ def _options(args: Namespace) -> MigrateOptions:
     return MigrateOptions(
         to_magic=args.to_magic,
         compression_type=args.compression_type,
-        accept_loss=tuple(word for word in args.accept_loss.split(",") if word),
+        accept_loss=arguments.accepted(args),
         rule=args.generation,
         ledger=str(args.ledger.absolute()) if args.ledger else "",
         phase=args.phase,

@@ -73,6 +73,7 @@ def _plan(spark: SparkSession, args: Namespace, ours: Planning) -> Mapping[str, 
         valid_prefix=args.valid_prefix,
         only_after_unclean_stop=args.only_after_unclean_stop,
         not_for_a_broker=args.not_for_a_broker,
+        accept_loss=arguments.accepted(args),
     )
     segments = look(spark, list(list_units(args.log_dirs, topics=args.topics)), arguments.verify_options(args))
     return write(args, ours, plan_rebuild(segments, options), segments)
@@ -107,6 +108,7 @@ def _rebuild_words(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--only-after-unclean-stop", action="store_true", help="only where no clean-shutdown marker is")
     parser.add_argument("--not-for-a-broker", action="store_true", help="allows a rule that would mislead one")
+    arguments.accepting(parser)
 
 
 _OPERATIONS: Final = (

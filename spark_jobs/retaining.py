@@ -45,7 +45,13 @@ Made = tuple[Plan, pa.Table, Mapping[str, pa.Table], Mapping[str, Any]]
 def retain(spark: SparkSession, args: Namespace, ours: Planning) -> Made:
     policy = arguments.policy(args)
     options = RetainOptions(
-        arguments.now(args), args.generation, args.before, args.free, args.over_guard, args.last_segment
+        arguments.now(args),
+        args.generation,
+        args.before,
+        args.free,
+        args.over_guard,
+        args.last_segment,
+        arguments.accepted(args),
     )
     units = list(list_units(args.log_dirs, topics=args.topics))
     refuse_parts(units)
@@ -99,6 +105,7 @@ def words(parser: ArgumentParser) -> None:
     parser.add_argument("--over-guard", action="store_true", help="lift the policy's guards: somebody has approved it")
     parser.add_argument("--inside-segments", action="store_true", help="also expired heads of segments that stay")
     parser.add_argument("--last-segment", action="store_true", help="also the last one, as a broker does")
+    arguments.accepting(parser)
     parser.add_argument(
         "--beyond-guard", type=Path, metavar="PLAN", help="also the plan without guards, to be approved"
     )

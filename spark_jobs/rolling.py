@@ -27,7 +27,10 @@ Made = tuple[Plan, pa.Table, pa.Table, Mapping[str, Any]]
 
 
 def roll(spark: SparkSession, args: Namespace) -> Made:
-    policy, options = arguments.policy(args), RollOptions(arguments.now(args), args.generation)
+    policy, options = (
+        arguments.policy(args),
+        RollOptions(arguments.now(args), args.generation, arguments.accepted(args)),
+    )
     units = list(list_units(args.log_dirs, topics=args.topics))
     segments = look_at_ends(spark, units)
     made, found = plan_roll(segments, policy, options)
@@ -43,6 +46,7 @@ def words(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--now", type=arguments.TIME, metavar="TIME", help="decide for this moment; the clock's if not given"
     )
+    arguments.accepting(parser)
 
 
 def prove(

@@ -171,6 +171,14 @@ def is_segment(path: Path) -> bool:
     return path.suffix == ".log" and len(path.stem) == 20 and path.stem.isdecimal() and path.is_file()
 
 
+def forget_others(root: Path) -> None:
+    """Take the partitions that are not in `root` out of its checkpoints, as if they had been deleted by their broker."""
+    for path in root.glob("*-offset-checkpoint"):
+        entries = path.read_text().splitlines()[2:]
+        there = [entry for entry in entries if (root / "-".join(entry.split()[:2])).exists()]
+        path.write_text("\n".join(["0", str(len(there)), *there, ""]))
+
+
 def retention_policy(one: Case) -> dict[str, Any]:
     """A policy's content with the limits that a retention case's topics had when its broker deleted."""
     topics: dict[str, Any] = {"start-offset": {"cleanup.policy": "delete", "retention.ms": -1}}

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kafkats.cli import main
-from tests.golden import Unpacked, tree
+from tests.golden import Unpacked, forget_others, tree
 
 BASE = "00000000000000000000"
 
@@ -66,6 +66,7 @@ def root(golden: Unpacked, tmp_path: Path) -> Path:
         to,
         ignore=lambda folder, names: [n for n in names if folder == str(source) and n.endswith("-0") and n not in keep],
     )
+    forget_others(to)
     return to
 
 
@@ -335,6 +336,7 @@ def test_an_empty_log_dir_of_a_fresh_broker(kafkats: Any, root: Path, tmp_path: 
     for path in root.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
+    forget_others(root)
     said = everywhere(kafkats, root, tmp_path)
     assert (said.code, said.rows, said.summary["segments"]) == (0, [], 0)
 

@@ -46,6 +46,10 @@ EXPORT = click.option(
     "--export", type=click.Path(path_type=Path), metavar="FILE",
     help="What `kafka-configs --describe` said of the topics: over the policy's defaults, under its topics.",
 )  # fmt: skip
+ACCEPT_OFFSETS = click.option(
+    "--accept-loss", default="", metavar="offsets", callback=lambda _context, _option, value: words_of(value),
+    help="`offsets`: also change partitions in which records are missing, which no plan touches otherwise.",
+)  # fmt: skip
 STOPPED = click.option(
     "--owner-stopped", is_flag=True,
     help="You vouch that no broker runs on it, where a lock proves nothing: network file systems, snapshots.",
@@ -150,6 +154,11 @@ def STEP(command: Any) -> Any:  # noqa: N802  # stands among the constants, and 
     ):
         command = option(command)
     return command
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Words with commas between them."""
+    return tuple(word for word in text.split(",") if word)
 
 
 def check_step(ledger: Path | None, phase: str, broker: str, topics: str) -> None:

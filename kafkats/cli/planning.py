@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkats.cli.options import (
+    ACCEPT_OFFSETS,
     CONFIG,
     JSON,
     LOG_DIRS,
@@ -25,9 +26,10 @@ from kafkats.cli.options import (
     table_of,
     units_in,
     verified,
+    words_of,
 )
 from kafkats.cli.retention import RETAIN, ROLL, looked_at, now_or, policy_remarks, retention
-from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, PRODUCER, rule_remarks
+from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, OFFSETS_LOSS, PRODUCER, rule_remarks
 from kafkats.paths import LEADER_EPOCH, LOG_START, OFFSET_INDEX, SEGMENT_KINDS, TIME_INDEX
 from kafkats.terminal import plan_sentences, progress, remark_sentences, say_summary, show_rows
 
@@ -51,6 +53,7 @@ def plan() -> None:
 )
 @click.option("--only-after-unclean-stop", is_flag=True, help="Leave directories with a clean-shutdown marker alone.")
 @click.option("--not-for-a-broker", is_flag=True, help="Allows --generation kip33, which would mislead a broker.")
+@ACCEPT_OFFSETS
 @RULE
 @TOPICS
 @POLICY
@@ -65,12 +68,13 @@ def plan_rebuild(
     valid_prefix: bool,
     only_after_unclean_stop: bool,
     not_for_a_broker: bool,
+    accept_loss: tuple[str, ...],
     rule: str,
     topics: str,
     policy_file: Path | None,
     settings: tuple[str, ...],
     as_json: bool,
-) -> None:
+) -> int:
     """Which index files to write anew, made from what, and why."""
     from kafkats.operations import rebuild
     from kafkats.operations.apply import refuse_unpermitted
@@ -84,6 +88,7 @@ def plan_rebuild(
         valid_prefix=valid_prefix,
         only_after_unclean_stop=only_after_unclean_stop,
         not_for_a_broker=not_for_a_broker,
+        accept_loss=accept_loss,
     )
     looking = VerifyOptions(rule=rule, policy=policy_of(policy_file, settings))
     with planning(log_dirs, wish, place) as ours:
@@ -91,6 +96,7 @@ def plan_rebuild(
         refuse_unpermitted(made)
         ours.write(made, output)
     show_plan(made, output, as_json, ours=ours)
+    return exit_code(made)
 
 
 @plan.command("migrate")
@@ -107,7 +113,7 @@ def plan_rebuild(
 )  # fmt: skip
 @click.option(
     "--accept-loss", default="", metavar="LOSS,...",
-    help=f"What an older format may lose: {', '.join(LOSSES)}, or {ALL_LOSSES}.",
+    help=f"What an older format may lose: {', '.join(LOSSES)}, or {ALL_LOSSES}; {OFFSETS_LOSS}: also where records are missing.",
 )  # fmt: skip
 @STEP
 @RULE
@@ -131,7 +137,7 @@ def plan_migrate(
     policy_file: Path | None,
     settings: tuple[str, ...],
     as_json: bool,
-) -> None:
+) -> int:
     """Which segments to convert to another message format, what that gives, and what it would lose."""
     from kafkats.forecast import FORECAST, forecast_unit, target_of
     from kafkats.operations import migrate
@@ -144,7 +150,7 @@ def plan_migrate(
     options = migrate.MigrateOptions(
         to_magic=to_magic,
         compression_type=compression_type,
-        accept_loss=tuple(word for word in accept_loss.split(",") if word),
+        accept_loss=words_of(accept_loss),
         rule=rule,
         ledger=str(ledger.absolute()) if ledger else "",
         phase=phase,
@@ -161,6 +167,7 @@ def plan_migrate(
         refuse_unpermitted(made)
         ours.write(made, output, forecast=forecast)
     show_plan(made, output, as_json, ours=ours)
+    return exit_code(made)
 
 
 @plan.command("retain")
@@ -168,6 +175,7 @@ def plan_migrate(
 @PLAN_FOLDER
 @RESERVE
 @RETAIN
+@ACCEPT_OFFSETS
 @TOPICS
 @POLICY
 @CONFIG
@@ -185,24 +193,26 @@ def plan_retain(
     over_guard: bool,
     inside_segments: bool,
     last_segment: bool,
+    accept_loss: tuple[str, ...],
     topics: str,
     policy_file: Path | None,
     settings: tuple[str, ...],
     as_json: bool,
-) -> None:
+) -> int:
     """Which segments to delete, as a broker would, and which not, and why."""
     from kafkats.operations.apply import refuse_unpermitted
     from kafkats.operations.retain import RetainOptions
     from kafkats.reserving import planning
 
     policy = policy_of(policy_file, settings, export)
-    options = RetainOptions(now_or(now), rule, before, free_bytes, over_guard, last_segment)
+    options = RetainOptions(now_or(now), rule, before, free_bytes, over_guard, last_segment, accept_loss)
     with planning(log_dirs, wish, place) as ours:
         units = units_in(ours.log_dirs, topics)
         made, verdicts = retention(units, policy, options, inside_segments=inside_segments)
         refuse_unpermitted(made)
         ours.write(made, output, retention=verdicts)
     show_plan(made, output, as_json, policy_remarks(policy, units, topics), ours=ours)
+    return exit_code(made)
 
 
 @plan.command("roll")
@@ -210,6 +220,7 @@ def plan_retain(
 @PLAN_FOLDER
 @RESERVE
 @ROLL
+@ACCEPT_OFFSETS
 @TOPICS
 @POLICY
 @CONFIG
@@ -222,11 +233,12 @@ def plan_roll(
     rule: str,
     now: int | None,
     export: Path | None,
+    accept_loss: tuple[str, ...],
     topics: str,
     policy_file: Path | None,
     settings: tuple[str, ...],
     as_json: bool,
-) -> None:
+) -> int:
     """Which active segments are due by message time, so that retention can reach what is in them."""
     from kafkats.operations.apply import refuse_unpermitted
     from kafkats.operations.roll import RollOptions, plan_roll
@@ -235,10 +247,11 @@ def plan_roll(
     policy = policy_of(policy_file, settings, export)
     with planning(log_dirs, wish, place) as ours:
         units = units_in(ours.log_dirs, topics)
-        made, due = plan_roll(looked_at(units), policy, RollOptions(now_or(now), rule))
+        made, due = plan_roll(looked_at(units), policy, RollOptions(now_or(now), rule, accept_loss))
         refuse_unpermitted(made)
         ours.write(made, output, due=due)
     show_plan(made, output, as_json, policy_remarks(policy, units, topics), ours=ours)
+    return exit_code(made)
 
 
 @plan.command("split")
@@ -254,6 +267,7 @@ def plan_roll(
 @click.option("--earliest", type=TIME, default=0, metavar="TIME", help="For `mixed`: nothing can be older.")
 @click.option("--latest", type=TIME, metavar="TIME", help="For `mixed`: nothing can be younger; now if not given.")
 @click.option("--before", type=TIME, metavar="TIME", help="For `expired`: what is older has expired.")
+@ACCEPT_OFFSETS
 @RULE
 @TOPICS
 @POLICY
@@ -270,12 +284,13 @@ def plan_split(
     earliest: int,
     latest: int | None,
     before: int | None,
+    accept_loss: tuple[str, ...],
     rule: str,
     topics: str,
     policy_file: Path | None,
     settings: tuple[str, ...],
     as_json: bool,
-) -> None:
+) -> int:
     """Which segments to cut at batch borders, and where, so that retention by time works again."""
     from kafkats.operations.apply import refuse_unpermitted
     from kafkats.operations.split import plan_split
@@ -283,7 +298,7 @@ def plan_split(
     from kafkats.parts import PARTS, SplitOptions, check_options, look
     from kafkats.reserving import planning
 
-    options = SplitOptions(split, segment_bytes, segment_ms, earliest, now_or(latest), before, rule)
+    options = SplitOptions(split, segment_bytes, segment_ms, earliest, now_or(latest), before, rule, accept_loss)
     check_options(options)
     looking = VerifyOptions(rule=rule, policy=policy_of(policy_file, settings))
     with planning(log_dirs, wish, place) as ours:
@@ -295,6 +310,7 @@ def plan_split(
         refuse_unpermitted(made)
         ours.write(made, output, parts=parts)
     show_plan(made, output, as_json, ours=ours)
+    return exit_code(made)
 
 
 @click.command()
@@ -307,6 +323,13 @@ def show(folder: Path, as_json: bool) -> None:
     made = read_plan(folder)
     check_totals(made, folder)
     show_plan(made, folder, as_json)
+
+
+def exit_code(made: Plan) -> int:
+    """1 where a partition is left alone because records are missing: its others are planned for."""
+    from kafkats.missing import is_held_back
+
+    return int(is_held_back(made))
 
 
 def follows(made: Plan, row: Mapping[str, Any]) -> bool:

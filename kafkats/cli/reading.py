@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -35,6 +35,9 @@ from kafkats.terminal import (
     show_rows,
     unread_sentences,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FINDINGS_EXIT: Final = 1
 
@@ -98,6 +101,7 @@ def verify(
 ) -> int:
     """Every defect, classified. Exits with 1 when there is one."""
     from kafkats import report
+    from kafkats.missing import missing_records
     from kafkats.operations.verify import VerifyOptions
 
     check_step(ledger, phase, broker, topics)
@@ -111,17 +115,33 @@ def verify(
     shown = found if remarks or as_json else [f for f in found if f["severity"] in ("damage", "danger")]
     show_rows(shown, ("severity", "kind", "partition_dir", "file", "position", "reason"), as_json)
     said = seen_sentences(summary)
-    if any(
-        state in ("missing", "defective")
-        for c in ("offset_index", "time_index")
-        for state in segments[c].unique().to_pylist()
-    ):
+    lacking = missing_records(segments)
+    if lacking:
+        said.append(
+            f"records are missing in {len(lacking)} partitions: plans leave them alone, docs/findings.md says what to do"
+        )
+    if _to_rebuild(segments):
         said.append(f"next: kafkats plan rebuild {' '.join(map(str, log_dirs))} -o PLAN")
     say_summary(summary, as_json, said)
     if summary["worst"] in ("damage", "danger"):
         return FINDINGS_EXIT
     tell_step(ledger, "verified", phase, broker, by=by, now_ms=time.time_ns() // 1_000_000, details={"deep": deep})
     return 0
+
+
+def _to_rebuild(segments: pa.Table) -> bool:
+    """Whether a rebuild would write something, and no evidence of what the log lacks."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from kafkats.report import all_findings
+
+    bad = pa.array(["missing", "defective"])
+    rows = segments.filter(pc.or_(pc.is_in(segments["offset_index"], bad), pc.is_in(segments["time_index"], bad)))
+    lacking = ("missing-records", "end-not-flushed")
+    held = {(f["log_dir"], f["partition_dir"]) for f in all_findings(segments) if f["kind"] in lacking}
+    places = zip(rows["log_dir"].to_pylist(), rows["partition_dir"].to_pylist(), strict=True)
+    return any(place not in held for place in places)
 
 
 @click.command()

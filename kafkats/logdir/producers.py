@@ -14,9 +14,9 @@ UnifiedLog.rebuildProducerState of Kafka 2.8 to 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,18 @@ from kafkats.segment.reader import Source, open_source
 
 Producers = dict[int, ProducerEntry]
 """By producer id, in the order in which they were first seen."""
+
+
+class Marker(NamedTuple):
+    """A transaction's end: ABORT or COMMIT."""
+
+    aborts: bool
+    coordinator_epoch: int
+    timestamp: int
+
+
+Tell = Callable[[Sequence[int], ProducerEntry, Marker | None], None]
+"""Called with a batch's row (segment.headers.Rows), its producer before it, and what the batch is a marker of."""
 
 _MOST_SEQUENCE: Final = 2**31 - 1
 _NO_BATCH: Final = {"last_sequence": -1, "last_offset": -1, "offset_delta": 0}
@@ -84,11 +96,27 @@ def replay(known: Producers, source: Source, *, from_offset: int = 0, to_offset:
 
     for rows in batch_headers(source, producers_only=True):
         last = rows[:, k.LAST_OFFSET]
-        wanted = rows[(last >= from_offset) & (last < to_offset)]
-        for row in _telling(wanted).tolist():
-            producer = known.get(row[k.PRODUCER_ID]) or ProducerEntry(row[k.PRODUCER_ID], -1, -1, -1, 0, -1, -1, -1)
-            after = _after_marker if row[k.ATTRIBUTES] & CONTROL_BIT else _after_data
-            known[producer.producer_id] = after(producer, row, source)
+        advance(known, rows[(last >= from_offset) & (last < to_offset)], source)
+
+
+def advance(known: Producers, rows: Rows, source: Source, tell: Tell | None = None) -> None:
+    """Bring `known` on by `rows`, batches of `source` with a producer id; `tell` hears of those that matter, in order.
+
+    Raises CorruptBatch with its position, StorageFailed.
+    """
+    from kafkats.kernels import headers as k
+
+    for row in _telling(rows).tolist():
+        before = known.get(row[k.PRODUCER_ID]) or ProducerEntry(row[k.PRODUCER_ID], -1, -1, -1, 0, -1, -1, -1)
+        marker = _read_marker(row, source) if row[k.ATTRIBUTES] & CONTROL_BIT and row[k.COUNT] else None
+        if marker is not None:
+            known[before.producer_id] = _after_marker(before, row, marker)
+        elif row[k.ATTRIBUTES] & CONTROL_BIT:
+            known[before.producer_id] = before
+        else:
+            known[before.producer_id] = _after_data(before, row)
+        if tell is not None:
+            tell(row, before, marker)
 
 
 def _telling(rows: Rows) -> Rows:
@@ -96,8 +124,9 @@ def _telling(rows: Rows) -> Rows:
     from kafkats.kernels import headers as k
 
     order = np.argsort(rows[:, k.PRODUCER_ID], kind="stable")
-    kinds = rows[order][:, [k.PRODUCER_ID, k.PRODUCER_EPOCH, k.ATTRIBUTES]]
+    kinds = rows[order][:, [k.PRODUCER_ID, k.PRODUCER_EPOCH, k.ATTRIBUTES, k.COUNT]]
     kinds[:, 2] &= CONTROL_BIT | TRANSACTIONAL_BIT
+    kinds[:, 3] = kinds[:, 3] > 0  # whether there are records
     differs = np.empty(len(rows) + 1, bool)
     differs[[0, -1]] = True
     differs[1:-1] = (kinds[1:] != kinds[:-1]).any(axis=1)
@@ -106,7 +135,7 @@ def _telling(rows: Rows) -> Rows:
     return telling
 
 
-def _after_data(producer: ProducerEntry, row: Sequence[int], source: Source) -> ProducerEntry:
+def _after_data(producer: ProducerEntry, row: Sequence[int]) -> ProducerEntry:
     from kafkats.kernels import headers as k
 
     transactional = row[k.ATTRIBUTES] & TRANSACTIONAL_BIT
@@ -132,26 +161,30 @@ def _last_sequence(first: int, delta: int) -> int:
     return -1 if first < 0 else (first + delta) & _MOST_SEQUENCE
 
 
-def _after_marker(producer: ProducerEntry, row: Sequence[int], source: Source) -> ProducerEntry:
+def _read_marker(row: Sequence[int], source: Source) -> Marker:
     from kafkats.kernels import headers as k
 
-    if not row[k.COUNT]:
-        return producer
     position = row[k.AT]
     data = source.read(position, row[k.SIZE])
     try:
         batch = next(dispatch.batches(data, verify=False))
         record = dispatch.records(data, batch)[0]
-        if decode_control_type(record.key) not in {ControlType.ABORT, ControlType.COMMIT}:
+        kind = decode_control_type(record.key)
+        if kind not in {ControlType.ABORT, ControlType.COMMIT}:
             raise CorruptBatch("a producer's control record is neither ABORT nor COMMIT")
-        coordinator_epoch = decode_coordinator_epoch(record.value)
+        return Marker(kind == ControlType.ABORT, decode_coordinator_epoch(record.value), record.timestamp)
     except (CorruptBatch, StopIteration) as e:
         raise CorruptBatch(f"a transaction marker that cannot be read: {e}", position=position) from e
+
+
+def _after_marker(producer: ProducerEntry, row: Sequence[int], marker: Marker) -> ProducerEntry:
+    from kafkats.kernels import headers as k
+
     kept: Mapping[str, int] = {} if row[k.PRODUCER_EPOCH] == producer.producer_epoch else _NO_BATCH
     return producer._replace(
         producer_epoch=row[k.PRODUCER_EPOCH],
-        timestamp=record.timestamp,
-        coordinator_epoch=coordinator_epoch,
+        timestamp=marker.timestamp,
+        coordinator_epoch=marker.coordinator_epoch,
         txn_first_offset=-1,
         **kept,
     )

@@ -61,6 +61,8 @@ class RootNames:
     partitions: tuple[str, ...]
     files: frozenset[str]
     findings: tuple[Finding, ...]
+    remote_index_cache: bool = False
+    """Remote log storage has left its `remote-log-index-cache` here."""
 
 
 def scan_root(path: str | os.PathLike[str]) -> LogDir:
@@ -106,10 +108,12 @@ def list_root(path: str | os.PathLike[str]) -> RootNames:
     partitions = []
     files = set()
     findings: list[Finding] = []
+    remote_index_cache = False
     with errors.storage(path, "listing the log directory"), os.scandir(path) as entries:
         for entry in entries:
             name = entry.name
             if name in {paths.CLUSTER_METADATA, paths.REMOTE_INDEX_CACHE}:
+                remote_index_cache |= name == paths.REMOTE_INDEX_CACHE
                 continue
             try:
                 is_link, is_dir, is_file = entry.is_symlink(), entry.is_dir(), entry.is_file()
@@ -129,7 +133,7 @@ def list_root(path: str | os.PathLike[str]) -> RootNames:
                     findings.append(Finding("stray", printable(name), "not a file that Kafka writes here"))
             else:
                 findings.append(Finding("stray", printable(name), "neither a file nor a directory"))
-    return RootNames(tuple(sorted(partitions)), frozenset(files), tuple(sorted(findings)))
+    return RootNames(tuple(sorted(partitions)), frozenset(files), tuple(sorted(findings)), remote_index_cache)
 
 
 def _foreign(name: str, is_dir: bool, is_link: bool) -> Finding:

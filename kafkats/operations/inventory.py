@@ -6,7 +6,8 @@ is a finding. What formats there are is told by the census.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,7 +15,8 @@ import pyarrow.compute as pc
 
 from kafkats import paths
 from kafkats.errors import KafkatsError
-from kafkats.findings import SEVERITIES, failure, worst
+from kafkats.evidence.judging import directory_evidence, segment_evidence, told_at
+from kafkats.findings import SEVERITIES, Finding, failure, worst
 from kafkats.generations import DEFAULT_RULE
 from kafkats.index.tail import read_tail
 from kafkats.report import SEGMENTS, directory_row, facts_columns, finding_rows
@@ -31,7 +33,8 @@ def inventory_units(units: Iterable[Unit]) -> pa.RecordBatch:
 
 def _rows(unit: Unit) -> list[dict[str, Any]]:
     if unit.base_offset < 0:
-        return [directory_row(unit.log_dir, unit.partition_dir, unit.findings)] if unit.findings else []
+        findings = told_at((*unit.findings, *_of_directory(unit)), deep=False)
+        return [directory_row(unit.log_dir, unit.partition_dir, findings)] if findings else []
     row = unit_columns(unit, DEFAULT_RULE.name)
     log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
@@ -47,7 +50,15 @@ def _rows(unit: Unit) -> list[dict[str, Any]]:
         found = tuple(
             f for f in found if expected or not f.file.endswith(paths.TIME_INDEX) or f.kind != "missing-index"
         )
+        if unit.claims:
+            directory = Path(unit.log_dir, unit.partition_dir)
+            evidence = segment_evidence(directory, unit.claims, facts, next_base_offset=unit.next_base_offset)
+            found = (*found, *told_at(evidence, deep=False))
     return [row | {"worst": worst(found), "findings": finding_rows(found)}]
+
+
+def _of_directory(unit: Unit) -> Iterator[Finding]:
+    return directory_evidence(Path(unit.log_dir, unit.partition_dir), unit.claims) if unit.claims else iter(())
 
 
 def group(segments: pa.Table, by: str) -> list[dict[str, Any]]:

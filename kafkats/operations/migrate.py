@@ -24,12 +24,13 @@ from kafkats import paths
 from kafkats.errors import Changed, CorruptPlan, NotEqual, Refused, UsageError, storage
 from kafkats.forecast import target_of
 from kafkats.formats.convert import Target
-from kafkats.generations import ALL_LOSSES, DEFAULT_RULE, LOSSES, PRODUCER, RULES
+from kafkats.generations import ALL_LOSSES, DEFAULT_RULE, LOSSES, OFFSETS_LOSS, PRODUCER, RULES
 from kafkats.index.build import build_from
 from kafkats.logdir.changeset import Change, Remove, Replace
 from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
+from kafkats.missing import missing_records, with_blocked
 from kafkats.plan import ITEMS, Plan, make_plan
 from kafkats.run import PartitionWork, Staged, about, by_segment, refuse_full_disk
 from kafkats.segment.parity import Parity, digest_records, first_difference
@@ -55,9 +56,10 @@ class MigrateOptions:
     broker: str = ""
 
     def __post_init__(self) -> None:
-        unknown = sorted(set(self.accept_loss) - {*LOSSES, ALL_LOSSES})
+        unknown = sorted(set(self.accept_loss) - {*LOSSES, ALL_LOSSES, OFFSETS_LOSS})
         if unknown:
-            raise UsageError(f"no loss is called {unknown[0]!r}; known are {', '.join(LOSSES)}, {ALL_LOSSES}")
+            known = ", ".join((*LOSSES, ALL_LOSSES, OFFSETS_LOSS))
+            raise UsageError(f"no loss is called {unknown[0]!r}; known are {known}")
 
 
 def check_phase(options: MigrateOptions) -> None:
@@ -87,7 +89,8 @@ def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions
         raise Refused(f"rule {options.rule} would mislead a broker")
     facts = {_key(row): row for row in _slim(segments).to_pylist()}
     unread = _unread(segments)
-    blocked = {_directory(row): row["reason"] for row in forecast.to_pylist() if row["base_offset"] < 0}
+    missing = missing_records(segments, options.accept_loss)
+    blocked = {_directory(row): row["reason"] for row in forecast.to_pylist() if row["base_offset"] < 0} | {**missing}
     rows = [row for row in forecast.to_pylist() if row["base_offset"] >= 0]
     written: list[dict[str, Any]] = []
     items: list[dict[str, Any]] = []
@@ -108,7 +111,7 @@ def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions
         for row in rows
         if row["action"] == "remove" and _directory(row) in directories and not _stays(row, left)
     ]
-    table = pa.Table.from_pylist(items, schema=ITEMS)
+    table = with_blocked(pa.Table.from_pylist(items, schema=ITEMS), segments, missing, options.rule)
     totals = _totals(rows, written, table)
     _refuse_losses(totals["losses"], written, options.accept_loss)
     return make_plan(OPERATION, asdict(options) | {"accept_loss": sorted(options.accept_loss)}, totals, table)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from kafkats.index.build import build_from
 from kafkats.logdir.changeset import Replace
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.lease import Lease
+from kafkats.missing import Missing, check_accepted, missing_records, options_of, with_blocked
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
 from kafkats.plan import ITEMS, Plan, make_plan
 from kafkats.report import damaged
@@ -49,6 +50,11 @@ class RebuildOptions:
     valid_prefix: bool = False
     only_after_unclean_stop: bool = False
     not_for_a_broker: bool = False
+    accept_loss: tuple[str, ...] = ()
+    """`offsets`: also where records are missing."""
+
+    def __post_init__(self) -> None:
+        check_accepted(self.accept_loss)
 
 
 def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
@@ -62,17 +68,19 @@ def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
     if not rule.for_brokers and not options.not_for_a_broker:
         raise Refused(f"rule {rule.name} would mislead a broker; if none ever reads these files: --not-for-a-broker")
     chosen = _chosen(segments, options)
+    missing = missing_records(segments, options.accept_loss)
     later = _later_segments(segments)
     table = pa.Table.from_batches(
         (
             pa.RecordBatch.from_pylist(
-                [item for row in rows.to_pylist() for item in _items(row, later, options)], ITEMS
+                [item for row in rows.to_pylist() for item in _items(row, later, missing, options)], ITEMS
             )
             for rows in chosen.to_batches(max_chunksize=_ROWS_AT_ONCE)
         ),
         schema=ITEMS,
     )
-    return make_plan(OPERATION, asdict(options), _totals(table, segments), table)
+    table = with_blocked(table, _of_topics(segments, options), missing, options.rule)
+    return make_plan(OPERATION, options_of(options), _totals(table, segments), table)
 
 
 def _wanted(options: RebuildOptions) -> tuple[str, ...]:
@@ -83,13 +91,17 @@ def _wanted(options: RebuildOptions) -> tuple[str, ...]:
 def _chosen(segments: pa.Table, options: RebuildOptions) -> pa.Table:
     values = pa.array(_wanted(options))
     mask = pc.or_(pc.is_in(segments["offset_index"], values), pc.is_in(segments["time_index"], values))
-    chosen = segments.filter(mask)
-    if options.topics != "*":
-        topics = [t for t in pc.unique(chosen["topic"]).to_pylist() if fnmatch.fnmatchcase(t, options.topics)]
-        chosen = chosen.filter(pc.is_in(chosen["topic"], pa.array(topics, pa.string())))
+    chosen = _of_topics(segments.filter(mask), options)
     if options.only_after_unclean_stop:
         chosen = chosen.filter(pc.invert(chosen["clean"]))
     return chosen
+
+
+def _of_topics(segments: pa.Table, options: RebuildOptions) -> pa.Table:
+    if options.topics == "*":
+        return segments
+    topics = [t for t in pc.unique(segments["topic"]).to_pylist() if t and fnmatch.fnmatchcase(t, options.topics)]
+    return segments.filter(pc.is_in(segments["topic"], pa.array(topics, pa.string())))
 
 
 def _later_segments(segments: pa.Table) -> _Later:
@@ -105,9 +117,9 @@ def _later_segments(segments: pa.Table) -> _Later:
     return found
 
 
-def _items(row: dict[str, Any], later: _Later, options: RebuildOptions) -> Iterator[dict[str, Any]]:
+def _items(row: dict[str, Any], later: _Later, missing: Missing, options: RebuildOptions) -> Iterator[dict[str, Any]]:
     wanted = _wanted(options)
-    blocked = _blocked(row, later, options)
+    blocked = missing.get((row["log_dir"], row["partition_dir"])) or _blocked(row, later, options)
     for state, name, kind in _FILES:
         file = segment_file(row["base_offset"], kind)
         if row[state] not in wanted or (row[state] == "missing" and not _found(row, file)):

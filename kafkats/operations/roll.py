@@ -9,8 +9,8 @@ before, which no message would ever have closed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from kafkats.errors import Changed, CorruptPlan, UsageError, storage
 from kafkats.generations import (
     DEFAULT_ROLL_RULE,
     DEFAULT_RULE,
+    OFFSETS_LOSS,
     ROLL_RULES,
 )
 from kafkats.index import time_index
@@ -34,6 +35,8 @@ from kafkats.logdir.families import good_snapshot_stays, refuse_unclean, stage_b
 from kafkats.logdir.identity import FileIdentity, identify, identity_of
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.producers import snapshot_at
+from kafkats.missing import KIND as MISSING_RECORDS
+from kafkats.missing import check_accepted, missing_records, options_of, with_blocked
 from kafkats.plan import ITEMS, Plan, item_of, make_plan
 from kafkats.report import swapping, unseen_logs
 from kafkats.rolling import Active, Due, due, settings_of
@@ -66,6 +69,11 @@ class RollOptions:
 
     now_ms: int
     rule: str = DEFAULT_ROLL_RULE.name
+    accept_loss: tuple[str, ...] = ()
+    """`offsets`: also where records are missing."""
+
+    def __post_init__(self) -> None:
+        check_accepted(self.accept_loss)
 
 
 def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple[Plan, pa.Table]:
@@ -78,7 +86,8 @@ def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple
         raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(ROLL_RULES)}")
     real = segments.filter(pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_valid(segments["log"])))
     written_before = _written_before(real)
-    unsettled = swapping(segments) | unseen_logs(segments)
+    missing = missing_records(segments, options.accept_loss)
+    unsettled = {**swapping(segments), **unseen_logs(segments), **missing}
     items: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
     for segment in real.filter(pc.less(real["next_base_offset"], 0)).to_pylist():
@@ -86,14 +95,14 @@ def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple
         created_ms = written_before.get(where, segment["log"]["mtime_ns"])
         settings = policy.settings(segment["topic"] or "")
         found = due(_active(segment, created_ms // 1_000_000), settings_of(settings), rule, now_ms=options.now_ms)
-        veto = (unsettled.get(where) or _why_not_rolled(segment)) if found.rolls else ""
+        veto = (unsettled.get(where) or _why_not_rolled(segment, options.accept_loss)) if found.rolls else ""
         rows.append(_due_row(segment, found, veto))
         if veto:
             items.append(blocked_item(segment, veto, DEFAULT_RULE.name))
         elif found.rolls:
             items += _roll_items(segment, found, settings)
-    table = pa.Table.from_pylist(items, schema=ITEMS)
-    plan = make_plan(OPERATION, asdict(options), _totals(table, segments), table)
+    table = with_blocked(pa.Table.from_pylist(items, schema=ITEMS), segments, missing, DEFAULT_RULE.name)
+    plan = make_plan(OPERATION, options_of(options), _totals(table, segments), table)
     return plan, pa.Table.from_pylist(rows, schema=DUE)
 
 
@@ -139,11 +148,13 @@ def _due_row(segment: Mapping[str, Any], found: Due, veto: str) -> dict[str, Any
     }
 
 
-def _why_not_rolled(segment: Mapping[str, Any]) -> str:
+def _why_not_rolled(segment: Mapping[str, Any], accepted: Collection[str]) -> str:
     """Why we do not roll though a broker would, "" when we do."""
     if not segment["clean"]:
         return "only after a clean stop: there is no clean-shutdown marker"
     for finding in segment["findings"]:
+        if finding["kind"] == MISSING_RECORDS and OFFSETS_LOSS in accepted:
+            continue
         if finding["severity"] in {"damage", "danger"} and not _only_not_closed(segment, finding):
             return f"{finding['file']}: {finding['reason']}; kafkats plan rebuild"
     if segment["last_offset"] is None or segment["last_offset"] < segment["base_offset"]:

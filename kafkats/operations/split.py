@@ -11,7 +11,6 @@ end. Only retention, rolling and searches by time, which go by whole segments, a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from kafkats.logdir.families import check_planned, noted, refuse_unclean, stage_
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
+from kafkats.missing import check_accepted, missing_records, options_of, with_blocked
 from kafkats.parts import SplitOptions, check_options
 from kafkats.plan import ITEMS, Plan, make_plan
 from kafkats.report import swapping
@@ -40,18 +40,20 @@ def plan_split(segments: pa.Table, parts: pa.Table, options: SplitOptions) -> Pl
     Raises UsageError for options that say nothing.
     """
     check_options(options)
+    check_accepted(options.accept_loss)
     by_segment: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
     for row in parts.to_pylist():
         by_segment.setdefault((row["log_dir"], row["partition_dir"], row["base_offset"]), []).append(row)
     items: list[dict[str, Any]] = []
-    swaps = swapping(segments)
+    missing = missing_records(segments, options.accept_loss)
+    unsettled = {**swapping(segments), **missing}
     for segment in segments.filter(pc.greater_equal(segments["base_offset"], 0)).to_pylist():
         chain = by_segment.pop((segment["log_dir"], segment["partition_dir"], segment["base_offset"]), None)
         if chain:
-            why = swaps.get((segment["log_dir"], segment["partition_dir"]), "") or why_not(segment, chain)
+            why = unsettled.get((segment["log_dir"], segment["partition_dir"]), "") or why_not(segment, chain)
             items += [blocked_item(segment, why, options.rule)] if why else _split_items(segment, chain, options)
-    table = pa.Table.from_pylist(items, schema=ITEMS)
-    return make_plan(OPERATION, asdict(options), _totals(table, segments), table)
+    table = with_blocked(pa.Table.from_pylist(items, schema=ITEMS), segments, missing, options.rule)
+    return make_plan(OPERATION, options_of(options), _totals(table, segments), table)
 
 
 def _split_items(

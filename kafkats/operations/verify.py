@@ -17,8 +17,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kafkats import paths
-from kafkats.config import Policy
+from kafkats.config import Policy, TopicSettings
 from kafkats.errors import KafkatsError, Vanished, storage
+from kafkats.evidence.judging import directory_evidence, segment_evidence, told_at
+from kafkats.evidence.looking import epochs_of
+from kafkats.evidence.replay import replay_findings
 from kafkats.findings import KINDS, Finding, failure, worst
 from kafkats.formats.framing import MIN_LEFT
 from kafkats.generations import RULES, Rule
@@ -54,19 +57,21 @@ def verify_unit(unit: Unit, options: VerifyOptions) -> pa.RecordBatch:
     if unit.base_offset >= 0:
         rows = [_segment_row(unit, options)]
     else:
-        findings = (*unit.findings, *_small_files(unit))
+        findings = told_at((*unit.findings, *_small_files(unit, deep=options.deep)), deep=options.deep)
         rows = [directory_row(unit.log_dir, unit.partition_dir, findings)] if findings else []
     return pa.RecordBatch.from_pylist(rows, schema=SEGMENTS)
 
 
-def _small_files(unit: Unit) -> tuple[Finding, ...]:
+def _small_files(unit: Unit, *, deep: bool) -> tuple[Finding, ...]:
     """What is wrong with a partition's files beside its logs and indexes: epochs, metadata, snapshots, aborted transactions."""
     directory = Path(unit.log_dir, unit.partition_dir)
     if not unit.partition_dir or any(f.kind in ("vanished", "unreadable") for f in unit.findings):
         return ()
     try:
         partition = scan_partition(directory)
-        return (*check_small_files(partition), *_transactions(partition))
+        evidence = directory_evidence(directory, unit.claims) if unit.claims else ()
+        replayed = replay_findings(partition, unit.claims, epochs_of(directory)) if deep and unit.claims else ()
+        return (*check_small_files(partition), *_transactions(partition), *evidence, *replayed)
     except KafkatsError as e:
         return (failure(unit.partition_dir, e),)
 
@@ -94,8 +99,18 @@ def _segment_row(unit: Unit, options: VerifyOptions) -> dict[str, Any]:
         links = [k for k in _INDEXES if (directory / paths.segment_file(unit.base_offset, k)).is_symlink()]
         if links:  # the one behind it would stay, and the link would go
             row["blocked"] = f"the {' and '.join(links)} is a symbolic link"
-        findings = list(_in_context(unit, check, RULES[options.rule]))
+        evidence = _evidence(unit, check, settings)
+        findings = told_at((*_in_context(unit, check, RULES[options.rule]), *evidence), deep=options.deep)
     return row | {"worst": worst(findings), "findings": finding_rows(findings)}
+
+
+def _evidence(unit: Unit, check: SegmentCheck, settings: TopicSettings) -> Iterator[Finding]:
+    if unit.claims is None:
+        return iter(())
+    claims = unit.claims._replace(tiered=unit.claims.tiered or bool(settings.remote_storage_enable))
+    directory = Path(unit.log_dir, unit.partition_dir)
+    compacted = "compact" in (settings.cleanup_policy or ())
+    return segment_evidence(directory, claims, check.facts, next_base_offset=unit.next_base_offset, compacted=compacted)
 
 
 def _check(

@@ -19,6 +19,7 @@ import pytest
 
 from kafkats import paths
 from kafkats.forecast import FORECAST, forecast_unit, target_of
+from kafkats.logdir.checkpoints import encode_offsets
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.workarea import WorkArea, site, work_area
 from kafkats.operations.apply import apply_partition, partition_works
@@ -220,6 +221,10 @@ def log_dir(root: Path, partitions: dict[str, list[tuple[int, bytes]]], clean: b
         (root / name).mkdir(parents=True)
         for base, data in segments:
             (root / name / paths.segment_file(base, paths.LOG)).write_bytes(data)
+    cleaned = {
+        name: 0 for name in map(paths.parse_partition, partitions) if name
+    }  # what lies between segments was compacted away
+    (root / paths.CLEANER).write_bytes(encode_offsets(cleaned))
     (root / ".lock").touch()
     (root / "meta.properties").write_text("version=0\nbroker.id=1\n")
     if clean:

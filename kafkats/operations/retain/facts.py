@@ -15,6 +15,7 @@ from kafkats.bogus import SEEMS, SUSPECT, Believed, believe, detect_units
 from kafkats.config import Policy, TopicSettings
 from kafkats.errors import KafkatsError
 from kafkats.index import time_index
+from kafkats.missing import KIND as MISSING_RECORDS
 from kafkats.operations.retain.deciding import Flags, Ints, Rows, Segments, rows_of
 
 _KINDS: Final = tuple(kind.removeprefix(".") for kind in paths.SEGMENT_KINDS)
@@ -124,6 +125,7 @@ def _misled(findings: pa.ChunkedArray) -> Flags:
     """Where the largest timestamp may be wrong."""
     flat = pc.list_flatten(findings)
     beside = pc.or_(*(pc.ends_with(pc.struct_field(flat, "file"), kind) for kind in (paths.SNAPSHOT, paths.TXN_INDEX)))
+    beside = pc.or_(beside, pc.equal(pc.struct_field(flat, "kind"), MISSING_RECORDS))  # of what is there all is known
     bad = pc.and_not(pc.is_in(pc.struct_field(flat, "severity"), pa.array(_MISLEADING)), beside)
     found = np.zeros(len(findings), bool)
     found[pc.list_parent_indices(findings).filter(bad).to_numpy()] = True

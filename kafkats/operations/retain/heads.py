@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +25,7 @@ from kafkats.config import Policy
 from kafkats.cuts import blocked_item, part_items, why_not
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_RULE, RETENTION_RULES
+from kafkats.missing import options_of
 from kafkats.operations.retain.planning import OPERATION, RETENTION, RetainOptions, plan_retain
 from kafkats.parts import SplitOptions, look
 from kafkats.plan import ITEMS, Plan, make_plan
@@ -98,7 +98,7 @@ def plan_inside(
         made.items, segments, facts, heads, {where: index_rule(facts[where], options.rule) for where in going}
     )
     totals = _totals(whole, made, items, [heads.found[where][1] for where in going], staying)
-    sealed = make_plan(OPERATION, asdict(options) | {"inside_segments": True}, totals, items)
+    sealed = make_plan(OPERATION, options_of(options) | {"inside_segments": True}, totals, items)
     return sealed, _told(decided, heads.found, staying)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from kafkats.config import Policy
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_RETENTION_RULE, RETENTION_RULES, RetentionRule
+from kafkats.missing import check_accepted, missing_records, options_of, with_blocked
 from kafkats.operations.retain.deciding import Limits, Verdicts, decide
 from kafkats.operations.retain.facts import Facts, read_facts
 from kafkats.operations.retain.items import items_of
@@ -60,6 +61,11 @@ class RetainOptions:
     free_bytes: int | None = None
     over_guard: bool = False
     last_segment: bool = False
+    accept_loss: tuple[str, ...] = ()
+    """`offsets`: also where records are missing."""
+
+    def __post_init__(self) -> None:
+        check_accepted(self.accept_loss)
 
 
 def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> tuple[Plan, pa.Table]:
@@ -71,16 +77,17 @@ def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> t
     if rule is None:
         raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(RETENTION_RULES)}")
     facts = read_facts(segments, policy)
+    lacking = missing_records(segments, options.accept_loss)
     if not facts.topic:
-        nothing = RETENTION.empty_table(), ITEMS.empty_table()
-        return make_plan(OPERATION, asdict(options), _totals(*nothing), nothing[1]), nothing[0]
+        nothing = RETENTION.empty_table(), with_blocked(ITEMS.empty_table(), segments, lacking, rule.name)
+        return make_plan(OPERATION, options_of(options), _totals(*nothing), nothing[1]), nothing[0]
     limits = _limits(facts, policy.broker_limits, options)
     found = decide(facts.rows, facts.segments, limits, rule, now_ms=options.now_ms)
     explicit = _limits(facts, policy.limits, options)
     allowed = found.deletes
     if any((one != other).any() for one, other in zip(limits, explicit, strict=True)):
         allowed = decide(facts.rows, facts.segments, explicit, rule, now_ms=options.now_ms).deletes
-    unsettled = swapping(segments) | unseen_logs(segments)
+    unsettled = {**swapping(segments), **unseen_logs(segments), **lacking}
     refused = refusals(facts, policy, unsettled, limit_given=options.before_ms is not None)
     stays, missing = lasting(facts, refused, last_segment=options.last_segment), unnamed(facts, policy)
     veto = vetoes(facts, found.deletes, allowed, stays, missing, over_guard=options.over_guard)
@@ -92,7 +99,8 @@ def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> t
     by_time = np.where(limits.retention_ms != explicit.retention_ms, missing, "")
     verdicts = _table(facts, found, veto, np.where(stays == "", by_time[facts.rows.of], stays), rule)
     items = items_of(facts, found, found.deletes & (veto == ""), rule)
-    return make_plan(OPERATION, asdict(options), _totals(verdicts, items), items), verdicts
+    items = with_blocked(items, segments, lacking, rule.name)
+    return make_plan(OPERATION, options_of(options), _totals(verdicts, items), items), verdicts
 
 
 def _limits(facts: Facts, of_topic: Callable[[str], tuple[int, int]], options: RetainOptions) -> Limits:
@@ -129,8 +137,8 @@ def _totals(verdicts: pa.Table, items: pa.Table) -> dict[str, Any]:
     vetoes = pc.value_counts(kafka.filter(pc.not_equal(kafka["veto"], ""))["veto"]).to_pylist()
     blocked = verdicts.filter(pc.is_valid(verdicts["blocked_by"]))
     return {
-        "files": items.num_rows,
-        "blocked": 0,
+        "files": items.num_rows - (held := pc.sum(pc.equal(items["action"], "blocked")).as_py() or 0),
+        "blocked": held,
         "segments": ours.num_rows,
         "segments_seen": verdicts.num_rows,
         "partitions": len(ours.group_by(["log_dir", "partition_dir"]).aggregate([])),

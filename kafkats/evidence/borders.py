@@ -1,0 +1,132 @@
+"""Does a partition's log begin and end where the files around it say, and do its segments join?
+
+    end_findings     the log's end against recovery point, high watermark, log start, epochs, snapshots and index entries
+    first_findings   the log's first offset against its log start and its leader epochs
+    gap_findings     a segment's end against the next one's base offset
+    empty_findings   a directory without any log
+
+What lies below `Claims.flushed_to` cannot have gone in an unclean stop: it is `missing-records`. What lies above may have, and
+is told as `end-not-flushed`. While a broker runs the files are of different moments, and nothing is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kafkats import paths
+from kafkats.evidence.claims import Claims
+from kafkats.findings import Finding
+from kafkats.logdir.checkpoints import EpochStart
+
+
+class Witness(NamedTuple):
+    """A file that says that the log goes up to `offset`, exclusive."""
+
+    file: str
+    offset: int
+    flushed: bool = False
+    """It speaks of what was flushed, whatever stop came after."""
+
+
+def witnesses(claims: Claims, epochs: Sequence[EpochStart]) -> Iterator[Witness]:
+    """What the files say of the log's end."""
+    yield Witness(paths.RECOVERY_POINT, claims.recovery_point, flushed=True)
+    yield Witness(paths.HIGH_WATERMARK, claims.high_watermark)
+    yield Witness(paths.LOG_START, claims.log_start)
+    if epochs:
+        yield Witness(paths.LEADER_EPOCH, epochs[-1].start_offset)
+    if claims.last_snapshot >= 0:
+        yield Witness(paths.segment_file(claims.last_snapshot, paths.SNAPSHOT), claims.last_snapshot)
+
+
+def end_findings(
+    claims: Claims, epochs: Sequence[EpochStart], log: str, log_end: int, indexes: Sequence[Witness] = ()
+) -> Iterator[Finding]:
+    """The end of the last .log, called `log`, against every witness; `indexes` are those of its own entries."""
+    if claims.live or claims.unsettled:
+        return
+    above = [w for w in (*witnesses(claims, epochs), *indexes) if w.offset > log_end]
+    yield from _missing(claims, log, log_end, above, f"the log ends at offset {log_end}")
+
+
+def empty_findings(claims: Claims, epochs: Sequence[EpochStart], directory: str) -> Iterator[Finding]:
+    """A partition directory without any log."""
+    if claims.live or claims.unsettled:
+        return
+    start = max(claims.log_start, epochs[0].start_offset if epochs else 0, 0)
+    above = [w for w in witnesses(claims, epochs) if w.offset > start]
+    if not above:
+        reason = "there is no log, and no file says that there were records"
+        yield Finding("cannot-be-told", directory, reason)
+    yield from _missing(claims, directory, start, above, "there is no log")
+
+
+def _missing(claims: Claims, file: str, begin: int, above: Sequence[Witness], ends: str) -> Iterator[Finding]:
+    if not above:
+        return
+    end = max(w.offset for w in above)
+    said = ", ".join(f"{w.file} says {w.offset}" for w in sorted(above, key=lambda w: -w.offset))
+    lost = begin < claims.flushed_to or any(w.flushed for w in above)
+    kind = "missing-records" if lost else "end-not-flushed"
+    what = "missing" if lost else "lost in the unclean stop"
+    reason = f"{_offsets(begin, end)} {what}: {ends}, but {said}"
+    yield Finding(kind, file, reason, expected=str(end), found=str(begin))
+
+
+def first_findings(claims: Claims, epochs: Sequence[EpochStart], log: str) -> Iterator[Finding]:
+    """The base offset of the first .log, called `log`.
+
+    Retention moves the first leader epoch up to the log start, and the log start checkpoint has an entry only where the log start
+    lies above the first segment's base, or where the topic is tiered.
+    """
+    base, start = claims.first_base, claims.log_start
+    if base <= 0 or claims.live or claims.unsettled:
+        return
+    first_epoch = epochs[0].start_offset if epochs else -1
+    if 0 <= start < base and claims.tiered:
+        yield Finding("cannot-be-told", log, f"{_offsets(start, base)} in remote storage, or missing")
+        return
+    below = [
+        Witness(file, offset)
+        for file, offset in ((paths.LOG_START, start), (paths.LEADER_EPOCH, first_epoch))
+        if 0 <= offset < base
+    ]
+    if below:
+        begin = min(w.offset for w in below)
+        said = ", ".join(f"{w.file} begins at {w.offset}" for w in below)
+        reason = f"{_offsets(begin, base)} missing: the first segment begins at {base}, but {said}"
+        kind = "missing-records"
+        if claims.deleting and not claims.clean:
+            kind, reason = "cannot-be-told", f"{reason}; or a broker was killed while it deleted them"
+        yield Finding(kind, log, reason, expected=str(begin), found=str(base))
+    elif start < base and first_epoch != base:
+        reason = f"the log begins at offset {base}: after retention, or without its first segments; no file tells"
+        yield Finding("cannot-be-told", log, reason)
+
+
+def gap_findings(
+    claims: Claims, log: str, next_offset: int, next_base: int, *, compacted: bool | None
+) -> Iterator[Finding]:
+    """What lies between the end of the .log called `log` and the next segment's base offset.
+
+    Only the cleaner takes offsets out of a log; `compacted` says whether it was at work here, None where that cannot be seen.
+    """
+    if next_offset >= next_base or claims.live or claims.unsettled:
+        return
+    gap = _offsets(next_offset, next_base)
+    if compacted is not False:
+        why = "the topic is compacted" if compacted else "the formats here do not show whether it is compacted"
+        yield Finding("cannot-be-told", log, f"{gap} compacted away, or missing: {why}")
+        return
+    following = paths.segment_file(next_base, paths.LOG)
+    what = f"the segment ends at offset {next_offset}, but {following} follows"
+    if next_offset < claims.flushed_to:
+        reason = f"{gap} missing: {what}"
+        yield Finding("missing-records", log, reason, expected=str(next_base), found=str(next_offset))
+    else:
+        yield Finding("end-not-flushed", log, f"{gap} lost in the unclean stop: {what}")
+
+
+def _offsets(begin: int, end: int) -> str:
+    return f"offsets {begin} to {end - 1} are" if end - begin > 1 else f"offset {begin} is"

@@ -1,0 +1,100 @@
+"""What the files around a partition's logs say of where its log begins and ends.
+
+Names and the root's checkpoints only: no file of the partition directory is opened.
+Sources: LogManager (checkpoints, marker), UnifiedLog and ProducerStateManager (snapshots), LogCleanerManager of Kafka 0.8 to 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from kafkats import paths
+from kafkats.logdir.partition import PartitionDir, unfinished_swaps
+from kafkats.logdir.root import LogDir, RootNames
+
+_ALWAYS_COMPACTED: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_REMOTE_METADATA_TOPIC: Final = "__remote_log_metadata"
+_REMOTE_COMMITTED_OFFSETS: Final = "_rlmm_committed_offsets"
+
+
+class Claims(NamedTuple):
+    """Offsets; -1 where no file says one."""
+
+    recovery_point: int = -1
+    high_watermark: int = -1
+    log_start: int = -1
+    first_base: int = -1
+    """Base offset of the first segment; -1 without one."""
+    last_snapshot: int = -1
+    """The largest offset in the name of a producer snapshot."""
+    rooted: bool = False
+    """The root around the partition directory was read, too."""
+    clean: bool = False
+    live: bool = False
+    compacted: bool = False
+    """The cleaner has been here, so that offsets may be missing."""
+    tiered: bool = False
+    """The broker has remote log storage, so that a log may begin above its log start offset."""
+    deleting: bool = False
+    """A broker was deleting segments here: `.deleted` files are left."""
+    unsettled: bool = False
+    """A broker has begun to replace segments here, or a log is a link or could not be looked at: segments may come and go at a start."""
+
+    @property
+    def flushed_to(self) -> int:
+        """Below this offset the log was flushed, so that no unclean stop takes it away.
+
+        After a clean stop all of it is; a partition that was copied elsewhere is taken as it is.
+        """
+        return 2**63 - 1 if self.clean or not self.rooted else max(self.recovery_point, 0)
+
+
+def claims_of(partition: PartitionDir, root: LogDir | None, *, live: bool, tiered: bool) -> Claims:
+    """The claims about one partition directory."""
+    name = partition.name._replace(state="") if partition.name else None
+
+    def told(checkpoint: str) -> int:
+        offsets = root.checkpoints.get(checkpoint, {}) if root else {}
+        return offsets.get(name, -1) if name else -1
+
+    return Claims(
+        recovery_point=told(paths.RECOVERY_POINT),
+        high_watermark=told(paths.HIGH_WATERMARK),
+        log_start=told(paths.LOG_START),
+        first_base=partition.segments[0].base_offset if partition.segments else -1,
+        last_snapshot=max(_snapshots(partition), default=-1),
+        rooted=root is not None,
+        clean=root is not None and root.clean_shutdown,
+        live=live,
+        compacted=told(paths.CLEANER) >= 0 or (name is not None and name.topic in _ALWAYS_COMPACTED),
+        tiered=tiered,
+        deleting=any(f.name.endswith(f"{paths.LOG}.deleted") for f in partition.others),
+        unsettled=_unsettled(partition),
+    )
+
+
+def is_tiered(names: RootNames) -> bool:
+    """Whether a root shows that its broker has remote log storage (KIP-405)."""
+    files = _REMOTE_COMMITTED_OFFSETS in names.files
+    return names.remote_index_cache or files or any(d.startswith(_REMOTE_METADATA_TOPIC) for d in names.partitions)
+
+
+def _snapshots(partition: PartitionDir) -> Iterable[int]:
+    for segment in partition.segments:
+        if paths.SNAPSHOT in segment.files:
+            yield segment.base_offset
+    for file in partition.others:
+        parsed = paths.parse_segment_file(file.name)
+        if parsed and parsed.kind == paths.SNAPSHOT and not parsed.suffix:
+            yield parsed.base_offset
+
+
+def _unsettled(partition: PartitionDir) -> bool:
+    """As `report.swapping` and `report.unseen_logs` say of findings."""
+    names = [finding.file for finding in partition.findings]
+    if unfinished_swaps(names):
+        return True
+    unseen = ("stray", "unreadable", "vanished")
+    logs = (f.file for f in partition.findings if f.kind in unseen)
+    return any(parsed is not None and parsed.kind == paths.LOG for parsed in map(paths.parse_segment_file, logs))

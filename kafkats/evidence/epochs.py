@@ -1,0 +1,70 @@
+"""Leader epochs in the batches of a log, held against `leader-epoch-checkpoint` and against each other.
+
+No checksum covers a batch's leader epoch. The checkpoint gives the first offset of every epoch: a batch has the epoch of the last entry
+at or below its base offset. Batches below the first entry, of older formats, or converted by the cleaner (-1) have none to compare.
+Source: LeaderEpochFileCache, UnifiedLog.append of Kafka 0.11 to 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from kafkats import paths
+from kafkats.findings import Finding
+from kafkats.logdir.checkpoints import EpochStart
+from kafkats.segment.headers import Rows
+
+
+class EpochCheck:
+    """Goes through a partition's batches in order, segment by segment."""
+
+    def __init__(self, epochs: Sequence[EpochStart], flushed_to: int) -> None:
+        """`flushed_to`: from this offset on the checkpoint may lack epochs that the log has."""
+        self._epochs = np.array([e.epoch for e in epochs], np.int64)
+        self._starts = np.array([e.start_offset for e in epochs], np.int64)
+        self._flushed_to = flushed_to
+        self._highest = -1
+        self._wrong = 0
+        self._first: tuple[int, int, int, str] | None = None
+
+    def add(self, rows: Rows) -> None:
+        """The next batches of the segment."""
+        from kafkats.kernels import headers as k
+
+        rows = rows[rows[:, k.LEADER_EPOCH] >= 0]
+        if not len(rows):
+            return
+        epoch, offset = rows[:, k.LEADER_EPOCH], rows[:, k.FIRST_OFFSET]
+        highest = np.maximum.accumulate(np.append(self._highest, epoch))
+        differs, entry = self._against_checkpoint(epoch, offset)
+        falls = (epoch < highest[:-1]) & (entry < 0)  # the checkpoint knows of a cluster that counts from 0 again
+        wrong = np.flatnonzero(falls | differs)
+        self._highest = int(highest[-1])
+        self._wrong += len(wrong)
+        if len(wrong) and self._first is None:
+            at = int(wrong[0])
+            if differs[at]:
+                e = int(entry[at])
+                says = f"{paths.LEADER_EPOCH} says {self._epochs[e]} from offset {self._starts[e]} on"
+            else:
+                says = f"a batch before it has {highest[at]}"
+            self._first = int(rows[at, k.AT]), int(offset[at]), int(epoch[at]), says
+
+    def _against_checkpoint(self, epoch: np.ndarray, offset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        entry = np.searchsorted(self._starts, offset, side="right") - 1
+        known = entry >= 0
+        if not len(self._epochs):
+            return known, entry
+        newer = (offset >= self._flushed_to) & (epoch > self._epochs[-1])
+        return known & (epoch != self._epochs[entry]) & ~newer, entry
+
+    def findings(self, log: str) -> Iterator[Finding]:
+        """Of the segment whose .log is called `log`; the next segment begins."""
+        if self._first is not None:
+            position, offset, epoch, says = self._first
+            more = f" (and {self._wrong - 1} more)" if self._wrong > 1 else ""
+            reason = f"the batch at byte {position}{more}, offset {offset}, has leader epoch {epoch}; {says}"
+            yield Finding("wrong-epoch", log, reason, position, found=str(epoch))
+        self._wrong, self._first = 0, None

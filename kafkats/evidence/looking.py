@@ -1,0 +1,117 @@
+"""What the judgements need from inside a partition directory: epochs, index entries beyond the log's end, traces of the cleaner."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafkats import paths
+from kafkats.errors import CorruptBatch, KafkatsError
+from kafkats.evidence.borders import Witness
+from kafkats.formats import dispatch
+from kafkats.index import offset_index, time_index
+from kafkats.index.entries import whole_entries
+from kafkats.index.structure import Structure, examine_offset_index, examine_time_index
+from kafkats.logdir.checkpoints import EpochStart, read_epochs
+from kafkats.segment.headers import Rows, batch_headers
+from kafkats.segment.reader import Source, open_source
+
+_BELIEVABLE: Final = 2**24
+"""Offsets behind the log's end that an index without any entry within the log is believed."""
+
+
+def epochs_of(directory: Path) -> list[EpochStart]:
+    """The entries of the partition's leader-epoch-checkpoint; none where it is missing or cannot be read (a finding of its own)."""
+    try:
+        return read_epochs(directory / paths.LEADER_EPOCH)
+    except KafkatsError:
+        return []
+
+
+def index_witnesses(directory: Path, base_offset: int, log_end: int) -> Iterator[Witness]:
+    """The segment's index files that have entries at or above `log_end`, where they are not plain noise.
+
+    A broker appends to the log before it appends to an index, so what an index knows was in the log.
+    """
+    readers = (
+        (paths.OFFSET_INDEX, examine_offset_index, offset_index.ENTRY),
+        (paths.TIME_INDEX, examine_time_index, time_index.ENTRY),
+    )
+    for kind, examine, entry in readers:
+        try:
+            found = examine(directory / paths.segment_file(base_offset, kind))
+        except KafkatsError:
+            continue
+        if found is not None:
+            entries = whole_entries(found.entries, entry.itemsize, entry)
+            offset = _believable(found, entries["relative_offset"].astype(np.int64) + base_offset, log_end)
+            if offset is not None:
+                yield Witness(found.name, offset + 1)
+
+
+def _believable(found: Structure, offsets: NDArray[np.int64], log_end: int) -> int | None:
+    """The last offset of an index whose entries rise without a break, where it lies at or above `log_end`."""
+    if found.findings or not len(offsets) or offsets[-1] < log_end:
+        return None
+    inside = bool(offsets[0] < log_end)
+    return int(offsets[-1]) if inside or offsets[-1] - log_end < _BELIEVABLE else None
+
+
+def was_compacted(directory: Path) -> bool | None:
+    """Whether offsets are missing inside the partition's segments, as only the cleaner leaves them; None where that cannot be seen.
+
+    Reads batch headers up to the first such place, and looks into wrappers.
+    """
+    seen: bool | None = False
+    with_logs = sorted(path for path in directory.glob(f"*{paths.LOG}") if paths.parse_segment_file(path.name))
+    for log in with_logs:
+        name = paths.parse_segment_file(log.name)
+        assert name is not None
+        try:
+            with open_source(log) as source:
+                if _has_hole(source, name.base_offset):
+                    return True
+        except KafkatsError:
+            seen = None
+    return seen
+
+
+def _has_hole(source: Source, base_offset: int) -> bool:
+    from kafkats.kernels import headers as k
+
+    expected = base_offset
+    for rows in batch_headers(source):
+        first, last = rows[:, k.FIRST_OFFSET], rows[:, k.LAST_OFFSET]
+        wrapped = first == k.UNKNOWN
+        if wrapped.any():
+            if _wrapper_hole(source, rows, expected):
+                return True
+        else:
+            follows = np.append(expected, last[:-1] + 1)
+            if ((first != follows) | (rows[:, k.COUNT] != last - first + 1)).any():
+                return True
+        expected = int(last[-1]) + 1
+    return False
+
+
+def _wrapper_hole(source: Source, rows: Rows, expected: int) -> bool:
+    """As `_has_hole`, one batch at a time. Raises CorruptBatch for a wrapper that does not decompress."""
+    from kafkats.kernels import headers as k
+
+    for row in rows.tolist():
+        count = row[k.COUNT]
+        if row[k.FIRST_OFFSET] == k.UNKNOWN:
+            data = source.read(row[k.AT], row[k.SIZE])
+            batch = next(itertools.islice(dispatch.batches(data, verify=False), 1), None)
+            if batch is None:
+                raise CorruptBatch("no batch", position=row[k.AT])
+            count = len(dispatch.records(data, batch))
+        if count != row[k.LAST_OFFSET] - expected + 1:
+            return True
+        expected = row[k.LAST_OFFSET] + 1
+    return False
