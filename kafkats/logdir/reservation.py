@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kafkats import strict_json
 from kafkats.errors import BadInput, CorruptFile, Locked, ReadOnly, Refused, Reserved, UsageError, storage
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.workarea import WorkArea, make_area, work_area, write_durably
@@ -209,7 +210,7 @@ def _read(area: WorkArea, disk: Disk) -> Reservation | None:
     try:
         if disk.identify(path) is None:
             return None
-        content = json.loads(disk.read(path))
+        content = strict_json.loads(disk.read(path))
         if content.pop("version") != _VERSION:
             raise ValueError("of another version")
         one = Reservation(**content)

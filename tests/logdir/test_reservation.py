@@ -452,6 +452,8 @@ BAD = {
     "a fraction": json.dumps(GOOD | {"until_ms": 1.5}).encode(),
     "true": json.dumps(GOOD | {"made_ms": True}).encode(),
     "no time at all": json.dumps(GOOD | {"until_ms": 10**30}).encode(),
+    "infinity": json.dumps(GOOD | {"until_ms": float("inf")}).encode(),
+    "a NUL": json.dumps(GOOD | {"log_dir": "/x\0"}).encode(),
     "before the epoch": json.dumps(GOOD | {"until_ms": -1}).encode(),
     "a holder that clears the screen": json.dumps(GOOD | {"holder": "\x1b[2J"}).encode(),
     "a number for a holder": json.dumps(GOOD | {"holder": 7}).encode(),
