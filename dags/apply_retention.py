@@ -33,11 +33,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, get_current_context, task
-from kafkats_airflow import retention, retention_reports
+from kafkats_airflow import retention, retention_reports, tries
 from kafkats_airflow.guards import GuardApproval
 from kafkats_airflow.retention import INVENTORY
 from kafkats_airflow.settings import DRY_RUN, FOLDER, POLICY, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.write_job import WriteJobOperator
 
 NAMED = SUBMITTING | {"map_index_template": "{{ task.connection }}"}
 
@@ -83,10 +84,9 @@ with DAG(
     plan = KafkatsJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
     approve = GuardApproval(task_id="approve", subject="Delete more than the guards let?")
     work = changes(asked, plan.output, approve.output)
-    apply = KafkatsJobOperator.partial(task_id="apply", job="apply", **NAMED)
-    apply = apply.expand_kwargs(work.map(lambda one: one["apply"]))
-    verify = KafkatsJobOperator.partial(task_id="verify", job="verify", **NAMED)
-    verify = verify.expand_kwargs(work.map(lambda one: one["verify"]))
+    apply = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED).expand_kwargs(work.map(tries.to_apply))
+    verify = KafkatsJobOperator.partial(task_id="verify", job="verify", trigger_rule=TriggerRule.NONE_FAILED, **NAMED)
+    verify = verify.expand_kwargs(work.map(tries.to_prove))
     ended = due()
     purge = KafkatsJobOperator.partial(task_id="purge", job="purge", **NAMED).expand_kwargs(ended)
     plan >> approve

@@ -32,6 +32,7 @@ from kafkats_airflow import migration, migration_reports, questions
 from kafkats_airflow.approval import CanaryApproval, PlanApproval
 from kafkats_airflow.settings import FOLDER, POLICY, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.write_job import WriteJobOperator
 
 FORMATS = Asset(name="kafka_message_formats", uri="kafkats://message-formats", group="kafkats")
 NAMED = SUBMITTING | {"map_index_template": "{{ task.about }}"}
@@ -82,11 +83,11 @@ with DAG(
     look = KafkatsJobOperator.partial(task_id="look", **NAMED).expand_kwargs(asked.map(lambda one: one["look"]))
     work = changes(asked, look.output)
     approve = PlanApproval(task_id="approve", subject="Convert the segments?", question=questions.of_migration)
-    convert = KafkatsJobOperator.partial(task_id="convert", **NAMED)
+    convert = WriteJobOperator.partial(task_id="convert", **NAMED)
     convert = convert.expand_kwargs(work.map(migration.arguments_of("convert")))
     proved = parity(work)
     certify = KafkatsJobOperator.partial(task_id="certify", trigger_rule=TriggerRule.NONE_FAILED, **NAMED)
-    certify = certify.expand_kwargs(work.map(migration.arguments_of("certify")))
+    certify = certify.expand_kwargs(work.map(migration.to_certify))
     brokers = record(work, convert.output, certify.output)
     stages = {"look": look.output, "convert": convert.output, "parity": proved, "certify": certify.output}
     said = report(asked, brokers, stages)

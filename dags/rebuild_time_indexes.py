@@ -26,11 +26,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import DAG, Asset, Param, TriggerRule, get_current_context, task
-from kafkats_airflow import reports
+from kafkats_airflow import reports, tries
 from kafkats_airflow.applications import changing, planning
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.settings import FOLDER, POLICY, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.write_job import WriteJobOperator
 
 NAMED = SUBMITTING | {"map_index_template": "{{ task.connection }}"}
 INDEXES = Asset(name="kafka_time_indexes", uri="kafkats://time-indexes", group="kafkats")
@@ -68,9 +69,7 @@ with DAG(
     plan = KafkatsJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
     work = changes(asked, plan.output)
     approve = PlanApproval(task_id="approve", subject="Rebuild the time indexes?")
-    run = KafkatsJobOperator.partial(task_id="apply", job="apply", **NAMED).expand_kwargs(
-        work.map(lambda one: one["apply"])
-    )
-    proof = KafkatsJobOperator.partial(task_id="verify", job="verify", **NAMED)
-    proof = proof.expand_kwargs(work.map(lambda one: one["verify"]))
+    run = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED).expand_kwargs(work.map(tries.to_apply))
+    proof = KafkatsJobOperator.partial(task_id="verify", job="verify", trigger_rule=TriggerRule.NONE_FAILED, **NAMED)
+    proof = proof.expand_kwargs(work.map(tries.to_prove))
     work >> approve >> run >> proof >> report(asked, plan.output, run.output, proof.output)

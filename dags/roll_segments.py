@@ -29,10 +29,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, get_current_context, task
-from kafkats_airflow import retention, retention_reports
+from kafkats_airflow import questions, retention, retention_reports, tries
+from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.retention import INVENTORY
 from kafkats_airflow.settings import DRY_RUN, FOLDER, POLICY, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.write_job import WriteJobOperator
 
 NAMED = SUBMITTING | {"map_index_template": "{{ task.connection }}"}
 
@@ -47,6 +49,7 @@ with DAG(
         "topics": Param("*", type="string", description="Only topics whose name matches this glob"),
         "generation": Param("4.1", type="string", enum=["4.1", "0.10.1", "0.8", "largest"], description="Roll as this version of Kafka does, or a later one"),
         "as_of": Param(None, type=["null", "string"], format="date-time", description="Decide as if it were this moment. Empty: the moment of the run"),
+        "need_approval": Param(False, type="boolean", description="Ask a person before anything is written"),
         "undo_days": Param(7, type="integer", minimum=0, description="Purge runs that ended this many days ago: then they cannot be undone any more"),
         "dry_run": Param(DRY_RUN, type="boolean", description="Only say what is due, write nothing. On unless KAFKATS_RETENTION=apply"),
         "folder": Param(FOLDER, type="string", description="Where plans, runs and reports are written. Default: KAFKATS_FOLDER"),
@@ -72,12 +75,12 @@ with DAG(
     asked = applications()
     plan = KafkatsJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
     work = changes(asked, plan.output)
-    apply = KafkatsJobOperator.partial(task_id="apply", job="apply", **NAMED)
-    apply = apply.expand_kwargs(work.map(lambda one: one["apply"]))
-    verify = KafkatsJobOperator.partial(task_id="verify", job="verify", **NAMED)
-    verify = verify.expand_kwargs(work.map(lambda one: one["verify"]))
+    approve = PlanApproval(task_id="approve", subject="Close the active segments?", question=questions.of_roll)
+    apply = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED).expand_kwargs(work.map(tries.to_apply))
+    verify = KafkatsJobOperator.partial(task_id="verify", job="verify", trigger_rule=TriggerRule.NONE_FAILED, **NAMED)
+    verify = verify.expand_kwargs(work.map(tries.to_prove))
     ended = due()
     purge = KafkatsJobOperator.partial(task_id="purge", job="purge", **NAMED).expand_kwargs(ended)
-    apply >> verify >> ended
+    work >> approve >> apply >> verify >> ended
     stages = {"plan": plan.output, "apply": apply.output, "verify": verify.output, "purge": purge.output}
     report(asked, work, stages)

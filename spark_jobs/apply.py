@@ -21,6 +21,7 @@ import pyarrow as pa
 from fanout import run_job, spread, with_last_attempt
 from pyspark.sql import SparkSession
 
+from kafkats.approval import check_approved
 from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize, tell_ledger
 from kafkats.plan import Plan, check_digest, read_plan
 from kafkats.report import ACTIONS
@@ -34,6 +35,8 @@ ORDER = [("log_dir", "ascending"), ("partition_dir", "ascending"), ("base_offset
 def apply(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     plan = read_plan(args.plan)
     check_digest(plan, args.digest)
+    if args.approval:
+        check_approved(args.approval, [plan.digest])
     folder = args.run or args.plan.with_name(args.plan.name + ".run")
     run = run_of(plan, place=args.work_area, owner_stopped=args.owner_stopped)
     with changing(run, folder, holder=args.holder, plan_folder=args.plan) as held:
@@ -77,6 +80,12 @@ def words() -> ArgumentParser:
     parser = arguments.parser(__doc__)
     parser.add_argument("plan", type=Path, metavar="PLAN")
     parser.add_argument("--digest", required=True, help="the digest that was approved; 8 digits will do")
+    parser.add_argument(
+        "--approval",
+        type=Path,
+        metavar="FILE",
+        help="the recorded answer, without whose yes to this digest nothing is done",
+    )
     parser.add_argument("--run", type=Path, metavar="RUN", help="the run's folder; PLAN.run if not given")
     parser.add_argument("--owner-stopped", action="store_true", help="no broker runs, where a lock cannot prove it")
     arguments.work_area(parser)

@@ -14,6 +14,7 @@ from kafkats.config import Policy, parse_duration, parse_size, parse_time, read_
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_RULE, RULES
 from kafkats.operations.verify import VerifyOptions
+from kafkats.plan import Plan
 from kafkats.reserving import DAY_MS, Wish, now_ms
 from kafkats.terminal import remark_sentences
 from kafkats.units import Unit, topics_of
@@ -116,6 +117,11 @@ def wish(args: Namespace) -> Wish | None:
         return None
     until_ms = now_ms() + DAY_MS if args.reserve_until is None else args.reserve_until
     return Wish(args.reserve, until_ms, args.skip_reserved, tuple(args.take_over))
+
+
+def named_by_digest(folder: Path, plan: Plan) -> Path:
+    """`folder` with 16 digits of the plan's digest in its name, so that no plan takes another's place."""
+    return folder.with_name(f"{folder.name}-{plan.digest[:16]}")
 
 
 def verify_options(args: Namespace) -> VerifyOptions:

@@ -17,6 +17,7 @@ from typing import Any, Final
 import arguments
 from fanout import run_job, spread
 from looking import keep, keep_census, look_at_formats
+from of_runs import prove_runs
 from proving import prove
 from pyspark.sql import SparkSession
 
@@ -37,11 +38,14 @@ def certify(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     if args.of_plan:
         segments, proof = prove(spark, read_plan(args.of_plan), units, arguments.verify_options(args))
         said |= proof | {"seen": keep(segments, args.report), "exit_code": int(bool(proof["not_equal"]))}
+    elif args.of_run:
+        segments, proof = prove_runs(spark, args.of_run, units, arguments.verify_options(args))
+        said |= proof | {"seen": keep(segments, args.report), "exit_code": int(bool(proof["not_equal"]))}
     certificate = look(spark, units, options)
     said |= tell(certificate, args.output)
     if args.report:
         said |= {"census": keep_census(look_at_formats(spark, units), args.report), "report": str(args.report)}
-    code = max(said["exit_code"], int(not certificate.certified and not args.of_plan))
+    code = max(said["exit_code"], int(not certificate.certified and not args.of_plan and not args.of_run))
     return said | {"log_dirs": args.log_dirs, "exit_code": code}
 
 
@@ -96,6 +100,9 @@ def words() -> ArgumentParser:
     parser.add_argument("-o", "--output", type=Path, metavar="CERT", help="the certificate's folder")
     parser.add_argument("--check", type=Path, metavar="CERT", help="look again at what this certificate says")
     parser.add_argument("--of-plan", type=Path, metavar="PLAN", help="also prove what this plan wrote")
+    parser.add_argument(
+        "--of-run", type=Path, action="append", default=[], metavar="RUN", help="also prove what this run did"
+    )
     return parser
 
 

@@ -82,11 +82,12 @@ def _plan(spark: SparkSession, args: Namespace, ours: Planning) -> Mapping[str, 
 def write(args: Namespace, ours: Planning, made: Plan, segments: pa.Table, **beside: pa.Table) -> Mapping[str, Any]:
     """Write the plan's folder and the report of what was seen; the job's result."""
     refuse_unpermitted(made)
-    ours.write(made, args.output, **beside)
+    output = args.output or arguments.named_by_digest(args.into / "plan", made)
+    ours.write(made, output, **beside)
     totals = dict(made.header["totals"])
-    print(f"plan {args.output}: {totals['files']} files to change, {totals['blocked']} blocked, digest {made.digest}")
+    print(f"plan {output}: {totals['files']} files to change, {totals['blocked']} blocked, digest {made.digest}")
     seen = keep(segments, args.report)
-    return {"plan": str(args.output), "digest": made.digest, "totals": totals, "log_dirs": args.log_dirs, "seen": seen}
+    return {"plan": str(output), "digest": made.digest, "totals": totals, "log_dirs": args.log_dirs, "seen": seen}
 
 
 def words() -> ArgumentParser:
@@ -95,7 +96,9 @@ def words() -> ArgumentParser:
     for operation, more, rules, default in _OPERATIONS:
         of_it = operations.add_parser(operation)
         arguments.reading(of_it, "--report", generations=rules, default=default)
-        of_it.add_argument("-o", "--output", type=Path, required=True, metavar="PLAN", help="the plan's folder")
+        where = of_it.add_mutually_exclusive_group(required=True)
+        where.add_argument("-o", "--output", type=Path, metavar="PLAN", help="the plan's folder")
+        where.add_argument("--into", type=Path, metavar="FOLDER", help="the plan's folder is plan-DIGEST in this one")
         arguments.reserving(of_it)
         more(of_it)
     return parser

@@ -1,14 +1,14 @@
 """What `plan.py retain` decides from the ends of all files, as the kafkats command does; and the proof after an apply.
 
 --beyond-guard PLAN     where a guard of the policy keeps something, also the plan without guards, from the same facts: what
-                        somebody may approve in place of the other
+                        somebody may approve in place of the other; with --into its digest is added to the name
 """
 
 from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -36,6 +36,7 @@ PRINTED: Final = 200
 LOOKED_INTO: Final = 200
 """Segments with timestamps that cannot be: all of each is read."""
 NAMED: Final = 20
+_DIRECTORY: Final = ("log_dir", "partition_dir")
 _GUARDS: Final = ("over the guard", "over the run's guard")
 
 Made = tuple[Plan, pa.Table, Mapping[str, pa.Table], Mapping[str, Any]]
@@ -83,8 +84,9 @@ def retain(spark: SparkSession, args: Namespace, ours: Planning) -> Made:
     if args.beyond_guard and said["over_guard"]:
         more, all_verdicts = decide(replace(options, over_guard=True))
         refuse_unpermitted(more)
-        ours.write(more, args.beyond_guard, retention=all_verdicts, suspects=shares)
-        said["beyond"] = {"plan": str(args.beyond_guard), "digest": more.digest, "totals": dict(more.header["totals"])}
+        folder = arguments.named_by_digest(args.beyond_guard, more) if args.into else args.beyond_guard
+        ours.write(more, folder, retention=all_verdicts, suspects=shares)
+        said["beyond"] = {"plan": str(folder), "digest": more.digest, "totals": dict(more.header["totals"])}
     return made, segments, {"retention": verdicts, "suspects": shares}, said
 
 
@@ -111,11 +113,13 @@ def words(parser: ArgumentParser) -> None:
     )
 
 
-def prove(spark: SparkSession, plan: Plan, folder: Path, units: Sequence[Unit]) -> tuple[pa.Table, Mapping[str, Any]]:
+def prove(
+    spark: SparkSession, plan: Plan, folder: Path, units: Sequence[Unit], *, later: Collection[tuple[str, str]] = ()
+) -> tuple[pa.Table, Mapping[str, Any]]:
     """Look at the plan's partitions once more: report.SEGMENTS (depth tail), and how many of its files are as they should be.
 
     What was to go is gone; every segment that was to stay is there, with the same records' ends, also where it is what is left of one
-    whose head went; the checkpoints begin where the logs do now.
+    whose head went; the checkpoints begin where the logs do now. In the partitions of `later` another run has decided since what stays.
     """
     by_directory: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     items = [row for row in plan.items.to_pylist() if row["action"] != "blocked"]
@@ -124,7 +128,10 @@ def prove(spark: SparkSession, plan: Plan, folder: Path, units: Sequence[Unit]) 
     found = spread(spark, "prove", list(by_directory.values()), wrong_files, WRONG, size=len)
     segments = look_at_ends(spark, [unit for unit in units if (unit.log_dir, unit.partition_dir) in by_directory])
     wrong = {row["path"]: row["why"] for row in found.to_pylist()}
-    wrong |= not_kept(read_table(folder / "retention.parquet", RETENTION), segments)
+    decided = [row not in later for row in zip(*(segments[name].to_pylist() for name in _DIRECTORY), strict=True)]
+    wrong |= not_kept(
+        read_table(folder / "retention.parquet", RETENTION), segments.filter(pa.array(decided, pa.bool_()))
+    )
     for path, why in list(wrong.items())[:PRINTED]:
         print(f"not as it should be: {path}: {why}")
     return segments, {"files": len(items), "equal": max(len(items) - len(wrong), 0), "not_equal": list(wrong)[:NAMED]}

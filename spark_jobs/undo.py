@@ -20,9 +20,10 @@ from fanout import run_job, spread
 from looking import keep_census, look_at_formats
 from pyspark.sql import SparkSession
 
+from kafkats.approval import check_approved
 from kafkats.certificate import CertifyOptions
 from kafkats.operations.apply import tell_ledger
-from kafkats.operations.ending import ENDED, end_partition, undoable
+from kafkats.operations.ending import ENDED, end_partition, note_undone, undoable
 from kafkats.reserving import changing
 from kafkats.run import Run, directories, read_run, wrote_in
 from kafkats.units import list_units
@@ -33,6 +34,8 @@ _ORDER: Final = [("log_dir", "ascending"), ("partition_dir", "ascending")]
 
 
 def undo(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+    if args.approval:
+        check_approved(args.approval, [read_run(folder).digest for folder in args.runs])
     said: dict[str, Any] = {"runs": [], "files": 0, "errors": [], "exit_code": 0}
     for folder in args.runs:
         with changing(read_run(folder), folder, holder=args.holder, going_back=True) as held:
@@ -61,6 +64,7 @@ def undo_run(spark: SparkSession, folder: Path, *, by: str) -> list[dict[str, An
     table = spread(spark, "undo", list(directories(run)), do, ENDED, size=lambda _: 1)
     rows: list[dict[str, Any]] = table.sort_by(_ORDER).to_pylist()
     if not any(row["exit_code"] for row in rows):
+        note_undone(folder, now_ms=time.time_ns() // 1_000_000)
         tell_ledger(run, "undone", folder=folder, by=by, now_ms=time.time_ns() // 1_000_000)
     return rows
 
@@ -94,6 +98,9 @@ def words() -> ArgumentParser:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's folder; the latest first")
     parser.add_argument("--by", default=this_user(), metavar="WHO", help="whom a migration's ledger names")
     parser.add_argument("--holder", default="", metavar="WHO", help="whose reservation of the log dirs is this undo's")
+    parser.add_argument(
+        "--approval", type=Path, metavar="FILE", help="undo only what the answer recorded there approves"
+    )
     parser.add_argument("--certify", nargs="+", default=[], metavar="LOG_DIR", help="then certify these")
     parser.add_argument("--max-magic", type=int, choices=range(3), help="nothing above")
     parser.add_argument("-o", "--output", type=Path, metavar="CERT", help="the certificate's folder")

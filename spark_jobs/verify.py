@@ -1,7 +1,8 @@
 """Every defect of every segment, as a Spark job: spark-submit spark_jobs/verify.py LOG_DIR... [--deep]
 
 Prints each finding and a summary; exits 1 when something is damaged. With --of-plan PLAN it looks only at the segments
-that the plan writes to, and exits 1 unless each planned file is now as it should be: the proof after an apply.
+that the plan writes to, and exits 1 unless each planned file is now as it should be: the proof after an apply. With --of-run
+RUN it proves what that run did, no more: not what it was refused, nor what was undone.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import retaining
 import rolling
 from fanout import run_job
 from looking import keep, look
+from of_runs import prove_runs
 from proving import prove
 from pyspark.sql import SparkSession
 
@@ -34,6 +36,9 @@ def verify(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     units = list(list_units(args.log_dirs, topics=args.topics))
     if args.of_plan:
         return prove_plan(spark, args, units)
+    if args.of_run:
+        segments, proof = prove_runs(spark, args.of_run, units, arguments.verify_options(args))
+        return {**keep(segments, args.report, **proof), "exit_code": int(bool(proof["not_equal"]))}
     segments = look(spark, units, arguments.verify_options(args))
     tell(segments)
     said = keep(segments, args.report)
@@ -68,6 +73,14 @@ def words() -> ArgumentParser:
     arguments.reading(parser)
     parser.add_argument("--deep", action="store_true", help="decode every record")
     parser.add_argument("--of-plan", type=Path, metavar="PLAN", help="prove what this plan wrote, nothing else")
+    parser.add_argument(
+        "--of-run",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="RUN",
+        help="prove what this run did; several from the earliest to the latest",
+    )
     return parser
 
 

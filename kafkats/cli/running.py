@@ -130,7 +130,7 @@ def _end_of_run(
     folder: Path, verb: Literal["undo", "purge"], as_json: bool, *, abandon: bool = False, by: str = ""
 ) -> int:
     from kafkats.operations.apply import tell_ledger
-    from kafkats.operations.ending import end_partition, note_purged
+    from kafkats.operations.ending import end_partition, note_purged, note_undone
     from kafkats.run import directories, read_run, wrote_in
 
     run, written = read_run(folder), wrote_in(folder)
@@ -144,6 +144,7 @@ def _end_of_run(
         summary = {"freed_bytes": freed, "exit_code": worst} | ({"note": remark} if remark else {})
         say_summary(summary, as_json, [*freed_sentences(freed), *([remark] if remark else [])])
     elif not worst:
+        note_undone(folder, now_ms=_now_ms())
         tell_ledger(run, "undone", folder=folder, by=by, now_ms=_now_ms())
     return worst
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-from kafkats.errors import DiskFull, KafkatsError, Refused, storage
+from kafkats.errors import DiskFull, KafkatsError, Refused, StorageFailed, storage
 from kafkats.logdir.changeset import purge, undo
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.home import check_way_back
@@ -27,6 +28,9 @@ ENDED: Final = pa.schema([
     ("exit_code", pa.int64()),
 ])  # fmt: skip
 """What became of a run in one partition directory."""
+
+ENDED_AS: Final = pa.schema([("log_dir", pa.string()), ("partition_dir", pa.string()), ("phase", pa.string())])
+"""`phase` is the journal's (logdir.journal.Phase), "" where the run has changed nothing."""
 
 
 def end_partition(
@@ -87,6 +91,28 @@ def note_purged(folder: Path, rows: Sequence[Mapping[str, Any]], *, now_ms: int)
     except DiskFull as e:
         return f"purged, but not noted: {e}"
     return ""
+
+
+def note_undone(folder: Path, *, now_ms: int) -> None:
+    """Write `undone.json` in a run's folder: all of it was put back. Where that cannot be written, the undo stands all the same."""
+    with suppress(StorageFailed):
+        write_json(folder / "undone.json", {"at_ms": now_ms})
+
+
+def note_proved(folder: Path, *, files: int, undone: int) -> None:
+    """Write `proof.json` in a run's folder: so many files that it wrote were read again, and are as its plan meant them.
+
+    `undone` is in how many directories it was undone before. Raises StorageFailed.
+    """
+    write_json(folder / "proof.json", {"files": files, "undone": undone})
+
+
+def ended_as(run: Run, log_dir: str, partition_dir: str) -> dict[str, Any]:
+    """How far the run is in one partition directory: a row of ENDED_AS. Raises CorruptFile, StorageFailed."""
+    place = site(work_area(log_dir, run.place), partition_dir, run.run_id)
+    with storage(place.run, "reading what a run did"):
+        journal = read_journal(place, DISK)
+    return {"log_dir": log_dir, "partition_dir": partition_dir, "phase": journal.phase if journal else ""}
 
 
 def undoable(run: Run, log_dir: str, partition_dir: str, *, wrote: bool) -> bool:

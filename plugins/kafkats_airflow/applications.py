@@ -19,6 +19,7 @@ from kafkats.errors import UsageError
 from kafkats_airflow import checks
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.folders import folder_of, readable, with_digest
+from kafkats_airflow.tries import work_of
 
 _LONGEST: Final = 200
 
@@ -98,42 +99,20 @@ def planning(context: Context) -> list[dict[str, Any]]:
 def changing(
     params: Mapping[str, Any], planning: Sequence[Mapping[str, Any]], plans: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """For each plan that writes something: {"plan", "apply": arguments, "verify": arguments}. Empty for a dry run."""
+    """The Work of each application (kafkats_airflow.tries). Empty for a dry run."""
     if params["dry_run"]:
         return []
-    work = []
-    for asked, plan in zip(planning, plans, strict=True):
-        if not plan["totals"]["files"]:
-            continue
-        folder = Path(plan["plan"]).parent
-        work.append({
-            "plan": dict(plan),
-            "apply": {"conn_id": asked["conn_id"], "application_args": applying(params, plan)},
-            "verify": {
-                "conn_id": asked["conn_id"],
-                "application_args": [
-                    *plan["log_dirs"], *_reading(params), "--of-plan", plan["plan"], "--report", str(folder / "after"),
-                ],
-            },
-        })  # fmt: skip
-    return work
+    proof = _reading(params)
+    found = [
+        work_of(asked["conn_id"], plan, proof, writes=bool(plan["totals"]["files"]))
+        for asked, plan in zip(planning, plans, strict=True)
+    ]
+    return [work for work in found if work]
 
 
 def places(folder: Path) -> list[str]:
-    """Where the plan of an application goes, and the report of what it saw."""
-    return ["--output", str(folder / "plan"), "--report", str(folder / "before")]
-
-
-def applying(params: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str]:
-    """The words of apply for a plan, with the policy's word for brokers that are stopped."""
-    stopped = {str(v.path) for v in checks.policy_of(params).volumes if v.owner_stopped}
-    vouched = ["--owner-stopped"] if stopped.issuperset(plan["log_dirs"]) else []
-    return [plan["plan"], "--digest", plan["digest"], "--run", str(run_of(plan)), *vouched]
-
-
-def run_of(plan: Mapping[str, Any]) -> Path:
-    """The folder of the plan's run. A plan made anew, when a DAG run is cleared, gets a run of its own."""
-    return Path(plan["plan"]).parent / f"run-{plan['digest'][:16]}"
+    """Where the plan of an application goes, named by its digest, and the report of what it saw."""
+    return ["--into", str(folder), "--report", str(folder / "before")]
 
 
 def _chosen(volumes: Sequence[Volume], wanted: Sequence[str]) -> list[Volume]:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
-from kafkats_airflow import questions, steps
+from kafkats_airflow import answers, deployment, questions, steps
+from kafkats_airflow.answers import Plan
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.settings import TIMEOUTS
 
+MILLISECOND = timedelta(milliseconds=1)
+
 
 class PlanApproval(ApprovalOperator):
-    """Waits for a person when the run's param `need_approval` is true and there is something to write; else it approves itself.
+    """Waits for a person when the run's param `need_approval` is true and a plan writes something; else records why nobody is asked.
 
-    No answer within `response_timeout` is a no. `question` gives the body of what is asked, as Markdown.
+    What is asked and what is answered is recorded in the run's folder, by digest: without that record nothing is applied, whatever
+    state this task is in. No answer within `response_timeout` is a no. `question` gives the body of what is asked, as Markdown;
+    `always` asks whatever `need_approval` says.
     """
 
     template_fields = ()  # a template in a run id or a name would be rendered, and can read passwords
@@ -26,51 +31,67 @@ class PlanApproval(ApprovalOperator):
         self,
         *,
         response_timeout: timedelta = TIMEOUTS.approval,
-        question: Callable[[Context], str] = questions.of_rebuild,
+        question: Callable[[Context, Sequence[Plan]], str] = questions.of_rebuild,
+        always: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(defaults=self.REJECT, response_timeout=response_timeout, **kwargs)
-        self.asks, self.question = self.subject, question
+        self.asks, self.question, self.always = self.subject, question, always
 
+    @in_our_words
     def execute(self, context: Context) -> Any:
-        if context["params"]["need_approval"] and self.concerns(context):
-            self.subject, self.body = questions.asked(self.asks, context), self.question(context)
+        answers.forget(context)
+        plans = [answers.from_disk(context, plan) for plan in self.plans(context)]
+        writes = any(plan.get("undo") or plan["totals"]["files"] for plan in plans)
+        self.assigned_users = deployment.assigned() or self.assigned_users
+        if writes and (self.always or deployment.hardened() or context["params"]["need_approval"]):
+            options = {self.APPROVE: plans, self.REJECT: []}
+            answers.ask(context, options, (self.response_timeout or timedelta()) // MILLISECOND)
+            self.subject, self.body = questions.asked(self.asks, context), self.question(context, plans)
             return super().execute(context)
-        self.log.info("approved: this run does not ask for approval, or would write nothing")
+        why = "this run does not ask for approval" if writes else "nothing would be written"
+        answers.not_asked(context, self.APPROVE, plans, why)
+        self.log.info("nobody is asked: %s", why)
         return {"chosen_options": [self.APPROVE], "params_input": {}}
 
-    def concerns(self, context: Context) -> bool:
-        """Whether a plan writes anything."""
-        return any(one["plan"]["totals"]["files"] for one in context["ti"].xcom_pull(task_ids="changes"))
+    def plans(self, context: Context) -> list[Plan]:
+        """What the answer is about."""
+        work = context["ti"].xcom_pull(task_ids="changes") or []
+        return [one["plan"] for one in work if one["plan"] and one.get("convert", True)]
 
+    @in_our_words
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        # A no ends this task before its result is kept; the report wants to know.
-        context["ti"].xcom_push("answer", event.get("chosen_options"))
+        if "error" not in event:
+            deployment.check_responder(event.get("responded_by_user"))
+            answers.answered(context, event["chosen_options"][0], event.get("responded_by_user"))
         return super().execute_complete(context, event)
 
 
-class CanaryApproval(PlanApproval):
-    """The same for a canary that has been converted and verified, whose ledger is told of a yes; skipped in every other run."""
+class CanaryApproval(ApprovalOperator):
+    """Asks whether a canary that was converted and verified does well, and tells the ledger of a yes; skipped in every other run."""
 
-    def __init__(self, *, response_timeout: timedelta = TIMEOUTS.canary, **kwargs: Any) -> None:
-        super().__init__(response_timeout=response_timeout, question=questions.of_canary, **kwargs)
+    template_fields = ()
+
+    def __init__(self, *, response_timeout: timedelta = TIMEOUTS.canary, always: bool = False, **kwargs: Any) -> None:
+        super().__init__(defaults=self.REJECT, response_timeout=response_timeout, **kwargs)
+        self.asks, self.always = self.subject, always
 
     @in_our_words
     def execute(self, context: Context) -> Any:
         if not steps.waits_for_approval(context["params"]):
             raise AirflowSkipException("this run has no canary to approve")
-        answer = super().execute(context)
-        if answer["chosen_options"] == [self.APPROVE]:
-            steps.approve(context["params"], f"airflow {context['run_id']}")
-        return answer
+        self.assigned_users = deployment.assigned() or self.assigned_users
+        if self.always or deployment.hardened() or context["params"]["need_approval"]:
+            self.subject, self.body = questions.asked(self.asks, context), questions.of_canary(context)
+            return super().execute(context)
+        steps.approve(context["params"], f"airflow {context['run_id']}")
+        return {"chosen_options": [self.APPROVE], "params_input": {}}
 
     @in_our_words
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        deployment.check_responder(event.get("responded_by_user"))
         answer = super().execute_complete(context, event)
         if answer["chosen_options"] == [self.APPROVE]:
             user = answer.get("responded_by_user") or {}
             steps.approve(context["params"], str(user.get("name") or user.get("id") or f"airflow {context['run_id']}"))
         return answer
-
-    def concerns(self, context: Context) -> bool:
-        return True

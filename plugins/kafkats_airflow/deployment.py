@@ -38,7 +38,7 @@ WORDS: Final[Mapping[str, str]] = {
          "--broker", "--reserve", "--reserve-until", "--take-over", "--digest", "--holder", "--min-magic", "--max-magic",
          "--every", "--from", "--until", "--depth", "--high-watermark", "--at", "--around", "--by"), _TEXT),
     **dict.fromkeys(
-        ("--output", "--report", "--beyond-guard", "--certify", "--ledger", "--undo", "--run", "--approval", "--of-plan",
+        ("--output", "--into", "--report", "--beyond-guard", "--certify", "--ledger", "--undo", "--run", "--approval", "--of-plan",
          "--of-run"), _PATH),
     "--policy": _POLICY,
     "--older-than": _WINDOW,

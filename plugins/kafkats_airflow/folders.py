@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from airflow.providers.common.compat.sdk import Context
 
@@ -28,6 +29,16 @@ def run_folder(folder: str, dag_id: str, run_id: str) -> Path:
 def folder_of(context: Context) -> Path:
     """The folder of the DAG run that the task belongs to."""
     return run_folder(context["params"]["folder"], context["dag"].dag_id, context["run_id"])
+
+
+def holder_of(context: Context) -> str:
+    """Whose the reservations of the DAG run's log directories are."""
+    return f"airflow {context['dag'].dag_id} {context['run_id']}"
+
+
+def run_of(plan: Mapping[str, Any]) -> Path:
+    """The folder of the plan's run. A plan made anew, when a DAG run is cleared, gets a run of its own."""
+    return Path(plan["plan"]).parent / f"run-{plan['digest'][:16]}"
 
 
 def every_run(folder: str) -> list[Path]:

@@ -2,41 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 from airflow.providers.common.compat.sdk import Context
 from airflow.providers.standard.operators.hitl import HITLOperator
 
-from kafkats_airflow import questions
+from kafkats_airflow import answers, deployment, questions
+from kafkats_airflow.answers import Plan
+from kafkats_airflow.approval import MILLISECOND
+from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.settings import TIMEOUTS
 
 YES: Final = "Delete over the guard"
 NO: Final = "Keep to the guard"
+NOTHING: Final = "Delete nothing"
 
 
 class GuardApproval(HITLOperator):
     """Waits for a person where a guard keeps something and the run's param `need_approval` is true; else the guards stand.
 
-    A no, or no answer within `response_timeout`, is no failure: the run goes on within the guards.
+    A no, or no answer within `response_timeout`, is no failure: the run goes on within the guards. With `always` it asks about
+    whatever would be deleted, within the guards too, and no answer means that nothing is deleted.
     """
 
     template_fields = ()  # a template in a run id or a name would be rendered, and can read passwords
 
-    def __init__(self, *, response_timeout: timedelta = TIMEOUTS.guards, **kwargs: Any) -> None:
-        super().__init__(options=[YES, NO], defaults=NO, response_timeout=response_timeout, **kwargs)
-        self.asks = self.subject
+    def __init__(self, *, response_timeout: timedelta = TIMEOUTS.guards, always: bool = False, **kwargs: Any) -> None:
+        default = NOTHING if always else NO
+        super().__init__(options=[YES, NO, NOTHING], defaults=default, response_timeout=response_timeout, **kwargs)
+        self.asks, self.always = self.subject, always
 
+    @in_our_words
     def execute(self, context: Context) -> Any:
-        plans = context["ti"].xcom_pull(task_ids=["plan"])
-        kept = any("beyond" in plan for plan in plans if plan)
-        if kept and context["params"]["need_approval"] and not context["params"]["dry_run"]:
-            self.subject, self.body = questions.asked(self.asks, context), questions.of_guards(context)
+        answers.forget(context)
+        made = [] if context["params"]["dry_run"] else self._plans(context)
+        within = [answers.from_disk(context, plan) for plan in made]
+        beyond = [answers.from_disk(context, beyond_guards(plan)) for plan in made]
+        always = self.always or deployment.hardened()
+        kept = [one["digest"] for one in within] != [one["digest"] for one in beyond]
+        offered = {YES: beyond} if kept and not deployment.hardened() else {}
+        offered |= {NO: within} | ({NOTHING: []} if always else {})
+        about = beyond if YES in offered else within
+        if any(plan["totals"]["files"] for plan in about) if always else kept and context["params"]["need_approval"]:
+            self.defaults = [NOTHING if always else NO]
+            self.assigned_users = deployment.assigned() or self.assigned_users
+            self.options = list(offered)
+            answers.ask(context, offered, (self.response_timeout or timedelta()) // MILLISECOND)
+            self.subject = questions.asked(self.asks, context)
+            self.body = questions.of_guards(within, about, answers_itself=not always)
             return super().execute(context)
-        self.log.info("the guards stand: they keep nothing, this run does not ask, or it would write nothing")
+        why = "the guards keep nothing back, or this run does not ask: what is within them may be deleted"
+        answers.not_asked(context, NO, within, why)
+        self.log.info("nobody is asked: %s", why)
         return {"chosen_options": [NO], "params_input": {}}
+
+    def _plans(self, context: Context) -> Sequence[Plan]:
+        return [plan for plan in context["ti"].xcom_pull(task_ids=["plan"]) if plan]
+
+    @in_our_words
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        if "error" not in event:
+            deployment.check_responder(event.get("responded_by_user"))
+            answers.answered(context, event["chosen_options"][0], event.get("responded_by_user"))
+        return super().execute_complete(context, event)
+
+
+def beyond_guards(plan: Plan) -> Plan:
+    """The plan without guards, where these keep something; else the plan itself."""
+    return {**plan, **plan["beyond"], "over_guard": 0} if "beyond" in plan else plan
 
 
 def over_guards(answer: Any) -> bool:
     """Whether the answer lets more go than the guards do."""
     return bool(answer) and YES in answer["chosen_options"]
+
+
+def nothing(answer: Any) -> bool:
+    """Whether the answer lets nothing go."""
+    return bool(answer) and NOTHING in answer["chosen_options"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,17 +11,20 @@ from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 
 from kafkats.errors import NotEqual, UsageError
 from kafkats_airflow import checks, steps
-from kafkats_airflow.applications import Group, applying, groups_of, listed, places, run_of
+from kafkats_airflow.applications import Group, groups_of, listed, places
 from kafkats_airflow.failing import in_our_words
-from kafkats_airflow.folders import folder_of
+from kafkats_airflow.folders import folder_of, run_of
+from kafkats_airflow.tries import tries_in, unproved
 
+_WROTE: Final = ("done", "already")
 CENSUS: Final = "census"
 """The phase that only looks: what the schedule runs."""
 
 Asked = Mapping[str, Any]
 """One application: broker, log_dirs, folder, `idle` (its conversion is over) and `look`, the first job's arguments."""
 Work = Mapping[str, Any]
-"""What follows: broker, folder, plan (the look's result), `convert` and `certify`: arguments, or None without need."""
+"""What follows: broker, folder, plan (the look's result), `convert` and `certify`: arguments, or None without need. `convert` is
+those of WriteJobOperator."""
 Results = Sequence[Mapping[str, Any]]
 
 
@@ -96,7 +99,7 @@ def changing(context: Context, asked: Sequence[Asked], looked: Sequence[Mapping[
     params = context["params"]
     if params["dry_run"] or params["phase"] == CENSUS:
         return []
-    return [_work(params, one, plan, _by(context)) for one, plan in zip(asked, looked, strict=True)]
+    return [_work(params, one, plan) for one, plan in zip(asked, looked, strict=True)]
 
 
 def arguments_of(job: str) -> Callable[[Work], Mapping[str, Any]]:
@@ -110,45 +113,60 @@ def arguments_of(job: str) -> Callable[[Work], Mapping[str, Any]]:
     return pick
 
 
-def _work(params: Mapping[str, Any], one: Asked, plan: Mapping[str, Any], by: str) -> dict[str, Any]:
+def to_certify(work: Work) -> Mapping[str, Any]:
+    """The arguments of `certify`, with the RUNs that this or an earlier try wrote and that are not proved yet."""
+    given = dict(arguments_of("certify")(work))
+    return given | {"application_args": [*given["application_args"], *unproved(Path(work["folder"]))]}
+
+
+def _work(params: Mapping[str, Any], one: Asked, plan: Mapping[str, Any]) -> dict[str, Any]:
     folder, up = Path(one["folder"]), params["phase"] in steps.UP
     bound = ["--min-magic", str(params["to_magic"])] if up else ["--max-magic", str(params["from_magic"])]
     out = [*bound, "--output", str(folder / "certificate"), "--report", str(folder / "after")]
     where = {key: one["look"][key] for key in ("conn_id", "about")}
     convert: dict[str, Any] | None = None
-    certify: dict[str, Any] | None = {"job": "certify", **where, "application_args": [*one["log_dirs"], *out]}
+    proof = [*one["log_dirs"], *out, *_reading(params)]
+    certify: dict[str, Any] | None = {"job": "certify", **where, "application_args": proof}
     if runs := plan.get("undo"):
-        words = [*runs, "--by", by, "--certify", *one["log_dirs"], *out]
-        convert, certify = {"job": "undo", **where, "application_args": words}, None
+        convert = {"job": "undo", **where, "application_args": [*runs, "--certify", *one["log_dirs"], *out]}
+        certify = None
     elif plan["totals"]["files"] or (up and not one["idle"]):  # a broker with nothing to convert passes the phase, too
-        convert = {"job": "apply", **where, "application_args": [*applying(params, plan), "--by", by]}
-        certify["application_args"] += [*_reading(params), "--of-plan", plan["plan"]]
-    elif plan.get("certificate"):
+        convert = {"job": "apply", **where, "plan": {key: plan[key] for key in ("plan", "digest", "log_dirs")}}
+    elif plan.get("certificate") and not tries_in(folder):
         certify = None
     return {"broker": one["broker"], "folder": str(folder), "plan": dict(plan), "convert": convert, "certify": certify}
 
 
 @in_our_words
 def parity(work: Sequence[Work]) -> list[dict[str, Any]]:
-    """What each conversion's own report says of its old and new logs, held against each other record by record.
+    """What each conversion's own report says of its old and new logs, held against each other record by record; of all tries.
 
     Fails when there is a log of which it does not say that.
     """
-    return [_proved(one) for one in work if one["convert"] and one["convert"]["job"] == "apply"]
+    found = []
+    for one in work:
+        converts = one["convert"] and one["convert"]["job"] == "apply"
+        last = run_of(one["plan"]) if converts else None
+        runs = [each.run for each in tries_in(Path(one["folder"])) if not each.undone and each.run != last]
+        earlier = [run for run in runs if (run / "report.parquet").exists()]
+        found += [_proved(one["broker"], run, _WROTE) for run in earlier]
+        found += [_proved(one["broker"], last)] if last else []
+    return found
 
 
-def _proved(one: Work) -> dict[str, Any]:
+def _proved(broker: str, run: Path, outcomes: Collection[str] = ()) -> dict[str, Any]:
+    """Of the logs with these outcomes; of all without any."""
     from kafkats.run import read_actions
 
-    folder = run_of(one["plan"])
-    logs = [row for row in read_actions(folder).to_pylist() if row["file"].endswith(".log")]
-    unproved = [row for row in logs if not row["parity_before"] or row["parity_before"] != row["parity_after"]]
-    if unproved:
-        where = f"{unproved[0]['partition_dir']}/{unproved[0]['file']}"
-        raise NotEqual(f"{len(unproved)} logs are not proved to hold the same records, first {where}", path=folder)
+    rows = read_actions(run).to_pylist()
+    logs = [row for row in rows if row["file"].endswith(".log") and (not outcomes or row["outcome"] in outcomes)]
+    wrong = [row for row in logs if not row["parity_before"] or row["parity_before"] != row["parity_after"]]
+    if wrong:
+        where = f"{wrong[0]['partition_dir']}/{wrong[0]['file']}"
+        raise NotEqual(f"{len(wrong)} logs are not proved to hold the same records, first {where}", path=run)
     before, after = (_digest(row[f"parity_{side}"] for row in logs) for side in ("before", "after"))
     counts = {"logs": len(logs), "records": sum(row["records"] for row in logs)}
-    return {"broker": one["broker"], "run": str(folder), **counts, "before": before, "after": after}
+    return {"broker": broker, "run": str(run), **counts, "before": before, "after": after}
 
 
 def _digest(digests: Any) -> str:
@@ -165,10 +183,17 @@ def record(
     found |= {plan["certificate"]: plan for one in work if (plan := one["plan"]).get("certificate")}
     for broker in dict.fromkeys(one["broker"] for one in work):
         own = [one for one in work if one["broker"] == broker]
-        runs = [run_of(one["plan"]).name for one in own if one["convert"]]
+        runs = [name for one in own for name in _runs(one)]
         certificates = [found.get(str(Path(one["folder"], "certificate"))) for one in own]
         steps.record(params, broker, runs, certificates, _by(context))
     return steps.rows(params)
+
+
+def _runs(one: Work) -> list[str]:
+    """Names of the RUNs of all tries, or of the one that was undone."""
+    if one["plan"].get("undo"):
+        return [run_of(one["plan"]).name]
+    return [each.run.name for each in tries_in(Path(one["folder"])) if not each.undone]
 
 
 def _by(context: Context) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import Asset, Context
 
-from kafkats_airflow import checks, failing, reports, steps
+from kafkats_airflow import checks, failing, reports, steps, tries
 from kafkats_airflow.folders import folder_of
 from kafkats_airflow.migration import CENSUS, Asked, Work
 from kafkats_airflow.reports import UNFINISHED, Results
@@ -34,15 +34,14 @@ def report(context: Context, asset: Asset, asked: Any, brokers: Any, stages: Map
     Any of the rest may be None: what comes of tasks that failed or were skipped.
     """
     params, began = context["params"], context["dag_run"].start_date
-    # No edges to these two: both skip what follows, and a report is always due.
-    answer = context["ti"].xcom_pull(task_ids="approve", key="answer")
-    work = context["ti"].xcom_pull(task_ids="changes")
+    work = context["ti"].xcom_pull(task_ids="changes")  # no edge: it skips what follows, and a report is always due
     given = {stage: list(results or []) for stage, results in stages.items()}
     asked = None if asked is None else list(asked)
-    end = outcome(params, asked, given, answer, list(work or []), brokers)
+    folder = folder_of(context)
+    no = tries.rejected(folder) and tries.ending(folder, (), rejected=True) == "rejected"
+    end = outcome(params, asked, given, list(work or []), brokers, rejected=no)
     now_ms = time.time_ns() // 1_000_000
     times_ms = int(began.timestamp() * 1000) if began else now_ms, now_ms
-    folder = folder_of(context)
     said = write_report(params, folder, given, outcome=end, times_ms=times_ms, failures=failing.failures(context))
     reports.log_remarks(said)
     context["outlet_events"][asset].extra = {key: said[key] for key in ("volumes", "phase", "outcome", "report")}
@@ -56,9 +55,10 @@ def outcome(
     params: Mapping[str, Any],
     asked: Sequence[Asked] | None,
     stages: Mapping[str, Results],
-    answer: Sequence[str] | None,
     work: Sequence[Work],
     brokers: Results | None,
+    *,
+    rejected: bool,
 ) -> str:
     """How the phase ended, in words; with UNFINISHED at their end when it must not count as a success.
 
@@ -70,7 +70,7 @@ def outcome(
         return "census" if params["phase"] == CENSUS else "dry run"
     if not asked:
         return "no broker is left for this phase"
-    if answer and "Approve" not in answer:
+    if rejected:
         return "rejected"
     if brokers is None:
         return UNFINISHED
@@ -119,14 +119,18 @@ def write_report(
     segments = reports.segments_of(plan["seen"]["report"] for plan in plans if "seen" in plan)
     tables = [Path(plan["plan"]) / "forecast.parquet" for plan in plans if "undo" not in plan]
     forecast = reports.concat([read_table(table, FORECAST) for table in tables], FORECAST)
-    actions = reports.actions_of(plans)
+    undone = [Path(plan["plan"]) for plan in plans if "undo" in plan]
+    actions = reports.actions_of(folder, *undone)
     said = {
         "times_ms": list(times_ms),
         "outcome": outcome,
         "failures": list(failures),
         "remarks": reports.no_topic("*", before) if looked else [],
         "phase": params["phase"],
-        **reports.common(plans, {stage: [r for r in results if "rates" in r] for stage, results in stages.items()}),
+        **reports.common(
+            folder, plans, {stage: [r for r in results if "rates" in r] for stage, results in stages.items()}
+        ),
+        "runs": [*map(str, undone), *tries.told(folder)["runs"]],
         "volumes": sorted(log_dir for one in looked for log_dir in one["log_dirs"]),
         "brokers": steps.rows(params),
         "ledger": str(steps.ledger_of(params)),

@@ -14,6 +14,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import Context
 
 Row = Sequence[str]
+Plans = Sequence[Mapping[str, Any]]
 
 
 def asked(question: str, context: Context) -> str:
@@ -21,14 +22,19 @@ def asked(question: str, context: Context) -> str:
     return f"{question} Run {plain(context['run_id'])}"
 
 
-def of_rebuild(context: Context) -> str:
+def of_rebuild(context: Context, plans: Plans) -> str:
     """The plans of a rebuild."""
-    return _of_plans(context, "not repaired", "not_repaired")
+    return _of_plans(plans, "not repaired", "not_repaired")
 
 
-def of_migration(context: Context) -> str:
+def of_roll(context: Context, plans: Plans) -> str:
+    """The plans to close active segments."""
+    return _of_plans(plans)
+
+
+def of_migration(context: Context, plans: Plans) -> str:
     """The plans of one phase of a migration."""
-    return f"Phase {code(context['params']['phase'])}.\n\n" + _of_plans(context, "would be lost", "losses")
+    return f"Phase {code(context['params']['phase'])}.\n\n" + _of_plans(plans, "would be lost", "losses")
 
 
 def of_canary(context: Context) -> str:
@@ -44,25 +50,24 @@ def of_canary(context: Context) -> str:
     ])
 
 
-def of_guards(context: Context) -> str:
-    """The plans that delete more than the guards of the policy let."""
+def of_guards(within: Plans, beyond: Plans, *, answers_itself: bool) -> str:
+    """The plans that keep to the guards of the policy, and beside each the one that does not: the same where a guard keeps nothing.
+
+    `answers_itself`: no answer lets go what is within the guards.
+    """
     rows = []
-    for one in context["ti"].xcom_pull(task_ids=["plan"]):
-        if not one or "beyond" not in one:
-            continue
-        within, all_of_it = one["totals"], one["beyond"]["totals"]
+    for one, more in zip(within, beyond, strict=True):
+        shown = [one, more] if one["digest"] != more["digest"] else [one]
         rows.append([
             _codes(one["log_dirs"]),
-            f"{within['segments']}, {within['freed_bytes']}",
-            f"{all_of_it['segments'] - within['segments']}, {all_of_it['freed_bytes'] - within['freed_bytes']}",
-            code(one["beyond"]["digest"][:16]),
-            code(one["beyond"]["plan"]),
+            f"{one['totals']['segments']}, {one['totals']['freed_bytes']}",
+            f"{_more(one, more, 'segments')}, {_more(one, more, 'freed_bytes')}",
+            ", ".join(code(plan["digest"][:16]) for plan in shown),
+            ", ".join(code(plan["plan"]) for plan in shown),
         ])  # fmt: skip
     head = ["volumes", "segments, bytes within the guard", "over it", "digest", "plan"]
-    return (
-        f"{table(head, rows)}\n\n`kafkats show PLAN` names each segment and why it goes."
-        " Without an answer the guards stand, and what is within them goes."
-    )
+    end = "the guards stand, and what is within them goes" if answers_itself else "nothing goes"
+    return f"{table(head, rows)}\n\n`kafkats show PLAN` names each segment and why it goes. Without an answer {end}."
 
 
 def code(value: object) -> str:
@@ -83,19 +88,24 @@ def table(head: Row, rows: Iterable[Row]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in chain([head, ["---"] * len(head)], rows))
 
 
-def _of_plans(context: Context, left: str, counts: str) -> str:
+def _of_plans(plans: Plans, left: str = "", counts: str = "") -> str:
+    """`left` heads the column of what is counted in the totals' `counts`; without it there is none."""
     rows = []
-    for one in context["ti"].xcom_pull(task_ids="changes"):
-        plan, totals = one["plan"], one["plan"]["totals"]
+    for plan in plans:
+        totals = plan["totals"]
         rows.append([
             _codes(plan["log_dirs"]),
             *(f"{totals[key]}" for key in ("files", "write_bytes", "blocked")),
-            _counted(totals[counts]),
+            *([_counted(totals[counts])] if left else []),
             code(plan["digest"][:16]),
             code(plan["plan"]),
         ])  # fmt: skip
-    head = ["volumes", "files to write", "bytes", "blocked", left, "digest", "plan"]
+    head = ["volumes", "files to write", "bytes", "blocked", *([left] if left else []), "digest", "plan"]
     return f"{table(head, rows)}\n\n`kafkats show PLAN` says which bytes, and why."
+
+
+def _more(one: Mapping[str, Any], other: Mapping[str, Any], total: str) -> int:
+    return int(other["totals"][total]) - int(one["totals"][total])
 
 
 def _counted(counts: Mapping[str, Any]) -> str:

@@ -18,8 +18,7 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import Asset, Context
 
-from kafkats_airflow import checks
-from kafkats_airflow.applications import run_of
+from kafkats_airflow import checks, tries
 from kafkats_airflow.failing import failures, in_our_words, unfinished
 from kafkats_airflow.folders import folder_of
 
@@ -36,10 +35,9 @@ def report(context: Context, asset: Asset, asked: Any, plans: Any, runs: Any, pr
 
     Any of the rest may be None: what comes of tasks that failed or were skipped.
     """
-    answer = context["ti"].xcom_pull(task_ids="approve", key="answer")  # no edge: a no skips what follows
     plans, runs, proofs = list(plans or []), list(runs or []), list(proofs or [])
-    end = outcome(context["params"], plans, answer, proofs) if len(plans) == len(asked or []) else UNFINISHED
     folder = folder_of(context)
+    end = outcome(folder, context["params"], plans) if len(plans) == len(asked or []) else UNFINISHED
     more = {"failures": failures(context)}
     said = write_report(folder, plans, runs, proofs, outcome=end, topics=context["params"]["topics"], more=more)
     log_remarks(said)
@@ -49,27 +47,23 @@ def report(context: Context, asset: Asset, asked: Any, plans: Any, runs: Any, pr
     return said
 
 
-def outcome(params: Mapping[str, Any], plans: Results, answer: Sequence[str] | None, proofs: Results) -> str:
-    """How the run ended, in words; at their end UNFINISHED or UNSAFE when it must not count as a success."""
+def outcome(folder: Path, params: Mapping[str, Any], plans: Results) -> str:
+    """How the run whose folder this is ended, in words; at their end UNFINISHED or UNSAFE when it must not count as a success."""
     left = {word: sum(plan["totals"]["not_repaired"][word] for plan in plans) for word in ("danger", "damage")}
-    words = _ending(params, plans, answer, proofs)
+    words = _ending(folder, params, plans)
     if left["damage"] and words != UNFINISHED:
         words += f", {left['damage']} damages not repaired"
     return f"{words}, {UNSAFE}" if left["danger"] else words
 
 
-def _ending(params: Mapping[str, Any], plans: Results, answer: Sequence[str] | None, proofs: Results) -> str:
+def _ending(folder: Path, params: Mapping[str, Any], plans: Results) -> str:
     todo = [plan for plan in plans if plan["totals"]["files"]]
     if not plans:
         return UNFINISHED
-    if not todo:
-        return "nothing to rebuild"
     if params["dry_run"]:
-        return "dry run"
-    if answer and "Approve" not in answer:
-        return "rejected"
-    proved = sum(proof["equal"] for proof in proofs)
-    return "rebuilt and proved" if proved == sum(plan["totals"]["files"] for plan in todo) else UNFINISHED
+        return "dry run" if todo else "nothing to rebuild"
+    words = {"nothing": "nothing to rebuild", "proved": "rebuilt and proved", "rejected": "rejected"}
+    return words.get(tries.ending(folder, plans, rejected=tries.rejected(folder)), UNFINISHED)
 
 
 def write_report(
@@ -81,22 +75,22 @@ def write_report(
 
     checks.writable(folder)
     before = segments_of(plan["seen"]["report"] for plan in plans)
-    after = segments_of(proof["report"] for proof in proofs)
+    after = after_of(folder)
     panels = {"before": before}
-    if proofs:
+    if after.num_rows:
         panels["after"] = overlaid(before, after, ("log_dir", "partition_dir", "base_offset"))
     said = {
         "outcome": outcome,
         **more,
         "remarks": no_topic(topics, before) if plans else [],
-        **common(plans, {"plan": plans, "apply": runs, "verify": proofs}),
+        **common(folder, plans, {"plan": plans, "apply": runs, "verify": proofs}),
         "seen": summary(before),
-        "files_proved_equal": sum(proof["equal"] for proof in proofs),
+        "files_proved_equal": tries.told(folder)["files_proved"],
         "report": str(folder),
     }
     write_table(folder / "segments.parquet", before.cast(SEGMENTS))
     write_table(folder / "after.parquet", after.cast(SEGMENTS))
-    write_table(folder / "actions.parquet", actions_of(plans).cast(ACTIONS))
+    write_table(folder / "actions.parquet", actions_of(folder).cast(ACTIONS))
     plot_health(panels, folder / "health.png")
     write_json(folder / "report.json", said)
     return said
@@ -119,24 +113,30 @@ def log_remarks(said: Mapping[str, Any]) -> None:
         logging.getLogger(__name__).warning("remark: %s", remark)
 
 
-def common(plans: Results, stages: Mapping[str, Results]) -> dict[str, Any]:
-    """What every report says of its plans, and how fast each stage was."""
+def common(folder: Path, plans: Results, stages: Mapping[str, Results]) -> dict[str, Any]:
+    """What every report says of the last try's plans, of the RUNs of all tries, and how fast each stage was."""
     return {
         "volumes": sorted(log_dir for plan in plans for log_dir in plan["log_dirs"]),
         "plans": [{key: plan[key] for key in ("plan", "digest", "totals")} for plan in plans],
-        "runs": [str(run) for run in _runs(plans)],
+        **tries.told(folder),
         "files_planned": sum(plan["totals"]["files"] for plan in plans),
         "files_blocked": sum(plan["totals"]["blocked"] for plan in plans),
         "rates": {stage: [result["rates"] for result in results] for stage, results in stages.items()},
     }
 
 
-def actions_of(plans: Results) -> Any:
-    """Every file that was touched or refused, report.ACTIONS."""
+def actions_of(folder: Path, *more: Path) -> Any:
+    """Every file that a try touched or was refused, report.ACTIONS; also of `more` RUNs."""
     from kafkats.report import ACTIONS
     from kafkats.run import read_actions
 
-    return concat([read_actions(run) for run in _runs(plans)], ACTIONS)
+    runs = [*more, *(one.run for one in tries.tries_of(folder))]
+    return concat([read_actions(run) for run in runs if (run / "report.parquet").exists()], ACTIONS)
+
+
+def after_of(folder: Path) -> Any:
+    """The segments that the last proof of each application has seen, report.SEGMENTS."""
+    return segments_of(seen.parent for seen in sorted(folder.glob("*/after/segments.parquet")))
 
 
 def segments_of(folders: Any) -> Any:
@@ -160,8 +160,3 @@ def overlaid(before: Any, after: Any, keys: Sequence[str]) -> Any:
     changed = set(zip(*(after[key].to_pylist() for key in keys), strict=True))
     rows = zip(*(before[key].to_pylist() for key in keys), strict=True)
     return pa.concat_tables([before.filter(pa.array([row not in changed for row in rows], pa.bool_())), after])
-
-
-def _runs(plans: Results) -> list[Path]:
-    """Also those that failed: what they did, and what they refused to do, is in their own reports."""
-    return [run for plan in plans if ((run := run_of(plan)) / "report.parquet").exists()]

@@ -15,11 +15,12 @@ from airflow.providers.common.compat.sdk import Asset, Context
 from kafkats.config import parse_size
 from kafkats.errors import KafkatsError, UsageError
 from kafkats_airflow import checks
-from kafkats_airflow.applications import applying, groups_of, places, run_of
+from kafkats_airflow.applications import groups_of, places
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.folders import every_run, folder_of
-from kafkats_airflow.guards import over_guards
+from kafkats_airflow.guards import beyond_guards, nothing, over_guards
 from kafkats_airflow.moment import moment, time_of
+from kafkats_airflow.tries import work_of
 
 INVENTORY: Final = Asset(name="kafka_inventory", uri="kafkats://inventory", group="kafkats")
 """What is on the disks, as the last of these runs saw it; its events name the report."""
@@ -63,26 +64,20 @@ def _deleting(params: Mapping[str, Any], folder: Path) -> list[str]:
 
 @in_our_words
 def changing(context: Context, asked: Any, plans: Any, answer: Any = None) -> list[dict[str, Any]]:
-    """For each plan that changes something: {"plan", "apply": arguments, "verify": arguments}. Empty for a dry run.
+    """The Work of each application (kafkats_airflow.tries). Empty for a dry run.
 
-    The plan is the one that keeps to the guards, unless `answer` lets more go.
+    The plan is the one that keeps to the guards, unless `answer` lets more go, or nothing.
     """
     params = context["params"]
     if params["dry_run"]:
         return []
-    work = []
+    proof = ["--policy", params["policy"]]
+    found = []
     for one, plan in zip(asked, plans, strict=True):
-        chosen = plan | plan["beyond"] | {"over_guard": 0} if over_guards(answer) and "beyond" in plan else plan
-        if not chosen["totals"]["files"]:
-            continue
-        after = str(Path(chosen["plan"]).parent / "after")
-        proof = [*chosen["log_dirs"], "--policy", params["policy"], "--of-plan", chosen["plan"], "--report", after]
-        work.append({
-            "plan": chosen,
-            "apply": {"conn_id": one["conn_id"], "application_args": applying(params, chosen)},
-            "verify": {"conn_id": one["conn_id"], "application_args": proof},
-        })  # fmt: skip
-    return work
+        counts = beyond_guards(plan) if over_guards(answer) else plan
+        writes = bool(counts["totals"]["files"]) and not nothing(answer)
+        found.append(work_of(one["conn_id"], counts, proof, writes=writes))
+    return [work for work in found if work]
 
 
 @in_our_words
@@ -125,13 +120,8 @@ def _waits(folder: Path, operation: str, window_ms: int) -> set[str]:
 
 def chosen(asked: Any, plans: Any, work: Any) -> list[Mapping[str, Any]]:
     """Per application the plan that counts: the one that was applied, else the one that keeps to the guards."""
-    applied = {run_folder_of(one["plan"]): one["plan"] for one in work or []}
-    return [applied.get(run_folder_of(plan), plan) for plan in plans or []]
-
-
-def run_folder_of(plan: Mapping[str, Any]) -> Path:
-    """Where everything of an application lies."""
-    return run_of(plan).parent
+    applied = {one["folder"]: one["plan"] for one in work or [] if one["plan"]}
+    return [applied.get(str(Path(plan["plan"]).parent), plan) for plan in plans or []]
 
 
 def unfinished(asked: Sequence[Any] | None, plans: Sequence[Any]) -> bool:

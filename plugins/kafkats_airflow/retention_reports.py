@@ -21,7 +21,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import Context
 
 from kafkats.config import Policy
-from kafkats_airflow import checks, reports
+from kafkats_airflow import checks, reports, tries
 from kafkats_airflow.applications import listed
 from kafkats_airflow.failing import failures, in_our_words
 from kafkats_airflow.failing import unfinished as failure
@@ -43,12 +43,12 @@ def report(context: Context, operation: str, asked: Any, work: Any, stages: Mapp
     given = {stage: list(results or []) for stage, results in stages.items()}
     asked = None if asked is None else list(asked)
     plans = chosen(asked, given["plan"], list(work or []))
-    end = outcome(context["params"], operation, unfinished(asked, plans), plans, given["verify"])
     folder = folder_of(context)
+    end = outcome(folder, context["params"], operation, plans, lost=work is None or unfinished(asked, plans))
     checks.writable(folder)
     said = {"outcome": end, "failures": failures(context), "as_of": moment(context), "report": str(folder)}
-    said |= _common(plans, given)
-    said |= _tables(folder, plans, given["verify"])
+    said |= _common(folder, plans, given)
+    said |= _tables(folder, plans)
     said["remarks"] = _remarks(folder, context["params"], plans, operation)
     reports.log_remarks(said)
     said |= _deleted(folder, context["params"], plans) if operation == "retain" else _rolled(folder, plans)
@@ -72,8 +72,11 @@ def report(context: Context, operation: str, asked: Any, work: Any, stages: Mapp
     return {key: said[key] for key in told if key in said}
 
 
-def outcome(params: Mapping[str, Any], operation: str, lost: bool, plans: Results, proofs: Results) -> str:
-    """How the run ended, in words; UNFINISHED at their end when it must not count as a success."""
+def outcome(folder: Path, params: Mapping[str, Any], operation: str, plans: Results, *, lost: bool) -> str:
+    """How the run whose folder this is ended, in words; UNFINISHED at their end when it must not count as a success.
+
+    `lost`: an application did not get as far as its plan.
+    """
     if lost:
         return UNFINISHED
     kept = sum(plan.get("over_guard", 0) for plan in plans)
@@ -82,30 +85,30 @@ def outcome(params: Mapping[str, Any], operation: str, lost: bool, plans: Result
         left += f", {blocked} segments left as they were"
     if params["dry_run"]:
         return f"dry run{left}"
-    files = sum(plan["totals"]["files"] for plan in plans)
-    if not files:
-        return f"nothing to {'delete' if operation == 'retain' else operation}{left}"
-    proved = sum(proof["equal"] for proof in proofs) == files
-    return f"{DONE[operation]} and proved{left}" if proved else UNFINISHED
+    words = {
+        "nothing": f"nothing to {'delete' if operation == 'retain' else operation}{left}",
+        "proved": f"{DONE[operation]} and proved{left}",
+        "rejected": "rejected",
+    }
+    return words.get(tries.ending(folder, plans, rejected=tries.rejected(folder)), UNFINISHED)
 
 
-def _common(plans: Results, stages: Mapping[str, Results]) -> dict[str, Any]:
+def _common(folder: Path, plans: Results, stages: Mapping[str, Results]) -> dict[str, Any]:
     purged = stages["purge"]
     return {
-        **reports.common(plans, stages),
-        "files_proved": sum(proof["equal"] for proof in stages["verify"]),
+        **reports.common(folder, plans, stages),
         "purged": [run for one in purged for run in one["runs"]],
         "purged_bytes": sum(one["freed_bytes"] for one in purged),
     }
 
 
-def _tables(folder: Path, plans: Results, proofs: Results) -> dict[str, Any]:
+def _tables(folder: Path, plans: Results) -> dict[str, Any]:
     from kafkats.report import summary, write_table
 
     before = reports.segments_of(plan["seen"]["report"] for plan in plans)
     write_table(folder / "segments.parquet", before)
-    write_table(folder / "after.parquet", reports.segments_of(proof["report"] for proof in proofs))
-    write_table(folder / "actions.parquet", reports.actions_of(plans))
+    write_table(folder / "after.parquet", reports.after_of(folder))
+    write_table(folder / "actions.parquet", reports.actions_of(folder))
     return {"seen": summary(before)}
 
 

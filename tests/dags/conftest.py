@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import datetime
 import importlib
 import os
 import shutil
@@ -78,9 +79,16 @@ def submitted() -> set[str]:
 
 
 @pytest.fixture
-def here(spark: Any, monkeypatch: pytest.MonkeyPatch, submitted: set[str]) -> list[str]:
+def errors() -> list[BaseException]:
+    """What the jobs of `here` raised, of ours."""
+    return []
+
+
+@pytest.fixture
+def here(spark: Any, monkeypatch: pytest.MonkeyPatch, submitted: set[str], errors: list[BaseException]) -> list[str]:
     """The operator runs its jobs in the shared session, with the very words of the command line; gives what ran."""
-    from airflow.sdk.exceptions import AirflowFailException
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+    from kafkats_airflow.failing import in_our_words
     from kafkats_airflow.spark_job import KafkatsJobOperator
 
     ran: list[str] = []
@@ -92,7 +100,11 @@ def here(spark: Any, monkeypatch: pytest.MonkeyPatch, submitted: set[str]) -> li
             return submit(self, context)
         job = importlib.import_module(self.job)
         words = [str(word) for word in self.application_args or []]
-        said = dict(getattr(job, self.job)(spark, job.words().parse_args(words)))
+        try:
+            said = dict(in_our_words(getattr(job, self.job))(spark, job.words().parse_args(words)))
+        except AirflowException as e:
+            errors.append(e.__cause__ or e)
+            raise
         if said.pop("exit_code", 0):
             raise AirflowFailException(str(said))
         return said | {"rates": {}}
@@ -112,3 +124,48 @@ def policy(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def again(bag: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Clears these tasks of a run that is over (all without any), as a person does, and lets it go on; gives the run."""
+    from airflow.models import dagrun
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import clear_task_instances
+    from airflow.serialization.definitions.dag import SerializedDAG
+    from airflow.utils.session import create_session
+    from airflow.utils.state import DagRunState
+
+    def cleared(run: Any, *tasks: str, **more: Any) -> Any:
+        with create_session() as session:
+            found = session.get(DagRun, run.id)
+            instances = [ti for ti in found.get_task_instances(session=session) if not tasks or ti.task_id in tasks]
+            clear_task_instances(instances, session)
+
+        def same(*, dag: Any, session: Any, **_: Any) -> Any:
+            found = session.get(DagRun, run.id)
+            found.dag, found.state = dag, DagRunState.RUNNING
+            session.commit()
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setattr(dagrun, "get_or_create_dagrun", same)
+            patch.setattr(SerializedDAG, "clear_dags", lambda **_: None)  # it would clear every task
+            return bag.dags[run.dag_id].test(logical_date=None, run_conf=run.conf, **more)
+
+    return cleared
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Whoever is asked gives the answer under "says" at once, as "by"; what was asked is under "asked"."""
+    given: dict[str, Any] = {"says": "", "by": {"id": "7", "name": "Ada"}, "asked": []}
+
+    def answer(self: Any, context: Any) -> Any:
+        given["asked"].append({"subject": self.subject, "body": self.body, "options": self.options})
+        now = datetime.datetime.now(tz=datetime.UTC)
+        said = {"chosen_options": [given["says"]], "params_input": {}, "responded_at": now}
+        return self.execute_complete(context, said | {"responded_by_user": given["by"]})
+
+    monkeypatch.setattr("airflow.providers.standard.operators.hitl.HITLOperator.execute", answer)
+    return given

@@ -22,14 +22,9 @@ from kafkats.cli import cli
 from kafkats.formats import dispatch
 from kafkats.logdir.checkpoints import read_epochs, read_offsets
 from kafkats.plan import read_plan
-from tests.golden import case, retention_moment, retention_policy, tree
+from tests.golden import retention_policy, tree
+from tests.retained import AS_OF, GOLDEN, RETAIN
 
-GOLDEN = case("retention-4.3.1")
-AS_OF = dt.datetime.fromtimestamp(retention_moment(GOLDEN) / 1000, dt.UTC).isoformat()
-RETAIN: dict[str, Any] = {
-    "volumes": [], "topics": "*", "generation": "3.0", "as_of": AS_OF, "before": None, "free": None,
-    "inside_segments": False, "last_segment": False, "need_approval": False, "undo_days": 7, "dry_run": False,
-}  # fmt: skip
 ROLL: dict[str, Any] = {
     name: RETAIN[name] for name in ("volumes", "topics", "as_of", "undo_days", "dry_run")
 } | {"generation": "4.1"}  # fmt: skip

@@ -19,15 +19,17 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
-from kafkats_airflow import migration, migration_reports, steps
-from kafkats_airflow.applications import run_of
+from kafkats_airflow import migration, migration_reports, questions, steps
 from kafkats_airflow.approval import CanaryApproval, PlanApproval
+from kafkats_airflow.folders import run_of
 from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.write_job import WriteJobOperator
 
 from kafkats import ledger, phases
 from kafkats.cli import main
 from kafkats.formats.dispatch import batches
 from kafkats.operations import apply as apply_operation
+from kafkats.operations.ending import note_proved
 from tests.crash.real import fork
 from tests.golden import case, tree
 
@@ -192,6 +194,7 @@ class Pretended:
 
     def plan(self, args: list[str]) -> dict[str, Any]:
         from kafkats.forecast import FORECAST
+        from kafkats.plan import ITEMS, make_plan, write_plan
         from kafkats.report import SEGMENTS, write_report, write_table
 
         said = {"log_dirs": dirs(args), "census": self.counted()}
@@ -202,12 +205,12 @@ class Pretended:
         if "--only-newer" in args:
             totals["files"] = 2 if self.stray else 0
             said |= self.certificate(option(args, "--certify"), certified=not self.stray)
-        out, report = Path(option(args, "--output")), Path(option(args, "--report"))
-        out.mkdir(parents=True)
+        into, report = Path(option(args, "--into")), Path(option(args, "--report"))
+        made = make_plan("migrate", {"into": str(into)}, totals, ITEMS.empty_table())
+        write_plan(made, out := into / f"plan-{made.digest[:16]}")
         write_table(out / "forecast.parquet", FORECAST.empty_table())
         write_report(report, SEGMENTS.empty_table(), {})
-        digest = hashlib.sha256(str(out).encode()).hexdigest()
-        return said | {"plan": str(out), "digest": digest, "totals": totals, "seen": {"report": str(report)}}
+        return said | {"plan": str(out), "digest": made.digest, "totals": totals, "seen": {"report": str(report)}}
 
     def certificate(self, folder: str, *, certified: bool) -> dict[str, Any]:
         bounds = {"min_magic": 2, "max_magic": 0}  # each phase takes the one that it needs
@@ -215,10 +218,10 @@ class Pretended:
         return {"certified": certified, **said, **bounds}
 
     def apply(self, args: list[str]) -> dict[str, Any]:
-        from kafkats.report import ACTIONS, write_table
+        from kafkats.report import ACTIONS, write_json, write_table
 
         run = Path(option(args, "--run"))
-        run.mkdir(parents=True)
+        run.mkdir(parents=True, exist_ok=True)
         row = {
             "log_dir": "/v",
             "partition_dir": "a-0",
@@ -228,7 +231,10 @@ class Pretended:
         }
         row |= {"parity_before": "p", "parity_after": "p" if self.equal else "q"}
         write_table(run / "report.parquet", pa.Table.from_pylist([row], schema=ACTIONS))
-        look = next(given for job, given in reversed(self.ran) if job == "plan" and args[0] in given)
+        for name in ("run", "report"):
+            write_json(run / f"{name}.json", {"exit_code": 0, "digest": "d" * 64})
+        into = str(Path(args[0]).parent)
+        look = next(given for job, given in reversed(self.ran) if job == "plan" and into in given)
         self.tell(look, "started", run.name, folder=str(run))
         self.tell(look, "converted-back" if option(look, "--phase") == "rollback" else "converted", run.name)
         return {"run": str(run)}
@@ -243,6 +249,8 @@ class Pretended:
 
     def certify(self, args: list[str]) -> dict[str, Any]:
         said = self.certificate(option(args, "--output"), certified=self.certified)
+        for run in (Path(args[n + 1]) for n, arg in enumerate(args) if arg == "--of-run"):
+            note_proved(run, files=1, undone=0)
         return said | {"census": self.counted(), "log_dirs": dirs(args)}
 
     def tell(self, look: list[str], event: str, run_id: str, **details: Any) -> None:
@@ -306,9 +314,9 @@ def reached(jobs: Pretended, tmp_path: Path, *wanted: tuple[str, dict[str, Any]]
         asked = migration.gate(context)
         stages: dict[str, Any] = {"look": [jobs.run(**words(one["look"])) for one in asked]}
         work = context["ti"]["changes"] = migration.changing(context, asked, stages["look"])
-        stages["convert"] = [jobs.run(**words(one["convert"])) for one in work if one["convert"]]
+        stages["convert"] = [jobs.run(**words(one["convert"], context)) for one in work if one["convert"]]
         stages["parity"] = migration.parity(work)
-        stages["certify"] = [jobs.run(**words(one["certify"])) for one in work if one["certify"]]
+        stages["certify"] = [jobs.run(**words(migration.to_certify(one))) for one in work if one["certify"]]
         brokers = migration.record(context, work, stages["convert"], stages["certify"]) if work else None
         said = context["ti"]["report"] = migration_reports.report(context, "asset", asked, brokers, stages)
         with suppress(AirflowSkipException):
@@ -316,7 +324,9 @@ def reached(jobs: Pretended, tmp_path: Path, *wanted: tuple[str, dict[str, Any]]
     return str(said["outcome"])
 
 
-def words(given: dict[str, Any]) -> dict[str, Any]:
+def words(given: Any, context: Any = None) -> dict[str, Any]:
+    if context:
+        return {"job": given["job"], "args": WriteJobOperator(task_id="convert", **given)._words(context)}
     return {"job": given["job"], "args": given["application_args"]}
 
 
@@ -542,17 +552,12 @@ def test_approvals_show_what_is_approved(bag: Any) -> None:
     zero_copy = [who._asdict() for who in phases.lose_zero_copy(1, 2)]
     said = {"outcome": "converted", "volumes": ["/a"], "report": "/r", "loses_zero_copy": zero_copy}
 
-    class Said:
-        def xcom_pull(self, task_ids: str) -> Any:
-            return {"changes": [{"plan": plan}], "report": said}[task_ids]
-
-    def body(task: str) -> str:
-        return str(bag.dags[DAG].get_task(task).question({"ti": Said(), "params": {"phase": "canary"}}))
-
-    assert "| `/a`, `/b` | 3 | 36 | 1 | 2 headers | `ffffffffffffffff` | `/p` |" in body("approve")
-    assert body("approve").startswith("Phase `canary`.")
-    assert "`converted`: `/a`" in body("approve_canary")
-    assert "fetch versions `2-3`" in body("approve_canary")
+    context: Any = {"ti": Instance(report=said), "params": {"phase": "canary"}}
+    body = bag.dags[DAG].get_task("approve").question(context, [plan])
+    canary = questions.of_canary(context)
+    assert "| `/a`, `/b` | 3 | 36 | 1 | 2 headers | `ffffffffffffffff` | `/p` |" in body
+    assert body.startswith("Phase `canary`.")
+    assert "`converted`: `/a`" in canary and "fetch versions `2-3`" in canary
     assert isinstance(CanaryApproval(task_id="x", subject="?").response_timeout, datetime.timedelta)
 
 

@@ -14,6 +14,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from kafkats_airflow.applications import changing, planning
 from kafkats_airflow.approval import PlanApproval
+from kafkats_airflow.folders import run_folder
 from kafkats_airflow.reports import UNSAFE, outcome
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
@@ -58,9 +59,9 @@ def same_as_kafkas_own(root: Path) -> bool:
 
 @pytest.mark.slow(10)
 def test_from_damage_to_proof_and_again(
-    bag: Any, volume: Path, policy: Callable[..., Path], tmp_path: Path, here: list[str]
+    bag: Any, volume: Path, policy: Callable[..., Path], tmp_path: Path, here: list[str], answering: dict[str, Any]
 ) -> None:
-    """No logical date, and approval by hand (marked as done here); a second run finds nothing and changes nothing."""
+    """No logical date, and an approval by Ada; a second run finds nothing and changes nothing."""
     from airflow.models.asset import AssetEvent
     from airflow.utils.session import create_session
 
@@ -68,9 +69,9 @@ def test_from_damage_to_proof_and_again(
     untouched = {
         path: facts for path, facts in tree(volume).items() if path not in DAMAGED and path.endswith((".log", "index"))
     }
-    first = bag.dags[DAG].test(
-        run_conf=PARAMS | conf | {"need_approval": True}, logical_date=None, mark_success_pattern="approve"
-    )
+    answering["says"] = "Approve"
+    first = bag.dags[DAG].test(run_conf=PARAMS | conf | {"need_approval": True}, logical_date=None)
+    assert len(answering["asked"]) == 1
     assert str(first.state) == "success"
     assert first.logical_date is None
     assert set(states(first).values()) == {"success"}
@@ -107,8 +108,10 @@ def test_from_damage_to_proof_and_again(
 
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
-    """The operator without Spark: records what it was to run; plans two files of two, or what `plan_files` says."""
-    from kafkats.report import SEGMENTS, write_report
+    """The operator without Spark: records what it was to run; plans two files of two, none on /volumes/fine."""
+    from kafkats.operations.ending import note_proved
+    from kafkats.plan import ITEMS, make_plan, write_plan
+    from kafkats.report import ACTIONS, SEGMENTS, write_json, write_report, write_table
 
     ran: list[str] = []
 
@@ -122,9 +125,26 @@ def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[
             files = 0 if "/volumes/fine" in dirs else 2
             left = {"danger": 0, "damage": 0}
             totals = {"files": files, "blocked": 0, "write_bytes": 24, "not_repaired": left}
-            out = args[args.index("--output") + 1]
-            return {"plan": out, "digest": "d" * 64, "totals": totals, "log_dirs": dirs, "seen": said, "rates": {}}
-        return said | {"run": str(folder), "files": 2, "equal": 2}
+            made = make_plan("rebuild", {"of": dirs}, totals, ITEMS.empty_table())
+            out = Path(args[args.index("--into") + 1], f"plan-{made.digest[:16]}")
+            write_plan(made, out)
+            return {
+                "plan": str(out),
+                "digest": made.digest,
+                "totals": totals,
+                "log_dirs": dirs,
+                "seen": said,
+                "rates": {},
+            }
+        if self.job == "apply":
+            run = Path(args[args.index("--run") + 1])
+            run.mkdir(parents=True)
+            write_table(run / "report.parquet", ACTIONS.empty_table())
+            for name in ("run", "report"):
+                write_json(run / f"{name}.json", {"exit_code": 0})
+        for run in (Path(args[n + 1]) for n, arg in enumerate(args) if arg == "--of-run"):
+            note_proved(run, files=2, undone=0)
+        return said | {"files": 2, "equal": 2}
 
     monkeypatch.setattr(KafkatsJobOperator, "execute", execute)
     yield ran
@@ -155,8 +175,8 @@ def test_one_application_per_connection_and_only_where_needed(bag: Any, tmp_path
     for changing_job in ("apply", "verify"):
         assert {on for on, job in words if job == changing_job} == {"host_1", "host_2"}
     applies = [line for line in pretended if " apply " in line]
-    assert {line.split()[0]: line.endswith("--owner-stopped") for line in applies} == {"host_1": True, "host_2": False}
-    assert all("--digest " + "d" * 64 in line for line in applies)
+    assert {line.split()[0]: "--owner-stopped" in line for line in applies} == {"host_1": True, "host_2": False}
+    assert all("--approval" in line and "/approval.json" in line for line in applies)
     assert reports(tmp_path / "r")[-1]["volumes"] == ["/volumes/fine", "/volumes/one", "/volumes/two"]
 
 
@@ -225,7 +245,7 @@ def test_a_no_is_reported_and_nothing_is_written(
         said = {"chosen_options": ["Reject"], "params_input": {}, "responded_at": now, "responded_by_user": None}
         return self.execute_complete(context, said)
 
-    monkeypatch.setattr(PlanApproval, "execute", say_no)
+    monkeypatch.setattr("airflow.providers.standard.operators.hitl.ApprovalOperator.execute", say_no)
     run = run_pretended(bag, tmp_path, need_approval=True)
     assert str(run.state) == "success"
     assert {line.split()[1] for line in pretended} == {"plan"}
@@ -250,78 +270,81 @@ def test_wrong_params_are_refused_before_the_run(
     assert not pretended
 
 
-def test_approval_waits_for_a_person_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def planned(folder: Path, files: int) -> dict[str, Any]:
+    """A plan's folder in that of a DAG run, and what the job would say of it."""
+    from kafkats.plan import ITEMS, make_plan, write_plan
+
+    totals = {"files": files, "write_bytes": 36, "blocked": 1, "not_repaired": {"danger": 2, "damage": 0}}
+    made = make_plan("rebuild", {}, totals, ITEMS.empty_table())
+    write_plan(made, out := folder / "group" / f"plan-{made.digest[:16]}")
+    return {"plan": str(out), "digest": made.digest, "totals": totals, "log_dirs": ["/a", "/b"]}
+
+
+def test_approval_waits_for_a_person_when_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from airflow.sdk.exceptions import TaskAwaitingInput
 
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(
         "airflow.providers.standard.operators.hitl.upsert_hitl_detail", lambda **given: asked.append(given)
     )
-    approve = PlanApproval(task_id="approve", subject="Rebuild?", question=lambda _: "b")
+    approve = PlanApproval(task_id="approve", subject="Rebuild?")
+    folder = run_folder(str(tmp_path), DAG, "run")
 
-    class Instance:
-        id = "1"
-
-        def __init__(self, files: int) -> None:
-            self.files = files
-
-        def xcom_pull(self, task_ids: str) -> list[dict[str, Any]]:
-            assert task_ids == "changes"
-            return [{"plan": {"totals": {"files": files}}} for files in (0, self.files)]
-
-    def context(files: int, *, need: bool) -> Any:
-        return {
-            "run_id": "a",
-            "params": {"need_approval": need},
-            "task_instance": Instance(files),
-            "ti": Instance(files),
-        }
+    def asking(files: int, *, need: bool) -> Any:
+        plan = planned(folder, files)
+        ti = SimpleNamespace(id="1", xcom_pull=lambda task_ids: {"changes": [{"plan": None}, {"plan": plan}]}[task_ids])
+        return context({"need_approval": need, "folder": str(tmp_path)}) | {"task_instance": ti, "ti": ti}
 
     with pytest.raises(TaskAwaitingInput):
-        approve.execute(context(3, need=True))
-    assert (asked[0]["subject"], asked[0]["body"]) == ("Rebuild? Run a", "b")
+        approve.execute(given := asking(3, need=True))
+    plan = given["ti"].xcom_pull(task_ids="changes")[1]["plan"]
+    assert asked[0]["subject"] == "Rebuild? Run run"
+    row = f"| `/a`, `/b` | 3 | 36 | 1 | 2 danger | `{plan['digest'][:16]}` | `{plan['plan']}` |"
+    assert row in asked[0]["body"]
     assert (asked[0]["options"], asked[0]["defaults"]) == (["Approve", "Reject"], ["Reject"])
-    for given in (context(3, need=False), context(0, need=True)):
+    assert json.loads((folder / "question.json").read_text())["options"] == {"Approve": [plan["digest"]], "Reject": []}
+    assert not (folder / "approval.json").exists()
+    for given in (asking(3, need=False), asking(0, need=True)):
         assert approve.execute(given)["chosen_options"] == ["Approve"]
+        assert len(json.loads((folder / "approval.json").read_text())["digests"]) == 1
     assert len(asked) == 1
+    with pytest.raises(TaskAwaitingInput):
+        PlanApproval(task_id="forced", subject="Rebuild?", always=True).execute(asking(3, need=False))
+    assert not (folder / "approval.json").exists(), "a new question takes back the answer to the last"
 
 
-def test_approval_shows_what_is_approved(bag: Any) -> None:
-    plan = {
-        "log_dirs": ["/a", "/b"],
-        "totals": {"files": 3, "write_bytes": 36, "blocked": 1, "not_repaired": {"danger": 2, "damage": 0}},
-        "digest": "f" * 64,
-        "plan": "/p",
-    }
+def test_how_a_run_ended(tmp_path: Path) -> None:
+    from kafkats.approval import Approval, write_approval
+    from kafkats.report import write_json
 
-    class Instance:
-        def xcom_pull(self, task_ids: str) -> list[dict[str, Any]]:
-            assert task_ids == "changes"
-            return [{"plan": plan}]
-
-    body = bag.dags[DAG].get_task("approve").question({"ti": Instance()})
-    assert "| `/a`, `/b` | 3 | 36 | 1 | 2 danger | `ffffffffffffffff` | `/p` |" in body
-
-
-def test_how_a_run_ended() -> None:
-    plan = {"totals": {"files": 2, "not_repaired": {"danger": 0, "damage": 0}}}
-    answer = ["Reject"]
-    assert outcome(PARAMS, [plan], answer, []) == "rejected"
-    assert outcome(PARAMS, [plan], None, [{"equal": 2}]) == "rebuilt and proved"
-    assert outcome(PARAMS, [plan], None, [{"equal": 1}]) == "not finished"
-    assert outcome(PARAMS, [], None, []) == "not finished", "planning itself failed"
-
-
-def test_what_is_not_repaired_is_part_of_the_outcome() -> None:
     def plan(danger: int, damage: int, files: int = 0) -> dict[str, Any]:
-        return {"totals": {"files": files, "not_repaired": {"danger": danger, "damage": damage}}}
+        totals = {"files": files, "not_repaired": {"danger": danger, "damage": damage}}
+        return {"plan": str(tmp_path / "group" / "plan"), "digest": "d" * 64, "totals": totals}
 
-    assert outcome(PARAMS, [plan(0, 3)], None, []) == "nothing to rebuild, 3 damages not repaired"
-    assert outcome(PARAMS, [plan(0, 0), plan(1, 0)], None, []).endswith(UNSAFE), "a danger must not end green"
-    assert (
-        outcome(PARAMS, [plan(1, 2, files=2)], None, [{"equal": 2}])
-        == f"rebuilt and proved, 2 damages not repaired, {UNSAFE}"
-    )
+    def said(*plans: dict[str, Any], **params: Any) -> str:
+        return outcome(tmp_path, PARAMS | params, plans)
+
+    assert said() == "not finished", "planning itself failed"
+    assert said(plan(0, 3)) == "nothing to rebuild, 3 damages not repaired"
+    assert said(plan(0, 0), plan(1, 0)).endswith(UNSAFE), "a danger must not end green"
+    assert said(plan(0, 0, 2), dry_run=True) == "dry run"
+    assert said(plan(0, 0, 2)) == "not finished", "nothing was applied"
+    run = tmp_path / "group" / ("run-" + "d" * 16)
+    run.mkdir(parents=True)
+    write_json(run / "run.json", {})
+    write_json(run / "report.json", {"exit_code": 0})
+    assert said(plan(0, 0, 2)) == "not finished", "and not proved"
+    write_json(run / "proof.json", {"files": 2})
+    assert said(plan(1, 2, 2)) == f"rebuilt and proved, 2 damages not repaired, {UNSAFE}"
+    write_json(run / "report.json", {"exit_code": 3})
+    assert said(plan(0, 0, 2)) == "not finished", "applied again since, and refused in part"
+    write_json(run / "proof.json", {"files": 1})
+    assert said(plan(0, 0, 2)) == "not finished", "what was done is proved, but not all was done"
+    assert said(plan(0, 0)) == "rebuilt and proved", "by an earlier try"
+    write_json(run / "undone.json", {})
+    assert said(plan(0, 0)) == "nothing to rebuild"
+    write_approval(tmp_path / "approval.json", Approval("Reject", (), "Ada", "answered by Ada", 1))
+    assert said(plan(0, 0, 2)) == "rejected"
 
 
 def context(params: dict[str, Any], run_id: str = "run") -> Any:
@@ -339,4 +362,4 @@ def test_every_try_of_a_run_has_the_same_folder(tmp_path: Path) -> None:
     params = PARAMS | {"policy": str(two_volumes(tmp_path)), "folder": "/reports"}
     once, again = (planning(context(params, "manual__1")) for _ in range(2))
     assert once == again
-    assert "/reports/rebuild_time_indexes/manual__1/host_1-owner-stopped/plan" in once[0]["application_args"]
+    assert "/reports/rebuild_time_indexes/manual__1/host_1-owner-stopped" in once[0]["application_args"]

@@ -1,0 +1,67 @@
+"""The record of an answer: which plans somebody said yes to, by their digests.
+
+Whoever asks writes it beside the plans (`approval.json`); whoever applies a plan is given the file, and refuses every
+digest that is not in it. So a plan that nobody saw is not applied, whatever became of the tasks between the two.
+
+    {"format": 1, "option": "Approve", "digests": ["<64 hex digits>", ...], "by": "Ada", "why": "...", "answered_ms": ...}
+
+`digests` are those that the answer lets be applied: none for a no. `by` is "" where nobody had to be asked; `why` says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from kafkats.errors import CorruptPlan, Refused
+from kafkats.report import make_folder, read_json, write_json
+
+FORMAT: Final = 1
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class Approval(NamedTuple):
+    """`answered_ms` is epoch milliseconds."""
+
+    option: str
+    digests: tuple[str, ...]
+    by: str
+    why: str
+    answered_ms: int
+
+
+def write_approval(path: Path, approval: Approval, **more: Any) -> None:
+    """Write the record, whole or not at all; `more` are further fields, for people. Raises StorageFailed, UsageError."""
+    make_folder(path.parent, "the record of an approval")
+    write_json(path, {**more, "format": FORMAT, **approval._asdict(), "digests": list(approval.digests)})
+
+
+def read_approval(path: Path) -> Approval | None:
+    """The record; None where there is none. Raises CorruptPlan, StorageFailed."""
+    if not path.exists():
+        return None
+    content = read_json(path)
+    if content.get("format") != FORMAT:
+        raise CorruptPlan(f"not a record of an approval of format {FORMAT}", path=path)
+    digests = content.get("digests")
+    if not isinstance(digests, list) or any(not isinstance(d, str) or not _DIGEST.fullmatch(d) for d in digests):
+        raise CorruptPlan("its digests are not those of plans", path=path)
+    option, by, why = (str(content.get(name, "")) for name in ("option", "by", "why"))
+    answered = content.get("answered_ms")
+    return Approval(option, tuple(digests), by, why, answered if type(answered) is int else 0)
+
+
+def check_approved(path: Path, digests: Iterable[str]) -> None:
+    """Raises Refused unless the record at `path` says yes to each of `digests`, whole ones."""
+    try:
+        found = read_approval(path)
+    except CorruptPlan as e:
+        raise Refused(f"the record of the approval cannot be read ({e.reason}): ask again", path=path) from e
+    for digest in digests:
+        if found is None:
+            raise Refused(f"nobody has said yes to plan {digest[:16]}: there is no record of an answer", path=path)
+        if digest not in found.digests:
+            named = ", ".join(one[:16] for one in found.digests) or "no plan"
+            raise Refused(f"the answer {found.option!r} lets {named} be applied, not plan {digest[:16]}", path=path)

@@ -1,0 +1,130 @@
+"""What was asked about a DAG run's plans, and what was answered: files in the run's folder.
+
+question.json    what is asked: per option the digests that it lets be applied, the plans, when
+approval.json    the answer (kafkats.approval); `apply` writes nothing without a yes to its plan's digest in it
+
+Files, because XComs and the states of tasks can be changed by whoever may use Airflow's API. A new question removes the old answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from airflow.providers.common.compat.sdk import Context
+
+from kafkats.errors import Changed, CorruptPlan, Refused, UsageError
+from kafkats_airflow.folders import folder_of
+
+NOBODY: Final = "nobody"
+
+Plan = Mapping[str, Any]
+"""What a plan job says of its plan: `plan` (folder), `digest`, `totals`, `log_dirs`; `undo`: the RUNs to undo in its place."""
+
+
+def approval_of(context: Context) -> Path:
+    """Where the answer is recorded."""
+    return folder_of(context) / "approval.json"
+
+
+def forget(context: Context) -> None:
+    """Take back the answer to an earlier question: what it was about may be another plan by now."""
+    for name in ("approval.json", "question.json"):
+        (folder_of(context) / name).unlink(missing_ok=True)
+
+
+def ask(context: Context, options: Mapping[str, Sequence[Plan]], timeout_ms: int) -> None:
+    """Write down what is asked: which plans each option lets be applied."""
+    from kafkats.report import make_folder, write_json
+
+    path, now_ms = folder_of(context) / "question.json", _now_ms()
+    make_folder(path.parent, "the question")
+    every = {plan["digest"]: plan for plans in options.values() for plan in plans}
+    write_json(path, {
+        "options": {option: digests_of(plans) for option, plans in options.items()},
+        "plans": [{key: one[key] for key in ("plan", "digest", "totals", "log_dirs")} for one in every.values()],
+        "asked_ms": now_ms,
+        "until_ms": now_ms + timeout_ms,
+        **_where(context),
+    })  # fmt: skip
+
+
+def answered(context: Context, option: str, user: Mapping[str, Any] | None) -> None:
+    """Record the answer to the question that was asked last. Raises Refused when none was, CorruptPlan."""
+    from kafkats.report import read_json
+
+    path = folder_of(context) / "question.json"
+    if not path.exists():
+        raise Refused("an answer without its question; clear the task to ask anew", path=path)
+    asked = read_json(path)
+    digests = asked.get("options", {}).get(option)
+    if not isinstance(digests, list):
+        raise CorruptPlan(f"the question did not offer {option!r}", path=path)
+    by = str((user or {}).get("name") or (user or {}).get("id") or "")
+    why = f"answered by {by}" if by else "no answer in time: the default holds"
+    _write(context, option, digests, by or NOBODY, why, question=asked)
+
+
+def not_asked(context: Context, option: str, plans: Sequence[Plan], why: str) -> None:
+    """Record that nobody had to be asked about these plans."""
+    _write(context, option, digests_of(plans), "", why)
+
+
+def digests_of(plans: Iterable[Plan]) -> list[str]:
+    """What an approval of these covers: the plans, or the RUNs that are undone in their place."""
+    from kafkats.run import read_run
+
+    found = [
+        digest
+        for plan in plans
+        for digest in ([read_run(Path(run)).digest for run in plan["undo"]] if plan.get("undo") else [plan["digest"]])
+    ]
+    return sorted(set(found))
+
+
+def from_disk(context: Context, plan: Plan) -> dict[str, Any]:
+    """The plan with totals and digest as its files have them, so that what is shown is what would be applied.
+
+    Raises Refused for a plan of another DAG run, Changed when its digest is another, CorruptPlan, StorageFailed.
+    """
+    from kafkats.report import read_json
+
+    if plan.get("undo"):
+        return dict(plan)  # the RUNs' own digests count
+    folder = inside(context, Path(plan["plan"]))
+    if not (folder / "plan.json").is_file():
+        raise CorruptPlan("no plan here: plan.json is missing", path=folder)
+    header = read_json(folder / "plan.json")
+    if header.get("digest") != plan["digest"]:
+        raise Changed(
+            f"the plan that was made had digest {plan['digest'][:16]}; clear the run to plan anew", path=folder
+        )
+    return {**plan, "totals": header.get("totals")}
+
+
+def inside(context: Context, path: Path) -> Path:
+    """`path` when it lies in the DAG run's own folder. Raises Refused."""
+    folder = folder_of(context)
+    if ".." in path.parts or not path.is_relative_to(folder) or path == folder:
+        raise Refused(f"not a plan of this DAG run, whose folder is {folder}", path=path)
+    return path
+
+
+def _write(context: Context, option: str, digests: Sequence[str], by: str, why: str, **more: Any) -> None:
+    from kafkats.approval import Approval, write_approval
+
+    for digest in digests:
+        if not isinstance(digest, str):
+            raise UsageError("a digest is a text", path=approval_of(context))
+    approval = Approval(option, tuple(digests), by, why, _now_ms())
+    write_approval(approval_of(context), approval, **more, **_where(context))
+
+
+def _where(context: Context) -> dict[str, str]:
+    return {"dag_id": context["dag"].dag_id, "run_id": context["run_id"]}
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,132 @@
+"""What all tries of a DAG run have written: a run that is cleared plans anew, and what its earlier tries did stands.
+
+Each try's plan has a RUN of its own beside it. One Work per application says what is still to be applied; what is to be proved is
+seen when the proof begins, from the RUNs that are there then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from airflow.providers.common.compat.sdk import AirflowSkipException
+
+from kafkats_airflow.folders import run_of
+
+Plan = Mapping[str, Any]
+Work = Mapping[str, Any]
+"""conn_id, folder, log_dirs, `plan`: what is to be applied, None for nothing, `proof`: words of the job that proves."""
+Ending = Literal["unfinished", "rejected", "nothing", "proved"]
+
+
+class Try(NamedTuple):
+    """A RUN. `complete`: nothing of its plan was refused or failed. `proved`: files read again since, -1: not proved."""
+
+    run: Path
+    complete: bool
+    undone: bool
+    proved: int
+
+
+def tries_in(*folders: Path) -> list[Try]:
+    """The RUNs in these folders of applications, the earliest first."""
+    runs = {run.parent: run.stat().st_mtime_ns for folder in folders for run in folder.glob("run-*/run.json")}
+    return [_try(run) for run in sorted(runs, key=lambda run: (runs[run], run.name))]
+
+
+def tries_of(folder: Path) -> list[Try]:
+    """Those of a DAG run, whose folder this is."""
+    return tries_in(*(one for one in sorted(folder.glob("*")) if one.is_dir()))
+
+
+def work_of(conn_id: str, plan: Plan, proof: Sequence[str], *, writes: bool) -> dict[str, Any] | None:
+    """The Work of one application; None where nothing is to be written and nothing was."""
+    folder = Path(plan["plan"]).parent
+    if not writes and not tries_in(folder):
+        return None
+    return {
+        "conn_id": conn_id,
+        "folder": str(folder),
+        "log_dirs": list(plan["log_dirs"]),
+        "plan": dict(plan) if writes else None,
+        "proof": list(proof),
+    }
+
+
+def to_apply(work: Work) -> dict[str, Any]:
+    """Arguments of WriteJobOperator; skips an application whose new plan writes nothing."""
+    if not work["plan"]:
+        raise AirflowSkipException("the plan of this try writes nothing")
+    return {"conn_id": work["conn_id"], "plan": {key: work["plan"][key] for key in ("plan", "digest", "log_dirs")}}
+
+
+def to_prove(work: Work) -> dict[str, Any]:
+    """Arguments of KafkatsJobOperator(job="verify"): all RUNs of the application that are not proved yet; skips it without one."""
+    if not (runs := unproved(Path(work["folder"]))):
+        raise AirflowSkipException("nothing was written that is not proved yet")
+    report = ["--report", str(Path(work["folder"], "after"))]
+    return {"conn_id": work["conn_id"], "application_args": [*work["log_dirs"], *work["proof"], *report, *runs]}
+
+
+def unproved(folder: Path) -> list[str]:
+    """The words that name the RUNs to be proved: --of-run RUN each, the earliest first."""
+    runs = [one.run for one in tries_in(folder) if not one.undone and one.proved < 0]
+    return [word for run in runs for word in ("--of-run", str(run))]
+
+
+def ending(folder: Path, plans: Sequence[Plan], *, rejected: bool) -> Ending:
+    """How a DAG run ended whose last try has made these plans, all of them: what they write is done and proved, and so is what
+    earlier tries wrote."""
+    tries = tries_of(folder)
+    if any(not one.undone and one.proved < 0 for one in tries):
+        return "unfinished"
+    if rejected:
+        return "rejected"
+    done = {one.run for one in tries if one.complete}
+    if any(plan["totals"]["files"] and run_of(plan) not in done for plan in plans):
+        return "unfinished"
+    return "proved" if any(not one.undone and one.proved for one in tries) else "nothing"
+
+
+def rejected(folder: Path) -> bool:
+    """Whether the answer about this DAG run's plans was a no to all of them."""
+    from kafkats.approval import read_approval
+
+    found = read_approval(folder / "approval.json")
+    return found is not None and not found.digests and bool(found.by)
+
+
+def told(folder: Path) -> dict[str, Any]:
+    """What every report says of the tries: `runs` of all of them, those that were undone, and files that were proved."""
+    tries = tries_of(folder)
+    return {
+        "runs": [str(one.run) for one in tries],
+        "undone": [str(one.run) for one in tries if one.undone],
+        "files_proved": sum(one.proved for one in tries if not one.undone and one.proved > 0),
+    }
+
+
+def _try(run: Path) -> Try:
+    summary, proof = _content(run / "report.json"), _content(run / "proof.json")
+    fresh = proof is not None and _written_ns(run / "proof.json") >= max(
+        _written_ns(run / "run.json"), _written_ns(run / "report.json")
+    )
+    complete = summary is not None and summary.get("exit_code") == 0
+    files = int(proof["files"]) if proof is not None and fresh else -1
+    return Try(run, complete, (run / "undone.json").exists(), files)
+
+
+def _content(path: Path) -> dict[str, Any] | None:
+    with suppress(OSError, ValueError):
+        found = json.loads(path.read_bytes())
+        return found if isinstance(found, dict) else None
+    return None
+
+
+def _written_ns(path: Path) -> int:
+    with suppress(OSError):
+        return path.stat().st_mtime_ns
+    return 0

@@ -1,0 +1,70 @@
+"""The operator of the jobs that write: apply and undo.
+
+Its words are made here, from the plan and the policy's file, when the task runs. What an XCom says is only which plan of this DAG
+run is meant: whether that may be applied is said by the record of the answer, which the job reads itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from airflow.providers.common.compat.sdk import Context
+
+from kafkats.errors import UsageError
+from kafkats_airflow import checks
+from kafkats_airflow.answers import approval_of, inside
+from kafkats_airflow.failing import in_our_words
+from kafkats_airflow.folders import holder_of, run_of
+from kafkats_airflow.spark_job import KafkatsJobOperator
+
+_JOBS: Final = ("apply", "undo")
+
+
+class WriteJobOperator(KafkatsJobOperator):
+    """Applies `plan` ({plan, digest, log_dirs}), or undoes RUNs: `application_args` are then the undo job's own words."""
+
+    def __init__(self, *, plan: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan = plan
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        self.application_args = in_our_words(self._words)(context)
+        return super().execute(context)
+
+    def _words(self, context: Context) -> list[str]:
+        if self.job not in _JOBS:
+            raise UsageError(f"{self.job!r} is none of the jobs that need an approval: {', '.join(_JOBS)}")
+        common = ["--approval", str(approval_of(context)), "--holder", holder_of(context)]
+        common += ["--by", f"airflow {context['run_id']}"]
+        if self.job == "undo":
+            return [*_own_words(self.application_args or []), *common]
+        if self.plan is None:
+            raise UsageError("there is no plan to apply")
+        return [*_applying(context, self.plan), *common]
+
+
+def _applying(context: Context, plan: Mapping[str, Any]) -> list[str]:
+    folder = inside(context, Path(plan["plan"]))
+    volumes = checks.policy_of(context["params"]).volumes
+    stopped = {str(volume.path) for volume in volumes if volume.owner_stopped}
+    log_dirs = {*plan["log_dirs"], *_written(folder)}
+    vouched = ["--owner-stopped"] if log_dirs and stopped.issuperset(log_dirs) else []
+    return [str(folder), "--digest", plan["digest"], "--run", str(run_of(plan)), *vouched]
+
+
+def _written(folder: Path) -> list[str]:
+    """The log dirs that the plan's own rows name."""
+    from kafkats.plan import read_plan
+
+    return [str(log_dir) for log_dir in read_plan(folder).items["log_dir"].unique().to_pylist()]
+
+
+def _own_words(words: Sequence[Any]) -> list[str]:
+    """Raises UsageError for a word that would stand in for those that are added here."""
+    said = [str(word) for word in words]
+    for word in said:
+        if word == "--" or word.startswith(("--a", "--h", "--b")):
+            raise UsageError(f"{word!r} is no word for an undo job here")
+    return said

@@ -1,0 +1,145 @@
+"""The proof of what runs wrote: each file that one of them has done is read again, and must be as its plan meant it.
+
+Runs are named from the earliest to the latest. Where a later one wrote the same file, the later one counts. What a run did is said
+by its journals beside the log directories, so a run whose report was never written is proved too; what was undone is left out.
+A run that is proved gets a `proof.json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import proving
+import pyarrow as pa
+import retaining
+import rolling
+from fanout import spread
+from pyspark.sql import SparkSession
+
+from kafkats.errors import CorruptPlan, KafkatsError, UsageError
+from kafkats.operations.ending import ENDED_AS, ended_as, note_proved
+from kafkats.operations.verify import VerifyOptions
+from kafkats.plan import Plan, read_plan
+from kafkats.report import SEGMENTS, read_json
+from kafkats.run import Run, directories, read_actions, read_run
+from kafkats.units import Unit
+
+NAMED: Final = 20
+_SEGMENT: Final = ("log_dir", "partition_dir", "base_offset")
+_WROTE: Final = {"done", "already", "nothing"}
+
+Directory = tuple[str, str]
+File = tuple[str, str, str]
+
+
+class Done(NamedTuple):
+    """What a run did: the directories it wrote in, and those where it was interrupted or undone."""
+
+    wrote: set[Directory]
+    interrupted: list[Directory]
+    undone: list[Directory]
+
+
+def prove_runs(
+    spark: SparkSession, folders: Sequence[Path], units: Sequence[Unit], options: VerifyOptions
+) -> tuple[pa.Table, Mapping[str, Any]]:
+    """Look again at what these runs wrote: report.SEGMENTS, and how many files are as they should be.
+
+    Raises CorruptPlan for a run without its plan beside it, StorageFailed, UsageError for a run that proves itself.
+    """
+    segments = SEGMENTS.empty_table()
+    said: dict[str, Any] = {"files": 0, "equal": 0, "not_equal": [], "runs": [str(folder) for folder in folders]}
+    files: set[File] = set()
+    places: set[Directory] = set()
+    for folder in reversed(folders):
+        run = read_run(folder)
+        plan_folder = plan_of(run, folder)
+        done = what_was_done(spark, run, folder)
+        plan = _part(read_plan(plan_folder), done.wrote, files, places)
+        found, proof = _prove(spark, plan, plan_folder, units, options, places)
+        half = [
+            f"{Path(*where)}: {folder.name} was interrupted; apply it again, or undo it" for where in done.interrupted
+        ]
+        for line in half:
+            print(f"not as it should be: {line}")
+        wrong = [*proof["not_equal"], *half]
+        segments = _laid_over(found, segments)
+        said |= {name: said[name] + proof[name] for name in ("files", "equal")}
+        said["not_equal"] = [*said["not_equal"], *wrong][:NAMED]
+        if not wrong:
+            note_proved(folder, files=proof["files"], undone=len(done.undone))
+        files |= {(row["log_dir"], row["partition_dir"], row["file"]) for row in plan.items.to_pylist()}
+        places |= done.wrote
+    return segments, said
+
+
+def plan_of(run: Run, folder: Path) -> Path:
+    """The folder of the run's plan, which lies beside it. Raises CorruptPlan."""
+    beside = [one for one in sorted(folder.parent.glob(f"*-{run.digest[:16]}")) if one != folder]
+    beside += [folder.with_name("plan"), folder.with_name("over-guard"), folder.with_suffix("")]
+    for one in beside:
+        if (one / "plan.json").is_file() and read_json(one / "plan.json").get("digest") == run.digest:
+            return one
+    raise CorruptPlan(f"its plan with digest {run.digest[:16]} does not lie beside it", path=folder)
+
+
+def what_was_done(spark: SparkSession, run: Run, folder: Path) -> Done:
+    """By the journals; where there is none, by the run's report."""
+
+    def do(where: Directory) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pylist([ended_as(run, *where)], schema=ENDED_AS)
+
+    table = spread(spark, "read journals", list(directories(run)), do, ENDED_AS, size=lambda _: 1)
+    phases = {(row["log_dir"], row["partition_dir"]): row["phase"] for row in table.to_pylist()}
+    told = _told(folder)
+    return Done(
+        {where for where, phase in phases.items() if phase in {"done", "purged"} or (not phase and where in told)},
+        [where for where, phase in phases.items() if phase in {"intent", "undo"}],
+        [where for where, phase in phases.items() if phase == "undone"],
+    )
+
+
+def _told(folder: Path) -> set[Directory]:
+    """Directories in which every file is as it was to be, by the report."""
+    try:
+        rows = read_actions(folder).to_pylist()
+    except KafkatsError:  # the apply was killed before it could write one
+        return set()
+    left = {(row["log_dir"], row["partition_dir"]) for row in rows if row["outcome"] not in _WROTE}
+    return {(row["log_dir"], row["partition_dir"]) for row in rows} - left
+
+
+def _part(plan: Plan, wrote: set[Directory], files: set[File], places: set[Directory]) -> Plan:
+    """The plan with only what the run did, and no later one did again."""
+
+    def counts(row: Mapping[str, Any]) -> bool:
+        where = row["log_dir"], row["partition_dir"]
+        if row["action"] == "blocked" or where not in wrote or (*where, row["file"]) in files:
+            return False
+        return plan.operation != "roll" or where not in places  # the proof of a roll is of the log's end
+
+    keep = [counts(row) for row in plan.items.select(["log_dir", "partition_dir", "file", "action"]).to_pylist()]
+    return replace(plan, items=plan.items.filter(pa.array(keep, pa.bool_())))
+
+
+def _prove(
+    spark: SparkSession, plan: Plan, folder: Path, units: Sequence[Unit], options: VerifyOptions, later: set[Directory]
+) -> tuple[pa.Table, Mapping[str, Any]]:
+    if plan.operation == "retain":
+        return retaining.prove(spark, plan, folder, units, later=later)
+    if plan.operation == "roll":
+        return rolling.prove(spark, plan, units, options)
+    if plan.operation == "split":
+        raise UsageError("a split is proved while it is made: there is nothing to prove of its run", path=folder)
+    return proving.prove(spark, plan, units, options)
+
+
+def _laid_over(earlier: pa.Table, later: pa.Table) -> pa.Table:
+    """Each segment once."""
+    known = set(zip(*(later[name].to_pylist() for name in _SEGMENT), strict=True))
+    rows = zip(*(earlier[name].to_pylist() for name in _SEGMENT), strict=True)
+    fresh = earlier.filter(pa.array([row not in known for row in rows], pa.bool_()))
+    return pa.concat_tables([fresh.cast(SEGMENTS), later.cast(SEGMENTS)])
