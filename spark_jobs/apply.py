@@ -21,7 +21,6 @@ import pyarrow as pa
 from fanout import run_job, spread, with_last_attempt
 from pyspark.sql import SparkSession
 
-from kafkats.approval import check_approved
 from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize, tell_ledger
 from kafkats.plan import Plan, check_digest, read_plan
 from kafkats.report import ACTIONS
@@ -35,8 +34,8 @@ ORDER = [("log_dir", "ascending"), ("partition_dir", "ascending"), ("base_offset
 def apply(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     plan = read_plan(args.plan)
     check_digest(plan, args.digest)
-    if args.approval:
-        check_approved(args.approval, [plan.digest])
+    arguments.check_yes(args.approval, [plan.digest])
+    arguments.check_guards(plan)
     folder = args.run or args.plan.with_name(args.plan.name + ".run")
     run = run_of(plan, place=args.work_area, owner_stopped=args.owner_stopped)
     with changing(run, folder, holder=args.holder, plan_folder=args.plan) as held:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable
@@ -10,8 +11,11 @@ from typing import NoReturn
 
 from fanout import RESULT, say
 
+from kafkats.approval import check_approved, read_approval
+from kafkats.approvers import NAME as APPROVERS
+from kafkats.approvers import read_approvers
 from kafkats.config import Policy, parse_duration, parse_size, parse_time, read_policy, with_export_file, with_settings
-from kafkats.errors import UsageError
+from kafkats.errors import Refused, UsageError
 from kafkats.generations import DEFAULT_RULE, RULES
 from kafkats.operations.verify import VerifyOptions
 from kafkats.plan import Plan
@@ -117,6 +121,28 @@ def wish(args: Namespace) -> Wish | None:
         return None
     until_ms = now_ms() + DAY_MS if args.reserve_until is None else args.reserve_until
     return Wish(args.reserve, until_ms, args.skip_reserved, tuple(args.take_over))
+
+
+def check_yes(approval: Path | None, digests: Iterable[str]) -> None:
+    """Raises Refused unless the record says yes to each digest, by an approver where the deployment names them.
+
+    Without a record everything is allowed, unless it names them. Raises UsageError for names that cannot be read.
+    """
+    approvers = read_approvers(os.environ.get(APPROVERS))
+    if approval is not None:
+        check_approved(approval, digests)
+    if not approvers:
+        return
+    found = read_approval(approval) if approval else None
+    if found is None or found.by not in {approver.name for approver in approvers}:
+        who = f"{found.by or 'nobody'!r} is not an approver" if found else "there is no record of an approver's answer"
+        raise Refused(f"{who} ({APPROVERS} is set); clear the run to ask anew", path=approval)
+
+
+def check_guards(plan: Plan) -> None:
+    """Raises Refused for a plan without the policy's guards, where the deployment names approvers."""
+    if APPROVERS in os.environ and plan.header["options"].get("over_guard"):
+        raise Refused(f"this plan goes over the guards of the policy, which nobody may ({APPROVERS} is set)")
 
 
 def named_by_digest(folder: Path, plan: Plan) -> Path:

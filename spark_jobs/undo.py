@@ -20,7 +20,6 @@ from fanout import run_job, spread
 from looking import keep_census, look_at_formats
 from pyspark.sql import SparkSession
 
-from kafkats.approval import check_approved
 from kafkats.certificate import CertifyOptions
 from kafkats.operations.apply import tell_ledger
 from kafkats.operations.ending import ENDED, end_partition, note_undone, undoable
@@ -34,8 +33,7 @@ _ORDER: Final = [("log_dir", "ascending"), ("partition_dir", "ascending")]
 
 
 def undo(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
-    if args.approval:
-        check_approved(args.approval, [read_run(folder).digest for folder in args.runs])
+    arguments.check_yes(args.approval, [read_run(folder).digest for folder in args.runs])
     said: dict[str, Any] = {"runs": [], "files": 0, "errors": [], "exit_code": 0}
     for folder in args.runs:
         with changing(read_run(folder), folder, holder=args.holder, going_back=True) as held:

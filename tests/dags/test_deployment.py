@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from kafkats.approvers import Approver, read_approvers
 from kafkats.errors import Refused, UsageError
 from tests.golden import case, tree
 
+ROOT = Path(__file__).parents[2]
 GOLDEN = case("retention-4.3.1")
 FIRST = {
     "apply_retention": "applications",
@@ -298,3 +300,13 @@ def test_the_words_of_the_dags_themselves_pass(
     assert str(ended.state) == "success"
     assert checked and checked == here
     assert tree(volume) == before
+
+
+def test_every_word_that_the_dags_give_is_known() -> None:
+    """Of the plugins' own source: a job whose words are new there must not be refused."""
+    given: set[str] = set()
+    for path in (ROOT / "plugins" / "kafkats_airflow").glob("*.py"):
+        if path.stem not in {"deployment", "write_job"}:
+            given |= set(re.findall(r'"(--[a-z][a-z-]+)"', path.read_text()))
+    assert len(given) > 30
+    assert given <= set(deployment.WORDS)
