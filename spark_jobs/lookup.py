@@ -13,7 +13,7 @@ import json
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -41,15 +41,19 @@ from kafkats.operations.lookup import (
 )
 from kafkats.report import make_folder, write_json, write_table
 from kafkats.search import DEPTHS
-from kafkats.tables import TABLE, busiest, grid, open_cells, write
-from kafkats.tables.cells import build_unit, still_open
+from kafkats.tables import TABLE, Busiest, open_cells, write
+from kafkats.tables.cells import build_unit, pieces, spans_of
+from kafkats.tables.store import check_interval
 
 PRINTED: Final = 200
 NAMED: Final = 20
 MINUTE_MS: Final = 60_000
 
-Work = tuple[PartitionUnit, Any]
-"""A partition, and its cells (ms, int64) that earlier runs left open."""
+ROUND_CELLS: Final = 1 << 20
+"""The driver holds the rows of so many cells."""
+
+Work = tuple[PartitionUnit, Any, Any]
+"""A partition, some cells (ms, int64) to search for, and some that earlier runs left open."""
 
 
 def lookup(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
@@ -115,18 +119,16 @@ def build(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     if args.begin is None or args.end is None or args.output is None:
         raise UsageError("a table wants --from, --until and -o")
     step_ms = MINUTE_MS if args.every is None else args.every
-    cells = grid(args.begin, args.end, step_ms)
+    check_interval(args.begin, args.end, step_ms)
     make_folder(args.output, "a table")
     still = open_cells(args.output)
     units = partitions(args, needed=False)  # a broker may have none of the topics, or none yet
-    work = [(unit, still_open(unit, still, step_ms)) for unit in units]
-    exact = args.depth != "tail"
-    suffix = ".log" if exact else ".timeindex"
-    rows = spread(
-        spark, "table", work, partial(cells_of, cells=cells, exact=exact), TABLE,
-        size=lambda one: size_of(one[0], suffix),
-    )  # fmt: skip
-    done = write(args.output, [rows], args.begin, args.end, step_ms=step_ms)
+    work = (
+        (unit, *piece) for unit in units for piece in pieces((args.begin, args.end), spans_of(unit, still), step_ms)
+    )
+    busy = Busiest()
+    rows = searched(spark, work, busy, exact=args.depth != "tail")
+    done = write(args.output, rows, args.begin, args.end, step_ms=step_ms)
     above = f", {done.above_high_watermark} above the high watermark" if done.above_high_watermark else ""
     print(f"table {args.output}: {done.added} cells added, {done.closed} closed, {done.open} open{above}")
     for line in done.other_logs[:NAMED]:
@@ -137,15 +139,41 @@ def build(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     }  # fmt: skip
     if args.report is not None:
         make_folder(args.report, "the report")
-        keep_clouds(spark, args.report, units, busiest(rows), args.begin, args.end)
+        keep_clouds(spark, args.report, units, busy.most(), args.begin, args.end)
         write_json(args.report / "report.json", said)
         said["report"] = str(args.report)
     return said
 
 
-def cells_of(work: Work, *, cells: Any, exact: bool) -> pa.RecordBatch:
-    """Rows of TABLE for one partition."""
-    unit, still = work
+def searched(spark: SparkSession, work: Iterable[Work], busy: Busiest, *, exact: bool) -> Iterator[pa.Table]:
+    """Rows of TABLE for all of `work`, some at a time: the driver holds no more, whatever the interval."""
+    suffix = ".log" if exact else ".timeindex"
+    for some in in_rounds(work):
+        rows = spread(
+            spark, "table", some, partial(cells_of, exact=exact), TABLE, size=lambda one: size_of(one[0], suffix)
+        )
+        busy.add(rows)
+        yield rows
+
+
+def in_rounds(work: Iterable[Work]) -> Iterator[list[Work]]:
+    """The work in lists of at most ROUND_CELLS cells, or of one piece."""
+    held: list[Work] = []
+    count = 0
+    for one in work:
+        cells = len(one[1]) + len(one[2])
+        if held and count + cells > ROUND_CELLS:
+            yield held
+            held, count = [], 0
+        held.append(one)
+        count += cells
+    if held:
+        yield held
+
+
+def cells_of(work: Work, *, exact: bool) -> pa.RecordBatch:
+    """Rows of TABLE for one piece of one partition."""
+    unit, cells, still = work
     return build_unit(unit, cells, still, exact=exact)
 
 

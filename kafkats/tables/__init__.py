@@ -13,12 +13,13 @@ from kafkats.tables.cells import build, build_cells, grid
 from kafkats.tables.merge import Written, compact, open_cells, open_runs, write
 from kafkats.tables.schema import OPEN, TABLE, TABLE_VERSION, OpenRun, closed
 from kafkats.tables.store import Manifest, read_manifest, table_in, verify
-from kafkats.tables.view import Found, View, busiest, lookup, read
+from kafkats.tables.view import Busiest, Found, View, busiest, lookup, read
 
 __all__ = [
     "OPEN",
     "TABLE",
     "TABLE_VERSION",
+    "Busiest",
     "Found",
     "Manifest",
     "OpenRun",

@@ -6,80 +6,119 @@ ends at or below a closed offset, are another log's. Its answers do not belong b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kafkats.tables.schema import OTHER_LOG, TABLE, closed, ints, order, together, word_codes
+from kafkats.tables.runs import Run, Scratch, joined, merged
+from kafkats.tables.schema import OTHER_LOG, TABLE, Ints, closed, ints, order, taken, together, word_codes
 from kafkats.tables.store import Part
 
 _ANSWER = ("offset", "record_timestamp", "segment", "leader_epoch")
 
 
 def without_other_logs(
-    new: pa.Table, parts: Sequence[Part], read: Callable[[Part], pa.Table]
-) -> tuple[pa.Table, list[str]]:
+    new: Run, parts: Sequence[Part], read: Callable[[Part], Run], scratch: Scratch
+) -> tuple[Run, list[str]]:
     """`new` rows of TABLE with those of other logs open, as `other-log`; and these partitions, with why.
 
     `parts` are the table's, in order; of them `read` gives the rows of those that lie next to the new ones, and of the last.
     """
-    found: dict[tuple[str, int], str] = {}
-    for part in _beside(new, parts):
-        for key, why in _of_others(read(part), new).items():
-            found.setdefault(key, why)
+    beside = [read(part) for part in _beside(new, parts)]
+    if not beside:
+        return new, []
+    watch = _Watch()
+    old = joined(beside, scratch, lambda rows: taken(rows, order(rows)[0]))
+    for before, after in merged([old, new]):
+        watch.see(before, after)
+    found = watch.end()
     if not found:
         return new, []
-    keys = zip(new["topic"].to_pylist(), new["partition"].to_pylist(), strict=True)
-    return _opened(new, pa.array([key in found for key in keys])), [
+    return Run(new.rows, lambda: (_opened(chunk, _is_of(chunk, found)) for chunk in new.chunks())), [
         f"{topic}-{number}: {why}" for (topic, number), why in sorted(found.items())
     ]
 
 
-def _beside(new: pa.Table, parts: Sequence[Part]) -> list[Part]:
+def _is_of(rows: pa.Table, keys: Collection[tuple[str, int]]) -> pa.Array:
+    return pa.array([key in keys for key in zip(rows["topic"].to_pylist(), rows["partition"].to_pylist(), strict=True)])
+
+
+def _beside(new: Run, parts: Sequence[Part]) -> list[Part]:
     """The files that new rows fall into, the ones before these, and the last."""
-    if not parts or not new.num_rows:
+    if not parts or not new.rows:
         return []
-    times = np.unique(ints(new, "timestamp"))
-    at = np.unique(np.searchsorted([part.from_ms for part in parts], times, side="right") - 1)
-    wanted = {*at.tolist(), *(at - 1).tolist(), len(parts) - 1} - {-1, -2}
+    begins = [part.from_ms for part in parts]
+    at: set[int] = set()
+    for chunk in new.chunks():
+        at.update(np.unique(np.searchsorted(begins, ints(chunk, "timestamp"), side="right") - 1).tolist())
+    wanted = {*at, *(number - 1 for number in at), len(parts) - 1} - {-1, -2}
     return [parts[number] for number in sorted(wanted)]
 
 
-def _of_others(old: pa.Table, new: pa.Table) -> dict[tuple[str, int], str]:
-    """The partitions whose new rows cannot be of the log that the old rows are of."""
-    old = old.filter(pa.array(closed(old)))
-    rows = together([old, new])
-    by, _ = order(rows)
-    codes, topics = word_codes(rows)
-    codes, numbers, offsets = codes[by], ints(rows, "partition")[by], ints(rows, "offset")[by]
-    ends, fresh = ints(rows, "log_end_offset")[by], by >= old.num_rows
-    changes = np.flatnonzero((np.diff(codes) != 0) | (np.diff(numbers) != 0)) + 1
-    begins = np.concatenate(([0], changes)) if len(by) else changes
-    group = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(by))))
-    falls = _falls(group, offsets, fresh)
-    newest = np.maximum.reduceat(np.where(fresh, -1, offsets), begins) if len(by) else offsets
-    end = np.maximum.reduceat(np.where(fresh, ends, -1), begins) if len(by) else offsets
-    found = {}
-    for number in np.flatnonzero(((end >= 0) & (end <= newest)) | falls[: len(begins)]).tolist():
-        where = begins[number]
-        why = f"its log ends at {end[number]}, and the table has offset {newest[number]} of an earlier one"
-        if end[number] > newest[number]:
-            why = f"its offsets begin again below {newest[number]}, which the table has of an earlier log"
-        found[topics[codes[where]], int(numbers[where])] = why
-    return found
+@dataclass
+class _Log:
+    """What was seen so far of one partition: rows come in order of time."""
+
+    offset: int = -1
+    """Of the last closed cell, old or new."""
+    newest: int = -1
+    """The largest that the table has."""
+    end: int = -1
+    """The log's end, as the new rows say."""
+    falls: bool = False
+    """Whether a new offset lies below the one before it in time."""
 
 
-def _falls(group: NDArray[np.int64], offsets: NDArray[np.int64], fresh: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """For each group whether a fresh answer lies below the one before it in time."""
-    known = np.flatnonzero(offsets >= 0)
-    group_of, values = group[known], offsets[known]
-    below = (group_of[1:] == group_of[:-1]) & (values[1:] < values[:-1]) & fresh[known][1:]
-    found = np.zeros(int(group[-1]) + 1 if len(group) else 0, np.bool_)
-    found[group_of[1:][below]] = True
-    return found
+class _Watch:
+    """Finds the partitions whose new rows cannot be of the log that the old rows are of."""
+
+    def __init__(self) -> None:
+        self.logs: dict[tuple[str, int], _Log] = {}
+        self.found: dict[tuple[str, int], str] = {}
+
+    def see(self, old: pa.Table, new: pa.Table) -> None:
+        """The old and new rows of some cells, behind all that was seen before."""
+        old = old.filter(pa.array(closed(old)))
+        rows = together([old, new])
+        by, _ = order(rows)
+        codes, topics = word_codes(rows)
+        codes, numbers, offsets = codes[by], ints(rows, "partition")[by], ints(rows, "offset")[by]
+        ends, fresh = ints(rows, "log_end_offset")[by], by >= old.num_rows
+        changes = np.flatnonzero((np.diff(codes) != 0) | (np.diff(numbers) != 0)) + 1
+        edges = [0, *changes.tolist(), len(by)] if len(by) else []
+        for begin, end in pairwise(edges):
+            some = slice(begin, end)
+            self._add((topics[codes[begin]], int(numbers[begin])), offsets[some], ends[some], fresh[some])
+
+    def _add(self, key: tuple[str, int], offsets: Ints, ends: Ints, fresh: NDArray[np.bool_]) -> None:
+        log = self.logs.get(key)
+        if log is None:
+            self._judge()
+            log = self.logs[key] = _Log()
+        known = offsets >= 0
+        values = np.concatenate(([log.offset], offsets[known]))
+        log.falls |= bool(((np.diff(values) < 0) & fresh[known]).any())
+        log.offset = int(values[-1])
+        log.newest = max(log.newest, int(offsets[~fresh].max(initial=-1)))
+        log.end = max(log.end, int(ends[fresh].max(initial=-1)))
+
+    def _judge(self) -> None:
+        """Rows are sorted: what was seen before of other partitions is all there is of them."""
+        for key, log in self.logs.items():
+            if 0 <= log.end <= log.newest:
+                self.found[key] = f"its log ends at {log.end}, and the table has offset {log.newest} of an earlier one"
+            elif log.falls:
+                self.found[key] = f"its offsets begin again below {log.newest}, which the table has of an earlier log"
+        self.logs.clear()
+
+    def end(self) -> dict[tuple[str, int], str]:
+        self._judge()
+        return self.found
 
 
 def _opened(rows: pa.Table, which: pa.Array) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -16,9 +16,11 @@ from kafkats.errors import BadInput, Changed, Vanished
 from kafkats.search.sweep import WORDS, Answers, sweep
 from kafkats.tables.merge import Written, open_cells, write
 from kafkats.tables.schema import TABLE, TABLE_VERSION, Ints
-from kafkats.tables.store import Span, check_interval
+from kafkats.tables.store import Span, check_interval, unite
 
 MINUTE_MS: Final = 60_000
+PIECE: Final = 1 << 17
+"""Cells of a partition that are searched for at once: more would only take more memory."""
 _NONE: Final = np.empty(0, np.int64)
 _UNREADABLE: Final = WORDS.index("unreadable")
 _ABOVE: Final = WORDS.index("above-high-watermark")
@@ -123,17 +125,35 @@ def build(
     Any interval at any time: runs over a directory that does not change leave the same files in whatever order. Raises Locked where
     somebody else writes the table, UsageError (another step, a folder in a log directory), and as build_cells and write.
     """
-    cells = grid(from_ms, to_ms, step_ms)
+    check_interval(from_ms, to_ms, step_ms)
     still = open_cells(folder)
-    rows = (build_unit(unit, cells, still_open(unit, still, step_ms), exact=exact) for unit in partitions)
+    rows = (
+        build_unit(unit, *piece, exact=exact)
+        for unit in partitions
+        for piece in pieces((from_ms, to_ms), spans_of(unit, still), step_ms)
+    )
     return write(folder, rows, from_ms, to_ms, step_ms=step_ms)
 
 
-def still_open(unit: PartitionFacts, still: Mapping[tuple[str, int], Sequence[Span]], step_ms: int) -> Ints:
-    """What `open_cells` has of the partition, cell by cell."""
+def pieces(interval: Span, still: Sequence[Span], step_ms: int) -> Iterator[tuple[Ints, Ints]]:
+    """The cells of an interval, and those that are `still` open, at most PIECE of each at a time, in order of time."""
+    for begin, end in unite([interval, *still]):
+        first = -(-begin // step_ms) * step_ms
+        for at in range(first, end, PIECE * step_ms):
+            window = at, min(at + PIECE * step_ms, end)
+            open_here = [_cells_in(span, window, step_ms) for span in still]
+            yield _cells_in(interval, window, step_ms), np.concatenate([_NONE, *open_here])
+
+
+def _cells_in(span: Span, window: Span, step_ms: int) -> Ints:
+    begin, end = max(span[0], window[0]), min(span[1], window[1])
+    return np.arange(-(-begin // step_ms) * step_ms, end, step_ms, dtype=np.int64) if begin < end else _NONE
+
+
+def spans_of(unit: PartitionFacts, still: Mapping[tuple[str, int], Sequence[Span]]) -> Sequence[Span]:
+    """What `open_cells` has of the partition."""
     name = paths.parse_partition(unit.partition_dir)
-    spans = still.get((name.topic, name.partition), ()) if name else ()
-    return np.concatenate([_NONE, *(np.arange(begin, end, step_ms, dtype=np.int64) for begin, end in spans)])
+    return still.get((name.topic, name.partition), ()) if name else ()
 
 
 def _rows(topic: str, number: int, cells: Ints, found: Answers, start: int, end: int) -> pa.RecordBatch:

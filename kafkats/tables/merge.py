@@ -7,10 +7,10 @@ was built without a gap and is not too much for one file, is one. So no run, and
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from kafkats.errors import BadInput, CorruptFile, StorageFailed, UsageError, Vanished
 from kafkats.tables import store
 from kafkats.tables.anew import without_other_logs
+from kafkats.tables.runs import CHUNK_ROWS, MEMORY_ROWS, MOST_SOURCES, NOTHING, Run, Scratch, joined, merged
 from kafkats.tables.schema import CLOSED, TABLE, Ints, OpenRun, ints, order, standing, taken, together
-from kafkats.tables.store import MANIFEST, Manifest, Part, Span, read_manifest, read_part, write_part, writing
+from kafkats.tables.store import MANIFEST, Manifest, Part, Span, read_manifest, write_part, writing
 
 HOUR_MS: Final = 3_600_000
 LEVELS: Final = (30 * 24 * HOUR_MS, 24 * HOUR_MS, HOUR_MS)
@@ -95,75 +96,141 @@ def write(
         before = store.begun(folder, step_ms)
         if before.step_ms != step_ms:
             raise UsageError(f"the table has a step of {before.step_ms} ms, not {step_ms}", path=folder)
-        new, others = without_other_logs(
-            _checked(rows, step_ms), before.parts, lambda part: read_part(folder, part, step_ms)
-        )
         covered = store.unite([*before.covered, (from_ms, to_ms)])
-        run = _Run(Path(folder), before, Manifest(step_ms, covered), (from_ms, to_ms))
-        try:
-            return run.finish(new)._replace(other_logs=others)
-        except StorageFailed:  # perhaps for want of room
-            store.give_room(folder, before)
-            raise
+        with _scratch(folder) as scratch:
+            new = _sorted(rows, step_ms, scratch)
+            new, others = without_other_logs(new, before.parts, lambda part: _of_part(folder, part, step_ms), scratch)
+            run = _Run(Path(folder), before, Manifest(step_ms, covered), (from_ms, to_ms), scratch)
+            try:
+                return run.finish(new)._replace(other_logs=others)
+            except StorageFailed:  # perhaps for want of room
+                store.give_room(folder, before)
+                raise
 
 
 def compact(folder: str | os.PathLike[str]) -> Written:
     """Arrange all files anew; `write` does so where it writes. Raises as `write`."""
     with writing(folder):
         before = read_manifest(folder)
-        run = _Run(Path(folder), before, Manifest(before.step_ms, before.covered), None)
-        return run.finish(TABLE.empty_table())
+        with _scratch(folder) as scratch:
+            run = _Run(Path(folder), before, Manifest(before.step_ms, before.covered), None, scratch)
+            return run.finish(NOTHING)
 
 
-def _checked(rows: Iterable[pa.RecordBatch | pa.Table], step_ms: int) -> pa.Table:
-    tables = [pa.Table.from_batches([one]) if isinstance(one, pa.RecordBatch) else one for one in rows]
+@contextmanager
+def _scratch(folder: str | os.PathLike[str]) -> Generator[Scratch]:
+    scratch = Scratch(Path(folder))
+    try:
+        yield scratch
+    finally:
+        scratch.clear()
+
+
+def _of_part(folder: str | os.PathLike[str], part: Part, step_ms: int) -> Run:
+    return Run(part.rows, lambda: store.read_part(folder, part, step_ms))
+
+
+def _sorted(rows: Iterable[pa.RecordBatch | pa.Table], step_ms: int, scratch: Scratch) -> Run:
+    """New rows in order, each cell once. Raises BadInput for what are no rows of a table, or two of one cell."""
+    runs = [scratch.keep(_in_chunks(_checked(some, step_ms))) for some in _batches(rows)]
+    if len(runs) > 1:
+        return scratch.keep(map(_in_order, _groups_of(runs, scratch)))
+    return runs[0] if runs else NOTHING
+
+
+def _groups_of(runs: Sequence[Run], scratch: Scratch) -> Iterator[pa.Table]:
+    while len(runs) > MOST_SOURCES:
+        some = [runs[begin : begin + MOST_SOURCES] for begin in range(0, len(runs), MOST_SOURCES)]
+        runs = [scratch.keep(_in_order(together(group)) for group in merged(few)) for few in some]
+    return (together(group) for group in merged(runs))
+
+
+def _batches(rows: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[list[pa.Table]]:
+    """Rows as they come, as many as memory is for."""
+    held: list[pa.Table] = []
+    count = 0
+    for one in rows:
+        table = pa.Table.from_batches([one]) if isinstance(one, pa.RecordBatch) else one
+        for begin in range(0, max(table.num_rows, 1), MEMORY_ROWS):
+            some = table.slice(begin, MEMORY_ROWS)
+            if held and count + some.num_rows > MEMORY_ROWS:
+                yield held
+                held, count = [], 0
+            held.append(some)
+            count += some.num_rows
+    if held:
+        yield held
+
+
+def _in_chunks(table: pa.Table) -> Iterator[pa.Table]:
+    return (table.slice(begin, CHUNK_ROWS) for begin in range(0, table.num_rows, CHUNK_ROWS))
+
+
+def _checked(tables: Iterable[pa.Table], step_ms: int) -> pa.Table:
     try:
         new = together(one.select(TABLE.names).cast(TABLE) for one in tables)
     except (pa.ArrowException, KeyError) as e:
         raise BadInput(f"no rows of a table: {e}") from e
     if (ints(new, "timestamp") % step_ms).any():
         raise BadInput(f"a cell that is no multiple of the step of {step_ms} ms")
-    by, same = order(new)
+    return _in_order(new)
+
+
+def _in_order(rows: pa.Table) -> pa.Table:
+    """Rows sorted. Raises BadInput for two of one cell."""
+    by, same = order(rows)
     if same.any():
-        row = new.slice(int(by[int(np.flatnonzero(same)[0])]), 1).to_pylist()[0]
+        row = rows.slice(int(by[int(np.flatnonzero(same)[0])]), 1).to_pylist()[0]
         where = f"{row['topic']}-{row['partition']} at {row['timestamp']}"
         raise BadInput(f"two rows of one cell: {where}; is a partition listed twice?")
-    return taken(new, by)
+    return taken(rows, by)
 
 
 @dataclass
 class _Piece:
-    """A span of rows: as a file that is there, or in memory."""
+    """A span of rows: as a file that is there, or a run."""
 
     span: Span
     rows: int
     part: Part | None = None
-    table: pa.Table | None = None
+    run: Run | None = None
+    new: list[Run] = field(default_factory=list)
+    """New rows that belong into it."""
 
 
 class _Run:
-    def __init__(self, folder: Path, before: Manifest, after: Manifest, interval: Span | None) -> None:
+    def __init__(
+        self, folder: Path, before: Manifest, after: Manifest, interval: Span | None, scratch: Scratch
+    ) -> None:
         self.folder, self.before, self.after, self.interval = folder, before, after, interval
+        self.scratch = scratch
         self.added = self.closed = self.kept = 0
+        self.reasons: Counter[str] = Counter()
 
-    def finish(self, new: pa.Table) -> Written:
-        by_top = _grouped(new, LEVELS[0])
+    def finish(self, new: Run) -> Written:
+        by_top = self.scratch.split(self._counted(new), LEVELS[0])
         parts: list[Part] = []
         tops = self._tops(by_top)
         for top in tops:
-            pieces = self._merged(top, by_top[top]() if top in by_top else new.slice(0, 0))
+            pieces = self._merged(top, by_top.get(top, NOTHING))
             parts += [self._part(piece) for piece in self._arranged(top, 0, pieces)]
         untouched = [part for part in self.before.parts if not any(_in(part, top) for top in tops)]
         manifest = Manifest(self.after.step_ms, self.after.covered, store.sorted_parts([*untouched, *parts]))
+        self.scratch.clear()
         if manifest != self.before:
             store.commit(self.folder, manifest)
         else:
             store.tidy(self.folder, manifest)
         opened = sum(part.open for part in manifest.parts)
         size = sum(part.bytes for part in manifest.parts)
-        counts = {row["values"]: row["counts"] for row in pc.value_counts(new["reason"]).to_pylist()}
-        unread, above = counts.get("unreadable", 0), counts.get("above-high-watermark", 0)
+        unread, above = self.reasons["unreadable"], self.reasons["above-high-watermark"]
         return Written(self.added, self.closed, self.kept, opened, unread, above, len(manifest.parts), size, [])
+
+    def _counted(self, new: Run) -> Iterator[pa.Table]:
+        for chunk in new.chunks():
+            for row in pc.value_counts(chunk["reason"]).to_pylist():
+                self.reasons[row["values"]] += row["counts"]
+            yield chunk
 
     def _tops(self, new: Iterable[Span]) -> list[Span]:
         """The widest spans that something may change in."""
@@ -175,43 +242,54 @@ class _Run:
             firsts = [first for first, behind in zip(firsts, ends, strict=True) if first < end and behind > begin]
         return sorted({*new, *((first, first + wide) for first in firsts)})
 
-    def _merged(self, top: Span, new: pa.Table) -> list[_Piece]:
+    def _merged(self, top: Span, new: Run) -> list[_Piece]:
         """What lies in `top`, and the new rows where they belong."""
         pieces = [_Piece((p.from_ms, p.to_ms), p.rows, p) for p in self.before.parts if _in(p, top)]
-        times = ints(new, "timestamp")
-        left = np.ones(len(times), np.bool_)
+        if not new.rows:
+            return pieces
+        if not pieces:
+            self.added += new.rows
+            for chunk in new.chunks():
+                self._allowed(ints(chunk, "timestamp"))
+            return [_Piece(top, new.rows, run=new)]
+        for hour, some in self.scratch.split(new.chunks(), HOUR_MS).items():
+            inside = next((p for p in pieces if p.span[0] <= hour[0] and hour[1] <= p.span[1]), None)
+            if inside is None:
+                self.added += some.rows
+                for chunk in some.chunks():
+                    self._allowed(ints(chunk, "timestamp"))
+                pieces.append(_Piece(hour, some.rows, run=some))
+            else:
+                inside.new.append(some)
         for piece in pieces:
-            inside = _between(times, piece.span)
-            left &= ~inside
-            if inside.any():
-                self._merge(piece, new.filter(pa.array(inside)))
-        rest = new if left.all() else new.filter(pa.array(left))
-        self._allowed(ints(rest, "timestamp"))
-        self.added += rest.num_rows
-        if not pieces and rest.num_rows:
-            return [_Piece(top, rest.num_rows, table=rest)]
-        for hour, some in _grouped(rest, HOUR_MS).items():
-            rows = some()
-            pieces.append(_Piece(hour, rows.num_rows, table=rows))
+            if piece.new:
+                self._merge(piece, self._joined(piece.new))
         return sorted(pieces, key=lambda piece: piece.span)
 
-    def _merge(self, piece: _Piece, new: pa.Table) -> None:
+    def _merge(self, piece: _Piece, new: Run) -> None:
+        piece.new, changed = [], [False]
         old = self._rows(piece)
-        rows = together([old, new])
+        kept = self.scratch.keep(self._laid_over(group, changed) for group in merged([old, new]))
+        if changed[0]:
+            piece.run, piece.part, piece.rows = kept, None, kept.rows
+
+    def _laid_over(self, group: Sequence[pa.Table], changed: list[bool]) -> pa.Table:
+        """Old and new rows of some cells: of each the one that counts for more, the old one if neither does."""
+        old_rows = group[0].num_rows
+        rows = together(group)
         by, same = order(rows)
         worth = standing(rows)[by]
         better = same & (worth[1:] > worth[:-1])
         drop = np.zeros(len(by), np.bool_)
         drop[:-1] |= better
         drop[1:] |= same & ~better
-        alone = (by >= old.num_rows) & ~np.concatenate(([False], same))
+        alone = (by >= old_rows) & ~np.concatenate(([False], same))
         self._allowed(ints(rows, "timestamp")[by[alone]])
         self.added += int(alone.sum())
         self.closed += int((better & (worth[1:] == CLOSED)).sum())
         self.kept += int((same & ~better).sum())
-        if better.any() or alone.any():
-            piece.table, piece.part = rows.take(by[~drop]), None
-            piece.rows = piece.table.num_rows
+        changed[0] |= bool(better.any() or alone.any())
+        return rows.take(by[~drop])
 
     def _allowed(self, times: Ints) -> None:
         if self.interval is not None and not _between(times, self.interval).all():
@@ -223,7 +301,7 @@ class _Run:
         if not rows:
             return
         if level == len(LEVELS) - 1 or (rows <= MOST_ROWS and self.after.covers(span)):
-            yield inside[0] if inside[0].span == span else self._joined(span, inside)
+            yield inside[0] if inside[0].span == span else self._together(span, inside)
             return
         narrow = LEVELS[level + 1]
         if inside[0].span == span:
@@ -231,47 +309,30 @@ class _Run:
         for begin in sorted({piece.span[0] // narrow * narrow for piece in inside}):
             yield from self._arranged((begin, begin + narrow), level + 1, inside)
 
-    def _joined(self, span: Span, pieces: Sequence[_Piece]) -> _Piece:
-        rows = together(self._rows(piece) for piece in pieces)
-        by, _ = order(rows)
-        return _Piece(span, rows.num_rows, table=taken(rows, by))
+    def _together(self, span: Span, pieces: Sequence[_Piece]) -> _Piece:
+        run = self._joined([self._rows(piece) for piece in pieces])
+        return _Piece(span, run.rows, run=run)
+
+    def _joined(self, runs: Sequence[Run]) -> Run:
+        return joined(runs, self.scratch, lambda rows: taken(rows, order(rows)[0]))
 
     def _split(self, piece: _Piece, width: int) -> list[_Piece]:
-        found = []
-        for span, some in _grouped(self._rows(piece), width).items():
-            rows = some()
-            found.append(_Piece(span, rows.num_rows, table=rows))
-        return found
+        found = self.scratch.split(self._rows(piece).chunks(), width)
+        return [_Piece(span, run.rows, run=run) for span, run in found.items()]
 
-    def _rows(self, piece: _Piece) -> pa.Table:
-        if piece.table is not None:
-            return piece.table
+    def _rows(self, piece: _Piece) -> Run:
+        if piece.run is not None:
+            return piece.run
         assert piece.part is not None
-        return read_part(self.folder, piece.part, self.before.step_ms)
+        return _of_part(self.folder, piece.part, self.before.step_ms)
 
     def _part(self, piece: _Piece) -> Part:
         if piece.part is not None:
             return piece.part
-        assert piece.table is not None
-        part = write_part(self.folder, piece.span, piece.table, self.after.step_ms)
-        piece.table = None
+        assert piece.run is not None
+        part = write_part(self.folder, piece.span, piece.run, self.after.step_ms)
+        piece.run = None
         return part
-
-
-def _grouped(rows: pa.Table, width: int) -> dict[Span, Callable[[], pa.Table]]:
-    """What takes the rows of each span of that width that has some, in their order; one pass for all spans."""
-    numbers = ints(rows, "timestamp") // width
-    if not len(numbers):
-        return {}
-    by = np.argsort(numbers, kind="stable")
-    edges = [0, *(np.flatnonzero(np.diff(numbers[by])) + 1).tolist(), len(by)]
-    firsts = (numbers[by[edges[:-1]]] * width).tolist()
-    if len(firsts) == 1:
-        return {(firsts[0], firsts[0] + width): lambda: rows}
-    return {
-        (first, first + width): partial(rows.take, pa.array(by[begin:end]))
-        for first, (begin, end) in zip(firsts, pairwise(edges), strict=True)
-    }
 
 
 def _between(times: Ints, span: Span) -> NDArray[np.bool_]:

@@ -6,18 +6,12 @@ the others by a dictionary, in runs; zstd over both. No row is left out, and non
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
-from typing import IO, Any, Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
-
-from kafkats import strict_json
-from kafkats.errors import BadInput
-from kafkats.strict_json import int64
 
 TABLE_VERSION: Final = 1
 
@@ -42,10 +36,6 @@ OTHER_LOG: Final = "other-log"
 OPEN: Final = {"unreadable": 0, OTHER_LOG: 0, "past-end": 1, "no-timestamps": 1, "above-high-watermark": 1}
 """Reasons without an offset, and what they count for: a cell changes only to one that counts for more."""
 CLOSED: Final = 2
-
-_GROWING: Final = ["timestamp", "offset", "record_timestamp"]
-_ROW_GROUP: Final = 1 << 20
-_OPEN_RUNS: Final = b"kafkats.open"
 
 
 class OpenRun(NamedTuple):
@@ -80,11 +70,18 @@ def ints(rows: pa.Table, name: str) -> Ints:
     return np.asarray(rows[name].to_numpy(), np.int64)
 
 
-def normal(rows: pa.Table) -> pa.Table:
-    """The same rows with dictionaries that depend on nothing else: the words that there are, sorted."""
+def normal(rows: pa.Table, known: Mapping[str, Sequence[str]] | None = None) -> pa.Table:
+    """The same rows with dictionaries that depend on nothing else: the words that there are, sorted.
+
+    `known` are the words of more rows, sorted, by column: these are then taken for the dictionaries.
+    """
     columns: dict[str, Any] = {name: rows[name].combine_chunks() for name in TABLE.names}
     for name in ("topic", "reason"):
         codes, words = word_codes(rows, name)
+        if known is not None:
+            place = {word: number for number, word in enumerate(known[name])}
+            codes = np.array([place[word] for word in words] or [0], np.int32)[codes]
+            words = list(known[name])
         columns[name] = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(words, pa.string()))
     return pa.table([_one(columns[name]) for name in TABLE.names], schema=TABLE)
 
@@ -140,57 +137,3 @@ def _ascend(keys: Sequence[NDArray[np.integer]]) -> bool:
 def taken(rows: pa.Table, by: NDArray[np.int64]) -> pa.Table:
     """Rows in the order of `by`, which has them all."""
     return rows.combine_chunks() if (np.diff(by) > 0).all() else rows.take(by)
-
-
-def open_runs(rows: pa.Table, step_ms: int) -> list[OpenRun]:
-    """The open cells of sorted rows, those of one reason that follow each other as one."""
-    at = np.flatnonzero(ints(rows, "offset") < 0)
-    if not len(at):
-        return []
-    codes, topics = word_codes(rows)
-    why, words = word_codes(rows, "reason")
-    codes, why, numbers, times = codes[at], why[at], ints(rows, "partition")[at], ints(rows, "timestamp")[at]
-    breaks = (np.diff(codes) != 0) | (np.diff(why) != 0) | (np.diff(numbers) != 0) | (np.diff(times) != step_ms)
-    firsts, lasts = np.flatnonzero(np.append(True, breaks)), np.flatnonzero(np.append(breaks, True))
-    columns = codes[firsts], numbers[firsts], times[firsts], times[lasts], why[firsts]
-    return [
-        OpenRun(topics[code], number, begin, last + step_ms, words[reason])
-        for code, number, begin, last, reason in zip(*(column.tolist() for column in columns), strict=True)
-    ]
-
-
-def encode(rows: pa.Table, file: IO[bytes], step_ms: int) -> None:
-    """Write sorted rows as Parquet: the same rows always give the same bytes. The runs of open cells lie in the file's footer."""
-    table = normal(rows)
-    table = table.replace_schema_metadata({_OPEN_RUNS: json.dumps(open_runs(table, step_ms))})
-    pq.write_table(
-        table,
-        file,
-        row_group_size=_ROW_GROUP,
-        compression="zstd",
-        compression_level=3,
-        use_dictionary=[name for name in TABLE.names if name not in _GROWING],
-        column_encoding=dict.fromkeys(_GROWING, "DELTA_BINARY_PACKED"),
-    )
-
-
-def decode_open(file: Any, path: object) -> list[OpenRun]:
-    """The runs of open cells of a file that `encode` wrote. Raises BadInput where it is none."""
-    try:
-        found = strict_json.loads((pq.read_metadata(file).metadata or {})[_OPEN_RUNS])
-        return [
-            OpenRun(str(topic), int64(number), int64(a), int64(b), str(word)) for topic, number, a, b, word in found
-        ]
-    except (pa.ArrowException, KeyError, ValueError, TypeError, OSError) as e:
-        raise BadInput(f"not a readable file of a table: {e}", path=str(path)) from e
-
-
-def decode(file: Any, path: object) -> pa.Table:
-    """Rows of a file that `encode` wrote. Raises BadInput where it is none."""
-    try:
-        rows = pq.read_table(file).select(TABLE.names).cast(TABLE).replace_schema_metadata(None)
-    except (pa.ArrowException, KeyError, OSError) as e:
-        raise BadInput(f"not a readable file of a table: {e}", path=str(path)) from e
-    if any(column.null_count for column in rows.columns):
-        raise BadInput("a row lacks something", path=str(path))
-    return rows

@@ -16,7 +16,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -29,7 +29,9 @@ from kafkats import strict_json
 from kafkats.errors import BadInput, CorruptFile, KafkatsError, Locked, UsageError, Vanished, storage
 from kafkats.report import make_folder
 from kafkats.strict_json import int64
-from kafkats.tables.schema import TABLE_VERSION, OpenRun, closed, decode, decode_open, encode, ints
+from kafkats.tables.files import decode, decode_open, encode
+from kafkats.tables.runs import Run
+from kafkats.tables.schema import TABLE_VERSION, OpenRun, ints
 
 MANIFEST: Final = "_table.json"
 _LOCK: Final = ".lock"
@@ -132,8 +134,8 @@ def check_interval(from_ms: int, to_ms: int, step_ms: int) -> None:
         raise UsageError(f"an interval from {from_ms} to {to_ms} has more than {MOST_CELLS} cells: build it in pieces")
 
 
-def read_part(folder: str | os.PathLike[str], part: Part, step_ms: int) -> pa.Table:
-    """Rows of one file, its content checked against the manifest.
+def read_part(folder: str | os.PathLike[str], part: Part, step_ms: int) -> Iterator[pa.Table]:
+    """Rows of one file, some at a time, its content checked against the manifest.
 
     Raises Vanished (replaced meanwhile, or lost), CorruptFile, BadInput, StorageFailed.
     """
@@ -142,13 +144,15 @@ def read_part(folder: str | os.PathLike[str], part: Part, step_ms: int) -> pa.Ta
         data = path.read_bytes()
     if len(data) != part.bytes or hashlib.sha256(data).hexdigest() != part.sha256:
         raise CorruptFile("not what the table's manifest says: damaged, or changed by somebody", path=path)
-    rows = decode(pa.BufferReader(data), path)
-    if rows.num_rows != part.rows:
-        raise CorruptFile(f"{rows.num_rows} rows, the manifest says {part.rows}", path=path)
-    times = ints(rows, "timestamp")
-    if ((times < part.from_ms) | (times >= part.to_ms) | (times % step_ms != 0)).any():
-        raise CorruptFile("cells of other times than the manifest says", path=path)
-    return rows
+    count = 0
+    for rows in decode(pa.BufferReader(data), path):
+        times = ints(rows, "timestamp")
+        if ((times < part.from_ms) | (times >= part.to_ms) | (times % step_ms != 0)).any():
+            raise CorruptFile("cells of other times than the manifest says", path=path)
+        count += rows.num_rows
+        yield rows
+    if count != part.rows:
+        raise CorruptFile(f"{count} rows, the manifest says {part.rows}", path=path)
 
 
 def read_open(folder: str | os.PathLike[str], part: Part) -> list[OpenRun]:
@@ -165,13 +169,15 @@ def read_parts(
 ) -> tuple[Manifest, list[pa.Table]]:
     """The manifest, and the `wanted` rows of all files that reach into `span`, although a writer may replace them meanwhile.
 
-    One file is held at a time beside what is wanted. Raises as read_part.
+    Some rows of one file are held beside what is wanted. Raises as read_part.
     """
     for attempt in range(5):
         manifest = read_manifest(folder)
         parts = [part for part in manifest.parts if part.from_ms < span[1] and part.to_ms > span[0]]
         try:
-            return manifest, [wanted(read_part(folder, part, manifest.step_ms)) for part in parts]
+            return manifest, [
+                some for part in parts for rows in read_part(folder, part, manifest.step_ms) if (some := wanted(rows))
+            ]
         except Vanished as e:
             if attempt == 4 or read_manifest(folder) == manifest:
                 raise CorruptFile("a file that the table's manifest names is missing", path=e.path) from e
@@ -203,16 +209,15 @@ def writing(folder: str | os.PathLike[str]) -> Generator[None, None, None]:
             os.close(fd)
 
 
-def write_part(folder: str | os.PathLike[str], span: Span, rows: pa.Table, step_ms: int) -> Part:
+def write_part(folder: str | os.PathLike[str], span: Span, rows: Run, step_ms: int) -> Part:
     """Write a file that no manifest names yet. `rows` are sorted. Raises StorageFailed."""
     buffer = io.BytesIO()
-    encode(rows, buffer, step_ms)
-    data = buffer.getvalue()
+    opened = encode(rows, buffer, step_ms)
+    data = buffer.getbuffer()
     digest = hashlib.sha256(data).hexdigest()
     name = f"cells-{_stamp(span[0])}-{_stamp(span[1])}-{digest[:12]}.parquet"
     _put(Path(folder, name), data)
-    opened = int(rows.num_rows - closed(rows).sum())
-    return Part(name, *span, rows.num_rows, opened, len(data), digest)
+    return Part(name, *span, rows.rows, opened, len(data), digest)
 
 
 def begun(folder: str | os.PathLike[str], step_ms: int) -> Manifest:
@@ -279,7 +284,7 @@ def give_room(folder: str | os.PathLike[str], before: Manifest) -> None:
             tidy(folder, before)
 
 
-def _put(path: Path, data: bytes) -> None:
+def _put(path: Path, data: bytes | memoryview) -> None:
     """The file, whole and on the disk, under its name."""
     new = path.with_name(f".{path.name}.tmp")
     with storage(path, "writing the table"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -177,13 +178,28 @@ def _rows_of(view: View, slot: Ints, inside: NDArray[np.bool_]) -> Ints:
     return np.where(inside & (view._slots[at] == slot), at, -1)
 
 
+class Busiest:
+    """Counts the different answers of each partition, of rows of TABLE that come in pieces."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, int]] = Counter()
+
+    def add(self, rows: pa.Table) -> None:
+        plain = pa.table({
+            "topic": rows["topic"].cast(pa.string()),
+            "partition": rows["partition"],
+            "offset": rows["offset"],
+        })
+        for row in plain.group_by(["topic", "partition"]).aggregate([("offset", "count_distinct")]).to_pylist():
+            self.counts[row["topic"], row["partition"]] += row["offset_count_distinct"]
+
+    def most(self, most: int = 12) -> list[tuple[str, int]]:
+        """The partitions with the most, those first."""
+        return sorted(self.counts, key=lambda key: (-self.counts[key], key))[:most]
+
+
 def busiest(rows: pa.Table, most: int = 12) -> list[tuple[str, int]]:
     """The partitions with the most different answers in rows of TABLE, those first."""
-    plain = pa.table({
-        "topic": rows["topic"].cast(pa.string()),
-        "partition": rows["partition"],
-        "offset": rows["offset"],
-    })
-    counts = plain.group_by(["topic", "partition"]).aggregate([("offset", "count_distinct")]).to_pylist()
-    counts.sort(key=lambda row: (-row["offset_count_distinct"], row["topic"], row["partition"]))
-    return [(row["topic"], row["partition"]) for row in counts[:most]]
+    counts = Busiest()
+    counts.add(rows)
+    return counts.most(most)

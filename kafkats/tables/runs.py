@@ -1,0 +1,222 @@
+"""Sorted rows of any number, a few at a time: in memory while they are few, else in a temporary file.
+
+A run is a sequence of chunks, tables of TABLE that are sorted by topic, partition and timestamp, each chunk behind the
+one before. Whatever is done with runs holds one chunk of each in memory, so that a table's size does not matter.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import weakref
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kafkats.errors import storage
+from kafkats.tables.schema import TABLE, Ints, ints, together, word_codes
+
+CHUNK_ROWS: Final = 1 << 15
+MEMORY_ROWS: Final = 1 << 18
+"""A run of at most so many rows (17 MB) stays in memory, and all runs together of at most four times as many."""
+MOST_SOURCES: Final = 24
+"""Of one merge: each holds a chunk."""
+
+Chunks = Iterator[pa.Table]
+
+
+class Key(NamedTuple):
+    """What rows are sorted by."""
+
+    topic: str
+    partition: int
+    timestamp: int
+
+
+@dataclass(eq=False)
+class Run:
+    """Sorted rows. `chunks` may be called any number of times."""
+
+    rows: int
+    chunks: Callable[[], Chunks] = field(repr=False)
+
+
+NOTHING: Final = Run(0, lambda: iter(()))
+
+
+class Scratch:
+    """Where runs are kept that are too many for memory. The files go with it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._numbers = itertools.count()
+        self._made: list[Path] = []
+        self._held_rows = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether memory holds as many rows as it may."""
+        return self._held_rows > 3 * MEMORY_ROWS
+
+    def hold(self, rows: int, tables: Sequence[pa.Table], before: Sequence[Path] = ()) -> Run:
+        """A run of what is in files, and then of what is in memory, for as long as somebody has it."""
+        count = sum(table.num_rows for table in tables)
+        run = Run(rows, lambda: itertools.chain(itertools.chain.from_iterable(map(unspilled, before)), tables))
+        self._held_rows += count
+        weakref.finalize(run, self._release, count)
+        return run
+
+    def _release(self, rows: int) -> None:
+        self._held_rows -= rows
+
+    def keep(self, chunks: Iterable[pa.Table]) -> Run:
+        """All rows of `chunks`, which are sorted. Raises StorageFailed."""
+        held: list[pa.Table] = []
+        rows = 0
+        waiting = iter(chunks)
+        for chunk in waiting:
+            if chunk.num_rows:
+                held.append(chunk)
+                rows += chunk.num_rows
+            if rows > MEMORY_ROWS or (rows and self.full):
+                return self._spilled(itertools.chain(held, waiting))
+        return self.hold(rows, held)
+
+    def split(self, chunks: Iterable[pa.Table], width: int) -> dict[tuple[int, int], Run]:
+        """The rows of each span of that width that has some, in order of time."""
+        with _Splitter(self, width) as splitter:
+            for chunk in chunks:
+                splitter.add(chunk)
+            return splitter.finish()
+
+    def new_path(self) -> Path:
+        """A name that a table's `tidy` removes, should we be killed."""
+        path = self.folder / f".cells-{os.getpid()}-{next(self._numbers)}.tmp"
+        self._made.append(path)
+        return path
+
+    def _spilled(self, chunks: Iterator[pa.Table]) -> Run:
+        path, rows = self.new_path(), 0
+        with storage(path, "writing rows aside"), spill(path) as writer:
+            while (chunk := next(chunks, None)) is not None:
+                writer.write_table(chunk, CHUNK_ROWS)
+                rows += chunk.num_rows
+        return Run(rows, lambda: unspilled(path))
+
+    def clear(self) -> None:
+        for path in self._made:
+            with storage(path, "removing rows that were written aside"):
+                path.unlink(missing_ok=True)
+
+
+@contextmanager
+def spill(path: Path) -> Generator[pa.RecordBatchWriter]:
+    """A writer of a temporary file: an Arrow stream, since chunks have dictionaries of their own."""
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with path.open("wb") as file, pa.ipc.new_stream(file, TABLE, options=options) as writer:
+        yield writer
+
+
+def unspilled(path: Path) -> Chunks:
+    """The chunks of a temporary file."""
+    with storage(path, "reading rows that were written aside"), path.open("rb") as file:
+        for batch in pa.ipc.open_stream(file):
+            yield pa.Table.from_batches([batch])
+
+
+class _Splitter:
+    """Deals rows out by span; spans with many rows go on in files, and there are never many files open."""
+
+    def __init__(self, scratch: Scratch, width: int) -> None:
+        self.scratch, self.width = scratch, width
+        self.held: dict[int, list[pa.Table]] = {}
+        self.parts: dict[int, list[Path]] = {}
+        self.rows: dict[int, int] = {}
+        self.in_memory = 0
+
+    def __enter__(self) -> _Splitter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.held.clear()
+
+    def add(self, chunk: pa.Table) -> None:
+        numbers = ints(chunk, "timestamp") // self.width
+        for number in np.unique(numbers).tolist():
+            mine = numbers == number
+            some = chunk if mine.all() else chunk.filter(pa.array(mine))
+            self.held.setdefault(number, []).append(some)
+            self.rows[number] = self.rows.get(number, 0) + some.num_rows
+        self.in_memory += chunk.num_rows
+        if self.in_memory > (MEMORY_ROWS // 2 if self.scratch.full else MEMORY_ROWS):
+            self._write_held()
+
+    def _write_held(self) -> None:
+        for number, tables in self.held.items():
+            path = self.scratch.new_path()
+            with storage(path, "writing rows aside"), spill(path) as writer:
+                writer.write_table(together(tables).combine_chunks(), CHUNK_ROWS)
+            self.parts.setdefault(number, []).append(path)
+        self.held, self.in_memory = {}, 0
+
+    def finish(self) -> dict[tuple[int, int], Run]:
+        return {
+            (number * self.width, (number + 1) * self.width): self.scratch.hold(
+                self.rows[number], self.held.get(number, []), self.parts.get(number, [])
+            )
+            for number in sorted(self.rows)
+        }
+
+
+def merged(sources: Sequence[Run]) -> Iterator[list[pa.Table]]:
+    """The rows of several runs, group by group: per source those up to some key, all of which are in the group.
+
+    So rows of one cell are in one group, and what comes of the groups, each sorted, is sorted as a whole.
+    """
+    if len(sources) > MOST_SOURCES:
+        raise ValueError(f"{len(sources)} sources: join some of them first")
+    waiting = [source.chunks() for source in sources]
+    held: list[pa.Table | None] = [next(one, None) for one in waiting]
+    while any(table is not None for table in held):
+        limit = min(_last(table) for table in held if table is not None)
+        group = []
+        for number, table in enumerate(held):
+            if table is None:
+                group.append(TABLE.empty_table())
+                continue
+            count = _up_to(table, limit)
+            group.append(table.slice(0, count))
+            held[number] = table.slice(count) if count < table.num_rows else next(waiting[number], None)
+        yield group
+
+
+def joined(sources: Sequence[Run], scratch: Scratch, sort: Callable[[pa.Table], pa.Table]) -> Run:
+    """All rows of runs that have no cell in common, as one; `sort` puts rows in order."""
+    runs = list(sources)
+    while len(runs) > MOST_SOURCES:
+        some, runs = runs[:MOST_SOURCES], runs[MOST_SOURCES:]
+        runs.append(joined(some, scratch, sort))
+    if len(runs) == 1:
+        return runs[0]
+    return scratch.keep(sort(together(group)) for group in merged(runs))
+
+
+def _last(table: pa.Table) -> Key:
+    row = table.slice(table.num_rows - 1, 1)
+    return Key(row["topic"][0].as_py(), row["partition"][0].as_py(), row["timestamp"][0].as_py())
+
+
+def _up_to(table: pa.Table, limit: Key) -> int:
+    """How many rows of a sorted table have a key of at most `limit`."""
+    codes, topics = word_codes(table)
+    below: NDArray[np.bool_] = np.array([topic < limit.topic for topic in topics] or [False])[codes]
+    same: NDArray[np.bool_] = np.array([topic == limit.topic for topic in topics] or [False])[codes]
+    numbers, times = ints(table, "partition"), ints(table, "timestamp")
+    inside: Ints = (numbers < limit.partition) | ((numbers == limit.partition) & (times <= limit.timestamp))
+    return int((below | (same & inside)).sum())
