@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Final
 
 from kafkats.codecs import gzip, lz4, snappy, zstd
-from kafkats.codecs.limit import MAX_OUTPUT_BYTES
+from kafkats.codecs.limit import MAX_OUTPUT_BYTES, allowed
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.primitives import Buffer, view
 
@@ -56,18 +56,18 @@ def compress(codec: int, data: Buffer, *, broken_lz4: bool = False) -> bytes:
     return _COMPRESS[codec](view(data))
 
 
-def decompress(
-    codec: int, data: Buffer, *, broken_lz4: bool = False, max_output_bytes: int = MAX_OUTPUT_BYTES
-) -> bytes:
+def decompress(codec: int, data: Buffer, *, broken_lz4: bool = False, max_output_bytes: int | None = None) -> bytes:
     """What `data` holds, read as leniently as Kafka's readers and no more.
 
     `broken_lz4` ignores the lz4 header checksum, as readers of magic 0 must. Raises CorruptBatch, without a position,
-    for bytes that do not decode, an unknown codec, and output beyond `max_output_bytes`.
+    for bytes that do not decode and an unknown codec, OversizedBatch for output beyond `max_output_bytes` (what
+    `codecs.limit` allows, if not given).
     """
+    most = allowed() if max_output_bytes is None else max_output_bytes
     if codec == Codec.NONE:
         return bytes(view(data))
     if codec not in _DECOMPRESS:
         raise CorruptBatch(f"codec {codec} is unknown")
     if codec == Codec.LZ4 and broken_lz4:
-        return lz4.decompress(view(data), max_output_bytes, check_header=False)
-    return _DECOMPRESS[codec](view(data), max_output_bytes)
+        return lz4.decompress(view(data), most, check_header=False)
+    return _DECOMPRESS[codec](view(data), most)

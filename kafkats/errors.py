@@ -81,6 +81,10 @@ class CorruptBatch(BadInput):
     """A batch, wrapper or record that Kafka's own reader would refuse."""
 
 
+class OversizedBatch(CorruptBatch):
+    """A batch or wrapper that decompresses to more than is allowed."""
+
+
 class CorruptIndex(BadInput):
     """An index file whose entries cannot be read."""
 

@@ -29,6 +29,7 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "offsets-not-increasing": ("damage", "a batch begins at or below the last offset of the batch before"),
     "offset-out-of-range": ("damage", "an offset below the segment's base, or more than 2^31-1 above it"),
     "undecodable": ("damage", "records that do not decode"),
+    "oversized": ("damage", "a batch that decompresses to more than --max-batch-bytes allows: its records were not looked at"),
     "wrong-maximum": ("damage", "a batch's maximum timestamp is not its records' maximum"),
     "overlap": ("damage", "a segment ends above the base offset of the next one"),
     "wrong-epoch": ("damage", "a batch's leader epoch is not what leader-epoch-checkpoint, or the batches before, say"),

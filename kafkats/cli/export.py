@@ -10,7 +10,7 @@ import click
 
 from kafkats import exports
 from kafkats.cli.lookup import HIGH_WATERMARK, LOGS, limits_of
-from kafkats.cli.options import CONFIG, POLICY, SPAN, TOPICS, policy_of, table_of
+from kafkats.cli.options import CONFIG, MAX_BATCH_BYTES, POLICY, SPAN, TOPICS, policy_of, table_of
 from kafkats.errors import UsageError
 from kafkats.terminal import progress, say, shown
 
@@ -44,6 +44,7 @@ _SHOWN = 10
 @TOPICS
 @POLICY
 @CONFIG
+@MAX_BATCH_BYTES
 def export(
     paths: tuple[Path, ...],
     at: str,

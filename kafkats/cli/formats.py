@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from kafkats.cli.options import BY, JSON, STEP, TOPICS, check_step, table_of, tell_step, units_in
+from kafkats.cli.options import BY, JSON, MAX_BATCH_BYTES, STEP, TOPICS, check_step, table_of, tell_step, units_in
 from kafkats.errors import UsageError
 from kafkats.terminal import formats_sentences, progress, say, say_summary, show_rows
 
@@ -30,6 +30,7 @@ _COLUMNS = (
 _ZERO_COPY = ("log_dir", "topic", "bytes", "fetch_0_1_converted", "fetch_2_3_converted", "zstd_bytes")
 
 
+@MAX_BATCH_BYTES
 def census(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> None:
     """Bytes, batches and records by magic, codec and timestamp type, and what that costs in zero-copy."""
     from kafkats.operations import census as operation
@@ -66,6 +67,7 @@ def _worth_showing(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) ->
 @BY
 @TOPICS
 @JSON
+@MAX_BATCH_BYTES
 def certify(
     log_dirs: tuple[Path, ...],
     min_magic: int | None,

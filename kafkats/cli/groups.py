@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkats import exports
-from kafkats.cli.options import JSON, LOG_DIRS, SPAN, TIME, TOPICS
+from kafkats.cli.options import JSON, LOG_DIRS, MAX_BATCH_BYTES, SPAN, TIME, TOPICS
 from kafkats.errors import UsageError, storage
 from kafkats.terminal import progress, say, say_summary, show_rows, shown
 
@@ -66,6 +66,7 @@ def lag(paths: tuple[Path, ...], committed: Path, group: str, as_json: bool) -> 
 @LOG_DIRS
 @TOPICS
 @JSON
+@MAX_BATCH_BYTES
 def latency(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> int:
     """How long records were on their way to the broker, where both times are still known: the margin for --margin.
 

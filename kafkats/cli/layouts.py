@@ -6,7 +6,19 @@ from pathlib import Path
 
 import click
 
-from kafkats.cli.options import CONFIG, JSON, LOG_DIRS, POLICY, SPAN, TIME, TOPICS, policy_of, table_of, units_in
+from kafkats.cli.options import (
+    CONFIG,
+    JSON,
+    LOG_DIRS,
+    MAX_BATCH_BYTES,
+    POLICY,
+    SPAN,
+    TIME,
+    TOPICS,
+    policy_of,
+    table_of,
+    units_in,
+)
 from kafkats.errors import UsageError
 from kafkats.terminal import progress, say_summary, show_rows
 
@@ -31,6 +43,7 @@ _COLUMNS = (
 @POLICY
 @CONFIG
 @JSON
+@MAX_BATCH_BYTES
 def layouts(
     log_dirs: tuple[Path, ...],
     every: int,

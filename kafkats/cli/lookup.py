@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkats.cli.options import CONFIG, JSON, POLICY, SPAN, TIME, TOPICS, policy_of, table_of
+from kafkats.cli.options import CONFIG, JSON, MAX_BATCH_BYTES, POLICY, SPAN, TIME, TOPICS, policy_of, table_of
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
 from kafkats.terminal import progress, say_summary, show_rows
@@ -88,6 +88,7 @@ LOGS = click.option(
 @POLICY
 @CONFIG
 @JSON
+@MAX_BATCH_BYTES
 def lookup(
     paths: tuple[Path, ...],
     times: tuple[str, ...],

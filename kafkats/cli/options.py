@@ -112,6 +112,18 @@ SIZE: Final = _Parsed("SIZE", _size)
 SPAN: Final = _Parsed("DURATION", _span)
 
 
+def _allow(context: click.Context, parameter: click.Parameter, limit: int) -> None:
+    from kafkats.codecs.limit import allow
+
+    allow(limit)
+
+
+MAX_BATCH_BYTES = click.option(
+    "--max-batch-bytes", type=SIZE, default=str(256 * 1024 * 1024), metavar="SIZE", expose_value=False, callback=_allow,
+    help="What one batch may decompress to; 256 MiB if not given. Memory of up to twice as much is needed.",
+)  # fmt: skip
+
+
 def RESERVE(command: Any) -> Any:  # noqa: N802  # stands among the constants, and is used like one
     """The words by which a plan reserves its log directories: the command gets `wish`, and `place`."""
 

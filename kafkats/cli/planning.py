@@ -13,6 +13,7 @@ from kafkats.cli.options import (
     CONFIG,
     JSON,
     LOG_DIRS,
+    MAX_BATCH_BYTES,
     PLAN_FOLDER,
     POLICY,
     RESERVE,
@@ -59,6 +60,7 @@ def plan() -> None:
 @POLICY
 @CONFIG
 @JSON
+@MAX_BATCH_BYTES
 def plan_rebuild(
     log_dirs: tuple[Path, ...],
     output: Path,
@@ -121,6 +123,7 @@ def plan_rebuild(
 @POLICY
 @CONFIG
 @JSON
+@MAX_BATCH_BYTES
 def plan_migrate(
     log_dirs: tuple[Path, ...],
     output: Path,
@@ -180,6 +183,7 @@ def plan_migrate(
 @POLICY
 @CONFIG
 @JSON
+@MAX_BATCH_BYTES
 def plan_retain(
     log_dirs: tuple[Path, ...],
     output: Path,
@@ -225,6 +229,7 @@ def plan_retain(
 @POLICY
 @CONFIG
 @JSON
+@MAX_BATCH_BYTES
 def plan_roll(
     log_dirs: tuple[Path, ...],
     output: Path,
@@ -273,6 +278,7 @@ def plan_roll(
 @POLICY
 @CONFIG
 @JSON
+@MAX_BATCH_BYTES
 def plan_split(
     log_dirs: tuple[Path, ...],
     output: Path,

@@ -15,6 +15,7 @@ from kafkats.cli.options import (
     CONFIG,
     JSON,
     LOG_DIRS,
+    MAX_BATCH_BYTES,
     POLICY,
     RULE,
     STEP,
@@ -84,6 +85,7 @@ def inventory(log_dirs: tuple[Path, ...], by: str, topics: str, as_json: bool) -
 @STEP
 @BY
 @JSON
+@MAX_BATCH_BYTES
 def verify(
     log_dirs: tuple[Path, ...],
     deep: bool,
@@ -147,6 +149,7 @@ def _to_rebuild(segments: pa.Table) -> bool:
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--deep", is_flag=True, help="Also show every record of a .log.")
+@MAX_BATCH_BYTES
 def dump(file: Path, deep: bool) -> None:
     """Any file of a log directory, entry by entry. Prints one JSON object per line."""
     from kafkats.operations.dump import dump as operation

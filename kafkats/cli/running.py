@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from kafkats.cli.options import BY, HOLDER, JSON, LOG_DIRS, PLACE, STOPPED, table_of
+from kafkats.cli.options import BY, HOLDER, JSON, LOG_DIRS, MAX_BATCH_BYTES, PLACE, STOPPED, table_of
 from kafkats.cli.planning import follows, show_plan
 from kafkats.errors import UsageError
 from kafkats.terminal import freed_sentences, progress, run_sentences, say_summary, show_rows
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @HOLDER
 @BY
 @JSON
+@MAX_BATCH_BYTES
 def apply(
     folder: Path,
     digest: str | None,

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Final
 
-from kafkats.compression import MAX_OUTPUT_BYTES
 from kafkats.formats import v0, v1, v2
 from kafkats.formats.framing import frames
 from kafkats.formats.model import Batch, Record
@@ -33,7 +32,7 @@ def batches(buf: Buffer, start: int = 0, end: int | None = None, *, verify: bool
         yield batch
 
 
-def records(buf: Buffer, batch: Batch, *, max_output_bytes: int = MAX_OUTPUT_BYTES) -> list[Record]:
+def records(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> list[Record]:
     """The records of a batch of `buf`, decompressed, with absolute offsets; control records as they are.
 
     Raises CorruptBatch for what Kafka's reader refuses, and beyond `max_output_bytes` after decompression.
@@ -42,7 +41,7 @@ def records(buf: Buffer, batch: Batch, *, max_output_bytes: int = MAX_OUTPUT_BYT
     return decoded
 
 
-def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int = MAX_OUTPUT_BYTES) -> int:
+def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> int:
     """The offset that brokers of 0.8 to 1.1 put into the offset index: that of the first record.
 
     Magic 2: the header's base offset, also where compaction removed that record. Wrapper: the first inner message's,

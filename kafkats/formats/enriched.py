@@ -33,7 +33,7 @@ from enum import IntEnum
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from kafkats.compression import MAX_OUTPUT_BYTES, compress, decompress
+from kafkats.compression import compress, decompress
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats import message_set
 from kafkats.formats.enriched_tags import Tags, encode_tags, parse_tags
@@ -150,12 +150,12 @@ def decode_tags(buf: Buffer, batch: Batch) -> Tags:
     return _decode_header(view(buf)[: batch.end], batch.position)[1]
 
 
-def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int = MAX_OUTPUT_BYTES) -> int:
+def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> int:
     """The offset of the first record of a wrapper or message. Raises CorruptBatch as decode_records."""
     return decode_records(buf, batch, max_output_bytes=max_output_bytes)[0].offset
 
 
-def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int = MAX_OUTPUT_BYTES) -> list[Record]:
+def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> list[Record]:
     """The records with absolute offsets. A wrapper's time, where it has one, is that of all its records.
 
     Raises CorruptBatch, also where a wrapper holds another number of messages than its tag says.

@@ -96,4 +96,4 @@ def decompressed(position: int) -> Generator[None, None, None]:
         yield
     except CorruptBatch as e:
         where = "" if e.position is None else f", at byte {e.position} after decompression"
-        raise CorruptBatch(e.reason + where, position=position) from e
+        raise type(e)(e.reason + where, position=position) from e

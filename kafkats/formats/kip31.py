@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 from enum import Enum
 
-from kafkats.compression import MAX_OUTPUT_BYTES, compress
+from kafkats.compression import compress
 from kafkats.errors import BadInput, CorruptBatch, NotConvertible
 from kafkats.formats import message_set, v1
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
@@ -42,7 +42,7 @@ def decode_records(buf: Buffer, batch: Batch, form: Form) -> list[Record]:
     if form == Form.RELATIVE:
         return v1.decode_records(buf, batch)
     rule = _starting if form == Form.STARTING else _absolute
-    return message_set.decode_records(buf, batch, message_set.Dialect(rule, broken_lz4=False), MAX_OUTPUT_BYTES)
+    return message_set.decode_records(buf, batch, message_set.Dialect(rule, broken_lz4=False), None)
 
 
 def _starting(offsets: list[int], wrapper_offset: int) -> list[int]:

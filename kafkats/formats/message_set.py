@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from kafkats.checksums import crc32
-from kafkats.compression import MAX_OUTPUT_BYTES, Codec, decompress
+from kafkats.compression import Codec, decompress
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats.framing import FRAME, MAGIC_AT, MAX_OFFSET, MIN_SIZE, OVERHEAD, Frame, FrameHeader, decompressed
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Record, TimestampType, codec_of
@@ -54,7 +54,7 @@ def check_crc(buf: Buffer, batch: Batch) -> None:
         raise CorruptBatch(f"CRC-32 is {found:08x}, the message says {batch.crc:08x}", position=batch.position)
 
 
-def decode_records(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes: int) -> list[Record]:
+def decode_records(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes: int | None) -> list[Record]:
     """The message itself, or the messages of the wrapper, as records. Raises CorruptBatch."""
     data = view(buf)
     key, value = _key_and_value(data[: batch.end], batch.position, batch.magic)
@@ -67,7 +67,7 @@ def decode_records(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes
         return [_inner_record(inner, frame, offset, batch) for frame, offset in zip(frames, offsets, strict=True)]
 
 
-def first_offset(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes: int) -> int:
+def first_offset(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes: int | None) -> int:
     """The absolute offset of the first message. Raises CorruptBatch."""
     if batch.codec == Codec.NONE:
         return batch.last_offset
@@ -82,7 +82,7 @@ def wrapped(buf: Buffer, batch: Batch, *, broken_lz4: bool) -> tuple[memoryview,
 
     For those who look at the set itself; decode_records gives the records.
     """
-    inner = _open(batch, value_of(buf, batch), broken_lz4, MAX_OUTPUT_BYTES)
+    inner = _open(batch, value_of(buf, batch), broken_lz4, None)
     with decompressed(batch.position):
         return inner, inner_frames(inner)
 
@@ -92,7 +92,7 @@ def value_of(buf: Buffer, batch: Batch) -> bytes | None:
     return _key_and_value(view(buf)[: batch.end], batch.position, batch.magic)[1]
 
 
-def _open(batch: Batch, value: bytes | None, broken_lz4: bool, max_output_bytes: int) -> memoryview:
+def _open(batch: Batch, value: bytes | None, broken_lz4: bool, max_output_bytes: int | None) -> memoryview:
     if batch.codec not in WRAPPER_CODECS:
         raise CorruptBatch(f"codec {batch.codec} cannot be in magic {batch.magic}", position=batch.position)
     if value is None:

@@ -25,7 +25,7 @@ import struct
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from kafkats.compression import MAX_OUTPUT_BYTES, compress
+from kafkats.compression import compress
 from kafkats.formats import message_set
 from kafkats.formats.framing import Frame, check_offsets
 from kafkats.formats.message_set import check_crc
@@ -91,12 +91,12 @@ def _absolute_offsets(offsets: list[int], wrapper_offset: int) -> list[int]:
 _DIALECT: Final = message_set.Dialect(_absolute_offsets, broken_lz4=True)
 
 
-def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int = MAX_OUTPUT_BYTES) -> list[Record]:
+def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> list[Record]:
     """The records of a batch, timestamp -1 of type NONE. Raises CorruptBatch."""
     return message_set.decode_records(buf, batch, _DIALECT, max_output_bytes)
 
 
-def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int = MAX_OUTPUT_BYTES) -> int:
+def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> int:
     """The offset of the first record; a wrapper is decompressed for it. Raises CorruptBatch."""
     return message_set.first_offset(buf, batch, _DIALECT, max_output_bytes)
 

@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kafkats.checksums import crc32c
-from kafkats.compression import MAX_OUTPUT_BYTES, compress, decompress
+from kafkats.compression import compress, decompress
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats.framing import MAX_OFFSET, OVERHEAD, Frame, check_offsets, decompressed
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Header, Record, TimestampType, codec_of
@@ -135,12 +135,12 @@ def check_crc(buf: Buffer, batch: Batch) -> None:
         raise CorruptBatch(f"CRC-32C is {found:08x}, the batch says {batch.crc:08x}", position=batch.position)
 
 
-def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int = MAX_OUTPUT_BYTES) -> int:
+def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> int:
     """The header's base offset, which compaction keeps."""
     return batch.base_offset
 
 
-def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int = MAX_OUTPUT_BYTES) -> list[Record]:
+def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> list[Record]:
     """The records of a batch, control records included; [] for an empty retained batch. Raises CorruptBatch."""
     if batch.count < 0:
         raise CorruptBatch(f"record count {batch.count} is negative", position=batch.position)

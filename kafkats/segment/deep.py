@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkats.errors import CorruptBatch
+from kafkats.errors import CorruptBatch, OversizedBatch
 from kafkats.formats.message_set import KEY_AT, WRAPPER_CODECS
 from kafkats.formats.model import TimestampType
 from kafkats.formats.v2 import HEADER_BYTES as _HEADER_V2
@@ -31,6 +31,14 @@ class Deep(NamedTuple):
     """The records' maximum in the first batch whose header says another."""
     wrapped: dict[tuple[int, int, TimestampType], int]
     """Records in wrappers by magic, codec and timestamp type, of those that decode."""
+    oversized_position: int = -1
+    """The first batch that decompresses to more than is allowed: it was not looked into."""
+    oversized_reason: str = ""
+
+
+class _Oversized(NamedTuple):
+    position: int
+    reason: str
 
 
 def look_at_records(source: Source, facts: SegmentFacts) -> Deep:
@@ -43,6 +51,7 @@ def look_at_records(source: Source, facts: SegmentFacts) -> Deep:
     state, alone, unpacker = k.new_state(), k.new_state(), Unpacker()
     state[k.END] = facts.valid_bytes
     reason, needed = "", 18
+    oversized: _Oversized | None = None
     wrapped: dict[tuple[int, int, TimestampType], int] = {}
     while state[k.POSITION] < facts.valid_bytes:
         window = source.window(int(state[k.POSITION]), needed)
@@ -53,6 +62,10 @@ def look_at_records(source: Source, facts: SegmentFacts) -> Deep:
             position, size = int(state[k.POSITION]), int(state[k.SIZE])
             try:
                 decodes = _decodes(state, alone, unpacker, source.read(position, size))
+            except OversizedBatch as e:
+                oversized = oversized or _Oversized(position, e.reason)
+                state[k.POSITION] = position + size
+                continue
             except CorruptBatch as e:
                 decodes, reason = False, reason or e.reason
             if decodes and state[k.MAGIC] != MAGIC_V2:
@@ -66,7 +79,7 @@ def look_at_records(source: Source, facts: SegmentFacts) -> Deep:
         needed = int(state[k.NEEDED]) if why == k.NEED_BYTES else 18
     s = state.tolist()
     return Deep(
-        facts._replace(depth="deep", records=s[k.RECORDS] if not s[k.UNDECODABLE] else -1),
+        facts._replace(depth="deep", records=-1 if s[k.UNDECODABLE] or oversized else s[k.RECORDS]),
         s[k.UNDECODABLE],
         s[k.UNDECODABLE_FIRST],
         reason,
@@ -74,6 +87,7 @@ def look_at_records(source: Source, facts: SegmentFacts) -> Deep:
         s[k.WRONG_MAXIMUM_FIRST],
         s[k.WRONG_MAXIMUM_FOUND],
         wrapped,
+        *(oversized or _Oversized(-1, "")),
     )
 
 

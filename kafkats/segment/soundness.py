@@ -38,6 +38,9 @@ def record_findings(name: str, looked: Deep) -> Iterator[Finding]:
         why = looked.undecodable_reason or "its records do not fit into it"
         reason = f"the batch at byte {looked.undecodable_position}{more}: {why}"
         yield Finding("undecodable", name, reason, looked.undecodable_position)
+    if looked.oversized_position >= 0:
+        reason = f"the batch at byte {looked.oversized_position} was not looked into: {looked.oversized_reason}"
+        yield Finding("oversized", name, reason, looked.oversized_position)
     if looked.wrong_maximum:
         more = f" (and {looked.wrong_maximum - 1} more)" if looked.wrong_maximum > 1 else ""
         found = str(looked.wrong_maximum_found)
