@@ -57,7 +57,9 @@ def test_a_bomb_is_a_finding_and_a_blocked_row(
     capsys.readouterr()
     assert main_code("verify", "--deep", root, "--max-batch-bytes", "4MiB", "--json") == 1
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(row["partition_dir"], row["position"]) for row in found if row.get("kind") == "oversized"] == [("bomb-0", 0)]
+    assert [(row["partition_dir"], row["position"]) for row in found if row.get("kind") == "oversized"] == [
+        ("bomb-0", 0)
+    ]
     target = "none" if codec == Codec.GZIP else "gzip"
     words = ("--to-magic", 2, "--compression-type", target, "--max-batch-bytes", "4MiB", "--json")
     main_code("plan", "migrate", root, "-o", tmp_path / "plan", *words)
