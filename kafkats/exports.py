@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkats.errors import BadInput, UsageError
+from kafkats.topics import topic_filter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -220,6 +220,7 @@ def read_marks(
     step = manifest.step_ms
     last = max((end for _, end in manifest.covered), default=0)
     latest = read(folder, from_ms=last - step)
+    wanted = topic_filter(topics)
     sides = []
     for target, end in ((at, False), (until, True)):
         if target is None:
@@ -229,7 +230,7 @@ def read_marks(
         cell = (-(-target // step) if end else target // step) * step
         view = read(folder, from_ms=cell, to_ms=cell + step)
         found = marks_in(view, target, end=end, latest=latest, limits=limits)
-        found = [mark for mark in found if fnmatchcase(mark.topic, topics)]
+        found = [mark for mark in found if wanted.matches(mark.topic)]
         if not found:
             raise UsageError(f"no topic in the table matches {topics!r}", path=folder)
         sides.append(found)

@@ -6,7 +6,6 @@ small and can be pickled: any process that sees the files can do it.
 
 from __future__ import annotations
 
-import fnmatch
 import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from kafkats.logdir.partition import FileFacts, PartitionDir, scan_partition
 from kafkats.logdir.place import Place, locate
 from kafkats.logdir.recovery import recovery_of
 from kafkats.logdir.root import LogDir, RootNames, list_root, read_root
+from kafkats.topics import topic_filter
 
 _WIDEST_FIRST: Final = ("root", "partition", "segment")
 
@@ -58,7 +58,7 @@ class Unit:
 
 
 def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*") -> Iterator[Unit]:
-    """The units of log.dirs roots, partition directories or single segments. `topics` is a glob over topic names.
+    """The units of log.dirs roots, partition directories or single segments. `topics` is a filter as in kafkats.topics.
 
     Raises UsageError or BadInput for a path that is none of these, StorageFailed when it cannot be listed.
     """
@@ -75,7 +75,7 @@ def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*")
         else:
             root = read_root(place.root, roots[place.root]) if place.root else None
             partition = scan_partition(place.partition.absolute())
-            if not fnmatch.fnmatchcase(partition.name.topic if partition.name else "", topics):
+            if not topic_filter(topics).matches(partition.name.topic if partition.name else ""):
                 continue
             units = _partition_units(partition, root, live=_live(place.root), tiered=tiered)
             yield from (u for u in units if place.base_offset is None or u.base_offset == place.base_offset)
@@ -99,12 +99,12 @@ def _root_units(
     root = read_root(path, names)
     live = _live(path)
     gone = gone_findings(root, present, live=live, stale=is_stale(path, names))
-    chosen = tuple(f for f in gone if fnmatch.fnmatchcase(f.file.rpartition("-")[0], topics))
+    chosen = tuple(f for f in gone if topic_filter(topics).matches(f.file.rpartition("-")[0]))
     if root.findings or chosen:
         yield Unit(str(path), "", -1, findings=(*root.findings, *chosen))
     for name in names.partitions:
         parsed = paths.parse_partition(name)
-        if parsed is None or parsed.state in ("delete", "stray") or not fnmatch.fnmatchcase(parsed.topic, topics):
+        if parsed is None or parsed.state in ("delete", "stray") or not topic_filter(topics).matches(parsed.topic):
             continue
         try:
             yield from _partition_units(scan_partition(path / name), root, live=live, tiered=tiered)

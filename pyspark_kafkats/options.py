@@ -60,7 +60,7 @@ def read_options(given: Mapping[str, str]) -> Wanted:
     return Wanted(
         _paths(words),
         ReadOptions(
-            topics=tuple(glob.strip() for glob in words.get("topics", "*").split(",")),
+            topics=tuple(glob.strip() for glob in words["topics"].split(",")) if "topics" in words else (),
             starting_offsets=_offsets(words, "startingOffsets", EARLIEST),
             ending_offsets=_offsets(words, "endingOffsets", LATEST),
             starting_timestamp=times[0],

@@ -42,7 +42,7 @@ def naming(parser: ArgumentParser, *report: str, nargs: str = "+") -> None:
     parser.add_argument(
         "log_dirs", nargs=nargs, metavar="LOG_DIR", help="a log.dirs root, a partition directory or a .log"
     )
-    parser.add_argument("--topics", default="*", metavar="GLOB", help="only these topics")
+    parser.add_argument("--topics", default="*", metavar="GLOB", help="only these topics; globs, separated by commas")
     names = report or ("-o", "--output", "--report")
     parser.add_argument(
         *names, dest="report", type=Path, metavar="FOLDER", help="segments.parquet and report.json go here"

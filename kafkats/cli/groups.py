@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from kafkats import exports
 from kafkats.cli.options import JSON, LOG_DIRS, MAX_BATCH_BYTES, SPAN, TIME, TOPICS
 from kafkats.errors import UsageError, storage
 from kafkats.terminal import progress, say, say_summary, show_rows, shown
+from kafkats.topics import topic_filter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -159,7 +159,7 @@ def _of_topics(rows: pa.Table, glob: str) -> pa.Table:
     import pyarrow.compute as pc
 
     names = rows["topic"].cast(pa.string())
-    wanted = [name for name in names.unique().to_pylist() if fnmatchcase(name, glob)]
+    wanted = [name for name in names.unique().to_pylist() if topic_filter(glob).matches(name)]
     return rows.filter(pc.is_in(names, pa.array(wanted, pa.string())))
 
 

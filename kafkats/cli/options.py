@@ -30,7 +30,13 @@ JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object per
 PLAN_FOLDER = click.option(
     "-o", "--output", required=True, metavar="PLAN", type=click.Path(path_type=Path), help="The plan's folder."
 )
-TOPICS = click.option("--topics", default="*", show_default=True, metavar="GLOB", help="Only these topics.")
+TOPICS = click.option(
+    "--topics",
+    default="*",
+    show_default=True,
+    metavar="GLOB",
+    help="Only these topics: globs, separated by commas; * is every topic, and __* are by no other glob than one that begins so.",
+)
 POLICY = click.option(
     "--policy", "policy_file", type=click.Path(path_type=Path), help="A policy file (YAML): settings by topic."
 )

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kafkats.config.values import wrong
+from kafkats.topics import INTERNAL
 
-INTERNAL: Final = "__"
-"""What the names of Kafka's own topics begin with; no other glob matches them than one that begins so too."""
 MOST_ALIKE: Final = 1000
 """Globs with wildcards that have the same text before them: each of them is tried on every name that begins so."""
 GLOB: Final = re.compile(r"[A-Za-z0-9._\-*?\[\]!]+")

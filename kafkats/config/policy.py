@@ -11,10 +11,11 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from kafkats.config.globs import GLOB, INTERNAL, Globs, useless
+from kafkats.config.globs import GLOB, Globs, useless
 from kafkats.config.settings import KEYS, TopicSettings
 from kafkats.config.values import Boolean, Share, Size, wrong
 from kafkats.errors import UsageError
+from kafkats.topics import INTERNAL
 
 LIMITS: Final = ("retention.ms", "retention.bytes")
 _LITERAL: Final = re.compile(r"[A-Za-z0-9._\-]")

@@ -7,7 +7,6 @@ unless asked: then the indexes are built for the part before the corruption.
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from kafkats.plan import ITEMS, Plan, make_plan
 from kafkats.report import damaged
 from kafkats.run import PartitionWork, Staged, by_segment
 from kafkats.segment.reader import open_source
+from kafkats.topics import topic_filter
 
 OPERATION: Final = "rebuild"
 _FILES: Final = (("offset_index", "index", OFFSET_INDEX), ("time_index", "timeindex", TIME_INDEX))
@@ -100,7 +100,7 @@ def _chosen(segments: pa.Table, options: RebuildOptions) -> pa.Table:
 def _of_topics(segments: pa.Table, options: RebuildOptions) -> pa.Table:
     if options.topics == "*":
         return segments
-    topics = [t for t in pc.unique(segments["topic"]).to_pylist() if t and fnmatch.fnmatchcase(t, options.topics)]
+    topics = [t for t in pc.unique(segments["topic"]).to_pylist() if t and topic_filter(options.topics).matches(t)]
     return segments.filter(pc.is_in(segments["topic"], pa.array(topics, pa.string())))
 
 

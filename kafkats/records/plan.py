@@ -5,7 +5,6 @@ An index is believed only where a sound batch begins at the place that it says.
 
 from __future__ import annotations
 
-import fnmatch
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from kafkats.records.committed import Aborted, aborted_transactions, last_stable
 from kafkats.records.piece import LEAST_OFFSET, MOST_OFFSET, Piece, batch_at
 from kafkats.search import Partition, find_exact, open_partition
 from kafkats.segment.reader import Source, open_source
+from kafkats.topics import is_internal, topic_filter
 from kafkats.units import Unit, list_units, unseen
 
 EARLIEST: Final = -2
@@ -40,8 +40,8 @@ Offsets = int | Mapping[tuple[str, int], int]
 class ReadOptions:
     """What to read. Times win over offsets, as they do in Spark's Kafka source."""
 
-    topics: tuple[str, ...] = ("*",)
-    """Globs. Topics that begin with two underscores are Kafka's own: left out, unless a glob begins so or a path names them."""
+    topics: tuple[str, ...] = ()
+    """Filters as in kafkats.topics; none: all topics but Kafka's own (`__*`), and those of them that a path names."""
     starting_offsets: Offsets = EARLIEST
     ending_offsets: Offsets = LATEST
     """Exclusive."""
@@ -101,10 +101,8 @@ def _all_seen(units: Iterable[Unit], directory: Path) -> None:
 
 
 def _chosen(topic: str, globs: Iterable[str], *, named: bool) -> bool:
-    return any(
-        fnmatch.fnmatchcase(topic, glob) and (named or not topic.startswith("__") or glob.startswith("__"))
-        for glob in globs
-    )
+    wanted = ",".join(globs)
+    return topic_filter(wanted).matches(topic, named=named) if wanted else named or not is_internal(topic)
 
 
 def _known(offsets: Offsets, partitions: Mapping[tuple[str, int], object], word: str) -> None:

@@ -240,10 +240,12 @@ def test_topics_and_internal_topics(tmp_path: Path) -> None:
         (directory / segment_file(0, LOG)).write_bytes(some(2))
 
     def topics(path: Path, *globs: str) -> list[tuple[str, int]]:
-        return [piece[1:3] for piece in plan_read([path], ReadOptions(topics=globs or ("*",)))]
+        return [piece[1:3] for piece in plan_read([path], ReadOptions(topics=globs))]
 
     root = tmp_path / "data"
     assert topics(root) == [("a", 0), ("b", 0), ("b", 1)]
+    assert topics(root, "*") == [("__consumer_offsets", 0), ("a", 0), ("b", 0), ("b", 1)], "as for every command"
+    assert topics(root, "*[ab_]*") == [("a", 0), ("b", 0), ("b", 1)], "no other glob than one that begins so"
     assert topics(root, "b*") == [("b", 0), ("b", 1)]
     assert topics(root, "a", "__*") == [("__consumer_offsets", 0), ("a", 0)]
     assert topics(root / "__consumer_offsets-0") == [("__consumer_offsets", 0)]
