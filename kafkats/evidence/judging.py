@@ -18,11 +18,18 @@ _NOTHING_BEHIND: Final = (None, StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
 
 
 def segment_evidence(
-    directory: Path, claims: Claims, facts: SegmentFacts, *, next_base_offset: int, compacted: bool = False
+    directory: Path,
+    claims: Claims,
+    facts: SegmentFacts,
+    found: Iterable[Finding],
+    *,
+    next_base_offset: int,
+    compacted: bool = False,
 ) -> Iterator[Finding]:
     """What the files of the partition say against this segment; `facts` of any depth that knows the log's end.
 
-    `next_base_offset` is -1 for the active segment, `compacted` what the topic's settings say.
+    `found` are the segment's own findings: index files are read once more where one of them is `beyond-end`. `next_base_offset` is
+    -1 for the active segment, `compacted` what the topic's settings say.
     """
     base, log = facts.base_offset, paths.segment_file(facts.base_offset, paths.LOG)
     if base == claims.first_base and base > 0:
@@ -32,7 +39,9 @@ def segment_evidence(
         return
     end = max(facts.next_offset, base)
     if next_base_offset < 0:
-        yield from end_findings(claims, epochs_of(directory), log, end, tuple(index_witnesses(directory, base, end)))
+        beyond = any(finding.kind == "beyond-end" for finding in found)
+        indexes = tuple(index_witnesses(directory, base, end)) if beyond else ()
+        yield from end_findings(claims, epochs_of(directory), log, end, indexes)
     elif end < next_base_offset:
         cleaned = claims.compacted or compacted or was_compacted(directory)
         yield from gap_findings(claims, log, end, next_base_offset, compacted=cleaned)

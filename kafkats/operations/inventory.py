@@ -52,7 +52,7 @@ def _rows(unit: Unit) -> list[dict[str, Any]]:
         )
         if unit.claims:
             directory = Path(unit.log_dir, unit.partition_dir)
-            evidence = segment_evidence(directory, unit.claims, facts, next_base_offset=unit.next_base_offset)
+            evidence = segment_evidence(directory, unit.claims, facts, found, next_base_offset=unit.next_base_offset)
             found = (*found, *told_at(evidence, deep=False))
     return [row | {"worst": worst(found), "findings": finding_rows(found)}]
 

@@ -110,7 +110,9 @@ def _evidence(unit: Unit, check: SegmentCheck, settings: TopicSettings) -> Itera
     claims = unit.claims._replace(tiered=unit.claims.tiered or bool(settings.remote_storage_enable))
     directory = Path(unit.log_dir, unit.partition_dir)
     compacted = "compact" in (settings.cleanup_policy or ())
-    return segment_evidence(directory, claims, check.facts, next_base_offset=unit.next_base_offset, compacted=compacted)
+    return segment_evidence(
+        directory, claims, check.facts, check.findings, next_base_offset=unit.next_base_offset, compacted=compacted
+    )
 
 
 def _check(

@@ -93,6 +93,28 @@ def test_the_same_plan_as_the_command(spark: SparkSession, volume: Path, tmp_pat
     assert tree(volume) == before
 
 
+def test_missing_records_are_told_and_left_alone_as_by_the_command(
+    spark: SparkSession, volume: Path, tmp_path: Path
+) -> None:
+    partition = volume / Path(LOST[0]).parent
+    last = sorted(partition.glob("*.log"))[-1]
+    for path in partition.glob(f"{last.stem}.*"):
+        path.unlink()
+    (partition / LOST[0].rpartition("/")[2]).unlink(missing_ok=True)
+    found = verify_job.verify(spark, words(log_dirs=[str(volume)], report=tmp_path / "report"))
+    assert (found["exit_code"], found["worst"], found["kinds"]["missing-records"]) == (1, "danger", 1)
+    theirs = kafkats("verify", volume)
+    assert (theirs["kinds"], theirs["severities"]) == (found["kinds"], found["severities"])
+    result = planned(spark, volume)
+    items = read_plan(Path(result["plan"])).items.to_pylist()
+    reasons = {row["reason"] for row in items if row["partition_dir"] == partition.name}
+    assert len(reasons) == 1 and reasons.pop().startswith("records are missing: offset")
+    assert result["totals"]["files"], "other partitions are planned for"
+    assert kafkats("plan", "rebuild", volume, "-o", tmp_path / "other")["digest"] == result["digest"]
+    given = planned(spark, volume, "given", accept_loss="offsets")
+    assert given["totals"]["blocked"] < result["totals"]["blocked"]
+
+
 def test_apply_and_proof(spark: SparkSession, volume: Path, tmp_path: Path) -> None:
     result = planned(spark, volume, report=tmp_path / "before")
     assert result["seen"]["kinds"]["missing-index"] == 2
