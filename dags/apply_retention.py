@@ -25,6 +25,8 @@ room: for partitions whose segments live much longer than their records. It does
 to plan anew; killed half-way, it finishes on the next try. `purge` refuses a run that was interrupted: clear that one first. A
 segment whose index is wrong is not believed, nor deleted: run `rebuild_time_indexes`.
 
+A run that writes reserves its volumes until its work is done: other runs leave them out, or say who holds them and refuse.
+
 **Afterwards.** `report.json` names each RUN; `kafkats undo RUN` puts every file back, as long as it is not purged.
 """
 
@@ -35,6 +37,7 @@ from datetime import timedelta
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, get_current_context, task
 from kafkats_airflow import retention, retention_reports, tries
 from kafkats_airflow.guards import GuardApproval
+from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
 from kafkats_airflow.retention import INVENTORY
 from kafkats_airflow.settings import DRY_RUN, FOLDER, POLICY, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
@@ -45,7 +48,7 @@ NAMED = SUBMITTING | {"map_index_template": "{{ task.connection }}"}
 with DAG(
     "apply_retention",
     description="Delete expired segments, forecast the others, name what pins them", doc_md=__doc__,
-    schedule=CronDataIntervalTimetable("0 2 * * *", timezone="UTC"), catchup=False, max_active_runs=1,
+    schedule=CronDataIntervalTimetable("0 2 * * *", timezone="UTC"), catchup=False, max_active_runs=4,
     default_args={"owner": "kafka", "retries": 1, "retry_delay": timedelta(minutes=1)}, tags=["kafkats", "retention"],
     params={
         "policy": Param(POLICY, type="string", description="The policy file, which names the volumes and the limits. Default: KAFKATS_POLICY"),
@@ -81,15 +84,17 @@ with DAG(
         return retention_reports.report(get_current_context(), "retain", asked, work, stages)
 
     asked = applications()
-    plan = KafkatsJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
+    plan = PlanJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
     approve = GuardApproval(task_id="approve", subject="Delete more than the guards let?")
     work = changes(asked, plan.output, approve.output)
     apply = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED).expand_kwargs(work.map(tries.to_apply))
     verify = KafkatsJobOperator.partial(task_id="verify", job="verify", trigger_rule=TriggerRule.NONE_FAILED, **NAMED)
     verify = verify.expand_kwargs(work.map(tries.to_prove))
+    release = ReleaseJobOperator.partial(task_id="release", trigger_rule=TriggerRule.ALL_DONE, **NAMED)
+    release = release.expand_kwargs(asked.map(to_release))
     ended = due()
     purge = KafkatsJobOperator.partial(task_id="purge", job="purge", **NAMED).expand_kwargs(ended)
     plan >> approve
     apply >> verify >> ended
     stages = {"plan": plan.output, "apply": apply.output, "verify": verify.output, "purge": purge.output}
-    report(asked, work, stages)
+    verify >> release >> report(asked, work, stages)

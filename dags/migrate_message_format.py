@@ -30,6 +30,7 @@ from datetime import timedelta
 from airflow.sdk import DAG, Asset, Param, TriggerRule, get_current_context, task
 from kafkats_airflow import migration, migration_reports, questions
 from kafkats_airflow.approval import CanaryApproval, PlanApproval
+from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
 from kafkats_airflow.settings import FOLDER, POLICY, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
 from kafkats_airflow.write_job import WriteJobOperator
@@ -80,7 +81,7 @@ with DAG(
         return migration_reports.report(get_current_context(), FORMATS, asked, brokers, stages)
 
     asked = gate()
-    look = KafkatsJobOperator.partial(task_id="look", **NAMED).expand_kwargs(asked.map(lambda one: one["look"]))
+    look = PlanJobOperator.partial(task_id="look", **NAMED).expand_kwargs(asked.map(lambda one: one["look"]))
     work = changes(asked, look.output)
     approve = PlanApproval(task_id="approve", subject="Convert the segments?", question=questions.of_migration)
     convert = WriteJobOperator.partial(task_id="convert", **NAMED)
@@ -94,4 +95,6 @@ with DAG(
     approve_canary = CanaryApproval(task_id="approve_canary", subject="May the other brokers follow this canary?")
     work >> approve >> [convert, proved, certify, brokers]
     convert >> proved >> certify
+    release = ReleaseJobOperator.partial(task_id="release", looks="look", trigger_rule=TriggerRule.ALL_DONE, **NAMED)
+    brokers >> release.expand_kwargs(asked.map(to_release)) >> said
     said >> approve_canary

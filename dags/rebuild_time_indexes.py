@@ -18,6 +18,9 @@ file equal to a rebuild; `report` puts everything in `folder`: numbers, every fi
 the run to plan anew. Killed half-way, it finishes on the next try. Corrupt logs are blocked and left alone; where one is a
 danger (offsets would be given out twice) the run fails even so: read the report before that broker is started.
 
+A run that is going to write reserves its volumes until its question is answered and its work is done: another run leaves them out,
+or refuses at once where it names them, and says who holds them. `release` gives them back after a no or a failure.
+
 **Afterwards.** `report.json` names each RUN. `kafkats undo RUN` puts every old file back; `kafkats purge RUN` frees them.
 """
 
@@ -29,6 +32,7 @@ from airflow.sdk import DAG, Asset, Param, TriggerRule, get_current_context, tas
 from kafkats_airflow import reports, tries
 from kafkats_airflow.applications import changing, planning
 from kafkats_airflow.approval import PlanApproval
+from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
 from kafkats_airflow.settings import FOLDER, POLICY, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
 from kafkats_airflow.write_job import WriteJobOperator
@@ -39,7 +43,7 @@ INDEXES = Asset(name="kafka_time_indexes", uri="kafkats://time-indexes", group="
 with DAG(
     "rebuild_time_indexes",
     description="Find wrong time indexes, rebuild only those, prove it", doc_md=__doc__,
-    schedule="30 2 * * *", catchup=False, max_active_runs=1, tags=["kafkats", "repair"],
+    schedule="30 2 * * *", catchup=False, max_active_runs=4, tags=["kafkats", "repair"],
     default_args={"owner": "kafka", "retries": 1, "retry_delay": timedelta(minutes=1)},
     params={
         "policy": Param(POLICY, type="string", description="The policy file, which names the volumes. Default: KAFKATS_POLICY"),
@@ -66,10 +70,12 @@ with DAG(
         return reports.report(get_current_context(), INDEXES, asked, plans, runs, proofs)
 
     asked = applications()
-    plan = KafkatsJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
+    plan = PlanJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
     work = changes(asked, plan.output)
     approve = PlanApproval(task_id="approve", subject="Rebuild the time indexes?")
     run = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED).expand_kwargs(work.map(tries.to_apply))
     proof = KafkatsJobOperator.partial(task_id="verify", job="verify", trigger_rule=TriggerRule.NONE_FAILED, **NAMED)
     proof = proof.expand_kwargs(work.map(tries.to_prove))
-    work >> approve >> run >> proof >> report(asked, plan.output, run.output, proof.output)
+    release = ReleaseJobOperator.partial(task_id="release", trigger_rule=TriggerRule.ALL_DONE, **NAMED)
+    release = release.expand_kwargs(asked.map(to_release))
+    work >> approve >> run >> proof >> release >> report(asked, plan.output, run.output, proof.output)

@@ -21,6 +21,9 @@ the new one; `purge` ends the undo window of runs that ended `undo_days` ago; `r
 has grown since the plan. Clear the run to plan anew; killed half-way, it finishes on the next try. A segment with a wrong index
 is blocked and named: run `rebuild_time_indexes`.
 
+A run that is going to write reserves its volumes until its question is answered and its work is done: another run leaves them out,
+or refuses at once where it names them, and says who holds them. `release` gives them back after a no or a failure.
+
 **Afterwards.** `report.json` names each RUN; `kafkats undo RUN` takes the new families away again. No record is ever touched.
 """
 
@@ -31,6 +34,7 @@ from datetime import timedelta
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, get_current_context, task
 from kafkats_airflow import questions, retention, retention_reports, tries
 from kafkats_airflow.approval import PlanApproval
+from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
 from kafkats_airflow.retention import INVENTORY
 from kafkats_airflow.settings import DRY_RUN, FOLDER, POLICY, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
@@ -41,7 +45,7 @@ NAMED = SUBMITTING | {"map_index_template": "{{ task.connection }}"}
 with DAG(
     "roll_segments",
     description="Close active segments that are due by message time", doc_md=__doc__,
-    schedule=CronDataIntervalTimetable("0 1 * * *", timezone="UTC"), catchup=False, max_active_runs=1,
+    schedule=CronDataIntervalTimetable("0 1 * * *", timezone="UTC"), catchup=False, max_active_runs=4,
     default_args={"owner": "kafka", "retries": 1, "retry_delay": timedelta(minutes=1)}, tags=["kafkats", "retention"],
     params={
         "policy": Param(POLICY, type="string", description="The policy file, which names the volumes and the limits. Default: KAFKATS_POLICY"),
@@ -73,14 +77,16 @@ with DAG(
         return retention_reports.report(get_current_context(), "roll", asked, work, stages)
 
     asked = applications()
-    plan = KafkatsJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
+    plan = PlanJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
     work = changes(asked, plan.output)
     approve = PlanApproval(task_id="approve", subject="Close the active segments?", question=questions.of_roll)
     apply = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED).expand_kwargs(work.map(tries.to_apply))
     verify = KafkatsJobOperator.partial(task_id="verify", job="verify", trigger_rule=TriggerRule.NONE_FAILED, **NAMED)
     verify = verify.expand_kwargs(work.map(tries.to_prove))
+    release = ReleaseJobOperator.partial(task_id="release", trigger_rule=TriggerRule.ALL_DONE, **NAMED)
+    release = release.expand_kwargs(asked.map(to_release))
     ended = due()
     purge = KafkatsJobOperator.partial(task_id="purge", job="purge", **NAMED).expand_kwargs(ended)
     work >> approve >> apply >> verify >> ended
     stages = {"plan": plan.output, "apply": apply.output, "verify": verify.output, "purge": purge.output}
-    report(asked, work, stages)
+    verify >> release >> report(asked, work, stages)

@@ -1,0 +1,106 @@
+"""The operators that reserve the log directories of a plan, and that release them when nothing will be applied.
+
+A plan that is going to be applied reserves its volumes for its DAG run, until the question's deadline and the tasks' time limits
+are over; a dry run reserves nothing. What another run holds is refused at once where it was asked for by name, else left out. The
+reservation of a DAG run that is over, or does not exist any more, counts no more.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from airflow.providers.common.compat.sdk import AirflowException, AirflowSkipException, Context
+
+from kafkats_airflow.folders import holder_of, run_of
+from kafkats_airflow.settings import TIMEOUTS
+from kafkats_airflow.spark_job import KafkatsJobOperator
+
+LONGEST: Final = timedelta(days=365)
+HELD: Final = re.compile(r"reserved by (airflow \S+ .+?) until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC")
+
+
+class PlanJobOperator(KafkatsJobOperator):
+    """A plan job that reserves its volumes, unless the run is a dry run; takes over what runs that are over have left."""
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        words = [str(word) for word in self.application_args or []]
+        if self.job != "plan" or context["params"]["dry_run"]:
+            return super().execute(context)
+        words += ["--reserve", holder_of(context), "--reserve-until", str(_until_ms())]
+        words += [] if context["params"]["volumes"] or "--ledger" in words else ["--skip-reserved"]
+        over: list[str] = []
+        while True:
+            self.application_args = [*words, *(word for holder in over for word in ("--take-over", holder))]
+            try:
+                said, held = super().execute(context), []
+                held = [str(one["holder"]) for one in said.get("reserved", ())]
+            except AirflowException as e:
+                held = [match[1] for match in HELD.finditer(str(e))]
+                if not (fresh := _over(context, held, over)):
+                    raise
+            else:
+                if not (fresh := _over(context, held, over)):
+                    return said
+            self.log.warning("remark: the reservation of %s counts no more: that run is over", ", ".join(fresh))
+            over += fresh
+
+
+class ReleaseJobOperator(KafkatsJobOperator):
+    """Releases what the application of the same map index has reserved and nobody is going to write to any more."""
+
+    def __init__(self, *, looks: str = "plan", **kwargs: Any) -> None:
+        super().__init__(job="release", **kwargs)
+        self.looks = looks
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        if context["params"]["dry_run"]:
+            raise AirflowSkipException("a dry run reserves nothing")
+        plan = context["ti"].xcom_pull(task_ids=self.looks, map_indexes=context["ti"].map_index)
+        if isinstance(plan, Mapping) and not _kept(plan):
+            raise AirflowSkipException("nothing is reserved any more")
+        self.application_args = [*(self.application_args or []), "--holder", holder_of(context)]
+        return super().execute(context)
+
+
+def to_release(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of ReleaseJobOperator, from those of the plan."""
+    look = asked.get("look", asked)
+    words = look["application_args"]
+    first = next((n for n, word in enumerate(words) if str(word).startswith("--")), len(words))
+    return {"conn_id": look["conn_id"], "application_args": list(asked.get("log_dirs") or words[1:first])}
+
+
+def _kept(plan: Mapping[str, Any]) -> bool:
+    """Whether the plan may still hold its reservation: an apply that has ended has released it, whatever came of it."""
+    plans = [plan, {**plan, **plan.get("beyond", {})}]
+    if any((run_of(one) / "report.json").exists() for one in plans) and not plan.get("undo"):
+        return False
+    return bool(plan.get("reserves"))
+
+
+def _over(context: Context, holders: list[str], known: list[str]) -> list[str]:
+    """Those that are DAG runs which Airflow says are over, or does not know any more."""
+    found = []
+    for holder in dict.fromkeys(holders):
+        _, dag_id, run_id = (
+            holder.split(" ", 2) if holder.startswith("airflow ") and holder.count(" ") > 1 else ("", "", "")
+        )
+        if dag_id and holder not in known and holder != holder_of(context) and not _active(context, dag_id, run_id):
+            found.append(holder)
+    return found
+
+
+def _active(context: Context, dag_id: str, run_id: str) -> bool:
+    if not context["ti"].get_dr_count(dag_id=dag_id, run_ids=[run_id]):
+        return False
+    return context["ti"].get_dagrun_state(dag_id, run_id) not in {"success", "failed"}
+
+
+def _until_ms() -> int:
+    """When a reservation made now is over: the plan, the question, and the apply with its second try."""
+    lasts = min(3 * TIMEOUTS.job + max(TIMEOUTS.approval, TIMEOUTS.guards), LONGEST)
+    return time.time_ns() // 1_000_000 + lasts // timedelta(milliseconds=1)

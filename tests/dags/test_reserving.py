@@ -1,0 +1,83 @@
+"""Reservations by DAG runs: another run's is respected, that of a run which is over is taken over, and none is left behind."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkats.logdir.reservation import read_reservation, reservation_area, reserve
+from tests.dags.test_tries import damaged as damaged
+from tests.dags.test_tries import data, rebuild, report, states, volume  # noqa: F401
+
+HOUR_MS = 3_600_000
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def holder(root: Path) -> str:
+    found = read_reservation(reservation_area(root))
+    return found.holder if found else ""
+
+
+@pytest.mark.parametrize("over", ["deleted", "failed"])
+def test_the_reservation_of_a_run_that_is_over_is_taken_over(
+    bag: Any, damaged: Path, here: list[str], over: str
+) -> None:
+    run_id = "gone"
+    if over == "failed":
+        run_id = rebuild(bag, damaged, mark="approve", topics="none-*").run_id
+    here.clear()
+    reserve(reservation_area(damaged), f"airflow rebuild_time_indexes {run_id}", now_ms() + HOUR_MS, now_ms=now_ms())
+    run = rebuild(bag, damaged, need_approval=False)
+    assert (str(run.state), report(damaged)["outcome"]) == ("success", "rebuilt and proved")
+    assert here == ["plan", "plan", "apply", "verify"]
+    assert holder(damaged) == ""
+
+
+@pytest.mark.parametrize("volumes", [[], ["1"]])
+def test_what_somebody_else_holds_is_refused_at_once_by_name(
+    bag: Any, damaged: Path, here: list[str], errors: list[BaseException], volumes: list[str]
+) -> None:
+    reserve(reservation_area(damaged), "ada@host plan", now_ms() + HOUR_MS, now_ms=now_ms())
+    before = data(damaged)
+    run = rebuild(bag, damaged, need_approval=False, volumes=volumes)
+    assert (str(run.state), states(run)["plan"]) == ("failed", "failed")
+    assert "reserved by ada@host plan until" in str(errors[0])
+    assert (data(damaged) == before) and holder(damaged) == "ada@host plan"
+    run = rebuild(bag, damaged, dry_run=True)
+    assert str(run.state) == "success", "a dry run needs no reservation"
+
+
+def test_a_run_that_is_active_keeps_its_reservation(
+    bag: Any, damaged: Path, here: list[str], errors: list[BaseException]
+) -> None:
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from airflow.utils.state import DagRunState
+
+    first = rebuild(bag, damaged, mark="approve", topics="none-*")
+    with create_session() as session:
+        session.get(DagRun, first.id).state = DagRunState.RUNNING
+    name = f"airflow rebuild_time_indexes {first.run_id}"
+    reserve(reservation_area(damaged), name, now_ms() + HOUR_MS, now_ms=now_ms())
+    errors.clear()
+    run = rebuild(bag, damaged, need_approval=False)
+    assert (str(run.state), states(run)["plan"]) == ("failed", "failed")
+    assert f"reserved by {name} until" in str(errors[0])
+    with create_session() as session:
+        session.get(DagRun, first.id).state = DagRunState.FAILED
+
+
+@pytest.mark.parametrize("says", ["Reject", "mark success"])
+def test_a_no_and_a_failure_release(
+    bag: Any, damaged: Path, here: list[str], answering: dict[str, Any], says: str
+) -> None:
+    answering["says"] = says
+    run = rebuild(bag, damaged, mark="approve" if says == "mark success" else None)
+    assert str(run.state) == ("success" if says == "Reject" else "failed")
+    assert (states(run)["release"], here[-1], holder(damaged)) == ("success", "release", "")
