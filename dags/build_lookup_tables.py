@@ -48,7 +48,7 @@ with DAG(
         "topics": Param("*", type="string", description="Only topics whose name matches this glob"),
         "step": Param("1m", type="string", description="One cell per this much time, at least 1s; a table keeps the step it began with"),
         "exact": Param(False, type="boolean", description="Read the headers and checksums of all batches instead of the time indexes: slower"),
-        "high_watermark": Param("checkpoint", type="string", enum=["checkpoint", "log-end"], description="Up to where records count: the high watermark that the broker checkpointed, or the log end"),
+        "high_watermark": Param("checkpoint", type="string", enum=["checkpoint", "log-end"], description="Up to where records count. checkpoint: the high watermark that the broker wrote to disk; log-end: all"),
         "from": Param(None, type=["null", "string"], format="date-time", description="Add cells from this time on. Empty: the data interval of the run"),
         "to": Param(None, type=["null", "string"], format="date-time", description="Add cells up to this time, itself not included. Goes with from"),
         "tables": Param(None, type=["null", "string"], description="Where the tables are. Empty: lookup in the folder"),

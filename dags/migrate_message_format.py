@@ -50,7 +50,7 @@ with DAG(
         "from_magic": Param(1, type="integer", enum=[0, 1], description="Message format that the brokers write now: 0 up to Kafka 0.9, 1 up to 0.10"),
         "to_magic": Param(2, type="integer", enum=[1, 2], description="Message format that the disks shall hold: 2 is what Kafka 4 needs"),
         "compression_type": Param("producer", type="string", enum=["producer", "none", "gzip", "snappy", "lz4", "zstd"], description="Codec of what is written; producer keeps that of each batch"),
-        "rule": Param("last-offset", type="string", enum=["last-offset", "first-offset"], description="Indexes as Kafka 2.0 and later writes them, or as Kafka up to 1.1"),
+        "rule": Param("last-offset", type="string", enum=["last-offset", "first-offset"], description="last-offset: indexes as Kafka 2.0 and later writes them; first-offset: as Kafka up to 1.1"),
         "accept_loss": Param([], type=["null", "array"], items={"type": "string"}, description="What may be lost in an older format, one word per line, or all. Empty: nothing"),
         "attested_by": Param(None, type=["null", "string"], description="Phase 1: the name of the person who vouches that the brokers understand to_magic"),
         "need_approval": Param(True, type="boolean", description="Ask a person before anything is written, and after a canary"),

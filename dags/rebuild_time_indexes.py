@@ -49,7 +49,7 @@ with DAG(
         "policy": Param(POLICY, type="string", description="The policy file, which names the volumes. Default: KAFKATS_POLICY"),
         "volumes": Param([], type=["null", "array"], items={"type": "string"}, description="Only these volumes: globs over paths or broker names, one per line. Empty: all"),
         "topics": Param("*", type="string", description="Only topics whose name matches this glob"),
-        "rule": Param("last-offset", type="string", enum=["last-offset", "first-offset"], description="Indexes as Kafka 2.0 and later writes them, or as Kafka up to 1.1"),
+        "rule": Param("last-offset", type="string", enum=["last-offset", "first-offset"], description="last-offset: indexes as Kafka 2.0 and later writes them; first-offset: as Kafka up to 1.1"),
         "only_after_unclean_stop": Param(False, type="boolean", description="Skip volumes whose broker was stopped cleanly"),
         "need_approval": Param(True, type="boolean", description="Ask a person before anything is written"),
         "dry_run": Param(False, type="boolean", description="Only plan and report, write nothing"),

@@ -37,6 +37,10 @@ After the time limit of a job its JVM, its driver and their Python processes are
 failed `report` task begins with it. What only a person can mend (the policy, a volume, a connection, the folder) is not tried again.
 `remarks` in `report.json` are no failures, such as a glob over topics that no topic comes under.
 
+**Forms.** A box without a red star may stay empty; a box that was written in and cleared is as if it had stayed empty. Nothing that is
+written into a form, a run id or a note is a template: `{{ conn.x.password }}` is handed on letter by letter
+([why](decisions/templates.md)).
+
 **Times.** Every time needs its offset from UTC (`2026-01-31T10:00:00Z`). A run of the schedule, and of a backfill, decides for the end of
 its data interval. A run that was triggered decides for when it was triggered (its `run_after`), whatever logical date the form filled in,
 unless `as_of` is given.

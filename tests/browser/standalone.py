@@ -153,6 +153,17 @@ class Standalone:
         return self._call(method, path, given, {"Authorization": f"Bearer {self.token()}"})
 
     def _call(self, method: str, path: str, given: Any, headers: Mapping[str, str]) -> Any:
+        """Again where SQLite had another writer, of which Airflow makes an error; then nothing was done."""
+        for _ in range(20):
+            try:
+                return self._call_once(method, path, given, headers)
+            except Failed as e:
+                if "Database error" not in str(e):
+                    raise
+            time.sleep(1)
+        return self._call_once(method, path, given, headers)
+
+    def _call_once(self, method: str, path: str, given: Any, headers: Mapping[str, str]) -> Any:
         data = None if given is None else json.dumps(given).encode()
         request = urllib.request.Request(
             self.url + path, data, {"Content-Type": "application/json", **headers}, method=method
@@ -188,7 +199,7 @@ class Standalone:
         """Mark a run as failed, which kills what it does."""
         self.api("PATCH", f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}", {"state": "failed"})
 
-    def wait(self, dag: str, run: str, states: frozenset[str] = ENDED, timeout: float = 600) -> str:
+    def wait(self, dag: str, run: str, states: frozenset[str] = ENDED, timeout: float = 1500) -> str:
         """The run's state, as soon as it is one of `states`."""
         path = f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}"
 
@@ -203,7 +214,7 @@ class Standalone:
         said = self.api("GET", f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances?limit=200")
         return {(one["task_id"], one["map_index"]): str(one["state"]) for one in said["task_instances"]}
 
-    def asked(self, dag: str, run: str, task: str = "approve", timeout: float = 600) -> dict[str, Any]:
+    def asked(self, dag: str, run: str, task: str = "approve", timeout: float = 1500) -> dict[str, Any]:
         """What a person is asked by a task, as soon as it waits."""
         path = f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/{task}/-1/hitlDetails"
 
