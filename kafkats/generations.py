@@ -81,6 +81,8 @@ class RetentionRule:
     """Nothing that reaches beyond the high watermark goes."""
     index_rules: tuple[str, ...]
     """Whose recovery (RULES) its brokers have, the likely one first."""
+    by_format: bool = False
+    """Timestamps of time indexes are loaded only where the topic's message.format.version has them (0.10 and later, or not given)."""
 
 
 # KIP-33 gives a segment without timestamps the time of its file in three places (an entry of its own, or by default).
@@ -92,7 +94,7 @@ RETENTION_RULES: Final = {
         RetentionRule("0.11", "0.11 to 2.8", ("time", "size", "start-offset"), timestamps=True, high_watermark=True, index_rules=("last-offset", "first-offset")),
         RetentionRule("0.10.1", "0.10.1 and 0.10.2", ("time", "size"), timestamps=True, high_watermark=False, index_rules=("first-offset",)),
         RetentionRule("0.8", "0.8 to 0.10.0", ("time", "size"), timestamps=False, high_watermark=False, index_rules=("first-offset",)),
-        RetentionRule("kip33", "KIP-33's text", ("time", "size"), timestamps=True, high_watermark=False, index_rules=("last-offset", "first-offset")),
+        RetentionRule("kip33", "KIP-33's text", ("time", "size"), timestamps=True, high_watermark=False, index_rules=("last-offset", "first-offset"), by_format=True),
     )
 }  # fmt: skip
 DEFAULT_RETENTION_RULE: Final = RETENTION_RULES["3.0"]

@@ -22,6 +22,7 @@ from kafkats.plan import Plan
 from kafkats.reserving import DAY_MS, Wish, now_ms
 from kafkats.terminal import remark_sentences
 from kafkats.units import Unit, topics_of
+from kafkats.used import INDEXES
 
 
 class _Parser(ArgumentParser):
@@ -75,12 +76,16 @@ def accepted(args: Namespace) -> tuple[str, ...]:
     return tuple(word for word in getattr(args, "accept_loss", "").split(",") if word)
 
 
-def policy(args: Namespace) -> Policy:
-    """The policy file with --export beside its own and --config laid over it. Raises UsageError, StorageFailed."""
+def policy(args: Namespace, *, reads: frozenset[str] | None = None) -> Policy:
+    """The policy file with --export beside its own and --config laid over it; with `reads`, the keys that the job goes by, others are
+    printed. Raises UsageError, StorageFailed."""
     found = read_policy(args.policy) if args.policy else Policy()
     if export := getattr(args, "export", None):
         found = with_export_file(found, export)
-    return with_settings(found, args.config)
+    found = with_settings(found, args.config)
+    for remark in found.ignored(reads) if reads is not None else ():
+        print(remark)
+    return found
 
 
 def remarks(args: Namespace, policy: Policy, units: Iterable[Unit]) -> list[str]:
@@ -151,7 +156,7 @@ def named_by_digest(folder: Path, plan: Plan) -> Path:
 
 
 def verify_options(args: Namespace) -> VerifyOptions:
-    return VerifyOptions(rule=args.generation, deep=getattr(args, "deep", False), policy=policy(args))
+    return VerifyOptions(rule=args.generation, deep=getattr(args, "deep", False), policy=policy(args, reads=INDEXES))
 
 
 def _worded(parse: Callable[[str], int]) -> Callable[[str], int]:

@@ -22,6 +22,7 @@ from kafkats.errors import UsageError
 from kafkats.operations import lookup as operation
 from kafkats.operations.lookup import LookupOptions, target_of
 from kafkats.report import make_folder, write_text
+from kafkats.used import SEARCHES
 
 NAMED: Final = 20
 
@@ -32,7 +33,7 @@ def export(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     at = target_of(args.at, "--at")
     until = None if args.until is None else target_of(args.until, "--until")
     at, until = exports.with_margin(at, until, args.margin)
-    options = LookupOptions(now_ms=time.time_ns() // 1_000_000, policy=arguments.policy(args))
+    options = LookupOptions(now_ms=time.time_ns() // 1_000_000, policy=arguments.policy(args, reads=SEARCHES))
     limits = operation.limits(operation.lookup_partitions(args.logs, topics=args.topics)) if args.logs else None
     starts, ends = exports.marks(
         args.log_dirs, at, until, lambda targets: looked(spark, partitions(args), targets, options),

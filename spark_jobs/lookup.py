@@ -44,6 +44,7 @@ from kafkats.search import DEPTHS
 from kafkats.tables import TABLE, Busiest, open_cells, write
 from kafkats.tables.cells import build_unit, pieces, spans_of
 from kafkats.tables.store import check_interval
+from kafkats.used import SEARCHES
 
 PRINTED: Final = 200
 NAMED: Final = 20
@@ -68,7 +69,9 @@ def rows_at(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     """Rows of LOOKUP, printed and in the report's folder; exit code 1 when a partition could not be searched."""
     targets = [target_of(word, "--at") for word in args.at]
     now_ms = time.time_ns() // 1_000_000 if args.now is None else args.now
-    options = LookupOptions(args.how, args.generation, args.depth, args.margin, now_ms, arguments.policy(args))
+    options = LookupOptions(
+        args.how, args.generation, args.depth, args.margin, now_ms, arguments.policy(args, reads=SEARCHES)
+    )
     units = partitions(args, needed=not args.go_on)
     found = looked(spark, units, targets, options)
     rows = found.to_pylist()

@@ -13,6 +13,7 @@ from kafkats.cli.lookup import HIGH_WATERMARK, LOGS, limits_of
 from kafkats.cli.options import CONFIG, MAX_BATCH_BYTES, POLICY, SPAN, TOPICS, policy_of, table_of
 from kafkats.errors import UsageError
 from kafkats.terminal import progress, say, shown
+from kafkats.used import SEARCHES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +72,9 @@ def export(
     begin, end = exports.with_margin(operation.target_of(at, "--at"), end, margin)
     if group and to != "group-csv":
         raise UsageError("--group is for group-csv")
-    options = operation.LookupOptions(now_ms=time.time_ns() // 1_000_000, policy=policy_of(policy_file, settings))
+    options = operation.LookupOptions(
+        now_ms=time.time_ns() // 1_000_000, policy=policy_of(policy_file, settings, reads=SEARCHES)
+    )
 
     def look(targets: list[Target]) -> pa.Table:
         units = list(operation.lookup_partitions(paths, topics=topics, high_watermark=high_watermark))

@@ -21,6 +21,7 @@ from kafkats.cli.options import (
 )
 from kafkats.errors import UsageError
 from kafkats.terminal import progress, say_summary, show_rows
+from kafkats.used import LAYOUTS
 
 _COLUMNS = (
     "partition_dir", "base_offset", "segments", "layout", "fill", "bytes", "bytes_in_all", "times", "exact", "early", "late",
@@ -65,7 +66,7 @@ def layouts(
 
     if every < 1 or any(time < 0 for time in times):
         raise UsageError("an index by time is asked for a step of 1 ms or more, and for times from 1970 on")
-    options = operation.LayoutOptions(times, every, output, policy_of(policy_file, settings))
+    options = operation.LayoutOptions(times, every, output, policy_of(policy_file, settings, reads=LAYOUTS))
     units = units_in(log_dirs, topics)
     looked = (operation.layouts_unit(unit, options) for unit in progress(units, "building", lambda u: u.bytes))
     found = table_of(looked, operation.LAYOUTS).to_pylist()

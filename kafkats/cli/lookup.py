@@ -13,6 +13,7 @@ from kafkats.cli.options import CONFIG, JSON, MAX_BATCH_BYTES, POLICY, SPAN, TIM
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
 from kafkats.terminal import progress, say_summary, show_rows
+from kafkats.used import SEARCHES
 
 if TYPE_CHECKING:
     from kafkats.exports import Limits
@@ -139,7 +140,7 @@ def lookup(
             raise UsageError(f"a table has the exact answers, not those of --how {how}")
         return _table(units, (begins, until, every), output, exact=depth != "tail", as_json=as_json)
     targets = [operation.target_of(word, "--at") for word in times]
-    policy = policy_of(policy_file, settings)
+    policy = policy_of(policy_file, settings, reads=SEARCHES)
     options = operation.LookupOptions(how, rule, depth, margin, time.time_ns() // 1_000_000, policy)
     looked = (operation.lookup_unit(unit, targets, options) for unit in progress(units, "searching", lambda _: 1))
     found = table_of(looked, operation.LOOKUP)

@@ -12,7 +12,7 @@ import click
 
 from kafkats.errors import UsageError
 from kafkats.generations import RULES
-from kafkats.terminal import progress
+from kafkats.terminal import progress, shown
 from kafkats.who import this_user
 
 # Everything that imports numpy, pyarrow or numba is imported by the verb that needs it: --help answers at once.
@@ -229,10 +229,16 @@ def table_of(batches: Iterable[Any], schema: Any = None) -> pa.Table:
     return pa.concat_tables([*tables, pa.Table.from_batches(rest, schema)])
 
 
-def policy_of(file: Path | None, settings: Iterable[str], export: Path | None = None) -> Policy:
+def policy_of(
+    file: Path | None, settings: Iterable[str], export: Path | None = None, *, reads: frozenset[str] | None = None
+) -> Policy:
+    """The policy, and settings laid over it. With `reads`, the keys that the verb goes by, others are said on standard error."""
     from kafkats.config import Policy, read_policy, with_export_file, with_settings
 
     policy = read_policy(file) if file else Policy()
     if export is not None:
         policy = with_export_file(policy, export)
-    return with_settings(policy, settings)
+    policy = with_settings(policy, settings)
+    for remark in policy.ignored(reads) if reads is not None else ():
+        click.echo(shown(remark), err=True)
+    return policy

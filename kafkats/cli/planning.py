@@ -33,6 +33,7 @@ from kafkats.cli.retention import RETAIN, ROLL, looked_at, now_or, policy_remark
 from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, OFFSETS_LOSS, PRODUCER, rule_remarks
 from kafkats.paths import LEADER_EPOCH, LOG_START, OFFSET_INDEX, SEGMENT_KINDS, TIME_INDEX
 from kafkats.terminal import plan_sentences, progress, remark_sentences, say_summary, show_rows
+from kafkats.used import INDEXES
 
 if TYPE_CHECKING:
     from kafkats.plan import Plan
@@ -92,7 +93,7 @@ def plan_rebuild(
         not_for_a_broker=not_for_a_broker,
         accept_loss=accept_loss,
     )
-    looking = VerifyOptions(rule=rule, policy=policy_of(policy_file, settings))
+    looking = VerifyOptions(rule=rule, policy=policy_of(policy_file, settings, reads=INDEXES))
     with planning(log_dirs, wish, place) as ours:
         made = rebuild.plan_rebuild(verified(units_in(ours.log_dirs, topics), looking), options)
         refuse_unpermitted(made)
@@ -160,7 +161,7 @@ def plan_migrate(
         broker=broker,
     )
     migrate.check_phase(options)
-    looking = VerifyOptions(rule=rule, policy=policy_of(policy_file, settings))
+    looking = VerifyOptions(rule=rule, policy=policy_of(policy_file, settings, reads=INDEXES))
     with planning(log_dirs, wish, place) as ours:
         units = units_in(ours.log_dirs, topics)
         segments = verified(units, looking)
@@ -306,7 +307,7 @@ def plan_split(
 
     options = SplitOptions(split, segment_bytes, segment_ms, earliest, now_or(latest), before, rule, accept_loss)
     check_options(options)
-    looking = VerifyOptions(rule=rule, policy=policy_of(policy_file, settings))
+    looking = VerifyOptions(rule=rule, policy=policy_of(policy_file, settings, reads=INDEXES))
     with planning(log_dirs, wish, place) as ours:
         units = units_in(ours.log_dirs, topics)
         segments = verified(units, looking)

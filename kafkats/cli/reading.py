@@ -36,6 +36,7 @@ from kafkats.terminal import (
     show_rows,
     unread_sentences,
 )
+from kafkats.used import INDEXES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,7 +108,7 @@ def verify(
     from kafkats.operations.verify import VerifyOptions
 
     check_step(ledger, phase, broker, topics)
-    options = VerifyOptions(rule=rule, deep=deep, policy=policy_of(policy_file, settings))
+    options = VerifyOptions(rule=rule, deep=deep, policy=policy_of(policy_file, settings, reads=INDEXES))
     segments = verified(units_in(log_dirs, topics), options)
     summary = report.summary(segments)
     if output is not None:

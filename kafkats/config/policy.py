@@ -16,6 +16,7 @@ from kafkats.config.settings import KEYS, TopicSettings
 from kafkats.config.values import Boolean, Share, Size, wrong
 from kafkats.errors import UsageError
 from kafkats.topics import INTERNAL
+from kafkats.used import INSTEAD, NOWHERE
 
 LIMITS: Final = ("retention.ms", "retention.bytes")
 _LITERAL: Final = re.compile(r"[A-Za-z0-9._\-]")
@@ -172,7 +173,22 @@ class Policy(PolicyFile):
         known = sorted(set(topics))
         nobody = self.unmatched(known) if all_topics else ()
         said = [f"policy: no topic comes under {glob!r}: is it misspelt?" for glob in nobody]
-        return (*said, *(f"policy: {topic}: {differs}" for topic in known for differs in self.contradictions(topic)))
+        return (
+            *self.ignored(),
+            *said,
+            *(f"policy: {topic}: {differs}" for topic in known for differs in self.contradictions(topic)),
+        )
+
+    def ignored(self, reads: frozenset[str] | None = None) -> tuple[str, ...]:
+        """A remark for each setting that is given and not gone by: of the whole policy what no operation reads, and of the command line
+        what is none of `reads` (None: the operation reads every other). What an export says besides is passed over."""
+        ours = (self.defaults, *self.topics.values(), self.overrides)
+        given = frozenset().union(*(settings.kafka_keys() for settings in ours)) & NOWHERE
+        said = frozenset() if reads is None else self.overrides.kafka_keys() - given - reads
+        return (
+            *(f"policy: {key} is given, and read by no operation{INSTEAD.get(key, '')}" for key in sorted(given)),
+            *(f"--config {key} is given, and not read by this operation" for key in sorted(said)),
+        )
 
     def with_export(self, configs: Mapping[str, Mapping[str, Any]]) -> Policy:
         """This policy with what an export says (kafka_configs.read_topic_configs); keys not used here are passed over.

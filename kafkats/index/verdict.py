@@ -101,6 +101,10 @@ def judge_offset_index(
     if inside.size and not merged.wrong:
         i = merged.passed + int(inside[0])
         findings.append(_entry_finding("not-in-log", found, entries, i, "is not where a batch begins"))
+    if not found.size and built.offset_index:
+        entries_missing = len(built.offset_index) // offset_index.ENTRY_SIZE
+        reason = f"the file is empty, and a rebuild gives {entries_missing} entries: each search reads from the log's beginning"
+        findings.append(Finding("emptied-index", name, reason))
     return _state(found, findings, other_rule, preallocated)
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from kafkats import paths
 from kafkats.bogus import SEEMS, SUSPECT, Believed, believe, detect_units
-from kafkats.config import Policy, TopicSettings
+from kafkats.config import Policy, TopicSettings, magic_of
 from kafkats.errors import KafkatsError
 from kafkats.index import time_index
 from kafkats.missing import KIND as MISSING_RECORDS
@@ -83,6 +83,14 @@ def read_facts(segments: pa.Table, policy: Policy) -> Facts:
         np.maximum(_ints(first["log_start_offset"], 0), 0),
         np.maximum(_ints(first["high_watermark"], -1), -1),
     )
+
+
+def without_times(facts: Facts) -> Facts:
+    """The facts as KIP-33's brokers have them: where message.format.version is below 0.10 nothing is loaded from time indexes."""
+    versions = [facts.settings[topic].message_format_version for topic in facts.topic]
+    old = np.array([version is not None and magic_of(version) == 0 for version in versions], bool)
+    largest = np.where(old[facts.rows.of], -1, facts.segments.largest_timestamp)
+    return facts._replace(segments=facts.segments._replace(largest_timestamp=largest))
 
 
 def _sorted_segments(segments: pa.Table) -> pa.Table:

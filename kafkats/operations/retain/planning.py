@@ -15,7 +15,7 @@ from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_RETENTION_RULE, RETENTION_RULES, RetentionRule
 from kafkats.missing import check_accepted, missing_records, options_of, with_blocked
 from kafkats.operations.retain.deciding import Limits, Verdicts, decide
-from kafkats.operations.retain.facts import Facts, read_facts
+from kafkats.operations.retain.facts import Facts, read_facts, without_times
 from kafkats.operations.retain.items import items_of
 from kafkats.operations.retain.vetoes import Sentences, lasting, refusals, run_guard, spare, unnamed, vetoes
 from kafkats.plan import ITEMS, Plan, make_plan
@@ -77,6 +77,7 @@ def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> t
     if rule is None:
         raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(RETENTION_RULES)}")
     facts = read_facts(segments, policy)
+    facts = without_times(facts) if rule.by_format else facts
     lacking = missing_records(segments, options.accept_loss)
     if not facts.topic:
         nothing = RETENTION.empty_table(), with_blocked(ITEMS.empty_table(), segments, lacking, rule.name)
