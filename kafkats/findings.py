@@ -46,7 +46,7 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "above-maximum": ("damage", "the last timestamp is above the log's maximum"),
     "index-full": ("damage", "a rebuild needs more entries than segment.index.bytes allows: recovery would fail"),
     "other-rule": ("remark", "sound, but equal to another generation's rebuild"),
-    "emptied-index": ("remark", "an offset index without entries, where a rebuild gives some"),
+    "no-entries": ("remark", "an offset index without entries, where a rebuild gives some"),
     "sound": ("remark", "sound, but not equal to a rebuild"),
     "timestamps-not-in-log": ("remark", "timestamps beside a magic-0 log: taken from the messages before 0.10 stripped them"),
     # .txnindex and .snapshot

@@ -63,7 +63,7 @@ def test_an_emptied_index_is_told_as_that(tmp_path: Path, capsys: pytest.Capture
     code, out, _ = run(capsys, "verify", root, "--topics", "none-ct", "--config", "index.interval.bytes=1000", "--json")
     found = [json.loads(line) for line in out.splitlines()]
     (told,) = (one for one in found if one.get("file") == index.name and one["base_offset"] == 0)
-    assert (told["kind"], told["severity"], code) == ("emptied-index", "remark", 0)
+    assert (told["kind"], told["severity"], code) == ("no-entries", "remark", 0)
     assert "the file is empty, and a rebuild gives" in told["reason"]
 
 

@@ -104,7 +104,7 @@ def judge_offset_index(
     if not found.size and built.offset_index:
         entries_missing = len(built.offset_index) // offset_index.ENTRY_SIZE
         reason = f"the file is empty, and a rebuild gives {entries_missing} entries: each search reads from the log's beginning"
-        findings.append(Finding("emptied-index", name, reason))
+        findings.append(Finding("no-entries", name, reason))
     return _state(found, findings, other_rule, preallocated)
 
 
