@@ -39,7 +39,7 @@ from kafkats_airflow import retention, retention_reports, tries
 from kafkats_airflow.guards import GuardApproval
 from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
 from kafkats_airflow.retention import INVENTORY
-from kafkats_airflow.settings import DRY_RUN, FOLDER, POLICY, SUBMITTING
+from kafkats_airflow.settings import DRY_RUN, FOLDER, POLICY, SUBMITTING, UNDO_DAYS
 from kafkats_airflow.spark_job import KafkatsJobOperator
 from kafkats_airflow.write_job import WriteJobOperator
 
@@ -61,7 +61,7 @@ with DAG(
         "inside_segments": Param(False, type="boolean", description="Also delete what has expired inside a segment that stays; the rest of it is written anew"),
         "last_segment": Param(False, type="boolean", description="Also delete the last segment of a partition, as a broker does"),
         "need_approval": Param(True, type="boolean", description="Ask a person whether to delete what a guard of the policy keeps. Off: it is kept"),
-        "undo_days": Param(7, type="integer", minimum=0, description="Purge runs that ended this many days ago: then they cannot be undone any more"),
+        "undo_days": Param(UNDO_DAYS, type="integer", minimum=0, description="Purge runs that ended this many days ago (default: 7): then they cannot be undone any more"),
         "dry_run": Param(DRY_RUN, type="boolean", description="Only forecast and report, write nothing. On unless KAFKATS_RETENTION=apply"),
         "folder": Param(FOLDER, type="string", description="Where plans, runs and reports are written. Default: KAFKATS_FOLDER"),
     },

@@ -36,7 +36,7 @@ from kafkats_airflow import questions, retention, retention_reports, tries
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
 from kafkats_airflow.retention import INVENTORY
-from kafkats_airflow.settings import DRY_RUN, FOLDER, POLICY, SUBMITTING
+from kafkats_airflow.settings import DRY_RUN, FOLDER, POLICY, SUBMITTING, UNDO_DAYS
 from kafkats_airflow.spark_job import KafkatsJobOperator
 from kafkats_airflow.write_job import WriteJobOperator
 
@@ -54,7 +54,7 @@ with DAG(
         "generation": Param("4.1", type="string", enum=["4.1", "0.10.1", "0.8", "largest"], description="Roll as this version of Kafka does, or a later one"),
         "as_of": Param(None, type=["null", "string"], format="date-time", description="Decide as if it were this moment. Empty: the moment of the run"),
         "need_approval": Param(False, type="boolean", description="Ask a person before anything is written"),
-        "undo_days": Param(7, type="integer", minimum=0, description="Purge runs that ended this many days ago: then they cannot be undone any more"),
+        "undo_days": Param(UNDO_DAYS, type="integer", minimum=0, description="Purge runs that ended this many days ago (default: 7): then they cannot be undone any more"),
         "dry_run": Param(DRY_RUN, type="boolean", description="Only say what is due, write nothing. On unless KAFKATS_RETENTION=apply"),
         "folder": Param(FOLDER, type="string", description="Where plans, runs and reports are written. Default: KAFKATS_FOLDER"),
     },

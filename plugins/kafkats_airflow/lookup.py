@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from airflow.sdk import AssetAlias
 
 from kafkats.config import parse_duration
 from kafkats.errors import UsageError
+from kafkats.topics import topic_filter
 from kafkats_airflow import checks, reports
 from kafkats_airflow.applications import Group, groups_of
 from kafkats_airflow.failing import failures, in_our_words, unfinished
@@ -188,7 +188,8 @@ def _from_tables(params: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _of_topics(marks: Sequence[Any], params: Mapping[str, Any]) -> list[Any]:
-    return [mark for mark in marks if fnmatchcase(mark.topic, params["topics"])]
+    wanted = topic_filter(params["topics"])
+    return [mark for mark in marks if wanted.matches(mark.topic)]
 
 
 def _table(params: Mapping[str, Any]) -> Path:

@@ -100,6 +100,8 @@ HARDENED: Final = APPROVERS_NAME in os.environ
 """Whether triggering a DAG is not enough to write."""
 APPROVERS: Final = _read(read_approvers, APPROVERS_NAME, ())
 FLOOR_DAYS: Final = _read(read_floor, "KAFKATS_UNDO_DAYS_FLOOR", 7)
+UNDO_DAYS: Final = max(7, FLOOR_DAYS) if HARDENED else 7
+"""Default of the param `undo_days`."""
 WRONG: Final = "; ".join(_wrong)
 
 

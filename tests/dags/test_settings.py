@@ -68,6 +68,7 @@ for name in sys.argv[1:]:
     for task in dag.tasks:
         if "Kafkats" in str(getattr(task, "operator_class", "")):
             print("submits:", task.pool, task.execution_timeout)
+print("undo_days:", __import__("apply_retention").dag.params["undo_days"])
 print("wrong:", settings.WRONG)
 """
 
@@ -86,6 +87,12 @@ def test_settings_of_another_deployment() -> None:
         return {line.removeprefix("submits: ") for line in lines if line.startswith("submits: ")}
 
     assert submits(look(KAFKATS_TIMEOUTS="job=90m", KAFKATS_POOL="spark")) == {"spark 1:30:00"}
+    for given, days in (
+        ({}, 7),
+        ({"KAFKATS_APPROVERS": "alice"}, 7),
+        ({"KAFKATS_APPROVERS": "alice", "KAFKATS_UNDO_DAYS_FLOOR": "14"}, 14),
+    ):
+        assert f"undo_days: {days}" in look(**given), given
     said = look(KAFKATS_TIMEOUTS="job=ninety")
     assert submits(said) == {"default_pool 12:00:00"}
     assert said[-1].startswith("wrong: KAFKATS_TIMEOUTS: job: 'ninety' is not a duration such as 90s")
