@@ -19,7 +19,7 @@ from kafkats.evidence.root import gone_findings, is_stale
 from kafkats.findings import Finding, failure
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.lock import lock_state
-from kafkats.logdir.partition import FileFacts, PartitionDir, scan_partition
+from kafkats.logdir.partition import FileFacts, PartitionDir, scan_at_rest
 from kafkats.logdir.place import Place, locate
 from kafkats.logdir.recovery import recovery_of
 from kafkats.logdir.root import LogDir, RootNames, list_root, read_root
@@ -74,10 +74,11 @@ def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*")
             yield from _root_units(place.path.absolute(), roots[place.path], present, topics, tiered=tiered)
         else:
             root = read_root(place.root, roots[place.root]) if place.root else None
-            partition = scan_partition(place.partition.absolute())
+            live = _live(place.root)
+            partition = scan_at_rest(place.partition.absolute(), live=live)
             if not topic_filter(topics).matches(partition.name.topic if partition.name else ""):
                 continue
-            units = _partition_units(partition, root, live=_live(place.root), tiered=tiered)
+            units = _partition_units(partition, root, live=live, tiered=tiered)
             yield from (u for u in units if place.base_offset is None or u.base_offset == place.base_offset)
 
 
@@ -107,15 +108,24 @@ def _root_units(
         if parsed is None or parsed.state in ("delete", "stray") or not topic_filter(topics).matches(parsed.topic):
             continue
         try:
-            yield from _partition_units(scan_partition(path / name), root, live=live, tiered=tiered)
+            yield from _partition_units(scan_at_rest(path / name, live=live), root, live=live, tiered=tiered)
         except KafkatsError as e:
-            yield Unit(str(path), name, -1, findings=(failure(name, e),))
+            yield Unit(str(path), name, -1, live=live, findings=(failure(name, e),))
 
 
 def _partition_units(partition: PartitionDir, root: LogDir | None, *, live: bool, tiered: bool) -> Iterator[Unit]:
     log_dir = str(root.path if root else partition.path.parent)
     claims = claims_of(partition, root, live=live, tiered=tiered)
-    yield Unit(log_dir, partition.path.name, -1, claims=claims, findings=partition.findings)
+    yield Unit(
+        log_dir,
+        partition.path.name,
+        -1,
+        clean=claims.clean,
+        live=live,
+        directory_ctime_ns=partition.ctime_ns,
+        claims=claims,
+        findings=partition.findings,
+    )
     recovered = {s.base_offset for s in recovery_of(root, partition).segments} if root and not live else set()
     expected = _has_time_indexes(partition)
     for segment, following in zip(partition.segments, [*partition.segments[1:], None], strict=False):
@@ -135,6 +145,16 @@ def _partition_units(partition: PartitionDir, root: LogDir | None, *, live: bool
             high_watermark=claims.high_watermark,
             claims=claims,
         )
+
+
+def list_again(unit: Unit) -> list[Unit]:
+    """The units of a unit's partition directory as it is now. Raises Vanished, or another StorageFailed."""
+    log_dir = Path(unit.log_dir)
+    rooted = unit.claims is None or unit.claims.rooted
+    live = _live(log_dir) if rooted else unit.live
+    partition = scan_at_rest(log_dir / unit.partition_dir, live=live)
+    root = read_root(log_dir) if rooted else None
+    return list(_partition_units(partition, root, live=live, tiered=bool(unit.claims and unit.claims.tiered)))
 
 
 def _identity(facts: FileFacts | None) -> FileIdentity | None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,6 +104,32 @@ def scan_partition(path: str | os.PathLike[str]) -> PartitionDir:
     return PartitionDir(
         folder, paths.parse_partition(folder.name), segments, tuple(sorted(others)), tuple(sorted(findings)), ctime_ns
     )
+
+
+PAUSES: Final = (0.01, 0.03, 0.1, 0.3, 0.6, 1.0)
+"""Seconds between looks at a directory that a running broker is changing."""
+
+
+def scan_at_rest(path: str | os.PathLike[str], *, live: bool) -> PartitionDir:
+    """As `scan_partition`; under a running broker not in the middle of a roll, a deletion or a swap.
+
+    Where such a state stays, it is taken as it is. Raises as `scan_partition`.
+    """
+    for pause in PAUSES if live else ():
+        try:
+            partition = scan_partition(path)
+        except errors.Vanished:  # made anew meanwhile?
+            if not Path(path).exists():
+                raise
+        else:
+            if not any(_in_between(finding) for finding in partition.findings):
+                return partition
+        time.sleep(pause)
+    return scan_partition(path)
+
+
+def _in_between(finding: Finding) -> bool:
+    return finding.kind in ("vanished", "orphan") or finding.file.endswith(".swap")
 
 
 def log_bases(directory: Path) -> list[int]:

@@ -6,7 +6,7 @@ a topic's settings say what would be written next, not what is stored (KIP-724).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from kafkats.findings import KINDS, Finding, failure
 from kafkats.formats.model import TimestampType
 from kafkats.segment.census import Census, take_census
 from kafkats.segment.facts import Cell
+from kafkats.settling import settled
 from kafkats.units import Unit, unseen
 
 CENSUS: Final = pa.schema([
@@ -75,8 +76,16 @@ def census_unit(unit: Unit, *, deep: bool = False) -> pa.RecordBatch:
 def _rows(unit: Unit, deep: bool) -> Iterator[dict[str, Any]]:
     where = _where(unit)
     if unit.base_offset < 0:
-        yield from (where | _problem(finding, 0) for finding in unseen(unit))
+        _, _, findings, _ = settled(unit, lambda now: (None, tuple(unseen(now))))
+        yield from (where | _problem(finding, 0) for finding in findings)
         return
+    now, census, findings, _ = settled(unit, lambda now: _census(now, deep))
+    if census is not None:
+        yield from (where | _cell(cell) for cell in census.cells)
+    yield from (where | row for row in _rest(census, findings, now.bytes))
+
+
+def _census(unit: Unit, deep: bool) -> tuple[Census | None, tuple[Finding, ...]]:
     log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
         census = take_census(
@@ -88,10 +97,8 @@ def _rows(unit: Unit, deep: bool) -> Iterator[dict[str, Any]]:
             deep=deep,
         )
     except KafkatsError as e:
-        yield where | _problem(failure(log, e), unit.bytes)
-        return
-    yield from (where | _cell(cell) for cell in census.cells)
-    yield from (where | row for row in _rest(census))
+        return None, (failure(log, e),)
+    return census, census.findings
 
 
 def _where(unit: Unit) -> dict[str, Any]:
@@ -110,13 +117,13 @@ def _cell(cell: Cell) -> dict[str, Any]:
     return cell._asdict() | {"codec": codec, "timestamp_type": _TYPES[cell.timestamp_type], "problem": "", "reason": ""}
 
 
-def _rest(census: Census) -> Iterator[dict[str, Any]]:
+def _rest(census: Census | None, findings: Sequence[Finding], size: int) -> Iterator[dict[str, Any]]:
     """What is wrong, the first row with the bytes that were not walked; and a row for an empty segment."""
-    left = census.facts.log_bytes - census.facts.valid_bytes
-    for finding in census.findings:
+    left = size if census is None else census.facts.log_bytes - census.facts.valid_bytes
+    for finding in findings:
         yield _problem(finding, left)
         left = 0
-    if not census.facts.log_bytes:
+    if census is not None and not census.facts.log_bytes:
         yield _nothing("", "")
 
 

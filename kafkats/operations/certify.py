@@ -8,6 +8,7 @@ wrapper are not asked (KAFKA-4298).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
@@ -21,15 +22,17 @@ from numpy.typing import NDArray
 
 from kafkats import paths
 from kafkats.certificate import MAGICS, ROWS, Certificate, CertifyOptions, seal
-from kafkats.errors import KafkatsError
+from kafkats.errors import KafkatsError, Vanished
 from kafkats.findings import KINDS, SEVERITIES, Finding, failure, worst
 from kafkats.report import FINDING, all_findings, finding_rows
 from kafkats.segment.census import Census, take_census
-from kafkats.units import Unit, list_units, unseen
+from kafkats.settling import settled
+from kafkats.units import Unit, list_again, list_units, unseen
 
 SEEN: Final = pa.schema([
     *ROWS,
     ("prefix_fingerprint", pa.string()),  # of the bytes that a certificate knows, in a re-check
+    ("looked_ns", pa.int64()),            # when; a segment that was replaced meanwhile has two rows, and the later one is true
     ("worst", pa.string()),
     ("findings", pa.list_(FINDING)),
 ])  # fmt: skip
@@ -73,6 +76,7 @@ def certify(units: Iterable[Unit], options: CertifyOptions) -> Certificate:
 def certify_unit(unit: Unit, *, deep: bool = False, upto: int = 0) -> pa.RecordBatch:
     """Rows of SEEN for one unit, in any process that sees the files; with `upto` also the fingerprint of the first `upto` bytes.
 
+    A segment that a running broker has deleted meanwhile has no row; for one that it has merged into another, the other has one.
     What cannot be read becomes a finding, not an error.
     """
     return pa.RecordBatch.from_pylist(_rows(unit, deep, upto), schema=SEEN)
@@ -85,7 +89,45 @@ def _table(rows: Iterator[dict[str, Any]]) -> pa.Table:
 
 def _rows(unit: Unit, deep: bool, upto: int) -> list[dict[str, Any]]:
     if unit.base_offset < 0:
-        return [_row(unit) | _found([finding]) for finding in unseen(unit)]
+        return _directory_rows(unit, deep)
+    seen = settled(unit, lambda now: _look(now, deep, upto))
+    if seen.gone:
+        rows = _rows_instead(unit, deep)
+        return [seen.seen | _found(seen.findings)] if rows is None else rows
+    return [seen.seen | _found(seen.findings)]
+
+
+def _directory_rows(unit: Unit, deep: bool) -> list[dict[str, Any]]:
+    seen = settled(unit, lambda now: (None, tuple(unseen(now))))
+    name = paths.parse_partition(unit.partition_dir)
+    if seen.gone and name and name.state != "future":  # else its segments lie elsewhere now
+        return []
+    rows = [_row(unit) | _found([finding]) for finding in seen.findings]
+    if seen.unit is not unit and not rows:  # not all of its segments had been listed
+        rows = [row for one in list_again(unit) if one.base_offset >= 0 for row in _rows(one, deep, 0)]
+    return rows
+
+
+def _rows_instead(unit: Unit, deep: bool) -> list[dict[str, Any]] | None:
+    """Rows for what a running broker has put in place of a segment; None where nothing says that a broker took it."""
+    name = paths.parse_partition(unit.partition_dir)
+    try:
+        units = [one for one in list_again(unit) if one.base_offset >= 0]
+    except Vanished:
+        return [] if name and name.state != "future" else None
+    except KafkatsError:
+        return None
+    before = [one for one in units if one.base_offset < unit.base_offset]
+    if not before:  # retention deletes from the front
+        return []
+    log = before[-1].files[0]
+    if log is None or log.ctime_ns <= unit.directory_ctime_ns:  # not touched since: it was not merged into this one
+        return None
+    return _rows(before[-1], deep, 0)
+
+
+def _look(unit: Unit, deep: bool, upto: int) -> tuple[dict[str, Any], tuple[Finding, ...]]:
+    """The row of SEEN without findings, and the findings."""
     log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
         census = take_census(
@@ -98,8 +140,8 @@ def _rows(unit: Unit, deep: bool, upto: int) -> list[dict[str, Any]]:
             upto=upto,
         )
     except KafkatsError as e:
-        return [_row(unit) | _found([failure(log, e)])]
-    return [_row(unit) | _counts(census) | _found(census.findings)]
+        return _row(unit), (failure(log, e),)
+    return _row(unit) | _counts(census), census.findings
 
 
 def _row(unit: Unit) -> dict[str, Any]:
@@ -112,6 +154,7 @@ def _row(unit: Unit) -> dict[str, Any]:
         "live": unit.live and unit.active,
         "mtime_ns": file.mtime_ns if file else -1,
         "inode": file.inode if file else -1,
+        "looked_ns": time.time_ns(),
     }
 
 
@@ -136,6 +179,7 @@ def _counts(census: Census) -> dict[str, Any]:
 
 def make_certificate(seen: pa.Table, options: CertifyOptions) -> Certificate:
     """Decide from rows of SEEN; they may come from several processes, in any order."""
+    seen = _latest(seen)
     refusals = tuple(f for f in all_findings(seen) if f["severity"] in SEVERITIES[2:] or f["kind"] == "vanished")
     real = seen.filter(pc.and_(pc.greater_equal(seen["base_offset"], 0), pc.is_valid(seen["fingerprint"])))
     segments = real.select(ROWS.names).sort_by(_ORDER).combine_chunks()
@@ -145,6 +189,20 @@ def make_certificate(seen: pa.Table, options: CertifyOptions) -> Certificate:
     totals = _totals(segments)
     statement = _statement(options, totals, segments, exceptions, refusals)
     return replace(seal(statement, options, totals, segments), exceptions=exceptions, refusals=refusals)
+
+
+def _latest(seen: pa.Table) -> pa.Table:
+    """Without the rows of segments that were looked at again later."""
+    keys = [name for name, _ in _ORDER]
+    real = pc.greater_equal(seen["base_offset"], 0)
+    segments = seen.filter(real).select([*keys, "looked_ns"]).combine_chunks()
+    newest = segments.group_by(keys).aggregate([("looked_ns", "max")])
+    if newest.num_rows == segments.num_rows:
+        return seen
+    columns = [newest[name].to_pylist() for name in (*keys, "looked_ns_max")]
+    known = set(zip(*columns, strict=True))
+    rows = zip(*(seen[name].to_pylist() for name in (*keys, "looked_ns")), strict=True)
+    return seen.filter(pa.array([row[2] < 0 or row in known for row in rows]))
 
 
 def _totals(segments: pa.Table) -> dict[str, Any]:
@@ -220,7 +278,7 @@ def recheck(certificate: Certificate) -> Recheck:
 
 def compare(certificate: Certificate, seen: pa.Table) -> Recheck:
     """Hold rows of SEEN, made with `certified_bytes`, against the certificate."""
-    options = certificate.options
+    options, seen = certificate.options, _latest(seen)
     known = {_key(row): row for row in certificate.segments.to_pylist()}
     found: list[tuple[Difference, bool]] = []
     working = {row["log_dir"] for row in known.values() if row["live"]}

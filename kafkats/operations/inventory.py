@@ -6,7 +6,7 @@ is a finding. What formats there are is told by the census.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from kafkats.findings import SEVERITIES, Finding, failure, worst
 from kafkats.generations import DEFAULT_RULE
 from kafkats.index.tail import read_tail
 from kafkats.report import SEGMENTS, directory_row, facts_columns, finding_rows
+from kafkats.settling import settled
 from kafkats.units import Unit, unit_columns
 
 GROUPS: Final = ("segment", "partition", "topic")
@@ -33,8 +34,14 @@ def inventory_units(units: Iterable[Unit]) -> pa.RecordBatch:
 
 def _rows(unit: Unit) -> list[dict[str, Any]]:
     if unit.base_offset < 0:
-        findings = told_at((*unit.findings, *_of_directory(unit)), deep=False)
+        _, _, findings, _ = settled(unit, lambda now: (None, _of_directory(now)))
         return [directory_row(unit.log_dir, unit.partition_dir, findings)] if findings else []
+    _, row, findings, _ = settled(unit, _seen)
+    return [row | {"worst": worst(findings), "findings": finding_rows(findings)}]
+
+
+def _seen(unit: Unit) -> tuple[dict[str, Any], Sequence[Finding]]:
+    """The row of report.SEGMENTS without findings, and the findings."""
     row = unit_columns(unit, DEFAULT_RULE.name)
     log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
@@ -54,11 +61,12 @@ def _rows(unit: Unit) -> list[dict[str, Any]]:
             directory = Path(unit.log_dir, unit.partition_dir)
             evidence = segment_evidence(directory, unit.claims, facts, found, next_base_offset=unit.next_base_offset)
             found = (*found, *told_at(evidence, deep=False))
-    return [row | {"worst": worst(found), "findings": finding_rows(found)}]
+    return row, found
 
 
-def _of_directory(unit: Unit) -> Iterator[Finding]:
-    return directory_evidence(Path(unit.log_dir, unit.partition_dir), unit.claims) if unit.claims else iter(())
+def _of_directory(unit: Unit) -> list[Finding]:
+    evidence = directory_evidence(Path(unit.log_dir, unit.partition_dir), unit.claims) if unit.claims else ()
+    return told_at((*unit.findings, *evidence), deep=False)
 
 
 def group(segments: pa.Table, by: str) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from kafkats import paths
 from kafkats.config import Policy
 from kafkats.errors import CorruptBatch, KafkatsError, UsageError
+from kafkats.findings import Finding, failure
 from kafkats.generations import DEFAULT_RULE, INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES
 from kafkats.index import enriched_index, minute_index, offset_index, time_index
 from kafkats.index.build import Built, build_from
@@ -27,6 +28,7 @@ from kafkats.report import make_folder, write_bytes
 from kafkats.segment.columns import columns
 from kafkats.segment.reader import Source, open_source
 from kafkats.segment.walk import Points, walk
+from kafkats.settling import settled
 from kafkats.units import Unit
 
 LAYOUTS: Final = pa.schema([
@@ -86,24 +88,40 @@ def layouts_unit(unit: Unit, options: LayoutOptions) -> pa.RecordBatch:
     where = {"log_dir": unit.log_dir, "partition_dir": unit.partition_dir, "base_offset": unit.base_offset}
     if unit.base_offset < 0:
         return pa.RecordBatch.from_pylist([], LAYOUTS)
+    unit, seen, findings, gone = settled(unit, lambda now: _look(now, options))
+    if gone:
+        return pa.RecordBatch.from_pylist([], LAYOUTS)
+    if isinstance(seen, KafkatsError):
+        reason = f"{seen}" if findings[0].kind != "transient" else findings[0].reason
+        return pa.RecordBatch.from_pylist([dict.fromkeys(_SUMS, 0) | where | {"reason": reason}], LAYOUTS)
+    built, rows = seen
+    if options.folder is not None:
+        _keep(unit, built, options.folder)
+    return pa.RecordBatch.from_pylist([where | row | {"reason": ""} for row in rows], LAYOUTS)
+
+
+def _look(
+    unit: Unit, options: LayoutOptions
+) -> tuple[tuple[list[_Index], list[dict[str, Any]]] | KafkatsError, tuple[Finding, ...]]:
+    """The indexes and rows of one segment, or the error that is a finding."""
     name = paths.parse_partition(unit.partition_dir)
     interval = options.policy.settings(name.topic if name else "").index_interval_bytes
+    log = Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset, paths.LOG))
     try:
-        log = Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset, paths.LOG))
         with open_source(log, mapped=not unit.live) as source:
-            built, rows = _looked(
-                source, unit.base_offset, INDEX_INTERVAL_BYTES if interval is None else interval, options
-            )
+            every = INDEX_INTERVAL_BYTES if interval is None else interval
+            return _looked(source, unit.base_offset, every, options), ()
     except KafkatsError as e:
-        return pa.RecordBatch.from_pylist([dict.fromkeys(_SUMS, 0) | where | {"reason": str(e)}], LAYOUTS)
-    if options.folder is not None:
-        folder = options.folder / unit.partition_dir
-        if folder.resolve() == Path(unit.log_dir, unit.partition_dir).resolve():
-            raise UsageError("is the log directory itself: no index of these belongs there", path=options.folder)
-        make_folder(folder, "the indexes")
-        for index in built:
-            write_bytes(folder / paths.segment_file(unit.base_offset, index.suffix), index.data)
-    return pa.RecordBatch.from_pylist([where | row | {"reason": ""} for row in rows], LAYOUTS)
+        return e, (failure(log.name, e),)
+
+
+def _keep(unit: Unit, built: list[_Index], to: Path) -> None:
+    folder = to / unit.partition_dir
+    if folder.resolve() == Path(unit.log_dir, unit.partition_dir).resolve():
+        raise UsageError("is the log directory itself: no index of these belongs there", path=to)
+    make_folder(folder, "the indexes")
+    for index in built:
+        write_bytes(folder / paths.segment_file(unit.base_offset, index.suffix), index.data)
 
 
 def _looked(

@@ -20,6 +20,7 @@ from kafkats import paths, search
 from kafkats.config import Policy, magic_of, parse_time
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, INDEX_INTERVAL_BYTES, SEARCH_RULES
+from kafkats.logdir.steady import steady
 from kafkats.units import Unit, list_units, unseen
 
 LOOKUP: Final = pa.schema([
@@ -181,10 +182,18 @@ def lookup_unit(
 ) -> pa.RecordBatch:
     """Rows of LOOKUP for one partition: one per target (an instant in ms, or a word), in the order given.
 
-    What cannot be read becomes a row, not an error.
+    What cannot be read becomes a row, not an error; a partition that a running broker has deleted meanwhile has no rows.
     """
     options = options or LookupOptions()
-    rows = list(_rows(unit, targets, options))
+    rows = steady(
+        unit.path,
+        lambda: list(_rows(unit, targets, options)),
+        lambda found: any("unreadable" in (row["reason"], row["kafka_reason"]) for row in found),
+        live=unit.live,
+        any_change=True,
+    )
+    if rows is None:
+        rows = []
     return pa.RecordBatch.from_pylist([_where(unit) | row for row in rows], schema=LOOKUP)
 
 

@@ -21,7 +21,8 @@ from kafkats.retention import Limits
 from kafkats.rolling import Batch, Rolled, after_retention, draw_jitter, replay, settings_of, simulate
 from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import open_source
-from kafkats.units import Unit
+from kafkats.logdir.steady import steady
+from kafkats.units import Unit, list_again
 
 FILES: Final = 3
 """Of a segment that a broker keeps open."""
@@ -59,23 +60,45 @@ def partitions(units: Sequence[Unit]) -> Iterator[list[Unit]]:
 
 
 def simulate_partition(units: Sequence[Unit], policy: Policy, options: SimulateOptions) -> pa.RecordBatch:
-    """A row of SIMULATED for the segments of one partition. What cannot be read is said in the row.
+    """A row of SIMULATED for the segments of one partition. What cannot be read is said in the row; a partition
+    that a running broker has deleted meanwhile has none.
 
     Raises UsageError for an unknown rule.
     """
     if options.rule not in ROLL_RULES or options.retention_rule not in RETENTION_RULES:
         raise UsageError(f"unknown rule: {options.rule!r} or {options.retention_rule!r}")
+    found = steady(
+        Path(units[0].log_dir, units[0].partition_dir), _Looking(units), lambda seen: bool(seen[2]), live=units[0].live
+    )
+    if found is None:
+        return pa.RecordBatch.from_pylist([], schema=SIMULATED)
+    units, read, error = found
     first = units[0]
     row: dict[str, Any] = {"log_dir": first.log_dir, "partition_dir": first.partition_dir, "error": ""}
     row |= {"segments": len(units), "open_files": FILES * len(units)}
-    try:
-        read = [_batches(unit) for unit in units]
-    except KafkatsError as e:
-        return pa.RecordBatch.from_pylist([row | {"error": str(e)}], schema=SIMULATED)
+    if error:
+        return pa.RecordBatch.from_pylist([row | {"error": error}], schema=SIMULATED)
     row["batches"] = sum(len(batches) for batches, _ in read)
     if row["batches"]:
         row |= _simulated(first, read, policy, options)
     return pa.RecordBatch.from_pylist([row], schema=SIMULATED)
+
+
+class _Looking:
+    """Reads the batches of these units, from the second call on of those that are listed then."""
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        self._units, self._again = units, False
+
+    def __call__(self) -> tuple[Sequence[Unit], list[tuple[list[Batch], int]], str]:
+        try:
+            if self._again:
+                listed = [unit for unit in list_again(self._units[0]) if unit.base_offset >= 0]
+                self._units = listed or self._units
+            self._again = True
+            return self._units, [_batches(unit) for unit in self._units], ""
+        except KafkatsError as e:
+            return self._units, [], str(e)
 
 
 def _simulated(

@@ -34,6 +34,7 @@ from kafkats.logdir.partition import PartitionDir, scan_partition
 from kafkats.logdir.smallfiles import check_small_files
 from kafkats.report import SEGMENTS, directory_row, facts_columns, finding_rows
 from kafkats.segment.reader import open_source
+from kafkats.settling import settled
 from kafkats.units import Unit, unit_columns
 
 _ASKED_NEIGHBOURS: Final = 4
@@ -55,11 +56,16 @@ def verify_unit(unit: Unit, options: VerifyOptions) -> pa.RecordBatch:
     What cannot be read becomes a finding, not an error.
     """
     if unit.base_offset >= 0:
-        rows = [_segment_row(unit, options)]
+        _, row, findings, _ = settled(unit, lambda now: _segment(now, options))
+        rows = [row | {"worst": worst(findings), "findings": finding_rows(findings)}]
     else:
-        findings = told_at((*unit.findings, *_small_files(unit, deep=options.deep)), deep=options.deep)
+        _, _, findings, _ = settled(unit, lambda now: (None, _directory(now, options)))
         rows = [directory_row(unit.log_dir, unit.partition_dir, findings)] if findings else []
     return pa.RecordBatch.from_pylist(rows, schema=SEGMENTS)
+
+
+def _directory(unit: Unit, options: VerifyOptions) -> list[Finding]:
+    return told_at((*unit.findings, *_small_files(unit, deep=options.deep)), deep=options.deep)
 
 
 def _small_files(unit: Unit, *, deep: bool) -> tuple[Finding, ...]:
@@ -82,7 +88,8 @@ def _transactions(partition: PartitionDir) -> Iterator[Finding]:
             yield from txn_index.check(partition.path / segment.files[paths.TXN_INDEX].name, segment.base_offset)
 
 
-def _segment_row(unit: Unit, options: VerifyOptions) -> dict[str, Any]:
+def _segment(unit: Unit, options: VerifyOptions) -> tuple[dict[str, Any], list[Finding]]:
+    """The row of report.SEGMENTS without findings, and the findings."""
     directory = Path(unit.log_dir, unit.partition_dir)
     name = paths.parse_partition(unit.partition_dir)
     settings = options.policy.settings(name.topic if name else "")
@@ -101,7 +108,7 @@ def _segment_row(unit: Unit, options: VerifyOptions) -> dict[str, Any]:
             row["blocked"] = f"the {' and '.join(links)} is a symbolic link"
         evidence = _evidence(unit, check, settings)
         findings = told_at((*_in_context(unit, check, RULES[options.rule]), *evidence), deep=options.deep)
-    return row | {"worst": worst(findings), "findings": finding_rows(findings)}
+    return row, findings
 
 
 def _evidence(unit: Unit, check: SegmentCheck, settings: TopicSettings) -> Iterator[Finding]:
