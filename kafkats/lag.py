@@ -11,6 +11,7 @@ import pyarrow as pa
 from kafkats import paths, search
 from kafkats.errors import KafkatsError
 from kafkats.groups import Committed
+from kafkats.logdir.steady import steady
 
 if TYPE_CHECKING:
     from kafkats.tables import View
@@ -71,6 +72,15 @@ def _of_partition(committed: Sequence[Committed], unit: PartitionFacts | None) -
         return [{"reason": "no-partition"} for _ in committed]
     if unit.hidden:
         return [{"reason": "unreadable", "evidence": unit.hidden} for _ in committed]
+    found = steady(unit.path, lambda: _searched(committed, unit), _failed, live=unit.live)
+    return [{"reason": "no-partition"} for _ in committed] if found is None else found
+
+
+def _failed(rows: list[dict[str, Any]]) -> bool:
+    return any(row["reason"] == "unreadable" for row in rows)
+
+
+def _searched(committed: Sequence[Committed], unit: PartitionFacts) -> list[dict[str, Any]]:
     try:
         with search.open_partition(
             unit.path,

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from kafkats import paths, search
 from kafkats.errors import KafkatsError
+from kafkats.logdir.steady import steady
 from kafkats.segment.headers import batch_headers
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def latency(partitions: Iterable[PartitionFacts]) -> pa.Table:
 
     A negative latency is a clock that is ahead, or a file whose time was set back: it is counted as it is.
     """
-    rows = [row for unit in partitions for row in _of_partition(unit)]
+    rows = [row for unit in partitions for row in _at_rest(unit)]
     return pa.Table.from_pylist(rows, LATENCY)
 
 
@@ -58,6 +59,15 @@ def most_ms(table: pa.Table, source: str = "append-time") -> int:
     """The largest latency of a source over all partitions, never below 0: `margin_ms` of a fail-over or a safe search."""
     found: list[int] = [row["most_ms"] for row in table.to_pylist() if row["source"] == source and row["samples"]]
     return max([0, *found])
+
+
+def _at_rest(unit: PartitionFacts) -> list[dict[str, Any]]:
+    """None for a partition that a running broker has deleted meanwhile."""
+
+    def failed(rows: list[dict[str, Any]]) -> bool:
+        return any(row["reason"] for row in rows)
+
+    return steady(unit.path, lambda: list(_of_partition(unit)), failed, live=unit.live) or []
 
 
 def _of_partition(unit: PartitionFacts) -> Iterator[dict[str, Any]]:
@@ -104,7 +114,7 @@ def _of_segment(segment: search.Segment) -> tuple[NDArray[np.int64], NDArray[np.
     same = unknown = 0
     created = -1
     """The largest CreateTime of the last batch; -1 when that has none."""
-    for rows in batch_headers(source):
+    for rows in batch_headers(source, quiet_zeros=True):
         rows = rows[(rows[:, k.ATTRIBUTES] & _CONTROL) == 0]
         if not len(rows):
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -178,7 +179,7 @@ def test_real_damage_beside_a_running_broker_is_found(
     log = flip(directory)
     listed = list(list_units([root]))
     if restless:
-        again, count = settling.list_again, iter(range(100))
+        again, count = units.list_again, iter(range(100))
 
         def changing(unit: Unit) -> list[Unit]:
             (directory / f"{next(count):020d}.log.deleted").touch()
@@ -212,7 +213,7 @@ def test_listing_in_the_middle_of_a_swap(tmp_path: Path, monkeypatch: pytest.Mon
     root = unpack("compaction-2.8.2", "after", tmp_path / "root")
     log = logs(rolled(root))[0]
     log.rename(f"{log}.swap")
-    monkeypatch.setattr(scanning.time, "sleep", lambda _: Path(f"{log}.swap").exists() and Path(f"{log}.swap").rename(log))
+    monkeypatch.setattr(time, "sleep", lambda _: Path(f"{log}.swap").exists() and Path(f"{log}.swap").rename(log))
     listed = list(list_units([root]))
     assert (log.parent.name, int(log.stem)) in {(unit.partition_dir, unit.base_offset) for unit in listed}
     assert bad(verify_unit(unit, VerifyOptions(deep=True)) for unit in listed) == []

@@ -71,7 +71,7 @@ def _by_create_time(
     source: Source, base_offset: int, step_ms: int, interval: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     times, offsets = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for chunk in columns(source, key=False, value=False, headers=False):
+    for chunk in columns(source, key=False, value=False, headers=False, quiet_zeros=True):
         known = chunk.timestamp >= 0
         steps, first = np.unique(chunk.timestamp[known] // step_ms, return_index=True)
         times.append(steps * step_ms)

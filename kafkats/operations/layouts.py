@@ -195,7 +195,7 @@ def _at_or_below(keys: NDArray[np.int_], values: NDArray[np.int_], wanted: Ints)
 def _rises(source: Source) -> tuple[Ints, Ints]:
     """The records that are later than all before them: timestamps (ascending) and offsets."""
     times, offsets, newest = [np.empty(0, np.int64)], [np.empty(0, np.int64)], -1
-    for chunk in columns(source, key=False, value=False, headers=False):
+    for chunk in columns(source, key=False, value=False, headers=False, quiet_zeros=True):
         largest = np.maximum.accumulate(np.concatenate(([newest], chunk.timestamp)))
         rises = largest[1:] > largest[:-1]  # their difference may not fit into 64 bits
         times.append(chunk.timestamp[rises])
@@ -207,7 +207,7 @@ def _rises(source: Source) -> tuple[Ints, Ints]:
 def _steps(source: Source, every_ms: int) -> Ints:
     """The steps that records fall into."""
     found = [np.empty(0, np.int64)]
-    for chunk in columns(source, key=False, value=False, headers=False):
+    for chunk in columns(source, key=False, value=False, headers=False, quiet_zeros=True):
         found.append(np.unique(chunk.timestamp[chunk.timestamp >= 0] // every_ms))
     return np.unique(np.concatenate(found)) * every_ms
 

@@ -17,11 +17,11 @@ from kafkats import paths
 from kafkats.config import Policy
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.generations import DEFAULT_RETENTION_RULE, DEFAULT_ROLL_RULE, RETENTION_RULES, ROLL_RULES
+from kafkats.logdir.steady import steady
 from kafkats.retention import Limits
 from kafkats.rolling import Batch, Rolled, after_retention, draw_jitter, replay, settings_of, simulate
 from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import open_source
-from kafkats.logdir.steady import steady
 from kafkats.units import Unit, list_again
 
 FILES: Final = 3
@@ -130,7 +130,7 @@ def _batches(unit: Unit) -> tuple[list[Batch], int]:
     log = Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset, paths.LOG))
     found: list[Batch] = []
     with open_source(log, mapped=not unit.live) as source:
-        for rows in batch_headers(source):
+        for rows in batch_headers(source, quiet_zeros=True):
             for row in rows.tolist():
                 offset = -1 if row[k.FIRST_OFFSET] == k.UNKNOWN else row[k.FIRST_OFFSET]
                 found.append(Batch(offset, row[k.LAST_OFFSET], row[k.SIZE], row[k.MAX_TIMESTAMP]))

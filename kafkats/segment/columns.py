@@ -89,11 +89,12 @@ def columns(
     checksums: bool = True,
     room: int = ROOM,
     reuse: bool = True,
+    quiet_zeros: bool = False,
     on_end: Callable[[int], object] = int,
 ) -> Iterator[Columns]:
     """The records of batches from `start` to `end` (else of the file), up to the quiet end of the log, in chunks without empty ones.
 
-    Columns that are not wanted are None and cost nothing. Without `control` the records of control batches are left out. With
+    An unfinished batch is a quiet end, with `quiet_zeros` also zeros up to the end of the file, as a preallocated one has them. Columns that are not wanted are None and cost nothing. Without `control` the records of control batches are left out. With
     `reuse` False each chunk has buffers of its own, which live as long as somebody holds them: for Arrow arrays without a copy.
     `on_end` is told, after the last chunk, where the last batch that was read ends; also before CorruptBatch is raised.
     Raises CorruptBatch at the position where `formats.dispatch` refuses a batch, after the records before it; Changed when the
@@ -110,6 +111,7 @@ def columns(
     wanted, ahead = _Wanted(key, value, headers, batch), _Ahead(state)
     room = min(max(room, 1), max(4096, 4 * (end - start)))  # a small segment shall not cost large buffers
     buffers = _Buffers(state, wanted, room, room // k.MIN_RECORD)
+    stopped = -1
     if end > start:
         _load(state, source.window(start, MIN_LEFT), end)
     while (why := k.columns(state, ahead.plain)) != k.DONE:
@@ -125,14 +127,17 @@ def columns(
             if not reuse or (most, rows) != (state[k.ROOM], state[k.ROWS_ROOM]):
                 buffers = _Buffers(state, wanted, most, rows)
             buffers.clear()
+        elif stopped != position:  # a broker may have written a batch there meanwhile
+            stopped = position
+            _load(state, source.window(position, MIN_LEFT), end)
         else:
-            if state[k.ROWS]:
-                yield buffers.filled()
-            on_end(position)
-            raise _refused(source, position, end)
+            break
+    position = int(state[k.POSITION])
     if state[k.ROWS]:
         yield buffers.filled()
-    on_end(int(state[k.POSITION]))
+    on_end(position)
+    if why != k.DONE and not (quiet_zeros and end == source.size and source.only_zeros(position)):
+        raise _refused(source, position, end)
 
 
 class _Buffers:

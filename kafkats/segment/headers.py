@@ -21,9 +21,11 @@ _DELTA: Final = v2.BatchHeader._fields.index("last_offset_delta")
 
 
 def batch_headers(
-    source: Source, *, start: int = 0, end: int | None = None, producers_only: bool = False
+    source: Source, *, start: int = 0, end: int | None = None, producers_only: bool = False, quiet_zeros: bool = False
 ) -> Iterator[Rows]:
     """The batches from byte `start` to `end` (else of the file), up to the quiet end of the log; checksums are not looked at.
+
+    An unfinished batch is a quiet end, with `quiet_zeros` also zeros up to the end of the file, as a preallocated one has them.
 
     `producers_only`: those with a producer id. A chunk is valid until the next one is asked for.
     Raises CorruptBatch (bad size, magic or offsets) after the batches before it, Changed (cut meanwhile), StorageFailed.
@@ -34,7 +36,7 @@ def batch_headers(
     state = np.zeros(k.STATE_SLOTS, np.int64)
     state[k.POSITION], state[k.PRODUCERS_ONLY] = start, producers_only
     rows = np.empty((ROWS_AT_ONCE, k.COLUMNS), np.int64)
-    why = k.AT_LIMIT
+    why, stopped = k.AT_LIMIT, -1
     while why in {k.AT_LIMIT, k.NEED_BYTES} and end - (position := int(state[k.POSITION])) >= MIN_LEFT:
         window = source.window(position, min(v2.HEADER_BYTES, end - position))
         if window.file_end < end:
@@ -43,9 +45,11 @@ def batch_headers(
         while (why := k.headers(state, rows)) == k.FULL:
             yield rows
             state[k.FILLED] = 0
+        if why == k.STOPPED and stopped != state[k.POSITION]:  # a broker may have written a batch there meanwhile
+            stopped, why = int(state[k.POSITION]), k.NEED_BYTES
     if state[k.FILLED]:
         yield rows[: state[k.FILLED]]
-    if why == k.STOPPED:
+    if why == k.STOPPED and not (quiet_zeros and end == source.size and source.only_zeros(int(state[k.POSITION]))):
         _refuse(source, int(state[k.POSITION]), end)
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kafkats import paths, search
 from kafkats.errors import BadInput, Changed, Vanished
+from kafkats.logdir.steady import steady
 from kafkats.search.sweep import WORDS, Answers, sweep
 from kafkats.tables.merge import Written, open_cells, write
 from kafkats.tables.schema import TABLE, TABLE_VERSION, Ints
@@ -74,13 +75,22 @@ def build_cells(
 def build_unit(unit: PartitionFacts, cells: Ints, still: Ints = _NONE, *, exact: bool = False) -> pa.RecordBatch:
     """The same for a partition that is not open yet, and of the cells that are `still` open those that can be closed.
 
-    A partition that goes away or is cut meanwhile is `unreadable`, for the next run to look at.
+    A partition that goes away or is cut meanwhile is `unreadable`, for the next run to look at; one that a running broker has deleted
+    has no rows.
 
     Raises UsageError, StorageFailed.
     """
+    found = steady(
+        unit.path, lambda: _built(unit, cells, still, exact=exact), lambda seen: bool(seen[1]), live=unit.live
+    )
+    return pa.RecordBatch.from_pylist([], TABLE) if found is None else found[0]
+
+
+def _built(unit: PartitionFacts, cells: Ints, still: Ints, *, exact: bool) -> tuple[pa.RecordBatch, str]:
+    """The rows, and why the partition could not be searched or ""."""
     name = paths.parse_partition(unit.partition_dir)
     if name is None:
-        return pa.RecordBatch.from_pylist([], TABLE)
+        return pa.RecordBatch.from_pylist([], TABLE), ""
     reason = unit.hidden
     try:
         if not reason:
@@ -94,12 +104,12 @@ def build_unit(unit: PartitionFacts, cells: Ints, still: Ints = _NONE, *, exact:
                 asked, added = _united(cells, still)
                 rows = build_cells(partition, name.topic, name.partition, asked, exact=exact)
                 new = added | (rows["offset"].to_numpy() >= 0)
-                return rows.filter(pa.array(new))
+                return rows.filter(pa.array(new)), ""
     except (Vanished, Changed) as e:
         reason = str(e)
     none = np.full(len(cells), -1, np.int64)
     answers = Answers(*(none,) * 4, np.full(len(cells), _UNREADABLE, np.int8), reason)
-    return _rows(name.topic, name.partition, cells, answers, unit.log_start_offset, -1)
+    return _rows(name.topic, name.partition, cells, answers, unit.log_start_offset, -1), reason
 
 
 def _united(cells: Ints, still: Ints) -> tuple[Ints, NDArray[np.bool_]]:

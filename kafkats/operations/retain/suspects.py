@@ -49,7 +49,7 @@ def look_into(suspect: Suspect) -> pa.RecordBatch:
     path = Path(suspect.log_dir, suspect.partition_dir, paths.segment_file(suspect.base_offset, paths.LOG))
     try:
         with open_source(path) as source:
-            largest = [rows[:, k.MAX_TIMESTAMP].copy() for rows in batch_headers(source)]
+            largest = [rows[:, k.MAX_TIMESTAMP].copy() for rows in batch_headers(source, quiet_zeros=True)]
             found = unit_shares(np.concatenate([np.zeros(0, np.int64), *largest]), source.mtime_ms)
     except KafkatsError as e:
         said = f"not looked into: {e}"
