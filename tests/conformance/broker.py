@@ -194,7 +194,7 @@ def _running(data: Path, work: Path) -> Generator[tuple[int, Path], None, None]:
         "-XX:TieredStopAtLevel=1",
         f"-Dlog4j2.configurationFile={work}/log4j2.properties",
     )
-    command = [_java(), *options, "-cp", f"{_jars()}/*", "kafka.Kafka", str(work / "server.properties")]
+    command = [java(), *options, "-cp", f"{_jars()}/*", "kafka.Kafka", str(work / "server.properties")]
     with said.open("wb") as out:
         process = subprocess.Popen(command, cwd=work, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
     try:
@@ -224,7 +224,7 @@ def _jars() -> str:
     return found.stdout.strip()
 
 
-def _java() -> str:
+def java() -> str:
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else "java"
 

@@ -150,7 +150,7 @@ def _expected(mark: Mark) -> int:
 def _tool(work: Path, port: int, *words: object) -> str:
     options = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={work}/tool.properties")
     command = [
-        broker._java(), *options, "-cp", f"{broker._jars()}/*", TOOL, "--bootstrap-server", f"127.0.0.1:{port}", *map(str, words),
+        broker.java(), *options, "-cp", f"{broker._jars()}/*", TOOL, "--bootstrap-server", f"127.0.0.1:{port}", *map(str, words),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     if done.returncode or "Error" in done.stdout:
@@ -217,7 +217,7 @@ def _read_by_spark(jar: Path, asked: list[tuple[str, str]]) -> list[str]:
     clients = next(Path(broker._jars()).glob("kafka-clients-*.jar"))
     classpath = [jar, clients, Path(pyspark.__file__).parent / "jars" / "*"]
     program = Path(__file__).with_name("SparkOptions.java")
-    command = [broker._java(), "-XX:TieredStopAtLevel=1", "-cp", os.pathsep.join(map(str, classpath)), str(program)]
+    command = [broker.java(), "-XX:TieredStopAtLevel=1", "-cp", os.pathsep.join(map(str, classpath)), str(program)]
     text = "".join(f"{kind}\t{value}\n" for kind, value in asked)
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout.splitlines()
 

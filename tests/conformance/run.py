@@ -1,6 +1,6 @@
-"""scripts/conformance [rebuild] [migrate] [retain] [lookup]: kafkats against real Kafka, with the golden directories as the subject.
+"""scripts/conformance [rebuild] [migrate] [retain] [lookup] [soak [--full]]: kafkats against real Kafka.
 
-Without a word all of them. Prints what was compared per case and version; ends with 1 when anything differs.
+The subject are the golden directories, of `soak` a broker at work: 60 s of each version, with --full 300 s. Without a word all of them. Prints what was compared per case and version; ends with 1 when anything differs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.conformance import lookup, migrate, rebuild, retain
+from tests.conformance import lookup, migrate, rebuild, retain, soak
 from tests.conformance.tally import Tally
 
 OPERATIONS: dict[str, Callable[[Tally, Path], None]] = {
@@ -22,6 +22,7 @@ OPERATIONS: dict[str, Callable[[Tally, Path], None]] = {
     "migrate": migrate.conform,
     "retain": retain.conform,
     "lookup": lookup.conform,
+    "soak": soak.conform,
 }
 ROOM = 2 << 30
 
@@ -50,7 +51,9 @@ def _in_memory() -> str | None:
 
 
 def main() -> int:
-    wanted = sys.argv[1:] or list(OPERATIONS)
+    words = sys.argv[1:]
+    soak.settings.full = "--full" in words
+    wanted = [word for word in words if word != "--full"] or (["soak"] if words else list(OPERATIONS))
     if not set(wanted) <= OPERATIONS.keys():
         print(__doc__, file=sys.stderr)
         return 2

@@ -1,0 +1,221 @@
+"""A real broker to be read beside: started, written to, killed, started again. Run by `tests.conformance.soak`.
+
+Broker("4.3.1", work)   KRaft
+Broker("2.8.2", work)   with a ZooKeeper of the same jars
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from tests.conformance.broker import java
+from tests.golden import JUDGE
+
+START_S: Final = 180
+_BOTH: Final = {
+    "log.cleaner.enable": "true",
+    "log.cleaner.backoff.ms": 2000,
+    "log.cleaner.dedupe.buffer.size": 16 << 20,
+    "log.cleaner.io.buffer.size": 1 << 20,
+    "log.retention.check.interval.ms": 1000,
+    "log.segment.delete.delay.ms": 1000,
+    "log.flush.offset.checkpoint.interval.ms": 3000,
+    "replica.high.watermark.checkpoint.interval.ms": 1000,
+    "offsets.topic.replication.factor": 1,
+    "offsets.topic.num.partitions": 2,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "transaction.state.log.num.partitions": 2,
+    "group.initial.rebalance.delay.ms": 0,
+    "auto.create.topics.enable": "false",
+    "controlled.shutdown.enable": "false",
+}
+_AT_REST: Final = {"log.cleaner.enable": "false", "log.retention.check.interval.ms": 3_600_000}
+"""A start that only recovers."""
+_LOG4J: Final = """status = warn
+appender.out.type = Console
+appender.out.name = OUT
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %p %m (%c)%n
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = OUT
+"""
+
+
+class Broker:
+    """One broker, its log.dirs root `root`, and what it needs beside it. `stop` and `kill` end it, `close` ends all."""
+
+    def __init__(self, version: str, work: Path) -> None:
+        self.version, self.work, self.root = version, work, work / "data"
+        self.port, self._controller = _free_port(), _free_port()
+        self._jars = subprocess.run(
+            [str(JUDGE), "--kafka", version, "jars"], check=True, capture_output=True, text=True
+        ).stdout.strip()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._zookeeper: subprocess.Popen[bytes] | None = None
+        work.mkdir(parents=True, exist_ok=True)
+        (work / "log4j2.properties").write_text(_LOG4J)
+
+    @property
+    def kraft(self) -> bool:
+        return int(self.version.split(".")[0]) >= 4
+
+    def start(self, *, at_rest: bool = False) -> None:
+        """Start it and wait until it answers. `at_rest`: it recovers, and neither cleans nor deletes. Raises RuntimeError."""
+        if self.kraft:
+            self._format()
+        elif self._zookeeper is None:
+            self._start_zookeeper()
+        properties = _BOTH | (_AT_REST if at_rest else {}) | self._own()
+        file = self.work / "server.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        self._process = self._java("broker", "kafka.Kafka", str(file), memory="512m")
+        self._until_answers(self._process, self.port, "broker")
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+
+    def stop(self) -> None:
+        """A clean stop."""
+        assert self._process is not None
+        _end(self._process)
+        self._process = None
+
+    def close(self) -> None:
+        for process in (self._process, self._zookeeper):
+            if process is not None:
+                _end(process)
+        self._process = self._zookeeper = None
+
+    def _own(self) -> dict[str, object]:
+        own: dict[str, object] = {"log.dirs": self.root}
+        if not self.kraft:
+            return own | {
+                "broker.id": 1,
+                "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+                "zookeeper.connect": f"127.0.0.1:{self._controller}",
+                "zookeeper.session.timeout.ms": 6000,
+            }
+        return own | {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "metadata.log.dir": self.work / "metadata",
+        }
+
+    def _format(self) -> None:
+        if self.root.exists():
+            return
+        file = self.work / "format.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in self._own().items()))
+        words = ("format", "-t", "c29ha3Nvc2Frc29ha3Nvcw", "-c", str(file))
+        process = self._java("format", "kafka.tools.StorageTool", *words, memory="128m")
+        if process.wait():
+            raise RuntimeError(f"the broker's directory was not formatted:\n{self._said('format')}")
+
+    def _start_zookeeper(self) -> None:
+        file = self.work / "zookeeper.properties"
+        file.write_text(
+            f"dataDir={self.work}/zookeeper\nclientPort={self._controller}\nclientPortAddress=127.0.0.1\n"
+            "admin.enableServer=false\ntickTime=2000\nmaxClientCnxns=0\n"
+        )
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        self._zookeeper = self._java("zookeeper", main, str(file), memory="128m")
+        self._until_answers(self._zookeeper, self._controller, "zookeeper")
+
+    def _java(self, what: str, main: str, *words: str, memory: str) -> subprocess.Popen[bytes]:
+        options = (
+            f"-Xmx{memory}",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Dzookeeper.jmx.log4j.disable=true",
+            f"-Dlog4j2.configurationFile={self.work}/log4j2.properties",
+        )
+        command = [java(), *options, "-cp", f"{self._jars}/*", main, *words]
+        with (self.work / f"{what}.out").open("ab") as out:
+            return subprocess.Popen(command, cwd=self.work, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+
+    def _until_answers(self, process: subprocess.Popen[bytes], port: int, what: str) -> None:
+        until(lambda: process.poll() is not None or _answers(port), START_S, f"{what} did not start")
+        if process.poll() is not None:
+            raise RuntimeError(f"the {what} ended:\n{self._said(what)}")
+
+    def _said(self, what: str) -> str:
+        return (self.work / f"{what}.out").read_text(errors="replace")[-3000:]
+
+
+class Writers:
+    """The process of `tests.conformance.writers`: producers of all kinds, and topics that come and go."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._out = broker.work / "writers.out"
+        with self._out.open("ab") as out:
+            words = [sys.executable, "-m", "tests.conformance.writers", str(broker.port)]
+            self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=out)
+
+    def wait_until_all_topics_are_there(self) -> None:
+        assert self._process.stdout is not None
+        if not self._process.stdout.readline():
+            self._process.wait()
+            raise RuntimeError(f"nothing is written:\n{self._out.read_text(errors='replace')[-3000:]}")
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def end(self) -> str:
+        """Stop writing. Returns what the producers said of how much they wrote."""
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            said, _ = self._process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            said, _ = self._process.communicate()
+        return said.decode(errors="replace").strip()
+
+
+def until(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    """Wait for `condition`. Raises TimeoutError."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(f"{what} within {seconds:.0f} s")
+        time.sleep(0.2)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(START_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
