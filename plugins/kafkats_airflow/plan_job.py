@@ -95,9 +95,7 @@ def _over(context: Context, holders: list[str], known: list[str]) -> list[str]:
 
 
 def _active(context: Context, dag_id: str, run_id: str) -> bool:
-    if not context["ti"].get_dr_count(dag_id=dag_id, run_ids=[run_id]):
-        return False
-    return context["ti"].get_dagrun_state(dag_id, run_id) not in {"success", "failed"}
+    return bool(context["ti"].get_dr_count(dag_id=dag_id, run_ids=[run_id], states=["queued", "running"]))
 
 
 def _until_ms() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,21 @@ from typing import Any
 import pytest
 
 from kafkats.logdir.reservation import read_reservation, reservation_area, reserve
+from tests.dags.test_tries import REBUILD, data, places, rebuild, report, states
 from tests.dags.test_tries import damaged as damaged
-from tests.dags.test_tries import data, rebuild, report, states, volume  # noqa: F401
 
 HOUR_MS = 3_600_000
 
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def other_run(bag: Any, root: Path) -> Any:
+    """One that has failed; dag.test deletes an earlier run without a logical date."""
+    conf = REBUILD | places(root) | {"topics": "none-*"}
+    then = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    return bag.dags["rebuild_time_indexes"].test(run_conf=conf, logical_date=then, mark_success_pattern="approve")
 
 
 def holder(root: Path) -> str:
@@ -30,7 +38,7 @@ def test_the_reservation_of_a_run_that_is_over_is_taken_over(
 ) -> None:
     run_id = "gone"
     if over == "failed":
-        run_id = rebuild(bag, damaged, mark="approve", topics="none-*").run_id
+        run_id = other_run(bag, damaged).run_id
     here.clear()
     reserve(reservation_area(damaged), f"airflow rebuild_time_indexes {run_id}", now_ms() + HOUR_MS, now_ms=now_ms())
     run = rebuild(bag, damaged, need_approval=False)
@@ -60,7 +68,7 @@ def test_a_run_that_is_active_keeps_its_reservation(
     from airflow.utils.session import create_session
     from airflow.utils.state import DagRunState
 
-    first = rebuild(bag, damaged, mark="approve", topics="none-*")
+    first = other_run(bag, damaged)
     with create_session() as session:
         session.get(DagRun, first.id).state = DagRunState.RUNNING
     name = f"airflow rebuild_time_indexes {first.run_id}"
