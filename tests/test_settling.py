@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterable
@@ -9,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -16,6 +18,9 @@ from kafkats import paths, settling, units
 from kafkats.certificate import CertifyOptions
 from kafkats.config import Policy
 from kafkats.findings import Finding
+from kafkats.groups import Committed
+from kafkats.lag import lag
+from kafkats.latency import latency
 from kafkats.logdir import partition as scanning
 from kafkats.logdir import steady
 from kafkats.operations.census import census_unit
@@ -27,6 +32,7 @@ from kafkats.operations.simulate import SimulateOptions, partitions, simulate_pa
 from kafkats.operations.verify import VerifyOptions, verify_unit
 from kafkats.report import all_findings
 from kafkats.settling import settled
+from kafkats.tables.cells import build_unit
 from kafkats.units import Unit, list_units
 from tests.golden import case
 
@@ -230,6 +236,42 @@ def test_deleted_topics(tmp_path: Path) -> None:
     assert sum(lookup_unit(unit, [0]).num_rows for unit in searched) == 0
     assert sum(layouts_unit(unit, LayoutOptions()).num_rows for unit in listed) == 0
     assert sum(simulate_partition(some, Policy(), SimulateOptions(0)).num_rows for some in partitions(listed)) == 0
+
+
+@pytest.mark.usefixtures("live")
+def test_tables_and_lag_of_deleted_topics(tmp_path: Path) -> None:
+    root = unpack("adopt-4.1.0", "before", tmp_path / "root")
+    searched = list(lookup_partitions([root]))
+    cells = np.array([0, 60_000])
+    assert all(build_unit(unit, cells).num_rows == 2 for unit in searched)
+    for directory in root.glob("*-0"):
+        shutil.rmtree(directory)
+    assert sum(build_unit(unit, cells).num_rows for unit in searched) == 0
+    assert latency(searched).num_rows == 0
+    asked = [Committed("g", "none-many-segments", 0, 5)]
+    assert lag(asked, searched, now_ms=0)["reason"].to_pylist() == ["no-partition"]
+
+
+def test_a_preallocated_log_is_read_up_to_its_zeros(tmp_path: Path) -> None:
+    root = unpack("adopt-4.1.0", "before", tmp_path / "root")
+    directory = root / "none-many-segments-0"
+
+    def looked() -> tuple[Any, ...]:
+        listed = [unit for unit in list_units([directory]) if unit.base_offset >= 0]
+        made = [row for unit in listed for row in layouts_unit(unit, LayoutOptions()).to_pylist()]
+        rolls = simulate_partition(listed, Policy(), SimulateOptions(0)).to_pylist()
+        delays = latency(lookup_partitions([directory])).to_pylist()
+        return made, [row | {"longest_kept_ms": 0} for row in rolls], [row["reason"] for row in delays]
+
+    before = looked()
+    log = logs(directory)[-1]
+    stat = log.stat()
+    with log.open("ab") as file:
+        file.truncate(1 << 20)
+    os.utime(log, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert looked() == before
+    assert before[2] == [""]
+    assert {row["reason"] for row in before[0]} == {""}
 
 
 def test_nothing_is_looked_at_twice_where_nothing_changes(tmp_path: Path) -> None:
