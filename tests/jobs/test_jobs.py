@@ -48,6 +48,8 @@ def words(**more: Any) -> Namespace:
     given |= {"all": False, "valid_prefix": False, "only_after_unclean_stop": False, "not_for_a_broker": False}
     given |= {
         "of_plan": None,
+        "of_run": [],
+        "approval": None,
         "run": None,
         "work_area": None,
         "owner_stopped": True,

@@ -50,6 +50,8 @@ def words(**more: Any) -> Namespace:
         "by": "tests",
         "check": None,
         "of_plan": None,
+        "of_run": [],
+        "approval": None,
         "min_magic": None,
         "max_magic": None,
     }
