@@ -96,11 +96,13 @@ def stage_planned(
 
 def noted(changes: Sequence[Change]) -> dict[str, dict[str, Any]]:
     """What building the new files has told of them: columns of report.ACTIONS by file name."""
-    return {
-        change.name: {"sha256": change.sha256, "after_bytes": change.staged.stat().st_size}
-        for change in changes
-        if isinstance(change, Replace)
-    }
+    found = {}
+    for change in changes:
+        if isinstance(change, Replace):
+            with storage(change.staged, "looking at a staged file"):
+                size = change.staged.stat().st_size
+            found[change.name] = {"sha256": change.sha256, "after_bytes": size}
+    return found
 
 
 def stage_families(

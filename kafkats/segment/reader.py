@@ -57,7 +57,7 @@ def open_segment(path: str | os.PathLike[str]) -> Generator[Bytes, None, None]:
 
     Raises Vanished, StorageFailed, BadInput (not a regular file).
     """
-    with open_file(path) as fd, _mapped(fd, os.fstat(fd).st_size, path) as view:
+    with open_file(path) as fd, _mapped(fd, _facts(fd, path).st_size, path) as view:
         yield view
 
 
@@ -68,7 +68,7 @@ def open_source(path: str | os.PathLike[str], *, mapped: bool = False) -> Genera
     Raises Vanished, StorageFailed, BadInput (not a regular file).
     """
     with open_file(path) as fd:
-        facts = os.fstat(fd)
+        facts = _facts(fd, path)
         if not mapped or facts.st_size < BUFFER:
             yield _read_source(fd, facts, path)
             return
@@ -83,11 +83,16 @@ def open_file(path: str | os.PathLike[str]) -> Generator[int, None, None]:
         # A FIFO in a file's place must not make us wait for a writer.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        if not stat.S_ISREG(_facts(fd, path).st_mode):
             raise BadInput("not a regular file", path=path)
         yield fd
     finally:
         os.close(fd)
+
+
+def _facts(fd: int, path: str | os.PathLike[str]) -> os.stat_result:
+    with storage(path, "looking at the file"):
+        return os.fstat(fd)
 
 
 def array_source(view: Bytes, mtime_ms: int = -1) -> Source:

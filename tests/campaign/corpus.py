@@ -86,7 +86,7 @@ def corpus(base: Path) -> dict[str, Root]:
 
 def base_folder() -> Path:
     """Where untouched directories and workers live: in memory where there is room."""
-    memory = Path("/dev/shm")  # ruff: ignore[hardcoded-temp-file] - names of our own below it
+    memory = Path("/dev/shm")
     place = memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
     return place / f"kafkats-campaign-{os.getuid()}"
 

@@ -11,7 +11,15 @@ from tests.campaign.corpus import base_folder, policy_of
 from tests.campaign.mutations import Change
 
 NOW: Final = "2026-01-01T00:00:00Z"
-_TIMES: Final = ("latest", "earliest", "max-timestamp", "2020-09-13T12:27:30Z", "0", "1700000000000", "2100-01-01T00:00:00Z")
+_TIMES: Final = (
+    "latest",
+    "earliest",
+    "max-timestamp",
+    "2020-09-13T12:27:30Z",
+    "0",
+    "1700000000000",
+    "2100-01-01T00:00:00Z",
+)
 _LIMITS: Final = ("--policy", str(policy_of(base_folder())))
 _ROLLS: Final = ("--config", "segment.ms=3600000")
 

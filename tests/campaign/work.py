@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -121,7 +121,7 @@ class Judge:
                 wrong = "did not exit"
             except SystemExit as e:
                 code = e.code if isinstance(e.code, int) else -1
-            except BaseException as e:  # ruff: ignore[blind-except] - whatever it is, it is not ours
+            except BaseException as e:
                 where = traceback.extract_tb(e.__traceback__)[-1]
                 wrong = f"{type(e).__name__}: {e} ({Path(where.filename).name}:{where.lineno})"
         seconds = time.monotonic() - began
@@ -183,13 +183,13 @@ def _tree(root: Path) -> dict[str, tuple[int, int, int]]:
     seen = {}
     for folder, folders, files in os.walk(root):
         for name in (*folders, *files):
-            stat = os.lstat(os.path.join(folder, name))  # ruff: ignore[os-path-join] - a hot loop
+            stat = os.lstat(os.path.join(folder, name))
             seen[f"{folder}/{name}"] = (stat.st_size if name in files else 0, stat.st_mtime_ns, stat.st_mode)
     return seen
 
 
 @contextlib.contextmanager
-def _clean(work: Path) -> Iterator[None]:
+def _clean(work: Path) -> Generator[None]:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     try:

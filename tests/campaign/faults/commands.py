@@ -91,7 +91,7 @@ def _child(words: tuple[str, ...], fault: Fault | None, shared: mmap.mmap, out: 
         main(list(words))
     except SystemExit as e:
         code = e.code if isinstance(e.code, int) else 71
-    except BaseException:  # ruff: ignore[blind-except] - it is what we look for
+    except BaseException:
         sys.excepthook(*sys.exc_info())
     library.fault_disarm()
     last = (library.fault_last() or b"")[:4000]

@@ -1,8 +1,8 @@
 """Small volumes and what is done to them: one per operation that writes.
 
-    FOLDER/volume/kafka      the log directory
-    FOLDER/volume/.kafkats   its work area
-    FOLDER/plan, plan.run    the plan and the run
+FOLDER/volume/kafka      the log directory
+FOLDER/volume/.kafkats   its work area
+FOLDER/plan, plan.run    the plan and the run
 """
 
 from __future__ import annotations
