@@ -7,6 +7,7 @@ record counts as readable when every frame of its segment before it can be read:
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from kafkats.formats.model import Batch
 from tests.campaign.corpus import Root
 
 Record = tuple[int, int, bytes]
+_SERVED: Final = re.compile(r".+-\d+")
 _TXN_ENTRY: Final = struct.Struct(">hqqqq")
 """version, producer id, first offset, last offset, last stable offset."""
 
@@ -45,6 +47,7 @@ NOTHING: Final = Content(frozenset(), frozenset())
 def content(root: Path, root_of: Root | None = None) -> dict[str, Content]:
     """Partition directory -> what is readable of it."""
     names = root_of.partitions if root_of else sorted(p.name for p in root.iterdir() if p.is_dir())
+    names = [name for name in names if _SERVED.fullmatch(name)]
     start = _log_starts(root)
     return {name: _partition(root / name, start.get(name, 0)) for name in names}
 

@@ -72,7 +72,9 @@ class Tally:
         wrong = list(verdict["wrong"])
         if verdict["lossy"]:
             self.lossy[kind, mutation] += 1
-            if known_class:
+            if known_class and verdict.get("contradicted"):
+                wrong.append(f"silent loss, and a file shows it: {verdict['contradicted'][0]}")
+            elif known_class:
                 self.classes[known_class] += 1
             elif not verdict["told"]:
                 wrong.append("silent loss: readable records are gone or changed, and no finding says so")

@@ -20,6 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
 
+from tests.campaign.contradiction import contradictions
 from tests.campaign.corpus import Root, corpus, link_tree
 from tests.campaign.mutations import Change, make
 from tests.campaign.oracle import Content, content
@@ -28,6 +29,8 @@ from tests.campaign.verbs import DEEP, VERBS, words_of
 SLOW_SECONDS: Final = 20.0
 MEMORY_BYTES: Final = 512 * 1024**2
 """Twice the largest batch that is decompressed by default: what an input may add to an idle worker."""
+TELLING: Final = ("cannot-be-told", "end-not-flushed", "vanished", "unreadable")
+"""Findings of a lower severity that say that records may be missing."""
 NOT_JSON: Final = ("dump", "export", "lookup table")
 
 
@@ -52,6 +55,7 @@ class Verdict(NamedTuple):
     seconds: float
     memory_bytes: int
     exit_codes: dict[str, int]
+    contradicted: list[str]
 
 
 class Judge:
@@ -79,6 +83,7 @@ class Judge:
                 wrong.append("a command that reads has changed the log directory")
             found = _findings(ran[0].output)
             now = content(to, root)
+            contradicted = contradictions(to)
         new = sorted(found - known)
         lost = {name for name, was in readable.items() if now.get(name) != was}
         if memory.added > MEMORY_BYTES:
@@ -86,7 +91,7 @@ class Judge:
         told = bool(new) and all(_says_so(name, new, ran[0]) for name in lost)
         codes = {one.verb: one.exit_code for one in ran}
         return Verdict(
-            wrong, bool(lost), told, [list(one) for one in new], time.monotonic() - began, memory.added, codes
+            wrong, bool(lost), told, [list(one) for one in new], time.monotonic() - began, memory.added, codes, contradicted
         )
 
     def warm(self) -> None:
@@ -173,7 +178,7 @@ def _says_so(partition: str, new: list[tuple[str, ...]], ran: Ran) -> bool:
     if ran.exit_code == 2:
         return True  # verify refused to call it anything
     for where, _, kind, severity, reason in new:
-        serious = severity in {"danger", "damage"} or kind in {"cannot-be-told", "vanished", "unreadable"}
+        serious = severity in {"danger", "damage"} or kind in TELLING
         if serious and (where == partition or partition in reason):
             return True
     return False
