@@ -172,6 +172,17 @@ _TRANSIENT: Final = {
 }
 
 
+_NEEDED: Final = (paths.LOG, paths.TXN_INDEX)
+"""What a consumer misses records without, or sees aborted ones."""
+
+
+def _leads_to_a_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
 def _look(entry: os.DirEntry[str], findings: list[Finding], links: set[str]) -> FileFacts | None:
     """Facts of a regular file; anything else becomes a finding."""
     try:
@@ -184,6 +195,10 @@ def _look(entry: os.DirEntry[str], findings: list[Finding], links: set[str]) -> 
     name = printable(entry.name)
     if stat.S_ISLNK(st.st_mode):
         links.add(entry.name)
+    segment = paths.parse_segment_file(entry.name)
+    if segment and segment.kind in _NEEDED and not segment.suffix and not _leads_to_a_file(entry):
+        findings.append(Finding("unreadable", name, f"no regular file in the place of a segment's {segment.kind}"))
+    elif stat.S_ISLNK(st.st_mode):
         findings.append(Finding("stray", name, "a symbolic link: Kafka follows it, kafkats does not"))
     elif stat.S_ISDIR(st.st_mode):
         findings.append(Finding("stray", name, "a directory inside a partition: brokers do not look at it"))

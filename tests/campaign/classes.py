@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from tests.campaign.contradiction import METADATA
 from tests.campaign.corpus import Root
 from tests.campaign.mutations import Change
 
@@ -21,7 +22,51 @@ class Class(NamedTuple):
     covers: Callable[[Change, Root], bool]
 
 
-CLASSES: Final[tuple[Class, ...]] = ()
+def _of_metadata(change: Change, root: Root) -> bool:
+    return METADATA in (change.file.split("/")[0], *map(str, change.args))
+
+
+def _exchanged(change: Change, root: Root) -> bool:
+    return change.kind in ("partition directory", "log", "txnindex") and change.mutation == "swap"
+
+
+def _sealed(change: Change, root: Root) -> bool:
+    return change.kind == "log" and change.mutation == "field"
+
+
+def _log_start(change: Change, root: Root) -> bool:
+    return change.kind == "log start"
+
+
+def _first_segments(change: Change, root: Root) -> bool:
+    return change.kind == "partition directory" and change.mutation == "first segment removed"
+
+
+def _end(change: Change, root: Root) -> bool:
+    gone = ("cut", "zeros", "emptied", "removed", "files emptied", "last segment removed")
+    return change.kind in ("log", "partition directory") and change.mutation in gone
+
+
+def _compacted(change: Change, root: Root) -> bool:
+    if change.kind == "txnindex":
+        return root.name.startswith("compaction-")
+    return change.kind == "partition directory" and change.mutation == "middle segment removed"
+
+
+def _recovered(change: Change, root: Root) -> bool:
+    return change.kind == "txnindex" and ".kafka_cleanshutdown" not in root.files
+
+
+CLASSES: Final = (
+    Class("metadata log", "no checkpoint names the KRaft metadata log, and brokers recover it from 0", _of_metadata),
+    Class("exchanged files", "whole files under each other's names that agree with what is beside them", _exchanged),
+    Class("sealed change", "a batch was changed and its checksum with it: it is another valid batch", _sealed),
+    Class("log start", "the log start checkpoint is the only word on records that were deleted", _log_start),
+    Class("first segments", "retention deletes them, and before 0.11 no file keeps the log start", _first_segments),
+    Class("end", "records at the end that no checkpoint, epoch, snapshot or index entry knows of", _end),
+    Class("compacted", "compaction removes whole segments, and entries of transactions that are gone", _compacted),
+    Class("rebuilt", "after an unclean stop the broker builds these transaction indexes anew", _recovered),
+)
 
 
 def class_of(change: Change, root: Root) -> str | None:

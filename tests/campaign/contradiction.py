@@ -11,6 +11,8 @@ import struct
 from pathlib import Path
 from typing import Final, NamedTuple
 
+METADATA: Final = "__cluster_metadata-0"
+"""Brokers recover it from offset 0 at every start, and keep no marks of it."""
 _SEGMENT: Final = re.compile(r"(\d{20})\.log")
 _LIVE: Final = re.compile(r"(.+)-(\d+)")
 _NEWEST_SNAPSHOT: Final = re.compile(r"(\d{20})\.snapshot")
@@ -29,7 +31,7 @@ def contradictions(root: Path) -> list[str]:
     clean = (root / ".kafka_cleanshutdown").exists()
     marks = {name: _offsets(root / f"{name}-checkpoint") for name in _MARKS}
     for directory in sorted(p for p in root.iterdir() if p.is_dir() and _LIVE.fullmatch(p.name)):
-        ends = _ends(directory)
+        ends = None if directory.name == METADATA else _ends(directory)
         if ends is None:
             continue
         for name in _MARKS if clean else ():

@@ -44,6 +44,15 @@ class Content(NamedTuple):
 NOTHING: Final = Content(frozenset(), frozenset())
 
 
+def loses(before: Content, now: Content) -> bool:
+    """Whether a record is gone or changed, or read_committed hides one that it showed, or shows one that it hid.
+
+    Records that come back, because the log start moved back, are no loss.
+    """
+    shown_now = (now.committed - before.committed) & before.everything
+    return bool(before.everything - now.everything or before.committed - now.committed or shown_now)
+
+
 def content(root: Path, root_of: Root | None = None) -> dict[str, Content]:
     """Partition directory -> what is readable of it."""
     names = root_of.partitions if root_of else sorted(p.name for p in root.iterdir() if p.is_dir())

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from tests.campaign.contradiction import contradictions
 from tests.campaign.corpus import Root, corpus, link_tree
 from tests.campaign.mutations import Change, make
-from tests.campaign.oracle import Content, content
+from tests.campaign.oracle import NOTHING, Content, content, loses
 from tests.campaign.verbs import DEEP, VERBS, words_of
 
 SLOW_SECONDS: Final = 20.0
@@ -85,13 +85,20 @@ class Judge:
             now = content(to, root)
             contradicted = contradictions(to)
         new = sorted(found - known)
-        lost = {name for name, was in readable.items() if now.get(name) != was}
+        lost = {name for name, was in readable.items() if loses(was, now.get(name, NOTHING))}
         if memory.added > MEMORY_BYTES:
             wrong.append(f"memory: {memory.added // 1024**2} MiB above an idle worker")
         told = bool(new) and all(_says_so(name, new, ran[0]) for name in lost)
         codes = {one.verb: one.exit_code for one in ran}
         return Verdict(
-            wrong, bool(lost), told, [list(one) for one in new], time.monotonic() - began, memory.added, codes, contradicted
+            wrong,
+            bool(lost),
+            told,
+            [list(one) for one in new],
+            time.monotonic() - began,
+            memory.added,
+            codes,
+            contradicted,
         )
 
     def warm(self) -> None:
@@ -177,9 +184,9 @@ def _says_so(partition: str, new: list[tuple[str, ...]], ran: Ran) -> bool:
     """Whether a finding that was not there before is about this partition, or about the root and names it."""
     if ran.exit_code == 2:
         return True  # verify refused to call it anything
-    for where, _, kind, severity, reason in new:
+    for where, file, kind, severity, reason in new:
         serious = severity in {"danger", "damage"} or kind in TELLING
-        if serious and (where == partition or partition in reason):
+        if serious and (partition in (where, file) or partition in reason):
             return True
     return False
 

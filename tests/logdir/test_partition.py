@@ -106,7 +106,13 @@ def test_what_is_no_file(folder: Path) -> None:
     (folder / paths.segment_file(2000, paths.LOG)).symlink_to(folder / BASE)
     (folder / paths.segment_file(2000, paths.OFFSET_INDEX)).touch()
     os.mkfifo(folder / paths.segment_file(3000, paths.LOG))
-    assert [kind for _, kind in kinds(folder)] == ["stray"] * 3
+    (folder / paths.segment_file(4000, paths.TXN_INDEX)).symlink_to("nowhere")
+    (folder / paths.segment_file(5000, paths.LOG)).symlink_to(paths.segment_file(5000, paths.LOG))
+    found = dict(kinds(folder))
+    assert found.pop(paths.segment_file(2000, paths.LOG)) == "stray"  # Kafka follows a link
+    assert found.pop("sub") == "stray"
+    missing = [(3000, paths.LOG), (4000, paths.TXN_INDEX), (5000, paths.LOG)]
+    assert found == {paths.segment_file(base, kind): "unreadable" for base, kind in missing}
     assert len(scan_partition(folder).segments) == 2
 
 

@@ -118,8 +118,8 @@ def warm(*words: str) -> None:
     """`kafkats WORDS` in this process, so that its children find all code loaded."""
     from kafkats.cli import main
 
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        with contextlib.suppress(SystemExit):
-            main(list(words))
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), contextlib.suppress(SystemExit):
+        main(list(words))
     gc.collect()
     gc.freeze()

@@ -25,6 +25,7 @@ from tests.campaign.faults.commands import ERRNOS, KILL, Ended, Fault, preload
 from tests.campaign.faults.scenes import SCENES, Content, Scene, bytes_of, content
 from tests.campaign.faults.trial import STEPS, Report, load, trial, undisturbed
 
+
 def faulted(
     scene: Scene, roots: dict[str, Root], parent: Path, step: str, fault: Fault, after: Content
 ) -> list[tuple[bool, str, Ended]]:
