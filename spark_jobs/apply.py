@@ -77,6 +77,7 @@ def now_ms() -> int:
 
 def words() -> ArgumentParser:
     parser = arguments.parser(__doc__)
+    arguments.decoding(parser)
     parser.add_argument("plan", type=Path, metavar="PLAN")
     parser.add_argument("--digest", required=True, help="the digest that was approved; 8 digits will do")
     parser.add_argument(

@@ -14,6 +14,7 @@ from fanout import RESULT, say
 from kafkats.approval import check_approved, read_approval
 from kafkats.approvers import NAME as APPROVERS
 from kafkats.approvers import read_approvers
+from kafkats.codecs.limit import allow
 from kafkats.config import Policy, parse_duration, parse_size, parse_time, read_policy, with_export_file, with_settings
 from kafkats.errors import Refused, UsageError
 from kafkats.generations import DEFAULT_RULE, RULES
@@ -62,6 +63,13 @@ def reading(
     parser.add_argument("--policy", type=Path, metavar="FILE", help="volumes and Kafka settings per topic")
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a Kafka topic setting")
     parser.add_argument("--generation", default=default, choices=list(generations), help="which Kafka's rule")
+    decoding(parser)
+
+
+def decoding(parser: ArgumentParser) -> None:
+    """What every job that decodes records takes; it holds for this process and, by `fanout.spread`, for its tasks."""
+    what = "what one batch may decompress to; 256 MiB if not given"
+    parser.add_argument("--max-batch-bytes", type=BATCH_LIMIT, metavar="SIZE", help=what)
 
 
 def accepting(parser: ArgumentParser) -> None:
@@ -171,6 +179,13 @@ def _worded(parse: Callable[[str], int]) -> Callable[[str], int]:
     return parsed
 
 
+def _allow(text: str) -> int:
+    limit = parse_size(text)
+    allow(limit)
+    return limit
+
+
+BATCH_LIMIT = _worded(_allow)
 TIME = _worded(parse_time)
 SIZE = _worded(parse_size)
 DURATION = _worded(parse_duration)

@@ -42,6 +42,7 @@ def census(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
 
 def main() -> int:
     parser = arguments.parser(__doc__)
+    arguments.decoding(parser)
     arguments.naming(parser)
     parser.add_argument("--by", default="format", choices=list(GROUPS), help="what a line is about")
     parser.add_argument("--deep", action="store_true", help="also count the records inside wrappers")

@@ -31,6 +31,7 @@ from pyspark import SparkConf, TaskContext
 from pyspark.sql import SparkSession
 
 import kafkats
+from kafkats.codecs.limit import allow, allowed
 from kafkats.errors import KafkatsError, UsageError
 
 PROGRESS: Final = "KAFKATS_PROGRESS"
@@ -111,11 +112,12 @@ def spread(
     bins = pack(sizes, slots=sc.defaultParallelism)
     done, done_bytes = sc.accumulator(0), sc.accumulator(0)
     sc.setLocalProperty(ATTEMPTS, str(_attempts(sc.master, sc.getConf().get("spark.task.maxFailures", "4"))))
-    version = kafkats.__version__
+    version, limit = kafkats.__version__, allowed()
 
     def task(work: Iterator[bytes]) -> Iterator[bytes]:
         for packed in work:
             try:
+                allow(limit)
                 yield _run_bin(packed, do, schema, version, done, done_bytes)
             except KafkatsError as e:
                 if e.retryable and not _last_attempt():

@@ -182,6 +182,7 @@ def cells_of(work: Work, *, exact: bool) -> pa.RecordBatch:
 
 def words() -> ArgumentParser:
     parser = arguments.parser(__doc__)
+    arguments.decoding(parser)
     arguments.naming(parser, "--report")
     parser.add_argument(
         "--at", action="append", metavar="TIME", help="ISO 8601, epoch ms, latest, earliest or max-timestamp; repeat it"

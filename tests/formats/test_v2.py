@@ -66,8 +66,9 @@ class TestHeader:
             one(damaged)
         assert caught.value.position == 0
 
-    def test_the_last_offset_wraps_as_in_java(self) -> None:
-        assert one(raw_batch(RECORD, base_offset=2**63 - 1, last_offset_delta=1)).last_offset == -(2**63)
+    def test_no_offset_follows_the_largest(self) -> None:
+        with pytest.raises(CorruptBatch, match="no log holds an offset above"):
+            one(raw_batch(RECORD, base_offset=2**63 - 1, last_offset_delta=1))
 
 
 class TestRefused:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import fanout
 import pyarrow as pa
@@ -107,3 +109,18 @@ def test_attempts_are_known() -> None:
     assert fanout._attempts("local", "4") == 1
     assert fanout._attempts("local[2,4]", "9") == 4
     assert fanout._attempts("spark://host:7077", "9") == 9
+
+
+def test_the_limit_of_a_batch_holds_in_tasks_too(spark: Any) -> None:
+    from kafkats.codecs import limit
+
+    def do(unit: int) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pylist([{"limit": limit.allowed()}], schema=schema)
+
+    schema = pa.schema([("limit", pa.int64())])
+    arguments = importlib.import_module("arguments")
+    try:
+        assert arguments.BATCH_LIMIT("1MiB") == 1024**2
+        assert fanout.spread(spark, "x", [1, 2], do, schema, size=lambda _: 1)["limit"].to_pylist() == [1024**2] * 2
+    finally:
+        limit.allow(limit.MAX_OUTPUT_BYTES)

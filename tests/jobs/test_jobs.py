@@ -242,7 +242,7 @@ def test_words_are_the_commands_words() -> None:
         ).stdout  # fmt: skip
         ours = {word for word in shown.replace(",", " ").split() if word.startswith("--")}
         theirs = {option for parameter in command.params for option in parameter.opts}
-        only_here = {"--report", "--help", "--of-plan", "--topics", "--output"} | (
-            {"--run"} if job == "apply" else set()
+        only_here = {"--report", "--help", "--of-plan", "--of-run", "--topics", "--output"} | (
+            {"--run", "--approval"} if job == "apply" else set()
         )
         assert ours - theirs <= only_here, job

@@ -238,13 +238,13 @@ def test_the_ledger_is_told_by_who_does_it(spark: SparkSession, volume: Path, tm
 def test_words_are_the_commands_words() -> None:
     from kafkats.cli import cli
 
-    of_a_scheduler = {"--reserve-until", "--skip-reserved", "--take-over"}  # it knows other runs, and its own deadlines
+    of_a_scheduler = {"--reserve-until", "--skip-reserved", "--take-over", "--into"}  # it knows other runs and tries
     planning = {"--only-newer", "--certify", "--undo", *of_a_scheduler}
     commands = {
         ("plan", "migrate"): (cli.commands["plan"].commands["migrate"], planning),
         ("release",): (cli.commands["release"], set()),
-        ("certify",): (cli.commands["certify"], {"--of-plan", "--policy", "--config", "--generation"}),
-        ("undo",): (cli.commands["undo"], {"--certify", "--max-magic"}),
+        ("certify",): (cli.commands["certify"], {"--of-plan", "--of-run", "--policy", "--config", "--generation"}),
+        ("undo",): (cli.commands["undo"], {"--certify", "--max-magic", "--approval"}),
     }
     for (job, *operation), (command, only_here) in commands.items():
         shown = subprocess.run(

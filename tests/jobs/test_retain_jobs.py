@@ -193,7 +193,8 @@ def test_expired_heads_go_and_come_back(spark: SparkSession, volume: Path, polic
     said = proved(spark, made, volume)
     assert (said["equal"], said["exit_code"]) == (made["totals"]["files"], 0)
 
-    assert not undo_job.undo(spark, Namespace(runs=[tmp_path / "run"], by="tests", certify=[], holder=""))["exit_code"]
+    undo = Namespace(runs=[tmp_path / "run"], by="tests", certify=[], holder="", approval=None)
+    assert not undo_job.undo(spark, undo)["exit_code"]
     assert {path: path.read_bytes() for path in volume.rglob("*") if path.is_file() and path.name != ".lock"} == files
     again = planned(spark, volume, policy, *INSIDE, name="again")
     assert not applied(spark, again, tmp_path / "second")["exit_code"]
@@ -244,6 +245,6 @@ def test_words_are_the_commands_words() -> None:
     ).stdout  # fmt: skip
     ours = {word for word in shown.replace(",", " ").split() if word.startswith("--")} - {"--describe"}
     theirs = {option for parameter in cli.commands["plan"].commands["retain"].params for option in parameter.opts}
-    of_a_scheduler = {"--reserve-until", "--skip-reserved", "--take-over"}  # it knows other runs, and its own deadlines
+    of_a_scheduler = {"--reserve-until", "--skip-reserved", "--take-over", "--into"}  # it knows other runs and tries
     assert ours - theirs <= {"--report", "--help", "--beyond-guard", *of_a_scheduler}
     assert {word for word in theirs if word.startswith("--")} - ours <= {"--json", "--reserve-for"}

@@ -327,6 +327,10 @@ def test_what_a_broker_appends_after_the_listing_is_not_read(monkeypatch: pytest
 
 def test_what_cannot_be_seen(tmp_path: Path) -> None:
     with partition({0: some(2)}) as directory:
-        (directory / segment_file(2, LOG)).symlink_to(tmp_path / "elsewhere")
+        log = directory / segment_file(2, LOG)
+        log.symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(BadInput, match=r"no regular file.*its records cannot be seen"):
+            plan_read([directory], ReadOptions())
+        (tmp_path / "elsewhere").touch()
         with pytest.raises(BadInput, match=r"a symbolic link.*its records cannot be seen"):
             plan_read([directory], ReadOptions())
