@@ -88,12 +88,13 @@ class Judge:
         lost = {name for name, was in readable.items() if loses(was, now.get(name, NOTHING))}
         if memory.added > MEMORY_BYTES:
             wrong.append(f"memory: {memory.added // 1024**2} MiB above an idle worker")
-        told = bool(new) and all(_says_so(name, new, ran[0]) for name in lost)
+        untold = [name for name in sorted(lost) if not _says_so(name, new, ran[0])]
+        contradicted = [text for text in contradicted if text.partition(":")[0] in untold]
         codes = {one.verb: one.exit_code for one in ran}
         return Verdict(
             wrong,
             bool(lost),
-            told,
+            not untold,
             [list(one) for one in new],
             time.monotonic() - began,
             memory.added,
