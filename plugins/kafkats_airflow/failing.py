@@ -73,7 +73,8 @@ def failures(context: Context) -> list[str]:
             name, index = _instance(key, task.task_id)
             if name == task.task_id != ti.task_id:
                 said = ti.xcom_pull(task_ids=name, map_indexes=index, key=FAILURE)
-                found.append(f"{name}: {said or 'ended without a word, as if killed; its log has more'}")
+                words = str(said or "ended without a word, as if killed; its log has more")
+                found.append(f"{name}: {words.removeprefix(f'{name}: ')}")
     return found
 
 

@@ -239,6 +239,8 @@ def test_a_head_over_the_guard_goes_only_after_a_yes(
     for path in (volume / "time-all-0").glob("*"):
         if path.name[:20].isdigit() and int(path.name[:20]) < 102:
             path.unlink()
+    # As a broker does that deletes these segments.
+    (volume / "time-all-0" / "leader-epoch-checkpoint").write_text("0\n1\n0 102\n")
     answers(monkeypatch, answer)
     given = {"time-all": {"cleanup.policy": "delete", "retention.ms": 1, "kafkats.guard.max.share": 0.01}}
     run = run_dag(bag, "apply_retention", volume, policy(volume, given), need_approval=True, **INSIDE)

@@ -180,8 +180,8 @@ def test_the_report_repeats_what_a_job_said(
     assert str(ended.state) == "failed"
     told = report(tmp_path / "reports")
     assert told["failures"][:2] == [
-        "plan: plan: 2 of 3 files",
+        "plan: 2 of 3 files",
         "plan: ended without a word, as if killed; its log has more",
     ]
     assert all(line.startswith("release: ") for line in told["failures"][2:]), "what a killed plan may have reserved"
-    assert said[-1].startswith("AirflowFailException not finished: plan: plan: 2 of 3 files (and 3 more); see ")
+    assert said[-1].startswith("AirflowFailException not finished: plan: 2 of 3 files (and 3 more); see ")
