@@ -44,6 +44,8 @@ def read_offsets(path: str | os.PathLike[str]) -> dict[PartitionName, int]:
     """
     offsets: dict[PartitionName, int] = {}
     for line, (topic, partition, offset) in _entries(path, 3):
+        if "\0" in topic or "/" in topic:
+            raise line.corrupt(f"no directory can have the name of topic {topic[:40]!r}")
         name = PartitionName(topic, _number(line, partition, _INT32), "")
         if name in offsets:
             raise line.corrupt(f"{name} is there twice")
