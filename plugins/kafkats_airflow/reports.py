@@ -53,6 +53,8 @@ def outcome(folder: Path, params: Mapping[str, Any], plans: Results) -> str:
     words = _ending(folder, params, plans)
     if left["damage"] and words != UNFINISHED:
         words += f", {left['damage']} damages not repaired"
+    if words != UNFINISHED:
+        words += left_out(plans)
     return f"{words}, {UNSAFE}" if left["danger"] else words
 
 
@@ -113,11 +115,21 @@ def log_remarks(said: Mapping[str, Any]) -> None:
         logging.getLogger(__name__).warning("remark: %s", remark)
 
 
+def left_out(plans: Results) -> str:
+    """For an outcome: which volumes the plans left to another run or person; "" where they left none."""
+    skipped = [one for plan in plans for one in plan.get("reserved", ())]
+    if not skipped:
+        return ""
+    holders = ", ".join(dict.fromkeys(str(one["holder"]) for one in skipped))
+    return f", {len(skipped)} volumes left out: reserved by {holders}"
+
+
 def common(folder: Path, plans: Results, stages: Mapping[str, Results]) -> dict[str, Any]:
     """What every report says of the last try's plans, of the RUNs of all tries, and how fast each stage was."""
     return {
         "volumes": sorted(log_dir for plan in plans for log_dir in plan["log_dirs"]),
         "plans": [{key: plan[key] for key in ("plan", "digest", "totals")} for plan in plans],
+        "reserved": [dict(one) for plan in plans for one in plan.get("reserved", ())],
         **tries.told(folder),
         "files_planned": sum(plan["totals"]["files"] for plan in plans),
         "files_blocked": sum(plan["totals"]["blocked"] for plan in plans),

@@ -83,6 +83,7 @@ def outcome(folder: Path, params: Mapping[str, Any], operation: str, plans: Resu
     left = f", {kept} segments kept by a guard" if kept else ""
     if blocked := sum(plan["totals"]["blocked"] for plan in plans):
         left += f", {blocked} segments left as they were"
+    left += reports.left_out(plans)
     if params["dry_run"]:
         return f"dry run{left}"
     words = {

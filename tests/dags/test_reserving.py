@@ -89,3 +89,13 @@ def test_a_no_and_a_failure_release(
     run = rebuild(bag, damaged, mark="approve" if says == "mark success" else None)
     assert str(run.state) == ("success" if says == "Reject" else "failed")
     assert (states(run)["release"], here[-1], holder(damaged)) == ("success", "release", "")
+
+
+def test_a_report_names_the_volumes_that_were_left_out() -> None:
+    from kafkats_airflow.reports import left_out
+
+    one = {"log_dir": "/a", "holder": "airflow apply_retention r1", "until_ms": 1}
+    assert left_out([{"totals": {}}, {"reserved": []}]) == ""
+    assert left_out([{"reserved": [one, one | {"log_dir": "/b"}]}]) == (
+        ", 2 volumes left out: reserved by airflow apply_retention r1"
+    )
