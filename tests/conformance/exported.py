@@ -23,6 +23,7 @@ from kafkats.groups import Committed, read_committed_offsets
 from kafkats.lag import lag
 from kafkats.operations.lookup import LookupOptions, lookup, lookup_partitions
 from kafkats.paths import HIGH_WATERMARK
+from kafkats.search import Word
 from tests.conformance import broker
 from tests.conformance.alarms import quiet_tally
 from tests.conformance.stage import stage
@@ -56,8 +57,8 @@ def conform(tally: Tally, work: Path) -> None:
     path = one.unpack("before", root)
     (path / HIGH_WATERMARK).unlink()  # it says 0: the only replica that starts goes to the log end at once
     words = [target for time in TIMES for target in (time, time + 5000)]
-    rows = lookup([path], [*words, -1, -2], LookupOptions())
-    asked = lookup([path], [*TIMES, -1, -2], LookupOptions(how="kafka"))
+    rows = lookup([path], [*words, Word.LATEST, Word.EARLIEST], LookupOptions())
+    asked = lookup([path], [*TIMES, Word.LATEST, Word.EARLIEST], LookupOptions(how="kafka"))
     topics = set(one.info["topics"])
     with stage(tally.console, "exports read by Kafka's own tool and by Spark", 2) as advance:
         read_by_spark(rows, tally)

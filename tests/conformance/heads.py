@@ -58,12 +58,13 @@ def compare(name: str, ask: Ask, tally: Tally) -> None:
 
 def cut(root: Path) -> list[Path]:
     """The partitions whose log begins inside of what was a segment."""
-    largest = {}
+    largest, ends = {}, {}
     for name in sorted({unit.partition_dir for unit in list_units([root]) if unit.base_offset >= 0}):
         datas = [log.read_bytes() for log in sorted((root / name).glob("*.log"))]
         found = [batch.max_timestamp for data in datas for batch in dispatch.batches(data)]
+        ends[name] = max((batch.last_offset + 1 for data in datas for batch in dispatch.batches(data)), default=0)
         largest[name] = sorted(timestamp for timestamp in found if timestamp > 0)
-    marks = [f"{name.rpartition('-')[0]} {name.rpartition('-')[2]} {2**40}" for name in largest]
+    marks = [f"{name.rpartition('-')[0]} {name.rpartition('-')[2]} {ends[name]}" for name in largest]
     (root / "replication-offset-checkpoint").write_text("\n".join(["0", str(len(marks)), *marks, ""]))
     cuts = []
     for name, timestamps in largest.items():

@@ -44,9 +44,11 @@ LEAST: Final = {ANSWERED: 10_000, DAMAGED: 5000}
 """Per generation."""
 INTERVAL: Final = 200
 _EPOCH: Final = 1_600_000_000_000
-_WORDS: Final = (search.LATEST, search.EARLIEST)
+_WORDS: Final = (search.Word.LATEST.value, search.Word.EARLIEST.value)
 """Their epochs are not compared: a load forgets the one that begins at the end, and a recovered segment brings its own back."""
-Find = Callable[[search.Partition, int, str], search.Answer]
+_BY_NUMBER: Final = {word.value: word for word in search.Word}
+"""Kafka is asked by numbers."""
+Find = Callable[[search.Partition, "int | search.Word", str], search.Answer]
 
 
 class Subject(NamedTuple):
@@ -118,7 +120,7 @@ def compare_answers(subject: Subject, judge: Judge, tally: Tally, find: Find = s
 
 def _said(partition: search.Partition, target: int, rule: str, find: Find) -> Any:
     try:
-        ours = find(partition, target, rule)
+        ours = find(partition, _BY_NUMBER.get(target, target), rule)
     except KafkatsError:
         return "error"
     epoch = ours.leader_epoch if target not in _WORDS else -1
