@@ -95,6 +95,11 @@ def build(hour: int) -> bool:
     ends = FIRST.timestamp() + (hour + 1) * 3600
     known = set(REPORTS.glob("*/*/report.json"))
     conf = {"policy": str(POLICY), "folder": str(REPORTS), "step": STEP}
+    # `dags test` is a run by hand: it would add the hour before now.
+    conf |= {
+        "from": datetime.fromtimestamp(ends - 3600, UTC).isoformat(),
+        "to": datetime.fromtimestamp(ends, UTC).isoformat(),
+    }
     code = airflow("dags", "test", DAG, datetime.fromtimestamp(ends, UTC).isoformat(), "--conf", json.dumps(conf))
     found = set(REPORTS.glob("*/*/report.json")) - known
     if code or not found:
