@@ -17,9 +17,9 @@ PLANTED: Final = {
     # Airflow refuses such run ids by itself; a deployment may allow them.
     "AIRFLOW__SCHEDULER__ALLOWED_RUN_ID_PATTERN": ".+",
 }
-ASKS: Final = "a{{ 7*7 }}b {{ conn.planted.password }} {{ var.value.planted }}"
-GIVEN: Final = (PASSWORD, VARIABLE, "a49b")
-"""What a template that was rendered would have left somewhere."""
+ASKS: Final = "x{{ 7*7 }}y {{ conn.planted.password }} {{ var.value.planted }}"
+GIVEN: Final = (PASSWORD, VARIABLE, "x49y")
+"""What a template that was rendered would have left somewhere. No hexadecimal digits around 49: ids are made of those."""
 PLAIN_WORDS: Final = ("topics", "attested_by", "group")
 """Params whose text a job takes as it is; the others of type string name a file, or are read as an amount."""
 PLACES: Final = ("folder", "tables", "ledger")
