@@ -1,4 +1,4 @@
-"""Who may approve what is written, where a deployment says so: the environment variable KAFKATS_APPROVERS.
+"""The environment variable KAFKATS_APPROVERS names the users who may approve what is written.
 
 KAFKATS_APPROVERS="alice,bob"       the users by that name and id
 KAFKATS_APPROVERS="1:alice,2:bob"   where ids are not names
@@ -25,7 +25,7 @@ class Approver(NamedTuple):
 
 
 def read_approvers(text: str | None) -> tuple[Approver, ...]:
-    """Of the variable's words; none when it is not set. Raises UsageError, also for words that name nobody."""
+    """Return the users that the variable names; none when it is not set. Raises UsageError, also for words that name nobody."""
     if text is None:
         return ()
     found = []

@@ -248,23 +248,24 @@ class _Run:
         if not new.rows:
             return pieces
         if not pieces:
-            self.added += new.rows
-            for chunk in new.chunks():
-                self._allowed(ints(chunk, "timestamp"))
-            return [_Piece(top, new.rows, run=new)]
+            return [self._added(top, new)]
         for hour, some in self.scratch.split(new.chunks(), HOUR_MS).items():
             inside = next((p for p in pieces if p.span[0] <= hour[0] and hour[1] <= p.span[1]), None)
             if inside is None:
-                self.added += some.rows
-                for chunk in some.chunks():
-                    self._allowed(ints(chunk, "timestamp"))
-                pieces.append(_Piece(hour, some.rows, run=some))
+                pieces.append(self._added(hour, some))
             else:
                 inside.new.append(some)
         for piece in pieces:
             if piece.new:
                 self._merge(piece, self._joined(piece.new))
         return sorted(pieces, key=lambda piece: piece.span)
+
+    def _added(self, span: Span, new: Run) -> _Piece:
+        """A piece of new rows alone. Raises BadInput for one outside of the interval."""
+        self.added += new.rows
+        for chunk in new.chunks():
+            self._allowed(ints(chunk, "timestamp"))
+        return _Piece(span, new.rows, run=new)
 
     def _merge(self, piece: _Piece, new: Run) -> None:
         piece.new, changed = [], [False]

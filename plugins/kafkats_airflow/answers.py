@@ -16,6 +16,7 @@ from typing import Any, Final
 from airflow.providers.common.compat.sdk import Context
 
 from kafkats.errors import Changed, CorruptPlan, Refused, UsageError
+from kafkats_airflow import deployment
 from kafkats_airflow.folders import folder_of
 
 NOBODY: Final = "nobody"
@@ -51,10 +52,17 @@ def ask(context: Context, options: Mapping[str, Sequence[Plan]], timeout_ms: int
     })  # fmt: skip
 
 
-def answered(context: Context, option: str, user: Mapping[str, Any] | None) -> None:
-    """Record the answer to the question that was asked last. Raises Refused when none was, CorruptPlan."""
+def answered(context: Context, event: Mapping[str, Any]) -> None:
+    """Record what Airflow's `event` says was answered to the last question; record nothing where it reports an error.
+
+    Raises Refused when nobody was asked, or when the deployment names approvers and the responder is none; CorruptPlan.
+    """
     from kafkats.report import read_json
 
+    if "error" in event:
+        return
+    option, user = event["chosen_options"][0], event.get("responded_by_user")
+    deployment.check_responder(user)
     path = folder_of(context) / "question.json"
     if not path.exists():
         raise Refused("an answer without its question; clear the task to ask anew", path=path)

@@ -63,9 +63,7 @@ class GuardApproval(HITLOperator):
 
     @in_our_words
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        if "error" not in event:
-            deployment.check_responder(event.get("responded_by_user"))
-            answers.answered(context, event["chosen_options"][0], event.get("responded_by_user"))
+        answers.answered(context, event)
         return super().execute_complete(context, event)
 
 
