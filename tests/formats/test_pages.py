@@ -80,9 +80,3 @@ def test_codec_numbers_and_limit() -> None:
     numbers = {name: int(number) for name, number in re.findall(r"^\| (\w+) \| (\d) \|", text, re.MULTILINE)}
     assert numbers == {codec.name.lower(): codec for codec in Codec if codec}
     assert f"{MAX_OUTPUT_BYTES >> 20} MiB for one batch" in text
-
-
-def test_links_between_pages() -> None:
-    for page in ("message-v0", "message-v1", "batch-v2", "compression"):
-        for target in re.findall(r"\]\(([\w.-]+\.md)", _page(page)):
-            assert (PAGES / target).exists()

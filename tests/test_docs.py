@@ -1,0 +1,78 @@
+"""Every relative link in the Markdown pages leads to a file, and every anchor to a heading."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(
+    path
+    for folder in ("", "docs", "bench", "tests")
+    for path in (ROOT / folder).glob("**/*.md" if folder else "*.md")
+    if "node_modules" not in path.parts
+)
+FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+INLINE_CODE = re.compile(r"`[^`\n]+`")
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#{1,6} +(.*?) *#*$", re.MULTILINE)
+
+
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """Names by which GitHub links to the headings of a page; a repeated heading gets a number."""
+    seen: Counter[str] = Counter()
+    names = set()
+    for heading in HEADING.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+        names.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return frozenset(names)
+
+
+def links(page: Path) -> list[str]:
+    """Targets of the links in the prose of a page, without those to other hosts."""
+    prose = INLINE_CODE.sub("`code`", FENCE.sub("", page.read_text(encoding="utf-8")))
+    return [link for link in LINK.findall(prose) if not re.match(r"[a-z]+:", link)]
+
+
+def broken(page: Path) -> list[str]:
+    """Links of a page whose file or heading does not exist."""
+    wrong = []
+    for link in links(page):
+        name, _, anchor = link.partition("#")
+        target = (page.parent / unquote(name)).resolve() if name else page
+        if not target.is_relative_to(ROOT) or not target.exists():
+            wrong.append(f"{link}: no such file")
+        elif anchor and (target.suffix != ".md" or anchor not in anchors(target)):
+            wrong.append(f"{link}: no such heading")
+    return wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    assert broken(page) == []
+
+
+def test_the_pages_are_found() -> None:
+    names = {str(page.relative_to(ROOT)) for page in PAGES}
+    assert {"README.md", "docs/findings.md", "docs/formats/batch-v2.md", "bench/README.md"} <= names
+    assert sum(len(links(page)) for page in PAGES) > 50
+
+
+def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.test_docs.ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# One `code`, two\n\n## Same\n\n## Same\n\n```\n[not a link](nothing.md)\n```\n"
+        "[ok](#one-code-two) [ok](page.md#same-1) `[code](gone.md)` [host](https://example.org/x)\n"
+        "[a](gone.md) [b](#three) [c](page.md#same-2) [d](../outside.md)\n"
+    )
+    wrong = [line.partition(":")[0] for line in broken(page)]
+    assert wrong == ["gone.md", "#three", "page.md#same-2", "../outside.md"]
