@@ -1,1 +1,1 @@
-"""A log.dirs root and its partition directories: what lies in them, and every change to them."""
+"""Read and change log.dirs roots and their partition directories."""

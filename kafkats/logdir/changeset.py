@@ -1,18 +1,20 @@
-"""The only place that changes a log directory.
+"""The only module that changes partition files of a log directory.
 
-    lease = claim(area, partition, run_id)                  a newer claim fences this one
+    lease = claim(area, partition, run_id)            a newer claim fences this one
     build new files at lease.staged(name)
-    commit(directory, changes, unchanged, lease)            all of the changes, or after a crash resume() for the rest
-    undo(area, partition, run_id)                           the very files that were there before
-    purge(area, partition, run_id)                          ends the undo window and frees the old bytes
+    commit(directory, changes, unchanged, lease)      all changes; after a crash resume() finishes
+    undo(area, partition, run_id)                     restores the very files that were there before
+    purge(area, partition, run_id)                    ends the undo window and frees the old bytes
 
-commit: the new files get the attributes of the ones they replace, are synced and read back; the journal says what is
-meant; the old files are linked into the undo folder; then the swap (swap.py has its order); then the journal says
-done. Until the intent is on disk nothing live has been touched, and from then on every crash is finished by resume()
-or commit() again, or taken back by undo(). docs/decisions/changesets.md has the reasons.
+`commit` gives the new files the attributes of the files they replace, syncs them and reads them
+back. It writes the journal with the intent, links the old files into the undo folder, swaps the
+files (swap.py has the order) and advances the journal to done. No live file is touched before the
+intent is on disk. From then on resume() or commit() finishes after any crash, and undo() reverts.
+docs/decisions/changesets.md has the reasons.
 
-The log dir's own lock is held by the caller for a whole run, so that no broker starts between two partitions; each call
-holds it as well, which finds out when that lock has been lost. `owner_stopped` is as in lock.hold_shared.
+The caller holds the log dir's own lock for a whole run, so that no broker starts between two
+partitions. Each call takes it as well, and so detects that the lock was lost. `owner_stopped` is as
+in lock.hold_shared.
 """
 
 from __future__ import annotations
@@ -45,14 +47,15 @@ __all__ = ["Change", "Outcome", "Remove", "Replace", "claim", "commit", "purge",
 
 
 class Outcome(NamedTuple):
-    """What a call did with one partition of one run.
+    """The result of a call for one partition of one run.
 
-    committed, undone, purged   just now
-    finished                    an interrupted commit or undo of this run was completed
-    already                     it had been done before; nothing was changed
-    nothing                     this run has changed nothing here
+        committed, undone, purged   by this call
+        finished                    this call completed an interrupted commit or undo of the run
+        already                     done before; nothing was changed
+        nothing                     this run has changed nothing here
 
-    `names` are the files of the changeset; `undo_bytes` the size of the old files that purge would free.
+    `names` are the files of the changeset. `undo_bytes` is the size of the old files that purge
+    frees.
     """
 
     state: Literal["committed", "undone", "purged", "finished", "already", "nothing"]
@@ -70,12 +73,13 @@ def commit(
     owner_stopped: bool = False,
     disk: Disk = DISK,
 ) -> Outcome:
-    """Change the files of one partition directory, all of them or, after a crash, with resume().
+    """Change files of one partition directory: all of them, or after a crash the rest with
+    resume().
 
-    `unchanged` names the files that the new ones were made from, and any index beside a changed .log that stays true.
-    `notes`, plain JSON by file name, are kept in the journal.
-    Raises Fenced, Locked, Changed, NotPermitted or UsageError with nothing changed; StorageFailed at any point, after
-    which resume() goes on and undo() goes back.
+    `unchanged` names the files from which the new ones were made, and any index beside a changed
+    .log that stays valid. `notes`, plain JSON by file name, are kept in the journal. Raises Fenced,
+    Locked, Changed, NotPermitted or UsageError with nothing changed. Raises StorageFailed at any
+    point, after which resume() goes on and undo() reverts.
     """
     place = lease.site
     with storage(directory, "change the partition"), _changing(place, owner_stopped, disk):
@@ -95,9 +99,10 @@ def commit(
 
 
 def resume(area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool = False, disk: Disk = DISK) -> Outcome:
-    """Finish what an interrupted commit or undo of this run began; the first thing to call in a task that may be a retry.
+    """Finish an interrupted commit or undo of this run. A task that may be a retry calls it first.
 
-    Raises Locked, Changed (a file was touched since; undo or purge decides), CorruptFile, StorageFailed.
+    Raises Locked, Changed (a file was modified since: undo or purge decides), CorruptFile,
+    StorageFailed.
     """
     place = site(area, partition, run_id)
     with storage(place.directory, "finish an interrupted change"):
@@ -115,12 +120,13 @@ def resume(area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool =
 
 
 def undo(area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool = False, disk: Disk = DISK) -> Outcome:
-    """Bring back the files that this run replaced or removed: the same inodes, so bytes, times and attributes.
+    """Restore the files that this run replaced or removed: the same inodes, bytes, times and
+    attributes.
 
-    Also takes back an interrupted commit. Every earlier claim is fenced. With the work area on the log dir's file system it
-    needs no free block and no free inode.
-    Raises Changed when a file is not as the run left it, Refused after purge and where what comes back would not join the log,
-    Locked, CorruptFile, StorageFailed.
+    This also reverts an interrupted commit. It fences every earlier claim. With the work area on
+    the log dir's file system it needs no free block and no free inode. Raises Changed when a file
+    is not as the run left it, Refused after purge and where the restored segments would not join
+    the log, Locked, CorruptFile, StorageFailed.
     """
     place = site(area, partition, run_id)
     with storage(place.directory, "undo a change"):
@@ -142,10 +148,10 @@ def undo(area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool = F
 
 
 def purge(area: WorkArea, partition: str, run_id: str, *, abandon: bool = False, disk: Disk = DISK) -> Outcome:
-    """End the undo window of a finished run: only this frees the old bytes. It needs no free block and no free inode.
+    """End the undo window of a finished run. Only this frees the old bytes; it needs no free space.
 
-    `abandon` ends it for an interrupted run too, whose live files then stay as they are.
-    Raises Refused for an interrupted run, Locked, CorruptFile, StorageFailed.
+    `abandon` ends it for an interrupted run too, and leaves its live files as they are. Raises
+    Refused for an interrupted run, Locked, CorruptFile, StorageFailed.
     """
     place = site(area, partition, run_id)
     with storage(place.run, "free the undo material"):
@@ -203,7 +209,7 @@ def _back(place: Site, journal: Journal, disk: Disk) -> Outcome:
     steps = journal.steps[::-1]
     check_way_back(place, journal, disk)
     advance(place, journal, "undo", disk)
-    clear_staging(place, disk)  # from here on no new file is needed, and on a full disk the room is
+    clear_staging(place, disk)  # no new file is needed from here on, and a full disk needs the room
     sources = kept_old(place, steps, disk)
     drive(place, steps, "old", sources, disk)
     journal = advance(place, journal, "undone", disk)
@@ -211,7 +217,7 @@ def _back(place: Site, journal: Journal, disk: Disk) -> Outcome:
 
 
 def _sweep(place: Site, journal: Journal, disk: Disk) -> Outcome:
-    """Remove what the journal's last entry has made superfluous."""
+    """Remove what the phase of the journal has made superfluous."""
     clear_staging(place, disk)
     names = tuple(step.name for step in journal.steps)
     if journal.phase == "done":

@@ -1,16 +1,18 @@
-"""The checkpoint files: four of a log.dirs root (`topic partition offset`), one of a partition (`epoch startOffset`).
+"""Checkpoint files: four in a log.dirs root (`topic partition offset`), one in a partition (`epoch
+startOffset`).
 
-One text format, UTF-8, version 0 since 0.8:
+They share one text format, UTF-8, version 0 since 0.8:
 
     0                       version
     2                       number of entries
     orders 0 1250           topic, partition, offset (leader-epoch-checkpoint: epoch, start offset)
     orders 1 17
 
-Fields are split at white space, the order of the offset checkpoints' lines is arbitrary, a file of 0 bytes is an empty
-checkpoint. Kafka's CheckpointFile refuses another version, a wrong count, and a line with another number of fields. So
-do we, and also what it never writes: negative numbers, a partition twice, epochs that do not rise. Kafka 3.9 and later
-do not start on a damaged checkpoint; before, a recovery point that cannot be read counts as 0.
+White space separates fields. The offset checkpoints list their lines in any order. A file of 0
+bytes is an empty checkpoint. Kafka's CheckpointFile rejects another version, a wrong count and a
+line with another number of fields. This module also rejects what Kafka never writes: negative
+numbers, a partition that appears twice, epochs that do not rise. Kafka 3.9 and later do not start
+on a damaged checkpoint. Earlier brokers count an unreadable recovery point as 0.
 """
 
 from __future__ import annotations
@@ -31,14 +33,14 @@ _INT64: Final = 2**63 - 1
 
 
 class EpochStart(NamedTuple):
-    """The first offset that the leader of this epoch wrote."""
+    """A leader epoch and the first offset that its leader wrote."""
 
     epoch: int
     start_offset: int
 
 
 def read_offsets(path: str | os.PathLike[str]) -> dict[PartitionName, int]:
-    """Offset per partition of one of `paths.OFFSET_CHECKPOINTS`; the keys have no state.
+    """Return the offset per partition of one of `paths.OFFSET_CHECKPOINTS`. The keys have no state.
 
     Raises CorruptFile with the line's number and position, Vanished when the file does not exist.
     """
@@ -54,12 +56,13 @@ def read_offsets(path: str | os.PathLike[str]) -> dict[PartitionName, int]:
 
 
 def encode_offsets(offsets: Mapping[PartitionName, int]) -> bytes:
-    """The file's bytes, in the order of `offsets`."""
+    """Return the bytes of the file, with the lines in the order of `offsets`."""
     return _encode(f"{name.topic} {name.partition} {offset}" for name, offset in offsets.items())
 
 
 def read_epochs(path: str | os.PathLike[str]) -> list[EpochStart]:
-    """The entries of a `leader-epoch-checkpoint` (0.11+): epochs and start offsets rise strictly.
+    """Return the entries of a `leader-epoch-checkpoint` (0.11+), with strictly rising epochs and
+    offsets.
 
     Raises CorruptFile with the line's number and position, Vanished when the file does not exist.
     """
@@ -73,12 +76,12 @@ def read_epochs(path: str | os.PathLike[str]) -> list[EpochStart]:
 
 
 def encode_epochs(epochs: Iterable[EpochStart]) -> bytes:
-    """The file's bytes."""
+    """Return the bytes of the file."""
     return _encode(f"{e.epoch} {e.start_offset}" for e in epochs)
 
 
 def _entries(path: str | os.PathLike[str], width: int) -> list[tuple[Line, list[str]]]:
-    """Lines and fields of every entry."""
+    """Return the lines of all entries, each with its fields."""
     lines = read_lines(path)
     if not lines:
         return []

@@ -1,8 +1,9 @@
-"""The one seam between a changeset and the file system.
+"""The interface between a changeset and the file system.
 
-Every look and every effect of a changeset is one method call here, and each effect is one step of the kernel's, so
-that tests can stop a run between any two of them, and can put a file system in its place that forgets what was not
-synced. Effects never follow a link, and never write over an existing file but by rename.
+Every read and every effect of a changeset is one method call here, and each effect is one step in
+the kernel. So tests can stop a run between any two effects, and can replace the file system by one
+that loses effects that were not synced. Effects never follow a link. They overwrite an existing
+file only by a rename.
 """
 
 from __future__ import annotations
@@ -24,21 +25,23 @@ from kafkats.logdir.mounts import mount_of
 
 _WINDOW: Final = 1 << 20
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-"""No blocks or no inodes are free."""
+"""The errors of a file system without free blocks or free inodes."""
 _MOVE_WHOLE: Final = frozenset({"btrfs", "ext3", "ext4", "f2fs", "tmpfs", "xfs", "zfs"})
 _NOT_PERMITTED: Final = (errno.EPERM, errno.EACCES, errno.ENOTSUP)
 
 
 class Disk:
-    """The real file system. OSErrors go up as they are, but where a name of ours says more."""
+    """The real file system. Methods raise OSError, except where one of our errors says more."""
 
-    # Looks
+    # Reads
 
     def identify(self, path: Path) -> FileIdentity | None:
         return identify(path)
 
     def identities(self, directory: Path, names: Iterable[str]) -> dict[str, FileIdentity | None]:
-        """Of files of one directory: a Path for each of them would take longer than to look."""
+        """Return the identities of files of one directory. A Path per name would cost more than the
+        stat.
+        """
         place = os.fspath(directory)
         return {name: identify(f"{place}/{name}") for name in names}
 
@@ -46,7 +49,7 @@ class Disk:
         return read_attributes(path)
 
     def names(self, directory: Path) -> list[str]:
-        """What is in a directory, sorted; nothing when there is no such directory."""
+        """Return the sorted names in a directory, [] when there is no such directory."""
         try:
             with os.scandir(directory) as entries:
                 return sorted(entry.name for entry in entries)
@@ -63,7 +66,9 @@ class Disk:
         return directory.stat().st_ino
 
     def moves_whole(self, path: Path) -> bool:
-        """Whether a rename between two directories there is one change, also after a power failure: with a journal it is."""
+        """Whether a rename between two directories is atomic there, even at a power failure
+        (journaled).
+        """
         mount = mount_of(path)
         return mount is not None and mount.kind in _MOVE_WHOLE
 
@@ -71,7 +76,9 @@ class Disk:
         return path.read_bytes()
 
     def sha256(self, path: Path) -> str:
-        """Hash a synced file as the device has it: its cached pages are dropped first, where the system lets us."""
+        """Return the SHA-256 of a synced file as stored: cached pages are dropped first where
+        possible.
+        """
         digest = hashlib.sha256()
         with path.open("rb", buffering=0) as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -89,7 +96,7 @@ class Disk:
                 raise
 
     def write(self, path: Path, data: bytes) -> None:
-        """Make a new file, readable by its owner alone until it is given its attributes."""
+        """Create a new file, readable by its owner only until its attributes are set."""
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             view = memoryview(data)
@@ -103,13 +110,13 @@ class Disk:
         try:
             if (st.st_uid, st.st_gid) != (uid, gid):
                 os.chown(path, uid, gid, follow_symlinks=False)
-            if stat.S_IMODE(path.lstat().st_mode) != mode:  # chown clears bits
+            if stat.S_IMODE(path.lstat().st_mode) != mode:  # chown clears mode bits
                 path.chmod(mode)
         except PermissionError as e:
             raise NotPermitted(f"may not give user {uid}, group {gid}, mode {mode:o}", path=path) from e
 
     def set_xattrs(self, path: Path, xattrs: tuple[tuple[str, bytes], ...]) -> None:
-        """Make the extended attributes those of `xattrs`, no more and no fewer."""
+        """Make the extended attributes equal to `xattrs`, and remove all others."""
         have = dict(read_attributes(path).xattrs)
         want = dict(xattrs)
         try:
@@ -147,16 +154,20 @@ class Disk:
 
     @contextmanager
     def hold_root(self, root: Path, owner_stopped: bool) -> Generator[None]:
-        """Keep brokers from starting. Raises Locked, also when a lock held already is no longer the one that counts."""
+        """Keep brokers from starting. Raises Locked, also when a lock held before is no longer
+        valid.
+        """
         with hold_shared(root, owner_stopped):
             yield
 
     @contextmanager
     def lock(self, path: Path) -> Generator[None]:
-        """Hold `path` exclusively, against threads and processes alike; the kernel lets go when this process ends.
+        """Hold `path` exclusively against threads and processes. The kernel releases it at process
+        end.
 
-        flock rather than a POSIX record lock: that one would not keep two threads of a process apart, and is lost
-        with the first descriptor of the file that anyone in the process closes. Raises Locked.
+        This is flock, not a POSIX record lock. A record lock does not separate two threads of a
+        process, and is lost when anything in the process closes a descriptor of the file. Raises
+        Locked.
         """
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
@@ -167,7 +178,7 @@ class Disk:
         try:
             yield
         finally:
-            fcntl.flock(fd, fcntl.LOCK_UN)  # for all copies of fd, such as a forked child's
+            fcntl.flock(fd, fcntl.LOCK_UN)  # also releases copies of fd, such as a forked child's
             os.close(fd)
 
 

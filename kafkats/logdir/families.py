@@ -1,11 +1,14 @@
-"""A new family of files, built in the staging area from a part of a segment's log: what splitting and cutting have in common.
+"""Build the files of a new segment from a part of another segment's log, in the staging area.
 
-    .log         the bytes from one batch border to another, as they are
-    .index, .timeindex    by the generation's rule from the new log, as recovery would build them
-    .txnindex    the aborted transactions whose marker lies in this part; no file where there are none
-    .snapshot    the producers known at the new base offset
+Splitting and cutting share this module.
 
-All but the snapshot take the mtime of the old log: it is data, for batches without timestamps.
+    .log                  the bytes from one batch border to another, unchanged
+    .index, .timeindex    built from the new log by the generation's rule, as recovery builds them
+    .txnindex             the aborted transactions whose marker lies in the part; no file for none
+    .snapshot             the producers known at the new base offset
+
+All files but the snapshot get the mtime of the old log, which is data for batches without
+timestamps.
 """
 
 from __future__ import annotations
@@ -38,18 +41,18 @@ from kafkats.segment.walk import walk
 
 
 class Part(NamedTuple):
-    """Bytes `start` to `end` of the .log of segment `source`, to become the segment `base_offset`."""
+    """Bytes [start, end) of the .log of segment `source`, to become the segment `base_offset`."""
 
     source: int
     start: int
     end: int
     base_offset: int
     next_base_offset: int | None
-    """None: it will be the active segment."""
+    """The base offset of the next segment. None for the last part, the new active segment."""
 
 
 class Building(NamedTuple):
-    """The settings that its index files are built with."""
+    """The settings for the index files."""
 
     rule: Rule
     index_interval_bytes: int
@@ -57,7 +60,7 @@ class Building(NamedTuple):
 
 
 def check_planned(item: Mapping[str, Any]) -> None:
-    """Raise CorruptPlan for a row of plan.ITEMS that is no file of a part."""
+    """Raise CorruptPlan for a row of plan.ITEMS that is no valid file of a part."""
     name = paths.parse_segment_file(item["file"])
     if name is None or item["file"] != paths.segment_file(item["base_offset"], name.kind):
         raise CorruptPlan(f"not a file of segment {item['base_offset']}: {item['file']!r}")
@@ -77,9 +80,9 @@ def stage_planned(
     unchanged: dict[str, FileIdentity],
     lease: Lease,
 ) -> list[Change]:
-    """Build what a plan says of the parts that end the .log of segment `source`: rows of plan.ITEMS, in order of base offset.
+    """Build the planned parts at the end of the .log of segment `source`.
 
-    Raises as `stage_families`.
+    `items` are rows of plan.ITEMS, in order of base offset. Raises as `stage_families`.
     """
     logs = [item for item in items if item["file"].endswith(paths.LOG)]
     start = logs[0]["log"]["size"] - sum(item["after_bytes"] for item in logs)
@@ -95,7 +98,7 @@ def stage_planned(
 
 
 def noted(changes: Sequence[Change]) -> dict[str, dict[str, Any]]:
-    """What building the new files has told of them: columns of report.ACTIONS by file name."""
+    """Return the size and hash of each new file: columns of report.ACTIONS by file name."""
     found = {}
     for change in changes:
         if isinstance(change, Replace):
@@ -108,10 +111,11 @@ def noted(changes: Sequence[Change]) -> dict[str, dict[str, Any]]:
 def stage_families(
     directory: Path, parts: Mapping[Part, Mapping[str, FileIdentity | None]], building: Building, lease: Lease
 ) -> list[Change]:
-    """Build the files named for each part (name -> what lies there now), for changeset.commit.
+    """Build the files of each part (name -> identity of the live file) for changeset.commit.
 
-    An aborted-transactions index that would be empty is taken away. Raises Changed when a part does not begin with its base
-    offset, NotEqual when it is no true copy, CorruptIndex, CorruptBatch, StorageFailed.
+    An empty aborted-transactions index is not written; an existing one is removed. Raises Changed
+    when a part does not begin with its base offset, NotEqual when a copy differs, CorruptIndex,
+    CorruptBatch, StorageFailed.
     """
     copies: list[_Copy] = []
     changes: list[Change] = []
@@ -119,7 +123,8 @@ def stage_families(
         for part in parts:
             log = directory / paths.segment_file(part.source, paths.LOG)
             staged = lease.staged(paths.segment_file(part.base_offset, paths.LOG))
-            # The old log's bytes are hashed while they are copied: that the copy has the same is proved by reading it back.
+            # This hashes the old log's bytes during the copy. Reading the copy back proves that it
+            # has the same bytes.
             digest = beside.submit(_sha256, log, part)
             copy_range(log, part.start, part.end, staged)
             copies.append(_Copy(part, log, staged, digest, beside.submit(_sync, staged)))
@@ -134,7 +139,7 @@ def stage_families(
 
 
 class _Copy(NamedTuple):
-    """A part's new log while others are made."""
+    """A part's new log while it is hashed and synced."""
 
     part: Part
     log: Path
@@ -151,7 +156,7 @@ def _beside(
     lease: Lease,
     mtime_ns: int,
 ) -> Iterator[Change]:
-    """The small files of a part."""
+    """Build the small files of a part."""
     names = {kind: paths.segment_file(part.base_offset, kind) for kind in paths.SEGMENT_KINDS}
     contents = {paths.OFFSET_INDEX: built.offset_index, paths.TIME_INDEX: built.time_index}
     if names[paths.TXN_INDEX] in wanted:
@@ -179,9 +184,10 @@ def stage_bytes(
 
 
 def aborted_in(directory: Path, part: Part) -> Entries:
-    """The source's aborted transactions whose marker lies in the part: dtype txn_index.ENTRY.
+    """Return the source's aborted transactions whose marker lies in the part: dtype
+    txn_index.ENTRY.
 
-    Raises Vanished where there is no such file, CorruptIndex, StorageFailed.
+    Raises Vanished when there is no such file, CorruptIndex, StorageFailed.
     """
     entries = txn_index.read(directory / paths.segment_file(part.source, paths.TXN_INDEX))
     last = entries["last_offset"].astype(np.int64)
@@ -192,9 +198,10 @@ def aborted_in(directory: Path, part: Part) -> Entries:
 def good_snapshot_stays(
     directory: Path, files: dict[str, FileIdentity | None], unchanged: dict[str, FileIdentity]
 ) -> None:
-    """Take a snapshot that is already there out of `files` (name -> what lies there now), into `unchanged`.
+    """Move a readable snapshot from `files` (name -> identity of the live file) to `unchanged`.
 
-    A broker that stopped cleanly has written the one at the log end. One that cannot be read is to be replaced.
+    A broker that stopped cleanly has written the snapshot at the log end. An unreadable snapshot
+    remains in `files` and is replaced.
     """
     for name in [name for name in files if name.endswith(paths.SNAPSHOT)]:
         there = identify(directory / name)
@@ -208,13 +215,15 @@ def good_snapshot_stays(
 
 
 def refuse_unclean(log_dir: str | os.PathLike[str]) -> None:
-    """Raise Refused without a clean-shutdown marker: a broker would recover the active segment, its end is not known."""
+    """Raise Refused without a clean-shutdown marker: recovery may still move the log end."""
     if not Path(log_dir, paths.CLEAN_SHUTDOWN).exists():
         raise Refused(f"{paths.CLEAN_SHUTDOWN} is gone: plan anew after a clean stop", path=log_dir)
 
 
 def _build(log: Path, staged: Path, part: Part, building: Building) -> Built:
-    """Both indexes of the copy, from one pass over it, which also proves that it is one."""
+    """Build both indexes of the copy in one pass over it, and compare its batches with the
+    original.
+    """
     with open_source(log, mapped=True) as old, open_source(staged) as new:
         first = first_offset_reader(new)
         builder = IndexBuilder(part.base_offset, building.rule, building.segment_index_bytes, first)
@@ -228,7 +237,7 @@ def _build(log: Path, staged: Path, part: Part, building: Building) -> Built:
     if facts.stop or built.blocked or facts.last_offset >= end:
         why = built.blocked or facts.stop or f"offset {facts.last_offset} belongs to the next one"
         raise NotEqual(f"the new log does not read to its end: {why}", path=staged)
-    # A fingerprint covers what the checksums, which hold, do not: together they are every byte of every batch.
+    # The batch checksums hold. The fingerprint covers the bytes outside them: together, every byte.
     if (walked.fingerprint, facts.batches) != (original.fingerprint, original.facts.batches):
         raise NotEqual("the copy has other batches than the original", path=staged)
     return built

@@ -1,4 +1,8 @@
-"""Whether a run may go on in a directory, or back: it is the one that the run began in, and what comes back joins the log that is there."""
+"""Check that an interrupted run may go on in a directory, or that its undo may begin.
+
+The directory must be the one in which the run began. Restored segments must join the log that is in
+it now.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +17,16 @@ from kafkats.logdir.workarea import Site
 
 
 def home_of(place: Site, disk: Disk) -> Home:
-    """What tells the live directory from one that is made anew under its name. Raises OSError."""
+    """Return what distinguishes the live directory from a later one of the same name. Raises
+    OSError.
+    """
     metadata = place.directory / paths.PARTITION_METADATA
     told = disk.read(metadata).decode(errors="replace") if disk.identify(metadata) else ""
     return Home(disk.inode(place.directory), told)
 
 
 def logs_behind(place: Site, steps: tuple[Step, ...], disk: Disk) -> tuple[str, ...]:
-    """The logs, none of them in `steps`, that come next after logs that these remove."""
+    """Return the logs that follow directly after removed logs and that `steps` do not change."""
     logs = sorted(name for name in disk.names(place.directory) if _is_log(name))
     changed = {step.name for step in steps}
     gone = {step.name for step in steps if step.after is None}
@@ -28,19 +34,23 @@ def logs_behind(place: Site, steps: tuple[Step, ...], disk: Disk) -> tuple[str, 
 
 
 def check_home(place: Site, journal: Journal, disk: Disk) -> None:
-    """Raise Changed where the topic was deleted since the run began, or deleted and made anew."""
+    """Raise Changed when the topic was deleted, or deleted and created again, since the run
+    began.
+    """
     if not disk.is_dir(place.directory):
         raise Changed("the directory is gone since the run began", path=place.directory)
     if journal.home is None:
         return
     now = home_of(place, disk)
-    known = journal.home.metadata and now.metadata  # a broker's upgrade brings the file
+    known = journal.home.metadata and now.metadata  # a broker upgrade adds the file
     if now.inode != journal.home.inode or (known and now.metadata != journal.home.metadata):
         raise Changed("another directory of the same name than the run began in; left alone", path=place.directory)
 
 
 def refuse_beside_unfinished(place: Site, disk: Disk) -> None:
-    """Raise Refused where another run was interrupted: going on, it would change what this one has looked at."""
+    """Raise Refused beside another interrupted run, whose completion would change the planned
+    files.
+    """
     for run_id in disk.names(place.runs):
         other = read_journal(place._replace(run_id=run_id), disk) if run_id != place.run_id else None
         if other is not None and other.phase in {"intent", "undo"}:
@@ -48,10 +58,10 @@ def refuse_beside_unfinished(place: Site, disk: Disk) -> None:
 
 
 def check_way_back(place: Site, journal: Journal, disk: Disk) -> None:
-    """Whether the old files may come back.
+    """Check that the old files may be restored.
 
-    Raises Changed when something is not as the run left it, Refused where a log is gone that they would have to join, and beside an
-    interrupted run.
+    Raises Changed when a file is not as the run left it. Raises Refused beside another interrupted
+    run, and when the log that the old files must join no longer exists.
     """
     refuse_beside_unfinished(place, disk)
     check_home(place, journal, disk)
@@ -67,7 +77,7 @@ def check_way_back(place: Site, journal: Journal, disk: Disk) -> None:
 
 
 def _taken_by(place: Site, name: str, disk: Disk) -> str:
-    """Which run took it, and whether that one can be undone."""
+    """Name the run that removed the log, and say whether that run can be undone."""
     for run_id in disk.names(place.runs):
         journal = read_journal(place._replace(run_id=run_id), disk)
         if journal is None or name not in {step.name for step in journal.steps if step.after is None}:

@@ -1,4 +1,4 @@
-"""Which file this is, and what belongs to a file besides its bytes."""
+"""The identity of a file, and its attributes besides its bytes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 from kafkats import paths
 from kafkats.errors import BadInput, NotPermitted, UsageError, storage
 
-# Hashes and signatures of the content: true of the old bytes only, so they are not carried over.
+# Hashes and signatures of the content are valid for the old bytes only, so they are not copied.
 _OF_THE_CONTENT: Final = {"security.ima", "security.evm"}
 
 
 class FileIdentity(NamedTuple):
-    """What a plan remembers of a file: a file with the same four is the same file, untouched."""
+    """What a plan remembers of a file. An untouched file keeps all four values."""
 
     size: int
     mtime_ns: int
@@ -25,17 +25,22 @@ class FileIdentity(NamedTuple):
     inode: int
 
     def same_file(self, other: FileIdentity | None) -> bool:
-        """The same inode with the same bytes; ctime may differ, which a mere hard link to the file moves."""
+        """Whether both are the same inode with the same bytes. A new hard link changes only the
+        ctime.
+        """
         return other is not None and self._replace(ctime_ns=0) == other._replace(ctime_ns=0)
 
 
 def identity_of(file: Mapping[str, int] | None) -> FileIdentity | None:
-    """From a plan's or a report's column (report.FILE); None for a file that was not there."""
+    """Return the identity in a plan's or report's column (report.FILE), None for an absent file."""
     return FileIdentity(**file) if file else None
 
 
 class Attributes(NamedTuple):
-    """What a file keeps when it is replaced. `mode` is the permission bits; `xattrs` include POSIX ACLs and labels."""
+    """What a file keeps when it is replaced.
+
+    `mode` is the permission bits. `xattrs` include POSIX ACLs and security labels.
+    """
 
     mode: int
     uid: int
@@ -44,9 +49,10 @@ class Attributes(NamedTuple):
 
 
 def identify(path: str | os.PathLike[str]) -> FileIdentity | None:
-    """The identity of the file at `path`, or None when there is none.
+    """Return the identity of the file at `path`, or None when there is none. Links are not
+    followed.
 
-    Raises BadInput when something else than a regular file has that name (links are not followed), StorageFailed.
+    Raises BadInput for anything but a regular file, StorageFailed.
     """
     with storage(path, "look at the file"):
         try:
@@ -59,7 +65,9 @@ def identify(path: str | os.PathLike[str]) -> FileIdentity | None:
 
 
 def read_attributes(path: str | os.PathLike[str]) -> Attributes:
-    """Mode, owner, group and extended attributes of the file at `path`. Raises StorageFailed."""
+    """Return mode, owner, group and extended attributes of the file at `path`. Raises
+    StorageFailed.
+    """
     with storage(path, "read the attributes"):
         st = os.lstat(path)
         return Attributes(stat.S_IMODE(st.st_mode), st.st_uid, st.st_gid, tuple(_xattrs(path)))
@@ -77,9 +85,10 @@ def _xattrs(path: str | os.PathLike[str]) -> Iterable[tuple[str, bytes]]:
 
 
 def model_of(name: str, existing: set[str]) -> str:
-    """The file whose attributes a new file `name` takes: the one it replaces, else its segment's .log, else the last .log.
+    """Return the name of the file whose attributes a new file `name` gets.
 
-    Raises UsageError when there is none of them.
+    This is the file that it replaces, else its segment's .log, else the last .log. Raises
+    UsageError when none of them exists.
     """
     segment = paths.parse_segment_file(name)
     log = paths.segment_file(segment.base_offset, paths.LOG) if segment else ""
@@ -91,7 +100,7 @@ def model_of(name: str, existing: set[str]) -> str:
 
 
 def permitted(directory: Path, names: Iterable[str]) -> None:
-    """Ask at plan time whether a run by this user could replace or add the files `names`, attributes and all.
+    """Check at plan time that this user may replace or add the files `names`, with all attributes.
 
     Raises NotPermitted, UsageError, StorageFailed.
     """

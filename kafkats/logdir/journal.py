@@ -1,17 +1,19 @@
-"""The journal of one run in one partition: what is meant, and how far it is.
+"""The journal of one run in one partition: the intended changes and the phase.
 
     intent -> done -> undo -> undone        undo may begin at intent too
               done, undone -> purged
 
-It is one file, written and synced once: `intent` is on disk before anything live is touched. How far the run is says the
-file's name, so that every arrow is one rename, which needs no room on a full disk:
+The journal is one file, written and synced once: `intent` is on disk before any live file is
+touched. The file's name tells the phase. So each transition is one rename, which needs no free
+space:
 
-    journal     intent; of an older kafkats any phase, which is then in the file
+    journal     intent; in a journal of an older kafkats the file itself tells the phase
     journal.done, journal.undo, journal.undone, journal.purged
 
-`done` follows the last swap. A run that finds `intent` or `undo` was interrupted, and is finished from what the steps say;
-where each file stands is seen from the file itself, not written down. What is no longer needed is removed after the
-arrow that makes it so, and again whenever someone comes by.
+`done` follows the last swap. A run that finds `intent` or `undo` was interrupted, and is finished
+from the recorded steps. Which step was reached is seen from the live files; it is not recorded.
+Superfluous files are removed after the transition that makes them superfluous, and again at each
+later visit.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ _PHASE_OF: Final = {f"{_NAME}.{phase}": phase for phase in _PHASES[1:]}
 
 
 class Step(NamedTuple):
-    """One file to change: from `before` (None: there was none) to `after` (None: removed) with these attributes."""
+    """One file to change, from `before` (None: absent) to `after` (None: removed) with
+    `attributes`.
+    """
 
     name: str
     before: FileIdentity | None
@@ -47,17 +51,22 @@ class Step(NamedTuple):
 
 
 class Home(NamedTuple):
-    """Which directory it is: one of the same name may be another topic's. `metadata` is its partition.metadata, "" for none."""
+    """The identity of a directory, since a later one of the same name may belong to another topic.
+
+    `metadata` is the content of its partition.metadata, "" for none.
+    """
 
     inode: int
     metadata: str
 
 
 class Journal(NamedTuple):
-    """`epoch` tells whose staging holds the new files, `unchanged` what the new files were made from.
+    """The changes of one run in one partition.
 
-    `notes` is what the run wants to know of its files when an interrupted attempt is finished: plain JSON by file name.
-    `joins` names the logs that lie behind removed ones: without them an undo would leave a hole.
+    `epoch` names the staging folder of the new files. `unchanged` holds the files from which the
+    new ones were made. `notes` is plain JSON by file name, for the run to read when it finishes an
+    interrupted attempt. `joins` names the logs behind removed ones: without them an undo would
+    leave a gap.
     """
 
     phase: Phase
@@ -70,7 +79,7 @@ class Journal(NamedTuple):
 
 
 def write_journal(place: Site, journal: Journal, disk: Disk) -> None:
-    """Make this the journal, durably. Raises OSError."""
+    """Write and sync the journal. Raises OSError."""
     body = json.dumps({
         "version": _VERSION,
         "partition": place.partition,
@@ -87,9 +96,9 @@ def write_journal(place: Site, journal: Journal, disk: Disk) -> None:
 
 
 def advance(place: Site, journal: Journal, phase: Phase, disk: Disk) -> Journal:
-    """Say durably that the run is in `phase` now, and give back the journal that says so.
+    """Record durably that the run is in `phase`, and return the journal with that phase.
 
-    It is a rename within one directory: it takes no block and no inode. Raises OSError.
+    This is a rename within one directory: it needs no free block and no free inode. Raises OSError.
     """
     name, now = _found(place, disk), f"{_NAME}.{phase}"
     if name != now:
@@ -99,7 +108,9 @@ def advance(place: Site, journal: Journal, phase: Phase, disk: Disk) -> Journal:
 
 
 def read_journal(place: Site, disk: Disk) -> Journal | None:
-    """The journal, or None when this run has not begun to change anything. Raises CorruptFile, OSError."""
+    """Return the journal, or None when the run has changed nothing yet. Raises CorruptFile,
+    OSError.
+    """
     name = _found(place, disk)
     if not name:
         return None
@@ -115,7 +126,7 @@ def read_journal(place: Site, disk: Disk) -> Journal | None:
 
 
 def _found(place: Site, disk: Disk) -> str:
-    """The name of the journal; "" when there is none. Were there two, from a backup, the later phase counts."""
+    """Return the journal's name, or "". If a restored backup left two, the later phase counts."""
     there = set(disk.names(place.run))
     return next((name for name in reversed((_NAME, *_PHASE_OF)) if name in there), "")
 

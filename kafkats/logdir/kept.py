@@ -1,4 +1,7 @@
-"""The old files of a run, kept until the undo window is closed: hard links, or copies on another file system."""
+"""The old files of a run, kept until the undo window closes.
+
+They are hard links, or copies when the work area lies on another file system.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,11 @@ from kafkats.logdir.workarea import Site, make_folder
 
 
 def keep_old(place: Site, steps: Sequence[Step], disk: Disk) -> None:
-    """Keep the live files that are still the old ones, durably; those kept already are left alone."""
+    """Keep every live file that still is the old one. Files kept before are skipped. The result is
+    synced.
+
+    Raises Changed when an old file is neither live nor in the undo folder.
+    """
     make_folder(place.undo, place.area, disk)
     saved = set(disk.names(place.undo))
     wanted = [step for step in steps if step.before is not None and step.name not in saved]
@@ -33,7 +40,7 @@ def keep_old(place: Site, steps: Sequence[Step], disk: Disk) -> None:
 
 
 def kept_old(place: Site, steps: Sequence[Step], disk: Disk) -> dict[str, Source]:
-    """Where to take the old files from that are no longer live."""
+    """Return, by name, the sources of the old files that are no longer live."""
     swapped = [
         step.name
         for step in steps
@@ -47,7 +54,7 @@ def kept_old(place: Site, steps: Sequence[Step], disk: Disk) -> dict[str, Source
 
 
 def _copy(source: Path, target: Path, disk: Disk) -> None:
-    """Copy across file systems, with all attributes and times, synced."""
+    """Copy to another file system with all attributes and the mtime, and sync."""
     attributes, identity = disk.attributes(source), disk.identify(source)
     disk.unlink(target)
     disk.write(target, disk.read(source))

@@ -1,8 +1,9 @@
-"""Who may change a partition: one lock for the moment, one lease for the attempt.
+"""Who may change a partition: one lock for the moment, one lease per attempt.
 
-A task that seems lost is started again while its first attempt may still be running: a zombie. Each attempt claims the
-partition and gets an epoch; the newest claim counts. The lease is looked at only while the lock is held, and claiming
-takes the same lock, so a zombie either has finished before the newer claim was made, or finds itself fenced.
+A scheduler restarts a task that seems lost, although its first attempt may still run (a zombie).
+Each attempt claims the partition and gets an epoch. Only the newest claim is valid. A process
+checks its lease only while it holds the lock, and a claim takes the same lock. So a zombie has
+either finished before the newer claim, or it is fenced.
 """
 
 from __future__ import annotations
@@ -21,22 +22,25 @@ from kafkats.logdir.workarea import Site, WorkArea, make_folder, make_run, site,
 
 
 class Lease(NamedTuple):
-    """One attempt's claim to one partition. `token` tells apart claims of equal epoch, should a lease file be lost."""
+    """The claim of one attempt to one partition.
+
+    `token` distinguishes claims of equal epoch, in case a lease file was lost.
+    """
 
     site: Site
     epoch: int
     token: str
 
     def staged(self, name: str) -> Path:
-        """Where this attempt builds the new file `name`."""
+        """Return the path at which this attempt builds the new file `name`."""
         return self.site.staged(self.epoch, name)
 
 
 def claim(area: WorkArea, partition: str, run_id: str, *, disk: Disk = DISK) -> Lease:
-    """Claim a partition for an attempt of a run; every earlier claim is fenced from now on.
+    """Claim a partition for an attempt of a run, and fence every earlier claim.
 
-    `partition` is a directory's name, or ROOT for the files of the log dir itself.
-    Raises Locked while another process changes the partition, UsageError, NotPermitted, StorageFailed.
+    `partition` is a directory's name, or ROOT for the files of the log dir itself. Raises Locked
+    while another process changes the partition, UsageError, NotPermitted, StorageFailed.
     """
     place = site(area, partition, run_id)
     with storage(place.folder, "claim the partition"):
@@ -58,7 +62,7 @@ def exclusive(place: Site, disk: Disk) -> Generator[None]:
 
 
 def take_over(place: Site, disk: Disk) -> Lease:
-    """Fence all earlier claims; the caller holds the lock."""
+    """Fence all earlier claims. The caller holds the lock."""
     epoch, _ = _read(place, disk)
     lease = Lease(place, epoch + 1, secrets.token_hex(8))
     text = json.dumps({"epoch": lease.epoch, "token": lease.token, "run_id": place.run_id})
@@ -67,9 +71,10 @@ def take_over(place: Site, disk: Disk) -> Lease:
 
 
 def fence(place: Site, disk: Disk) -> None:
-    """Fence all earlier claims, where the disk has room for a lease; the caller holds the lock.
+    """Fence all earlier claims if the disk has room for a lease. The caller holds the lock.
 
-    Without room they are refused all the same: they find the journal in its new phase, or what they staged gone.
+    Without room they are refused too: they find the journal in its new phase, or their staged files
+    removed.
     """
     try:
         take_over(place, disk)
@@ -80,7 +85,7 @@ def fence(place: Site, disk: Disk) -> None:
 
 
 def check_lease(lease: Lease, disk: Disk) -> None:
-    """Raise Fenced when there was a newer claim; the caller holds the lock."""
+    """Raise Fenced when there is a newer claim. The caller holds the lock."""
     epoch, token = _read(lease.site, disk)
     if (epoch, token) != (lease.epoch, lease.token):
         raise Fenced(

@@ -1,14 +1,17 @@
-"""The lock of a log.dirs root: who holds `.lock`, and holding it shared so that no broker starts meanwhile.
+"""The lock of a log.dirs root: ask who holds `.lock`, or hold it shared to keep brokers from
+starting.
 
-A broker locks the whole of `.lock` exclusively for as long as it runs (Java's FileChannel.tryLock, on Linux a POSIX
-record lock). flock(2) locks do not see these, `fcntl.lockf` does. 3.9 and later delete the file when they stop cleanly;
-0.8 to 2.8 leave it. Every process of kafkats that writes holds a *shared* lock: several may, a broker then cannot.
+A running broker locks the whole of `.lock` exclusively (Java's FileChannel.tryLock, on Linux a
+POSIX record lock). `fcntl.lockf` sees these locks, flock(2) does not. Kafka 3.9 and later delete
+the file at a clean stop; 0.8 to 2.8 leave it. Every writing process of kafkats holds a *shared*
+lock: several processes may hold it, and no broker can start meanwhile.
 
-A POSIX lock belongs to (process, inode), and closing *any* descriptor of that inode in the process drops it. So each
-process keeps one descriptor per lock file, counted; and nothing else in kafkats opens a `.lock`. A forked child holds
-nothing and takes its own.
+A POSIX lock belongs to (process, inode). Closing *any* descriptor of that inode in the process
+drops it. So each process keeps one counted descriptor per lock file, and no other part of kafkats
+opens a `.lock`. A forked child holds nothing and takes its own lock.
 
-On network file systems, and on a snapshot of a disk, a lock proves nothing: the broker may hold it elsewhere.
+On network file systems, and on a snapshot of a disk, a lock proves nothing: a broker may hold it
+elsewhere.
 """
 
 from __future__ import annotations
@@ -32,22 +35,23 @@ from kafkats.logdir.place import locate
 _FLOCK: Final = struct.Struct("hhqqi4x")
 """struct flock of 64-bit Linux: type, whence, start, length, pid."""
 _READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-"""A shared lock needs no write access; a FIFO called `.lock` must not block us."""
+"""A shared lock needs no write access. O_NONBLOCK: a FIFO called `.lock` must not block."""
 _BUSY: Final = (errno.EAGAIN, errno.EACCES)
 _NO_LOCKS: Final = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 _TRIES: Final = 10
 
 
 class LockState(NamedTuple):
-    """What `.lock` says of a root.
+    """The state of the `.lock` of a root.
 
-    held            another process holds it exclusively: a broker runs
-    shared          another process, kafkats at work, holds it shared
-    free            the file is there, nobody holds it
-    absent          there is no file: no broker runs (3.9+ deletes it), or this is a copy
-    proves-nothing  nobody holds it here, but the file system is a network's, or of unknown type
+        held            another process holds it exclusively: a broker runs
+        shared          another process holds it shared: kafkats writes
+        free            the file exists, nobody holds it
+        absent          no file: no broker runs (3.9+ deletes it), or this is a copy
+        proves-nothing  nobody holds it here, but the file system is a network's, or of unknown type
 
-    `pid` is 0 when the system does not tell (another container's process). `why` says it in words.
+    `pid` is 0 when the system does not tell it (a process of another container). `why` explains the
+    state.
     """
 
     state: Literal["held", "shared", "free", "absent", "proves-nothing"]
@@ -56,7 +60,9 @@ class LockState(NamedTuple):
 
     @property
     def held(self) -> bool:
-        """Whether a broker is seen to run; False does not prove that none does where a lock proves nothing."""
+        """Whether a broker is seen to run. Where a lock proves nothing, False does not rule one
+        out.
+        """
         return self.state == "held"
 
 
@@ -67,12 +73,14 @@ class _Hold:
 
 
 _holds: dict[tuple[int, int, int], _Hold] = {}
-"""(process, device, inode) -> descriptor. The process is in the key because locks do not survive a fork."""
+"""Descriptors by (process, device, inode). Locks do not survive a fork, so the process is in the
+key.
+"""
 _mutex = threading.Lock()
 
 
 def lock_state(root: str | os.PathLike[str]) -> LockState:
-    """Ask who holds the lock of `root`; takes none, creates nothing. Raises StorageFailed."""
+    """Return who holds the lock of `root`. Takes no lock, creates no file. Raises StorageFailed."""
     path = Path(root) / paths.LOCK
     distrust = _distrust(root)
     with storage(path, "asking for the lock's holder"), _mutex:
@@ -95,15 +103,16 @@ def lock_state(root: str | os.PathLike[str]) -> LockState:
 
 @contextmanager
 def hold_shared(root: str | os.PathLike[str], owner_stopped: bool = False) -> Generator[None]:
-    """Keep brokers from starting on `root` while the body runs; other kafkats processes may do the same.
+    """Keep brokers from starting on `root` while the body runs. Other kafkats processes may do the
+    same.
 
-    Creates `.lock` when it is absent, for the owner of `root`, and leaves it there: taking it away could take it from
-    under a broker that has just opened it. It does so in a log directory only: where somebody's plan names another
-    directory, nothing is made. `owner_stopped` states that no broker runs where a lock cannot prove it; a
-    lock that is seen to be held refuses all the same. Within a process this nests, also across threads.
+    A missing `.lock` is created for the owner of `root`, and is never removed: a broker may just
+    have opened it. It is created in a log directory only, so a wrong path in a plan changes
+    nothing. `owner_stopped` states that no broker runs where a lock cannot prove it. A lock that is
+    seen to be held refuses all the same. Within a process this nests, also across threads.
 
-    Raises Locked when a broker holds it, Refused when a lock proves nothing there and `owner_stopped` is false, and
-    when there is no `.lock` and `root` is no log directory,
+    Raises Locked when a broker holds it. Raises Refused when a lock proves nothing there and
+    `owner_stopped` is false, and when there is no `.lock` and `root` is no log directory. Raises
     NotPermitted when `.lock` would not belong to the owner of `root`, StorageFailed.
     """
     distrust = _distrust(root)
@@ -126,7 +135,7 @@ def hold_shared(root: str | os.PathLike[str], owner_stopped: bool = False) -> Ge
 
 
 def _take(path: Path, may_lack_locks: bool) -> tuple[int, int, int]:
-    """Lock `path` shared, or count one more holder; the key in `_holds`."""
+    """Lock `path` shared, or count one more holder. Return the key in `_holds`."""
     for _ in range(_TRIES):
         held = _own(path)
         if held is not None:
@@ -138,7 +147,7 @@ def _take(path: Path, may_lack_locks: bool) -> tuple[int, int, int]:
         try:
             _lock(fd, path, may_lack_locks)
             key = _key(os.fstat(fd))
-            # A broker that stopped in between has deleted the file that we locked.
+            # A broker that stopped in between has deleted the locked file.
             if _same_file(fd, path):
                 _holds[key] = _Hold(fd, 1)
                 fd = -1
@@ -150,7 +159,9 @@ def _take(path: Path, may_lack_locks: bool) -> tuple[int, int, int]:
 
 
 def _open(path: Path) -> int | None:
-    """A descriptor, creating the file where there is none; None when somebody else was quicker."""
+    """Return a descriptor, creating the file if absent. None when another process created it
+    first.
+    """
     with suppress(FileNotFoundError):
         return os.open(path, _READ)
     owner = path.parent.stat()
@@ -175,7 +186,7 @@ def _open(path: Path) -> int | None:
 
 
 def _refuse_elsewhere(root: Path) -> None:
-    """Raise Refused unless `root` is a log.dirs root by what lies in it."""
+    """Raise Refused unless `root` is a log.dirs root by its contents."""
     try:
         found = locate(root).kind
     except KafkatsError as e:
@@ -196,7 +207,9 @@ def _lock(fd: int, path: Path, may_lack_locks: bool) -> None:
 
 
 def _holder(fd: int) -> tuple[int, int]:
-    """(F_UNLCK, F_RDLCK or F_WRLCK; pid) of a lock of another process that keeps us from an exclusive one."""
+    """Return (F_UNLCK, F_RDLCK or F_WRLCK; pid) of another process's lock that excludes an
+    exclusive one.
+    """
     query = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     try:
         kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, query))
@@ -208,7 +221,7 @@ def _holder(fd: int) -> tuple[int, int]:
 
 
 def _own(path: Path) -> _Hold | None:
-    """This process's hold of the file that is now at `path`."""
+    """Return this process's hold of the file now at `path`."""
     try:
         return _holds.get(_key(path.stat()))
     except FileNotFoundError:
@@ -227,7 +240,7 @@ def _same_file(fd: int, path: Path) -> bool:
 
 
 def _distrust(root: str | os.PathLike[str]) -> str:
-    """Why a lock on `root` proves nothing, or an empty text."""
+    """Return why a lock on `root` proves nothing, "" when it does."""
     mount = mount_of(root)
     if mount is None:
         return "the file system's type is unknown: a free lock does not prove that no broker runs"

@@ -1,4 +1,4 @@
-"""On which file system a path lies, from `/proc/self/mountinfo` (proc(5), Linux)."""
+"""The file system that a path lies on, from `/proc/self/mountinfo` (proc(5), Linux)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ _NETWORK: Final = frozenset({
 
 
 class Mount(NamedTuple):
-    """A mounted file system: where, and of which type (`ext4`, `nfs4`, `fuse.sshfs`)."""
+    """A mounted file system: its mount point and its type (`ext4`, `nfs4`, `fuse.sshfs`)."""
 
     point: str
     kind: str
 
     @property
     def is_network(self) -> bool:
-        """Whether another machine, or a process we cannot see, may hold locks there that are not seen here."""
+        """Whether locks may exist there that this process cannot see.
+
+        Another machine, or the process behind a FUSE mount, may hold them.
+        """
         return self.kind in _NETWORK or self.kind.startswith("fuse.")
 
 
 def mount_of(path: str | os.PathLike[str], mountinfo: Path = _MOUNTINFO) -> Mount | None:
-    """The mount that `path` lies on, or None when the system does not say."""
+    """Return the mount that `path` lies on, or None when `/proc` does not tell."""
     real = os.path.realpath(path)
     found = None
     try:
@@ -36,7 +39,7 @@ def mount_of(path: str | os.PathLike[str], mountinfo: Path = _MOUNTINFO) -> Moun
         return None
     for line in lines:
         mount = _parse(line)
-        # A later line covers an earlier one of the same place.
+        # A later mount at the same point hides an earlier one.
         if mount and _lies_in(real, mount.point) and (found is None or len(mount.point) >= len(found.point)):
             found = mount
     return found

@@ -1,12 +1,14 @@
-"""One partition directory: the family of files of each segment, and everything that does not belong.
+"""List one partition directory: the files of each segment, and foreign files.
 
-Only names and `lstat` are read here, never contents, so this works under a running broker and takes a few microseconds
-a file. Between listing and looking a broker may roll, clean or delete; what disappears is a finding `vanished`, and an
-index is called an orphan only after a second look.
+This module reads only names and `lstat`, never contents. So it works beside a running broker and
+takes a few microseconds per file. Between listing and looking a broker may roll, clean or delete. A
+file that disappears is a finding `vanished`. An index is reported as an orphan only after a second
+look.
 
-Which names stop a broker follows Kafka's LogLoader (before 3.0: Log): it takes the text before the first dot of every
-`.log`, `.index`, `.timeindex`, `.txnindex`, `.snapshot`, `.cleaned` and `.swap` for a number, and the load fails when it
-is none. 0.10 and older look at fewer of these names; `.deleted` files are removed unread by all.
+The names that stop a broker follow Kafka's LogLoader (before 3.0: Log). It parses the text before
+the first dot of every `.log`, `.index`, `.timeindex`, `.txnindex`, `.snapshot`, `.cleaned` and
+`.swap` as a number, and fails to load the partition otherwise. 0.10 and older parse fewer of these
+names. All brokers remove `.deleted` files unread.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from kafkats import errors, paths
 from kafkats.findings import Finding
 
 PARTITION_FILES: Final = (paths.LEADER_EPOCH, paths.PARTITION_METADATA)
-"""What lies in a partition directory beside the segments."""
+"""The files of a partition directory that belong to no segment."""
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,20}")
 _PARSED_BY_KAFKA: Final = (*paths.SEGMENT_KINDS, ".cleaned", ".swap")
@@ -32,7 +34,7 @@ _OTHERS: Final = frozenset(name + end for name in PARTITION_FILES for end in (""
 
 
 class FileFacts(NamedTuple):
-    """What `lstat` says of one regular file. Times in ns since the epoch."""
+    """The result of `lstat` for one regular file. Times are in ns since the epoch."""
 
     name: str
     size: int
@@ -45,7 +47,7 @@ class FileFacts(NamedTuple):
 
 
 class SegmentFiles(NamedTuple):
-    """The files of one segment by kind (`paths.SEGMENT_KINDS`); its `.log` is always among them."""
+    """The files of one segment by kind (`paths.SEGMENT_KINDS`), always including the `.log`."""
 
     base_offset: int
     files: dict[str, FileFacts]
@@ -57,11 +59,12 @@ class SegmentFiles(NamedTuple):
 
 @dataclass(frozen=True)
 class PartitionDir:
-    """What lies in one partition directory.
+    """The contents of one partition directory.
 
-    `name` is None for a copy whose directory is not called `topic-partition`. `segments` are sorted by base offset, the
-    last is the active one. `others` are the remaining known files: epochs, metadata, snapshots that lie between
-    segment bases, files with a suffix, and indexes without a log. In `findings` a `file` is a name in this directory.
+    `name` is None for a copy whose directory is not named `topic-partition`. `segments` are sorted
+    by base offset; the last is the active one. `others` are the remaining known files: epochs,
+    metadata, snapshots between segment bases, files with a suffix, and indexes without a log.
+    `file` in `findings` is a name in this directory.
     """
 
     path: Path
@@ -70,14 +73,14 @@ class PartitionDir:
     others: tuple[FileFacts, ...]
     findings: tuple[Finding, ...]
     ctime_ns: int
-    """The directory's own, from before it was listed: it moves with every name that comes or goes."""
+    """The directory's ctime before it was listed. It changes with every name that comes or goes."""
 
 
 def scan_partition(path: str | os.PathLike[str]) -> PartitionDir:
     """List the partition directory at `path`.
 
-    Raises Vanished, or another StorageFailed, when the directory itself cannot be listed; a file that cannot be looked
-    at is a finding.
+    A file that cannot be examined is a finding. Raises Vanished, or another StorageFailed, when the
+    directory itself cannot be listed.
     """
     folder = Path(path)
     families: dict[int, dict[str, FileFacts]] = {}
@@ -107,18 +110,18 @@ def scan_partition(path: str | os.PathLike[str]) -> PartitionDir:
 
 
 PAUSES: Final = (0.01, 0.03, 0.1, 0.3, 0.6, 1.0)
-"""Seconds between looks at a directory that a running broker is changing."""
+"""Seconds between looks at a directory that a running broker changes."""
 
 
 def scan_at_rest(path: str | os.PathLike[str], *, live: bool) -> PartitionDir:
-    """As `scan_partition`; under a running broker not in the middle of a roll, a deletion or a swap.
+    """As `scan_partition`, but repeated while a running broker rolls, deletes or swaps a segment.
 
-    Where such a state stays, it is taken as it is. Raises as `scan_partition`.
+    A state that persists is returned as it is. Raises as `scan_partition`.
     """
     for pause in PAUSES if live else ():
         try:
             partition = scan_partition(path)
-        except errors.Vanished:  # made anew meanwhile?
+        except errors.Vanished:  # created again meanwhile?
             if not Path(path).exists():
                 raise
         else:
@@ -133,7 +136,10 @@ def _in_between(finding: Finding) -> bool:
 
 
 def log_bases(directory: Path) -> list[int]:
-    """The base offsets of the logs in a partition directory, links included, in order. Raises Vanished, StorageFailed."""
+    """Return the sorted base offsets of the logs in a partition directory, links included.
+
+    Raises Vanished, StorageFailed.
+    """
     with errors.storage(directory, "listing the partition directory"):
         logs = {path.name: paths.parse_segment_file(path.name) for path in directory.iterdir()}
     return sorted(
@@ -145,22 +151,24 @@ UNFINISHED: Final = "a broker has begun to replace segments here, and finishes i
 
 
 def unfinished_swaps(files: Iterable[str]) -> list[str]:
-    """Of the names of files in a partition directory those by which a broker replaces segments."""
+    """Return leftover `.cleaned` and `.swap` files: segment replacements that a broker did not
+    finish.
+    """
     return [file for file in files if file.endswith((".swap", ".cleaned"))]
 
 
 def file_facts(name: str, st: os.stat_result) -> FileFacts:
-    """`st` as FileFacts."""
+    """Return `st` as FileFacts."""
     return FileFacts(name, st.st_size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino, st.st_mode, st.st_uid, st.st_gid)
 
 
 def printable(name: str) -> str:
-    """`name` as text that any encoder takes: bytes of a name that are not UTF-8 become `\\xNN`."""
+    r"""Return `name` as encodable text: bytes that are not UTF-8 become `\\xNN`."""
     return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def starts_with_number(name: str) -> bool:
-    """Whether Kafka's Long.parseLong takes the text before the first dot."""
+    """Whether Kafka's Long.parseLong accepts the text before the first dot."""
     digits = name.partition(".")[0]
     return bool(_NUMBER.fullmatch(digits)) and -(2**63) <= int(digits) < 2**63
 
@@ -173,7 +181,7 @@ _TRANSIENT: Final = {
 
 
 _NEEDED: Final = (paths.LOG, paths.TXN_INDEX)
-"""What a consumer misses records without, or sees aborted ones."""
+"""Without these files consumers miss records or see aborted ones."""
 
 
 def _leads_to_a_file(entry: os.DirEntry[str]) -> bool:
@@ -184,7 +192,7 @@ def _leads_to_a_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _look(entry: os.DirEntry[str], findings: list[Finding], links: set[str]) -> FileFacts | None:
-    """Facts of a regular file; anything else becomes a finding."""
+    """Return the facts of a regular file. Anything else becomes a finding."""
     try:
         st = entry.stat(follow_symlinks=False)
     except OSError as e:
@@ -208,14 +216,14 @@ def _look(entry: os.DirEntry[str], findings: list[Finding], links: set[str]) -> 
 
 
 def gone_or_unreadable(name: str, error: OSError) -> Finding:
-    """The finding for something that was listed and then could not be looked at."""
+    """Return the finding for an entry that was listed but could not be examined."""
     if isinstance(error, FileNotFoundError):
         return Finding("vanished", printable(name), "was listed, and was gone a moment later")
     return Finding("unreadable", printable(name), error.strerror or str(error))
 
 
 def _judge_name(name: str, facts: FileFacts, others: list[FileFacts], findings: list[Finding]) -> None:
-    """A name that is not a segment's."""
+    """Classify a name that is not a segment's."""
     if name in _OTHERS:
         others.append(facts)
     elif name.endswith(_PARSED_BY_KAFKA) and not starts_with_number(name):
@@ -230,7 +238,10 @@ def _judge_name(name: str, facts: FileFacts, others: list[FileFacts], findings: 
 
 
 def _versions(name: str) -> str:
-    """Which brokers refuse a name whose text before the dot is no number (tried on six versions from 0.10.2 on)."""
+    """Return which brokers reject a name without a number before the dot.
+
+    Tried on six versions from 0.10.2 on.
+    """
     if name.endswith(paths.LOG):
         return "all brokers"
     return "brokers from 2.0 on" if name.endswith(".cleaned") else "brokers from 1.1 on"
@@ -243,7 +254,9 @@ def _segments(
     others: list[FileFacts],
     findings: list[Finding],
 ) -> tuple[SegmentFiles, ...]:
-    """Families that have a log; the rest goes to `others`, and to `findings` when it is an orphan."""
+    """Return the families that have a log. Others go to `others`, and orphans to `findings` as
+    well.
+    """
     has_log = any(paths.LOG in files for files in families.values())
     segments = []
     for base, files in sorted(families.items()):
@@ -257,7 +270,8 @@ def _segments(
 
 
 def _look_again(folder: Path, base: int, files: dict[str, FileFacts], has_log: bool, findings: list[Finding]) -> None:
-    """No log was listed for `base`: it was created or deleted meanwhile, or these files are orphans.
+    """Look again for the unlisted log of `base`: it was created or deleted meanwhile, or is
+    missing.
 
     A snapshot needs no segment of its own: brokers write one at each roll and one at the log end.
     """

@@ -1,4 +1,4 @@
-"""What the path that someone gave is: a `log.dirs` root, one partition directory, or one segment."""
+"""Tell whether a path is a `log.dirs` root, a partition directory or a segment."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _PARTITION_SIGNS: Final = (paths.LEADER_EPOCH, paths.PARTITION_METADATA)
 class Place(NamedTuple):
     """`path` as given, and the directories around it.
 
-    `root` is the log.dirs root: the path itself, or the directory above a partition when it has a root's files; None
-    for a partition that was copied elsewhere. `partition` is None for a root; `base_offset` is a segment's.
+    `root` is the log.dirs root: the path itself, or the directory above a partition if that
+    directory has a root's files. It is None for a partition that was copied elsewhere. `partition`
+    is None for a root. `base_offset` is set for a segment only.
     """
 
     kind: Literal["root", "partition", "segment"]
@@ -28,10 +29,10 @@ class Place(NamedTuple):
 
 
 def locate(path: str | os.PathLike[str]) -> Place:
-    """Find out what `path` is by what lies in it; names alone decide nothing, since roots are called `kafka-1`, too.
+    """Classify `path` by its contents. Its name decides nothing: a root may be called `kafka-1`.
 
-    Raises UsageError for what is none of the three and says what was looked for, BadInput for an empty directory,
-    StorageFailed when it cannot be listed.
+    Raises UsageError for any other path, with what was looked for, BadInput for an empty directory,
+    StorageFailed when the directory cannot be listed.
     """
     where = Path(path)
     try:
@@ -86,7 +87,7 @@ def _is_segment(name: str) -> bool:
 
 
 def _is_partition(where: Path) -> bool:
-    """Named like a partition, with something of Kafka's in it."""
+    """Whether it is named like a partition and contains files of Kafka."""
     if paths.parse_partition(where.name) is None or not where.is_dir():
         return False
     try:

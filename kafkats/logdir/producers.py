@@ -1,15 +1,16 @@
-"""What a broker knows of idempotent and transactional producers at an offset, replayed from the log as it would itself.
+"""Replay a log into the state of its idempotent and transactional producers, as a broker does.
 
-    data batch      epoch; last sequence, last offset and offset delta of the batch; its maximum timestamp; a transactional one
-                    opens a transaction at its base offset where none is open
-    ABORT, COMMIT   epoch, coordinator epoch, the marker's timestamp; the transaction is over. Of the last batch nothing
-                    changes, unless the epoch does: then it is forgotten
-    empty batch     as a data batch: compaction kept it for this. Without its marker (an emptied control batch) it says
-                    only that there is such a producer
+    data batch      sets epoch, last sequence, last offset and offset delta of the batch, and its
+                    maximum timestamp. A transactional batch opens a transaction at its base offset
+                    if none is open.
+    ABORT, COMMIT   set epoch, coordinator epoch and the marker's timestamp, and end the
+                    transaction. The last batch is kept, unless the epoch changes.
+    empty batch     counts as a data batch: compaction keeps it for this purpose. An emptied
+                    control batch has no marker and only creates the producer.
 
-It starts from the nearest earlier snapshot that can be read, else from the first segment. Expired producers are kept: the broker
-that loads a snapshot leaves them out by its own clock. Source: ProducerStateManager and ProducerAppendInfo,
-UnifiedLog.rebuildProducerState of Kafka 2.8 to 4.3.
+The replay starts from the nearest earlier readable snapshot, else from the first segment. Expired
+producers are kept: the broker that loads a snapshot drops them by its own clock. Source:
+ProducerStateManager and ProducerAppendInfo, UnifiedLog.rebuildProducerState of Kafka 2.8 to 4.3.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from kafkats.segment.headers import Rows, batch_headers
 from kafkats.segment.reader import Source, open_source
 
 Producers = dict[int, ProducerEntry]
-"""By producer id, in the order in which they were first seen."""
+"""Entries by producer id, in the order in which the producers first appeared."""
 
 
 class Marker(NamedTuple):
-    """A transaction's end: ABORT or COMMIT."""
+    """The end of a transaction: ABORT or COMMIT."""
 
     aborts: bool
     coordinator_epoch: int
@@ -42,22 +43,25 @@ class Marker(NamedTuple):
 
 
 Tell = Callable[[Sequence[int], ProducerEntry, Marker | None], None]
-"""Called with a batch's row (segment.headers.Rows), its producer before it, and what the batch is a marker of."""
+"""A callback with a batch's row (segment.headers.Rows), its producer before it, and its marker."""
 
 _MOST_SEQUENCE: Final = 2**31 - 1
 _NO_BATCH: Final = {"last_sequence": -1, "last_offset": -1, "offset_delta": 0}
 
 
 def snapshot_at(directory: Path, offset: int, *, mapped: bool = False) -> bytes:
-    """The bytes of the `.snapshot` for `offset`, the base of a segment or the log end. Raises as `producers_at`."""
+    """Return the bytes of the `.snapshot` for `offset`, a segment's base or the log end.
+
+    Raises as `producers_at`.
+    """
     return encode_snapshot(java_order(producers_at(directory, offset, mapped=mapped)))
 
 
 def producers_at(directory: Path, offset: int, *, mapped: bool = False) -> Producers:
-    """The producers known when `offset` was the log end, from the partition directory's own snapshots and logs.
+    """Return the producers at log end offset `offset`, from the directory's snapshots and logs.
 
-    `mapped` where no broker can cut the files. Raises CorruptBatch for what a broker would not load either (with path
-    and position), Changed, Vanished, StorageFailed.
+    Set `mapped` only where no broker can truncate the files. Raises CorruptBatch, with path and
+    position, for batches that a broker does not load either, Changed, Vanished, StorageFailed.
     """
     with storage(directory, "listing the partition directory"):
         names = [parsed for name in directory.iterdir() if (parsed := paths.parse_segment_file(name.name))]
@@ -77,18 +81,18 @@ def producers_at(directory: Path, offset: int, *, mapped: bool = False) -> Produ
 
 
 def _nearest(directory: Path, snapshots: Iterable[int]) -> tuple[Producers, int]:
-    """The producers of the last of `snapshots` that can be read, and its offset; none at offset 0."""
+    """Return the producers of the last readable one of `snapshots` and its offset, else ({}, 0)."""
     for offset in sorted(snapshots, reverse=True):
         try:
             entries = read_snapshot(directory / paths.segment_file(offset, paths.SNAPSHOT))
         except CorruptFile:
-            continue  # a broker removes it and takes the one before
+            continue  # a broker deletes it and takes the one before
         return {entry.producer_id: entry for entry in entries}, offset
     return {}, 0
 
 
 def replay(known: Producers, source: Source, *, from_offset: int = 0, to_offset: int = 2**63 - 1) -> None:
-    """Bring `known` from one offset to another by a segment's batches that end in between.
+    """Apply to `known` the segment's batches whose last offset is in [from_offset, to_offset).
 
     Raises CorruptBatch with its position, Changed, StorageFailed.
     """
@@ -100,9 +104,10 @@ def replay(known: Producers, source: Source, *, from_offset: int = 0, to_offset:
 
 
 def advance(known: Producers, rows: Rows, source: Source, tell: Tell | None = None) -> None:
-    """Bring `known` on by `rows`, batches of `source` with a producer id; `tell` hears of those that matter, in order.
+    """Apply `rows` to `known`: batches of `source` that have a producer id.
 
-    Raises CorruptBatch with its position, StorageFailed.
+    `tell` is called in order with each batch that may change a producer. Raises CorruptBatch with
+    its position, StorageFailed.
     """
     from kafkats.kernels import headers as k
 
@@ -120,7 +125,11 @@ def advance(known: Producers, rows: Rows, source: Source, tell: Tell | None = No
 
 
 def _telling(rows: Rows) -> Rows:
-    """Of a run of like batches of one producer only the first, which may begin a transaction, and the last tell something."""
+    """Return the rows that change the result.
+
+    In a run of like batches of one producer these are the first, which may open a transaction, and
+    the last. Every control batch is kept.
+    """
     from kafkats.kernels import headers as k
 
     order = np.argsort(rows[:, k.PRODUCER_ID], kind="stable")
@@ -157,7 +166,7 @@ def _after_data(producer: ProducerEntry, row: Sequence[int]) -> ProducerEntry:
 
 
 def _last_sequence(first: int, delta: int) -> int:
-    """Sequences count from 0 again behind 2^31-1."""
+    """Return the last sequence of a batch. Sequences wrap from 2^31-1 to 0."""
     return -1 if first < 0 else (first + delta) & _MOST_SEQUENCE
 
 
@@ -191,7 +200,10 @@ def _after_marker(producer: ProducerEntry, row: Sequence[int], marker: Marker) -
 
 
 def java_order(known: Mapping[int, ProducerEntry]) -> list[ProducerEntry]:
-    """As a java.util.HashMap gives them, which is the order of the file: by slot of its table, in a slot by age."""
+    """Return the producers in the order of the file: the iteration order of java.util.HashMap.
+
+    HashMap iterates by slot of its table, and within a slot by insertion.
+    """
     slots = 16
     while len(known) > slots * 3 // 4:
         slots *= 2

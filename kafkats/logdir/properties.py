@@ -1,10 +1,12 @@
 """`meta.properties` of a root, `partition.metadata` of a partition, and the clean-shutdown marker.
 
-meta.properties       Java properties. version=0 (0.8.2+, ZooKeeper): broker.id, cluster.id (0.10.1+);
-                      version=1 (KRaft): node.id, cluster.id, directory.id (3.7+). 0.8.1 has none.
-partition.metadata    `version: 0` and `topic_id: ` + 22 characters of base64url; no newline at the end (2.8+).
-.kafka_cleanshutdown  empty, from 3.7 on JSON: {"version":0,"brokerEpoch":8}. Only its existence counts: it says that
-                      the broker stopped cleanly, and that the next start need not recover anything.
+meta.properties       Java properties. version=0 (0.8.2+, ZooKeeper): broker.id, cluster.id
+                      (0.10.1+); version=1 (KRaft): node.id, cluster.id, directory.id (3.7+).
+                      0.8.1 has none.
+partition.metadata    `version: 0` and `topic_id: ` + 22 characters of base64url (2.8+).
+                      The file does not end with a newline.
+.kafka_cleanshutdown  empty, or JSON from 3.7 on: {"version":0,"brokerEpoch":8}. Only its existence
+                      counts: the broker stopped cleanly, and its next start recovers nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ _CONTROL: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 @dataclass(frozen=True)
 class MetaProperties:
-    """Whose log directory this is. `node_id` is `broker.id` of version 0; `other` are keys unknown here."""
+    """The owner of a log directory.
+
+    `node_id` is `broker.id` in version 0. `other` holds the remaining keys.
+    """
 
     version: int
     node_id: int | None
@@ -38,14 +43,16 @@ class MetaProperties:
 
 @dataclass(frozen=True)
 class PartitionMetadata:
-    """Which topic, beyond its name, a partition directory belongs to."""
+    """The topic id of a partition directory."""
 
     version: int
     topic_id: str
 
 
 def read_meta_properties(path: str | os.PathLike[str]) -> MetaProperties:
-    """Decode `meta.properties`. Raises CorruptFile with the line, Vanished when the file does not exist."""
+    """Decode `meta.properties`. Raises CorruptFile with the line, Vanished when there is no such
+    file.
+    """
     found = {key: (line, value) for line, key, value in _properties(path)}
     if "version" not in found:
         raise CorruptFile("has no version", path=path, position=0)
@@ -65,7 +72,9 @@ def read_meta_properties(path: str | os.PathLike[str]) -> MetaProperties:
 
 
 def read_partition_metadata(path: str | os.PathLike[str]) -> PartitionMetadata:
-    """Decode `partition.metadata`. Raises CorruptFile with the line, Vanished when the file does not exist."""
+    """Decode `partition.metadata`. Raises CorruptFile with the line, Vanished when there is no such
+    file.
+    """
     lines = read_lines(path)
     if len(lines) != 2:
         raise CorruptFile(f"{len(lines)} lines instead of 2", path=path, position=0)
@@ -81,12 +90,12 @@ def read_partition_metadata(path: str | os.PathLike[str]) -> PartitionMetadata:
 
 
 def encode_partition_metadata(metadata: PartitionMetadata) -> bytes:
-    """The file's bytes: no newline at the end."""
+    """Return the bytes of the file, without a newline at the end."""
     return f"version: {metadata.version}\ntopic_id: {metadata.topic_id}".encode()
 
 
 def read_clean_shutdown(path: str | os.PathLike[str]) -> int | None:
-    """The broker epoch in the marker, None when it carries none.
+    """Return the broker epoch in the marker, or None when it has none.
 
     Raises CorruptFile for other contents (which brokers ignore), Vanished when there is no marker.
     """
@@ -104,7 +113,10 @@ def read_clean_shutdown(path: str | os.PathLike[str]) -> int | None:
 
 
 def _properties(path: str | os.PathLike[str]) -> list[tuple[Line, str, str]]:
-    """Lines `key=value` of a Java properties file. Lines that continue with a backslash are not written by Kafka."""
+    """Return the `key=value` lines of a Java properties file.
+
+    Continuation lines (a backslash at the end) are not supported: Kafka never writes them.
+    """
     found = []
     for line in read_lines(path):
         text = line.text.lstrip(" \t\f")

@@ -1,8 +1,9 @@
-"""What a broker will recover by itself at its next start, whatever was rebuilt before.
+"""The segments that a broker recovers at its next start, whether or not kafkats rebuilt them.
 
-After an unclean stop every segment from the one that contains the partition's recovery point on is read from its start,
-its indexes are rebuilt and its torn tail is cut (Kafka: LogLoader.recoverLog, before 3.0 Log.recoverLog). A recovery
-point that is missing or cannot be read counts as 0. The first recovery points are written 30 s after a start.
+After an unclean stop a broker recovers the segment that contains the partition's recovery point and
+all later ones: it reads each log from its start, rebuilds the indexes and cuts a torn tail (Kafka:
+LogLoader.recoverLog, before 3.0 Log.recoverLog). A missing or unreadable recovery point counts as
+0. A broker writes its first recovery points 30 s after it starts.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from kafkats.logdir.root import LogDir
 
 
 class Recovery(NamedTuple):
-    """`segments` a broker will read and rewrite the indexes of, sorted; `log_bytes` of their logs."""
+    """The `segments` that a broker will recover, by base offset. `log_bytes` is the size of their
+    logs.
+    """
 
     recovery_point: int
     segments: tuple[SegmentFiles, ...]
@@ -23,10 +26,12 @@ class Recovery(NamedTuple):
 
 
 def recovery_of(root: LogDir, partition: PartitionDir) -> Recovery:
-    """What the next start recovers of `partition`: nothing where `root` has a clean-shutdown marker."""
+    """Return what the next start recovers of `partition`: nothing after a clean shutdown of
+    `root`.
+    """
     point = 0
     if partition.name is not None:
-        # Kafka looks up copies being moved and deleted under the plain name, too.
+        # Kafka looks up `-future` and `-delete` directories under the plain partition name.
         point = root.checkpoints.get(paths.RECOVERY_POINT, {}).get(partition.name._replace(state=""), 0)
     if root.clean_shutdown:
         return Recovery(point, (), 0)

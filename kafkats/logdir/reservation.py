@@ -1,12 +1,15 @@
-"""The reservation of a log dir: who has planned to change it, and until when nobody else may.
+"""The reservation of a log dir: who plans to change it, and until when.
 
-A plan that waits for an answer is true only as long as nobody changes the files it was made from. So the planner
-reserves the log dir before it looks, and the run that applies the plan keeps the reservation while it writes. Each log
-dir has one reservation, whatever part of it is planned for: `reservation` in its work area, one JSON object, replaced
-whole and synced. All that read it in order to change it hold `reservation.lock`, so only one of two planners gets it.
+A plan that waits for approval is valid only as long as nobody changes the files from which it was
+made. So the planner reserves the log dir before it looks, and the run that applies the plan keeps
+the reservation while it writes. Each log dir has one reservation, for plans of any of its
+partitions: the file `reservation` in its work area, one JSON object, replaced atomically and
+synced. A process that reads it in order to change it holds `reservation.lock`, so only one of two
+planners succeeds.
 
-The same holder enters its own reservation again, which extends it. An expired reservation may be taken over. A
-reservation keeps planners apart; it protects no bytes: the leases and the comparison with the plan do that.
+A holder may enter its own reservation again, which extends it. An expired reservation may be taken
+over. A reservation keeps planners apart. It does not protect bytes: the leases and the comparison
+with the plan do.
 """
 
 from __future__ import annotations
@@ -36,9 +39,10 @@ _PAUSE_SECONDS: Final = 0.005
 
 
 class Reservation(NamedTuple):
-    """`log_dir` is the root's real path; `made_ms` and `until_ms` are epoch milliseconds.
+    """A reservation. `log_dir` is the root's real path; `made_ms` and `until_ms` are epoch
+    milliseconds.
 
-    `token` tells apart the times that the holder has entered: only the last one's gives the reservation back.
+    Each entry of the holder gets a new `token`. Only the last token releases the reservation.
     """
 
     log_dir: str
@@ -51,12 +55,12 @@ class Reservation(NamedTuple):
         return self.until_ms <= now_ms
 
     def said(self) -> dict[str, str | int]:
-        """As a job's result tells others of it."""
+        """Return the fields that a job's result reports."""
         return {"log_dir": self.log_dir, "holder": self.holder, "until_ms": self.until_ms}
 
 
 class Entered(NamedTuple):
-    """What `reserve` gives back. `remark` says whose reservation was taken over, "" where there was none."""
+    """The result of `reserve`. `remark` names the reservation that was taken over, "" for none."""
 
     area: WorkArea
     reservation: Reservation
@@ -64,14 +68,16 @@ class Entered(NamedTuple):
 
 
 def reservation_area(log_dir: Path | str, place: Path | None = None) -> WorkArea:
-    """The work area that holds the reservation of the root `log_dir`.
+    """Return the work area that holds the reservation of the root `log_dir`.
 
-    It is the one beside the log dir wherever there can be one, also when undo material goes to a `place`: planners
-    who name different places must meet. Raises as `work_area`.
+    This is the default one beside the log dir wherever possible, even when undo material goes to a
+    `place`: planners who name different places must find the same reservation. Raises as
+    `work_area`.
     """
     try:
         return work_area(log_dir)
-    except (Refused, ReadOnly):  # ReadOnly: another log dir's owner has made .kafkats, for itself alone
+    # ReadOnly: the owner of another log dir has created .kafkats for itself alone
+    except (Refused, ReadOnly):
         if place is None:
             raise
     return work_area(log_dir, place)
@@ -87,13 +93,14 @@ def reserve(
     take_over: Collection[str] = (),
     disk: Disk = DISK,
 ) -> Entered:
-    """Reserve a log dir for `holder`, or enter its reservation again; it is on the disk when this returns.
+    """Reserve a log dir for `holder`, or enter its reservation again. It is synced on return.
 
-    `known` are more holders and tokens whose reservation is this caller's, too: it keeps its holder. Entering extends
-    a reservation and never shortens it. `take_over` names holders that are known to be over.
+    `known` are further holders and tokens whose reservation this caller may enter; the holder then
+    stays the same. Entering extends a reservation and never shortens it. `take_over` names holders
+    that are known to have ended.
 
-    Raises Reserved when somebody else holds it, UsageError for a holder or a time that is none, CorruptFile,
-    NotPermitted, Locked, StorageFailed.
+    Raises Reserved when another holder has it, UsageError for an invalid holder or time,
+    CorruptFile, NotPermitted, Locked, StorageFailed.
     """
     check_words(holder, until_ms, now_ms)
     with storage(area.path, "reserving the log directory"):
@@ -116,7 +123,8 @@ def reserve(
 
 
 def extend(area: WorkArea, token: str, until_ms: int, *, disk: Disk = DISK) -> bool:
-    """Move the end of the reservation with this token to `until_ms`, if it is later; False when it is gone.
+    """Extend the reservation with this token to `until_ms`, if that is later. False when it is
+    gone.
 
     Raises CorruptFile, Locked, StorageFailed.
     """
@@ -134,9 +142,10 @@ def extend(area: WorkArea, token: str, until_ms: int, *, disk: Disk = DISK) -> b
 def release(
     area: WorkArea, *, holder: str | None = None, token: str | None = None, disk: Disk = DISK
 ) -> Reservation | None:
-    """Remove the reservation, only this holder's or this token's where one is given; what was removed.
+    """Remove the reservation and return it, None when there is none to remove.
 
-    Without either also one that cannot be read. Raises CorruptFile, Locked, StorageFailed.
+    `holder` and `token` restrict this to a matching reservation. Without either, an unreadable one
+    is removed too. Raises CorruptFile, Locked, StorageFailed.
     """
     if not disk.is_dir(area.path):
         return None
@@ -155,16 +164,18 @@ def release(
 
 
 def read_reservation(area: WorkArea, *, disk: Disk = DISK) -> Reservation | None:
-    """The reservation as it is now, expired or not; takes no lock. Raises CorruptFile, StorageFailed."""
+    """Return the current reservation, expired or not. Takes no lock. Raises CorruptFile,
+    StorageFailed.
+    """
     with storage(area.path, "reading the reservation"):
         try:
             return _read(area, disk)
-        except FileNotFoundError:  # released between two looks
+        except FileNotFoundError:  # released between stat and read
             return None
 
 
 def refusal(area: WorkArea, found: Reservation) -> Reserved:
-    """The error for everybody but the holder."""
+    """Return the error for everyone but the holder."""
     return Reserved(
         f"reserved by {in_words(found)}: wait for its end or answer its question,"
         f" or break the reservation: {_how_to_release(area)}",
@@ -173,7 +184,7 @@ def refusal(area: WorkArea, found: Reservation) -> Reserved:
 
 
 def in_words(one: Reservation) -> str:
-    """`HOLDER until TIME`."""
+    """Return `HOLDER until TIME`."""
     return f"{one.holder} until {time_in_words(one.until_ms)}"
 
 
@@ -182,7 +193,7 @@ def time_in_words(ms: int) -> str:
 
 
 def check_words(holder: str, until_ms: int, now_ms: int) -> None:
-    """Raise UsageError for what no reservation may say."""
+    """Raise UsageError for an invalid holder or end time."""
     if not holder.strip() or not holder.isprintable() or len(holder) > _LONGEST_HOLDER:
         raise UsageError(f"a holder is a line of up to {_LONGEST_HOLDER} printable characters, not {holder!r}")
     if not now_ms < until_ms <= now_ms + _LONGEST_MS:
@@ -229,7 +240,7 @@ def _read(area: WorkArea, disk: Disk) -> Reservation | None:
 
 @contextmanager
 def _exclusive(area: WorkArea, disk: Disk) -> Generator[None]:
-    """Hold the reservation's lock; others hold it for moments only. Raises Locked."""
+    """Hold the reservation's lock, which others hold only briefly. Raises Locked."""
     path = area.path / "reservation.lock"
     deadline = time.monotonic() + _WAIT_SECONDS
     while True:

@@ -1,8 +1,8 @@
-"""A `log.dirs` root: its partitions, its checkpoints, its marker, and everything that does not belong.
+"""Read a `log.dirs` root: partitions, checkpoints, clean-shutdown marker and foreign files.
 
-Every directory in a root must be named like a partition, or a broker does not start (LogManager; only
-`remote-log-index-cache` is excepted, from 3.6 on). Loose files are ignored by brokers. `__cluster_metadata-0` belongs
-to KRaft: it is listed nowhere and never looked into.
+A broker does not start when a directory in a root is not named like a partition (LogManager; the
+only exception is `remote-log-index-cache`, from 3.6 on). It ignores loose files.
+`__cluster_metadata-0` belongs to KRaft: kafkats never lists it and never reads it.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _Read = TypeVar("_Read")
 
 @dataclass(frozen=True)
 class LogDir:
-    """What lies in a `log.dirs` root.
+    """The contents of a `log.dirs` root.
 
-    `checkpoints` has those of `paths.OFFSET_CHECKPOINTS` that exist and can be read; their keys are PartitionNames
-    without state. `partitions` are sorted by directory name and hold those that a broker moves or deletes, too
-    (`name.state`). In `findings` a `file` is a name in this directory.
+    `checkpoints` has those of `paths.OFFSET_CHECKPOINTS` that exist and can be read; their keys are
+    PartitionNames without state. `partitions` are sorted by directory name. They include partitions
+    that a broker moves or deletes (`name.state`). `file` in `findings` is a name in this directory.
     """
 
     path: Path
@@ -56,20 +56,21 @@ class LogDir:
 
 @dataclass(frozen=True)
 class RootNames:
-    """The entries of a root by what they are: partition directories (sorted), loose files."""
+    """The entries of a root by kind: partition directories (sorted) and loose files."""
 
     partitions: tuple[str, ...]
     files: frozenset[str]
     findings: tuple[Finding, ...]
     remote_index_cache: bool = False
-    """Remote log storage has left its `remote-log-index-cache` here."""
+    """Whether there is a `remote-log-index-cache` of remote log storage."""
 
 
 def scan_root(path: str | os.PathLike[str]) -> LogDir:
     """List the root at `path` and every partition in it.
 
-    A partition of 100 000 segments takes 100 MB; to hold one partition at a time use `read_root`, `list_root` and
-    `scan_partition`. Raises Vanished, or another StorageFailed, when the root itself cannot be listed.
+    A partition of 100 000 segments takes 100 MB of memory. To hold one partition at a time use
+    `read_root`, `list_root` and `scan_partition`. Raises Vanished, or another StorageFailed, when
+    the root itself cannot be listed.
     """
     names = list_root(path)
     root = read_root(path, names)
@@ -88,7 +89,7 @@ def scan_root(path: str | os.PathLike[str]) -> LogDir:
 
 
 def read_root(path: str | os.PathLike[str], names: RootNames | None = None) -> LogDir:
-    """The root's own files, `partitions` left empty. Raises as `scan_root`."""
+    """Read the root's own files and leave `partitions` empty. Raises as `scan_root`."""
     folder = Path(path)
     names = names or list_root(folder)
     findings = list(names.findings)
@@ -104,7 +105,9 @@ def read_root(path: str | os.PathLike[str], names: RootNames | None = None) -> L
 
 
 def list_root(path: str | os.PathLike[str]) -> RootNames:
-    """Names only. Raises Vanished, or another StorageFailed, when the root cannot be listed."""
+    """List names only. Raises Vanished, or another StorageFailed, when the root cannot be
+    listed.
+    """
     partitions = []
     files = set()
     findings: list[Finding] = []
@@ -137,7 +140,9 @@ def list_root(path: str | os.PathLike[str]) -> RootNames:
 
 
 def _foreign(name: str, is_dir: bool, is_link: bool) -> Finding:
-    """A directory that is not named like a partition, or a symbolic link."""
+    """Return the finding for a symbolic link, or for a directory that is not named like a
+    partition.
+    """
     shown = printable(name)
     if is_dir and not _LOADED_ALL_THE_SAME.fullmatch(name):
         return Finding(

@@ -1,6 +1,7 @@
-"""Whether the small files of a partition directory can be read: epochs, metadata, producer snapshots.
+"""Check that the small files of a partition directory can be read.
 
-Contents are read here, unlike in `scan_partition`: one file of a few bytes per partition, one snapshot per roll.
+These are the leader epochs, the partition metadata and the producer snapshots. Unlike
+`scan_partition`, this module reads contents: a few bytes per partition, and one snapshot per roll.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _READERS: Final[dict[str, tuple[Callable[[Path], object], str]]] = {
 
 
 def check_small_files(partition: PartitionDir) -> tuple[Finding, ...]:
-    """A finding `unreadable` for each file that its reader refuses, `vanished` for one that went away."""
+    """Return a finding `unreadable` for each file that its reader rejects, `vanished` for a lost
+    one.
+    """
     findings = []
     names = [(f.name, f.name) for f in partition.others if f.name in _READERS]
     names += [(f.name, paths.SNAPSHOT) for f in partition.others if f.name.endswith(paths.SNAPSHOT)]

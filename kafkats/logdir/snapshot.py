@@ -1,12 +1,13 @@
-"""Producer snapshots: what a broker knew of idempotent and transactional producers at an offset.
+"""Producer snapshots: the state of idempotent and transactional producers at an offset.
 
     int16   version         1
     uint32  crc             CRC-32C of everything after this field
     int32   count
     count x 46 bytes        ENTRY, one producer each
 
-The number in the name is the end, exclusive, of what the snapshot covers. Brokers from 0.11 on write one at each roll and
-at a clean stop, and rebuild a missing or damaged one from the log. Layout: ProducerStateManager, unchanged since 0.11.
+A snapshot covers the offsets below the number in its name. Brokers from 0.11 on write one at each
+roll and at a clean stop. They rebuild a missing or damaged snapshot from the log. Layout:
+ProducerStateManager, unchanged since 0.11.
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ _AFTER_CRC: Final = 6
 
 
 class ProducerEntry(NamedTuple):
-    """One producer. `last_*` and `offset_delta` (first to last offset) are of its last batch, `timestamp` in ms;
-    `txn_first_offset` is -1 outside a transaction.
+    """One producer.
+
+    `last_*` and `offset_delta` (last minus first offset) describe its last batch. `timestamp` is in
+    ms. `txn_first_offset` is -1 outside a transaction.
     """
 
     producer_id: int
@@ -58,12 +61,14 @@ class ProducerEntry(NamedTuple):
 
 
 def read_snapshot(path: str | os.PathLike[str]) -> list[ProducerEntry]:
-    """Decode the file at `path`. Raises as `decode_snapshot`, and Vanished or another StorageFailed."""
+    """Decode the file at `path`. Raises as `decode_snapshot`, and Vanished or another
+    StorageFailed.
+    """
     return decode_snapshot(read_small(path), path)
 
 
 def decode_snapshot(data: bytes, path: str | os.PathLike[str] | None = None) -> list[ProducerEntry]:
-    """The producers in a snapshot. Raises CorruptFile with the position; `path` is only named in it."""
+    """Return the producers in a snapshot. Raises CorruptFile with the position and with `path`."""
     if len(data) < HEADER.size:
         raise CorruptFile(f"{len(data)} bytes, the header alone has {HEADER.size}", path=path, position=len(data))
     version, crc, count = HEADER.unpack_from(data)
@@ -79,7 +84,7 @@ def decode_snapshot(data: bytes, path: str | os.PathLike[str] | None = None) -> 
 
 
 def encode_snapshot(producers: Iterable[ProducerEntry]) -> bytes:
-    """The file's bytes."""
+    """Return the bytes of the file."""
     entries = [ENTRY.pack(*p) for p in producers]
     covered = struct.pack(">i", len(entries)) + b"".join(entries)
     return struct.pack(">hI", VERSION, crc32c(covered)) + covered

@@ -1,4 +1,4 @@
-"""What a changeset is asked to do, and making the new files ready for it."""
+"""The changes that a changeset consists of, and the preparation of its new files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from kafkats.logdir.workarea import Site, WorkArea, clear_folder
 
 
 class Replace(NamedTuple):
-    """Put the file built at `staged`, whose bytes hash to `sha256`, in the place of `name` (`before` None: add it).
+    """Replace `name` by the file built at `staged`, whose SHA-256 is `sha256`. Add it if `before`
+    is None.
 
-    `mtime_ns` is given where it is data, and left out for the time of building. `read_back`: who built it has synced it, and
-    read all of it and found it to be what was hashed; a large file need not be read once more.
+    Set `mtime_ns` where the mtime is data; otherwise the new file keeps its own. Set `read_back` if
+    the builder has synced the file and read it back with this hash: a large file is then not read
+    again.
     """
 
     name: str
@@ -33,7 +35,7 @@ class Replace(NamedTuple):
 
 
 class Remove(NamedTuple):
-    """Take the file away."""
+    """Remove the file."""
 
     name: str
     before: FileIdentity
@@ -45,7 +47,7 @@ Change = Replace | Remove
 def check_request(
     directory: Path, changes: Sequence[Change], unchanged: Mapping[str, FileIdentity], lease: Lease, disk: Disk
 ) -> None:
-    """Raise UsageError for what makes no sense, Refused for what this work area cannot undo."""
+    """Raise UsageError for an inconsistent request, Refused if this work area could not undo it."""
     names = [change.name for change in changes]
     place = lease.site
     if not names or len({*names, *unchanged}) != len(names) + len(unchanged) or any("/" in name for name in names):
@@ -60,7 +62,9 @@ def check_request(
 
 
 def refuse_not_undoable(area: WorkArea, names: Iterable[str]) -> None:
-    """Copies of logs would take the space and the hours that links do not. Raises Refused."""
+    """Raise Refused for logs if undo would need copies of them, which take too much space and
+    time.
+    """
     if not area.linked and not all(name.endswith(INDEXES) for name in names):
         raise Refused("with the work area on another file system only index files can be changed", path=area.root)
 
@@ -75,7 +79,7 @@ def _check_indexes_named(directory: Path, names: Sequence[str], unchanged: Itera
 
 
 def prepare(changes: Sequence[Change], unchanged: Mapping[str, FileIdentity], lease: Lease, disk: Disk) -> Journal:
-    """Make the new files ready to be renamed; nothing live is touched."""
+    """Prepare the new files for their renames. No live file is touched."""
     live = {**unchanged, **{change.name: change.before for change in changes}}
     check_identities(lease.site, live, disk)
     home = home_of(lease.site, disk)
@@ -104,7 +108,9 @@ def _prepare_one(lease: Lease, change: Change, disk: Disk) -> Step:
 
 
 def check_identities(place: Site, wanted: Mapping[str, FileIdentity | None], disk: Disk) -> None:
-    """Raise Changed unless every live file is the very one that is wanted, ctime and all."""
+    """Raise Changed unless every live file has exactly the `wanted` identity, including its
+    ctime.
+    """
     found = disk.identities(place.directory, wanted)
     for name, identity in wanted.items():
         if found[name] != identity:
@@ -112,9 +118,10 @@ def check_identities(place: Site, wanted: Mapping[str, FileIdentity | None], dis
 
 
 def clear_staging(place: Site, disk: Disk) -> None:
-    """Remove the new files of all attempts of this run; those in place have their own name by now.
+    """Remove the staged files of all attempts of this run. Files already in place have their own
+    names.
 
-    And a journal that a full disk, or a crash, kept from being written to its end.
+    Also remove a journal whose writing a full disk or a crash interrupted.
     """
     for name in disk.names(place.run):
         if name.startswith("staging-"):

@@ -1,4 +1,4 @@
-"""Looks at a whole partition directory beside a running broker, which deletes, rolls and replaces segments meanwhile."""
+"""Repeat a look at a partition directory while a running broker changes its files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ T = TypeVar("T")
 def steady(
     directory: Path, look: Callable[[], T], failed: Callable[[T], bool], *, live: bool, any_change: bool = False
 ) -> T | None:
-    """`look` at a partition directory; while it fails beside a running broker, again, until it fails twice with the same names there.
+    """Return the result of `look`, repeated while it fails because a broker changes the directory.
 
-    `any_change`: also while names come or go during a look that does not fail. After a bounded number of tries the last look is taken.
-    None when a running broker has deleted the directory.
+    Only a `live` directory is looked at again. A failed look counts when two looks in a row fail
+    and no name came or went in between. `any_change` also repeats a good look during which names
+    changed. After a fixed number of tries the last result is returned. Returns None when a running
+    broker has deleted the directory.
     """
     before, failed_before = _ctime_ns(directory), False
     found = look()

@@ -1,22 +1,25 @@
-"""In which order files are swapped, so that a crash at any point leaves nothing that a broker would wrongly trust.
+"""Swap files in an order in which a crash at any point leaves no file that a broker wrongly trusts.
 
-Where no .log changes, every file is swapped by one rename, and one sync of the directory ends it: old and new indexes
-are both true of the log, in any mixture.
+Where no .log changes, one rename swaps each file, and one sync of the directory ends the swap. Old
+and new indexes are both correct for the log, in any mixture.
 
-Where a .log changes, an index of the other log would be stale, and since Kafka 2.3 a start does not look inside an
-index. A missing .index however is rebuilt (0.8.2, 0.10 and later; 0.9.0 and 1.1 search without one: slow but right).
-So its segment's indexes go first, the .index before the others, and come back last, the .index after the others, with
-a sync of the directory between the waves: what is not synced may be lost in any order.
+Where a .log changes, an index of the other log would be stale, and since Kafka 2.3 a start does not
+check the contents of an index. But brokers rebuild a missing .index (0.8.2, 0.10 and later; 0.9.0
+and 1.1 search without one, slowly but correctly). So the segment's indexes are removed first, the
+.index before the others. They are put back last, the .index after the others. The directory is
+synced between these waves, because effects that are not synced may be lost in any order.
 
-    .index goes | .timeindex, .txnindex go | the rest is swapped | .timeindex, .txnindex come | .index comes
+    remove .index | remove .timeindex, .txnindex | swap the rest | put .timeindex, .txnindex
+        | put .index
 
-Where batches move from one log to another they are for a while in both, never in none: logs that come are there before one is
-replaced, and that before others go. An overlap is harmless, since a broker reads each offset from the segment that begins last
-before it; a gap would be lost records.
+Batches that move from one log to another are in both for a while, never in neither. New logs are
+added before any log is replaced, and logs are replaced before others are removed. An overlap is
+harmless: a broker reads each offset from the last segment that begins at or before it. A gap would
+lose records.
 
-    ... | logs come | the rest is swapped | logs go | ...
+    ... | add logs | swap the rest | remove logs | ...
 
-The way back is the same with the old files in place of the new.
+An undo takes the same steps, with the old files in place of the new.
 """
 
 from __future__ import annotations
@@ -40,21 +43,25 @@ _GUARDED: Final = ((paths.OFFSET_INDEX,), (paths.TIME_INDEX, paths.TXN_INDEX))
 
 
 class Move(NamedTuple):
-    """`clear` takes the file away for a while, `settle` brings it to the side that is wanted."""
+    """One move of a swap. `clear` removes the file for a while, `settle` puts the final state in
+    place.
+    """
 
     verb: Literal["clear", "settle"]
     step: Step
 
 
 class Source(NamedTuple):
-    """A file to put in place, and a second name for it, on the same file system, to rename."""
+    """A file to put in place, and a second name on the same file system to link it to and
+    rename.
+    """
 
     path: Path
     second_name: Path
 
 
 def waves(steps: Sequence[Step], side: Side = "new") -> list[list[Move]]:
-    """The moves to `side` in order; the directory is synced after each inner list."""
+    """Return the moves to `side` in order. The directory is synced after each inner list."""
     logs = {base for name, base in ((s.name, base_of(s.name)) for s in steps) if name.endswith(paths.LOG)}
     guarded = [[s for s in steps if base_of(s.name) in logs and s.name.endswith(kinds)] for kinds in _GUARDED]
     rest = [s for s in steps if not any(s in group for group in guarded)]
@@ -62,7 +69,7 @@ def waves(steps: Sequence[Step], side: Side = "new") -> list[list[Move]]:
     if side == "old":
         coming, going = going, coming
     if len(coming) + len(going) == sum(s.name.endswith(paths.LOG) for s in rest) and not (coming and going):
-        coming, going = [], []  # nothing moves from one to another
+        coming, going = [], []  # no batch moves between logs
     between = [s for s in rest if s not in coming and s not in going]
     order = [
         *([Move("clear", s) for s in group] for group in guarded),
@@ -73,20 +80,22 @@ def waves(steps: Sequence[Step], side: Side = "new") -> list[list[Move]]:
 
 
 def _log_steps(steps: Sequence[Step], without: Side, having: Side) -> list[Step]:
-    """The logs that one side does not have and the other has."""
+    """Return the steps of logs that exist on side `having` and not on side `without`."""
     sides = {"old": lambda step: step.before, "new": lambda step: step.after}
     return [s for s in steps if s.name.endswith(paths.LOG) and sides[without](s) is None and sides[having](s)]
 
 
 @lru_cache(maxsize=1024)
 def base_of(name: str) -> int | None:
-    """The base offset of the segment that a file name belongs to."""
+    """Return the base offset of the segment that a file name belongs to, None for other files."""
     segment = paths.parse_segment_file(name)
     return segment.base_offset if segment else None
 
 
 def stands(place: Site, step: Step, live: FileIdentity | None, side: Side) -> bool:
-    """Whether the live file is this side's. The run's own links move the ctime, so it does not count."""
+    """Whether the live file is the one of `side`. The run's own links change the ctime: it is
+    ignored.
+    """
     wanted = step.before if side == "old" else step.after
     if wanted is None or live is None:
         return wanted is live
@@ -97,9 +106,10 @@ def stands(place: Site, step: Step, live: FileIdentity | None, side: Side) -> bo
 
 
 def check_standing(place: Site, steps: Sequence[Step], disk: Disk, *, finished: bool) -> None:
-    """Raise Changed unless every live file is as the run left it: all new when it finished, else either side.
+    """Raise Changed unless every live file is as the run left it.
 
-    An interrupted run may also have left an index away that it had cleared.
+    All files are new after a finished run, old or new after an interrupted one. An interrupted run
+    may also have removed an index for the duration of the swap.
     """
     cleared = {move.step.name for wave in waves(steps) for move in wave if move.verb == "clear"}
     found = disk.identities(place.directory, [step.name for step in steps])
@@ -114,9 +124,9 @@ def check_standing(place: Site, steps: Sequence[Step], disk: Disk, *, finished: 
 
 
 def drive(place: Site, steps: Sequence[Step], side: Side, sources: dict[str, Source], disk: Disk) -> None:
-    """Bring every live file to `side`, from wherever an interruption has left it.
+    """Bring every live file to `side`, from any state that an interruption has left.
 
-    `sources` has the file to put there for each step whose `side` is a file.
+    `sources` has the file to put in place for each step whose `side` is a file.
     """
     for wave in waves(steps, side):
         for verb, step in wave:
@@ -132,13 +142,13 @@ def drive(place: Site, steps: Sequence[Step], side: Side, sources: dict[str, Sou
 
 
 def _put(source: Source, live: Path, disk: Disk) -> None:
-    # Renaming the source itself would use it up: a crash that loses the new name but not the going of the old one
-    # would leave neither.
+    # A rename of the source itself would use it up. A crash that loses the new name but keeps the
+    # removal of the old one would then lose the file.
     disk.unlink(source.second_name)
     try:
         disk.link(source.path, source.second_name)
     except OSError as e:
-        # tmpfs counts a link as an inode, and elsewhere a directory may have to grow for it.
+        # tmpfs counts a link as an inode. Elsewhere a directory may have to grow for a new name.
         if e.errno not in FULL or not disk.moves_whole(live.parent):
             raise
         disk.rename(source.path, live)

@@ -1,4 +1,4 @@
-"""The small text files of a log directory: whole files, lines with their place."""
+"""Read the small text files of a log directory: whole files, and lines with their positions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Final, NamedTuple
 from kafkats.errors import CorruptFile, storage
 
 _MAX_BYTES: Final = 256 * 1024 * 1024
-"""Beyond this nothing here is what its name says: a million partitions are 70 MB of checkpoint."""
+"""A larger file is not a checkpoint: one million partitions take 70 MB."""
 
 
 class Line(NamedTuple):
-    """One line without its end. `number` counts from 1, `position` is its first byte in the file at `path`."""
+    """One line without its line ending.
+
+    `number` counts from 1. `position` is the line's first byte in the file at `path`.
+    """
 
     path: str
     number: int
@@ -25,9 +28,13 @@ class Line(NamedTuple):
 
 
 def read_small(path: str | os.PathLike[str]) -> bytes:
-    """All bytes. Raises CorruptFile above 256 MiB and for what is no regular file, Vanished or another StorageFailed."""
+    """Return all bytes of a file.
+
+    Raises CorruptFile above 256 MiB and for anything but a regular file, Vanished or another
+    StorageFailed.
+    """
     with storage(path, "reading"):
-        # Opening a FIFO would wait for a writer.
+        # Without O_NONBLOCK, opening a FIFO waits for a writer.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             facts = os.fstat(fd)
@@ -42,9 +49,10 @@ def read_small(path: str | os.PathLike[str]) -> bytes:
 
 
 def read_lines(path: str | os.PathLike[str]) -> list[Line]:
-    """UTF-8 lines ended by LF or CR LF; the last may lack its end, as Java's readers allow.
+    """Return the UTF-8 lines of a file. LF or CR LF ends a line.
 
-    Raises CorruptFile for bytes that are not UTF-8, Vanished or another StorageFailed.
+    The last line may lack its ending, as Java's readers allow. Raises CorruptFile for bytes that
+    are not UTF-8, Vanished or another StorageFailed.
     """
     lines = []
     position = 0

@@ -1,16 +1,16 @@
-"""The work area: where a log directory's staging, undo material, leases and journals live.
+"""The work area: staging folders, undo material, leases and journals of a log directory.
 
-    <parent of the log dir>/.kafkats/<name>/        or <place>/<name>-<hash>/ when the operator names a place
+    <parent of the log dir>/.kafkats/<name>/        or <place>/<name>-<hash>/ if a place is named
         <partition>/                                @root for the log dir itself
-            lock  lease                             never removed: who may change this partition
+            lock  lease                             who may change this partition; never removed
             runs/<run id>/
-                journal                             what is meant, and how far it is
+                journal                             the intended changes, and the phase
                 staging-<epoch>/<file>              new files of one attempt
-                undo/<file>                         old files, until the undo window is closed
-        reservation  reservation.lock               who is going to change the log dir (reservation.py)
+                undo/<file>                         old files, until the undo window closes
+        reservation  reservation.lock               who plans to change the log dir (reservation.py)
 
-It lies outside the log dir, because Kafka refuses to start on a directory there that is not a partition, and on the
-same mount, because a swap is a rename and undo material a hard link.
+It lies outside the log dir because Kafka does not start when a directory in the log dir is not a
+partition. It lies on the same mount because a swap is a rename and undo material is a hard link.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kafkats.logdir.disk import Disk
 from kafkats.logdir.mounts import mount_of
 
 ROOT: Final = "."
-"""As a partition: the files of the log dir itself, such as checkpoints."""
+"""A name in place of a partition, for the files of the log dir itself, such as checkpoints."""
 
 _FOLDER: Final = ".kafkats"
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+:@=-]{0,99}")
@@ -36,11 +36,12 @@ _OF_A_ROOT: Final = (paths.META_PROPERTIES, paths.CLEAN_SHUTDOWN, paths.RECOVERY
 
 
 class WorkArea(NamedTuple):
-    """The work area of one log dir; nothing is created before the first claim.
+    """The work area of one log dir. Nothing is created before the first claim.
 
-    `linked`: on the log dir's own mount. Otherwise undo material is copied, staging is done beside the live files
-    under names that no Kafka reads, and only index files may be changed.
-    `mode`, `uid`, `gid`: the log dir's, for all that is made here.
+    `linked`: the work area is on the log dir's own mount. Otherwise undo material is copied, new
+    files are staged beside the live files under names that no Kafka version reads, and only index
+    files may be changed. `mode`, `uid` and `gid` are those of the log dir, for everything created
+    here.
     """
 
     root: Path
@@ -52,12 +53,12 @@ class WorkArea(NamedTuple):
 
     @property
     def beside(self) -> bool:
-        """Whether it is the default one, in the log dir's parent."""
+        """Whether this is the default work area, in the log dir's parent."""
         return self.path == self.root.parent / _FOLDER / self.root.name
 
 
 class Site(NamedTuple):
-    """The places of one run in one partition."""
+    """The paths of one run in one partition."""
 
     area: WorkArea
     partition: str
@@ -85,25 +86,29 @@ class Site(NamedTuple):
         return self.run / "undo"
 
     def staging(self, epoch: int) -> Path:
-        """The directory that an attempt's new files are built in."""
+        """Return the directory in which an attempt builds its new files."""
         return self.run / f"staging-{epoch}" if self.area.linked else self.directory
 
     def staged(self, epoch: int, name: str) -> Path:
-        """Where an attempt builds the new file `name`."""
+        """Return the path at which an attempt builds the new file `name`."""
         if self.area.linked:
             return self.staging(epoch) / name
         return self.directory / f"{self.temporary}{epoch}~{name}.tmp"
 
     @property
     def temporary(self) -> str:
-        """How our names in a partition directory begin; they end in .tmp, which every Kafka passes by."""
+        """The prefix of our names in a partition directory. They end in .tmp, which every Kafka
+        ignores.
+        """
         return f".kafkats-{self.run_id}~"
 
 
 def work_area(root: str | os.PathLike[str], place: str | os.PathLike[str] | None = None) -> WorkArea:
-    """Find the work area of the log dir `root`; `place` is a directory to have it in instead of the log dir's parent.
+    """Return the work area of the log dir `root`, in directory `place` or else in the log dir's
+    parent.
 
-    Raises Refused or NotPermitted when there is no fit place, UsageError for an unfit `place`, StorageFailed.
+    Raises Refused or NotPermitted when no place is suitable, UsageError for an unsuitable `place`,
+    StorageFailed.
     """
     home = Path(os.path.realpath(root))
     with storage(home, "look at the log directory"):
@@ -116,7 +121,10 @@ def work_area(root: str | os.PathLike[str], place: str | os.PathLike[str] | None
 
 
 def site(area: WorkArea, partition: str, run_id: str) -> Site:
-    """The places of run `run_id` in `partition` (a directory's name, or ROOT). Raises UsageError for unfit names."""
+    """Return the paths of run `run_id` in `partition` (a directory's name, or ROOT).
+
+    Raises UsageError for invalid names.
+    """
     if not _RUN_ID.fullmatch(run_id):
         raise UsageError(f"a run id is up to 100 letters, digits and ._+:@=-, not {run_id!r}")
     if partition != ROOT and paths.parse_partition(partition) is None:
@@ -125,15 +133,16 @@ def site(area: WorkArea, partition: str, run_id: str) -> Site:
 
 
 def make_run(place: Site, disk: Disk) -> None:
-    """Have the run's folder and all above it, durably and with the log dir's owner."""
+    """Create the run's folder and all above it, synced and with the log dir's owner."""
     make_area(place.area, disk)
     for folder in (place.folder, place.runs, place.run):
         make_folder(folder, place.area, disk)
 
 
 def make_area(area: WorkArea, disk: Disk) -> None:
-    """Have the log dir's folder and the one above it, durably and with the log dir's owner."""
-    shared = area.path.parent  # .kafkats, or the operator's place: log dirs of other owners may have theirs there too
+    """Create the log dir's folder and the one above it, synced and with the log dir's owner."""
+    # .kafkats, or the named place: log dirs of other owners may have theirs there too
+    shared = area.path.parent
     if not disk.is_dir(shared):
         make_folder(shared, area, disk)
     disk.sync_dir(shared.parent)
@@ -141,9 +150,9 @@ def make_area(area: WorkArea, disk: Disk) -> None:
 
 
 def make_folder(path: Path, area: WorkArea, disk: Disk) -> None:
-    """Have one directory of the work area.
+    """Create one directory of the work area.
 
-    One that is there is synced all the same: whoever made it may have been stopped before doing so.
+    An existing one is synced too: its creator may have been stopped before the sync.
     """
     disk.make_dir(path)
     disk.own(path, area.mode, area.uid, area.gid)
@@ -151,7 +160,7 @@ def make_folder(path: Path, area: WorkArea, disk: Disk) -> None:
 
 
 def write_durably(path: Path, data: bytes, area: WorkArea, disk: Disk) -> None:
-    """Put a file of the work area in place, whole: after a crash it is as before or as now."""
+    """Write a file of the work area atomically: a crash leaves the old content or the new."""
     new = path.with_name(path.name + ".new")
     disk.unlink(new)
     disk.write(new, data)
@@ -162,7 +171,9 @@ def write_durably(path: Path, data: bytes, area: WorkArea, disk: Disk) -> None:
 
 
 def clear_folder(folder: Path, disk: Disk) -> None:
-    """Remove a directory of the work area and the files in it; it may be gone, or half so."""
+    """Remove a directory of the work area and its files. It may be missing or partly removed
+    already.
+    """
     for name in disk.names(folder):
         disk.unlink(folder / name)
     disk.remove_dir(folder)
@@ -202,6 +213,6 @@ def _existing(path: Path) -> Path:
 
 
 def _mount(path: Path) -> tuple[int, str]:
-    """What two paths share when one can be renamed to the other; two mounts of one device cannot."""
+    """Return a key of the mount. A rename works only within one mount, even on the same device."""
     mount = mount_of(path)
     return path.stat().st_dev, mount.point if mount else ""
