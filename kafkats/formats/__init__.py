@@ -1,11 +1,14 @@
-"""Bytes <-> batches <-> records, written to be read: the reference that the kernels are held to.
+"""Decode and encode batches and records: the readable reference for the kernels.
 
-framing       where one frame ends and the next begins
-v0 v1 v2      siblings: decode_batch, check_crc, decode_records, first_offset, encode_batch
-message_set   what v0 and v1 share
-control       the records of transaction markers
-dispatch      all magics: batches, records, first_offset
-model         Batch, Record, Header, Codec, TimestampType
-enriched      a magic 1 that never shipped, for who names it
-convert       a log in another magic or codec; with build, losses, and the rules only compared with: produce, fetch, kip31
+Tests hold every kernel (kafkats/kernels) to the answers of this package.
+
+    framing       split a file or a message set into frames
+    v0 v1 v2      one per magic: decode_batch, check_crc, decode_records, first_offset, encode_batch
+    message_set   the code that v0 and v1 share
+    control       control records, such as transaction markers
+    dispatch      batches, records and first_offset for every magic
+    model         Batch, Record, Header, Codec, TimestampType
+    enriched      a proposed magic 1 that never shipped; used only by explicit import
+    convert       convert a log to another magic or codec, with build and losses
+    produce, fetch, kip31   conversion rules that serve for comparison only
 """

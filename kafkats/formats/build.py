@@ -1,4 +1,7 @@
-"""Records -> frames of a magic, as Kafka's MemoryRecordsBuilder writes them: what every conversion rule ends with."""
+"""Encode records as frames of a given magic, as Kafka's MemoryRecordsBuilder does.
+
+Every conversion rule ends here.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,20 @@ from kafkats.formats.model import Batch, Codec, Record, TimestampType
 
 
 class Target(NamedTuple):
-    """What a log is converted to; without a codec every batch keeps its own (Kafka's word `producer`)."""
+    """The magic and codec to convert to.
+
+    Without a codec each batch keeps its own (Kafka's `producer`).
+    """
 
     magic: int
     codec: Codec | None = None
 
 
 def target_codec(codec: int, target: Target) -> int:
-    """The codec in which a batch of `codec` is written. Raises NotConvertible for zstd below magic 2."""
+    """Return the codec to write a batch of `codec` with.
+
+    Raises NotConvertible for zstd below magic 2.
+    """
     chosen = codec if target.codec is None else target.codec
     if chosen == Codec.ZSTD and target.magic < v2.MAGIC:
         raise NotConvertible(f"zstd cannot be in magic {target.magic}: another codec has to be given")
@@ -27,7 +36,7 @@ def target_codec(codec: int, target: Target) -> int:
 
 
 def append_time(batch: Batch) -> int | None:
-    """The time of a LogAppendTime batch in ms, which every one of its records has; else None."""
+    """Return the timestamp in ms of a LogAppendTime batch and all its records; else None."""
     return batch.max_timestamp if batch.timestamp_type == TimestampType.LOG_APPEND_TIME else None
 
 
@@ -40,10 +49,11 @@ def build(
     position: int | None = None,
     **fields: Any,
 ) -> bytes:
-    """One batch of magic 2, or one wrapper, or uncompressed one message per record; headers end with magic 2.
+    """Encode one batch of magic 2, one wrapper, or one uncompressed message per record.
 
-    `log_append_time` in ms makes it LogAppendTime; `fields` are those of v2.encode_batch. Raises NotConvertible at
-    `position` when offsets do not increase, as Kafka's builder does, and when a number or a size does not fit.
+    Magic 0 and 1 drop the record headers. `log_append_time`, in ms, makes the type LogAppendTime.
+    `fields` are keyword arguments of v2.encode_batch. Raises NotConvertible with `position` for
+    offsets that do not increase, as Kafka's builder does, and for a field or a size out of range.
     """
     for before, record in pairwise(records):
         if record.offset <= before.offset:

@@ -1,10 +1,10 @@
-"""Control records: what brokers write into a log for themselves (magic 2 only, one per control batch).
+"""Control records, which brokers write for themselves (magic 2 only, one record per control batch).
 
     key      = version int16 = 0 | type int16
     value    = version int16 = 0 | coordinator epoch int32          of ABORT and COMMIT (KIP-98)
 
-Types 2 to 6 occur only in KRaft's own log and have values of their own. A type that is not known here is carried, never
-dropped, as Kafka's readers do.
+Types 2 to 6 occur only in KRaft's metadata log and have other values. Records of an unknown type
+are kept, never dropped, as in Kafka's readers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ class ControlType(IntEnum):
 
 
 def decode_control_type(key: bytes | None) -> int:
-    """The type of a control record, a ControlType where it has a name. Raises CorruptBatch when there is none."""
+    """Return the type of a control record: a ControlType, or the number of an unknown type.
+
+    Raises CorruptBatch for a key without a valid version and type.
+    """
     if key is None or len(key) < _KEY.size:
         raise CorruptBatch("a control record whose key is shorter than version and type")
     version, number = _KEY.unpack_from(key)
@@ -51,7 +54,10 @@ def decode_control_type(key: bytes | None) -> int:
 
 
 def decode_coordinator_epoch(value: bytes | None) -> int:
-    """The coordinator's epoch in an ABORT or COMMIT. Raises CorruptBatch when there is none."""
+    """Return the coordinator epoch of an ABORT or COMMIT record.
+
+    Raises CorruptBatch for a value without a valid version and epoch.
+    """
     if value is None or len(value) < _END_MARKER.size:
         raise CorruptBatch("a transaction marker whose value is shorter than version and coordinator epoch")
     version, epoch = _END_MARKER.unpack_from(value)
@@ -61,5 +67,5 @@ def decode_coordinator_epoch(value: bytes | None) -> int:
 
 
 def encode_end_marker(kind: ControlType, coordinator_epoch: int) -> tuple[bytes, bytes]:
-    """Key and value of an ABORT or COMMIT record."""
+    """Encode the key and value of an ABORT or COMMIT record."""
     return _KEY.pack(0, kind), _END_MARKER.pack(0, coordinator_epoch)

@@ -1,23 +1,32 @@
-"""A log in another magic or codec: the rules, written to be read; the kernels are held to them.
+"""Convert a log to another magic or codec: the reference rules for the kernels.
 
-    cleaner    what the log cleaner of Kafka 4 does to magic 0 and 1 (KIP-724, KAFKA-13093), in every direction: one
-               batch in, one batch out, offsets and their holes kept. The only rule for bytes that a broker will hold.
-    produce    what a leader made of a producer's message set (formats/produce.py): for comparison
-    fetch      what a broker sent to an old consumer (formats/fetch.py): for comparison
-    kip31      the offsets inside wrappers as KIP-31 words them (formats/kip31.py): for comparison
+    cleaner    what the log cleaner of Kafka 4 does to magic 0 and 1 (KIP-724, KAFKA-13093), in
+               every direction: one batch in, one batch out; offsets and their holes are kept. It is
+               the only rule for segments that a broker will load.
+    produce    what a leader does to a producer's message set (formats/produce.py): for comparison
+    fetch      what a broker sends to an old consumer (formats/fetch.py): for comparison
+    kip31      the offsets in wrappers as KIP-31 words them (formats/kip31.py): for comparison
 
-Why not the other two for stored bytes: `produce` merges a message set into one batch and numbers it anew, and a
-follower that ended inside a merged batch could not go on; `fetch` drops what its reader did not ask for.
+Stored segments use neither `produce` nor `fetch`. `produce` merges a message set into one batch and
+assigns new offsets; a follower whose log ends inside a merged batch could not continue. `fetch`
+drops records that its reader did not request.
 
-The cleaner's rule here. A batch that is of the target's magic and codec already is copied. Another codec alone keeps
-every field of a magic-2 header and its records to the byte. Up: an uncompressed message becomes a batch of one record,
-a wrapper one batch from its first record's offset to its last's; no producer, no leader epoch; no timestamp is -1
-CreateTime, LogAppendTime stays with the wrapper's time in every record. Down, in the shapes of the fetch path: with a
-codec one wrapper, without one message per record; what the old magic cannot say is counted (see losses). Control and
-empty batches cannot be said at all and vanish, which leaves a legal hole, but not at the end of the log: where the
-log's end offset would fall, and offsets be used twice, its last batch is kept as it is.
+The cleaner's rule:
 
-The page for people is docs/formats/conversion.md.
+* A batch that already has the target's magic and codec is copied.
+* A change of codec alone keeps every other header field of magic 2, and the bytes of the records.
+* To a newer magic: an uncompressed message becomes a batch of one record. A wrapper becomes one
+  batch from its first record's offset to its last record's. The batch has no producer and no leader
+  epoch. A missing timestamp becomes -1 CreateTime. LogAppendTime is kept, with the wrapper's
+  timestamp in every record.
+* To an older magic, in the shapes of the fetch path: one wrapper with a codec, else one message per
+  record. Everything that the old magic cannot hold is counted (see losses).
+* Control batches and empty batches do not exist in an older magic. They are deleted, which leaves a
+  legal hole in the offsets. The exception is the last batch of the log: if its conversion would
+  lower the log end offset, a broker would assign those offsets twice, so the batch is kept as it
+  is.
+
+The user page is docs/formats/conversion.md.
 """
 
 from __future__ import annotations
@@ -53,21 +62,22 @@ MAX_SEGMENT_BYTES: Final = 2**31 - 1
 
 
 class Converted(NamedTuple):
-    """What a batch or a segment became."""
+    """The result of converting a batch or a segment."""
 
     data: bytes
     """Zero or more frames."""
     losses: dict[str, int]
-    """Words of LOSSES -> how many; only those that occurred."""
+    """Word of LOSSES -> count; zero counts are left out."""
     records: int
-    """Records of the batches that were written anew; batches that are copied are not decoded for it."""
+    """Number of records in rebuilt batches. Copied batches are not decoded and do not count."""
 
 
 def convert_batch(buf: Buffer, batch: Batch, target: Target, *, last_of_log: bool = False) -> Converted:
-    """One batch of `buf` by the cleaner's rule; its CRC is taken for checked (dispatch.batches does that).
+    """Convert one batch of `buf` by the cleaner's rule. The caller has checked its CRC.
 
-    `last_of_log`: no batch follows in the whole log, so the batch is kept as it is where its last offset would be
-    lost. Raises CorruptBatch when its records cannot be read, and NotConvertible, both at its position.
+    dispatch.batches checks the CRC. `last_of_log`: no batch follows in the log, so the batch is
+    kept as it is if conversion would lose its last offset. Raises CorruptBatch for records that
+    cannot be decoded, and NotConvertible; both carry the batch's position.
     """
     try:
         return _convert_batch(buf, batch, target, last_of_log)
@@ -94,14 +104,16 @@ def _convert_batch(buf: Buffer, batch: Batch, target: Target, last_of_log: bool)
         return copied
     time = append_time(batch)
     if target.magic > 0 and time is not None and any(record.timestamp != time for record in records):
-        # KAFKA-4298 under LogAppendTime. Kafka's cleaner gives it the wrapper's time, and readers another answer.
+        # KAFKA-4298 under LogAppendTime: Kafka's cleaner writes the wrapper's time, but Kafka's
+        # readers report no timestamp for such a message.
         raise NotConvertible("a message without a timestamp in a LogAppendTime wrapper")
     data = build(records, target.magic, codec, log_append_time=time)
     return Converted(data, count_losses(batch, records, target.magic), len(records))
 
 
 def _recompressed(buf: Buffer, batch: Batch, codec: int) -> bytes:
-    # Not by way of records: under LogAppendTime the area still holds the producer's times, and keys of headers any bytes.
+    # Recompress the area without decoding records: under LogAppendTime the area still holds the
+    # producer's timestamps, and header keys can be any bytes.
     data = view(buf)
     header = v2.BatchHeader._make(v2.HEADER.unpack_from(data, batch.position))
     area = decompress(batch.codec, data[batch.position + v2.HEADER_BYTES : batch.end])
@@ -113,11 +125,11 @@ def _recompressed(buf: Buffer, batch: Batch, codec: int) -> bytes:
 
 
 def convert_segment(buf: Buffer, base_offset: int, target: Target, *, log_end: bool = False) -> Converted:
-    """A whole `.log` by the cleaner's rule. `log_end`: it is the partition's last segment.
+    """Convert a whole `.log` by the cleaner's rule. `log_end`: it is the partition's last segment.
 
-    Raises CorruptBatch for what Kafka's recovery would cut or its reader refuse, and NotConvertible for anything else
-    that blocks the segment: bytes behind the last whole batch, an offset that does not belong to a segment of
-    `base_offset`, more than 2^31 - 1 bytes.
+    Raises CorruptBatch for bytes that Kafka's recovery would truncate or its reader refuse. Raises
+    NotConvertible for other obstacles: bytes after the last whole batch, an offset that does not
+    belong to a segment of `base_offset`, a result above 2^31 - 1 bytes.
     """
     batches = list(dispatch.batches(buf))
     end = batches[-1].end if batches else 0
@@ -139,7 +151,8 @@ def convert_segment(buf: Buffer, base_offset: int, target: Target, *, log_end: b
 
 
 def _check_offsets(data: bytes, base_offset: int, source: Batch) -> None:
-    # Kafka does not load a segment with an offset below its base, and cannot index one 2^31 above it.
+    # Kafka does not load a segment with an offset below its base offset, and cannot index an offset
+    # 2^31 or more above it.
     for frame in dispatch.batches(data, verify=False):
         for offset in (frame.last_offset, frame.base_offset if frame.magic == v2.MAGIC else frame.last_offset):
             if not 0 <= offset - base_offset <= MAX_RELATIVE_OFFSET:
@@ -153,4 +166,4 @@ RULES: Final[dict[str, Callable[..., Converted | bytes]]] = {
     "produce": produce,
     "fetch": fetch,
 }
-"""Name -> rule; `cleaner` alone is for bytes that a broker will hold."""
+"""Name -> rule. Only `cleaner` is for segments that a broker will load."""

@@ -1,7 +1,7 @@
-"""Whatever the magic: the batches of a log, and the records of a batch.
+"""Decode the batches of a log, and the records of a batch, in any magic.
 
-A partition that lived through upgrades holds all three magics, also inside one segment (Kafka 4.x still loads it), so
-each frame says for itself which format decodes it.
+A partition that was upgraded can hold all three magics, even in one segment. Kafka 4.x still loads
+such a segment. So the magic byte of each frame selects the format that decodes it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ _FORMATS: Final[tuple[ModuleType, ...]] = (v0, v1, v2)
 
 
 def batches(buf: Buffer, start: int = 0, end: int | None = None, *, verify: bool = True) -> Iterator[Batch]:
-    """The batches of buf[start:end] in file order, up to the quiet end of the log (see framing).
+    """Yield the batches of buf[start:end] in file order, up to the quiet end (see framing).
 
-    Raises CorruptBatch where Kafka's recovery would cut the log: bad size, bad magic and, with `verify`, a CRC that
-    does not match. Batches before that place have been given by then. Records are not looked at.
+    Records are not decoded. Raises CorruptBatch where Kafka's recovery would truncate the log: a
+    bad size, a bad magic or, with `verify`, a CRC mismatch. All batches before that position are
+    yielded first.
     """
     for frame in frames(buf, start, end):
         layout = _FORMATS[frame.magic]
@@ -33,19 +34,21 @@ def batches(buf: Buffer, start: int = 0, end: int | None = None, *, verify: bool
 
 
 def records(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> list[Record]:
-    """The records of a batch of `buf`, decompressed, with absolute offsets; control records as they are.
+    """Return the records of a batch of `buf`, decompressed and with absolute offsets.
 
-    Raises CorruptBatch for what Kafka's reader refuses, and beyond `max_output_bytes` after decompression.
+    Control records are returned as they are. Raises CorruptBatch for everything that Kafka's reader
+    refuses, and when the decompressed size exceeds `max_output_bytes`.
     """
     decoded: list[Record] = _FORMATS[batch.magic].decode_records(buf, batch, max_output_bytes=max_output_bytes)
     return decoded
 
 
 def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> int:
-    """The offset that brokers of 0.8 to 1.1 put into the offset index: that of the first record.
+    """Return the offset of the first record, which brokers 0.8 to 1.1 write into the offset index.
 
-    Magic 2: the header's base offset, also where compaction removed that record. Wrapper: the first inner message's,
-    for which it is decompressed. Raises CorruptBatch as `records`.
+    Magic 2: the header's base offset, even where compaction removed that record. Wrapper: the
+    offset of the first inner message; the wrapper is decompressed to find it. Raises CorruptBatch
+    as `records`.
     """
     first: int = _FORMATS[batch.magic].first_offset(buf, batch, max_output_bytes=max_output_bytes)
     return first

@@ -1,28 +1,33 @@
 """The enriched message: a magic 1 with Kafka tags that was proposed in 2014 and never shipped.
 
-    frame    = offset int64 | size int32 | message                            size = bytes of message, 22 or more
+    frame    = offset int64 | size int32 | message             size = bytes of message, at least 22
     message  = crc int32 | magic int8 = 1 | attributes int8 | timestamp int32 | tags | key | value
     tags     = length int32 (-1: none) | tag ...
-    tag      = id int8 | value, whose size the id alone tells
-    key      = length int32 (-1: null) | bytes                                value likewise
-    wrapper  = a message of a compressed type, value = compressed (frame ...), offset = that of the *first* record
+    tag      = id int8 | value; the id determines the size of the value
+    key      = length int32 (-1: null) | bytes                 value likewise
+    wrapper  = a message of a compressed type: its value is compressed (frame ...) and its offset
+               is that of the *first* record
 
-CRC: CRC-32 (zlib's) of everything after the CRC field, magic to the end of the value. Offset and size are not covered.
+CRC: CRC-32 (zlib's) of everything after the CRC field: from the magic to the end of the value. The
+CRC does not cover offset and size.
 
     attributes    7 6 5 4   |  3 2 1 0
                   written 0 |  type: 0 normal, 1 gzip, 2 snappy, 3 lz4, 8 ... 11 control
 
-Source: the proposal "Kafka Enriched Message Metadata" (KAFKA-527, KAFKA-979, KAFKA-1001). Where it leaves a number
-open the number is ours: see MessageType and the tags 33 and 34, and docs/formats/enriched.md for every such reading.
+Source: the proposal "Kafka Enriched Message Metadata" (KAFKA-527, KAFKA-979, KAFKA-1001). The
+proposal leaves some numbers open; kafkats defines those itself: see MessageType, the tags 33 and
+34, and docs/formats/enriched.md, which lists every such choice.
 
-Never guess this format from bytes, and never write it for a broker: the magic 1 that shipped (KIP-31, KIP-32) has a
-timestamp of 64 bits where this one has a timestamp and a length of 32 each, so the same bytes are legal in both. It is
-read and written only by who names this module; dispatch does not know it.
+Never guess this format from bytes, and never write it for a broker. The magic 1 that shipped
+(KIP-31, KIP-32) has a 64-bit timestamp where this format has a 32-bit timestamp and a 32-bit
+length, so the same bytes are legal in both. Callers must import this module explicitly; dispatch
+does not know it.
 
-Why it was wanted: offsets inside a wrapper are relative to the wrapper's own, its first, so a leader assigns offsets by
-writing one number outside the CRC. A mirror that copies a wrapper unopened clears the tag `honored`, and readers then
-count the messages instead of adding the offsets inside, which compaction may have left with holes. A cleaner merges
-wrappers into one. `assign`, `with_tags` and `merge` are these three.
+Purpose of the proposal: offsets inside a wrapper are relative to the wrapper's own offset, which is
+that of its first record. A leader therefore assigns offsets by writing one number outside the CRC
+(`assign`). A mirror that copies a wrapper without decompressing it clears the tag `honored`
+(`with_tags`). Readers then count the messages instead of adding the inner offsets, because
+compaction may have left holes in those. A cleaner merges wrappers into one (`merge`).
 """
 
 from __future__ import annotations
@@ -66,7 +71,10 @@ _INT32_MAX: Final = 2**31 - 1
 
 
 class MessageType(IntEnum):
-    """The lowest four attribute bits. The proposal names the control types without numbers; 8 to 11 are ours."""
+    """The lowest four attribute bits.
+
+    The proposal does not number the control types; 8 to 11 are ours.
+    """
 
     NORMAL = 0
     GZIP = 1
@@ -82,7 +90,7 @@ _COMPRESSED: Final = frozenset({MessageType.GZIP, MessageType.SNAPPY, MessageTyp
 
 
 class MessageHeader(NamedTuple):
-    """What lies before the tags."""
+    """The fields before the tags."""
 
     offset: int
     size: int
@@ -107,10 +115,11 @@ assert HEADER.size == 26
 
 
 def decode_batch(buf: Buffer, frame: Frame) -> Batch:
-    """The header facts of the message or wrapper in `frame`; time in ms, the tag's before the header's seconds.
+    """Return the header of the message or wrapper in `frame` as a Batch; timestamps in ms.
 
-    Time is the broker's, so LogAppendTime. A wrapper's last offset is -1 where only its content tells. Raises
-    CorruptBatch for a frame, tags or a type that cannot be.
+    The timestamp tag takes precedence over the header's seconds. The broker sets the time, so the
+    type is LogAppendTime. The last offset is -1 for a wrapper whose last offset only its content
+    tells. Raises CorruptBatch for an invalid frame, tag or type.
     """
     if frame.size < MIN_FRAME_BYTES:
         raise CorruptBatch(f"a message of {frame.size} bytes, at least {MIN_FRAME_BYTES}", position=frame.position)
@@ -146,19 +155,21 @@ def decode_batch(buf: Buffer, frame: Frame) -> Batch:
 
 
 def decode_tags(buf: Buffer, batch: Batch) -> Tags:
-    """The tags of a message or wrapper. Raises CorruptBatch."""
+    """Return the tags of a message or wrapper. Raises CorruptBatch."""
     return _decode_header(view(buf)[: batch.end], batch.position)[1]
 
 
 def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> int:
-    """The offset of the first record of a wrapper or message. Raises CorruptBatch as decode_records."""
+    """Return the offset of the first record of a wrapper or message. Raises CorruptBatch."""
     return decode_records(buf, batch, max_output_bytes=max_output_bytes)[0].offset
 
 
 def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> list[Record]:
-    """The records with absolute offsets. A wrapper's time, where it has one, is that of all its records.
+    """Return the records with absolute offsets.
 
-    Raises CorruptBatch, also where a wrapper holds another number of messages than its tag says.
+    A wrapper's timestamp, if set, applies to all its records.
+
+    Raises CorruptBatch, also when the number of messages in a wrapper differs from its tag.
     """
     data = view(buf)[: batch.end]
     tags, key, value = _decode_message(data, batch.position)
@@ -185,7 +196,7 @@ def _inner_record(inner: memoryview, frame: Frame, index: int, wrapper: Batch, t
 
 
 def _decode_header(until_end: memoryview, position: int) -> tuple[MessageHeader, Tags, int]:
-    """Header, tags, and the position after them."""
+    """Return header, tags, and the position after the tags."""
     header = MessageHeader._make(HEADER.unpack_from(until_end, position))
     raw, pos = read_bytes(until_end, position + HEADER.size, header.tags_length)
     return header, parse_tags(raw or b"", position), pos
@@ -215,7 +226,10 @@ def _time_ms(header: MessageHeader, tags: Tags) -> int:
 def encode_message(
     offset: int, kind: MessageType, key: bytes | None, value: bytes | None, tags: Tags, timestamp_s: int = NO_TIMESTAMP
 ) -> bytes:
-    """One whole message; `timestamp_s` is the header's, in seconds. Raises BadInput for what does not fit."""
+    """Encode one message; `timestamp_s` is the header's timestamp in seconds.
+
+    Raises BadInput for a field out of range.
+    """
     encoded = encode_tags(tags)
     try:
         front = struct.pack(">bBi", MAGIC, kind, timestamp_s) + encode_bytes(encoded or None)
@@ -227,10 +241,12 @@ def encode_message(
 def encode_batch(
     records: Iterable[Record], *, codec: int = Codec.NONE, append_time_ms: int | None = None, honored: bool = True
 ) -> bytes:
-    """One message per record or, with a codec, one wrapper at the offset of the first record.
+    """Encode one message per record or, with a codec, one wrapper at the first record's offset.
 
-    Every message carries its own time as a tag, in ms; `append_time_ms` replaces it: on each message, or on the wrapper
-    alone, as a broker that does not open it. Raises BadInput for headers, zstd, an empty wrapper, what does not fit.
+    Each message carries its own timestamp as a tag, in ms. `append_time_ms` replaces that timestamp
+    on each uncompressed message; for a wrapper it sets only the wrapper's, as a broker does that
+    does not decompress it. Raises BadInput for headers, zstd, an empty wrapper, and a field out of
+    range.
     """
     records = list(records)
     message_set.check_encodable(records, codec)
@@ -255,12 +271,15 @@ def _encode_record(record: Record, offset: int, append_time_ms: int | None) -> b
 
 
 def _seconds(timestamp_ms: int) -> int:
-    # The header's 32 bits end in 2038; the tag has the whole number in any case.
+    # The header's 32 bits end in 2038. The tag always holds the full time.
     return timestamp_ms // 1000 if 0 <= timestamp_ms // 1000 <= _INT32_MAX else NO_TIMESTAMP
 
 
 def assign(buf: Buffer, batch: Batch, offset: int) -> bytes:
-    """The message or wrapper at another offset; nothing is decompressed, no CRC changes (KAFKA-527). Raises BadInput."""
+    """Return the message or wrapper at another offset, without decompression (KAFKA-527).
+
+    The CRC does not change. Raises BadInput for an offset out of range.
+    """
     try:
         front = FRAME.pack(offset, batch.size - FRAME.size)
     except struct.error as e:
@@ -269,9 +288,10 @@ def assign(buf: Buffer, batch: Batch, offset: int) -> bytes:
 
 
 def with_tags(buf: Buffer, batch: Batch, tags: Tags) -> bytes:
-    """The message or wrapper with other tags, its key and value as they are, also compressed.
+    """Return the message or wrapper with other tags; key and value keep their bytes.
 
-    A mirror clears `honored`, a broker stamps `timestamp_ms`. Raises CorruptBatch, and BadInput for what does not fit.
+    A compressed value is not decompressed. A mirror clears `honored`; a broker sets `timestamp_ms`.
+    Raises CorruptBatch, and BadInput for a field out of range.
     """
     data = view(buf)[: batch.end]
     header, _, _ = _decode_header(data, batch.position)
@@ -281,9 +301,11 @@ def with_tags(buf: Buffer, batch: Batch, tags: Tags) -> bytes:
 
 
 def merge(buf: Buffer, batches: Sequence[Batch], codec: Codec) -> bytes:
-    """Messages and wrappers as one wrapper from the first one's offset, as the proposal's cleaner: holes stay.
+    """Merge messages and wrappers into one wrapper at the offset of the first.
 
-    Raises CorruptBatch, and BadInput where there is nothing, a control message, or offsets that do not increase.
+    Holes in the offsets are kept, as by the proposal's cleaner. Raises CorruptBatch. Raises
+    BadInput when there are no records, when one is a control message, or when the offsets do not
+    increase.
     """
     if any(batch.control for batch in batches):
         raise BadInput("a control message cannot be in a wrapper")

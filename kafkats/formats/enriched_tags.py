@@ -1,7 +1,8 @@
-"""The tags of an enriched message (see enriched): a number each, and a value whose size the number alone tells.
+"""The tags of an enriched message (see enriched): an id, and a value of a fixed size per id.
 
-The proposal numbers the first two below; 33 and 34 it only describes, and the numbers are ours. It also lets a reader
-ignore a tag it does not know, but gives tags no length: from an unknown one on, the rest can only be skipped together.
+The proposal numbers ids 0 and 32. It only describes 33 and 34, so their numbers are ours. The
+proposal lets a reader ignore an unknown tag, but tags have no length: everything from the first
+unknown tag on can only be skipped as a whole.
 """
 
 from __future__ import annotations
@@ -14,25 +15,31 @@ from kafkats.formats.model import NO_TIMESTAMP
 
 
 class Tags(NamedTuple):
-    """What a message says of itself besides key and value; a tag that is absent has the default given here."""
+    """The tags of one message; an absent tag has the default given here."""
 
     timestamp_ms: int = NO_TIMESTAMP
-    """Id 0, int64: when the broker received it."""
+    """Id 0, int64: the time in ms at which the broker received the message."""
     messages: int = -1
-    """Id 32, int32: messages in a wrapper."""
+    """Id 32, int32: number of messages in a wrapper; -1 when the tag is absent."""
     honored: bool = True
-    """Id 33, int8: the offsets inside a wrapper count; else its messages are counted."""
+    """Id 33, int8: whether the inner offsets of a wrapper are valid.
+
+    If not, readers count its messages.
+    """
     unkeyed: bool = False
-    """Id 34, int8: no message in a wrapper has a key, so that a mirror need not open it."""
+    """Id 34, int8: no message in a wrapper has a key, so a mirror need not decompress it."""
     unknown: bytes = b""
-    """From the first unknown id on: its size is not known, nor therefore where the next tag begins. Carried."""
+    """Bytes from the first unknown id on, kept as they are; their tags have an unknown size."""
 
 
 _TAG: Final = {0: struct.Struct(">q"), 32: struct.Struct(">i"), 33: struct.Struct(">b"), 34: struct.Struct(">b")}
 
 
 def parse_tags(raw: bytes, position: int) -> Tags:
-    """The tags in `raw`. Raises CorruptBatch at the message's `position` when they end inside one."""
+    """Decode the tags in `raw`.
+
+    Raises CorruptBatch with the message's `position` if a tag is cut off.
+    """
     values: dict[int, int] = {}
     pos = 0
     while pos < len(raw) and raw[pos] in _TAG:
@@ -51,8 +58,11 @@ def parse_tags(raw: bytes, position: int) -> Tags:
 
 
 def encode_tags(tags: Tags) -> bytes:
-    """Tags that differ from their default, unknown ones last. Raises BadInput for what does not fit."""
-    # What has its default is not written; the proposal gives an empty collection the length -1.
+    """Encode the tags that differ from their default, unknown ones last.
+
+    Raises BadInput for a value out of range.
+    """
+    # Defaults are not written. The proposal gives an empty collection the length -1.
     present = {
         0: tags.timestamp_ms if tags.timestamp_ms != NO_TIMESTAMP else None,
         32: tags.messages if tags.messages != -1 else None,

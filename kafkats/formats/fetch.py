@@ -1,11 +1,12 @@
-"""What a broker of 0.11 to 3.9 sent to a consumer that asked for an older magic: RecordsUtil.downConvert.
+"""Convert a log as brokers 0.11 to 3.9 do for old consumers: RecordsUtil.downConvert.
 
-Fetch versions 0 and 1 get magic 0, versions 2 and 3 magic 1, later ones the bytes as they lie. For comparison with a
-broker's answers and to know what a consumer would see; stored segments are converted by convert.py. It differs from
-there in three ways: zstd is an error, a control batch always vanishes, and of an uncompressed batch of magic 2 only
-the records from the asked offset on are sent.
+Fetch versions 0 and 1 receive magic 0, versions 2 and 3 magic 1, and later ones the stored bytes.
+Use it to compare with a broker's answers and to show what a consumer receives. Stored segments are
+converted by convert.py, which differs in three ways: here zstd is an error, a control batch is
+always dropped, and an uncompressed batch of magic 2 contributes only the records from the requested
+offset on.
 
-Brokers of 0.10 made one message set of the whole answer; that is not built here.
+Brokers 0.10 rebuilt the whole answer as one message set; this module does not implement that.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from kafkats.primitives import Buffer, view
 
 
 def fetch(buf: Buffer, magic: int, *, first_offset: int = 0) -> bytes:
-    """The batches of `buf` as a consumer of `magic` that asked for `first_offset` was sent them.
+    """Return the batches of `buf` as brokers send them to a consumer of `magic` at `first_offset`.
 
-    Raises CorruptBatch, and NotConvertible where the broker answered with an error (zstd) or our formats end.
+    Raises CorruptBatch. Raises NotConvertible where the broker answers with an error (zstd), and
+    for a field out of range.
     """
     return b"".join(_fetch_batch(buf, batch, magic, first_offset) for batch in dispatch.batches(buf))
 

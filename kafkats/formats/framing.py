@@ -1,10 +1,11 @@
-"""How a `.log` file, and a decompressed message set, is cut into frames.
+"""Split a `.log` file, or a decompressed message set, into frames.
 
-    frame = offset int64 | size int32 | size bytes        all magics; byte 16 of every frame is its magic
+    frame = offset int64 | size int32 | size bytes       all magics; byte 16 of a frame is its magic
 
-The rules are FileLogInputStream's (Kafka 0.11 and later): fewer than 18 bytes, or a frame that is longer than what is
-left, is the quiet end of the log (a write that did not finish); a size below 14 is corruption, which is what a tail of
-zeros looks like. Kafka reads an unknown magic from a file as if it were 2; we refuse it.
+The rules are FileLogInputStream's (Kafka 0.11 and later). Fewer than 18 bytes, or a frame longer
+than the rest of the file, is the quiet end of the log: an unfinished write. A size below 14 is
+corruption; a tail of zeros looks like this. Kafka decodes an unknown magic in a file as magic 2;
+kafkats refuses it.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from kafkats.errors import CorruptBatch
 from kafkats.primitives import Buffer, view
 
 OVERHEAD: Final = 12
-"""Bytes of offset and size, which the size does not count."""
+"""Bytes of offset and size, which the size field does not count."""
 MAGIC_AT: Final = 16
 MIN_SIZE: Final = 14
-"""The smallest legal size field: a magic-0 message of null key and null value."""
+"""The smallest legal size field: a magic-0 message with null key and null value."""
 MIN_LEFT: Final = 18
-"""With fewer bytes left Kafka stops reading (KAFKA LogInputStream: position >= end - 17)."""
+"""Kafka stops reading when fewer bytes are left (FileLogInputStream: position >= end - 17)."""
 MAX_MAGIC: Final = 2
 MAX_OFFSET: Final = 2**63 - 2
-"""The largest offset a record can have: a log's end offset is the one after it, and must fit into 64 bits too."""
+"""The largest offset of a record. The log end offset is one higher and must fit into 64 bits."""
 
 
 class FrameHeader(NamedTuple):
-    """What all magics begin with."""
+    """The fields at the start of every magic."""
 
     offset: int
     size: int
@@ -45,7 +46,7 @@ assert FRAME.size == OVERHEAD
 
 
 class Frame(NamedTuple):
-    """An undecoded slice: `size` bytes from `position` on, the 12 of offset and size included."""
+    """One undecoded frame: `size` bytes from `position`, with the 12 bytes of offset and size."""
 
     position: int
     size: int
@@ -54,9 +55,9 @@ class Frame(NamedTuple):
 
 
 def frames(buf: Buffer, start: int = 0, end: int | None = None) -> Iterator[Frame]:
-    """The frames of buf[start:end] until the quiet end of the log.
+    """Yield the frames of buf[start:end] up to the quiet end of the log.
 
-    Raises CorruptBatch for a size below 14 and for a magic other than 0, 1 and 2.
+    Raises CorruptBatch for a size below 14, and for a magic other than 0, 1 and 2.
     """
     data = view(buf)
     stop = len(data) if end is None else min(end, len(data))
@@ -76,10 +77,11 @@ def frames(buf: Buffer, start: int = 0, end: int | None = None) -> Iterator[Fram
 
 
 def check_offsets(frame: Frame, delta: int = 0) -> None:
-    """Raise CorruptBatch where `delta` behind the frame's offset there is no offset that a log can hold.
+    """Raise CorruptBatch if the frame's offset plus `delta` is not an offset that a log can hold.
 
-    Offsets are under no checksum. Kafka's own reader adds them up in 64 bits, reports a negative log end offset, and a
-    broker that starts on it deletes every segment of the partition (LogLoader: the log end lies below the log start).
+    No checksum covers the offset. Kafka's reader adds in 64 bits and then reports a negative log
+    end offset. A broker that starts on such a log deletes every segment of the partition
+    (LogLoader: the log end offset lies below the log start offset).
     """
     if not -(2**63) <= frame.offset + delta <= MAX_OFFSET:
         last = f"offset {frame.offset}" + (f" plus {delta}" if delta else "")
@@ -88,9 +90,9 @@ def check_offsets(frame: Frame, delta: int = 0) -> None:
 
 @contextmanager
 def decompressed(position: int) -> Generator[None, None, None]:
-    """Report corruption found in decompressed bytes at the frame they came from.
+    """Context manager that reports corruption in decompressed bytes at the frame's position.
 
-    Raises CorruptBatch at `position`, with the place after decompression in its reason.
+    Raises CorruptBatch with `position`; the reason names the position after decompression.
     """
     try:
         yield

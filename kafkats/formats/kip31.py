@@ -1,15 +1,20 @@
-"""KIP-31's three readings of the offsets in a magic-1 wrapper, and how one becomes the other.
+"""Read and rewrite the offsets of a magic-1 wrapper in the three forms of KIP-31.
 
-    relative    inside 0, 1, 2 ..., the wrapper at its last record's offset     KIP-31's prose; what brokers do
-    starting    inside 0, 1, 2 ..., the wrapper at its first record's offset    KIP-31's schema ("base offset")
-    absolute    inside as consumers see them, the wrapper at the last           magic 0's, before KIP-31
+    relative    inner offsets 0, 1, 2 ...; the wrapper has the offset of its last record: KIP-31's
+                prose, and what brokers do
+    starting    inner offsets 0, 1, 2 ...; the wrapper has the offset of its first record: KIP-31's
+                schema ("base offset")
+    absolute    inner offsets as consumers see them; the wrapper has the last one: magic 0, before
+                KIP-31
 
-A form is named by the caller and never guessed: the bytes of one are legal in another, with other offsets. Only
-`relative` may lie in a broker's directory (it would also read `absolute` rightly, but a leader could not append it).
+The caller names the form. It is never guessed, because the bytes of one form are legal in another
+with other offsets. Only `relative` may be stored in a broker's directory. A broker would also read
+`absolute` correctly, but a leader could not append it.
 
-In every form the wrapper's timestamp is the maximum inside (KIP-32), unless it is LogAppendTime. Offsets lie outside
-the CRC of their message, so a rewrite changes nothing else of what is inside. Holes in the offsets are kept, as the
-cleaner keeps them; `assign` alone, which is what a leader does with a producer's wrapper, closes them.
+In every form the wrapper's timestamp is the maximum of the inner ones (KIP-32), unless it is
+LogAppendTime. No CRC covers the offset of its message, so a rewrite changes only offsets inside the
+wrapper. Holes in the offsets are kept, as the cleaner keeps them. Only `assign` closes them, as a
+leader does with a producer's wrapper.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from kafkats.primitives import INT64, Buffer, wrap_int64
 
 
 class Form(Enum):
-    """Which offsets stand in a wrapper; see the module."""
+    """The form of the offsets in a wrapper; see the module docstring."""
 
     RELATIVE = "relative"
     STARTING = "starting"
@@ -33,10 +38,11 @@ class Form(Enum):
 
 
 def decode_records(buf: Buffer, batch: Batch, form: Form) -> list[Record]:
-    """The records of a magic-1 wrapper of `form`, with absolute offsets.
+    """Return the records of a magic-1 wrapper of `form`, with absolute offsets.
 
-    Raises CorruptBatch, also where `form` cannot be: an absolute wrapper that is not at its last record's offset, a
-    relative one below its last message's (0 excepted, as in Kafka's reader).
+    Raises CorruptBatch, also for offsets that contradict `form`: an absolute wrapper whose offset
+    is not its last record's, or a relative wrapper below its last inner offset (except at offset 0,
+    as in Kafka's reader). Raises NotConvertible if the batch is not a magic-1 wrapper.
     """
     _check_wrapper(batch)
     if form == Form.RELATIVE:
@@ -56,23 +62,26 @@ def _absolute(offsets: list[int], wrapper_offset: int) -> list[int]:
 
 
 def contiguous(buf: Buffer, batch: Batch) -> bool:
-    """Whether the offsets inside are 0, 1, 2 ...: then a leader need not compress again. Raises CorruptBatch."""
+    """Return whether the inner offsets are 0, 1, 2 ...: a leader then keeps the compressed bytes.
+
+    Raises CorruptBatch.
+    """
     _check_wrapper(batch)
     _, frames = message_set.wrapped(buf, batch, broken_lz4=False)
     return [frame.offset for frame in frames] == list(range(len(frames)))
 
 
 def rewrite(buf: Buffer, batch: Batch, old: Form, new: Form) -> bytes:
-    """The wrapper in another form: same offsets and messages, holes included. Raises CorruptBatch."""
+    """Return the wrapper in another form; offsets, holes and messages stay. Raises CorruptBatch."""
     records = decode_records(buf, batch, old)
     return _written(buf, batch, records, [record.offset for record in records], new)
 
 
 def assign(buf: Buffer, batch: Batch, offset: int, new: Form = Form.RELATIVE) -> bytes:
-    """The wrapper as a leader appends it at `offset`: numbered anew, without a hole. Raises CorruptBatch.
+    """Return the wrapper as a leader appends it at `offset`: consecutive offsets, no holes.
 
-    Where the offsets inside are 0, 1, 2 ... already, the compressed bytes stay as they are. Raises BadInput for an offset
-    that does not fit.
+    If the inner offsets already are 0, 1, 2 ..., the compressed bytes are kept. Raises
+    CorruptBatch, and BadInput for an offset out of range.
     """
     records = decode_records(buf, batch, Form.STARTING)
     return _written(buf, batch, records, list(range(offset, offset + len(records))), new)

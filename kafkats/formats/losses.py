@@ -1,16 +1,17 @@
-"""What a conversion to an older magic cannot carry, as the words of `--accept-loss`, and their counts.
+"""Count what a conversion to an older magic cannot carry, by the words of `--accept-loss`.
 
-    headers           records with headers                                                  below magic 2
-    timestamps        records whose timestamp is not -1                                     magic 0
-    transactions      transactional batches, whose records lose the mark                    below magic 2
-    control           control batches, dropped                                              below magic 2
-    aborted-visible   ABORT markers dropped: every reader then sees the aborted records     below magic 2
-    idempotence       batches with a producer id, and empty batches, which are dropped      below magic 2
-    delete-horizon    batches that knew when their tombstones may go (KIP-534)              below magic 2
-    leader-epochs     batches with a leader epoch                                           below magic 2
+    headers           records with headers                                             below magic 2
+    timestamps        records whose timestamp is not -1                                magic 0
+    transactions      transactional batches, which lose that mark                      below magic 2
+    control           control batches, which are dropped                               below magic 2
+    aborted-visible   dropped ABORT markers: all readers then see the aborted records  below magic 2
+    idempotence       batches with a producer id, and empty batches, which are dropped below magic 2
+    delete-horizon    batches with the time to delete their tombstones (KIP-534)       below magic 2
+    leader-epochs     batches with a leader epoch                                      below magic 2
 
-A control batch counts as `control`, `aborted-visible` and `leader-epochs` only: its transaction and its producer are
-those of the batches it ends. Upward nothing is lost.
+A control batch counts only as `control`, `aborted-visible` and `leader-epochs`: the batches of its
+transaction already count the transaction and the producer. A conversion to a newer magic loses
+nothing.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from kafkats.formats.model import NO_TIMESTAMP, Batch, Record
 from kafkats.generations import LOSSES
 
 _ALL_SINCE: Final = 2
-"""The magic that carries everything."""
+"""The first magic that carries everything."""
 
 
 def count_losses(batch: Batch, records: list[Record], magic: int) -> dict[str, int]:
-    """Word -> how many, without zeros, when `batch` with these `records` becomes `magic`.
+    """Return word -> count, without zeros, for converting `batch` with `records` to `magic`.
 
     Raises CorruptBatch for a control record without a type.
     """
@@ -48,7 +49,7 @@ def count_losses(batch: Batch, records: list[Record], magic: int) -> dict[str, i
 
 
 def add_losses(parts: Iterable[dict[str, int]]) -> dict[str, int]:
-    """The sum of several counts, in the order of LOSSES, without zeros."""
+    """Return the sum of several counts in the order of LOSSES; zeros are left out."""
     parts = list(parts)
     sums = {word: sum(part.get(word, 0) for part in parts) for word in LOSSES}
     return {word: count for word, count in sums.items() if count}

@@ -1,18 +1,22 @@
-"""What magic 0 and 1 share: one message, and message sets inside a wrapper.
+"""The rules that magic 0 and 1 share: one message, and the message set inside a wrapper.
 
-A wrapper is an ordinary message with a codec in its attributes; its value is the compressed concatenation of complete
-messages, each with its own 12 bytes of offset and size and its own CRC. Rules of Kafka's reader (0.11 and later,
-AbstractLegacyRecordBatch), which we copy:
+A wrapper is an ordinary message with a codec in its attributes. Its value is the compressed
+concatenation of complete messages; each has its own 12 bytes of offset and size and its own CRC.
+kafkats follows Kafka's reader (0.11 and later, AbstractLegacyRecordBatch):
 
-* The wrapper's value must not be null, its codec must be gzip, snappy or lz4.
-* The set ends at the first short read: a partial last message is dropped silently. A size below 14 is corruption.
-* At least one message, and none of them compressed itself.
-* The wrapper alone says who set the timestamps, and under LogAppendTime also which: what the messages carry is ignored.
-* The magic of the messages may differ from the wrapper's: the cleaner of 0.10.0 left such sets (KAFKA-4298). Whether
-  offsets are relative is decided by the wrapper; a magic-0 message has no timestamp wherever it lies.
+* The wrapper's value must not be null. Its codec must be gzip, snappy or lz4.
+* The set ends at the first short read: a partial last message is dropped silently. A size below 14
+  is corruption.
+* The set holds at least one message, and no message in it is compressed.
+* The wrapper alone determines the timestamp type. Under LogAppendTime it also determines the
+  timestamp; the inner timestamps are ignored.
+* The magic of the messages may differ from the wrapper's: the cleaner of 0.10.0 left such sets
+  (KAFKA-4298). The wrapper's magic decides whether offsets are relative. A magic-0 message has no
+  timestamp in either kind of wrapper.
 
-The CRCs of messages inside a wrapper are not looked at, as in Kafka's recovery: the wrapper's covers them. Bytes after
-a message's value are ignored, and any negative length is null, as there. A magic other than 0 or 1 inside is refused.
+As in Kafka's recovery, the CRCs of inner messages are not checked: the wrapper's CRC covers them.
+As in Kafka, bytes after a message's value are ignored and any negative length is null. An inner
+magic other than 0 or 1 is refused.
 """
 
 from __future__ import annotations
@@ -29,33 +33,39 @@ from kafkats.formats.model import NO_TIMESTAMP, Batch, Record, TimestampType, co
 from kafkats.primitives import INT64, Buffer, encode_bytes, read_bytes, read_int32, view
 
 CRC_FROM: Final = 16
-"""Where the CRC-32 of both magics begins: at the magic byte, to the end of the value."""
+"""Position in a frame where the CRC-32 of both magics begins: the magic byte.
+
+It ends with the value.
+"""
 ATTRIBUTES_AT: Final = 17
 TIMESTAMP_AT: Final = 18
 KEY_AT: Final = (18, 26)
-"""Where the key's length lies, by magic."""
+"""Position of the key's length in a frame, indexed by magic."""
 WRAPPER_CODECS: Final = frozenset({Codec.GZIP, Codec.SNAPPY, Codec.LZ4})
 
 AbsoluteOffsets: TypeAlias = Callable[[list[int], int], list[int]]
-"""(offsets as the inner messages carry them, the wrapper's offset) -> offsets of the records."""
+"""(inner offsets as stored, offset of the wrapper) -> absolute offsets of the records."""
 
 
 class Dialect(NamedTuple):
-    """In what the wrappers of the two magics differ."""
+    """The differences between the wrappers of magic 0 and 1."""
 
     absolute_offsets: AbsoluteOffsets
     broken_lz4: bool
 
 
 def check_crc(buf: Buffer, batch: Batch) -> None:
-    """Raise CorruptBatch unless the stored CRC-32 matches the bytes from the magic on."""
+    """Raise CorruptBatch unless the stored CRC-32 matches the bytes from the magic to the end."""
     found = crc32(view(buf)[batch.position + CRC_FROM : batch.end])
     if found != batch.crc:
         raise CorruptBatch(f"CRC-32 is {found:08x}, the message says {batch.crc:08x}", position=batch.position)
 
 
 def decode_records(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes: int | None) -> list[Record]:
-    """The message itself, or the messages of the wrapper, as records. Raises CorruptBatch."""
+    """Return the message itself, or the messages of the wrapper, as records.
+
+    Raises CorruptBatch.
+    """
     data = view(buf)
     key, value = _key_and_value(data[: batch.end], batch.position, batch.magic)
     if batch.codec == Codec.NONE:
@@ -68,7 +78,7 @@ def decode_records(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes
 
 
 def first_offset(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes: int | None) -> int:
-    """The absolute offset of the first message. Raises CorruptBatch."""
+    """Return the absolute offset of the first message. Raises CorruptBatch."""
     if batch.codec == Codec.NONE:
         return batch.last_offset
     inner = _open(batch, value_of(buf, batch), dialect.broken_lz4, max_output_bytes)
@@ -78,9 +88,9 @@ def first_offset(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes: 
 
 
 def wrapped(buf: Buffer, batch: Batch, *, broken_lz4: bool) -> tuple[memoryview, list[Frame]]:
-    """The decompressed message set of a wrapper, and its frames with the offsets that stand there. Raises CorruptBatch.
+    """Return the decompressed message set of a wrapper, and its frames with their stored offsets.
 
-    For those who look at the set itself; decode_records gives the records.
+    Use it to inspect the set itself; decode_records returns the records. Raises CorruptBatch.
     """
     inner = _open(batch, value_of(buf, batch), broken_lz4, None)
     with decompressed(batch.position):
@@ -88,7 +98,7 @@ def wrapped(buf: Buffer, batch: Batch, *, broken_lz4: bool) -> tuple[memoryview,
 
 
 def value_of(buf: Buffer, batch: Batch) -> bytes | None:
-    """The value of a message, compressed where it is a wrapper's. Raises CorruptBatch."""
+    """Return the value of a message; for a wrapper it is still compressed. Raises CorruptBatch."""
     return _key_and_value(view(buf)[: batch.end], batch.position, batch.magic)[1]
 
 
@@ -103,10 +113,14 @@ def _open(batch: Batch, value: bytes | None, broken_lz4: bool, max_output_bytes:
 
 
 def inner_frames(inner: memoryview) -> list[Frame]:
-    """The frames of a decompressed message set, at least one. Raises CorruptBatch at the position inside."""
+    """Return the frames of a decompressed message set, at least one.
+
+    Raises CorruptBatch with the position in the decompressed bytes.
+    """
     found = []
     position = 0
-    # Unlike a file, which ends quietly at 18 bytes: here the 12 of offset and size are read, and judged, on their own.
+    # A file ends quietly with fewer than 18 bytes. A message set reads and checks the 12 bytes of
+    # offset and size first.
     while len(inner) - position >= OVERHEAD:
         header = FrameHeader._make(FRAME.unpack_from(inner, position))
         if header.size < MIN_SIZE:
@@ -145,9 +159,9 @@ def _key_and_value(until_end: memoryview, position: int, magic: int) -> tuple[by
 
 
 def encode_message(offset: int, header: bytes, key: bytes | None, value: bytes | None) -> bytes:
-    """A whole message; `header` is what lies between the CRC and the key: magic, attributes and any timestamp.
+    """Encode one message; `header` is the magic, the attributes and, in magic 1, the timestamp.
 
-    Raises BadInput when a number or length does not fit.
+    Raises BadInput for an offset or a length out of range.
     """
     if offset > MAX_OFFSET:
         raise BadInput(f"offset {offset} does not fit: no log holds one above 2^63-2")
@@ -159,7 +173,7 @@ def encode_message(offset: int, header: bytes, key: bytes | None, value: bytes |
 
 
 def check_encodable(records: list[Record], codec: int) -> None:
-    """Raise BadInput for what no message set can hold: headers, an empty wrapper, zstd."""
+    """Raise BadInput for headers, an empty wrapper and zstd, which no message set can hold."""
     if any(record.headers for record in records):
         raise BadInput("magic 0 and 1 have no record headers")
     if codec != Codec.NONE and codec not in WRAPPER_CODECS:

@@ -1,7 +1,8 @@
-"""What every format decodes to: a batch's header facts, and records.
+"""The decoded form that all formats share: batch headers and records.
 
-A *batch* is what one frame holds. Magic 2: a record batch. Magic 0 and 1: one message, or one *wrapper* whose value is
-a compressed message set. A *record* is what a consumer sees, always with its absolute offset.
+A *batch* is the content of one frame. In magic 2 it is a record batch. In magic 0 and 1 it is one
+message, or one *wrapper*: a message whose value is a compressed message set. A *record* is what a
+consumer receives, always with its absolute offset.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from kafkats.compression import Codec
 __all__ = ["NO_TIMESTAMP", "Batch", "Codec", "Header", "Record", "TimestampType"]
 
 NO_TIMESTAMP: Final = -1
-"""What Kafka says for "none"; other negative values do occur on disk and are carried verbatim."""
+"""Kafka's value for "no timestamp".
+
+Other negative values occur on disk and are kept as they are.
+"""
 
 
 class TimestampType(IntEnum):
-    """Who set the timestamp; magic 0 has none (Kafka's NoTimestampType)."""
+    """Who set the timestamp. Magic 0 has no timestamp: NONE (Kafka's NoTimestampType)."""
 
     NONE = -1
     CREATE_TIME = 0
@@ -34,7 +38,7 @@ class Header(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record as a consumer sees it; `timestamp` in ms, any int64."""
+    """One record as a consumer receives it; `timestamp` in ms, any int64."""
 
     offset: int
     timestamp: int
@@ -46,46 +50,55 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The header facts of one frame; records are not decoded, nothing but sizes was checked."""
+    """The header of one frame. Only sizes and offsets are checked; records are not decoded."""
 
     position: int
-    """First byte of the frame in its buffer."""
+    """Position of the frame's first byte in its buffer."""
     size: int
-    """Bytes of the whole frame, the 12 of offset and size included: the next one begins at position + size."""
+    """Bytes of the whole frame with the 12 of offset and size; the next frame follows."""
     magic: int
     base_offset: int
-    """Magic 2: the header's, kept by compaction. Plain message: its offset. Wrapper: -1, ask dispatch.first_offset."""
+    """Magic 2: the header's value, which compaction keeps.
+
+    Uncompressed message: its offset. Wrapper: -1; use dispatch.first_offset.
+    """
     last_offset: int
-    """Magic 2: base offset + last offset delta, kept by compaction. Wrapper: its offset, that of its last message."""
+    """Magic 2: base offset + last offset delta, which compaction keeps.
+
+    Wrapper: its own offset, which is that of its last message.
+    """
     codec: int
-    """A Codec; 5 to 7, which no Kafka knows, stay plain numbers until records are wanted."""
+    """A Codec; 5 to 7, unknown to Kafka, are kept as numbers until records are decoded."""
     timestamp_type: TimestampType
     base_timestamp: int
-    """Magic 2: what record deltas count from (the delete horizon, where there is one). Magic 1: the timestamp."""
+    """Magic 2: the base of the record deltas, which is the delete horizon where one is set.
+
+    Magic 1: the timestamp. Magic 0: -1.
+    """
     max_timestamp: int
-    """Magic 2 and 1: as the header says. Magic 0: -1."""
+    """Magic 2 and 1: the header's value. Magic 0: -1."""
     leader_epoch: int
     producer_id: int
     producer_epoch: int
     base_sequence: int
     count: int
-    """Records as the header counts them; -1 for a wrapper."""
+    """The header's record count; -1 for a wrapper."""
     crc: int
-    """As stored, unsigned."""
+    """The stored CRC, unsigned."""
     attributes: int
     transactional: bool = False
     control: bool = False
     delete_horizon_ms: int | None = None
-    """KIP-534, Kafka 3.1 and later: when tombstones of this batch may go."""
+    """Time in ms from which Kafka may delete the batch's tombstones (KIP-534, since 3.1)."""
 
     @property
     def end(self) -> int:
-        """Position of the byte after the frame."""
+        """Position of the first byte after the frame."""
         return self.position + self.size
 
 
 def codec_of(attributes: int) -> int:
-    """The lowest three bits, as a Codec where there is one."""
+    """Return the lowest three bits: a Codec, or the number where no codec has it."""
     number = attributes & 0x07
     return Codec(number) if number in _CODECS else number
 

@@ -1,13 +1,16 @@
-"""What a leader made of a producer's message set before it appended it: LogValidator, Kafka 0.11 to 4.
+"""Convert a producer's message set as a leader does before it appends it: LogValidator, 0.11 to 4.
 
-In place, where the topic's magic and codec are the set's (with a codec: magic 1 or 2, and the offsets inside are 0, 1,
-2 ...): offsets, leader epoch, and where they change timestamp, type and CRC are written over, the rest is kept to the
-byte. Else the set is built anew: everything in it becomes one batch of magic 2, one wrapper, or uncompressed one
-message per record. Offsets are always given out anew and consecutively.
+In place: the leader overwrites the offsets and the leader epoch. Where they change, it also
+overwrites timestamp, timestamp type and CRC. All other bytes are kept. This applies when the set
+already has the topic's magic and codec; with a codec only for magic 1 and 2, and only if the inner
+offsets are 0, 1, 2 ...
 
-For comparison with brokers and for what a produced message will look like; never for stored segments. Whether a leader
-accepts the set at all is not judged (timestamps in range, keys of compacted topics, sequences, offsets of a client's
-batch), only what it cannot write is refused.
+Rebuilt otherwise: the whole set becomes one batch of magic 2, or one wrapper, or one uncompressed
+message per record. Both ways assign new, consecutive offsets.
+
+Use it to compare with brokers, and to show what a produced message will look like; never for stored
+segments. It refuses only what a leader cannot write. It does not decide whether a leader accepts
+the set: timestamp ranges, keys of compacted topics, sequences, offsets in a client's batch.
 """
 
 from __future__ import annotations
@@ -30,11 +33,13 @@ _KEPT_V2_BITS: Final = _CODEC_BITS | v2.TRANSACTIONAL_BIT | v2.CONTROL_BIT | v2.
 def produce(
     buf: Buffer, target: Target, *, timestamp_type: TimestampType, now_ms: int, offset: int, leader_epoch: int
 ) -> bytes:
-    """The message set `buf` as the leader of a topic of `target` and `timestamp_type` appended it at `offset`.
+    """Return the message set `buf` as the leader of the topic appends it at `offset`.
 
-    `now_ms` is the broker's clock, written under LogAppendTime. Without a codec in `target` the set keeps its own.
-    Raises CorruptBatch, and NotConvertible for what a leader refuses for its form: several batches where one is
-    wanted, messages of another magic in a wrapper; headers, transactions, producer ids and zstd below magic 2.
+    `target` and `timestamp_type` describe the topic. Without a codec in `target` the set keeps its
+    own. `now_ms` is the broker's clock; it is written under LogAppendTime. Raises CorruptBatch.
+    Raises NotConvertible for forms that a leader refuses: several batches where one is required,
+    mixed magics in a set or a wrapper, an empty batch; headers, transactions, producer ids and zstd
+    below magic 2.
     """
     batches = list(dispatch.batches(buf))
     if not batches:
@@ -103,7 +108,7 @@ def _stamped(
     data = bytearray(view(buf)[batch.position : batch.end])
     last = offset + len(records) - 1
     appended = append_ms is not None
-    # Maxima start at -1, so a message of magic 1 below that is written over with -1.
+    # Kafka's maxima start at -1, so a lower timestamp in a magic-1 message becomes -1.
     time = max([NO_TIMESTAMP, *(r.timestamp for r in records)]) if append_ms is None else append_ms
     changed = time != batch.max_timestamp or appended != (batch.timestamp_type == TimestampType.LOG_APPEND_TIME)
     if batch.magic == v2.MAGIC:

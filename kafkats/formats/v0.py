@@ -1,22 +1,24 @@
 """Magic 0: the message of Kafka 0.8 and 0.9, without a timestamp.
 
-    frame    = offset int64 | size int32 | message                            size = bytes of message, 14 or more
+    frame    = offset int64 | size int32 | message             size = bytes of message, at least 14
     message  = crc int32 | magic int8 = 0 | attributes int8 | key | value
-    key      = length int32 (-1: null) | bytes                                value likewise
+    key      = length int32 (-1: null) | bytes                 value likewise
     wrapper  = a message with codec != 0, key null, value = compressed (frame ...)
 
-CRC: CRC-32 (zlib's) of everything after the CRC field, magic to the end of the value. Offset and size are not covered.
+CRC: CRC-32 (zlib's) of everything after the CRC field: from the magic to the end of the value. The
+CRC does not cover offset and size.
 
     attributes    7 6 5 4 3 | 2 1 0
                   written 0 | codec: 0 none, 1 gzip, 2 snappy, 3 lz4
 
-Source: LegacyRecord and AbstractLegacyRecordBatch of Kafka 0.11 to 4.3; Message and ByteBufferMessageSet before.
-The page for people is docs/formats/message-v0.md.
+Source: LegacyRecord and AbstractLegacyRecordBatch of Kafka 0.11 to 4.3; Message and
+ByteBufferMessageSet before. The user page is docs/formats/message-v0.md.
 
-Why wrappers look as they do: the batch of a producer was squeezed into the only unit that existed. In magic 0 the
-messages inside carry their absolute offsets, so a leader that assigned offsets had to decompress and recompress every
-wrapper; KIP-31 made them relative in magic 1. The lz4 of magic 0 is no valid LZ4 frame: its header checksum was taken
-over the wrong bytes (KAFKA-3160), and as magic-0 readers depended on it, it stayed.
+History: the message was the only unit of the log, so a compressed set became the value of a
+message. Messages inside a magic-0 wrapper carry absolute offsets. A leader that assigned offsets
+therefore had to decompress and recompress every wrapper; KIP-31 made the offsets relative in magic
+1. The lz4 of magic 0 is not a valid LZ4 frame: its header checksum covers the wrong bytes
+(KAFKA-3160). Magic-0 readers depend on this checksum, so Kafka kept it.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ MAGIC: Final = 0
 
 
 class MessageHeader(NamedTuple):
-    """What lies before the key."""
+    """The fields before the key."""
 
     offset: int
     size: int
@@ -59,7 +61,10 @@ assert HEADER.size == message_set.KEY_AT[MAGIC] == 18
 
 
 def decode_batch(buf: Buffer, frame: Frame) -> Batch:
-    """The header facts of the message or wrapper in `frame`. Raises CorruptBatch for an offset that cannot be."""
+    """Return the header of the message or wrapper in `frame`.
+
+    Raises CorruptBatch for an offset out of range.
+    """
     check_offsets(frame)
     header = MessageHeader._make(HEADER.unpack_from(view(buf), frame.position))
     codec = codec_of(header.attributes)
@@ -92,19 +97,20 @@ _DIALECT: Final = message_set.Dialect(_absolute_offsets, broken_lz4=True)
 
 
 def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> list[Record]:
-    """The records of a batch, timestamp -1 of type NONE. Raises CorruptBatch."""
+    """Return the records of a batch with timestamp -1 of type NONE. Raises CorruptBatch."""
     return message_set.decode_records(buf, batch, _DIALECT, max_output_bytes)
 
 
 def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> int:
-    """The offset of the first record; a wrapper is decompressed for it. Raises CorruptBatch."""
+    """Return the offset of the first record; a wrapper is decompressed. Raises CorruptBatch."""
     return message_set.first_offset(buf, batch, _DIALECT, max_output_bytes)
 
 
 def encode_batch(records: Iterable[Record], *, codec: int = Codec.NONE) -> bytes:
-    """One message per record or, with a codec, one wrapper at the offset of the last; timestamps are dropped.
+    """Encode one message per record or, with a codec, one wrapper at the offset of the last record.
 
-    Raises BadInput for headers, zstd, an empty wrapper, and what does not fit.
+    Timestamps are dropped. Raises BadInput for headers, zstd, an empty wrapper, and a field out of
+    range.
     """
     records = list(records)
     message_set.check_encodable(records, codec)

@@ -1,27 +1,33 @@
-"""Magic 1: the message of Kafka 0.10, with a timestamp (KIP-32) and relative inner offsets (KIP-31).
+"""Magic 1: the message of Kafka 0.10 with a timestamp (KIP-32) and relative offsets (KIP-31).
 
-    frame    = offset int64 | size int32 | message                            size = bytes of message, 22 or more
+    frame    = offset int64 | size int32 | message             size = bytes of message, at least 22
     message  = crc int32 | magic int8 = 1 | attributes int8 | timestamp int64 | key | value
-    key      = length int32 (-1: null) | bytes                                value likewise
-    wrapper  = a message with codec != 0, key null, value = compressed (frame ...), offset = that of the last record
+    key      = length int32 (-1: null) | bytes                 value likewise
+    wrapper  = a message with codec != 0, key null, value = compressed (frame ...), and the offset
+               of the last record
 
-CRC: CRC-32 (zlib's) of everything after the CRC field, magic to the end of the value. Offset and size are not covered.
+CRC: CRC-32 (zlib's) of everything after the CRC field: from the magic to the end of the value. The
+CRC does not cover offset and size.
 
     attributes    7 6 5 4   |  3                                        | 2 1 0
-                  written 0 |  timestamp: 0 CreateTime, 1 LogAppendTime | codec: 0 none, 1 gzip, 2 snappy, 3 lz4
+                  written 0 |  timestamp: 0 CreateTime, 1 LogAppendTime | codec, see below
 
-Source: LegacyRecord and AbstractLegacyRecordBatch of Kafka 0.11 to 4.3; KIP-31, KIP-32.
-The page for people is docs/formats/message-v1.md.
+    codec         0 none, 1 gzip, 2 snappy, 3 lz4
 
-Why offsets are relative: a leader can then assign offsets to a wrapper by writing one number, outside the CRC, and
-never recompress. Inside a wrapper offsets count 0, 1, 2 ... from its first message; the wrapper carries the absolute
-offset of its *last* one, so absolute = wrapper - last inner + inner, which holds with the holes of compaction too.
-Two exceptions live in Kafka's reader and here: a wrapper at offset exactly 0 counts from 0 (early librdkafka), and any
-other wrapper below its own last inner offset is corrupt.
+Source: LegacyRecord and AbstractLegacyRecordBatch of Kafka 0.11 to 4.3; KIP-31, KIP-32. The user
+page is docs/formats/message-v1.md.
 
-The wrapper's timestamp is the maximum of the inner ones, or the broker's time under LogAppendTime, when readers ignore
-the inner timestamps. A broker that could keep the compressed bytes left the producer's timestamps inside; one that had
-to rebuild the wrapper (0.11 and later) wrote its own time and bit 3 into every message.
+Inner offsets are relative so that a leader assigns offsets to a wrapper by writing one number
+outside the CRC, and never recompresses it. Inner offsets count 0, 1, 2 ... from the first message.
+The wrapper carries the absolute offset of its *last* message, so absolute = wrapper - last inner +
+inner. This also holds where compaction left holes. Kafka's reader has two exceptions, and so has
+this one: a wrapper at offset exactly 0 counts from 0 (early librdkafka); any other wrapper below
+its own last inner offset is corrupt.
+
+The wrapper's timestamp is the maximum of the inner ones. Under LogAppendTime it is the broker's
+time, and readers ignore the inner timestamps. A broker that kept the compressed bytes left the
+producer's timestamps inside. A broker that rebuilt the wrapper (0.11 and later) wrote its own time
+and bit 3 into every message.
 """
 
 from __future__ import annotations
@@ -43,11 +49,11 @@ __all__ = ["HEADER", "MAGIC", "check_crc", "decode_batch", "decode_records", "en
 MAGIC: Final = 1
 LOG_APPEND_TIME_BIT: Final = 0x08
 MIN_FRAME_BYTES: Final = 34
-"""12 of offset and size, 22 of a message with null key and null value."""
+"""12 bytes of offset and size, and 22 of a message with null key and null value."""
 
 
 class MessageHeader(NamedTuple):
-    """What lies before the key."""
+    """The fields before the key."""
 
     offset: int
     size: int
@@ -70,9 +76,9 @@ assert HEADER.size == message_set.KEY_AT[MAGIC] == 26
 
 
 def decode_batch(buf: Buffer, frame: Frame) -> Batch:
-    """The header facts of the message or wrapper in `frame`.
+    """Return the header of the message or wrapper in `frame`.
 
-    Raises CorruptBatch when it is too short for magic 1, and for an offset that cannot be.
+    Raises CorruptBatch for a frame too short for magic 1, and for an offset out of range.
     """
     if frame.size < MIN_FRAME_BYTES:
         raise CorruptBatch(
@@ -117,12 +123,15 @@ _DIALECT: Final = message_set.Dialect(_absolute_offsets, broken_lz4=False)
 
 
 def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> list[Record]:
-    """The records of a batch, with absolute offsets and the wrapper's timestamp type. Raises CorruptBatch."""
+    """Return the records with absolute offsets and the wrapper's timestamp type.
+
+    Raises CorruptBatch.
+    """
     return message_set.decode_records(buf, batch, _DIALECT, max_output_bytes)
 
 
 def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> int:
-    """The offset of the first record; a wrapper is decompressed for it. Raises CorruptBatch."""
+    """Return the offset of the first record; a wrapper is decompressed. Raises CorruptBatch."""
     return message_set.first_offset(buf, batch, _DIALECT, max_output_bytes)
 
 
@@ -133,11 +142,12 @@ def encode_batch(
     log_append_time: int | None = None,
     stamp_inner: bool = True,
 ) -> bytes:
-    """One message per record or, with a codec, one wrapper at the offset of the last record.
+    """Encode one message per record or, with a codec, one wrapper at the offset of the last record.
 
-    `log_append_time` in ms makes it LogAppendTime. A wrapper's messages then carry that time and bit 3 too, as a broker
-    of 0.11 or later rebuilds them; with `stamp_inner` False they keep CreateTime, as when the leader stamped the
-    wrapper in place. Raises BadInput for headers, zstd, an empty wrapper, and what does not fit.
+    `log_append_time`, in ms, makes the timestamp type LogAppendTime. The inner messages of a
+    wrapper then also carry that time and bit 3, as in a wrapper that a broker of 0.11 or later
+    rebuilds. With `stamp_inner` False they keep CreateTime, as when the leader stamps the wrapper
+    in place. Raises BadInput for headers, zstd, an empty wrapper, and a field out of range.
     """
     records = list(records)
     message_set.check_encodable(records, codec)

@@ -1,29 +1,38 @@
 """Magic 2: the record batch of Kafka 0.11 and later (KIP-98, headers by KIP-82).
 
-    batch    = header (61 bytes) | records                                    with a codec, records are one stream
+    batch    = header (61 bytes) | records                 with a codec, records are one stream
     record   = length varint | attributes int8 = 0 | timestamp delta varlong | offset delta varint
                | key length varint (-1: null) | key | value length varint (-1: null) | value
-               | header count varint | (key length varint | UTF-8 key | value length varint (-1: null) | value) ...
+               | header count varint | header ...
+    header   = key length varint | UTF-8 key | value length varint (-1: null) | value
 
-    position  0 base offset 8 | 8 length 4 | 12 leader epoch 4 | 16 magic 1 | 17 crc 4 | 21 attributes 2
-             23 last offset delta 4 | 27 base timestamp 8 | 35 max timestamp 8 | 43 producer id 8
-             51 producer epoch 2 | 53 base sequence 4 | 57 record count 4 | 61 records
+    position  0 base offset 8 | 8 length 4 | 12 leader epoch 4 | 16 magic 1 | 17 crc 4
+             21 attributes 2 | 23 last offset delta 4 | 27 base timestamp 8 | 35 max timestamp 8
+             43 producer id 8 | 51 producer epoch 2 | 53 base sequence 4 | 57 record count 4
+             61 records
 
-CRC: CRC-32C (Castagnoli) of everything from the attributes (position 21) to the end. Base offset, length, leader epoch
-and magic are not covered, so that a leader can write them without touching the rest.
+CRC: CRC-32C (Castagnoli) of everything from the attributes (position 21) to the end. The CRC does
+not cover base offset, length, leader epoch and magic, so a leader can overwrite those alone.
 
-    attributes    15 ... 7  |  6             | 5       | 4             | 3                                        | 2 1 0
-                  written 0 | delete horizon | control | transactional | timestamp: 0 CreateTime, 1 LogAppendTime | codec
+    attributes    15 ... 7  |  6             | 5       | 4             | 3              | 2 1 0
+                  written 0 | delete horizon | control | transactional | timestamp type | codec
 
-Source: DefaultRecordBatch and DefaultRecord of Kafka 0.11 to 4.3; bit 6 KIP-534 (3.1); zstd KIP-110 (2.1).
-The page for people is docs/formats/batch-v2.md.
+    timestamp type    0 CreateTime, 1 LogAppendTime
 
-Why numbers in the header outlive the records: compaction removes records but keeps base offset, last offset delta,
-producer fields and maximum as they were, for offsets must not be used twice and producer sequences must stay known.
-So the first record may lie above base offset, the last below last offset, and a batch may be empty (61 bytes) only
-to keep its producer's state. With bit 6, base timestamp holds the time at which tombstones may go, and deltas count
-from it. Under LogAppendTime the header's maximum is every record's time, and the deltas still tell the producer's.
-What Kafka does not check on reading is not checked here: deltas against the header, order, attributes of a record.
+Source: DefaultRecordBatch and DefaultRecord of Kafka 0.11 to 4.3; bit 6 KIP-534 (3.1); zstd KIP-110
+(2.1). The user page is docs/formats/batch-v2.md.
+
+Compaction removes records but keeps the header's base offset, last offset delta, producer fields
+and maximum timestamp: offsets must not be used twice, and producer sequences must stay known. So
+the first record may lie above the base offset and the last record below the last offset. A batch
+may be empty (61 bytes) only to keep its producer's state.
+
+With bit 6 set, the base timestamp holds the delete horizon: the time at which Kafka may delete
+tombstones. Timestamp deltas then count from it. Under LogAppendTime every record has the header's
+maximum timestamp, and the deltas still hold the producer's timestamps.
+
+As in Kafka's reader, deltas are not checked against the header, and neither order nor attributes of
+records are checked.
 """
 
 from __future__ import annotations
@@ -95,9 +104,9 @@ assert HEADER.size == HEADER_BYTES
 
 
 def decode_batch(buf: Buffer, frame: Frame) -> Batch:
-    """The header facts of the batch in `frame`.
+    """Return the header of the batch in `frame`.
 
-    Raises CorruptBatch when it is shorter than its header, and for offsets that cannot be.
+    Raises CorruptBatch for a frame shorter than the header, and for offsets out of range.
     """
     if frame.size < HEADER_BYTES:
         raise CorruptBatch(f"a magic-2 batch of {frame.size} bytes, at least {HEADER_BYTES}", position=frame.position)
@@ -136,16 +145,19 @@ def check_crc(buf: Buffer, batch: Batch) -> None:
 
 
 def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> int:
-    """The header's base offset, which compaction keeps."""
+    """Return the header's base offset, which compaction keeps."""
     return batch.base_offset
 
 
 def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> list[Record]:
-    """The records of a batch, control records included; [] for an empty retained batch. Raises CorruptBatch."""
+    """Return the records of a batch with its control records; [] for an empty batch.
+
+    Raises CorruptBatch.
+    """
     if batch.count < 0:
         raise CorruptBatch(f"record count {batch.count} is negative", position=batch.position)
     if batch.count == 0:
-        # Kafka's plain iterator returns before it looks at the area, whatever lies there.
+        # Kafka's iterator of uncompressed batches stops here, whatever bytes the area holds.
         return []
     data = view(buf)
     area = batch.position + HEADER_BYTES
@@ -198,7 +210,7 @@ def _decode_headers(area: memoryview, start: int) -> tuple[tuple[Header, ...], i
             raise CorruptBatch(f"a record header's key of {length} bytes", position=at)
         length, pos = read_varint(area, pos)
         value, pos = read_bytes(area, pos, length)
-        # As Java: what is not UTF-8 reads as U+FFFD.
+        # Java decodes invalid UTF-8 as U+FFFD too.
         headers.append(Header(key.decode("utf-8", "replace"), value))
     return tuple(headers), pos
 
@@ -219,12 +231,13 @@ def encode_batch(
     transactional: bool = False,
     control: bool = False,
 ) -> bytes:
-    """One batch, as Kafka's MemoryRecordsBuilder lays it out.
+    """Encode one batch as Kafka's MemoryRecordsBuilder lays it out.
 
-    Where not given: `base_offset` and `last_offset` are the first and last record's, `max_timestamp` the records'
-    maximum (at least -1) or `log_append_time`, which also makes the batch LogAppendTime. Without records the two
-    offsets must be given, the codec's bits are 0 and the base timestamp -1: what compaction leaves for a producer's
-    state. Raises BadInput for what does not fit.
+    Defaults: `base_offset` and `last_offset` are the first and last record's offset.
+    `max_timestamp` is `log_append_time` or else the maximum of the records' timestamps, at least
+    -1. `log_append_time`, in ms, also makes the batch LogAppendTime. Without records both offsets
+    are required; the codec bits are 0 and the base timestamp is -1, as in the empty batch that
+    compaction leaves for a producer's state. Raises BadInput for a field out of range.
     """
     if not records and (base_offset is None or last_offset is None):
         raise BadInput("an empty batch needs its base and last offset")
@@ -284,7 +297,10 @@ def _encode_key(header: Header) -> bytes:
 
 
 def seal(header: BatchHeader, area: bytes) -> bytes:
-    """Header and records with length and CRC filled in. Raises BadInput for what does not fit."""
+    """Return header and records with length and CRC filled in.
+
+    Raises BadInput for a field out of range.
+    """
     if header.base_offset + header.last_offset_delta > MAX_OFFSET:
         raise BadInput(
             f"offset {header.base_offset} plus {header.last_offset_delta} does not fit: no log holds one above 2^63-2"
