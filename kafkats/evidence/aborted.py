@@ -1,10 +1,12 @@
-"""A segment's `.txnindex` held against the abort markers in its log.
+"""Compare a segment's `.txnindex` with the abort markers in its log.
 
-An abort marker that ends a transaction has an entry in its own segment's index: producer, first offset of the transaction, the marker's
-offset, and the last stable offset then: the first offset of the oldest other transaction still open, else the offset behind the
-marker. A marker of a transaction without a batch in this partition has none. The cleaner takes aborted batches away and may leave their
-entry, and later takes both; what it leaves of the batches' bases is no measure then.
-Source: ProducerAppendInfo, ProducerStateManager.lastStableOffset, CleanedTransactionMetadata of Kafka 0.11 to 4.3.
+An abort marker that ends a transaction has an entry in the index of its own segment. The entry
+holds the producer, the first offset of the transaction, the marker's offset, and the last stable
+offset at that time: the first offset of the oldest other open transaction, else the offset after
+the marker. A marker of a transaction without a batch in this partition has no entry. The cleaner
+removes aborted batches and may leave their entry; later it removes both. In a compacted log the
+first offset of an entry is therefore not compared for equality. Source: ProducerAppendInfo,
+ProducerStateManager.lastStableOffset, CleanedTransactionMetadata of Kafka 0.11 to 4.3.
 """
 
 from __future__ import annotations
@@ -18,27 +20,28 @@ from kafkats.index.txn_index import ENTRY_SIZE
 
 
 class Aborted(NamedTuple):
-    """A transaction that an abort marker in the log has ended."""
+    """A transaction that an abort marker in the log ended."""
 
     producer_id: int
     first_offset: int
-    """-1: it began before what was replayed."""
+    """-1: it began before the replayed batches."""
     last_offset: int
-    """The marker's."""
+    """The offset of the marker."""
     last_stable_offset: int
     position: int
-    """Of the marker, in the .log."""
+    """The position of the marker in the .log."""
     present: bool
-    """Records of it are in the log."""
+    """Whether the log has records of the transaction."""
 
 
 def aborted_findings(
     index: str, entries: Entries, aborts: Sequence[Aborted], *, exact: bool, contradicted: Sequence[int]
 ) -> Iterator[Finding]:
-    """`index` is the .txnindex's name, `entries` what it holds (dtype txn_index.ENTRY, none where it is missing).
+    """Yield what is missing or wrong in a .txnindex, at most one finding each.
 
-    `exact`: the log holds every batch that was written. `contradicted` are the numbers of entries whose last offset lies in a batch
-    that is no abort marker of their producer.
+    `index` is the file's name, `entries` its content (dtype txn_index.ENTRY, empty for a missing
+    file). `exact`: the log holds every batch that was written. `contradicted` are the numbers of
+    entries whose last offset lies in a batch that is no abort marker of their producer.
     """
     there = {
         (int(e["producer_id"]), int(e["last_offset"])): (n, int(e["first_offset"]), int(e["last_stable_offset"]))
@@ -70,7 +73,7 @@ def _missing(index: str, lost: Sequence[Aborted]) -> Iterator[Finding]:
 
 
 def _differs(a: Aborted, first: int, stable: int, *, exact: bool) -> str:
-    """What an entry says wrong of the transaction `a`, or ""."""
+    """Return what an entry gets wrong about the transaction `a`, or ""."""
     if stable > a.last_offset + 1:
         return f"its last stable offset lies above {a.last_offset + 1}"
     if a.first_offset < 0:

@@ -1,12 +1,14 @@
-"""Does a partition's log begin and end where the files around it say, and do its segments join?
+"""Check that a log begins and ends where other files say, and that its segments join.
 
-    end_findings     the log's end against recovery point, high watermark, log start, epochs, snapshots and index entries
+    end_findings     the log's end against recovery point, high watermark, log start, epochs,
+                     snapshots and index entries
     first_findings   the log's first offset against its log start and its leader epochs
-    gap_findings     a segment's end against the next one's base offset
+    gap_findings     a segment's end against the next segment's base offset
     empty_findings   a directory without any log
 
-What lies below `Claims.flushed_to` cannot have gone in an unclean stop: it is `missing-records`. What lies above may have, and
-is told as `end-not-flushed`. While a broker runs the files are of different moments, and nothing is judged.
+An unclean stop cannot lose records below `Claims.flushed_to`: if they are missing, that is
+`missing-records`. Records above it may be lost: that is `end-not-flushed`. Beside a running broker
+nothing is judged, since the files are of different moments.
 """
 
 from __future__ import annotations
@@ -21,16 +23,16 @@ from kafkats.logdir.checkpoints import EpochStart
 
 
 class Witness(NamedTuple):
-    """A file that says that the log goes up to `offset`, exclusive."""
+    """A file which states that the log reaches up to `offset`, exclusive."""
 
     file: str
     offset: int
     flushed: bool = False
-    """It speaks of what was flushed, whatever stop came after."""
+    """Whether it states what was flushed, which survives any stop."""
 
 
 def witnesses(claims: Claims, epochs: Sequence[EpochStart]) -> Iterator[Witness]:
-    """What the files say of the log's end."""
+    """Yield what each file states about the log's end."""
     yield Witness(paths.RECOVERY_POINT, claims.recovery_point, flushed=True)
     yield Witness(paths.HIGH_WATERMARK, claims.high_watermark)
     yield Witness(paths.LOG_START, claims.log_start)
@@ -43,7 +45,10 @@ def witnesses(claims: Claims, epochs: Sequence[EpochStart]) -> Iterator[Witness]
 def end_findings(
     claims: Claims, epochs: Sequence[EpochStart], log: str, log_end: int, indexes: Sequence[Witness] = ()
 ) -> Iterator[Finding]:
-    """The end of the last .log, called `log`, against every witness; `indexes` are those of its own entries."""
+    """Compare the end of the last .log, named `log`, with every witness.
+
+    `indexes` are witnesses from its own index entries.
+    """
     if claims.live or claims.unsettled:
         return
     above = [w for w in (*witnesses(claims, epochs), *indexes) if w.offset > log_end]
@@ -51,7 +56,7 @@ def end_findings(
 
 
 def empty_findings(claims: Claims, epochs: Sequence[EpochStart], directory: str) -> Iterator[Finding]:
-    """A partition directory without any log."""
+    """Yield the findings for a partition directory without any log."""
     if claims.live or claims.unsettled:
         return
     start = max(claims.log_start, epochs[0].start_offset if epochs else 0, 0)
@@ -75,10 +80,11 @@ def _missing(claims: Claims, file: str, begin: int, above: Sequence[Witness], en
 
 
 def first_findings(claims: Claims, epochs: Sequence[EpochStart], log: str) -> Iterator[Finding]:
-    """The base offset of the first .log, called `log`.
+    """Compare the base offset of the first .log, named `log`, with the files around it.
 
-    Retention moves the first leader epoch up to the log start, and the log start checkpoint has an entry only where the log start
-    lies above the first segment's base, or where the topic is tiered.
+    Retention raises the start of the first leader epoch to the log start. The log start checkpoint
+    has an entry only where the log start lies above the first segment's base, or where the topic is
+    tiered.
     """
     base, start = claims.first_base, claims.log_start
     if base <= 0 or claims.live or claims.unsettled:
@@ -108,9 +114,10 @@ def first_findings(claims: Claims, epochs: Sequence[EpochStart], log: str) -> It
 def gap_findings(
     claims: Claims, log: str, next_offset: int, next_base: int, *, compacted: bool | None
 ) -> Iterator[Finding]:
-    """What lies between the end of the .log called `log` and the next segment's base offset.
+    """Yield the finding for a gap between the end of the .log named `log` and the next base offset.
 
-    Only the cleaner takes offsets out of a log; `compacted` says whether it was at work here, None where that cannot be seen.
+    Only the cleaner removes offsets inside a log. `compacted` tells whether it did so here, None
+    where that cannot be determined.
     """
     if next_offset >= next_base or claims.live or claims.unsettled:
         return

@@ -1,7 +1,8 @@
-"""What the files around a partition's logs say of where its log begins and ends.
+"""The offsets that the files around a partition's logs state for its begin and end.
 
-Names and the root's checkpoints only: no file of the partition directory is opened.
-Sources: LogManager (checkpoints, marker), UnifiedLog and ProducerStateManager (snapshots), LogCleanerManager of Kafka 0.8 to 4.3.
+The sources are file names and the root's checkpoints. No file of the partition directory is opened.
+Kafka sources: LogManager (checkpoints, marker), UnifiedLog and ProducerStateManager (snapshots),
+LogCleanerManager of Kafka 0.8 to 4.3.
 """
 
 from __future__ import annotations
@@ -19,39 +20,45 @@ _REMOTE_COMMITTED_OFFSETS: Final = "_rlmm_committed_offsets"
 
 
 class Claims(NamedTuple):
-    """Offsets; -1 where no file says one."""
+    """Offsets that files state, -1 where no file does, and the state of the partition directory."""
 
     recovery_point: int = -1
     high_watermark: int = -1
     log_start: int = -1
     first_base: int = -1
-    """Base offset of the first segment; -1 without one."""
+    """The base offset of the first segment, -1 without one."""
     last_snapshot: int = -1
     """The largest offset in the name of a producer snapshot."""
     rooted: bool = False
-    """The root around the partition directory was read, too."""
+    """Whether the root of the partition directory was read too."""
     clean: bool = False
     live: bool = False
     compacted: bool = False
-    """The cleaner has been here, so that offsets may be missing."""
+    """Whether the topic is compacted, so that offsets may be missing."""
     tiered: bool = False
-    """The broker has remote log storage, so that a log may begin above its log start offset."""
+    """Whether the broker has remote log storage: a log may then begin above its log start
+    offset.
+    """
     deleting: bool = False
-    """A broker was deleting segments here: `.deleted` files are left."""
+    """Whether `.deleted` files remain: a broker was deleting segments here."""
     unsettled: bool = False
-    """A broker has begun to replace segments here, or a log is a link or could not be looked at: segments may come and go at a start."""
+    """Whether a broker start may add or remove segments.
+
+    This is so while a broker has unfinished segment replacements here, and when a log is a link or
+    could not be examined.
+    """
 
     @property
     def flushed_to(self) -> int:
-        """Below this offset the log was flushed, so that no unclean stop takes it away.
+        """The offset below which the log was flushed, so that an unclean stop loses nothing of it.
 
-        After a clean stop all of it is; a partition that was copied elsewhere is taken as it is.
+        After a clean stop, and for a partition that was copied elsewhere, this is the whole log.
         """
         return 2**63 - 1 if self.clean or not self.rooted else max(self.recovery_point, 0)
 
 
 def claims_of(partition: PartitionDir, root: LogDir | None, *, live: bool, tiered: bool) -> Claims:
-    """The claims about one partition directory."""
+    """Return the claims about one partition directory."""
     name = partition.name._replace(state="") if partition.name else None
 
     def told(checkpoint: str) -> int:
@@ -91,7 +98,7 @@ def _snapshots(partition: PartitionDir) -> Iterable[int]:
 
 
 def _unsettled(partition: PartitionDir) -> bool:
-    """As `report.swapping` and `report.unseen_logs` say of findings."""
+    """The same rule as `report.swapping` and `report.unseen_logs` apply to findings."""
     names = [finding.file for finding in partition.findings]
     if unfinished_swaps(names):
         return True

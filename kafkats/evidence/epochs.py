@@ -1,8 +1,9 @@
-"""Leader epochs in the batches of a log, held against `leader-epoch-checkpoint` and against each other.
+"""Compare the leader epochs in the batches of a log with `leader-epoch-checkpoint` and each other.
 
-No checksum covers a batch's leader epoch. The checkpoint gives the first offset of every epoch: a batch has the epoch of the last entry
-at or below its base offset. Batches below the first entry, of older formats, or converted by the cleaner (-1) have none to compare.
-Source: LeaderEpochFileCache, UnifiedLog.append of Kafka 0.11 to 4.3.
+No checksum covers a batch's leader epoch. The checkpoint gives the first offset of every epoch, and
+a batch has the epoch of the last entry at or below its base offset. Three kinds of batches are not
+compared: those below the first entry, those of older formats, and those converted by the cleaner
+(-1). Source: LeaderEpochFileCache, UnifiedLog.append of Kafka 0.11 to 4.3.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from kafkats.segment.headers import Rows
 
 
 class EpochCheck:
-    """Goes through a partition's batches in order, segment by segment."""
+    """Checks the batches of a partition in order, segment by segment."""
 
     def __init__(self, epochs: Sequence[EpochStart], flushed_to: int) -> None:
-        """`flushed_to`: from this offset on the checkpoint may lack epochs that the log has."""
+        """From offset `flushed_to` on the checkpoint may lack epochs that the log has."""
         self._epochs = np.array([e.epoch for e in epochs], np.int64)
         self._starts = np.array([e.start_offset for e in epochs], np.int64)
         self._flushed_to = flushed_to
@@ -30,7 +31,7 @@ class EpochCheck:
         self._first: tuple[int, int, int, str] | None = None
 
     def add(self, rows: Rows) -> None:
-        """The next batches of the segment."""
+        """Check the next batches of the segment."""
         from kafkats.kernels import headers as k
 
         rows = rows[rows[:, k.LEADER_EPOCH] >= 0]
@@ -39,7 +40,8 @@ class EpochCheck:
         epoch, offset = rows[:, k.LEADER_EPOCH], rows[:, k.FIRST_OFFSET]
         highest = np.maximum.accumulate(np.append(self._highest, epoch))
         differs, entry = self._against_checkpoint(epoch, offset)
-        falls = (epoch < highest[:-1]) & (entry < 0)  # the checkpoint knows of a cluster that counts from 0 again
+        # a later cluster may count from 0 again: its entry allows that
+        falls = (epoch < highest[:-1]) & (entry < 0)
         wrong = np.flatnonzero(falls | differs)
         self._highest = int(highest[-1])
         self._wrong += len(wrong)
@@ -61,7 +63,9 @@ class EpochCheck:
         return known & (epoch != self._epochs[entry]) & ~newer, entry
 
     def findings(self, log: str) -> Iterator[Finding]:
-        """Of the segment whose .log is called `log`; the next segment begins."""
+        """Yield the findings of the segment whose .log is named `log`, and begin the next
+        segment.
+        """
         if self._first is not None:
             position, offset, epoch, says = self._first
             more = f" (and {self._wrong - 1} more)" if self._wrong > 1 else ""

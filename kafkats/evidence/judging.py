@@ -1,4 +1,4 @@
-"""One row's share of the evidence: what a look at a segment, or at a directory, adds to its findings."""
+"""The findings that the evidence adds to one segment or to one directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from kafkats.findings import Finding
 from kafkats.segment.facts import SegmentFacts, StopReason
 
 _NOTHING_BEHIND: Final = (None, StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
-"""Where reading stops otherwise, bytes follow that may be the records: they are damaged, not missing."""
+"""Stops after which no damaged record can follow.
+
+At any other stop the bytes that follow may be the records: they are damaged, not missing.
+"""
 
 
 def segment_evidence(
@@ -26,15 +29,17 @@ def segment_evidence(
     next_base_offset: int,
     compacted: bool = False,
 ) -> Iterator[Finding]:
-    """What the files of the partition say against this segment; `facts` of any depth that knows the log's end.
+    """Yield what the files of the partition state against this segment.
 
-    `found` are the segment's own findings: index files are read once more where one of them is `beyond-end`. `next_base_offset` is
-    -1 for the active segment, `compacted` what the topic's settings say.
+    `facts` may have any depth that knows the log's end. `found` are the segment's own findings: its
+    index files are read again if one of them is `beyond-end`. `next_base_offset` is -1 for the
+    active segment. `compacted` comes from the topic's settings.
     """
     base, log = facts.base_offset, paths.segment_file(facts.base_offset, paths.LOG)
     if base == claims.first_base and base > 0:
         yield from first_findings(claims, epochs_of(directory), log)
-    not_seen = facts.last_offset < base and facts.valid_bytes > 0  # an index entry led the look at the tail astray
+    # an index entry led the tail look to a wrong position
+    not_seen = facts.last_offset < base and facts.valid_bytes > 0
     if claims.live or claims.unsettled or facts.stop not in _NOTHING_BEHIND or not_seen:
         return
     end = max(facts.next_offset, base)
@@ -48,11 +53,11 @@ def segment_evidence(
 
 
 def directory_evidence(directory: Path, claims: Claims) -> Iterator[Finding]:
-    """What the files of the partition say where there is no log at all."""
+    """Yield what the files of a partition without any log state."""
     if claims.first_base < 0:
         yield from empty_findings(claims, epochs_of(directory), directory.name)
 
 
 def told_at(findings: Iterable[Finding], *, deep: bool) -> list[Finding]:
-    """Without `deep`, what cannot be told is left out."""
+    """Drop findings of kind `cannot-be-told` unless `deep`."""
     return [finding for finding in findings if deep or finding.kind != "cannot-be-told"]

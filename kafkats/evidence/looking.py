@@ -1,4 +1,6 @@
-"""What the judgements need from inside a partition directory: epochs, index entries beyond the log's end, traces of the cleaner."""
+"""Read from a partition directory: epochs, index entries beyond the log's end, traces of the
+cleaner.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,17 @@ from kafkats.segment.headers import Rows, batch_headers
 from kafkats.segment.reader import Source, open_source
 
 _BELIEVABLE: Final = 2**24
-"""Offsets behind the log's end that an index without any entry within the log is believed."""
+"""How far beyond the log's end an index is believed if no entry of it lies within the log.
+
+The unit is offsets.
+"""
 
 
 def epochs_of(directory: Path) -> list[EpochStart]:
-    """The entries of the partition's leader-epoch-checkpoint; none where it is missing or cannot be read (a finding of its own)."""
+    """Return the entries of the partition's leader-epoch-checkpoint.
+
+    Returns [] for a missing or unreadable file, which is a finding of its own.
+    """
     try:
         return read_epochs(directory / paths.LEADER_EPOCH)
     except KafkatsError:
@@ -34,9 +42,9 @@ def epochs_of(directory: Path) -> list[EpochStart]:
 
 
 def index_witnesses(directory: Path, base_offset: int, log_end: int) -> Iterator[Witness]:
-    """The segment's index files that have entries at or above `log_end`, where they are not plain noise.
+    """Yield the segment's index files that have plausible entries at or above `log_end`.
 
-    A broker appends to the log before it appends to an index, so what an index knows was in the log.
+    A broker appends to the log before it appends to an index, so an indexed offset was in the log.
     """
     readers = (
         (paths.OFFSET_INDEX, examine_offset_index, offset_index.ENTRY),
@@ -55,7 +63,7 @@ def index_witnesses(directory: Path, base_offset: int, log_end: int) -> Iterator
 
 
 def _believable(found: Structure, offsets: NDArray[np.int64], log_end: int) -> int | None:
-    """The last offset of an index whose entries rise without a break, where it lies at or above `log_end`."""
+    """Return the last offset of an index that is in order and reaches `log_end`, else None."""
     if found.findings or not len(offsets) or offsets[-1] < log_end:
         return None
     inside = bool(offsets[0] < log_end)
@@ -63,9 +71,10 @@ def _believable(found: Structure, offsets: NDArray[np.int64], log_end: int) -> i
 
 
 def was_compacted(directory: Path) -> bool | None:
-    """Whether offsets are missing inside the partition's segments, as only the cleaner leaves them; None where that cannot be seen.
+    """Whether offsets are missing inside segments, as only the cleaner removes them.
 
-    Reads batch headers up to the first such place, and looks into wrappers.
+    Returns None where that cannot be determined. Reads batch headers up to the first missing
+    offset, and decompresses wrappers.
     """
     seen: bool | None = False
     with_logs = sorted(path for path in directory.glob(f"*{paths.LOG}") if paths.parse_segment_file(path.name))
@@ -100,7 +109,9 @@ def _has_hole(source: Source, base_offset: int) -> bool:
 
 
 def _wrapper_hole(source: Source, rows: Rows, expected: int) -> bool:
-    """As `_has_hole`, one batch at a time. Raises CorruptBatch for a wrapper that does not decompress."""
+    """As `_has_hole`, one batch at a time. Raises CorruptBatch for a wrapper that does not
+    decompress.
+    """
     from kafkats.kernels import headers as k
 
     for row in rows.tolist():

@@ -1,7 +1,8 @@
-"""One pass over a partition's batch headers: leader epochs, aborted transactions and producer snapshots against the log.
+"""Compare epochs, aborted transactions and producer snapshots with the log, in one pass over its
+headers.
 
-Checksums are not looked at and records are not decoded, but for transaction markers. Where the log cannot be read on the pass ends: what
-is behind has no replay to be held against, and the reading itself is a finding of its segment.
+The pass checks no checksums and decodes only transaction markers. It ends at the first unreadable
+place of the log, which is a finding of its segment. What lies behind is not compared.
 """
 
 from __future__ import annotations
@@ -36,18 +37,20 @@ _ABSENT: Final = -(2**63)
 
 
 def replay_findings(partition: PartitionDir, claims: Claims, epochs: Sequence[EpochStart]) -> Iterator[Finding]:
-    """What epochs, aborted transactions and snapshots say against the logs of one partition directory."""
+    """Yield what epochs, aborted transactions and snapshots of one partition directory get
+    wrong.
+    """
     if claims.unsettled or not partition.segments:
         return
     replay = _Replay(partition, claims, epochs)
-    with suppress(KafkatsError):  # damaged, or gone meanwhile: its segment's finding
+    with suppress(KafkatsError):  # damaged, or deleted meanwhile: a finding of its segment
         for segment in partition.segments:
             yield from replay.segment(segment)
     yield from replay.snapshot_findings()
 
 
 class _Replay:
-    """The producers known so far, and what was found of snapshots on the way."""
+    """The producers known so far, and the results for snapshots on the way."""
 
     def __init__(self, partition: PartitionDir, claims: Claims, epochs: Sequence[EpochStart]) -> None:
         self._directory, self._claims = partition.path, claims
@@ -61,14 +64,14 @@ class _Replay:
         self._present: set[int] = set()
         self._aborts: list[Aborted] = []
         self._end = -1
-        """Behind the last batch seen."""
+        """The offset after the last batch seen."""
         self._gap = False
         self._whole: bool | None = None
         self._compared: dict[int, Compared] = {}
         self._begin()
 
     def _begin(self) -> None:
-        """From the snapshot at the log's first offset, where that is not 0."""
+        """Start from the snapshot at the log's first offset, if that is not 0."""
         first = self._snapshots.get(self._first)
         self._from_start = self._first == 0
         if first is not None and all(max(e.last_offset, e.txn_first_offset) < self._first for e in first):
@@ -78,14 +81,18 @@ class _Replay:
 
     @property
     def _exact(self) -> bool:
-        """Whether every batch that was written since the log's first offset is there; looked for when it matters."""
+        """Whether the log holds every batch written since its first offset. Determined on first
+        use.
+        """
         if self._whole is None:
             cleaned = self._claims.compacted or was_compacted(self._directory) is not False
             self._whole = self._from_start and not cleaned and self._claims.log_start <= self._first
         return self._whole and not self._gap
 
     def segment(self, segment: SegmentFiles) -> Iterator[Finding]:
-        """The findings of the next segment. Raises CorruptBatch, Changed, Vanished, StorageFailed."""
+        """Yield the findings of the next segment. Raises CorruptBatch, Changed, Vanished,
+        StorageFailed.
+        """
         from kafkats.kernels import headers as k
 
         log = segment.log.name
@@ -103,7 +110,7 @@ class _Replay:
             yield from self._aborted(segment)
 
     def _recovered(self, segment: SegmentFiles) -> bool:
-        """A broker still writes to its .txnindex, or writes it anew at its next start."""
+        """Whether a broker still writes this .txnindex, or rebuilds it at its next start."""
         bases = [s.base_offset for s in self._segments]
         following = bases[bases.index(segment.base_offset) + 1 :]
         if self._claims.live and not following:
@@ -115,7 +122,7 @@ class _Replay:
         return self._claims.rooted and not self._claims.clean
 
     def _producers(self, rows: Rows, source: Source) -> None:
-        """Bring the producers on, and compare the snapshots that lie between these batches."""
+        """Replay the batches, and compare the snapshots whose offsets lie between them."""
         from kafkats.kernels import headers as k
 
         last = rows[:, k.LAST_OFFSET]
@@ -152,7 +159,7 @@ class _Replay:
             stable = min(self._open.values(), default=offset + 1)
             present = producer in self._present
             self._aborts.append(Aborted(producer, first, offset, stable, row[k.AT], present))
-        elif marker.aborts:  # of nothing here, or of batches that are gone
+        elif marker.aborts:  # a transaction without a batch here, or whose batches were removed
             self._aborts.append(Aborted(producer, -1, offset, offset + 1, row[k.AT], present=False))
         self._present.discard(producer)
 
@@ -165,7 +172,10 @@ class _Replay:
         self._compared[offset] = found
 
     def snapshot_findings(self) -> Iterator[Finding]:
-        """After the last segment: of every snapshot that was compared, and the one at the log's end."""
+        """Yield a finding per wrong snapshot, after the last segment.
+
+        These are the snapshots compared on the way and the one at the log's end.
+        """
         if self._end in self._snapshots and self._end not in self._compared:
             self._compare(self._end)
         owners = _owners(self._directory, self._segments, [d for c in self._compared.values() for d in c.doubts])
@@ -180,7 +190,7 @@ class _Replay:
                 yield snapshot_finding(paths.segment_file(offset, paths.SNAPSHOT), sentences)
 
     def _unowned(self, doubt: Doubt, owners: dict[int, int]) -> str:
-        """Why the batch at the producer's last offset contradicts, or ""."""
+        """Return how the batch at the producer's last offset contradicts the snapshot, or ""."""
         entry, owner = doubt.entry, owners.get(doubt.entry.last_offset, _ABSENT)
         if owner == _ABSENT and not self._exact:
             return ""
@@ -228,12 +238,15 @@ def _snapshots(partition: PartitionDir) -> Iterator[tuple[int, list[ProducerEntr
     for name in names:
         parsed = paths.parse_segment_file(name)
         if parsed is not None and parsed.base_offset >= partition.segments[0].base_offset:
-            with suppress(KafkatsError):  # a finding of its own
+            with suppress(KafkatsError):  # an unreadable snapshot is a finding of its own
                 yield parsed.base_offset, read_snapshot(partition.path / name)
 
 
 def _owners(directory: Path, segments: Sequence[SegmentFiles], doubts: Sequence[Doubt]) -> dict[int, int]:
-    """The producers of the batches at the doubts' offsets, -1 for none, by offset; offsets in no batch are left out."""
+    """Return the producer id per offset of `doubts`, -1 for a batch without a producer.
+
+    Offsets in no batch are left out.
+    """
     offsets = sorted({doubt.entry.last_offset for doubt in doubts})
     bases = [s.base_offset for s in segments]
     owners: dict[int, int] = {}
@@ -245,7 +258,10 @@ def _owners(directory: Path, segments: Sequence[SegmentFiles], doubts: Sequence[
 
 
 def _batches_at(log: Path, offsets: Sequence[int]) -> dict[int, int]:
-    """Of the batches in a .log that hold these offsets the producer ids, by offset. What cannot be read is left out."""
+    """Return the producer ids of the batches that hold these offsets, by offset.
+
+    Offsets whose batch is missing or unreadable are left out.
+    """
     from kafkats.kernels import headers as k
 
     found: dict[int, int] = {}

@@ -1,8 +1,10 @@
-"""Partitions that a root's checkpoints name and whose directory is gone.
+"""Partitions that a root's checkpoints name and whose directory is missing.
 
-A broker that deletes or moves a partition renames its directory and writes the recovery points anew at once; high watermarks follow
-within replica.high.watermark.checkpoint.interval.ms. So after a clean stop the recovery points name only what is there. Where the
-last partition of a root was deleted, no broker writes its checkpoints again: then nothing tells.
+A broker that deletes or moves a partition renames its directory and rewrites the recovery points at
+once. The high watermarks follow within replica.high.watermark.checkpoint.interval.ms. So after a
+clean stop the recovery points name existing partitions only. When the last partition of a root was
+deleted, no broker rewrites its checkpoints, and the loss of a directory cannot be told from its
+deletion.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ _NAMING: Final = (paths.RECOVERY_POINT, paths.HIGH_WATERMARK, paths.LOG_START)
 
 
 def gone_findings(root: LogDir, present: Collection[PartitionName], *, stale: bool, live: bool) -> Iterator[Finding]:
-    """One for each partition that the checkpoints name and that is not `present`, plain names, in any of the broker's roots.
+    """Yield one finding for each partition that the checkpoints name and that is not `present`.
 
-    `stale` as `is_stale` says.
+    `present` are the plain names in all roots of the broker. `stale` is the result of `is_stale`.
     """
     if live:
         return
@@ -40,7 +42,10 @@ def gone_findings(root: LogDir, present: Collection[PartitionName], *, stale: bo
 
 
 def is_stale(path: Path, names: RootNames) -> bool:
-    """Whether the recovery points of a root without partitions are from before its last clean stop. Raises StorageFailed."""
+    """Whether the recovery points of a root without partitions predate its last clean stop.
+
+    Raises StorageFailed.
+    """
     if names.partitions:
         return False
     written = {}
@@ -53,7 +58,11 @@ def is_stale(path: Path, names: RootNames) -> bool:
 
 
 def _must_be_there(root: LogDir, said: Collection[str]) -> bool:
-    """After an unclean stop recovery points are up to a minute old, and high watermarks some seconds: both must name it."""
+    """Whether the checkpoints prove that the partition existed at the last stop.
+
+    After an unclean stop recovery points are up to a minute old and high watermarks some seconds,
+    so both must name it.
+    """
     if paths.RECOVERY_POINT not in root.checkpoints:
         return paths.HIGH_WATERMARK in said
     return paths.RECOVERY_POINT in said and (root.clean_shutdown or paths.HIGH_WATERMARK in said)

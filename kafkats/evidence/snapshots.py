@@ -1,8 +1,9 @@
-"""A `.snapshot` held against the producers that a replay of the log finds at its offset.
+"""Compare a `.snapshot` with the producers that a replay of the log finds at its offset.
 
-A producer that is missing has expired, by the broker's clock, unless a later snapshot still has it or its transaction is open. One that is
-there must be the log's: its last batch lies below the snapshot's offset and belongs to it, and there is none behind. Up to 2.x a marker
-counts as a batch. Where the cleaner has taken a batch away, or retention, nothing contradicts.
+A producer that the snapshot lacks has expired by the broker's clock, unless a later snapshot still
+has it or its transaction is open. A producer that the snapshot has must match the log: its last
+batch lies below the snapshot's offset and belongs to it, and no later batch of it follows. Up to
+2.x a marker counts as a batch. A batch that the cleaner or retention removed contradicts nothing.
 Source: ProducerStateManager of Kafka 0.11 to 4.3.
 """
 
@@ -17,29 +18,30 @@ from kafkats.logdir.snapshot import ProducerEntry
 
 
 class Doubt(NamedTuple):
-    """A snapshot's producer that the replay does not know so: the batch at its last offset decides."""
+    """A snapshot's producer that differs from the replay. The batch at its last offset decides."""
 
     offset: int
-    """The snapshot's."""
+    """The offset of the snapshot."""
     entry: ProducerEntry
 
 
 class Compared(NamedTuple):
-    """What comparing one snapshot gave: `wrong` are sentences."""
+    """The result of comparing one snapshot. `wrong` are sentences."""
 
     wrong: list[str]
     doubts: list[Doubt]
     absent: dict[int, int]
-    """Producers that the log knows and the snapshot does not: last offset by producer id."""
+    """Last offset by producer id, for producers that the log has and the snapshot lacks."""
 
 
 def compare(
     offset: int, entries: Sequence[ProducerEntry], known: Producers, markers: Mapping[int, int], first_offset: int,
     *, exact: bool,
 ) -> Compared:  # fmt: skip
-    """`entries` of the snapshot at `offset` against the producers `known` there; `markers` are their last markers' offsets.
+    """Compare `entries` of the snapshot at `offset` with the producers `known` at that offset.
 
-    `first_offset` is where the log begins, `exact` whether the replay saw every batch that was written.
+    `markers` are the offsets of the producers' last markers. `first_offset` is where the log
+    begins. `exact`: the replay saw every batch that was written.
     """
     found = Compared([], [], {})
     for entry in entries:
@@ -89,7 +91,9 @@ def _unseen(entry: ProducerEntry, known: ProducerEntry | None, markers: Mapping[
 
 
 def still_known(absent: Mapping[int, int], later: Sequence[ProducerEntry]) -> list[str]:
-    """Why a snapshot without the producers `absent` is wrong, by the entries of one that was taken `later`."""
+    """Return why a snapshot without the producers `absent` is wrong, from the entries of a `later`
+    one.
+    """
     return [
         f"producer {e.producer_id} is missing, which a later snapshot has with its last batch at {e.last_offset}"
         for e in later
@@ -98,6 +102,6 @@ def still_known(absent: Mapping[int, int], later: Sequence[ProducerEntry]) -> li
 
 
 def snapshot_finding(name: str, wrong: Sequence[str]) -> Finding:
-    """One for a snapshot file."""
+    """Return the finding for a snapshot file."""
     more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     return Finding("wrong-producers", name, f"{wrong[0]}{more}: it is not of this log, or was changed")

@@ -1,12 +1,12 @@
-"""Which offset was it at that time? One partition, searched as its brokers do, or by what its records say.
+"""Find the offset at a time in one partition, as its brokers do or by its records.
 
     with open_partition(path) as partition:
-        find_exact(partition, Word.LATEST)              words by name; a number is always an instant, also -1
-        find(partition, 1_600_000_000_000)              what a broker answers, by generation
-        find_exact(partition, 1_600_000_000_000)        the first record that late, over all segments
-        find_safe(partition, 1_600_000_000_000, 60_000) early enough for records that came out of order
+        find_exact(partition, Word.LATEST)               words are named; a number is an instant
+        find(partition, 1_600_000_000_000)               what a broker answers, by generation
+        find_exact(partition, 1_600_000_000_000)         the first record that late
+        find_safe(partition, 1_600_000_000_000, 60_000)  earlier, for records out of order
 
-Every answer has a reason. Nothing is written.
+A number is always an instant, also -1. Every answer has a reason. Nothing is written.
 """
 
 from kafkats.search.answers import (

@@ -1,4 +1,4 @@
-"""What a search by time gives back: an offset, and why that one."""
+"""The answer of a search by time: an offset and the reason for it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ REASONS: Final = {
     "unreadable": "the partition cannot be searched; the evidence says why",
     "taken-for-a-word": "of a broker's answer: it takes this number for a word (latest, earliest, ...) and cannot be asked for the instant",
 }
-"""Why an answer is what it is."""
+"""Reasons of answers, by name."""
 
 
 class Word(Enum):
-    """What can be asked for instead of an instant, with the number that Kafka's ListOffsets has for it.
+    """A special target in place of an instant, with its number in Kafka's ListOffsets.
 
-    Never a number here: -1 is the last millisecond of 1969.
+    The number is never used as a target here: -1 is the last millisecond of 1969.
     """
 
     LATEST = -1
@@ -37,28 +37,32 @@ class Word(Enum):
 
     @property
     def text(self) -> str:
-        """As Kafka's own tools have it: `max-timestamp`."""
+        """The name in Kafka's own tools, such as `max-timestamp`."""
         return self.name.lower().replace("_", "-")
 
 
 Target: TypeAlias = int | Word
-"""An instant (epoch ms, of any sign) or a word."""
+"""An instant (epoch ms, any sign) or a word."""
 LATEST: Final = Word.LATEST
 EARLIEST: Final = Word.EARLIEST
 MAX_TIMESTAMP: Final = Word.MAX_TIMESTAMP
 EARLIEST_LOCAL: Final = Word.EARLIEST_LOCAL
 LATEST_TIERED: Final = Word.LATEST_TIERED
 _WORDS_OF_BROKERS: Final = range(-6, 0)
-"""Up to Kafka 4.3; -6 (earliest pending upload) is of 4.2."""
+"""Numbers up to Kafka 4.3. -6 (earliest pending upload) appeared in 4.2."""
 
 
 def taken_for_a_word(target: Target) -> bool:
-    """Whether a broker that is asked for this instant takes its number for a word."""
+    """Whether a broker takes this instant's number for a word."""
     return isinstance(target, int) and target in _WORDS_OF_BROKERS
 
 
 class Answer(NamedTuple):
-    """`timestamp` (ms) and `leader_epoch` are the record's; -1: none. `segment` is the base offset of the one that gave the answer or ended the search."""
+    """The result of a search.
+
+    `timestamp` (ms) and `leader_epoch` are the record's, -1 for none. `segment` is the base offset
+    of the segment that gave the answer or ended the search.
+    """
 
     target_ms: Target
     offset: int = -1
@@ -67,4 +71,4 @@ class Answer(NamedTuple):
     reason: str = "past-end"
     segment: int = -1
     evidence: str = ""
-    """What decided, in words."""
+    """What decided, as text."""

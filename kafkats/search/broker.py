@@ -1,8 +1,10 @@
-"""Kafka's own answers: what a broker of a generation says which offset it was at a time, and in what its answer can mislead.
+"""Kafka's own answers: the offset that a broker of a generation returns for a time, and its
+weaknesses.
 
-Its search takes the first segment whose largest timestamp is not below the target, and only that one. A segment without timestamps
-has the time of its file instead. Source: Log and UnifiedLog (fetchOffsetByTimestamp, legacyFetchOffsetsBefore), LogSegment
-(findOffsetByTimestamp), Partition (fetchOffsetForTimestamp) of Kafka 0.8 to 4.3; KIP-33 for its text.
+A broker searches only the first segment whose largest timestamp is not below the target. For a
+segment without timestamps it takes the file's mtime instead. Source: Log and UnifiedLog
+(fetchOffsetByTimestamp, legacyFetchOffsetsBefore), LogSegment (findOffsetByTimestamp), Partition
+(fetchOffsetForTimestamp) of Kafka 0.8 to 4.3; KIP-33 for its text.
 """
 
 from __future__ import annotations
@@ -33,12 +35,13 @@ FOREVER: Final = 2**63 - 1
 def find(
     partition: Partition, target_ms: Target, rule: SearchRule | str = DEFAULT_SEARCH_RULE, *, now_ms: int = FOREVER
 ) -> Answer:
-    """What a broker answers a consumer that may see uncommitted records; `now_ms` is its clock, for rule 0.8 only.
+    """Return what a broker answers a consumer that reads uncommitted records.
 
-    A word that its generation does not know it takes for a time. For the instants -6 to -1 it cannot be asked.
+    `now_ms` is the broker's clock, for rule 0.8 only. A generation treats a word that it does not
+    know as a time. It cannot search for the instants -6 to -1.
 
-    Raises UsageError for an unknown rule; CorruptBatch, CorruptIndex, CorruptFile where the files do not hold what is needed; Vanished,
-    Changed, StorageFailed.
+    Raises UsageError for an unknown rule; CorruptBatch, CorruptIndex, CorruptFile where needed
+    parts of the files are damaged; Vanished, Changed, StorageFailed.
     """
     rule = SEARCH_RULES.get(rule, rule) if isinstance(rule, str) else rule
     if isinstance(rule, str):
@@ -65,8 +68,12 @@ def _find(partition: Partition, target_ms: int, rule: SearchRule) -> Answer:
 
 
 def offsets_before(partition: Partition, target_ms: Target, *, now_ms: int = FOREVER, most: int = 1000) -> list[int]:
-    """ListOffsets v0: base offsets of the segments whose files are not newer than `target_ms`, the newest first, and before them the
-    log end when `now_ms` is not either; LATEST: all of these, EARLIEST: the first. Raises as `find`."""
+    """Return the offsets of ListOffsets v0, the newest first, at most `most`.
+
+    These are the base offsets of the segments whose files are not newer than `target_ms`, preceded
+    by the log end if `now_ms` is not newer either. LATEST returns all of them, EARLIEST the first.
+    Raises as `find`.
+    """
     found = [(max(s.base_offset, partition.log_start_offset), s.mtime_ms) for s in partition.segments]
     if partition.segments and not partition.segments[-1].empty:
         found.append((_broker_log_end(partition), now_ms))
@@ -119,7 +126,7 @@ def _by_records(partition: Partition, target: int, rule: SearchRule) -> Answer:
 
 
 class _Skipped:
-    """Segments before the answer, and whether the time of a file was what let them be skipped."""
+    """Segments before the answer, and whether an mtime was the reason to skip one."""
 
     def __init__(self) -> None:
         self.reason = ""
@@ -136,7 +143,10 @@ class _Skipped:
 
 
 def _nothing_in(segment: Segment, target: int, *, untrusted: bool) -> Answer:
-    """The first segment that should have a record that late has none, and Kafka looks no further."""
+    """Return the answer when the first segment that should have the record has none.
+
+    Kafka tries no further segment.
+    """
     largest = segment.largest
     if largest.by_mtime:
         evidence = f"mtime {largest.timestamp} of a segment without time index entries ended the search"
@@ -157,7 +167,7 @@ def _nothing(partition: Partition, target: int, skipped: _Skipped) -> Answer:
 
 
 def why(partition: Partition, target: int, hit: Hit) -> str:
-    """The reason to give for a record that is the answer for a time."""
+    """Return the reason for a record that answers a time."""
     if hit.timestamp == target:
         return "exact"
     first = partition.first_record
@@ -169,7 +179,8 @@ def why(partition: Partition, target: int, hit: Hit) -> str:
 def _visible(partition: Partition, offset: int, rule: SearchRule) -> bool:
     if partition.high_watermark is None:
         return True
-    return offset < partition.high_watermark + (not rule.log_start)  # 0.10 lets one more through
+    # 0.10 also returns the offset at the high watermark
+    return offset < partition.high_watermark + (not rule.log_start)
 
 
 def _above(partition: Partition, target: Target, offset: int, segment: Segment) -> Answer:
@@ -178,8 +189,11 @@ def _above(partition: Partition, target: Target, offset: int, segment: Segment) 
 
 
 def _coarse(partition: Partition, target: int) -> Answer:
-    """KIP-33: the first segment whose last entry is later than the target, in it the closest entry that is not: from there on every
-    record after the target comes, and some before it."""
+    """KIP-33's search: the first segment whose last entry is later than the target.
+
+    The answer is its closest entry that is not later. All records after the target follow it, and
+    some records before the target.
+    """
     for segment in partition.segments:
         largest = segment.largest
         if largest.timestamp <= target:
@@ -272,8 +286,11 @@ def _active(partition: Partition) -> int:
 
 
 def _broker_log_end(partition: Partition) -> int:
-    """The log end that a broker finds after a clean stop: it reads headers from the last index entry on, and takes the segment's base
-    offset where that leads to no batch (LogSegment.readNextOffset)."""
+    """Return the log end that a broker finds after a clean stop (LogSegment.readNextOffset).
+
+    It reads headers from the last index entry on. It takes the segment's base offset if that entry
+    leads to no batch.
+    """
     if not partition.segments:
         return partition.log_start_offset
     active = partition.segments[-1]

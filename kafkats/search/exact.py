@@ -1,12 +1,16 @@
-"""The truth: the smallest offset at or above the log start whose record has a timestamp of the target or later, over all segments.
+"""The exact answer: the smallest offset at or above the log start whose timestamp reaches the
+target.
 
-How deep that is looked for is said, as everywhere:
+All segments are searched. The depth tells how:
 
-    tail    time indexes are believed where their structure and the log behind their last entry bear them out; then one batch is read
-    full    every batch header and checksum, once per segment: an index cannot mislead. The default
-    deep    every record: not even a header's maximum is believed
+    tail    trusts a time index if its structure and the log behind its last entry confirm it;
+            then reads one batch
+    full    reads every batch header and checksum, once per segment; no index can mislead it;
+            the default
+    deep    decodes every record; trusts not even the maximum in a header
 
-What the depth needs and cannot be read ends the search with an error, unless the answer lies before it.
+An unreadable place that the depth needs ends the search with an error, unless the answer lies
+before it.
 """
 
 from __future__ import annotations
@@ -31,12 +35,14 @@ _QUIET: Final = (None, StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
 
 
 def find_exact(partition: Partition, target_ms: Target, *, depth: str = "full") -> Answer:
-    """The first record of `target_ms` or later; LATEST the log end, EARLIEST the log start, as EARLIEST_LOCAL; MAX_TIMESTAMP the first
-    record of the largest timestamp; LATEST_TIERED the last that is tiered, of which nothing is known here.
+    """Return the first record of `target_ms` or later, or the answer for a word.
 
-    A record without a timestamp has -1, as brokers count it.
+    LATEST is the log end. EARLIEST and EARLIEST_LOCAL are the log start. MAX_TIMESTAMP is the first
+    record of the largest timestamp. LATEST_TIERED has no offset: tiered data is unknown here. A
+    record without a timestamp has -1, as brokers count it.
 
-    Raises UsageError for an unknown depth; CorruptBatch, CorruptFile, Vanished, Changed, StorageFailed.
+    Raises UsageError for an unknown depth; CorruptBatch, CorruptFile, Vanished, Changed,
+    StorageFailed.
     """
     if depth not in DEPTHS:
         raise UsageError(f"no depth {depth!r} to search at; there are {', '.join(DEPTHS)}")
@@ -57,8 +63,11 @@ def find_exact(partition: Partition, target_ms: Target, *, depth: str = "full") 
 
 
 def find_safe(partition: Partition, target_ms: int, margin_ms: int, *, depth: str = "full") -> Answer:
-    """An offset from which on nothing of `target_ms` or later is missed, though records came up to `margin_ms` too late into the log:
-    the exact answer for that much earlier. Raises as `find_exact`, and UsageError for a margin below 0."""
+    """Return an offset after which no record of `target_ms` or later is missed.
+
+    Records may have come up to `margin_ms` late: this is the exact answer for a time that much
+    earlier. Raises as `find_exact`, and UsageError for a margin below 0.
+    """
     if margin_ms < 0:
         raise UsageError(f"a margin of {margin_ms} ms: it must not be negative")
     exact = _exact(partition, target_ms, depth)
@@ -69,11 +78,12 @@ def find_safe(partition: Partition, target_ms: int, margin_ms: int, *, depth: st
 
 
 def compare(partition: Partition, kafka: Answer, exact: Answer) -> str:
-    """Why Kafka's answer is another than the exact one; "" when both are the same.
+    """Return why Kafka's answer differs from the exact one, "" when they agree.
 
-    taken-for-a-word, mtime, untrusted-index, high-watermark, message-format; first-segment-only: the first segment that promised a record had none
-    at or above the log start; segment-granularity and coarse: the rule finds no records; index: an entry began too late;
-    wrong-maximum: a batch has other timestamps than its header says.
+    taken-for-a-word, mtime, untrusted-index, high-watermark, message-format
+    first-segment-only   the first segment that promised a record had none at or above the log start
+    coarse               the rule finds index entries, not records
+    index                an entry began too late
     """
     if kafka.offset == exact.offset:
         return ""
@@ -117,7 +127,7 @@ def _exact(partition: Partition, target: int, depth: str) -> Answer:
 
 
 def _newest_before_1970(partition: Partition, depth: str) -> Answer:
-    """No header and no index tells of these times (both begin at -1): every record is looked at."""
+    """Find the newest record before 1970 among all records: headers and indexes start at -1."""
     found: Answer | None = None
     for segment in served(partition):
         records = _before_1970(segment)
@@ -131,12 +141,15 @@ def _newest_before_1970(partition: Partition, depth: str) -> Answer:
 
 
 def has_timestamps(segment: Segment, maximum: int) -> bool:
-    """Whether a record there has a timestamp; `maximum` is what `newest_of` says of the segment."""
+    """Whether a record of the segment has a timestamp. `maximum` is the result of `newest_of`."""
     return maximum >= 0 or _before_1970(segment) is not None
 
 
 def _before_1970(segment: Segment) -> _Records | None:
-    """The records of a segment that has no time from 1970 on; None where they have no timestamps either. Raises as `end_is_quiet`."""
+    """Return the records of a segment whose times all lie before 1970.
+
+    Returns None if no record has a timestamp. Raises as `end_is_quiet`.
+    """
     if not any(headers_of(segment).facts.magics[1:]):
         return None
     records = _deep(segment)
@@ -146,7 +159,7 @@ def _before_1970(segment: Segment) -> _Records | None:
 
 
 def served(partition: Partition) -> list[Segment]:
-    """Segments with records at or above the log start."""
+    """Return the segments with records at or above the log start."""
     return [s for s in partition.segments if not 0 <= s.next_base_offset <= partition.log_start_offset]
 
 
@@ -155,7 +168,7 @@ def _last(partition: Partition) -> int:
 
 
 def newest_of(segment: Segment, depth: str) -> int:
-    """The largest timestamp in the segment at that depth; -1: none (deep: -2^63)."""
+    """Return the largest timestamp in the segment at this depth, -1 for none (deep: -2^63)."""
     if depth == "deep":
         return _deep(segment).newest
     if depth == "tail":
@@ -172,14 +185,17 @@ def _evidence(segment: Segment, depth: str) -> str:
 
 
 def end_is_quiet(segment: Segment, depth: str) -> None:
-    """Raises CorruptBatch when the segment has more than could be read: what is searched for may be there."""
+    """Raise CorruptBatch when the segment has an unreadable part, which may hold the wanted
+    record.
+    """
     if depth == "deep":
         error = _deep(segment).error
         if error is not None:
             raise error
     tail = tail_of(segment) if depth == "tail" else None
     facts = tail.facts if tail is not None else headers_of(segment).facts
-    # In front of another segment a tail that was not written hides records, unless the offsets go on without a gap.
+    # Before another segment an unwritten tail hides records, unless the offsets continue without a
+    # gap.
     whole = segment.next_base_offset < 0 or facts.next_offset == segment.next_base_offset
     if facts.stop not in _QUIET or (facts.stop is not None and not whole):
         reason = f"{facts.stop}: records behind it cannot be read, and none before it is that late"
@@ -195,7 +211,11 @@ class _Tail(NamedTuple):
 
 
 def tail_of(segment: Segment) -> _Tail | None:
-    """None where the indexes are no help: no entries, not in order, or contradicted by the log behind the last one."""
+    """Return the largest timestamp and the facts of the tail, from the indexes and the log behind
+    them.
+
+    Returns None if the indexes have no entries, are not in order, or disagree with that log.
+    """
     known: dict[str, _Tail | None] = segment.__dict__
     if "_tail" not in known:
         known["_tail"] = _look_at_tail(segment)
@@ -219,12 +239,12 @@ def _look_by_index(segment: Segment, target: int) -> Hit | None:
     try:
         position = segment.lookup(target, start, warm=True).position
         hit = segment.first_record(position, target, start_offset=start)
-    except CorruptIndex:  # the headers do not need it
+    except CorruptIndex:  # the headers do not need the index
         hit = None
     if hit is None:
         hit = _look_by_headers(segment, target)
     if hit is None:
-        end_is_quiet(segment, "full")  # the tail is, but what the headers could not be read of is not known from it
+        end_is_quiet(segment, "full")  # the tail was readable, but the headers before it may not be
     return hit
 
 
@@ -232,7 +252,7 @@ def _look_by_index(segment: Segment, target: int) -> Hit | None:
 
 
 class _Headers(NamedTuple):
-    """Where each batch begins, and the largest timestamp up to and with it."""
+    """The position of each batch, and the largest timestamp up to and including it."""
 
     positions: NDArray[np.int64]
     maxima: NDArray[np.int64]
@@ -244,7 +264,9 @@ class _Headers(NamedTuple):
 
 
 def headers_of(segment: Segment) -> _Headers:
-    """Of all its batches; walked once. Raises CorruptBatch where offsets do not increase, or lie outside."""
+    """Return the headers of all batches, walked once. Raises CorruptBatch for offsets out of
+    order.
+    """
     known: dict[str, _Headers] = segment.__dict__
     if "_full" not in known:
         known["_full"] = _walk_headers(segment)
@@ -252,7 +274,7 @@ def headers_of(segment: Segment) -> _Headers:
 
 
 def _walk_headers(segment: Segment) -> _Headers:
-    """From the batch with the log start offset on, where that lies inside."""
+    """Begin at the batch with the log start offset, if it lies in the segment."""
     points, facts = _points(segment, 0)
     start = segment.partition.log_start_offset
     if start > segment.base_offset and len(points):
@@ -295,7 +317,7 @@ def _look_by_headers(segment: Segment, target: int) -> Hit | None:
 
 
 class _Records(NamedTuple):
-    """Offsets, timestamps, leader epochs of all records at or above the log start, and the largest timestamp so far."""
+    """Columns of all records at or above the log start, and the largest timestamp so far."""
 
     offsets: NDArray[np.int64]
     timestamps: NDArray[np.int64]
@@ -323,9 +345,7 @@ def _decode(segment: Segment) -> _Records:
             assert chunk.batch is not None
             parts.append((chunk.offset.copy(), chunk.timestamp.copy(), chunk.batch.leader_epoch.copy()))
     except CorruptBatch as e:
-        if not segment.log.source.only_zeros(
-            e.position or 0
-        ):  # a tail that was not written yet: end_is_quiet looks at it
+        if not segment.log.source.only_zeros(e.position or 0):  # an unwritten tail: end_is_quiet handles it
             error = CorruptBatch(e.reason, path=segment.log.path, position=e.position, base_offset=segment.base_offset)
     offsets, timestamps = (np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in (0, 1))
     epochs = np.concatenate([np.empty(0, np.int32), *(part[2] for part in parts)])

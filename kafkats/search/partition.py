@@ -1,4 +1,6 @@
-"""One partition as a broker sees it: its segments in order, their files opened when they are first wanted, and kept."""
+"""One partition as a broker sees it. Files of its segments are opened on first use and then
+kept.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ from kafkats.segment.search import LOWEST, Hit
 __all__ = ["Partition", "Segment", "open_partition"]
 
 _KEPT_OPEN: Final = 64
-"""Segments whose files are held open at a time."""
+"""How many segments have open files at a time."""
 
 
 class Partition:
-    """See open_partition."""
+    """The result of open_partition."""
 
     def __init__(
         self,
@@ -61,13 +63,15 @@ class Partition:
         self.close()
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Close all files."""
         for segment in self._open.values():
             segment.close()
         self._open.clear()
 
     def keep(self, segment: Segment) -> None:
-        """Its files are being opened: close those of another, if there are too many."""
+        """Note that the segment's files are being opened, and close the oldest if there are too
+        many.
+        """
         self._open[segment.base_offset] = segment
         self._open.move_to_end(segment.base_offset)
         if len(self._open) > _KEPT_OPEN:
@@ -75,7 +79,7 @@ class Partition:
 
     @cached_property
     def epochs(self) -> list[EpochStart]:
-        """Of the leader-epoch-checkpoint; none where there is no such file. Raises CorruptFile."""
+        """The entries of the leader-epoch-checkpoint, [] for a missing file. Raises CorruptFile."""
         try:
             return read_epochs(Path(self.path, paths.LEADER_EPOCH))
         except Vanished:
@@ -83,11 +87,14 @@ class Partition:
 
     @cached_property
     def first_record(self) -> Hit | None:
-        """The first record there is, see record_from."""
+        """The first record at or above the log start, see record_from."""
         return self.record_from(self.log_start_offset)
 
     def record_from(self, offset: int) -> Hit | None:
-        """The first record at or above `offset` and the log start, with a timestamp or without; None where there is none."""
+        """Return the first record at or above `offset` and the log start, None when there is none.
+
+        It need not have a timestamp.
+        """
         start = max(offset, self.log_start_offset)
         for segment in self.segments:
             if 0 <= segment.next_base_offset <= start:
@@ -103,7 +110,7 @@ class Partition:
 
     @cached_property
     def log_end_offset(self) -> int:
-        """What the next record will get, by the last batch of the active segment."""
+        """The offset of the next record, from the last batch of the active segment."""
         if not self.segments:
             return self.log_start_offset
         active = self.segments[-1]
@@ -134,12 +141,13 @@ def open_partition(
     searchable: bool = True,
     index_interval_bytes: int = INDEX_INTERVAL_BYTES,
 ) -> Partition:
-    """The partition directory at `path`, to be closed (`with`). Only its names are read now.
+    """Open the partition directory at `path`, as a context manager. Only names are read now.
 
-    `log_start_offset` and `high_watermark` are the root's checkpoints', `clean` says whether its clean-shutdown marker is there: then
-    every whole slot of an index is an entry, as for a broker that starts on it. `live`: a broker may cut files, so none is mapped.
-    `searchable` False: the topic's message.format.version is below 0.10, for which 0.10 to 3.x refuse to search by time.
-    Raises Vanished, StorageFailed.
+    `log_start_offset` and `high_watermark` come from the root's checkpoints. `clean` tells that the
+    root has a clean-shutdown marker: every whole slot of an index is then an entry, as for a broker
+    that starts on it. `live`: a broker may truncate files, so none is memory-mapped. `searchable`
+    False: the topic's message.format.version is below 0.10, for which 0.10 to 3.x refuse to search
+    by time. Raises Vanished, StorageFailed.
     """
     with storage(path, "listing the partition directory"):
         names = frozenset(os.listdir(path))  # noqa: PTH208 - names are all that is wanted

@@ -1,8 +1,9 @@
-"""One segment as a broker sees it, looked at piece by piece when it is first asked for: its indexes, its largest timestamp, its log.
+"""One segment as a broker sees it: indexes, largest timestamp and log, each read on first use.
 
-What a broker has in memory and a file has not is made up for: where the directory was not stopped cleanly, the zeros at the end of
-the active segment's indexes are slots not used yet, and its largest timestamp is looked up in the log behind the last entry. A
-segment without an .index is given both, as a start would build them.
+A broker has state in memory that the files lack. It is reconstructed here. If the directory was not
+stopped cleanly, zeros at the end of the active segment's indexes are unused slots, and its largest
+timestamp is looked up in the log behind the last entry. For a segment without an .index both
+indexes are built, as a broker start builds them.
 """
 
 from __future__ import annotations
@@ -28,11 +29,14 @@ from kafkats.segment.walk import walk
 
 _Read = TypeVar("_Read")
 _MAPPED_FROM: Final = 128 * 1024
-"""Index files up to this size are read: that is quicker than the first looks at a fresh map."""
+"""Smaller index files are read: that is faster than the first accesses to a new mapping."""
 
 
 class Largest(NamedTuple):
-    """A segment's largest timestamp as a broker has it, and the offset beside it. Without one the time of its file: `by_mtime`."""
+    """A segment's largest timestamp as a broker knows it, and the offset with it.
+
+    `by_mtime`: the segment has no timestamp, and this is its file's mtime.
+    """
 
     timestamp: int
     offset: int
@@ -40,14 +44,16 @@ class Largest(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Where a time index leads: a position in the log, and whether everything on the way was in order."""
+    """The position in the log to which a time index leads. `in_order`: all entries used were in
+    order.
+    """
 
     position: int
     in_order: bool
 
 
 class Home(Protocol):
-    """What a segment wants to know of its directory: `search.Partition` is one."""
+    """The directory of a segment. `search.Partition` is one."""
 
     clean: bool
     live: bool
@@ -63,7 +69,7 @@ class Home(Protocol):
 
 
 class Segment:
-    """One segment of a partition; everything is looked at when it is first asked for."""
+    """One segment of a partition. Everything is read on first use."""
 
     def __init__(self, partition: Home, base_offset: int, next_base_offset: int) -> None:
         self.partition = partition
@@ -73,7 +79,7 @@ class Segment:
         self.stem: Final = f"{partition.path}/{base_offset:020d}"
 
     def close(self) -> None:
-        """Let go of its files; what was learnt of it stays."""
+        """Close its files. Results of earlier reads are kept."""
         log = self.__dict__.pop("log", None)
         if log is not None:
             log.close()
@@ -82,7 +88,7 @@ class Segment:
 
     @property
     def moving(self) -> bool:
-        """A broker writes to it, or was killed while it did."""
+        """Whether a broker writes to it, or was killed while it did."""
         return self.next_base_offset < 0 and not self.partition.clean
 
     @cached_property
@@ -92,21 +98,21 @@ class Segment:
 
     @cached_property
     def times(self) -> tuple[Slots, int]:
-        """The time index and how many entries a broker sees in it."""
+        """The time index, and the number of entries that a broker sees in it."""
         if self.rebuilt is not None:
             return self.rebuilt[1], len(self.rebuilt[1]) // TIME.size
         return self._slots(paths.TIME_INDEX, TIME)
 
     @cached_property
     def offsets(self) -> tuple[Slots, int]:
-        """The offset index likewise."""
+        """The offset index, and the number of entries that a broker sees in it."""
         if self.rebuilt is not None:
             return self.rebuilt[0], len(self.rebuilt[0]) // OFFSET.size
         return self._slots(paths.OFFSET_INDEX, OFFSET)
 
     @cached_property
     def rebuilt(self) -> tuple[bytes, bytes] | None:
-        """Both indexes as a start builds them where the .index is missing; None where it is there."""
+        """Both indexes as a broker start builds them for a missing .index, None if it exists."""
         if paths.segment_file(self.base_offset, paths.OFFSET_INDEX) in self.partition.names or not self.log.size:
             return None
         interval = self.partition.index_interval_bytes
@@ -147,13 +153,15 @@ class Segment:
 
     @cached_property
     def could_have_timestamps(self) -> bool:
-        """Its first batch is not of magic 0."""
+        """Whether its first batch is not of magic 0."""
         header = self.log.source.read(0, 17)
         return len(header) == 17 and header[16] > 0
 
     @cached_property
     def unsound(self) -> str:
-        """What is wrong with its index files as such, "" when nothing is: each entry must lie above the one before."""
+        """The first structural defect of its index files, "" for none. Each entry must exceed the
+        last.
+        """
         if self.rebuilt is not None:
             return ""
         for look, kind in (
@@ -168,7 +176,10 @@ class Segment:
         return ""
 
     def lookup(self, target_ms: int, start_offset: int, *, warm: bool) -> Found:
-        """Where a broker begins to look for `target_ms`, if not below `start_offset`. Raises CorruptIndex for a position below 0."""
+        """Return where a broker begins to search for `target_ms` at or above `start_offset`.
+
+        Raises CorruptIndex for a negative position.
+        """
         data, count = self.times
         time = lower_bound(data, count, TIME, target_ms, warm=warm)
         offset = self.base_offset + time.value if time.number >= 0 else self.base_offset
@@ -176,11 +187,16 @@ class Segment:
         return Found(self._position(found), time.in_order and found.in_order and time.value >= 0)
 
     def position_of(self, offset: int) -> int:
-        """Where the batch with `offset`, or one before it, begins by the offset index."""
+        """Return the position of the batch with `offset`, or of an earlier one, by the offset
+        index.
+        """
         return self._position(self._lookup_offset(offset, warm=True))
 
     def sound_position(self, offset: int) -> int:
-        """The same, but 0 where the index cannot be right: its entry leads out of the log or to what begins above `offset`."""
+        """As `position_of`, but 0 if the index is wrong.
+
+        It is wrong if its entry leads out of the log, or to a batch that begins above `offset`.
+        """
         try:
             position = self.position_of(offset)
         except CorruptIndex:
@@ -189,7 +205,10 @@ class Segment:
         return position if len(header) == 8 and int.from_bytes(header, "big", signed=True) <= offset else 0
 
     def walked_from(self, offset: int) -> SegmentFacts:
-        """Facts of the batches from the one that the offset index gives for `offset` on; of the whole log if none begins there."""
+        """Return facts of the batches from the offset index's position for `offset` on.
+
+        If no batch begins there, they are of the whole log.
+        """
         position = self.sound_position(offset)
         facts = walk(self.log.source, self.base_offset, start=position).facts
         broken = position and facts.stop is not None and facts.stop_position == position
@@ -198,7 +217,7 @@ class Segment:
     def first_record(
         self, position: int, target: int, *, start_offset: int = LOWEST, equal: bool = False, strict: bool = False
     ) -> Hit | None:
-        """As Searcher.first_record; CorruptIndex where an index entry led to what is no batch."""
+        """As Searcher.first_record. Raises CorruptIndex where an index entry leads to no batch."""
         try:
             return _searcher().first_record(
                 self.log, position, target, start_offset=start_offset, equal=equal, strict=strict
@@ -237,7 +256,9 @@ _of_thread = threading.local()
 
 
 def _searcher() -> Searcher:
-    """This thread's: its buffers are used by one search after the other, whatever the partition."""
+    """Return this thread's searcher. One search after another uses its buffers, in any
+    partition.
+    """
     found: Searcher | None = getattr(_of_thread, "searcher", None)
     if found is None:
         found = _of_thread.searcher = Searcher()
@@ -245,7 +266,7 @@ def _searcher() -> Searcher:
 
 
 def _last_entry(path: str) -> tuple[int, int]:
-    """The last whole entry of a time index as it stands there, (-1, 0) without one."""
+    """Return the last whole entry of a time index file, (-1, 0) without one."""
 
     def read(fd: int) -> bytes:
         size = os.fstat(fd).st_size
@@ -273,7 +294,7 @@ def _whole(path: str, entry_size: int, *, mapped: bool) -> tuple[Slots, int]:
 
 def _reading(path: str, read: Callable[[int], _Read]) -> _Read:
     with storage(path, "read"):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not make us wait
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # do not wait on a FIFO
         try:
             return read(fd)
         finally:

@@ -1,7 +1,8 @@
-"""`find_exact` for many times at once, in one pass over a partition: a search for each record that is an answer, not for each time.
+"""`find_exact` for many times at once, in one pass over a partition.
 
-A record answers every time from the one it was searched for up to its own; so ascending times go through the segments once, each
-search beginning where the index (or the headers) says, or at the answer before.
+One search per answering record is enough, not one per time: a record answers every time from the
+target of its search up to its own timestamp. So ascending times go through the segments once. Each
+search begins where the index (or the headers) says, or at the answer before.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ _NUMBER: Final = {word: number for number, word in enumerate(WORDS)}
 
 
 class Answers(NamedTuple):
-    """One row per time, shape (n,): what `find_exact` answers. -1: none. `error` is the first of those behind `unreadable`, or ""."""
+    """The answers of `find_exact`, one row per time, shape (n,), -1 for none.
+
+    `error` is the first error behind an `unreadable`, or "".
+    """
 
     offset: Times
     timestamp: Times
@@ -37,14 +41,15 @@ class Answers(NamedTuple):
     error: str
 
     def words(self) -> list[str]:
-        """The reasons as words of `REASONS`."""
+        """Return the reasons as words of `REASONS`."""
         return [WORDS[number] for number in self.reason]
 
 
 def sweep(partition: Partition, targets: Times, *, depth: str = "full") -> Answers:
-    """The first record of each of `targets` (ms, int64, ascending) or later, and why that one; what cannot be read is a reason, too.
+    """Return, for each of `targets` (ms, int64, ascending), the first record of that time or later.
 
-    `depth` is `tail` or `full`, as for `find_exact`. Raises UsageError, Vanished, Changed, StorageFailed.
+    An unreadable place is a reason, not an error. `depth` is `tail` or `full`, as for `find_exact`.
+    Raises UsageError, Vanished, Changed, StorageFailed.
     """
     if depth not in ("tail", "full"):
         raise UsageError(f"no depth {depth!r} to look up many times at; there are tail, full")
@@ -57,7 +62,7 @@ def sweep(partition: Partition, targets: Times, *, depth: str = "full") -> Answe
 
 
 class _Pass:
-    """State of one sweep: `at` is the first target that nothing has been said about."""
+    """The state of one sweep. `at` is the first target without an answer."""
 
     def __init__(self, partition: Partition, targets: Times, depth: str) -> None:
         self.partition, self.targets, self.depth = partition, targets, depth
@@ -70,7 +75,7 @@ class _Pass:
         self.searcher = Searcher()
 
     def go(self) -> None:
-        """Through the segments; an error leaves the rest unreadable, as each of its searches would meet it."""
+        """Search all segments. After an error the remaining targets are unreadable."""
         try:
             for segment in exact.served(self.partition):
                 if self.at == len(self.targets):
@@ -87,7 +92,7 @@ class _Pass:
     def look(self, segment: Segment, maximum: int) -> None:
         end = int(np.searchsorted(self.targets, maximum, side="right"))
         if self.depth == "tail" and exact.tail_of(segment) is not None:
-            with suppress(CorruptIndex):  # the headers do not need it
+            with suppress(CorruptIndex):  # the headers do not need the index
                 self.search(segment, end, by_index(segment, self.targets[self.at : end]), indexed=True)
             if self.at == end:
                 return
@@ -99,7 +104,9 @@ class _Pass:
             self.search(segment, end, starts, indexed=False)
 
     def search(self, segment: Segment, end: int, starts: Times, *, indexed: bool) -> None:
-        """Targets up to `end`, each from its position on. Raises CorruptIndex where one leads to no batch."""
+        """Search targets up to `end`, each from its position. Raises CorruptIndex for a wrong
+        position.
+        """
         first = self.at
         while self.at < end:
             done = self.searcher.sweep(
@@ -125,7 +132,7 @@ class _Pass:
         self.error = self.error or str(error)
 
     def reasons(self) -> NDArray[np.int8]:
-        """By number of WORDS."""
+        """Return the reasons as numbers of WORDS."""
         offset, timestamp = self.found[:, 0], self.found[:, 1]
         hit = self.segments >= 0
         same = hit & (timestamp == self.targets)
@@ -147,7 +154,10 @@ class _Pass:
 
 
 def by_index(segment: Segment, targets: Times) -> Times:
-    """Where the segment's two indexes say to begin, shape (n,); they must be in order. Raises CorruptIndex for a position below 0."""
+    """Return the positions at which to begin, from both indexes, shape (n,). They must be in order.
+
+    Raises CorruptIndex for a negative position.
+    """
     data, count = segment.times
     times = np.frombuffer(data, time_index.ENTRY, count)
     offsets = _at_or_below(times["timestamp"], times["relative_offset"], targets) + segment.base_offset
@@ -161,6 +171,6 @@ def by_index(segment: Segment, targets: Times) -> Times:
 
 
 def _at_or_below(keys: NDArray[np.int_], values: NDArray[np.int_], wanted: Times) -> Times:
-    """The value of the greatest key at or below each of `wanted`, 0 where there is none."""
+    """Return the value of the greatest key at or below each of `wanted`, 0 where there is none."""
     padded = np.concatenate(([0], values.astype(np.int64)))
     return padded[np.searchsorted(keys.astype(np.int64), wanted, side="right")]
