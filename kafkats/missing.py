@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from kafkats.errors import UsageError
 from kafkats.generations import OFFSETS_LOSS
-from kafkats.plan import ITEMS, Plan, item_of
+from kafkats.plan import ITEMS, item_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -52,12 +52,6 @@ def with_blocked(items: pa.Table, segments: pa.Table, missing: Missing, rule: st
 def options_of(options: DataclassInstance) -> dict[str, Any]:
     """A plan's options; `accept_loss` only where something was accepted, so that other plans stay what they were."""
     return {name: value for name, value in asdict(options).items() if name != "accept_loss" or value}
-
-
-def is_held_back(made: Plan) -> bool:
-    """Whether the plan leaves a partition alone because records are missing there."""
-    blocked = made.items.filter(pc.equal(made.items["action"], "blocked"))
-    return bool(pc.any(pc.starts_with(blocked["reason"], _PREFIX)).as_py())
 
 
 def _lacking(segments: pa.Table) -> dict[tuple[str, str], tuple[dict[str, Any], str]]:

@@ -79,6 +79,16 @@ class Plan:
         """Names the run in every work area: the same plan is the same run, so that a repeated apply finishes it."""
         return f"{self.operation}-{self.digest[:16]}"
 
+    @property
+    def blocked(self) -> int:
+        """How many rows are blocked: nothing is done there."""
+        return pc.sum(pc.equal(self.items["action"], "blocked")).as_py() or 0
+
+    @property
+    def exit_code(self) -> int:
+        """How a command ends that makes or shows the plan: 1 when it has blocked rows. The other rows can be applied."""
+        return int(self.blocked > 0)
+
 
 def make_plan(operation: str, options: Mapping[str, Any], totals: Mapping[str, Any], items: pa.Table) -> Plan:
     """Sort `items` (ITEMS) and seal them with their digest."""

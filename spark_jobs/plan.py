@@ -1,7 +1,8 @@
 """Look and plan in one application: spark-submit spark_jobs/plan.py rebuild|migrate|retain|roll LOG_DIR... -o PLAN
 
 Looks at every segment on the workers, decides on the driver what to do, and writes the plan's folder. Changes nothing
-else. The plan is the same, digest and all, as the one that the kafkats command makes.
+else. The plan is the same, digest and all, as the one that the kafkats command makes. Exit code 1, as the command's, when
+the plan has blocked rows; 0 with --go-on, for a scheduler that asks about the other rows.
 
 With --reserve HOLDER the log dirs are reserved before anything is looked at, and those that the plan writes to stay so.
 The result then has `holder`, `reserved_until_ms`, `reserves` (log dirs) and, with --skip-reserved, `reserved`: what
@@ -50,7 +51,8 @@ def plan(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
         said = _plan(spark, args, ours)
     for line in (*ours.remarks, *ours.sentences()):
         print(line)
-    return said | ours.said() | {"remarks": [*said.get("remarks", ()), *ours.remarks]}
+    code = int(said["totals"]["blocked"] > 0 and not args.go_on)
+    return said | ours.said() | {"remarks": [*said.get("remarks", ()), *ours.remarks], "exit_code": code}
 
 
 def _plan(spark: SparkSession, args: Namespace, ours: Planning) -> Mapping[str, Any]:
@@ -99,6 +101,7 @@ def words() -> ArgumentParser:
         where = of_it.add_mutually_exclusive_group(required=True)
         where.add_argument("-o", "--output", type=Path, metavar="PLAN", help="the plan's folder")
         where.add_argument("--into", type=Path, metavar="FOLDER", help="the plan's folder is plan-DIGEST in this one")
+        of_it.add_argument("--go-on", action="store_true", help="exit with 0 although the plan has blocked rows")
         arguments.reserving(of_it)
         more(of_it)
     return parser

@@ -29,7 +29,7 @@ def cli() -> None:
     rebuild or migrate, show, apply, verify; then undo, or purge. Only apply and undo change a log directory, and only one whose
     broker is stopped.
 
-    Exit codes: 0 fine, 1 findings, 2 bad usage or bad input, 3 refused for safety.
+    Exit codes: 0 fine, 1 findings (defects, blocked rows of a plan), 2 bad usage or bad input, 3 refused for safety.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0").strip() not in ("", "0"):  # else every log would be called unreadable
         raise UsageError("NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it")

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def plan() -> None:
-    """Decide what to do, and write it down for approval. Changes nothing."""
+    """Decide what to do, and write it down for approval. Changes nothing. Exits with 1 when the plan has blocked rows."""
 
 
 @plan.command("rebuild")
@@ -99,7 +99,7 @@ def plan_rebuild(
         refuse_unpermitted(made)
         ours.write(made, output)
     show_plan(made, output, as_json, ours=ours)
-    return exit_code(made)
+    return made.exit_code
 
 
 @plan.command("migrate")
@@ -171,7 +171,7 @@ def plan_migrate(
         refuse_unpermitted(made)
         ours.write(made, output, forecast=forecast)
     show_plan(made, output, as_json, ours=ours)
-    return exit_code(made)
+    return made.exit_code
 
 
 @plan.command("retain")
@@ -217,7 +217,7 @@ def plan_retain(
         refuse_unpermitted(made)
         ours.write(made, output, retention=verdicts)
     show_plan(made, output, as_json, policy_remarks(policy, units, topics), ours=ours)
-    return exit_code(made)
+    return made.exit_code
 
 
 @plan.command("roll")
@@ -257,7 +257,7 @@ def plan_roll(
         refuse_unpermitted(made)
         ours.write(made, output, due=due)
     show_plan(made, output, as_json, policy_remarks(policy, units, topics), ours=ours)
-    return exit_code(made)
+    return made.exit_code
 
 
 @plan.command("split")
@@ -317,26 +317,20 @@ def plan_split(
         refuse_unpermitted(made)
         ours.write(made, output, parts=parts)
     show_plan(made, output, as_json, ours=ours)
-    return exit_code(made)
+    return made.exit_code
 
 
 @click.command()
 @click.argument("folder", metavar="PLAN", type=click.Path(path_type=Path))
 @JSON
-def show(folder: Path, as_json: bool) -> None:
-    """What a plan would do, to which bytes, and why."""
+def show(folder: Path, as_json: bool) -> int:
+    """What a plan would do, to which bytes, and why. Exits with 1 when the plan has blocked rows."""
     from kafkats.plan import check_totals, read_plan
 
     made = read_plan(folder)
     check_totals(made, folder)
     show_plan(made, folder, as_json)
-
-
-def exit_code(made: Plan) -> int:
-    """1 where a partition is left alone because records are missing: its others are planned for."""
-    from kafkats.missing import is_held_back
-
-    return int(is_held_back(made))
+    return made.exit_code
 
 
 def follows(made: Plan, row: Mapping[str, Any]) -> bool:

@@ -81,6 +81,8 @@ def _say_run(made: Plan, run_folder: Path, actions: pa.Table, summary: dict[str,
     shown = [row for row in rows if as_json or (row["outcome"] != "already" and not follows(made, row))]
     show_rows(shown, ("outcome", "action", "partition_dir", "file", "after_bytes", "reason", "error"), as_json)
     said = [*summary["remarks"], *run_sentences(summary, run_folder)]
+    if made.blocked:
+        said.append(f"blocked rows, left alone: {made.blocked}; kafkats show names them")
     say_summary(summary | {"run": str(run_folder)}, as_json, said)
 
 

@@ -27,8 +27,11 @@ class PlanJobOperator(KafkatsJobOperator):
     """A plan job that reserves its volumes, unless the run is a dry run; takes over what runs that are over have left."""
 
     def execute(self, context: Context) -> dict[str, Any]:
-        words = [str(word) for word in self.application_args or []]
-        if self.job != "plan" or context["params"]["dry_run"]:
+        if self.job != "plan":
+            return super().execute(context)
+        # People are asked about what can be done; question and report name what is blocked.
+        self.application_args = words = [*(str(word) for word in self.application_args or []), "--go-on"]
+        if context["params"]["dry_run"]:
             return super().execute(context)
         words += ["--reserve", holder_of(context), "--reserve-until", str(_until_ms())]
         words += [] if context["params"]["volumes"] or "--ledger" in words else ["--skip-reserved"]

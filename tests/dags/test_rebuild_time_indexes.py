@@ -106,6 +106,27 @@ def test_from_damage_to_proof_and_again(
     assert here == ["plan", "apply", "verify", "plan"]
 
 
+@pytest.mark.slow(5)
+def test_a_corrupt_log_is_blocked_and_the_other_partitions_are_asked_about(
+    bag: Any, policy: Callable[..., Path], tmp_path: Path, here: list[str], answering: dict[str, Any]
+) -> None:
+    root = tmp_path / "data"
+    root.mkdir()
+    GOLDEN.unpack("data", root)
+    (root / DAMAGED[0]).unlink()
+    log = root / "gzip-ct-0" / f"{0:020d}.log"
+    log.write_bytes(log.read_bytes()[:100] + b"?" + log.read_bytes()[101:])
+    log.with_suffix(".timeindex").unlink()
+    answering["says"] = "Approve"
+    conf = {"policy": str(policy(root, owner_stopped=True)), "folder": str(tmp_path / "reports")}
+    run = bag.dags[DAG].test(run_conf=PARAMS | conf | {"need_approval": True}, logical_date=None)
+    assert here == ["plan", "apply", "verify"]
+    assert "| blocked |" in answering["asked"][0]["body"]
+    [report] = reports(tmp_path / "reports")
+    assert (report["files_planned"], report["files_proved_equal"], report["files_blocked"]) == (1, 1, 1), str(run.state)
+    assert (root / DAMAGED[0]).exists() and not log.with_suffix(".timeindex").exists()
+
+
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
     """The operator without Spark: records what it was to run; plans two files of two, none on /volumes/fine."""

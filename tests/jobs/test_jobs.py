@@ -56,7 +56,7 @@ def words(**more: Any) -> Namespace:
         "by": "ops",
         "operation": "rebuild",
     }
-    given |= {"reserve": None, "reserve_until": None, "skip_reserved": False, "take_over": [], "holder": ""}
+    given |= {"reserve": None, "reserve_until": None, "skip_reserved": False, "take_over": [], "holder": "", "go_on": False}
     return Namespace(**given | more)
 
 
@@ -115,6 +115,7 @@ def test_missing_records_are_told_and_left_alone_as_by_the_command(
     assert kafkats("plan", "rebuild", volume, "-o", tmp_path / "other")["digest"] == result["digest"]
     given = planned(spark, volume, "given", accept_loss="offsets")
     assert given["totals"]["blocked"] < result["totals"]["blocked"]
+    assert (result["exit_code"], planned(spark, volume, "going-on", go_on=True)["exit_code"]) == (1, 0)
 
 
 def test_apply_and_proof(spark: SparkSession, volume: Path, tmp_path: Path) -> None:

@@ -1,0 +1,95 @@
+"""A plan with blocked rows ends with 1, whatever operation makes it; what is not blocked is planned and applied."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkats.cli import main
+from tests.golden import Unpacked
+
+TORN, LOST, WELL = "gzip-ct-0", "zstd-ct-0", "none-ct-0"
+"""Partitions: a corrupt first log without its index; the last segment is gone; nothing is wrong but an index."""
+PLANS: dict[str, tuple[str, ...]] = {
+    "rebuild": (),
+    "migrate": ("--to-magic", "2", "--compression-type", "lz4"),
+    "retain": (),
+    "roll": ("--config", "segment.ms=1"),
+    "split": ("--where", "rolled", "--segment-bytes", "1000"),
+}
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, list[dict[str, Any]], str]:
+    """Exit code, JSON lines, standard error."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as end:
+        main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    assert isinstance(end.value.code, int)
+    return end.value.code, [json.loads(line) for line in out.splitlines() if line.startswith("{")], err
+
+
+@pytest.fixture
+def root(golden: Unpacked, tmp_path: Path) -> Path:
+    root = tmp_path / "data"
+    shutil.copytree(golden("matrix-4.3.1-v2", "data"), root)
+    (root / WELL / f"{0:020d}.timeindex").unlink()
+    return root
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    file = tmp_path / "policy.yaml"
+    file.write_text('topics:\n  "*": {cleanup.policy: delete, retention.ms: 1}\n')
+    return file
+
+
+def damage(root: Path) -> None:
+    log = root / TORN / f"{0:020d}.log"
+    content = bytearray(log.read_bytes())
+    content[100] ^= 1
+    log.write_bytes(content)
+    (root / TORN / f"{0:020d}.timeindex").unlink()
+    last = sorted((root / LOST).glob("*.log"))[-1].stem
+    for path in (root / LOST).glob(f"{last}.*"):
+        path.unlink()
+
+
+@pytest.mark.parametrize("operation", PLANS)
+def test_it_ends_with_1_and_the_rest_goes_on(
+    operation: str, root: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plan"
+    words = ("plan", operation, root, "-o", plan, *PLANS[operation], "--policy", policy)
+    code, rows, err = said(capsys, *words, "--json")
+    assert (code, rows[-1]["summary"]["blocked"]) == (0, 0), err
+    assert said(capsys, "show", plan, "--json")[0] == 0
+    damage(root)
+    code, rows, err = said(capsys, *words, "--json")
+    made = rows.pop()["summary"]
+    blocked = {row["partition_dir"] for row in rows if row["action"] == "blocked"}
+    assert LOST in blocked and WELL not in blocked, err
+    assert (code, made["blocked"] >= len(blocked), made["files"] > 0) == (1, True, True)
+    assert said(capsys, "show", plan, "--json")[0] == 1
+    code, rows, err = said(capsys, "apply", plan, "--digest", made["digest"], "--json")
+    assert code == 0, err
+    assert {row["outcome"] for row in rows if "outcome" in row} == {"done"}
+    assert not blocked & {row["partition_dir"] for row in rows if "partition_dir" in row}
+
+
+def test_a_plan_of_nothing_but_blocked_rows(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = tmp_path / "plan"
+    damage(root)
+    words = ("--to-magic", 2, "--compression-type", "lz4", "--topics", "zstd-ct", "--json")
+    code, rows, _ = said(capsys, "plan", "migrate", root, "-o", plan, *words)
+    made = rows[-1]["summary"]
+    assert (code, made["files"], made["blocked"] > 0) == (1, 0, True)
+    assert said(capsys, "show", plan)[0] == 1
+    assert said(capsys, "apply", plan, "--digest", made["digest"], "--json")[0] == 0
+    with pytest.raises(SystemExit):
+        main(["apply", str(plan), "--digest", made["digest"]])
+    assert "blocked rows, left alone: 1" in capsys.readouterr().out
