@@ -56,7 +56,14 @@ def words(**more: Any) -> Namespace:
         "by": "ops",
         "operation": "rebuild",
     }
-    given |= {"reserve": None, "reserve_until": None, "skip_reserved": False, "take_over": [], "holder": "", "go_on": False}
+    given |= {
+        "reserve": None,
+        "reserve_until": None,
+        "skip_reserved": False,
+        "take_over": [],
+        "holder": "",
+        "go_on": False,
+    }
     return Namespace(**given | more)
 
 

@@ -55,7 +55,14 @@ def words(**more: Any) -> Namespace:
         "min_magic": None,
         "max_magic": None,
     }
-    given |= {"reserve": None, "reserve_until": None, "skip_reserved": False, "take_over": [], "holder": "", "go_on": False}
+    given |= {
+        "reserve": None,
+        "reserve_until": None,
+        "skip_reserved": False,
+        "take_over": [],
+        "holder": "",
+        "go_on": False,
+    }
     return Namespace(**given | more)
 
 
@@ -238,7 +245,13 @@ def test_the_ledger_is_told_by_who_does_it(spark: SparkSession, volume: Path, tm
 def test_words_are_the_commands_words() -> None:
     from kafkats.cli import cli
 
-    of_a_scheduler = {"--reserve-until", "--skip-reserved", "--take-over", "--into", "--go-on"}  # it knows other runs and tries
+    of_a_scheduler = {
+        "--reserve-until",
+        "--skip-reserved",
+        "--take-over",
+        "--into",
+        "--go-on",
+    }  # it knows other runs and tries
     planning = {"--only-newer", "--certify", "--undo", *of_a_scheduler}
     commands = {
         ("plan", "migrate"): (cli.commands["plan"].commands["migrate"], planning),

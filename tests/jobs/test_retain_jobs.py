@@ -245,6 +245,12 @@ def test_words_are_the_commands_words() -> None:
     ).stdout  # fmt: skip
     ours = {word for word in shown.replace(",", " ").split() if word.startswith("--")} - {"--describe"}
     theirs = {option for parameter in cli.commands["plan"].commands["retain"].params for option in parameter.opts}
-    of_a_scheduler = {"--reserve-until", "--skip-reserved", "--take-over", "--into", "--go-on"}  # it knows other runs and tries
+    of_a_scheduler = {
+        "--reserve-until",
+        "--skip-reserved",
+        "--take-over",
+        "--into",
+        "--go-on",
+    }  # it knows other runs and tries
     assert ours - theirs <= {"--report", "--help", "--beyond-guard", *of_a_scheduler}
     assert {word for word in theirs if word.startswith("--")} - ours <= {"--json", "--reserve-for"}
