@@ -1,4 +1,7 @@
-"""Which of a policy's globs is the first to match a topic: only those are tried whose text before the first wildcard begins its name."""
+"""Find the first of a policy's globs that matches a topic.
+
+Only globs whose text before the first wildcard begins the topic's name are tried.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from kafkats.config.values import wrong
 from kafkats.topics import INTERNAL
 
 MOST_ALIKE: Final = 1000
-"""Globs with wildcards that have the same text before them: each of them is tried on every name that begins so."""
+"""The most globs with the same text before the first wildcard. Each is tried on every such name."""
 GLOB: Final = re.compile(r"[A-Za-z0-9._\-*?\[\]!]+")
 _BEGINNING: Final = re.compile(r"[^*?\[]*")
 _SIMPLE: Final = re.compile(r"[^?\[\]]*")
 
 
 class Globs:
-    """Globs in their order. Raises PydanticCustomError for more than MOST_ALIKE that begin alike."""
+    """Globs in their order. Raises PydanticCustomError when more than MOST_ALIKE begin alike."""
 
     def __init__(self, globs: Iterable[str]) -> None:
         self._literal: dict[str, int] = {}
@@ -36,12 +39,12 @@ class Globs:
                 raise wrong(said)
 
     def first(self, name: str) -> str | None:
-        """The first glob that matches `name`."""
+        """Return the first glob that matches `name`, None without one."""
         number = min(self._matching(name), default=None)
         return None if number is None else self._globs[number]
 
     def _matching(self, name: str) -> Iterator[int]:
-        """Of those that begin alike the first that matches."""
+        """Yield the literal glob, and of each group that begins alike the first that matches."""
         if name in self._literal:
             yield self._literal[name]
         for length in range(len(INTERNAL) if name.startswith(INTERNAL) else 0, len(name) + 1):
@@ -50,9 +53,12 @@ class Globs:
 
 
 def useless(globs: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Globs that no topic's name can match, or that an earlier one hides, and why. Raises PydanticCustomError as Globs does."""
+    """Yield globs that no topic name can match, or that an earlier glob hides, with the reason.
+
+    Raises PydanticCustomError as Globs does.
+    """
     numbers = {glob: number for number, glob in enumerate(globs)}
-    # A literal * of the later glob stands for anything, which only a * of the earlier one covers.
+    # A literal * in the later glob stands for any text, which only a * in the earlier one covers.
     simple = Globs(glob for glob in numbers if _SIMPLE.fullmatch(glob))
     for glob, number in numbers.items():
         if not GLOB.fullmatch(glob):

@@ -1,4 +1,4 @@
-"""What a policy says of a topic, and whether anything of it may be deleted."""
+"""The settings of a topic under a policy, and whether anything of it may be deleted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ BrokerName = Annotated[
 
 
 class Volume(BaseModel):
-    """One log directory of one broker, and the Spark connection whose workers all see it at `path`."""
+    """One log directory of one broker, and the Spark connection whose workers all see it at
+    `path`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -42,7 +44,7 @@ class Volume(BaseModel):
 
 
 class Guard(BaseModel):
-    """What one plan may delete at most, of everything it looked at."""
+    """The most that one plan may delete, of everything it looked at."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -51,7 +53,7 @@ class Guard(BaseModel):
 
 
 class PolicyFile(BaseModel):
-    """What a policy file can say."""
+    """The content of a policy file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -85,22 +87,27 @@ class PolicyFile(BaseModel):
 
 
 class Policy(PolicyFile):
-    """A policy: the file, what its exports said, and what the command line laid over everything."""
+    """A policy: the file, the exports that it names, and the settings of the command line."""
 
     exported: dict[str, TopicSettings] = {}
     overrides: TopicSettings = TopicSettings()
 
     def settings(self, topic: str) -> TopicSettings:
-        """Everything known of `topic`: the command line over its glob over the exports over the defaults."""
+        """Return all settings of `topic`.
+
+        The command line takes precedence over the topic's glob, the glob over the exports, the
+        exports over the defaults.
+        """
         strongest, *weaker = self._layers(topic)
         return strongest.over(*weaker)
 
     def explicit(self, topic: str) -> frozenset[str]:
-        """The keys that somebody gave for this topic, by Kafka's names.
+        """Return the keys given explicitly for this topic, by Kafka's names.
 
-        Those of its glob, whatever the glob; those that an export says of it; and those of the defaults if its glob
-        names it at least in part (`*` does not). Of Kafka's own topics (`__*`) only a glob that begins so makes
-        anything explicit. The command line makes nothing explicit: it changes what was.
+        These are the keys of its glob, whatever the glob, and those in an export of the topic. Keys
+        of the defaults count too if its glob names it at least in part (`*` does not). For Kafka's
+        own topics (`__*`) keys are explicit only under a glob that begins with `__`. The command
+        line makes no key explicit: it changes values of explicit keys.
         """
         glob = self.glob(topic)
         if glob is None and topic.startswith(INTERNAL):
@@ -109,10 +116,10 @@ class Policy(PolicyFile):
         return found | self.defaults.kafka_keys() if glob and _LITERAL.search(_outside_brackets(glob)) else found
 
     def why_kept(self, topic: str, *, limit_given: bool = False) -> str:
-        """Why nothing of `topic` may be deleted by retention; "" where it may.
+        """Return why retention may delete nothing of `topic`, "" if it may delete.
 
-        `limit_given`: what is to go was said otherwise, such as everything before a time. A legal hold, which is a veto
-        against a verdict and not a reason to have none, is in the settings.
+        `limit_given`: the limit was given otherwise, such as a time before which to delete. A legal
+        hold is not a reason here: the settings have it, and it vetoes the deletion later.
         """
         explicit, exported, cleanup = self.explicit(topic), self._exported(topic), self._value(topic, "cleanup_policy")
         if exported.remote_storage_enable or self._value(topic, "remote_storage_enable"):
@@ -128,15 +135,18 @@ class Policy(PolicyFile):
         return ""
 
     def limits(self, topic: str) -> tuple[int, int]:
-        """retention.ms and retention.bytes of `topic`; -1 is unlimited, and what is not explicit is unlimited."""
+        """Return retention.ms and retention.bytes of `topic`, -1 for unlimited or not explicit."""
         explicit = self.explicit(topic)
         ms = self._value(topic, "retention_ms") if "retention.ms" in explicit else -1
         size = self._value(topic, "retention_bytes") if "retention.bytes" in explicit else -1
         return ms, max(size, -1)
 
     def broker_limits(self, topic: str) -> tuple[int, int]:
-        """retention.ms and retention.bytes as a broker with all these settings goes by them, explicit or not; -1 is unlimited, and so is
-        what nobody gave. Where only compaction removes records there are none."""
+        """Return the retention.ms and retention.bytes that a broker with these settings applies.
+
+        They need not be explicit. -1 is unlimited or not given. A topic that only compaction cleans
+        has no limits.
+        """
         cleanup = self._value(topic, "cleanup_policy")
         if cleanup is not None and "delete" not in cleanup:
             return -1, -1
@@ -144,22 +154,22 @@ class Policy(PolicyFile):
         return -1 if ms is None else ms, -1 if size is None else max(size, -1)
 
     def not_explicit(self, topic: str) -> str:
-        """Which of a broker's limits nobody has given for this topic itself; "" for none."""
+        """Return which of the broker's limits are not explicit for this topic, "" for none."""
         given = dict(zip(LIMITS, self.broker_limits(topic), strict=True))
         missing = [key for key in LIMITS if given[key] >= 0 and key not in self.explicit(topic)]
         return f"{' and '.join(missing)} not given for this topic" if missing else ""
 
     def glob(self, topic: str) -> str | None:
-        """The glob whose settings `topic` has."""
+        """Return the glob whose settings `topic` has."""
         return self._globs.first(topic)
 
     def unmatched(self, topics: Iterable[str]) -> tuple[str, ...]:
-        """The globs that give none of `topics` its settings: misspelt, or of topics that are not there."""
+        """Return the globs that none of `topics` uses: misspelt, or of absent topics."""
         used = {self.glob(topic) for topic in topics}
         return tuple(glob for glob in self.topics if glob not in used)
 
     def contradictions(self, topic: str) -> tuple[str, ...]:
-        """Where the topic's glob and an export differ; the glob is what counts."""
+        """Return where the topic's glob and an export differ. The glob takes precedence."""
         ours, theirs = self._of_glob(topic).given(), self._exported(topic).given()
         return tuple(
             f"{KEYS[name]}: the policy says {_text(ours[name])}, the export {_text(theirs[name])}"
@@ -168,8 +178,11 @@ class Policy(PolicyFile):
         )
 
     def remarks(self, topics: Iterable[str], *, all_topics: bool = True) -> tuple[str, ...]:
-        """What whoever wrote this should know, of the `topics` that there are: globs that none of them comes under, unless not
-        `all_topics` were looked at, and contradictions."""
+        """Return remarks for the author of the policy, given the existing `topics`.
+
+        They name ignored settings, globs that match no topic (only with `all_topics`), and
+        contradictions.
+        """
         known = sorted(set(topics))
         nobody = self.unmatched(known) if all_topics else ()
         said = [f"policy: no topic comes under {glob!r}: is it misspelt?" for glob in nobody]
@@ -180,8 +193,12 @@ class Policy(PolicyFile):
         )
 
     def ignored(self, reads: frozenset[str] | None = None) -> tuple[str, ...]:
-        """A remark for each setting that is given and not gone by: of the whole policy what no operation reads, and of the command line
-        what is none of `reads` (None: the operation reads every other). What an export says besides is passed over."""
+        """Return a remark for each setting that is given and never read.
+
+        Of the whole policy these are settings that no operation reads. Of the command line they are
+        settings not in `reads` (None: the operation reads all others). Unused settings of an export
+        give no remark.
+        """
         ours = (self.defaults, *self.topics.values(), self.overrides)
         given = frozenset().union(*(settings.kafka_keys() for settings in ours)) & NOWHERE
         said = frozenset() if reads is None else self.overrides.kafka_keys() - given - reads
@@ -191,9 +208,10 @@ class Policy(PolicyFile):
         )
 
     def with_export(self, configs: Mapping[str, Mapping[str, Any]]) -> Policy:
-        """This policy with what an export says (kafka_configs.read_topic_configs); keys not used here are passed over.
+        """Return this policy with the configs of an export (kafka_configs.read_topic_configs).
 
-        A later export goes before an earlier one. Raises UsageError for a value that Kafka would not have printed.
+        Unused keys are skipped. A later export takes precedence over an earlier one. Raises
+        UsageError for a value that Kafka would not print.
         """
         read = {topic: exported_settings(topic, config) for topic, config in configs.items()}
         both = {topic: settings.over(self._exported(topic)) for topic, settings in read.items()}
@@ -204,7 +222,7 @@ class Policy(PolicyFile):
         return Globs(self.topics)
 
     def _layers(self, topic: str) -> tuple[TopicSettings, ...]:
-        """The strongest first."""
+        """Return the settings that apply to `topic`, the strongest first."""
         return self.overrides, self._of_glob(topic), self._exported(topic), self.defaults
 
     def _value(self, topic: str, name: str) -> Any:
@@ -218,7 +236,7 @@ class Policy(PolicyFile):
         return self.exported.get(topic, _NOTHING)
 
     def _nearly(self, key: str, topic: str) -> str:
-        """Where the key stands, if it stands where it counts for other topics only."""
+        """Return a hint if the key is given only where it does not count for this topic."""
         if key in self.overrides.kafka_keys():
             return " (the command line alone does not count)"
         if key not in self.defaults.kafka_keys():
@@ -227,7 +245,9 @@ class Policy(PolicyFile):
 
 
 def exported_settings(topic: str, config: Mapping[str, Any]) -> TopicSettings:
-    """The keys of an export that are used here. Raises UsageError for a value that Kafka would not have printed."""
+    """Return the used keys of an export. Raises UsageError for a value that Kafka would not
+    print.
+    """
     try:
         return TopicSettings.model_validate({key: value for key, value in config.items() if key in _USED})
     except ValidationError as e:

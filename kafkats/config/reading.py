@@ -1,7 +1,7 @@
-"""Reads a policy file, and says of everything wrong in it where it stands and what was probably meant.
+"""Read a policy file. Report every error with its line and a suggestion.
 
-YAML's plain words are taken as text and read by the key they stand for, as Kafka reads its properties: YAML 1.1 would make
-90 of `1:30`, 8 of `010` and 2.1 of the release `2.10`.
+Plain YAML scalars are read as text and parsed by their key, as Kafka reads its properties. YAML 1.1
+would read `1:30` as 90, `010` as 8 and the release `2.10` as 2.1.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _MOST_MERGED: Final = 100_000
 _SECTIONS: Final[dict[str, type[BaseModel]]] = {
     "volumes": Volume, "defaults": TopicSettings, "topics": TopicSettings, "guard": Guard,
 }  # fmt: skip
-"""What the keys below a top-level key are fields of."""
+"""The model of the keys below each top-level key."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Mappings, lists, text and null; a key given twice is refused."""
+    """Loads mappings, lists, text and null. Refuses a key that is given twice."""
 
-    # A policy has no other types: what a tag such as !!timestamp does to nonsense is not ours to explain.
+    # A policy has no other types, so tags such as !!timestamp are not supported.
     yaml_constructors: ClassVar = {
         tag: make for tag, make in yaml.SafeLoader.yaml_constructors.items()
         if tag is None or tag.rpartition(":")[2] in ("str", "null", "map", "seq")
@@ -54,7 +54,10 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _with_merged(self, node: yaml.MappingNode) -> list[tuple[yaml.Node, yaml.Node]]:
-        """Its own keys, and of what `<<` names those that it has not: merged here once, so that no later merge doubles them."""
+        """Return its own keys, and the keys of `<<` mappings that it does not have.
+
+        They are merged here once, so that a later merge does not double them.
+        """
         own = [pair for pair in node.value if pair[0].tag != _MERGE]
         known = {key.value for key, _ in own if isinstance(key, yaml.ScalarNode)}
         for mapping in (one for key, value in node.value if key.tag == _MERGE for one in _mappings(value)):
@@ -69,7 +72,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _mappings(value: yaml.Node) -> list[yaml.MappingNode]:
-    """What a `<<` names: one mapping or several, the strongest first."""
+    """Return the mappings that a `<<` names, the strongest first."""
     several: list[Any] = value.value if isinstance(value, yaml.SequenceNode) else [value]
     for one in several:
         if not isinstance(one, yaml.MappingNode):
@@ -90,7 +93,8 @@ _Loader.yaml_implicit_resolvers = {
 def read_policy(path: Path) -> Policy:
     """Read and validate a policy file and the exports that it names.
 
-    Raises UsageError with the line of a wrong key or value, StorageFailed when a file cannot be read.
+    Raises UsageError with the line of a wrong key or value, StorageFailed when a file cannot be
+    read.
     """
     given, node = _load(_text(path, "policy file"), path)
     try:
@@ -104,9 +108,9 @@ def read_policy(path: Path) -> Policy:
 
 
 def with_export_file(policy: Policy, path: Path) -> Policy:
-    """`policy` with what the file at `path` says, as kafka-configs or kafka-topics --describe printed it.
+    """Return `policy` with an export: the output of kafka-configs or kafka-topics --describe.
 
-    Raises UsageError with the line of what is no such text or no such value, StorageFailed.
+    Raises UsageError with the line of invalid text or of an invalid value, StorageFailed.
     """
     text = _text(path, "export of topic configs")
     try:
@@ -124,9 +128,9 @@ def with_export_file(policy: Policy, path: Path) -> Policy:
 
 
 def with_settings(policy: Policy, pairs: Iterable[str]) -> Policy:
-    """`policy` with `KEY=VALUE` pairs of the command line laid over its defaults, every topic and its exports.
+    """Return `policy` with the command line's `KEY=VALUE` pairs, which override all other settings.
 
-    Raises UsageError for an unknown key or a value that the key cannot have.
+    Raises UsageError for an unknown key or an invalid value.
     """
     given: dict[str, str] = {}
     for pair in pairs:
@@ -190,7 +194,7 @@ def _explain(error: ValidationError, node: yaml.Node | None) -> str:
 
 
 def _model(validated: str, at: tuple[int | str, ...]) -> type[BaseModel]:
-    """What the key at `at` would have to be a field of."""
+    """Return the model that the key at `at` belongs to."""
     if validated == TopicSettings.__name__:
         return TopicSettings
     return _SECTIONS.get(str(at[0]), PolicyFile) if len(at) > 1 else PolicyFile
@@ -208,7 +212,7 @@ def _suggestion(key: str, model: type[BaseModel]) -> str:
 
 
 def _line(node: yaml.Node | None, at: tuple[int | str, ...]) -> int:
-    """The line of the key or item that `at` leads to, as far as the file has it; 0 when nowhere."""
+    """Return the line of the key or item at `at`, or of its nearest existing parent, 0 for none."""
     line = 0
     for part in at:
         if isinstance(node, yaml.MappingNode):

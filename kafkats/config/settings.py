@@ -1,9 +1,11 @@
-"""The settings of one topic: Kafka's topic keys, every other name Kafka has for them, and our own keys.
+"""The settings of one topic: Kafka's topic keys, their other names in Kafka, and our own keys.
 
-A key may be written as the topic has it (`retention.ms`), as the broker has it (`log.retention.ms`), and in the broker's
-minutes and hours. Where several are given, Kafka's own precedence holds: the topic's key before the broker's, and
-milliseconds before minutes before hours (`KafkaConfig.getLogRetentionTimeMillis`, all versions since 0.8.2). Bounds are
-Kafka's own (`LogConfig`, 0.10.2 to 4.3); where versions differ, the widest that every operation here can work with.
+A key may be given by the topic's name (`retention.ms`), by the broker's name (`log.retention.ms`),
+and in the broker's minutes and hours. If several are given, Kafka's precedence holds: the topic's
+key before the broker's, and milliseconds before minutes before hours
+(`KafkaConfig.getLogRetentionTimeMillis`, all versions since 0.8.2). Bounds are Kafka's
+(`LogConfig`, 0.10.2 to 4.3). Where versions differ, they are the widest with which every operation
+can work.
 """
 
 from __future__ import annotations
@@ -36,9 +38,9 @@ HOUR_MS: Final = 60 * MINUTE_MS
 
 
 class Name(NamedTuple):
-    """Another name of a topic key, its unit in the key's, and the bounds it has there.
+    """Another name of a topic key. `unit` is in units of the key; `least` is the least value.
 
-    `unlimited`: anything negative means -1, and 0 is refused (the broker's retention does both).
+    `unlimited`: any negative value means -1, and 0 is refused, as for the broker's retention.
     """
 
     key: str
@@ -70,9 +72,12 @@ ALIASES: Final[dict[str, Name]] = {
     "log.cleaner.max.compaction.lag.ms": Name("max.compaction.lag.ms"),
     "log.message.format.version": Name("message.format.version"),
 }
-"""Other names of topic keys, of each key the weakest first: broker names, and KIP-32's word for the allowed difference."""
+"""Other names of topic keys, the weakest first: broker names, and KIP-32's name."""
 STRONGER: Final[dict[str, Name]] = {"internal.segment.bytes": Name("segment.bytes")}
-"""Names that beat the topic key: Kafka 4.1 and later take a segment.bytes below 1 MiB only by this one."""
+"""Names that override the topic key.
+
+Kafka 4.1 and later accept a segment.bytes below 1 MiB only by this name.
+"""
 OTHER_KEYS: Final = frozenset({
     "compression.gzip.level", "compression.lz4.level", "compression.zstd.level", "flush.messages", "flush.ms",
     "follower.replication.throttled.replicas", "leader.replication.throttled.replicas", "local.retention.bytes",
@@ -80,11 +85,13 @@ OTHER_KEYS: Final = frozenset({
     "min.compaction.lag.ms", "min.insync.replicas", "preallocate", "remote.log.copy.disable",
     "remote.log.delete.on.disable", "unclean.leader.election.enable",
 })  # fmt: skip
-"""Kafka's topic keys that nothing here needs: refused in a policy, passed over in an export."""
+"""Kafka's topic keys that kafkats does not use. A policy refuses them, an export may have them."""
 
 
 class TopicSettings(BaseModel):
-    """What is given for a topic; None means not given. Units are in the names; retention -1 means unlimited."""
+    """What is given for a topic; None means not given. Units are in the names; retention -1 means
+    unlimited.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"title": "Settings of topics"})
 
@@ -189,27 +196,27 @@ class TopicSettings(BaseModel):
         return schema
 
     def given(self) -> dict[str, Any]:
-        """Field name -> value of everything that is given."""
+        """Return all given values by field name."""
         return {name: value for name, value in self if value is not None}
 
     def kafka_keys(self) -> frozenset[str]:
-        """What is given, by Kafka's names."""
+        """Return the given keys, by Kafka's names."""
         return frozenset(KEYS[name] for name in self.given())
 
     def over(self, *weaker: TopicSettings) -> TopicSettings:
-        """These settings, and where they say nothing those of `weaker`, the strongest first."""
+        """Return these settings, completed from `weaker` ones, the strongest first."""
         return self.model_copy(update={k: v for s in (*reversed(weaker), self) for k, v in s.given().items()})
 
 
 KEYS: Final = {name: field.alias or name for name, field in TopicSettings.model_fields.items()}
-"""Field name -> Kafka's topic key, or ours."""
+"""Kafka's topic key, or ours, by field name."""
 
 
 def by_topic_keys(given: Mapping[Any, Any]) -> dict[Any, Any]:
-    """`given` with every other name replaced by the topic key it stands for, the strongest name winning.
+    """Return `given` with every other name replaced by its topic key. The strongest name wins.
 
-    Names that lose are checked too: Kafka refuses a broken log.retention.hours beside a sound log.retention.ms.
-    Raises ValidationError with the names as they were written.
+    Names that lose are checked too: Kafka refuses a broken log.retention.hours beside a valid
+    log.retention.ms. Raises ValidationError with the names as given.
     """
     found: dict[Any, Any] = {}
     wrong: list[InitErrorDetails] = []
@@ -234,7 +241,7 @@ def _alias(key: object) -> bool:
 
 
 def _says(value: object, key: object, found: Mapping[Any, Any]) -> bool:
-    """An empty topic key does not hide what another name of it says."""
+    """Whether the key counts. An empty topic key does not hide the value of its other names."""
     return value is not None or key not in found
 
 

@@ -1,8 +1,8 @@
-"""The values of a policy: as Kafka reads them, from YAML or from text, and in people's units where the key is ours.
+"""The values of a policy, parsed as Kafka parses them; our own keys also accept units.
 
-Kafka reads numbers as plain decimal digits (`ConfigDef.parseType`, all versions), so `7d` and `1GiB` are refused there,
-with the number that was probably meant. Every parser takes text or an already typed value and raises
-PydanticCustomError, which pydantic reports with the key.
+Kafka reads numbers as plain decimal digits (`ConfigDef.parseType`, all versions). So `7d` and
+`1GiB` are refused for its keys, with a hint of the number that was probably meant. Every parser
+takes text or a typed value and raises PydanticCustomError, which pydantic reports with the key.
 """
 
 from __future__ import annotations
@@ -35,17 +35,20 @@ _MAGIC_1_SINCE: Final = (0, 10)
 
 
 def parse_size(text: str) -> int:
-    """Bytes of `20GiB`, `1.5 MB` or `4096`. Raises ValueError."""
+    """Return the bytes of `20GiB`, `1.5 MB` or `4096`. Raises ValueError."""
     return _amount(text, _SIZES, "a size such as 1073741824, 1GiB or 500MB")
 
 
 def parse_duration(text: str) -> int:
-    """Milliseconds of `7d`, `90s` or `250ms`. Raises ValueError."""
+    """Return the milliseconds of `7d`, `90s` or `250ms`. Raises ValueError."""
     return _amount(text, _DURATIONS, "a duration such as 90s, 15m, 24h or 7d")
 
 
 def parse_time(text: str) -> int:
-    """Epoch milliseconds of `2026-01-31T10:00:00+01:00`, or of such a number itself. Raises ValueError."""
+    """Return the epoch milliseconds of `2026-01-31T10:00:00+01:00`, or of such a number itself.
+
+    Raises ValueError.
+    """
     if _INTEGER.fullmatch(text) and text[0] != "+":
         if not LONG_MIN <= int(text) <= LONG_MAX:
             raise ValueError(f"{text} is no time that a record can have")
@@ -63,7 +66,10 @@ def parse_time(text: str) -> int:
 
 
 def magic_of(version: str) -> int:
-    """The message format (magic) of a `message.format.version`: 0, 1, 2 (KIP-31) or a release (Kafka 0.10 to 3.x)."""
+    """Return the message format (magic) of a `message.format.version`.
+
+    It is 0, 1, 2 (KIP-31) or a release (Kafka 0.10 to 3.x).
+    """
     if len(version) == 1:
         return int(version)
     major, minor = (int(part) for part in re.findall(r"[0-9]+", version)[:2])
@@ -80,7 +86,9 @@ def _amount(text: str, units: dict[str, int], wanted: str) -> int:
 
 
 def integer(value: object, *, hint: bool = True) -> int:
-    """A number as Kafka reads it. Raises PydanticCustomError, with the number that `7d` or `1GiB` stand for."""
+    """Return a number as Kafka reads it. Raises PydanticCustomError with the number `7d` or `1GiB`
+    means.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
@@ -169,8 +177,8 @@ def _shown(value: object) -> str:
 
 
 def wrong(message: str) -> PydanticCustomError:
-    """What pydantic reports, with the key that the value stands for."""
-    # Braces would be read as places for values.
+    """Return the error that pydantic reports with the key."""
+    # A parameter, because braces in the text would be read as placeholders.
     return PydanticCustomError("kafkats", "{said}", {"said": message})
 
 
@@ -211,7 +219,7 @@ Policies = Annotated[
 
 
 def one_of(*words: str, also: dict[str, str] | None = None) -> Any:
-    """A type of a few words; `also` are other spellings of them."""
+    """Return a type of a few words. `also` maps other spellings to them."""
     other = also or {}
     return Annotated[str, BeforeValidator(_one_of(words, other)), _schema(enum=[*words, *other])]
 

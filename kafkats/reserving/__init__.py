@@ -1,12 +1,13 @@
-"""Reservations of all the log dirs of a plan or a run: what the kafkats command and the Spark jobs do alike.
+"""Reservations for all log dirs of a plan or a run, for the command line and the Spark jobs.
 
-    with planning(log_dirs, wish) as ours:      reserves, unless nobody wishes it
+    with planning(log_dirs, wish) as ours:      reserves, if there is a wish
         ... look at ours.log_dirs ...
-        ours.write(plan, folder)                keeps what the plan writes to; the rest is released at the end
-    with changing(run, folder) as held:         reserves while it writes, and releases at the end
+        ours.write(plan, folder)                keeps the log dirs that the plan changes
+                                                the others are released at the end
+    with changing(run, folder) as held:         reserves during the writes, then releases
 
-A reserved plan's folder and a run's folder hold `reservation.json`, which no digest covers: holder, end, and the token
-of each log dir. By it `apply` and `undo` know their own reservation again.
+The folders of a reserved plan and of a run hold `reservation.json`, which no digest covers: holder,
+end, and the token of each log dir. `apply` and `undo` recognize their own reservation by it.
 """
 
 from kafkats.reserving.plans import Planning, Wish, planning

@@ -29,9 +29,10 @@ from kafkats.run import run_of
 
 
 class Wish(NamedTuple):
-    """A planner's words. `until_ms` is epoch milliseconds.
+    """The reservation that a planner asks for. `until_ms` is epoch milliseconds.
 
-    `skip`: leave out what others have reserved instead of refusing; `take_over`: holders that are known to be over.
+    `skip`: leave out log dirs that others have reserved, instead of refusing. `take_over`: holders
+    that are known to have ended.
     """
 
     holder: str
@@ -44,8 +45,8 @@ class Wish(NamedTuple):
 class Planning:
     """The log dirs of a plan under way.
 
-    `log_dirs` are those to look at, as they were named; `skipped` the reservations of the others; `remarks` what the
-    planner should know.
+    `log_dirs` are those to look at, as given. `skipped` holds the reservations of the others.
+    `remarks` are messages for the planner.
     """
 
     log_dirs: list[str]
@@ -53,23 +54,28 @@ class Planning:
     skipped: list[Reservation] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     entered: dict[str, Entered] = field(default_factory=dict)
-    """By the root's real path; after the planning only what was kept."""
+    """Reservations by the root's real path. After the planning these are the kept ones."""
     kept: set[str] = field(default_factory=set)
 
     def write(self, plan: Plan, folder: Path, **beside: pa.Table) -> None:
-        """`plan.write_plan`, and keep the reservation of what the plan writes to. Raises as `write_plan`, CorruptPlan."""
+        """Write the plan, and keep the reservations of the log dirs that it changes.
+
+        Raises as `write_plan`, CorruptPlan.
+        """
         write_plan(plan, folder, **beside)
         self.keep(run_of(plan).directories, folder)
 
     def keep(self, log_dirs: Iterable[str], folder: Path | None = None) -> None:
-        """Keep the reservation of these roots beyond the planning, and write it down in the plan's `folder`."""
+        """Keep the reservations of these roots after the planning, and record them in the plan's
+        `folder`.
+        """
         kept = {os.path.realpath(log_dir) for log_dir in log_dirs} & self.entered.keys()
         self.kept |= kept
         if folder is not None:
             write_record(folder, [self.entered[root] for root in sorted(kept)])
 
     def said(self) -> dict[str, Any]:
-        """For the result of a plan: fields of its JSON, stable."""
+        """Return the stable JSON fields for the result of a plan."""
         said: dict[str, Any] = {"remarks": self.remarks}
         if self.wish is not None:
             said |= {
@@ -81,7 +87,7 @@ class Planning:
         return said
 
     def sentences(self) -> list[str]:
-        """The same for people, without the remarks."""
+        """Return the reservations as text lines, without the remarks."""
         return [
             f"{root}: reserved by {in_words(entered.reservation)}" for root, entered in sorted(self.entered.items())
         ]
@@ -91,13 +97,14 @@ class Planning:
 def planning(
     log_dirs: Iterable[str | os.PathLike[str]], wish: Wish | None, place: Path | None = None
 ) -> Generator[Planning]:
-    """Reserve the roots of `log_dirs` as `wish` says, release at the end what was not kept, all of it after an error.
+    """Reserve the roots of `log_dirs` as `wish` says. Release those not kept at the end, or all on
+    error.
 
-    `place` as in workarea.work_area. Without a wish nothing is reserved: a broker that runs on a log dir, or
-    somebody's reservation, becomes a remark.
+    `place` is as in workarea.work_area. Without a wish nothing is reserved: a running broker or a
+    reservation of another holder becomes a remark.
 
-    Raises Reserved when others hold one of them (with `skip`: all of them), Locked when a broker holds one, and as
-    `reserve` and `locate`.
+    Raises Reserved when others hold one of them (with `skip`: all of them), Locked when a broker
+    holds one, and as `reserve` and `locate`.
     """
     ours = Planning([os.fspath(one) for one in log_dirs], wish)
     roots = {named: root_of(named) for named in ours.log_dirs}
@@ -118,10 +125,10 @@ def planning(
 
 
 def _reserve_all(ours: Planning, roots: Mapping[str, str], wish: Wish, place: Path | None) -> None:
-    """Enter the reservation of every root, or leave it out of `ours.log_dirs`."""
+    """Enter the reservation of every root, or remove the root from `ours.log_dirs`."""
     areas = {root: reservation_area(root, place) for root in sorted(set(roots.values()))}
     refused: dict[str, Reserved] = {}
-    for root, area in areas.items():  # before any is changed
+    for root, area in areas.items():  # check all before changing any
         found = read_reservation(area)
         if found is not None and foreign(found, {wish.holder}, wish.take_over):
             refused[root] = refusal(area, found)
@@ -134,7 +141,7 @@ def _reserve_all(ours: Planning, roots: Mapping[str, str], wish: Wish, place: Pa
     for root in sorted(areas.keys() - refused.keys()):
         try:
             entered = reserve(areas[root], wish.holder, wish.until_ms, now_ms=now_ms(), take_over=wish.take_over)
-        except Reserved as e:  # since we looked
+        except Reserved as e:  # reserved since the check
             found = read_reservation(areas[root])
             if not wish.skip or found is None or len(refused) + 1 == len(areas):
                 raise
@@ -148,7 +155,7 @@ def _reserve_all(ours: Planning, roots: Mapping[str, str], wish: Wish, place: Pa
 
 
 def _seen(root: str, place: Path | None) -> list[str]:
-    """What stands in the way of applying a plan that nothing was reserved for."""
+    """Return remarks on what would prevent applying a plan without a reservation."""
     remarks = []
     with suppress(KafkatsError):
         if (state := lock_state(root)).held:

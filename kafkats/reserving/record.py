@@ -1,4 +1,4 @@
-"""`reservation.json` in the folder of a plan or a run, and what all that reserves has in common."""
+"""`reservation.json` in the folder of a plan or a run, and helpers for reservations."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from kafkats.who import this_user
 
 RECORD: Final = "reservation.json"
 DAY_MS: Final = 86_400_000
-"""How long a reservation lasts when nobody says; a run that writes renews it, one that was killed keeps it so long."""
+"""The default length of a reservation.
+
+A run that writes renews its reservation. A killed run keeps it this long.
+"""
 
 
 class Recorded(NamedTuple):
-    """What `reservation.json` says; `tokens` by the root's real path."""
+    """The content of `reservation.json`. `tokens` are by the root's real path."""
 
     holder: str
     until_ms: int
@@ -33,25 +36,30 @@ def now_ms() -> int:
 
 
 def somebody(doing: str) -> str:
-    """The holder of a reservation when none is named: `user@host DOING`, what cannot be printed written out."""
+    """Return the default holder of a reservation, `user@host DOING`. Unprintable characters are
+    escaped.
+    """
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in f"{this_user()}@{socket.gethostname()} {doing}")
 
 
 def root_of(path: str | os.PathLike[str]) -> str:
-    """The root whose reservation counts for `path`, a root, a partition directory or a segment. Raises as `locate`."""
+    """Return the root to reserve for `path`, a root, partition directory or segment.
+
+    Raises as `locate`.
+    """
     place = locate(path)
     found = place.root or (place.partition.parent if place.partition else place.path)
     return os.path.realpath(found)
 
 
 def foreign(found: Reservation, ours: Collection[str], take_over: Collection[str] = ()) -> bool:
-    """Whether somebody else has it, and still has it."""
+    """Whether another holder has this reservation and it has not expired."""
     mine = {found.holder, found.token} & set(ours)
     return not mine and not found.expired(now_ms()) and found.holder not in take_over
 
 
 def give_back(entered: Entered) -> list[str]:
-    """Release; what to say where that fails."""
+    """Release the reservation. Return a remark if that fails."""
     try:
         release(entered.area, token=entered.reservation.token)
     except KafkatsError as e:
@@ -60,7 +68,10 @@ def give_back(entered: Entered) -> list[str]:
 
 
 def read_record(folder: Path) -> Recorded | None:
-    """`reservation.json` of a plan's or a run's folder; None without one. Raises CorruptPlan, StorageFailed."""
+    """Return `reservation.json` of a plan's or a run's folder, None without one.
+
+    Raises CorruptPlan, StorageFailed.
+    """
     path = folder / RECORD
     if not path.exists():
         return None
@@ -73,7 +84,7 @@ def read_record(folder: Path) -> Recorded | None:
 
 
 def write_record(folder: Path, entered: Sequence[Entered]) -> None:
-    """Write down what is held, or remove the record where nothing is. Raises StorageFailed."""
+    """Write the reservations, or remove the record when there are none. Raises StorageFailed."""
     if not entered:
         with storage(folder, "removing the record of a reservation"):
             (folder / RECORD).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Giving reservations back, also other people's."""
+"""Release reservations, including those of other holders."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from kafkats.reserving.record import root_of
 def release_all(
     log_dirs: Sequence[str | os.PathLike[str]], *, holder: str | None = None, place: Path | None = None
 ) -> list[dict[str, Any]]:
-    """Release every log dir, only the reservations of `holder` when one is given: a row each, and no error stops it.
+    """Release every log dir, or only the reservations of `holder`. Errors do not stop it. One row
+    each.
 
-    `outcome` is released, kept (another holder's), free (there was none) or failed; `holder` and `until_ms` are the
-    reservation's, "" and -1 where there is none; `error` and `exit_code` say what failed.
+    `outcome` is released, kept (another holder's), free (there was none) or failed. `holder` and
+    `until_ms` are the reservation's, "" and -1 without one. `error` and `exit_code` describe a
+    failure.
     """
     rows = []
     for named in dict.fromkeys(os.fspath(one) for one in log_dirs):
         root = named
-        with suppress(KafkatsError):  # what is empty or damaged by now may be reserved all the same
+        with suppress(KafkatsError):  # an empty or damaged log dir may have a reservation too
             root = root_of(named)
         row = {"log_dir": root, "outcome": "free", "holder": "", "until_ms": -1, "error": "", "exit_code": 0}
         try:
@@ -41,7 +43,7 @@ def release_all(
 
 
 def release_sentences(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A line for each row of `release_all`."""
+    """Return a line for each row of `release_all`."""
     said = []
     for row in rows:
         words = {

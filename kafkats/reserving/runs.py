@@ -28,13 +28,16 @@ _RENEW_SECONDS: Final = 600.0
 
 @dataclass
 class Held:
-    """What a run has reserved while it writes."""
+    """The reservations of a run while it writes."""
 
     entered: dict[str, Entered]
     remarks: list[str]
 
     def record(self, folder: Path) -> None:
-        """Write it down in the run's folder, so that a repeated apply, or an undo, knows it again. Raises StorageFailed."""
+        """Record the reservations in the run's folder for a repeated apply or an undo.
+
+        Raises StorageFailed.
+        """
         write_record(folder, list(self.entered.values()))
 
 
@@ -48,11 +51,13 @@ def changing(
     going_back: bool = False,
     renew_seconds: float = _RENEW_SECONDS,
 ) -> Generator[Held]:
-    """Hold the reservation of every log dir of `run` while the body writes; release them at its end.
+    """Hold the reservation of every log dir of `run` while the body writes, and release them at its
+    end.
 
-    A reservation is ours when `holder` has it; without one, when the holder of the plan in `plan_folder` has it; and when
-    an attempt of the run in `folder` that was killed has left it. `going_back`: what could not be reserved for any other
-    reason than somebody's reservation is changed all the same, since undo must be possible where nothing can be made.
+    A reservation is ours if `holder` has it, or without `holder` the holder of the plan in
+    `plan_folder`. It is also ours if a killed attempt of the run in `folder` left it. `going_back`:
+    only a reservation of another holder stops the body. Other failures to reserve do not, since
+    undo must work where nothing can be created.
 
     Raises Reserved naming the holder, CorruptPlan, and as `reserve`.
     """
@@ -65,7 +70,7 @@ def changing(
     try:
         _enter_all(held, run, name, known, going_back=going_back)
         renewing.start()
-        if going_back:  # an apply has no folder yet, and does it itself
+        if going_back:  # an apply creates its folder later, and then records it
             with suppress(KafkatsError):
                 held.record(folder)
         yield held
@@ -87,7 +92,7 @@ def _enter_all(held: Held, run: Run, holder: str, known: Collection[str], *, goi
         with _lenient(going_back):
             areas[os.path.realpath(log_dir)] = reservation_area(log_dir, Path(run.place) if run.place else None)
     left: dict[str, Entered] = {}
-    for root, area in areas.items():  # before any is changed
+    for root, area in areas.items():  # check all before changing any
         with _lenient(going_back):
             found = read_reservation(area)
             if found is not None and foreign(found, {holder, *known}):
@@ -95,7 +100,8 @@ def _enter_all(held: Held, run: Run, holder: str, known: Collection[str], *, goi
             if found is not None:
                 left[root] = Entered(area, found, "")
     for root, area in sorted(areas.items()):
-        if going_back and root in left:  # to be released at the end, though a full disk takes no new one
+        # released at the end, even if a full disk prevents a new reservation
+        if going_back and root in left:
             held.entered[root] = left[root]
         with _lenient(going_back):
             held.entered[root] = reserve(area, holder, until_ms, now_ms=now_ms(), known=known)
@@ -114,7 +120,7 @@ def _lenient(going_back: bool) -> Generator[None]:
 
 
 def _renew(held: Held, stop: threading.Event, seconds: float) -> None:
-    """Extend what is held until told to stop. One that was broken meanwhile is not made again."""
+    """Extend the reservations until `stop`. One that was broken meanwhile is not created again."""
     while not stop.wait(seconds):
         for entered in held.entered.values():
             with suppress(KafkatsError):

@@ -1,12 +1,15 @@
-"""Timestamp-lookup tables: for every partition and step of time the first offset from then on, kept longer than the data.
+"""Timestamp lookup tables: the first offset at or after each time step, per partition.
 
-    build(folder, log_dirs, from_ms, to_ms)     what a scheduled run does for its data interval
-    open_cells, build_cells, write              the same in pieces: asked, searched, and written by one process
-    view = read(folder)                         the whole table, or a range of it
-    lookup(view, partitions, times)             millions of times at once
+A table outlives the data.
 
-A cell is *open* until a record of its time or later exists; then it is *closed*, and never changes again. The files are Parquet, as
-`schema` says; which there are is a function of the rows alone, so the order of runs leaves no trace.
+    build(folder, log_dirs, from_ms, to_ms)     build the cells of a scheduled run's data interval
+    open_cells, build_cells, write              the same in parts: plan, search, write in one process
+    view = read(folder)                         read the whole table, or a range of it
+    lookup(view, partitions, times)             look up millions of times at once
+
+A cell is *open* until a record of its time or later exists. Then it is *closed* and never changes
+again. The files are Parquet with the columns in `schema`. Their content depends on the rows alone,
+not on the order of the runs.
 """
 
 from kafkats.tables.cells import build, build_cells, grid

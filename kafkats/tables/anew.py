@@ -1,7 +1,9 @@
-"""Logs that are not those a table tells of: a topic was deleted and made anew, or a log was cut below what is closed.
+"""Detect logs that replaced the log of a table: a topic was created again, or a log was truncated.
 
-Offsets of one log never fall with time, and never come again: a cell that would be closed below an earlier closed one, and a log that
-ends at or below a closed offset, are another log's. Its answers do not belong between the others; the cells stay open, and say so.
+Within one log offsets never fall with time and are never used again. Two signs show another log: a
+cell that would be closed with an offset below that of an earlier closed cell, and a log that ends
+at or below a closed offset. Answers from another log must not be mixed with the others, so these
+cells stay open with the reason `other-log`.
 """
 
 from __future__ import annotations
@@ -25,9 +27,11 @@ _ANSWER = ("offset", "record_timestamp", "segment", "leader_epoch")
 def without_other_logs(
     new: Run, parts: Sequence[Part], read: Callable[[Part], Run], scratch: Scratch
 ) -> tuple[Run, list[str]]:
-    """`new` rows of TABLE with those of other logs open, as `other-log`; and these partitions, with why.
+    """Return the `new` rows of TABLE, with cells of other logs opened, and the reason per such
+    partition.
 
-    `parts` are the table's, in order; of them `read` gives the rows of those that lie next to the new ones, and of the last.
+    `parts` are the table's files in order. `read` returns the rows of one file. It is called for
+    the files next to the new rows and for the last.
     """
     beside = [read(part) for part in _beside(new, parts)]
     if not beside:
@@ -49,7 +53,7 @@ def _is_of(rows: pa.Table, keys: Collection[tuple[str, int]]) -> pa.Array:
 
 
 def _beside(new: Run, parts: Sequence[Part]) -> list[Part]:
-    """The files that new rows fall into, the ones before these, and the last."""
+    """Return the files that the new rows belong to, the files before these, and the last file."""
     if not parts or not new.rows:
         return []
     begins = [part.from_ms for part in parts]
@@ -62,27 +66,27 @@ def _beside(new: Run, parts: Sequence[Part]) -> list[Part]:
 
 @dataclass
 class _Log:
-    """What was seen so far of one partition: rows come in order of time."""
+    """What was seen so far of one partition. Rows come in order of time."""
 
     offset: int = -1
-    """Of the last closed cell, old or new."""
+    """The offset of the last closed cell, old or new."""
     newest: int = -1
-    """The largest that the table has."""
+    """The largest offset in the table."""
     end: int = -1
-    """The log's end, as the new rows say."""
+    """The log end offset in the new rows."""
     falls: bool = False
-    """Whether a new offset lies below the one before it in time."""
+    """Whether a new offset is below the one before it in time."""
 
 
 class _Watch:
-    """Finds the partitions whose new rows cannot be of the log that the old rows are of."""
+    """Finds the partitions whose new rows cannot come from the log of the old rows."""
 
     def __init__(self) -> None:
         self.logs: dict[tuple[str, int], _Log] = {}
         self.found: dict[tuple[str, int], str] = {}
 
     def see(self, old: pa.Table, new: pa.Table) -> None:
-        """The old and new rows of some cells, behind all that was seen before."""
+        """Take the old and new rows of the next cells, in order."""
         old = old.filter(pa.array(closed(old)))
         rows = together([old, new])
         by, _ = order(rows)
@@ -108,7 +112,7 @@ class _Watch:
         log.end = max(log.end, int(ends[fresh].max(initial=-1)))
 
     def _judge(self) -> None:
-        """Rows are sorted: what was seen before of other partitions is all there is of them."""
+        """Judge all partitions seen so far. Rows are sorted, so nothing more of them follows."""
         for key, log in self.logs.items():
             if 0 <= log.end <= log.newest:
                 self.found[key] = f"its log ends at {log.end}, and the table has offset {log.newest} of an earlier one"
@@ -122,7 +126,7 @@ class _Watch:
 
 
 def _opened(rows: pa.Table, which: pa.Array) -> pa.Table:
-    """Those rows without their answers."""
+    """Return the rows, with the answer removed from those that `which` selects."""
     for name in _ANSWER:
         kind = TABLE.field(name).type
         rows = rows.set_column(

@@ -1,4 +1,7 @@
-"""The cells of partitions: a pass over each, by its time indexes and the batches they lead to, or by all batch headers (`exact`)."""
+"""Build the cells of partitions in one pass over each.
+
+The pass uses the time indexes and the batches that they lead to, or all batch headers (`exact`).
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,14 @@ from kafkats.tables.store import Span, check_interval, unite
 
 MINUTE_MS: Final = 60_000
 PIECE: Final = 1 << 17
-"""Cells of a partition that are searched for at once: more would only take more memory."""
+"""Cells of a partition searched in one pass. More would only need more memory."""
 _NONE: Final = np.empty(0, np.int64)
 _UNREADABLE: Final = WORDS.index("unreadable")
 _ABOVE: Final = WORDS.index("above-high-watermark")
 
 
 class PartitionFacts(Protocol):
-    """Where a partition lies and what its root says of it: `operations.lookup.PartitionUnit` is one."""
+    """A partition's path and what its root says of it. `operations.lookup.PartitionUnit` is one."""
 
     @property
     def path(self) -> Path: ...
@@ -47,7 +50,7 @@ class PartitionFacts(Protocol):
 
 
 def grid(from_ms: int, to_ms: int, step_ms: int) -> Ints:
-    """The cells of an interval: multiples of the step from `from_ms` on, `to_ms` not included. Raises UsageError."""
+    """Return the cells of [from_ms, to_ms): multiples of the step, int64 ms. Raises UsageError."""
     check_interval(from_ms, to_ms, step_ms)
     return np.arange(-(-from_ms // step_ms) * step_ms, to_ms, step_ms, dtype=np.int64)
 
@@ -55,9 +58,11 @@ def grid(from_ms: int, to_ms: int, step_ms: int) -> Ints:
 def build_cells(
     partition: search.Partition, topic: str, number: int, cells: Ints, *, exact: bool = False
 ) -> pa.RecordBatch:
-    """Rows of TABLE, one for each of `cells` (ms, ascending). A record at or above the high watermark may still go: it closes no cell.
+    """Return rows of TABLE, one for each of `cells` (ms, ascending).
 
-    Raises UsageError, Vanished, Changed, StorageFailed; what cannot be read is an open cell with the reason `unreadable`.
+    A record at or above the high watermark may still be truncated, so it closes no cell. An
+    unreadable place makes a cell open with the reason `unreadable`. Raises UsageError, Vanished,
+    Changed, StorageFailed.
     """
     answers = sweep(partition, cells, depth="full" if exact else "tail")
     if partition.high_watermark is not None:
@@ -73,12 +78,11 @@ def build_cells(
 
 
 def build_unit(unit: PartitionFacts, cells: Ints, still: Ints = _NONE, *, exact: bool = False) -> pa.RecordBatch:
-    """The same for a partition that is not open yet, and of the cells that are `still` open those that can be closed.
+    """Build the cells of a partition directory, and of its `still` open cells those that close now.
 
-    A partition that goes away or is cut meanwhile is `unreadable`, for the next run to look at; one that a running broker has deleted
-    has no rows.
-
-    Raises UsageError, StorageFailed.
+    If the partition is deleted or truncated meanwhile, its cells are `unreadable` and the next run
+    tries again. A partition that a running broker deleted has no rows. Raises UsageError,
+    StorageFailed.
     """
     found = steady(
         unit.path, lambda: _built(unit, cells, still, exact=exact), lambda seen: bool(seen[1]), live=unit.live
@@ -87,7 +91,7 @@ def build_unit(unit: PartitionFacts, cells: Ints, still: Ints = _NONE, *, exact:
 
 
 def _built(unit: PartitionFacts, cells: Ints, still: Ints, *, exact: bool) -> tuple[pa.RecordBatch, str]:
-    """The rows, and why the partition could not be searched or ""."""
+    """Return the rows, and why the partition could not be searched or ""."""
     name = paths.parse_partition(unit.partition_dir)
     if name is None:
         return pa.RecordBatch.from_pylist([], TABLE), ""
@@ -113,7 +117,10 @@ def _built(unit: PartitionFacts, cells: Ints, still: Ints, *, exact: bool) -> tu
 
 
 def _united(cells: Ints, still: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-    """All cells once, ascending, and which of them are of `cells`. (A sort, as both are sorted: np.union1d takes five times as long.)"""
+    """Return all cells once, ascending, and which of them are in `cells`.
+
+    Both inputs are sorted, so one stable sort is enough: np.union1d takes five times as long.
+    """
     both = np.concatenate((cells, still))
     by = np.argsort(both, kind="stable")
     ordered = both[by]
@@ -130,10 +137,11 @@ def build(
     step_ms: int = MINUTE_MS,
     exact: bool = False,
 ) -> Written:
-    """Add the cells of an interval to the table in `folder`, which is made if it is not there, and close the open ones that can be.
+    """Add the cells of an interval to the table in `folder`, and close open cells where possible.
 
-    Any interval at any time: runs over a directory that does not change leave the same files in whatever order. Raises Locked where
-    somebody else writes the table, UsageError (another step, a folder in a log directory), and as build_cells and write.
+    A missing table is created. Intervals may come in any order: over an unchanged directory the
+    runs leave the same files. Raises Locked while another process writes the table, UsageError
+    (another step, a folder in a log directory), and as build_cells and write.
     """
     check_interval(from_ms, to_ms, step_ms)
     still = open_cells(folder)
@@ -146,7 +154,9 @@ def build(
 
 
 def pieces(interval: Span, still: Sequence[Span], step_ms: int) -> Iterator[tuple[Ints, Ints]]:
-    """The cells of an interval, and those that are `still` open, at most PIECE of each at a time, in order of time."""
+    """Yield the cells of an interval and the `still` open ones, at most PIECE each, in order of
+    time.
+    """
     for begin, end in unite([interval, *still]):
         first = -(-begin // step_ms) * step_ms
         for at in range(first, end, PIECE * step_ms):
@@ -161,7 +171,7 @@ def _cells_in(span: Span, window: Span, step_ms: int) -> Ints:
 
 
 def spans_of(unit: PartitionFacts, still: Mapping[tuple[str, int], Sequence[Span]]) -> Sequence[Span]:
-    """What `open_cells` has of the partition."""
+    """Return the open spans of the partition in the result of `open_cells`."""
     name = paths.parse_partition(unit.partition_dir)
     return still.get((name.topic, name.partition), ()) if name else ()
 

@@ -1,7 +1,8 @@
-"""A table's Parquet files: sorted rows in, sorted rows out, a row group at a time.
+"""The Parquet files of a table: write and read sorted rows, one row group at a time.
 
-Sorted by topic, partition and time, each column repeats or grows. So numbers that grow are kept as differences
-(DELTA_BINARY_PACKED), the others by a dictionary, in runs; zstd over both. The same rows always give the same bytes.
+Rows are sorted by topic, partition and time, so every column repeats or grows. Growing numbers are
+stored as differences (DELTA_BINARY_PACKED), the others by a dictionary in runs; zstd compresses
+both. The same rows always give the same bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ _WORDS: Final = ("topic", "reason")
 
 
 def encode(rows: Run, file: IO[bytes], step_ms: int) -> int:
-    """Write sorted rows as Parquet; returns how many are open. The runs of open cells lie in the file's footer."""
+    """Write sorted rows as Parquet and return the number of open rows.
+
+    The file's footer holds the runs of open cells.
+    """
     words, runs, opened = _about(rows, step_ms)
     schema = TABLE.with_metadata({_OPEN_RUNS: json.dumps(runs)})
     writer = pq.ParquetWriter(
@@ -47,7 +51,11 @@ def encode(rows: Run, file: IO[bytes], step_ms: int) -> int:
 
 
 def _about(rows: Run, step_ms: int) -> tuple[dict[str, list[str]], list[OpenRun], int]:
-    """Of a first pass: the words that there are, sorted, by column; the runs of open cells; the number of these."""
+    """Make a first pass over the rows.
+
+    Returns the sorted words of each word column, the runs of open cells, and the number of open
+    cells.
+    """
     words: dict[str, set[str]] = {name: set() for name in _WORDS}
     runs: list[OpenRun] = []
     opened = 0
@@ -68,7 +76,7 @@ def _continues(before: OpenRun, after: OpenRun) -> bool:
 
 
 def _groups(rows: Run) -> Iterator[pa.Table]:
-    """The rows in tables of exactly one row group each, but for the last."""
+    """Yield the rows in tables of one row group each. Only the last may be smaller."""
     held: list[pa.Table] = []
     count = 0
     for chunk in rows.chunks():
@@ -84,7 +92,7 @@ def _groups(rows: Run) -> Iterator[pa.Table]:
 
 
 def open_runs(rows: pa.Table, step_ms: int) -> list[OpenRun]:
-    """The open cells of sorted rows, those of one reason that follow each other as one."""
+    """Return the open cells of sorted rows. Adjacent cells with one reason form one run."""
     at = np.flatnonzero(ints(rows, "offset") < 0)
     if not len(at):
         return []
@@ -101,7 +109,9 @@ def open_runs(rows: pa.Table, step_ms: int) -> list[OpenRun]:
 
 
 def decode_open(file: Any, path: object) -> list[OpenRun]:
-    """The runs of open cells of a file that `encode` wrote. Raises BadInput where it is none."""
+    """Return the runs of open cells in a file that `encode` wrote. Raises BadInput for other
+    files.
+    """
     try:
         found = strict_json.loads((pq.read_metadata(file).metadata or {})[_OPEN_RUNS])
         return [
@@ -112,7 +122,7 @@ def decode_open(file: Any, path: object) -> list[OpenRun]:
 
 
 def decode(file: Any, path: object) -> Iterator[pa.Table]:
-    """Rows of a file that `encode` wrote, some at a time. Raises BadInput where it is none."""
+    """Yield the rows of a file that `encode` wrote, in chunks. Raises BadInput for other files."""
     try:
         with pq.ParquetFile(file) as source:
             if missing := set(TABLE.names) - set(source.schema_arrow.names):

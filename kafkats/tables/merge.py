@@ -1,7 +1,8 @@
-"""Putting rows into a table: closed cells stay, open ones are closed, and files grow together.
+"""Merge rows into a table: keep closed cells, close open ones, and combine files.
 
-Which files there are follows from the rows and the covered ranges alone. From the widest span down (30 days, a day, an hour): what
-was built without a gap and is not too much for one file, is one. So no run, and no order of runs, leaves many small files or a trace.
+The files depend only on the rows and the covered ranges. A span of 30 days, a day or an hour, the
+widest first, becomes one file if it was built without a gap and its rows fit one file. So neither a
+run nor the order of runs leaves many small files or any other trace.
 """
 
 from __future__ import annotations
@@ -28,35 +29,37 @@ from kafkats.tables.store import MANIFEST, Manifest, Part, Span, read_manifest, 
 
 HOUR_MS: Final = 3_600_000
 LEVELS: Final = (30 * 24 * HOUR_MS, 24 * HOUR_MS, HOUR_MS)
-"""Spans of files, multiples of these since 1970."""
+"""Spans of files in ms, aligned to multiples since 1970."""
 MOST_ROWS: Final = 8_000_000
-"""Of a file that is wider than an hour."""
+"""The most rows of a file that is wider than an hour."""
 
 
 class Written(NamedTuple):
-    """What a run did to a table, in cells; `files` and `bytes` are the table's, afterwards."""
+    """The effect of a run on a table, in cells. `files` and `bytes` are the table's after the
+    run.
+    """
 
     added: int
     closed: int
-    """Of those that were open before."""
+    """Cells that were open before."""
     kept: int
-    """Closed before, or as open as before."""
+    """Cells that were closed before, or are as open as before."""
     open: int
-    """Of all in the table, now."""
+    """All open cells in the table now."""
     unreadable: int
-    """Of the cells that this run brought."""
+    """Unreadable cells of this run."""
     above_high_watermark: int
-    """Likewise: open only because their records are not below the high watermark that the brokers have checkpointed."""
+    """Cells of this run that are open only because of the brokers' checkpointed high watermarks."""
     files: int
     bytes: int
     other_logs: list[str]
-    """Partitions whose log is not the one that the table tells of, and why: their cells stay open."""
+    """Partitions whose log replaced that of the table, with the reason. Their cells stay open."""
 
 
 def open_cells(folder: str | os.PathLike[str]) -> dict[tuple[str, int], list[Span]]:
-    """The cells that are open, by topic and partition: from one up to another, not included. None where there is no table.
+    """Return the open cells as spans [from, to) by topic and partition, {} without a table.
 
-    Read from the footers of the files alone. Raises CorruptFile, BadInput, StorageFailed.
+    Reads only the footers of the files. Raises CorruptFile, BadInput, StorageFailed.
     """
     if not Path(folder, MANIFEST).exists():
         return {}
@@ -67,7 +70,10 @@ def open_cells(folder: str | os.PathLike[str]) -> dict[tuple[str, int], list[Spa
 
 
 def open_runs(folder: str | os.PathLike[str]) -> tuple[Manifest, list[OpenRun]]:
-    """The manifest, and all cells that are open, with the reason. Read from the footers, too; raises likewise, and UsageError without a table."""
+    """Return the manifest and the runs of open cells with their reason, from the files' footers.
+
+    Raises as `open_cells`, and UsageError without a table.
+    """
     for attempt in range(5):
         manifest = read_manifest(folder)
         try:
@@ -86,10 +92,12 @@ def write(
     *,
     step_ms: int,
 ) -> Written:
-    """Put rows of TABLE into the table in `folder`: those of the interval, and of cells that were open.
+    """Write rows of TABLE into the table in `folder`: cells of the interval and cells that were
+    open.
 
-    Raises Locked, UsageError (another step than the table's), BadInput (rows off the grid, two of one cell, a time that is neither
-    in the interval nor open), CorruptFile (what is there is damaged, or has lost its manifest), StorageFailed. Then the table is as it was.
+    Raises Locked, UsageError (another step than the table's), BadInput (rows off the grid, two of
+    one cell, a time that is neither in the interval nor open), CorruptFile (damaged files, or a
+    lost manifest), StorageFailed. After an error the table is as before.
     """
     store.check_interval(from_ms, to_ms, step_ms)
     with writing(folder):
@@ -103,13 +111,13 @@ def write(
             run = _Run(Path(folder), before, Manifest(step_ms, covered), (from_ms, to_ms), scratch)
             try:
                 return run.finish(new)._replace(other_logs=others)
-            except StorageFailed:  # perhaps for want of room
+            except StorageFailed:  # perhaps the disk is full
                 store.give_room(folder, before)
                 raise
 
 
 def compact(folder: str | os.PathLike[str]) -> Written:
-    """Arrange all files anew; `write` does so where it writes. Raises as `write`."""
+    """Rearrange all files, as `write` does where it writes. Raises as `write`."""
     with writing(folder):
         before = read_manifest(folder)
         with _scratch(folder) as scratch:
@@ -131,7 +139,10 @@ def _of_part(folder: str | os.PathLike[str], part: Part, step_ms: int) -> Run:
 
 
 def _sorted(rows: Iterable[pa.RecordBatch | pa.Table], step_ms: int, scratch: Scratch) -> Run:
-    """New rows in order, each cell once. Raises BadInput for what are no rows of a table, or two of one cell."""
+    """Return new rows in order, each cell once.
+
+    Raises BadInput for anything but rows of a table, and for two rows of one cell.
+    """
     runs = [scratch.keep(_in_chunks(_checked(some, step_ms))) for some in _batches(rows)]
     if len(runs) > 1:
         return scratch.keep(map(_in_order, _groups_of(runs, scratch)))
@@ -146,7 +157,7 @@ def _groups_of(runs: Sequence[Run], scratch: Scratch) -> Iterator[pa.Table]:
 
 
 def _batches(rows: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[list[pa.Table]]:
-    """Rows as they come, as many as memory is for."""
+    """Group the incoming tables into lists that fit memory."""
     held: list[pa.Table] = []
     count = 0
     for one in rows:
@@ -177,7 +188,7 @@ def _checked(tables: Iterable[pa.Table], step_ms: int) -> pa.Table:
 
 
 def _in_order(rows: pa.Table) -> pa.Table:
-    """Rows sorted. Raises BadInput for two of one cell."""
+    """Return the rows sorted. Raises BadInput for two rows of one cell."""
     by, same = order(rows)
     if same.any():
         row = rows.slice(int(by[int(np.flatnonzero(same)[0])]), 1).to_pylist()[0]
@@ -188,14 +199,14 @@ def _in_order(rows: pa.Table) -> pa.Table:
 
 @dataclass
 class _Piece:
-    """A span of rows: as a file that is there, or a run."""
+    """A span of rows: an existing file, or a run."""
 
     span: Span
     rows: int
     part: Part | None = None
     run: Run | None = None
     new: list[Run] = field(default_factory=list)
-    """New rows that belong into it."""
+    """New rows that belong to this span."""
 
 
 class _Run:
@@ -233,7 +244,7 @@ class _Run:
             yield chunk
 
     def _tops(self, new: Iterable[Span]) -> list[Span]:
-        """The widest spans that something may change in."""
+        """Return the widest spans in which something may change."""
         wide = LEVELS[0]
         firsts = [part.from_ms // wide * wide for part in self.before.parts]
         if self.interval is not None:
@@ -243,7 +254,7 @@ class _Run:
         return sorted({*new, *((first, first + wide) for first in firsts)})
 
     def _merged(self, top: Span, new: Run) -> list[_Piece]:
-        """What lies in `top`, and the new rows where they belong."""
+        """Return the pieces in `top`, merged with the new rows."""
         pieces = [_Piece((p.from_ms, p.to_ms), p.rows, p) for p in self.before.parts if _in(p, top)]
         if not new.rows:
             return pieces
@@ -261,7 +272,7 @@ class _Run:
         return sorted(pieces, key=lambda piece: piece.span)
 
     def _added(self, span: Span, new: Run) -> _Piece:
-        """A piece of new rows alone. Raises BadInput for one outside of the interval."""
+        """Return a piece of new rows only. Raises BadInput for a row outside the interval."""
         self.added += new.rows
         for chunk in new.chunks():
             self._allowed(ints(chunk, "timestamp"))
@@ -275,7 +286,10 @@ class _Run:
             piece.run, piece.part, piece.rows = kept, None, kept.rows
 
     def _laid_over(self, group: Sequence[pa.Table], changed: list[bool]) -> pa.Table:
-        """Old and new rows of some cells: of each the one that counts for more, the old one if neither does."""
+        """Merge old and new rows of some cells.
+
+        Of each cell the row with the higher standing is kept, the old one if both are equal.
+        """
         old_rows = group[0].num_rows
         rows = together(group)
         by, same = order(rows)

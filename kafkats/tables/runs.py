@@ -1,7 +1,8 @@
-"""Sorted rows of any number, a few at a time: in memory while they are few, else in a temporary file.
+"""Sorted rows of any number, processed in chunks: small runs in memory, others in a temporary file.
 
-A run is a sequence of chunks, tables of TABLE that are sorted by topic, partition and timestamp, each chunk behind the
-one before. Whatever is done with runs holds one chunk of each in memory, so that a table's size does not matter.
+A run is a sequence of chunks: tables of TABLE sorted by topic, partition and timestamp, in
+ascending order. Operations on runs hold one chunk of each run in memory, so the size of a table
+does not matter.
 """
 
 from __future__ import annotations
@@ -24,15 +25,17 @@ from kafkats.tables.schema import TABLE, Ints, ints, together, word_codes
 
 CHUNK_ROWS: Final = 1 << 15
 MEMORY_ROWS: Final = 1 << 18
-"""A run of at most so many rows (17 MB) stays in memory, and all runs together of at most four times as many."""
+"""A run of at most this many rows (17 MB) stays in memory, all runs together at most four times
+this.
+"""
 MOST_SOURCES: Final = 24
-"""Of one merge: each holds a chunk."""
+"""The most sources of one merge, since each holds a chunk in memory."""
 
 Chunks = Iterator[pa.Table]
 
 
 class Key(NamedTuple):
-    """What rows are sorted by."""
+    """The sort key of rows."""
 
     topic: str
     partition: int
@@ -51,7 +54,7 @@ NOTHING: Final = Run(0, lambda: iter(()))
 
 
 class Scratch:
-    """Where runs are kept that are too many for memory. The files go with it."""
+    """Storage for runs that are too large for memory. `clear` removes its files."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -61,11 +64,14 @@ class Scratch:
 
     @property
     def full(self) -> bool:
-        """Whether memory holds as many rows as it may."""
+        """Whether memory holds as many rows as allowed."""
         return self._held_rows > 3 * MEMORY_ROWS
 
     def hold(self, rows: int, tables: Sequence[pa.Table], before: Sequence[Path] = ()) -> Run:
-        """A run of what is in files, and then of what is in memory, for as long as somebody has it."""
+        """Return a run of the rows in files, followed by those in memory.
+
+        The rows in memory count as held until the run is garbage-collected.
+        """
         count = sum(table.num_rows for table in tables)
         run = Run(rows, lambda: itertools.chain(itertools.chain.from_iterable(map(unspilled, before)), tables))
         self._held_rows += count
@@ -76,7 +82,7 @@ class Scratch:
         self._held_rows -= rows
 
     def keep(self, chunks: Iterable[pa.Table]) -> Run:
-        """All rows of `chunks`, which are sorted. Raises StorageFailed."""
+        """Return a run of all rows of the sorted `chunks`. Raises StorageFailed."""
         held: list[pa.Table] = []
         rows = 0
         waiting = iter(chunks)
@@ -89,14 +95,14 @@ class Scratch:
         return self.hold(rows, held)
 
     def split(self, chunks: Iterable[pa.Table], width: int) -> dict[tuple[int, int], Run]:
-        """The rows of each span of that width that has some, in order of time."""
+        """Return a run per span of this width that has rows, in order of time."""
         with _Splitter(self, width) as splitter:
             for chunk in chunks:
                 splitter.add(chunk)
             return splitter.finish()
 
     def new_path(self) -> Path:
-        """A name that a table's `tidy` removes, should we be killed."""
+        """Return a file name that a table's `tidy` removes after a kill."""
         path = self.folder / f".cells-{os.getpid()}-{next(self._numbers)}.tmp"
         self._made.append(path)
         return path
@@ -117,21 +123,23 @@ class Scratch:
 
 @contextmanager
 def spill(path: Path) -> Generator[pa.RecordBatchWriter]:
-    """A writer of a temporary file: an Arrow stream, since chunks have dictionaries of their own."""
+    """Open a writer to a temporary file: an Arrow stream, since every chunk has its own
+    dictionaries.
+    """
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with path.open("wb") as file, pa.ipc.new_stream(file, TABLE, options=options) as writer:
         yield writer
 
 
 def unspilled(path: Path) -> Chunks:
-    """The chunks of a temporary file."""
+    """Yield the chunks of a temporary file."""
     with storage(path, "reading rows that were written aside"), path.open("rb") as file:
         for batch in pa.ipc.open_stream(file):
             yield pa.Table.from_batches([batch])
 
 
 class _Splitter:
-    """Deals rows out by span; spans with many rows go on in files, and there are never many files open."""
+    """Distributes rows by span. It spills to files and never holds many files open."""
 
     def __init__(self, scratch: Scratch, width: int) -> None:
         self.scratch, self.width = scratch, width
@@ -175,9 +183,9 @@ class _Splitter:
 
 
 def merged(sources: Sequence[Run]) -> Iterator[list[pa.Table]]:
-    """The rows of several runs, group by group: per source those up to some key, all of which are in the group.
+    """Merge runs in groups: each group holds, per source, all rows up to some key.
 
-    So rows of one cell are in one group, and what comes of the groups, each sorted, is sorted as a whole.
+    So all rows of one cell are in one group. If every group is sorted, their sequence is sorted.
     """
     if len(sources) > MOST_SOURCES:
         raise ValueError(f"{len(sources)} sources: join some of them first")
@@ -197,7 +205,7 @@ def merged(sources: Sequence[Run]) -> Iterator[list[pa.Table]]:
 
 
 def joined(sources: Sequence[Run], scratch: Scratch, sort: Callable[[pa.Table], pa.Table]) -> Run:
-    """All rows of runs that have no cell in common, as one; `sort` puts rows in order."""
+    """Return one run of all rows of runs without common cells. `sort` puts rows in order."""
     runs = list(sources)
     while len(runs) > MOST_SOURCES:
         some, runs = runs[:MOST_SOURCES], runs[MOST_SOURCES:]
@@ -213,7 +221,7 @@ def _last(table: pa.Table) -> Key:
 
 
 def _up_to(table: pa.Table, limit: Key) -> int:
-    """How many rows of a sorted table have a key of at most `limit`."""
+    """Return how many rows of a sorted table have a key of at most `limit`."""
     codes, topics = word_codes(table)
     below: NDArray[np.bool_] = np.array([topic < limit.topic for topic in topics] or [False])[codes]
     same: NDArray[np.bool_] = np.array([topic == limit.topic for topic in topics] or [False])[codes]

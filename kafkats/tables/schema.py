@@ -1,7 +1,7 @@
-"""The rows of a table, and how they lie in a Parquet file: plain rows that any reader understands, and that pack well.
+"""The rows of a table and their Parquet columns: plain rows that any reader understands.
 
-Sorted by topic, partition and time, each column repeats or grows. So numbers that grow are kept as differences (DELTA_BINARY_PACKED),
-the others by a dictionary, in runs; zstd over both. No row is left out, and none means more than it says.
+Rows are sorted by topic, partition and time, so every column repeats or grows, and packs well:
+`files` has the encodings. Every cell has its own row.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ WORDS: Final = pa.dictionary(pa.int32(), pa.string())
 TABLE: Final = pa.schema([
     ("topic", WORDS),
     ("partition", pa.int32()),
-    ("timestamp", pa.int64()),          # of the cell, ms: a multiple of the table's step
-    ("offset", pa.int64()),             # of the first record of that time or later; -1: open
-    ("reason", WORDS),                  # search.REASONS, and other-log
-    ("record_timestamp", pa.int64()),   # of that record, ms; -1: none
-    ("segment", pa.int64()),            # base offset of the one it was found in; -1: none
-    ("leader_epoch", pa.int32()),       # of its batch; -1: none
-    ("log_start_offset", pa.int64()),   # when the row was built
-    ("log_end_offset", pa.int64()),     # likewise; -1: unreadable
+    ("timestamp", pa.int64()),  # of the cell, ms: a multiple of the table's step
+    ("offset", pa.int64()),  # of the first record of that time or later; -1: open
+    ("reason", WORDS),  # one of search.REASONS, or other-log
+    ("record_timestamp", pa.int64()),  # of that record, ms; -1: none
+    ("segment", pa.int64()),  # base offset of its segment; -1: none
+    ("leader_epoch", pa.int32()),  # of its batch; -1: none
+    ("log_start_offset", pa.int64()),  # when the row was built
+    ("log_end_offset", pa.int64()),  # when the row was built; -1: unreadable
     ("table_version", pa.int32()),
 ])  # fmt: skip
 """One row per partition and step."""
 
 OTHER_LOG: Final = "other-log"
 OPEN: Final = {"unreadable": 0, OTHER_LOG: 0, "past-end": 1, "no-timestamps": 1, "above-high-watermark": 1}
-"""Reasons without an offset, and what they count for: a cell changes only to one that counts for more."""
+"""Reasons without an offset and their standing. A new row replaces one of lower standing only."""
 CLOSED: Final = 2
 
 
 class OpenRun(NamedTuple):
-    """Open cells of a partition that follow each other: the first, and the one after the last (ms)."""
+    """Adjacent open cells of a partition, from the first to the one after the last (ms)."""
 
     topic: str
     partition: int
@@ -52,12 +52,12 @@ Ints = NDArray[np.int64]
 
 
 def closed(rows: pa.Table) -> NDArray[np.bool_]:
-    """Which rows will never change, shape (n,)."""
+    """Return which rows will never change, shape (n,)."""
     return ints(rows, "offset") >= 0
 
 
 def standing(rows: pa.Table) -> NDArray[np.int8]:
-    """What each row counts for, shape (n,): see OPEN."""
+    """Return the standing of each row, shape (n,): see OPEN."""
     column = rows["reason"].combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], WORDS)
@@ -66,14 +66,15 @@ def standing(rows: pa.Table) -> NDArray[np.int8]:
 
 
 def ints(rows: pa.Table, name: str) -> Ints:
-    """A column of numbers, int64 of shape (n,)."""
+    """Return a column of numbers as int64, shape (n,)."""
     return np.asarray(rows[name].to_numpy(), np.int64)
 
 
 def normal(rows: pa.Table, known: Mapping[str, Sequence[str]] | None = None) -> pa.Table:
-    """The same rows with dictionaries that depend on nothing else: the words that there are, sorted.
+    """Return the rows with normalized dictionaries: the words in use, sorted.
 
-    `known` are the words of more rows, sorted, by column: these are then taken for the dictionaries.
+    `known` are sorted words by column, to use as the dictionaries instead. They must include those
+    in use.
     """
     columns: dict[str, Any] = {name: rows[name].combine_chunks() for name in TABLE.names}
     for name in ("topic", "reason"):
@@ -87,7 +88,7 @@ def normal(rows: pa.Table, known: Mapping[str, Sequence[str]] | None = None) -> 
 
 
 def word_codes(rows: pa.Table, name: str = "topic") -> tuple[NDArray[np.int32], list[str]]:
-    """Each row's topic (or reason) as its number in the sorted list of those there are."""
+    """Return each row's word as a number, and the sorted list of words that the numbers index."""
     column = _one(rows[name].unify_dictionaries())
     words = column.dictionary.to_pylist() if len(column) else []
     codes = column.indices.to_numpy(zero_copy_only=False) if len(column) else np.empty(0, np.int32)
@@ -109,12 +110,16 @@ def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def together(tables: Iterable[pa.Table]) -> pa.Table:
-    """All rows of tables of TABLE, in the order given."""
+    """Return all rows of tables of TABLE, in the given order."""
     return pa.concat_tables([TABLE.empty_table(), *tables]).unify_dictionaries()
 
 
 def order(rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Row numbers sorted by topic, partition and time (stable), and for each but the first: is it of the same cell as the one before?"""
+    """Return row numbers sorted by topic, partition and time (stable), shape (n,).
+
+    Also returns, shape (n - 1,), whether each row but the first is of the same cell as the one
+    before.
+    """
     codes, _ = word_codes(rows)
     keys = (ints(rows, "timestamp"), ints(rows, "partition"), codes)
     by = np.arange(rows.num_rows) if _ascend(keys) else np.lexsort(keys)
@@ -126,7 +131,7 @@ def order(rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 
 
 def _ascend(keys: Sequence[NDArray[np.integer]]) -> bool:
-    """Whether rows are sorted by these, the last one first."""
+    """Whether rows are sorted by these keys, of which the last is the primary one."""
     fine = np.ones(max(len(keys[0]) - 1, 0), np.bool_)
     for key in keys:
         step = np.diff(key)
@@ -135,5 +140,5 @@ def _ascend(keys: Sequence[NDArray[np.integer]]) -> bool:
 
 
 def taken(rows: pa.Table, by: NDArray[np.int64]) -> pa.Table:
-    """Rows in the order of `by`, which has them all."""
+    """Return the rows in the order of `by`, a permutation."""
     return rows.combine_chunks() if (np.diff(by) > 0).all() else rows.take(by)

@@ -1,12 +1,13 @@
-"""A table's folder: Parquet files named by their time and content, and a manifest that says which of them count.
+"""The folder of a table: Parquet files named by time and content, and a manifest that lists them.
 
     _table.json                                       the manifest
     cells-20260101T000000Z-20260102T000000Z-<12 hex digits>.parquet
-    .lock                                            held by the one who writes
+    .lock                                             held by the writer
 
-Readers of Parquet folders pass over names that begin with _ or a dot. A writer adds files under new names, replaces the manifest in
-one step, then removes what the new one does not name. A reader who was too slow finds a file gone, and begins again. Whatever happens,
-the manifest is that of one run or of the next.
+Readers of Parquet folders ignore names that begin with _ or a dot. A writer adds files under new
+names, replaces the manifest atomically, then removes files that the new manifest does not list. A
+reader that finds a file missing reads the manifest again. After any crash the manifest is that of
+one run or of the next.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MANIFEST: Final = "_table.json"
 _LOCK: Final = ".lock"
 LEAST_STEP_MS: Final = 1000
 MOST_CELLS: Final = 50_000_000
-"""Of one interval, for one partition: years of seconds."""
+"""The most cells of one interval for one partition: more than a year of seconds."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 Span = tuple[int, int]
@@ -52,13 +53,16 @@ class Part(NamedTuple):
     to_ms: int
     rows: int
     open: int
-    """Rows that are not closed."""
+    """The number of open rows."""
     bytes: int
     sha256: str
 
 
 def table_in(paths: Sequence[str | os.PathLike[str]]) -> Path | None:
-    """The table, where `paths` are one; None where they are something else. Raises UsageError for a table among others."""
+    """Return the table if `paths` names one, None if it names no table.
+
+    Raises UsageError for a table among several paths.
+    """
     if not any(Path(path, MANIFEST).is_file() for path in paths):
         return None
     if len(paths) > 1:
@@ -68,7 +72,9 @@ def table_in(paths: Sequence[str | os.PathLike[str]]) -> Path | None:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a table consists of: `parts` in order of time, `covered` the ranges that were built, in order, apart from each other."""
+    """The content of a table: `parts` in order of time, `covered` the built ranges in order,
+    disjoint.
+    """
 
     step_ms: int
     covered: tuple[Span, ...] = ()
@@ -79,14 +85,15 @@ class Manifest:
         return sum(part.rows for part in self.parts)
 
     def covers(self, span: Span) -> bool:
-        """Whether all of it was built."""
+        """Whether the whole span was built."""
         return any(a <= span[0] and span[1] <= b for a, b in self.covered)
 
 
 def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
-    """The manifest of the table in `folder`.
+    """Return the manifest of the table in `folder`.
 
-    Raises UsageError where there is no table, BadInput for one of another version, CorruptFile for one that contradicts itself, StorageFailed.
+    Raises UsageError without a table, BadInput for another version, CorruptFile for an inconsistent
+    manifest, StorageFailed.
     """
     path = Path(folder, MANIFEST)
     if not path.is_file():
@@ -125,7 +132,7 @@ def _consistent(manifest: Manifest, path: Path) -> None:
 
 
 def check_interval(from_ms: int, to_ms: int, step_ms: int) -> None:
-    """Raises UsageError for a step below a second, and for an interval that is none or has too many cells to build."""
+    """Raise UsageError for a step below a second, and for an empty or too large interval."""
     if step_ms < LEAST_STEP_MS:
         raise UsageError(f"a step of {step_ms} ms: a second is the least")
     if not from_ms < to_ms:
@@ -135,7 +142,7 @@ def check_interval(from_ms: int, to_ms: int, step_ms: int) -> None:
 
 
 def read_part(folder: str | os.PathLike[str], part: Part, step_ms: int) -> Iterator[pa.Table]:
-    """Rows of one file, some at a time, its content checked against the manifest.
+    """Yield the rows of one file in chunks, checked against the manifest.
 
     Raises Vanished (replaced meanwhile, or lost), CorruptFile, BadInput, StorageFailed.
     """
@@ -156,7 +163,10 @@ def read_part(folder: str | os.PathLike[str], part: Part, step_ms: int) -> Itera
 
 
 def read_open(folder: str | os.PathLike[str], part: Part) -> list[OpenRun]:
-    """The open cells of one file, by its footer alone. Raises Vanished, CorruptFile, BadInput, StorageFailed."""
+    """Return the open cells of one file, from its footer.
+
+    Raises Vanished, CorruptFile, BadInput, StorageFailed.
+    """
     path = Path(folder, part.name)
     with storage(path, "reading the table"), path.open("rb") as file:
         if os.fstat(file.fileno()).st_size != part.bytes:
@@ -167,9 +177,10 @@ def read_open(folder: str | os.PathLike[str], part: Part) -> list[OpenRun]:
 def read_parts(
     folder: str | os.PathLike[str], span: Span, wanted: Callable[[pa.Table], pa.Table]
 ) -> tuple[Manifest, list[pa.Table]]:
-    """The manifest, and the `wanted` rows of all files that reach into `span`, although a writer may replace them meanwhile.
+    """Return the manifest and the `wanted` rows of all files that overlap `span`.
 
-    Some rows of one file are held beside what is wanted. Raises as read_part.
+    Reads again when a writer replaced files meanwhile. Beside the wanted rows only some rows of one
+    file are in memory. Raises as read_part.
     """
     for attempt in range(5):
         manifest = read_manifest(folder)
@@ -185,13 +196,15 @@ def read_parts(
 
 
 def verify(folder: str | os.PathLike[str]) -> Manifest:
-    """Read all of a table against its manifest. Raises as read_parts."""
+    """Read a whole table against its manifest. Raises as read_parts."""
     return read_parts(folder, (-(2**63), 2**63), lambda rows: rows.slice(0, 0))[0]
 
 
 @contextmanager
 def writing(folder: str | os.PathLike[str]) -> Generator[None, None, None]:
-    """Be the table's only writer. Raises Locked where there is another, UsageError inside a log directory, StorageFailed."""
+    """Be the table's only writer. Raises Locked, UsageError inside a log directory,
+    StorageFailed.
+    """
     place = Path(folder)
     make_folder(place, "a table")
     with storage(place, "locking the table"):
@@ -204,13 +217,14 @@ def writing(folder: str | os.PathLike[str]) -> Generator[None, None, None]:
             try:
                 yield
             finally:
-                fcntl.flock(fd, fcntl.LOCK_UN)  # for all copies of fd, such as a forked child's
+                # also releases copies of fd, such as a forked child's
+                fcntl.flock(fd, fcntl.LOCK_UN)
         finally:
             os.close(fd)
 
 
 def write_part(folder: str | os.PathLike[str], span: Span, rows: Run, step_ms: int) -> Part:
-    """Write a file that no manifest names yet. `rows` are sorted. Raises StorageFailed."""
+    """Write a file that no manifest lists yet. `rows` are sorted. Raises StorageFailed."""
     buffer = io.BytesIO()
     opened = encode(rows, buffer, step_ms)
     data = buffer.getbuffer()
@@ -221,10 +235,12 @@ def write_part(folder: str | os.PathLike[str], span: Span, rows: Run, step_ms: i
 
 
 def begun(folder: str | os.PathLike[str], step_ms: int) -> Manifest:
-    """The manifest of the table that is there, rid of what a killed run left, else a new one: files without a manifest are then always a
-    table that has lost it, and nobody takes them for leftovers; nor those of a manifest that names what is not there.
+    """Return the manifest of the table, cleaned of a killed run's files, or write an empty
+    manifest.
 
-    Raises as read_manifest and commit.
+    An empty manifest comes first so that files without a manifest always mean a lost manifest, and
+    are never removed as leftovers. Files are not removed either if the manifest lists a missing
+    file. Raises as read_manifest and commit.
     """
     place = Path(folder)
     if os.path.lexists(place / MANIFEST):
@@ -263,9 +279,10 @@ def commit(folder: str | os.PathLike[str], manifest: Manifest) -> None:
 
 
 def tidy(folder: str | os.PathLike[str], manifest: Manifest) -> None:
-    """Remove what `manifest` does not name: files that were replaced, what a killed run left. Who reads all files would read rows twice.
+    """Remove files that `manifest` does not list: replaced ones, and those of a killed run.
 
-    Raises StorageFailed.
+    A tool that reads all Parquet files of the folder would otherwise read rows twice. Raises
+    StorageFailed.
     """
     place = Path(folder)
     named = {part.name for part in manifest.parts}
@@ -278,14 +295,17 @@ def tidy(folder: str | os.PathLike[str], manifest: Manifest) -> None:
 
 
 def give_room(folder: str | os.PathLike[str], before: Manifest) -> None:
-    """Remove what a failed run wrote, where the table is still that of before; what cannot be removed now is for the next run."""
+    """Remove the files of a failed run if the manifest is still the one `before`.
+
+    The next run removes what cannot be removed now.
+    """
     with suppress(KafkatsError):
         if read_manifest(folder) == before:
             tidy(folder, before)
 
 
 def _put(path: Path, data: bytes | memoryview) -> None:
-    """The file, whole and on the disk, under its name."""
+    """Write a file atomically and sync it."""
     new = path.with_name(f".{path.name}.tmp")
     with storage(path, "writing the table"):
         with new.open("wb") as file:
@@ -308,7 +328,7 @@ def _stamp(ms: int) -> str:
 
 
 def unite(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """The same time in as few ranges as there can be, in order."""
+    """Return the same time as the fewest ranges, in order."""
     found: list[Span] = []
     for begin, end in sorted(spans):
         if found and begin <= found[-1][1]:

@@ -1,4 +1,4 @@
-"""Reading a table: as rows, and by many times at once."""
+"""Read a table: as rows, and by many times at once."""
 
 from __future__ import annotations
 
@@ -20,14 +20,20 @@ from kafkats.tables.store import Span, read_parts
 
 NOT_COVERED: Final = "not-covered"
 FOUND_WORDS: Final = (*sorted(REASONS), NOT_COVERED, OTHER_LOG)
-"""Reasons by their number in `Found.reason`: those of a search; `not-covered`, the table has no such cell; `other-log`; `coarse` is here the
-answer of the cell before: from its offset on nothing is missed."""
+"""Reasons by their number in `Found.reason`.
+
+These are the reasons of a search, `other-log`, and `not-covered` for a missing cell. `coarse` here
+means the answer of the cell before: no later record is missed from its offset on.
+"""
 _NUMBER: Final = {word: number for number, word in enumerate(FOUND_WORDS)}
 _WORDS: Final = np.array([_NUMBER[word] for word in ("exact", "first-after", "coarse", NOT_COVERED)], np.int64)
 
 
 class Found(NamedTuple):
-    """One row per time, shape (n,). `offset` -1: none. `timestamp` (ms) and `leader_epoch` are those of the record at `offset`."""
+    """The results of a lookup, one row per time, shape (n,).
+
+    `offset` -1: none. `timestamp` (ms) and `leader_epoch` are those of the record at `offset`.
+    """
 
     offset: Ints
     timestamp: Ints
@@ -36,13 +42,15 @@ class Found(NamedTuple):
     reason: NDArray[np.int8]
 
     def words(self) -> list[str]:
-        """The reasons as words of FOUND_WORDS."""
+        """Return the reasons as words of FOUND_WORDS."""
         return [FOUND_WORDS[number] for number in self.reason]
 
 
 @dataclass(frozen=True)
 class View:
-    """Rows of TABLE, sorted by topic, partition and timestamp, with the step and the ranges that were built."""
+    """Rows of TABLE sorted by topic, partition and timestamp, with the step and the built
+    ranges.
+    """
 
     rows: pa.Table
     step_ms: int
@@ -50,13 +58,13 @@ class View:
 
     @cached_property
     def partitions(self) -> list[tuple[str, int]]:
-        """Topic and partition, sorted; a partition's number is its place here."""
+        """Topic and partition, sorted. A partition's number is its index in this list."""
         codes, topics = word_codes(self.rows)
         numbers = ints(self.rows, "partition")
         return [(topics[codes[at]], int(numbers[at])) for at in self._begins.tolist()]
 
     def number(self, topic: str, partition: int) -> int:
-        """A partition's number, -1 where the table has none."""
+        """Return a partition's number, -1 if the table does not have it."""
         return self._numbers.get((topic, partition), -1)
 
     @cached_property
@@ -84,24 +92,24 @@ class View:
 
     @cached_property
     def _slots(self) -> Ints:
-        """Partition and cell of each row as one number; ascends."""
+        """Partition and cell of each row as one number, ascending."""
         lengths = np.diff(np.append(self._begins, self.rows.num_rows))
         partition = np.repeat(np.arange(len(lengths)), lengths)
         return partition * self._cells + ints(self.rows, "timestamp") // self.step_ms - self._first_cell
 
     @cached_property
     def _by_slot(self) -> NDArray[np.int32] | None:
-        """The row of each slot, -1: none. None where there are far more slots than rows."""
+        """The row of each slot, -1 for none. None where there are far more slots than rows."""
         slots = len(self._begins) * self._cells
         if slots > 8 * self.rows.num_rows + (1 << 20):
             return None
-        found = np.full(slots + 1, -1, np.int32)  # the last one is that of all times outside
+        found = np.full(slots + 1, -1, np.int32)  # the last slot stands for all times outside
         found[self._slots] = np.arange(self.rows.num_rows, dtype=np.int32)
         return found
 
     @cached_property
     def _packed(self) -> Ints:
-        """As `kernels.cells` wants them."""
+        """The rows in the layout of `kernels.cells`."""
         from kafkats.kernels import cells as k
 
         rows = self.rows
@@ -121,9 +129,10 @@ def read(
     to_ms: int | None = None,
     topics: Collection[str] | None = None,
 ) -> View:
-    """A table, or its rows from one time to another (not included), or of these topics.
+    """Read a table, or its rows of [from_ms, to_ms) or of these topics.
 
-    Raises UsageError (no table), BadInput (another version), CorruptFile (damaged: missing, changed or overlapping files), StorageFailed.
+    Raises UsageError (no table), BadInput (another version), CorruptFile (missing, changed or
+    overlapping files), StorageFailed.
     """
     begin, end = from_ms if from_ms is not None else -(2**63), to_ms if to_ms is not None else 2**63 - 1
     manifest, tables = read_parts(folder, (begin, end), lambda rows: _narrowed(rows, begin, end, topics))
@@ -145,10 +154,12 @@ def _narrowed(rows: pa.Table, begin: int, end: int, topics: Collection[str] | No
 def lookup(
     view: View, partitions: ArrayLike, times: ArrayLike, *, log_start: Mapping[tuple[str, int], int] | None = None
 ) -> Found:
-    """For each time (ms) and partition (its number in `view.partitions`; -1: none; one for all, or one each) where to begin to read.
+    """Return the offset from which to read, for each time (ms) and partition.
 
-    The cell at or before the time answers. Its record is the exact answer where it is of that time or later; where it is earlier, the
-    reason is `coarse`: nothing of that time or later lies before. `log_start` is that of partitions now: what lies below is `deleted`.
+    `partitions` are numbers in `view.partitions` (-1: none), one for all times or one per time. The
+    cell at or before the time answers. Its record is the exact answer if it is of that time or
+    later. If it is earlier, the reason is `coarse`: no record of that time or later lies before it.
+    `log_start` holds current log start offsets: answers below them are `deleted`.
     """
     times = np.atleast_1d(np.asarray(times, np.int64))
     partitions = np.broadcast_to(np.asarray(partitions, np.int64), times.shape)
@@ -168,8 +179,8 @@ def lookup(
 
 
 def _rows_of(view: View, slot: Ints, inside: NDArray[np.bool_]) -> Ints:
-    """The row of each slot, -1: none."""
-    if len(view._begins) * view._cells == view.rows.num_rows:  # every slot has its row
+    """Return the row of each slot, -1 for none."""
+    if len(view._begins) * view._cells == view.rows.num_rows:  # every slot has a row
         return np.where(inside, slot, -1)
     table = view._by_slot
     if table is not None:
@@ -179,7 +190,7 @@ def _rows_of(view: View, slot: Ints, inside: NDArray[np.bool_]) -> Ints:
 
 
 class Busiest:
-    """Counts the different answers of each partition, of rows of TABLE that come in pieces."""
+    """Counts the distinct answers of each partition, in rows of TABLE that come in pieces."""
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, int]] = Counter()
@@ -194,12 +205,14 @@ class Busiest:
             self.counts[row["topic"], row["partition"]] += row["offset_count_distinct"]
 
     def most(self, most: int = 12) -> list[tuple[str, int]]:
-        """The partitions with the most, those first."""
+        """Return the partitions with the most answers, in descending order."""
         return sorted(self.counts, key=lambda key: (-self.counts[key], key))[:most]
 
 
 def busiest(rows: pa.Table, most: int = 12) -> list[tuple[str, int]]:
-    """The partitions with the most different answers in rows of TABLE, those first."""
+    """Return the partitions with the most distinct answers in rows of TABLE, in descending
+    order.
+    """
     counts = Busiest()
     counts.add(rows)
     return counts.most(most)
