@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from kafkats.config import PolicyFile
 from kafkats.config.settings import ALIASES, STRONGER, TopicSettings
+from kafkats.used import NOWHERE
 
 DOCS = Path(__file__).parent
 SCHEMA = DOCS / "policy.schema.json"
@@ -20,14 +21,14 @@ PAGE = DOCS / "policy.md"
 BEGIN, END = "<!-- begin: made by docs/policy_page.py -->\n", "<!-- end -->\n"
 
 DEFAULTS: Final = {
-    "cleanup.policy": "delete; must be given before anything is deleted",
-    "retention.ms": "604800000 (7 days); counts only where it is given",
-    "retention.bytes": "-1; counts only where it is given",
+    "cleanup.policy": "delete; retention needs it given",
+    "retention.ms": "604800000 (7 days); retention needs it given",
+    "retention.bytes": "-1; retention needs it given",
     "segment.bytes": "1073741824",
     "segment.ms": "604800000 (7 days)",
     "segment.jitter.ms": "0",
-    "segment.index.bytes": "10485760; here: inferred from the files",
-    "index.interval.bytes": "4096; here: inferred from the files",
+    "segment.index.bytes": "10485760; kafkats infers it from the files",
+    "index.interval.bytes": "4096; kafkats infers it from the files",
     "message.timestamp.type": "CreateTime",
     "message.timestamp.before.max.ms": "9223372036854775807",
     "message.timestamp.after.max.ms": "9223372036854775807 to 3.9, 3600000 from 4.0",
@@ -36,7 +37,7 @@ DEFAULTS: Final = {
     "delete.retention.ms": "86400000",
     "max.compaction.lag.ms": "9223372036854775807",
     "remote.storage.enable": "false",
-    "message.format.version": "that of the release; always magic 2 from 3.0",
+    "message.format.version": "the broker's release; always magic 2 from 3.0 on",
     "compression.type": "producer",
     "kafkats.legal.hold": "false",
     "kafkats.guard.max.share": "none",
@@ -70,8 +71,8 @@ def tables() -> str:
     kafka = [row(name) for name in rows if not name.startswith("kafkats_")]
     ours = [row(name) for name in rows if name.startswith("kafkats_")]
     return "\n".join([
-        "| Kafka's topic key | default | other names, the strongest first | what it does |", "|---|---|---|---|", *kafka, "",
-        "| our key | default | | what it does |", "|---|---|---|---|", *ours, "",
+        "| Kafka's topic key | default | other names, strongest first | what it does |", "|---|---|---|---|", *kafka, "",
+        "| key of kafkats | default | what it does |", "|---|---|---|", *ours, "",
     ])  # fmt: skip
 
 
@@ -79,8 +80,11 @@ def row(name: str) -> str:
     field = TopicSettings.model_fields[name]
     stronger = [f"`{n}`" for n, alias in STRONGER.items() if alias.key == field.alias]
     weaker = [f"`{n}`" for n, alias in reversed(ALIASES.items()) if alias.key == field.alias]
-    names = ", ".join([*(f"{n} (before the key itself)" for n in stronger), *weaker])
-    return f"| `{field.alias}` | {DEFAULTS[str(field.alias)]} | {names} | {field.description} |"
+    cells = [f"`{field.alias}`", DEFAULTS[str(field.alias)]]
+    if not name.startswith("kafkats_"):
+        cells.append(", ".join([*(f"{n} (before the key itself)" for n in stronger), *weaker]))
+    unread = " *Accepted, but read by no operation.*" if field.alias in NOWHERE else ""
+    return f"| {' | '.join([*cells, f'{field.description}{unread}'])} |"
 
 
 def page(text: str) -> str:

@@ -104,25 +104,27 @@ class TopicSettings(BaseModel):
     retention_bytes: Annotated[int, Field(ge=LONG_MIN, le=LONG_MAX), DIGITS] | None = Field(
         None,
         alias="retention.bytes",
-        description="Delete the oldest segments while a partition is at least this large without them; negative never.",
+        description="Delete the oldest segments as long as the rest of the partition has at least this size; negative never.",
     )
     segment_bytes: Annotated[int, Field(ge=14, le=INT_MAX), DIGITS] | None = Field(
         None, alias="segment.bytes", description="Roll before a segment would be larger."
     )
     segment_ms: Annotated[int, Field(ge=1, le=LONG_MAX), DIGITS] | None = Field(
-        None, alias="segment.ms", description="Roll after this time of messages."
+        None, alias="segment.ms", description="Roll a segment whose records span this time."
     )
     segment_jitter_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = Field(
-        None, alias="segment.jitter.ms", description="Up to this much earlier, by chance."
+        None, alias="segment.jitter.ms", description="Roll up to this much earlier, at random."
     )
     segment_index_bytes: Annotated[int, Field(ge=4, le=INT_MAX), DIGITS] | None = Field(
-        None, alias="segment.index.bytes", description="Size of each index file when it is full."
+        None, alias="segment.index.bytes", description="Maximum size of each index file."
     )
     index_interval_bytes: Annotated[int, Field(ge=0, le=INT_MAX), DIGITS] | None = Field(
         None, alias="index.interval.bytes", description="Bytes of log between two index entries."
     )
     message_timestamp_type: TimestampType | None = Field(
-        None, alias="message.timestamp.type", description="Whose clock the timestamps are of."
+        None,
+        alias="message.timestamp.type",
+        description="Timestamps are the producer's (CreateTime) or the broker's (LogAppendTime).",
     )
     message_timestamp_before_max_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = Field(
         None,
@@ -155,28 +157,34 @@ class TopicSettings(BaseModel):
     remote_storage_enable: Boolean | None = Field(
         None,
         alias="remote.storage.enable",
-        description="Tiered storage: segments may be here only; nothing is deleted where it is true.",
+        description="Tiered storage. If true, nothing is deleted: a segment may not be uploaded yet.",
     )
     message_format_version: Release | None = Field(
         None, alias="message.format.version", description="A magic (0, 1, 2) or a release such as 0.10.2."
     )
     compression_type: CompressionType | None = Field(
-        None, alias="compression.type", description="The codec of the topic; producer keeps every batch's own."
+        None, alias="compression.type", description="The topic's codec; producer keeps that of each batch."
     )
     kafkats_legal_hold: Boolean | None = Field(
-        None, alias="kafkats.legal.hold", description="true: nothing of the topic is deleted, whatever retention says."
+        None,
+        alias="kafkats.legal.hold",
+        description="If true, nothing of the topic is deleted, whatever the retention limits are.",
     )
     kafkats_guard_max_share: Share | None = Field(
-        None, alias="kafkats.guard.max.share", description="At most this share of a partition's bytes goes in one run."
+        None,
+        alias="kafkats.guard.max.share",
+        description="One run deletes at most this share of a partition's bytes, 0 to 1.",
     )
     kafkats_guard_max_bytes: Size | None = Field(
-        None, alias="kafkats.guard.max.bytes", description="At most this much of a partition goes in one run."
+        None,
+        alias="kafkats.guard.max.bytes",
+        description="One run deletes at most this much of a partition, as a number or such as 500GiB.",
     )
     kafkats_bogus_timestamps: Bogus | None = Field(
         None,
         alias="kafkats.bogus.timestamps",
-        description="What stands in for a timestamp that cannot be: nothing (report), the next best index entry"
-        " (ignore), the file's time (mtime), the same in the unit that it seems to be in (clamp).",
+        description="What retention uses instead of an impossible timestamp: report uses it and reports it; ignore takes"
+        " the largest plausible index entry, mtime the file's mtime, clamp the timestamp in the unit it seems to be in.",
     )
     kafkats_keep_segments: Annotated[int, Field(ge=1, le=INT_MAX), DIGITS] | None = Field(
         None, alias="kafkats.keep.segments", description="Keep at least this many segments."
