@@ -110,7 +110,7 @@ class TopicSettings(BaseModel):
         None, alias="segment.bytes", description="Roll before a segment would be larger."
     )
     segment_ms: Annotated[int, Field(ge=1, le=LONG_MAX), DIGITS] | None = Field(
-        None, alias="segment.ms", description="Roll a segment whose records span this time."
+        None, alias="segment.ms", description="Roll a segment once its records span this time."
     )
     segment_jitter_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = Field(
         None, alias="segment.jitter.ms", description="Roll up to this much earlier, at random."
