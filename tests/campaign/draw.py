@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from itertools import accumulate
 from random import Random
 from typing import Final, NamedTuple
 
 from tests.campaign.corpus import Root, kind_of
-from tests.campaign.mutations import DIRECTORY_MUTATIONS, FILE_MUTATIONS, Change, draw
+from tests.campaign.mutations import DIRECTORY_MUTATIONS, FILE_MUTATIONS, Change, draw, segments_of
 from tests.campaign.verbs import VERBS
 
 DIRECTORY: Final = "partition directory"
-TRIES: Final = 50
+TRIES: Final = 200
 """How many files are tried until the mutation changes something."""
 
 
@@ -25,7 +26,11 @@ class Input(NamedTuple):
 
 
 class Deck:
-    """Draws input number n of a seed; the same one each time."""
+    """Draws input number n of a seed; the same one each time.
+
+    A file is drawn with a weight of 1 by the square of its root's segments: what an input costs grows with them, and
+    most roots with many segments differ little.
+    """
 
     def __init__(self, roots: Mapping[str, Root]) -> None:
         self.roots = roots
@@ -35,6 +40,10 @@ class Deck:
                 if kind := kind_of(file):
                     self.places[kind].append((root.name, file))
             self.places[DIRECTORY] += [(root.name, partition) for partition in root.partitions]
+        cost = {name: max(1, sum(file.endswith(".log") for file in root.files)) ** 2 for name, root in roots.items()}
+        self.weights = {
+            kind: list(accumulate(1 / cost[name] for name, _ in places)) for kind, places in self.places.items()
+        }
         self.cells = [
             (kind, mutation)
             for kind in sorted(self.places)
@@ -47,10 +56,29 @@ class Deck:
         turn, cell = divmod(number, len(self.cells))
         kind, mutation = self.cells[cell]
         for _ in range(TRIES):
-            name, file = rng.choice(self.places[kind])
-            if change := draw(rng, self.roots[name], file, mutation):
+            if change := self._change(rng, kind, mutation):
                 return Input(change, self.verbs(seed, cell, turn), f"{seed}/{number}")
         return None
+
+    def _change(self, rng: Random, kind: str, mutation: str) -> Change | None:
+        name, file = self._place(rng, kind)
+        root = self.roots[name]
+        if mutation == "swap" and kind != DIRECTORY and "/" not in file:
+            return self._from_another_log_dir(rng, root, file, kind)
+        if mutation == "middle segment removed" and segments_of(root, file) < 3:
+            return None
+        return draw(rng, root, file, mutation)
+
+    def _from_another_log_dir(self, rng: Random, root: Root, file: str, kind: str) -> Change | None:
+        """The same checkpoint of another log directory in its place."""
+        name, other = self._place(rng, kind)
+        source = self.roots[name].path / other
+        if source.read_bytes() == (root.path / file).read_bytes():
+            return None
+        return Change(root.name, file, "swap", [f"../{source.parent.name}/{other}"])
+
+    def _place(self, rng: Random, kind: str) -> tuple[str, str]:
+        return rng.choices(self.places[kind], cum_weights=self.weights[kind])[0]
 
     @staticmethod
     def verbs(seed: str, cell: int, turn: int) -> list[str]:

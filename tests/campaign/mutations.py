@@ -7,6 +7,7 @@ draw changes.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import struct
 import zlib
@@ -52,6 +53,7 @@ _V0_FIELDS: Final = {
 }
 _SNAPSHOT_CRC: Final = (2, 6)
 """Where a producer snapshot has its checksum, and from where it counts."""
+_NUMBER: Final = re.compile(rb"-?\d+")
 SPECIAL: Final = ("fifo", "directory", "dangling link", "link to itself", "socket", "unreadable")
 
 
@@ -141,25 +143,20 @@ def _field(rng: Random, root: Root, file: str) -> Args | None:
 
 def _number(rng: Random, data: bytes) -> Args | None:
     """One number of a text file replaced by another one."""
-    words = [n for n, word in enumerate(data.split()) if word.lstrip(b"-").isdigit()]
-    if not words:
+    numbers = _NUMBER.findall(data)
+    if not numbers:
         return None
-    chosen = rng.choice(words)
-    return [-2, chosen, "", _near(rng, int(data.split()[chosen]))]
+    chosen = rng.randrange(len(numbers))
+    return [-2, chosen, "", _near(rng, int(numbers[chosen]))]
 
 
 def _do_field(path: Path, args: Args) -> None:
     at, position, code, value = args
     data = bytearray(path.read_bytes())
     if at == -2:
-        words = bytes(data).split()
-        words[position] = str(value).encode()
-        lines, seen = [], 0
-        for line in bytes(data).splitlines():
-            count = len(line.split())
-            lines.append(b" ".join(words[seen : seen + count]))
-            seen += count
-        return _put(path, b"\n".join(lines) + b"\n")
+        begin, end = list(_NUMBER.finditer(data))[position].span()
+        data[begin:end] = str(value).encode()
+        return _put(path, data)
     bits = 8 * struct.calcsize(code)
     wrapped = (value + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
     struct.pack_into(">" + code, data, max(at, 0) + position, wrapped)
@@ -268,6 +265,11 @@ def _remove_tree(path: Path, args: Args) -> None:
 
 def _bases(root: Root, partition: str) -> list[str]:
     return sorted({Path(f).stem for f in root.files if f.startswith(f"{partition}/") and f.endswith(".log")})
+
+
+def segments_of(root: Root, partition: str) -> int:
+    """How many segments a partition directory of a root has."""
+    return len(_bases(root, partition))
 
 
 def _family(which: int) -> Draw:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -23,8 +24,8 @@ from tests.campaign.classes import class_of
 from tests.campaign.corpus import base_folder, corpus
 from tests.campaign.draw import Deck, Input
 from tests.campaign.mutations import Change
-from tests.campaign.tally import Tally
-from tests.campaign.workers import Worker
+from tests.campaign.tally import Tally, wrong_of
+from tests.campaign.workers import Worker, answering
 
 ROUND = 400
 """Inputs after which the state is written."""
@@ -43,8 +44,8 @@ def judged(inputs: Iterable[Input], workers: list[Worker]) -> Iterator[tuple[Inp
             busy[worker] = one
         if not busy:
             return
-        for worker in list(busy):
-            if (verdict := worker.answer(0.02)) is not None:
+        for worker in answering(busy, 0.5):
+            if (verdict := worker.answer()) is not None:
                 yield busy.pop(worker), verdict
                 idle.append(worker)
 
@@ -60,12 +61,15 @@ def campaign(args: argparse.Namespace) -> int:
     deck = Deck(corpus(base))
     tally = Tally.load(args.state, args.seed, deck)
     began = time.monotonic()
+    tally.runs_on(commit())
     workers = [Worker(base, base / f"work-{os.getpid()}-{n}") for n in range(args.jobs)]
     try:
         if args.replay:
             _hold(judged(replayed(args.replay), workers), tally, deck)
-        while not args.only_replay and _goes_on(args, tally, began):
-            numbers = range(tally.next, min(tally.next + ROUND, args.inputs or tally.next + ROUND))
+        if args.again:
+            _judge_again(tally, workers, deck)
+        while not (args.only_replay or args.again) and _goes_on(args, tally, began):
+            numbers = range(tally.next, tally.next + min(ROUND, args.inputs - tally.inputs if args.inputs else ROUND))
             drawn = [one for n in numbers if (one := deck.input(args.seed, n))]
             _hold(judged(drawn, workers), tally, deck)
             tally.next = numbers.stop
@@ -77,16 +81,18 @@ def campaign(args: argparse.Namespace) -> int:
     finally:
         for worker in workers:
             worker.stop()
+    tally.save(args.state)
     print(tally.text())
     if args.report:
-        args.report.write_text(tally.page(), encoding="utf-8")
+        faults = json.loads(args.faults.read_text(encoding="utf-8")) if args.faults else {}
+        args.report.write_text(tally.page(faults), encoding="utf-8")
     if args.failed:
         args.failed.write_text("".join(json.dumps(one) + "\n" for one in tally.failures), encoding="utf-8")
     return int(bool(tally.failures))
 
 
 def _goes_on(args: argparse.Namespace, tally: Tally, began: float) -> bool:
-    if args.inputs and tally.next >= args.inputs:
+    if args.inputs and tally.inputs >= args.inputs:
         return False
     return args.seconds is None or time.monotonic() - began < args.seconds
 
@@ -97,14 +103,36 @@ def _hold(verdicts: Iterable[tuple[Input, dict[str, Any]]], tally: Tally, deck: 
         tally.add(one, verdict, class_of(one.change, deck.roots[one.change.root]) if silent else None)
 
 
+def _judge_again(tally: Tally, workers: list[Worker], deck: Deck) -> None:
+    """The inputs that failed, by the code of now: those that hold count as mended."""
+    failed = {one["seed"]: one for one in tally.failures}
+    inputs = [Input(Change(*one["change"]), one["verbs"], one["seed"]) for one in failed.values()]
+    for one, verdict in judged(inputs, workers):
+        silent = verdict["lossy"] and not verdict["told"]
+        known_class = class_of(one.change, deck.roots[one.change.root]) if silent else None
+        if not wrong_of(verdict, known_class):
+            tally.mended.append(failed.pop(one.seed))
+            tally.classes[known_class] += 1 if known_class else 0
+    tally.failures = list(failed.values())
+
+
+def commit() -> str:
+    """The commit that runs, with a + where files differ from it; "" outside a repository."""
+    words = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+    ran = subprocess.run(words, capture_output=True, text=True, cwd=Path(__file__).parent)
+    return ran.stdout.strip()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, help="stop after so long; for ever if neither this nor --inputs")
-    parser.add_argument("--inputs", type=int, help="stop after input number N")
+    parser.add_argument("--inputs", type=int, help="stop after N inputs")
     parser.add_argument("--seed", default="kafkats")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--state", type=Path, help="where the campaign is kept, to go on with it")
     parser.add_argument("--report", type=Path, help="write the page for docs/ there")
+    parser.add_argument("--faults", type=Path, help="what tests.campaign.faults.run --output wrote, for the report")
+    parser.add_argument("--again", action="store_true", help="only judge the inputs again that failed in --state")
     parser.add_argument("--failed", type=Path, help="write the inputs that failed there")
     parser.add_argument("--replay", type=Path, help=f"first the inputs of such a file, such as {FAILED.name}")
     parser.add_argument("--only-replay", action="store_true", help="and no others")

@@ -50,6 +50,23 @@ def test_every_cell_has_every_verb_in_turn(deck: Deck) -> None:
         assert sorted(seen) == sorted(VERBS)
 
 
+def test_every_cell_has_an_input(deck: Deck) -> None:
+    """Also those whose files are one to a log directory: another log directory's comes in their place."""
+    for number, cell in enumerate(deck.cells):
+        one = deck.input("s", number)
+        assert one and (one.change.kind, one.change.mutation) == cell
+
+
+def test_a_number_of_a_text_file_is_changed_in_its_place(deck: Deck, roots: dict[str, Root], tmp_path: Path) -> None:
+    cell = deck.cells.index(("meta.properties", "field"))
+    one = deck.input("s", cell)
+    assert one
+    make(one.change, roots[one.change.root], tmp_path / "x")
+    before = (roots[one.change.root].path / one.change.file).read_text().splitlines()
+    now = (tmp_path / "x" / one.change.file).read_text().splitlines()
+    assert len(now) == len(before) and sum(a != b for a, b in zip(now, before, strict=True)) == 1
+
+
 def test_a_change_changes_nothing_else(deck: Deck, roots: dict[str, Root], tmp_path: Path) -> None:
     for number in range(len(deck.cells)):
         one = deck.input("x", number)

@@ -7,6 +7,7 @@ are kept apart from that: they are what is judged.
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import json
 import os
@@ -248,6 +249,8 @@ def serve(base: Path, work: Path) -> None:
     os.dup2(2, 1)
     judge = Judge(base, work)
     judge.warm()
+    gc.collect()
+    gc.freeze()
     answers.write("{}\n")
     answers.flush()
     for line in sys.stdin:

@@ -10,12 +10,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tests.campaign.draw import Input
 from tests.campaign.work import SLOW_SECONDS
 
+ONE_THREAD: Final = {"OMP_NUM_THREADS": "1", "ARROW_IO_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+"""A worker judges one small directory at a time: threads of Arrow's would wait for each other and for other workers."""
 START_SECONDS = 300
 """How long a worker may take to load and compile its code."""
 
@@ -34,7 +37,7 @@ class Worker:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.campaign.work", str(self.base), str(self.folder)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            start_new_session=True,
+            start_new_session=True, env=os.environ | ONE_THREAD,
         )  # fmt: skip
         if self._read(START_SECONDS) is None:
             raise RuntimeError("a worker did not start")
@@ -45,7 +48,7 @@ class Worker:
         self.process.stdin.write(json.dumps({"change": one.change, "verbs": one.verbs, "seed": one.seed}) + "\n")
         self.process.stdin.flush()
 
-    def answer(self, wait: float) -> dict[str, Any] | None:
+    def answer(self, wait: float = 0.0) -> dict[str, Any] | None:
         """The verdict on what it was given; None while it is at work."""
         found = self._read(wait)
         if found is not None:
@@ -69,6 +72,11 @@ class Worker:
         line = self.process.stdout.readline() if ready else ""
         return json.loads(line) if line else None
 
+    def fileno(self) -> int:
+        """Where its answers come from, for `select`."""
+        assert self.process and self.process.stdout
+        return self.process.stdout.fileno()
+
     def stop(self) -> None:
         if self.process:
             if self.process.poll() is None:
@@ -78,6 +86,13 @@ class Worker:
                 if stream:
                     stream.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def answering(workers: Iterable[Worker], wait: float) -> list[Worker]:
+    """Those that have an answer or have ended; after `wait` seconds without one all of them, to see who is stuck."""
+    all_of_them = list(workers)
+    ready, _, _ = select.select(all_of_them, [], [], wait)
+    return ready or all_of_them
 
 
 def _reason(code: int) -> str:
