@@ -1,10 +1,17 @@
-"""Loops at memory speed (numba). Nothing is imported here: numba costs 0.4 s, and not every command needs it.
+"""Compiled loops (numba). This module imports nothing: importing numba takes 0.4 s.
 
-walk      one pass over a segment: batch headers, checksums, facts, what both indexes need, truth of existing entries
-entries   index points to the bytes of both indexes
+walk      one pass over a segment: batch headers, checksums, facts, index points, and the check
+          of existing index entries
+headers   batch headers as rows of numbers
+columns   all records of batches as Arrow column buffers
 records   the records inside batches: the deep check
-convert   a segment in another magic or codec
-offsets   offsets that no log can hold
-crc       checksums for the kernels, by address
-jit       how kernels are compiled and cached
+convert   convert a segment to another magic or codec
+search    search a segment by offset or timestamp
+cells     read the cells of a lookup table
+entries   encode index points as the bytes of both indexes
+offsets   find offsets that no log can hold
+varints   decode and encode varints
+memory    load, store and copy by address; call C functions
+crc       addresses of checksum functions
+jit       compile and cache kernels
 """

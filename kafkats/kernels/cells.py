@@ -1,8 +1,10 @@
-"""What the cells of a lookup table say of times, one after the other: a row's numbers lie side by side, so each costs one look into memory.
+"""Read lookup-table cells for many times in one pass.
 
     pick(cells, rows, times, words, numbers, epochs, reasons)
 
-`cells` is int64 of shape (n, 4), one column per name below; `rows` names the cell of each time (-1: none).
+`cells` is int64 of shape (n, 4), one column per name below; the four numbers of a cell are adjacent
+in memory, so each time costs one memory access. `rows` holds the row of `cells` for each time (-1:
+none).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ SEGMENT: Final = 2
 PACKED: Final = 3  # leader epoch * 256 + reason
 COLUMNS: Final = 4
 
-# Places of reasons in `words`.
+# Indexes into `words`, which holds the codes of the reasons.
 EXACT: Final = 0
 FIRST_AFTER: Final = 1
 COARSE: Final = 2
@@ -26,7 +28,10 @@ ABSENT: Final = 3
 
 @kernel
 def pick(cells: Any, rows: Any, times: Any, words: Any, numbers: Any, epochs: Any, reasons: Any) -> None:
-    """Offset, timestamp and segment into the rows of `numbers` (shape (3, n)), epoch and reason beside them. The GIL is not held."""
+    """Write offset, timestamp and segment to `numbers` (shape (3, n)), and epochs and reasons.
+
+    Runs without the GIL.
+    """
     for i in range(len(rows)):
         row = rows[i]
         if row < 0 or row >= len(cells):

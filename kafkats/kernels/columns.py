@@ -1,15 +1,19 @@
-"""All records of batches of any magic into column buffers, laid out as Arrow has them.
+"""Decode all records of batches of any magic into column buffers with Arrow's layout.
 
-    columns(state, plain)   goes over a window; returns when the buffers are full, bytes are missing, a batch is bad, or one is compressed
-    ahead(state, plain)     decompresses the next compressed batches of the window, up to one that its caller must
+    columns(state, plain)   decodes the window from POSITION on; returns when the buffers are full,
+                            bytes are missing, a batch is bad, or a batch is compressed
+    ahead(state, plain)     decompresses the next compressed batches of the window, up to one that
+                            the caller must decompress
 
-`state` is an int64 vector, one slot per name below. Column slots hold addresses of buffers; 0: not wanted, costs nothing. Buffers hold
-the records of at most ROOM plain bytes (decompressed batches, headers not counted) and at most ROWS_ROOM records; the row of an offsets
-buffer before the first record is written by the caller. A batch is taken as a whole or not at all: where one is bad, nothing of it is left.
+`state` is an int64 vector with one slot per name below. Column slots hold buffer addresses; 0
+leaves the column out. The buffers hold the records of at most ROOM plain bytes (decompressed
+batches without their headers) and at most ROWS_ROOM records. The caller writes the first entry of
+each offsets buffer. Each batch is decoded as a whole or not at all: a bad batch leaves no rows.
 
-`plain` is int64 of shape (n, PLAIN_COLUMNS): position in the file of compressed batches, in order, address and size of their plain bytes.
+`plain` is int64 of shape (n, PLAIN_COLUMNS), one row per compressed batch in file order: position
+in the file, address and size of its plain bytes.
 
-What is refused is what `formats` refuses, and so what Kafka's reader refuses.
+The kernel refuses what `formats` refuses, and therefore what Kafka's reader refuses.
 """
 
 from __future__ import annotations
@@ -43,20 +47,21 @@ from kafkats.kernels.memory import (
 from kafkats.kernels.offsets import impossible_offsets
 from kafkats.kernels.varints import varint, varlong
 
-# Where the bytes are: file positions ORIGIN to LOADED at ADDRESS; batches that begin at LIMIT or later are left to the next window.
+# The window: file positions ORIGIN to LOADED lie at ADDRESS. Batches that begin at LIMIT or later
+# belong to the next window.
 ADDRESS: Final = 0
 ORIGIN: Final = 1
 LOADED: Final = 2
 LIMIT: Final = 3
 FILE_END: Final = 4
 POSITION: Final = 5
-NEEDED: Final = 6  # NEED_BYTES: bytes wanted from POSITION on; FULL: plain bytes of the batch there
-NEEDED_ROWS: Final = 7  # FULL: at most so many records
-# What is wanted.
-CRC32: Final = 8  # function addresses; 0: checksums are not looked at
+NEEDED: Final = 6  # NEED_BYTES: bytes needed from POSITION on; FULL: plain bytes of the batch there
+NEEDED_ROWS: Final = 7  # FULL: upper bound of the batch's record count
+# Options.
+CRC32: Final = 8  # function addresses; 0: do not verify checksums
 CRC32C: Final = 9
-CONTROL: Final = 10  # 0: records of control batches are decoded but left out
-# Columns: addresses.
+CONTROL: Final = 10  # 0: decode the records of control batches, but leave them out
+# Columns: buffer addresses.
 ROOM: Final = 11
 ROWS_ROOM: Final = 12
 OFFSET: Final = 13  # int64
@@ -74,14 +79,14 @@ HEADER_KEY_OFFSETS: Final = 24
 HEADER_VALUE_DATA: Final = 25
 HEADER_VALUE_OFFSETS: Final = 26
 HEADER_VALUE_VALID: Final = 27
-MAGIC: Final = 28  # int8; together with the six below or not at all
+MAGIC: Final = 28  # int8; set this and the next five columns together, or none of them
 ATTRIBUTES: Final = 29  # int16
 LEADER_EPOCH: Final = 30  # int32
 PRODUCER_ID: Final = 31  # int64
 PRODUCER_EPOCH: Final = 32  # int16
 SEQUENCE: Final = 33  # int32
-# How far they are filled.
-USED: Final = 34  # plain bytes of the batches taken
+# Fill levels.
+USED: Final = 34  # plain bytes of the decoded batches
 ROWS: Final = 35
 KEY_BYTES: Final = 36
 VALUE_BYTES: Final = 37
@@ -91,10 +96,10 @@ HEADER_VALUE_BYTES: Final = 40
 KEY_NULLS: Final = 41
 VALUE_NULLS: Final = 42
 HEADER_NULLS: Final = 43
-# `plain`: the next row, and how many there are.
+# `plain`: the next row to use, and the number of rows.
 PLAIN_NEXT: Final = 44
 PLAIN_COUNT: Final = 45
-# What ahead() goes by: function addresses (0: there is none), the buffer for plain bytes, the position to go on from.
+# For ahead(): function addresses (0: none), the buffer for plain bytes, the next position.
 LZ4: Final = 46
 ZSTD: Final = 47
 ZSTD_CONTEXT: Final = 48
@@ -102,8 +107,9 @@ JOINED: Final = 49
 JOINED_ROOM: Final = 50
 JOINED_USED: Final = 51
 AHEAD: Final = 52
-PACKED: Final = 53  # position, codec, magic, address and size of compressed bytes that the caller is to decompress
-# The batch at hand.
+# position, codec, magic, address and size of compressed bytes that the caller must decompress
+PACKED: Final = 53
+# The current batch.
 _BATCH: Final = 58  # magic, attributes, leader epoch, producer id, producer epoch, base sequence
 STATE_SLOTS: Final = 64
 
@@ -117,7 +123,7 @@ COMPRESSED: Final = 3  # `plain` has no row for the batch at POSITION
 BAD: Final = 4  # the batch at POSITION is corrupt
 
 MIN_RECORD: Final = 7
-"""Bytes of the smallest v2 record: a plain byte holds less than a seventh of one."""
+"""Bytes of the smallest v2 record; bounds the record count by the number of plain bytes."""
 _MIN_MESSAGE: Final = 26
 _HEADER_V2: Final = 61
 _SEQUENCES: Final = 2**31
@@ -126,7 +132,10 @@ _LZ4_BLOCK: Final = 64 * 1024
 
 @kernel
 def _copy(to: Any, start: Any, size: Any) -> None:
-    """Keys are short as a rule: up to 16 bytes by two moves that may overlap, without a call."""
+    """Copy up to 16 bytes with two moves that may overlap.
+
+    Most keys are short, so this avoids a call.
+    """
     if size > 16:
         copy(to, start, size)
     elif size >= 8:
@@ -142,7 +151,10 @@ def _copy(to: Any, start: Any, size: Any) -> None:
 
 @kernel
 def _append(data: Any, offsets: Any, valid: Any, row: Any, filled: Any, start: Any, length: Any) -> Any:
-    """Add `length` bytes at `start` (null below 0) as entry `row` of a column with `filled` bytes; how many it has then."""
+    """Write `length` bytes from `start` as entry `row`; a negative length is null.
+
+    `filled` is the number of bytes in the column before. Returns the number after.
+    """
     if length > 0:
         _copy(data + filled, start, length)
         filled += length
@@ -155,7 +167,7 @@ def _append(data: Any, offsets: Any, valid: Any, row: Any, filled: Any, start: A
 
 @kernel
 def _fields(state: Any, row: Any, offset_delta: Any) -> None:
-    """The columns that say the same for all records of a batch, and the record's sequence."""
+    """Write the batch fields, which all records of a batch share, and the record's sequence."""
     put8(state[MAGIC] + row, state[_BATCH])
     put_own16(state[ATTRIBUTES] + 2 * row, state[_BATCH + 1])
     put_own32(state[LEADER_EPOCH] + 4 * row, state[_BATCH + 2])
@@ -173,14 +185,17 @@ def _fields(state: Any, row: Any, offset_delta: Any) -> None:
 
 @kernel
 def _record_headers(state: Any, at: Any, end: Any) -> Any:
-    """Append the record headers at `at`; the address after them, 0 when they do not decode."""
+    """Append the record headers at `at`.
+
+    Returns the address after them, or 0 if they are malformed.
+    """
     wanted, entry = state[HEADER_OFFSETS] != 0, state[HEADERS]
     count, at = varint(at, end)
     if at == 0 or count < 0 or count > end - at:
         return np.int64(0)
     for _ in range(count):
         length, at = varint(at, end)
-        if at == 0 or length < 0 or length > end - at:  # a header's key is never null
+        if at == 0 or length < 0 or length > end - at:  # a header key is never null
             return np.int64(0)
         if wanted:
             filled = state[HEADER_KEY_BYTES]
@@ -203,7 +218,10 @@ def _record_headers(state: Any, at: Any, end: Any) -> Any:
 def _area(  # noqa: C901 - one loop, everything in registers
     state: Any, key: Any, value: Any, row: Any, filled: Any, at: Any, end: Any, count: Any, base: Any, times: Any
 ) -> Any:
-    """Append the `count` records of a v2 batch from address `at` to `end`; as _message. `times`: type, header's base, header's maximum."""
+    """Append the `count` records of a v2 batch from address `at` to `end`.
+
+    `times`: timestamp type, base timestamp, maximum timestamp. Arguments and result as in _message.
+    """
     bad = np.int64(-1), np.int64(0), np.int64(0), np.int64(0)
     key_bytes, value_bytes, key_nulls, value_nulls = filled
     kind, base_time, append_time = times
@@ -254,9 +272,10 @@ def _area(  # noqa: C901 - one loop, everything in registers
 
 @kernel
 def _message(key: Any, value: Any, row: Any, filled: Any, at: Any, end: Any, magic: Any) -> Any:
-    """Append key and value of the message of magic 0 or 1 between `at` and `end`; how far the columns are filled then.
+    """Append key and value of the magic-0 or magic-1 message between `at` and `end`.
 
-    `key` and `value` are addresses of data, offsets and bits, `filled` bytes and nulls of both; bytes below 0: it does not decode.
+    `key` and `value` hold the addresses of data, offsets and validity bits. `filled` holds bytes
+    and nulls of both columns. Returns the new `filled`; a negative first number means malformed.
     """
     bad = np.int64(-1), np.int64(0), np.int64(0), np.int64(0)
     key_bytes, value_bytes, key_nulls, value_nulls = filled
@@ -283,7 +302,7 @@ def _message(key: Any, value: Any, row: Any, filled: Any, at: Any, end: Any, mag
 
 @kernel
 def _old_row(state: Any, row: Any, offset: Any, time: Any, kind: Any) -> None:
-    """The other columns of a record of magic 0 or 1."""
+    """Write the other columns of a magic-0 or magic-1 record."""
     put_own64(state[OFFSET] + 8 * row, offset)
     put_own64(state[TIMESTAMP] + 8 * row, time)
     put8(state[TIMESTAMP_TYPE] + row, kind)
@@ -297,7 +316,11 @@ def _old_row(state: Any, row: Any, offset: Any, time: Any, kind: Any) -> None:
 def _message_set(
     state: Any, key: Any, value: Any, row: Any, filled: Any, at: Any, end: Any, wrapper: Any, times: Any
 ) -> Any:
-    """Append the messages between `at` and `end` of the wrapper at `wrapper`, whose `times` (type, time) are theirs: rows, and as _message."""
+    """Append the messages between `at` and `end`, the content of the wrapper at address `wrapper`.
+
+    `times`: timestamp type and timestamp of the wrapper. Returns the number of rows (0: malformed)
+    and the new `filled` of _message.
+    """
     first, last = row, np.int64(0)
     while end - at >= 12:
         size = i32(at + 8)
@@ -330,7 +353,7 @@ def _message_set(
 
 @kernel
 def _batch_fields(state: Any, at: Any) -> None:
-    """What the columns of batch fields say of the batch at `at`."""
+    """Read the batch fields of the batch at address `at`."""
     state[_BATCH], state[_BATCH + 1] = u8(at + 16), u8(at + 17)
     state[_BATCH + 2] = state[_BATCH + 3] = state[_BATCH + 4] = state[_BATCH + 5] = -1
     if state[_BATCH] == 2:
@@ -340,7 +363,7 @@ def _batch_fields(state: Any, at: Any) -> None:
 
 @kernel
 def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything in registers
-    """Go on from POSITION; see the module. The GIL is not held."""
+    """Decode from POSITION on and return why it stopped; see the module. Runs without the GIL."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, file_end = state[LIMIT], state[FILE_END]
     crc32, crc32c, room, rows_room = state[CRC32], state[CRC32C], state[ROOM], state[ROWS_ROOM]
@@ -402,7 +425,7 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
         packed = magic < 2 or u8(at + 22) & 7 != 0
         if magic == 2:
             length, count = total - _HEADER_V2, i32(at + 57)
-            packed = packed and count > 0  # Kafka does not look at what an empty batch holds
+            packed = packed and count > 0  # Kafka ignores the bytes of an empty batch
         if packed:
             number = state[PLAIN_NEXT]
             if number == state[PLAIN_COUNT] or plain[number, 0] != position:
@@ -463,7 +486,10 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
 
 @kernel
 def _lz4(state: Any, at: Any, size: Any, old: Any, to: Any, room: Any) -> Any:
-    """Decompress a frame as Kafka's classes write it; how many bytes it has, or -1: left to the caller. `old`: any header checksum."""
+    """Decompress an LZ4 frame in the form that Kafka writes. `old`: accept any header checksum.
+
+    Returns the number of plain bytes, or -1 if the caller must decompress the frame.
+    """
     function = state[LZ4]
     if function == 0 or size < 11 or u32(at) != 0x04224D18 or u8(at + 4) != 0x60 or u8(at + 5) != 0x40:
         return -1
@@ -494,10 +520,10 @@ def _lz4(state: Any, at: Any, size: Any, old: Any, to: Any, room: Any) -> Any:
 
 @kernel
 def ahead(state: Any, plain: Any) -> bool:  # noqa: C901 - one loop
-    """Decompress the next batches of the window from AHEAD on into JOINED, as many as fit; `plain` gets a row for each.
+    """Decompress batches from AHEAD on into JOINED while they fit; add a row to `plain` for each.
 
-    True: the compressed bytes that PACKED describes are left to the caller. Nothing is judged here: columns() comes to each of these
-    batches, and to what is wrong in between.
+    Returns True if the caller must decompress the bytes that PACKED describes. This function
+    reports no corruption: columns() reads the same batches and reports it.
     """
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     position, number = state[AHEAD], state[PLAIN_COUNT]
@@ -514,7 +540,7 @@ def ahead(state: Any, plain: Any) -> bool:  # noqa: C901 - one loop
             if i32(at + 57) <= 0:
                 codec = np.int64(0)
         else:
-            # The value of a wrapper, behind a key that is null as a rule.
+            # The value of a wrapper follows the key, which normally is null.
             start = at + _MIN_MESSAGE - 8 + 8 * magic
             key_length = max(i32(start), 0)
             if codec and key_length > at + total - start - 8:
@@ -531,10 +557,11 @@ def ahead(state: Any, plain: Any) -> bool:  # noqa: C901 - one loop
                 got = np.int64(_lz4(state, start, size, magic == 0, to, room))
             elif codec == 4 and magic == 2 and state[ZSTD] != 0 and size > 0:
                 got = zstd_by(state[ZSTD], state[ZSTD_CONTEXT], to, room, start, size)
-                got = got if got >= 0 and got <= room else np.int64(-1)  # errors are the highest numbers
+                # error codes are the highest numbers
+                got = got if got >= 0 and got <= room else np.int64(-1)
             if got < 0:
                 if number > 0 and room < state[JOINED_ROOM] // 2:
-                    break  # room, perhaps
+                    break  # the buffer may be too small: retry with an empty one
                 wants = True
                 state[PACKED], state[PACKED + 1], state[PACKED + 2] = position, codec, magic
                 state[PACKED + 3], state[PACKED + 4] = start, size

@@ -1,13 +1,16 @@
-"""One pass over a segment that writes it anew in another magic or codec, by the cleaner's rule of formats/convert.py.
+"""Convert a segment to another magic or codec: the cleaner's rule of formats/convert.py.
 
     convert(state) -> why it returned
 
-`state` is an int64 vector, one slot per name below. The kernel is called again and again with the same state: the caller does
-what it asked for (another window, a codec, an emptied buffer), and the kernel goes on in the middle of the same batch.
-File positions ORIGIN to LOADED lie at ADDRESS; the new bytes go to OUT, FILLED of ROOM bytes so far.
+`state` is an int64 vector with one slot per name below. The caller calls the kernel repeatedly with
+the same state. Between calls it does what the kernel requested: load another window, run a codec,
+empty a buffer. The kernel then continues inside the same batch. File positions ORIGIN to LOADED lie
+at ADDRESS. The result is written to OUT: FILLED of ROOM bytes so far.
 
-The kernel has no opinion on what is odd: null written as -2, offsets that do not increase, messages of two magics under one append
-time, whatever does not decode, the last batch of a log. It returns HARD, changes nothing, and the caller asks formats/convert.py.
+The kernel converts only the common forms. For any other it changes nothing and returns HARD, and
+the caller applies formats/convert.py. Such forms are: a null length other than -1, offsets that do
+not increase, two magics in one LogAppendTime wrapper, malformed content, and the last batch of a
+log.
 """
 
 from __future__ import annotations
@@ -38,24 +41,24 @@ from kafkats.kernels.memory import (
 from kafkats.kernels.offsets import impossible_offsets
 from kafkats.kernels.varints import put_varint, varint, varint_size, varlong
 
-# Where the bytes are.
+# The window.
 ADDRESS: Final = 0
 ORIGIN: Final = 1
 LOADED: Final = 2
-LIMIT: Final = 3  # batches that begin here or later are left to the next window
+LIMIT: Final = 3  # batches that begin here or later belong to the next window
 FILE_END: Final = 4
 POSITION: Final = 5
-NEEDED: Final = 6  # bytes, of whatever it was that there was not enough of
-# What is wanted.
+NEEDED: Final = 6  # bytes: of file (NEED_BYTES), of OUT (FULL) or of AREA_BUFFER (NEED_AREA)
+# Options.
 MAGIC: Final = 7
-CODEC: Final = 8  # -1: every batch keeps its own
+CODEC: Final = 8  # -1: every batch keeps its codec
 BASE_OFFSET: Final = 9
 LOG_END: Final = 10  # 1: the batch that ends at FILE_END is the last of its log
-CRC32: Final = 11  # addresses of functions; those of lz4 may be 0
+CRC32: Final = 11  # function addresses; those of lz4 may be 0
 CRC32C: Final = 12
 LZ4_DECOMPRESS: Final = 13
 LZ4_COMPRESS: Final = 14
-# Where to write: the result; decompressed lz4; what is to be compressed.
+# Buffers: the result, decompressed lz4, and bytes to compress.
 OUT: Final = 15
 ROOM: Final = 16
 FILLED: Final = 17
@@ -70,31 +73,31 @@ UNPACK_CODEC: Final = 24
 PACK_CODEC: Final = 25
 PACKED: Final = 26  # compressed bytes of the batch
 PACKED_SIZE: Final = 27
-PLAIN: Final = 28  # its records or messages, not compressed
+PLAIN: Final = 28  # its records or messages, uncompressed
 PLAIN_SIZE: Final = 29
-AREA: Final = 30  # the new ones, to be compressed
+AREA: Final = 30  # the converted ones, to be compressed
 AREA_SIZE: Final = 31
-INTO: Final = 32  # where their compressed bytes go, and how many there may be and are
+INTO: Final = 32  # address for their compressed bytes, with capacity and size
 INTO_ROOM: Final = 33
 INTO_SIZE: Final = 34
-OFFSET: Final = 35  # the frame's
+OFFSET: Final = 35  # the frame's offset
 APPENDED: Final = 36  # 1: LogAppendTime
-TIME: Final = 37  # the frame's timestamp, v2: the maximum
+TIME: Final = 37  # the frame's timestamp; v2: the maximum
 BASE_TIME: Final = 38
 COUNT: Final = 39
 FIRST: Final = 40  # offset of the first record
 LAST: Final = 41
-SHIFT: Final = 42  # offset of a record less the one in its message
+SHIFT: Final = 42  # offset of a record minus the offset stored in its message
 FIRST_TIME: Final = 43
 NEWEST: Final = 44
 WITH_HEADERS: Final = 45
 TIMED: Final = 46  # records with a timestamp
-# What came out.
+# Results.
 BATCHES_IN: Final = 47
 BATCHES_OUT: Final = 48
-RECORDS: Final = 49  # of batches that were written anew
+RECORDS: Final = 49  # in rebuilt batches
 UNCHANGED: Final = 50
-LOSSES: Final = 51  # eight slots, in the order of formats.losses.LOSSES
+LOSSES: Final = 51  # eight slots in the order of formats.losses.LOSSES
 STATE_SLOTS: Final = 60
 
 HEADERS: Final = 51
@@ -105,19 +108,19 @@ ABORTED_VISIBLE: Final = 55
 IDEMPOTENCE: Final = 56
 DELETE_HORIZON: Final = 57
 LEADER_EPOCHS: Final = 58
-OLD_MAGIC: Final = 59  # the frame's
+OLD_MAGIC: Final = 59  # the frame's magic
 
 # Why the kernel returned.
-GO_ON: Final = 0  # inside only
+GO_ON: Final = 0  # internal only
 DONE: Final = 1
 AT_LIMIT: Final = 2
 NEED_BYTES: Final = 3
-FULL: Final = 4  # OUT has to be emptied; NEEDED bytes are wanted in it
-NEED_AREA: Final = 5  # AREA_BUFFER has to have NEEDED bytes
-UNPACK: Final = 6  # PACKED of UNPACK_CODEC -> PLAIN
-PACK: Final = 7  # AREA in PACK_CODEC -> INTO
-HARD: Final = 8  # the batch of SIZE bytes at POSITION is for formats/convert.py
-STOPPED: Final = 9  # there is no good batch at POSITION
+FULL: Final = 4  # the caller must empty OUT; NEEDED bytes must fit
+NEED_AREA: Final = 5  # the caller must provide NEEDED bytes of AREA_BUFFER
+UNPACK: Final = 6  # decompress PACKED with UNPACK_CODEC to PLAIN
+PACK: Final = 7  # compress AREA with PACK_CODEC to INTO
+HARD: Final = 8  # formats/convert.py must convert the batch of SIZE bytes at POSITION
+STOPPED: Final = 9  # no valid batch at POSITION
 
 # PHASE
 _FRAME: Final = 0
@@ -134,13 +137,16 @@ _LZ4_BLOCK: Final = 64 * 1024
 
 
 def new_state() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """A state at the beginning of a file, without a window."""
+    """Return a state at the start of a file, without a window."""
     return np.zeros(STATE_SLOTS, np.int64)
 
 
 @kernel
 def _put_record(at: int, time_delta: Any, offset_delta: int, fields: int, size: int) -> int:
-    """A record without headers from a message's key and value, lengths and all, `size` bytes at `fields`."""
+    """Write a record without headers. `fields`: a message's key and value with their lengths.
+
+    `fields` is an address; it holds `size` bytes. Returns the address after the record.
+    """
     key_length = i32(fields)
     key_bytes = max(key_length, 0)
     value_length = i32(fields + 4 + key_bytes)
@@ -165,7 +171,10 @@ def _put_record(at: int, time_delta: Any, offset_delta: int, fields: int, size: 
 
 @kernel
 def _fields_fit(at: int, end: int) -> bool:
-    """Whether `at` to `end` is nothing but a key and a value as writers write them: what can be copied in one piece."""
+    """Return whether `at` to `end` is exactly a key and a value with canonical lengths.
+
+    Such fields can be copied in one piece.
+    """
     if end - at < 8:
         return False
     length = i32(at)
@@ -178,7 +187,7 @@ def _fields_fit(at: int, end: int) -> bool:
 
 @kernel
 def _put_message(at: int, end: int, offset: int, magic: int, attributes: int, time: Any) -> None:
-    """What lies before the key of the message from `at` to `end`, but for its checksum."""
+    """Write the fields before the key of the message from `at` to `end`, except its checksum."""
     put64(at, offset)
     put32(at + 8, end - at - 12)
     put8(at + 16, magic)
@@ -189,14 +198,20 @@ def _put_message(at: int, end: int, offset: int, magic: int, attributes: int, ti
 
 @kernel
 def _seal_message(at: Any, end: int, crc32: int) -> None:
-    """The checksum. Loops seal each message one round late: bytes are slow to read in other portions than were just written."""
+    """Write the checksum of a message.
+
+    Loops call this one message late: reading bytes right after writing them in other sizes is slow.
+    """
     if at:
         put32(at + 12, crc32_by(crc32, at + 16, end - at - 16))
 
 
 @kernel
 def _look_at_messages(s: Any, magic: int) -> bool:  # noqa: C901 - one loop
-    """Count the messages in PLAIN, of a wrapper of `magic` or a single one, and see that nothing is odd about them."""
+    """Check the messages in PLAIN and count them: the set of a wrapper of `magic`, or one message.
+
+    Returns False for any form that the kernel leaves to formats/convert.py.
+    """
     at, end = s[PLAIN], s[PLAIN] + s[PLAIN_SIZE]
     appended, time = s[APPENDED], s[TIME]
     count, first, last, first_time, newest, timed = 0, np.int64(0), np.int64(0), np.int64(-1), np.int64(-1), 0
@@ -242,7 +257,10 @@ def _look_at_messages(s: Any, magic: int) -> bool:  # noqa: C901 - one loop
 
 @kernel
 def _messages_to_messages(s: Any, to: int, less: int) -> int:
-    """PLAIN's messages in the wanted magic from address `to` on, offsets lowered by `less`; the address after them."""
+    """Write PLAIN's messages in the target magic from address `to` on, with offsets minus `less`.
+
+    Returns the address after them.
+    """
     at, magic, crc32, shift = s[PLAIN], s[MAGIC], s[CRC32], s[SHIFT] - less
     appended, time = s[APPENDED], s[TIME]
     attributes = 8 if appended and magic == 1 else 0
@@ -268,7 +286,7 @@ def _messages_to_messages(s: Any, to: int, less: int) -> int:
 
 @kernel
 def _messages_to_records(s: Any, to: int) -> int:
-    """PLAIN's messages as records from address `to` on; the address after them."""
+    """Write PLAIN's messages as records from address `to` on. Returns the address after them."""
     at, shift, first_time = s[PLAIN], s[SHIFT] - s[FIRST], s[FIRST_TIME]
     appended = s[APPENDED]
     for _ in range(s[COUNT]):
@@ -288,13 +306,13 @@ def _messages_to_records(s: Any, to: int) -> int:
 
 @kernel
 def _skip_headers(at: int, end: int) -> tuple[int, int]:
-    """(number of record headers, address after them); the address is 0 when they do not decode."""
+    """Return (number of record headers, address after them); the address is 0 if malformed."""
     count, at = varint(at, end)
     if at == 0 or count < 0 or count > end - at:
         return 0, 0
     for _ in range(count):
         length, at = varint(at, end)
-        if at == 0 or length < 0 or length > end - at:  # a header's key is never null
+        if at == 0 or length < 0 or length > end - at:  # a header key is never null
             return 0, 0
         length, at = varint(at + length, end)
         if at == 0 or length > end - at:
@@ -305,9 +323,11 @@ def _skip_headers(at: int, end: int) -> tuple[int, int]:
 
 @kernel
 def _go_over_records(s: Any, to: int, less: int) -> int:  # noqa: C901 - one loop
-    """See that all COUNT records of PLAIN decode and, unless `to` is 0, write them as messages of the wanted magic.
+    """Check that all COUNT records of PLAIN decode, and write them as messages unless `to` is 0.
 
-    Offsets are lowered by `less`, and by the first one where that is -1. The address after the messages (1 without), 0 when something is odd.
+    The messages have the target magic. Their offsets are the records' minus `less`, or minus the
+    first record's offset if `less` is -1. Returns the address after the messages, 1 if none are
+    written, or 0 for records that the kernel leaves to formats/convert.py.
     """
     at, end = s[PLAIN], s[PLAIN] + s[PLAIN_SIZE]
     magic, crc32, appended, time = s[MAGIC], s[CRC32], s[APPENDED], s[TIME]
@@ -380,7 +400,7 @@ def _go_over_records(s: Any, to: int, less: int) -> int:  # noqa: C901 - one loo
 
 @kernel
 def _seal_batch(s: Any, at: int, end: int, codec: int) -> None:
-    """The header of the batch from `at` to `end` that was made of messages."""
+    """Write the header of the v2 batch from `at` to `end` that was built from messages."""
     put64(at, s[FIRST])
     put32(at + 8, end - at - 12)
     put32(at + 12, -1)
@@ -396,12 +416,15 @@ def _seal_batch(s: Any, at: int, end: int, codec: int) -> None:
     put32(at + 17, crc32c_by(s[CRC32C], at + 21, end - at - 21))
 
 
-# lz4, in the framing of Kafka's own classes.
+# lz4 in Kafka's own framing.
 
 
 @kernel
 def _decompress_lz4(s: Any, broken: bool) -> bool:
-    """PACKED -> PLAIN; False when it is not just what Kafka's classes write, or does not fit."""
+    """Decompress PACKED to PLAIN.
+
+    Returns False for a frame in another form than Kafka writes, and if the result does not fit.
+    """
     at, end = s[PACKED], s[PACKED] + s[PACKED_SIZE]
     if end - at < 11 or u32(at) != 0x04224D18 or i16(at + 4) != 0x6040 or not (broken or u8(at + 6) == 0x82):
         return False
@@ -431,7 +454,7 @@ def _decompress_lz4(s: Any, broken: bool) -> bool:
 
 @kernel
 def _compress_lz4(s: Any, broken: bool) -> bool:
-    """AREA -> INTO, which has room for the worst case."""
+    """Compress AREA to INTO, which must have room for the worst case."""
     at, end, to = s[AREA], s[AREA] + s[AREA_SIZE], s[INTO]
     put32(to, 0x04224D18)
     put16(to + 4, 0x6040)
@@ -460,7 +483,7 @@ def _compress_lz4(s: Any, broken: bool) -> bool:
 
 @kernel
 def _belongs(s: Any, first: int, last: int) -> bool:
-    """Whether a segment of BASE_OFFSET may hold both offsets."""
+    """Return whether a segment of BASE_OFFSET may hold both offsets."""
     base = s[BASE_OFFSET]
     if first < base or last < base or last > _MAX_OFFSET:
         return False
@@ -469,14 +492,14 @@ def _belongs(s: Any, first: int, last: int) -> bool:
 
 @kernel
 def _room(s: Any, size: int) -> bool:
-    """Whether `size` bytes more fit into OUT."""
+    """Return whether `size` more bytes fit into OUT."""
     s[NEEDED] = size
     return bool(s[ROOM] - s[FILLED] >= size)
 
 
 @kernel
 def _as_it_is(s: Any, at: int, first: int, last: int) -> int:
-    """Copy the batch."""
+    """Copy the batch unchanged."""
     if not _belongs(s, first, last):
         return HARD
     if not _room(s, s[SIZE]):
@@ -490,7 +513,7 @@ def _as_it_is(s: Any, at: int, first: int, last: int) -> int:
 
 @kernel
 def _drop(s: Any, at: int) -> int:
-    """Count a control or empty batch that the wanted magic cannot say."""
+    """Drop and count a control batch or an empty batch, which the target magic cannot hold."""
     attributes = u8(at + 22)
     if attributes & 0x20:
         area, end = at + _HEADER_V2, at + s[SIZE]
@@ -515,7 +538,7 @@ def _drop(s: Any, at: int) -> int:
 
 @kernel
 def _open_batch(s: Any, at: int) -> int:
-    """Magic 2: what to do with the batch, and its records into PLAIN."""
+    """Magic 2: copy or drop the batch, or decompress its records to PLAIN."""
     attributes, count = u8(at + 22), i32(at + 57)
     first, codec = i64(at), attributes & 7
     last = first + i32(at + 23)
@@ -540,7 +563,7 @@ def _open_batch(s: Any, at: int) -> int:
 
 @kernel
 def _open_message(s: Any, at: int, magic: int) -> int:
-    """Magic 0 and 1: what to do with the message or wrapper, and its messages into PLAIN."""
+    """Magic 0 and 1: copy the message or wrapper, or decompress its messages to PLAIN."""
     attributes = u8(at + 17)
     codec, offset, end = attributes & 7, i64(at), at + s[SIZE]
     s[UNPACK_CODEC] = codec
@@ -569,18 +592,19 @@ def _open_message(s: Any, at: int, magic: int) -> int:
 
 @kernel
 def _build(s: Any, at: int, magic: int) -> int:  # noqa: C901 - a way for each pair of magics
-    """The new batch, or what is to be compressed of it, from PLAIN."""
+    """Build the new batch from PLAIN, or the area to compress for it."""
     wanted, codec = s[MAGIC], s[PACK_CODEC]
     if magic == 2:
         most = s[PLAIN_SIZE]
-        if s[COUNT] > most // 7:  # no record takes less
+        if s[COUNT] > most // 7:  # no record is shorter
             return HARD
         if wanted < 2:
             most += 34 * s[COUNT]
     else:
         if not _look_at_messages(s, magic) or not _belongs(s, s[FIRST], s[LAST]):
             return HARD
-        most = s[PLAIN_SIZE] + s[PLAIN_SIZE] // 3 + 64  # at most 8 bytes more for each message's 26 or more
+        # at most 8 more bytes for each message of 26 or more
+        most = s[PLAIN_SIZE] + s[PLAIN_SIZE] // 3 + 64
     most += _HEADER_V2
     if most > _MAX_RELATIVE:
         return HARD
@@ -625,7 +649,7 @@ def _build(s: Any, at: int, magic: int) -> int:  # noqa: C901 - a way for each p
 
 @kernel
 def _put_out(s: Any, size: int, batches: int) -> None:
-    """What lies behind FILLED is part of the result."""
+    """Add the `size` bytes after FILLED to the result."""
     s[FILLED] += size
     s[BATCHES_OUT] += batches
     s[RECORDS] += s[COUNT]
@@ -634,7 +658,7 @@ def _put_out(s: Any, size: int, batches: int) -> None:
 
 @kernel
 def _put_again(s: Any, at: int, to: int, size: int) -> None:
-    """The batch's own header before `size` bytes of records in another codec."""
+    """Write the batch's own header before `size` bytes of records in another codec."""
     copy(to, at, _HEADER_V2)
     put32(to + 8, _HEADER_V2 - 12 + size)
     put8(to + 22, (u8(at + 22) & ~7) | s[PACK_CODEC])
@@ -644,9 +668,9 @@ def _put_again(s: Any, at: int, to: int, size: int) -> None:
 
 @kernel
 def _compress(s: Any) -> int:
-    """AREA into OUT, behind the room for a header."""
+    """Compress AREA to OUT, after space for a header."""
     header = _HEADER_V2 if s[MAGIC] == 2 else 26 + 8 * s[MAGIC]
-    most = s[AREA_SIZE] + s[AREA_SIZE] // 5 + 1024  # more than the worst of all codecs
+    most = s[AREA_SIZE] + s[AREA_SIZE] // 5 + 1024  # more than the worst case of any codec
     if not _room(s, header + most):
         return FULL
     s[INTO], s[INTO_ROOM] = s[OUT] + s[FILLED] + header, most
@@ -658,7 +682,7 @@ def _compress(s: Any) -> int:
 
 @kernel
 def _close(s: Any, at: int, magic: int) -> None:
-    """The header before INTO."""
+    """Write the header before INTO."""
     to, end = s[OUT] + s[FILLED], s[INTO] + s[INTO_SIZE]
     codec = s[PACK_CODEC]
     if s[MAGIC] < 2:
@@ -679,7 +703,7 @@ def _close(s: Any, at: int, magic: int) -> None:
 
 @kernel
 def _batch(s: Any, at: int, magic: int) -> int:
-    """Any batch at all, from the phase that it is in."""
+    """Convert one batch of any magic, starting at its current phase."""
     if s[PHASE] == _FRAME:
         why = _open_batch(s, at) if magic == 2 else _open_message(s, at, magic)
         if why != GO_ON or s[PHASE] == _FRAME:
@@ -711,7 +735,7 @@ def _batch(s: Any, at: int, magic: int) -> int:
 
 @kernel
 def _seal_single(at: Any, end: int, magic: int, crc32: int, crc32c: int) -> None:
-    """The checksum of a message, or of the batch of one record that it became."""
+    """Write the checksum of a message, or of the one-record batch built from it."""
     if magic < 2:
         _seal_message(at, end, crc32)
     elif at:
@@ -720,13 +744,13 @@ def _seal_single(at: Any, end: int, magic: int, crc32: int, crc32c: int) -> None
 
 @kernel
 def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one loop, everything in registers
-    """Go on from s[POSITION]; see the module. The GIL is not held."""
+    """Convert from s[POSITION] on; see the module. Runs without the GIL."""
     address, origin, loaded = s[ADDRESS], s[ORIGIN], s[LOADED]
     limit, file_end, position = s[LIMIT], s[FILE_END], s[POSITION]
     wanted, codec, base, log_end = s[MAGIC], s[CODEC], s[BASE_OFFSET], s[LOG_END]
     crc32, crc32c, out, room = s[CRC32], s[CRC32C], s[OUT], s[ROOM]
     filled, singles, timed = s[FILLED], 0, 0
-    before: Any = np.int64(0)  # the message that has yet to be sealed
+    before: Any = np.int64(0)  # address of the message that is not sealed yet
     why = DONE
     if position < origin:
         return STOPPED

@@ -1,6 +1,7 @@
-"""Addresses of CRC functions for the kernels: the library's, or our own where the library has none.
+"""Addresses of CRC functions for the kernels: a library's, or our own if no library is usable.
 
-Our own are tables of 16 x 256 (slicing by 16), compiled by numba as C functions with ISA-L's signatures.
+Our own use slicing by 16 (tables of 16 x 256). numba compiles them as C functions with ISA-L's
+signatures.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ _SLICES: Final = 16
 
 @cache
 def crc_addresses() -> Addresses:
-    """Functions for this process; the compiled fallback stays alive as long as the process."""
+    """Return the functions for this process. The compiled fallback lives as long as the process."""
     found = library_addresses()
     return fallback_addresses() if found is None else found
 
 
 @cache
 def fallback_addresses() -> Addresses:
-    """Our own functions. Raises KafkatsError if they fail the known-answer test."""
+    """Return our own functions. Raises KafkatsError if they fail the known-answer test."""
     refl, iscsi = _compile()
     _KEPT.extend((refl, iscsi))
     found = Addresses(refl.address, iscsi.address)

@@ -1,10 +1,13 @@
-"""Index points to the bytes of both indexes.
+"""Encode index points as the bytes of an offset index and a time index.
 
-    pack(points, time_column, time_plus, base_offset, timestamp, offset_words, time_words) -> time entries
+    pack(points, time_column, time_plus, base_offset, timestamp, offset_words, time_words)
+        -> number of time entries
 
-`points` as `walk` fills them. Each gets an offset entry, of its last offset; and a time entry when its timestamp is above the
-one before (`timestamp` is before the first), of the offset in `time_column` plus `time_plus`. The words are int32 of shape
-(n, 2) and (n, 3), n at least the number of points, and hold the bytes as they are in the files.
+`points` has the layout of `walk`. Each point becomes an offset entry with the point's last offset.
+It also becomes a time entry when its timestamp exceeds the previous one (`timestamp` for the first
+point); that entry's offset is the number in `time_column` plus `time_plus`. `offset_words` and
+`time_words` are int32 of shapes (n, 2) and (n, 3), with n at least the number of points. They
+receive the bytes of the files.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from kafkats.kernels.jit import intrinsic, kernel
 
 @intrinsic
 def _big(typingctx: Any, number: Any) -> Any:
-    """The low 32 bits, big endian."""
+    """Return the low 32 bits as a big-endian int32."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bswap(builder.trunc(args[0], ir.IntType(32)))
@@ -37,7 +40,7 @@ def pack(
     offset_words: Any,
     time_words: Any,
 ) -> int:
-    """See the module."""
+    """See the module docstring."""
     times = 0
     for n in range(points.shape[0]):
         offset_words[n, 0] = _big(points[n, 2] - base_offset)

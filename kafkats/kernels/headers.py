@@ -1,10 +1,11 @@
-"""Batch headers as rows of numbers: where a batch lies, its offsets, its maximum timestamp, its producer, its leader epoch.
+"""Read batch headers as rows: position, offsets, maximum timestamp, producer, leader epoch.
 
     headers(state, rows) -> why it returned
 
-`state` is an int64 vector, one slot per name below; `rows` is int64 of shape (n, COLUMNS), one row per batch. Reading stops where
-Kafka's FileLogInputStream stops, at an unknown magic and at offsets that cannot be; checksums are not looked at: that is walk's. The first offset of a
-wrapper is inside of it: UNKNOWN. What magic 0 and 1 do not have is -1.
+`state` is an int64 vector with one slot per name below. `rows` is int64 of shape (n, COLUMNS), one
+row per batch. Reading stops where Kafka's FileLogInputStream stops, at an unknown magic, and at
+impossible offsets. Checksums are not verified; walk does that. The first offset of a wrapper is
+UNKNOWN, because only its content tells it. Fields that magic 0 and 1 lack are -1.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from kafkats.kernels.jit import kernel
 from kafkats.kernels.memory import i8, i16, i32, i64, u8
 from kafkats.kernels.offsets import impossible_offsets
 
-# Where the bytes are: file positions ORIGIN to LOADED at ADDRESS; batches that begin at LIMIT or later are left to the next call.
+# The window: file positions ORIGIN to LOADED lie at ADDRESS. Batches that begin at LIMIT or later
+# belong to the next call.
 ADDRESS: Final = 0
 ORIGIN: Final = 1
 LOADED: Final = 2
@@ -25,11 +27,11 @@ LIMIT: Final = 3
 END: Final = 4
 POSITION: Final = 5
 NEEDED: Final = 6  # bytes that must be loaded from POSITION on
-FILLED: Final = 7  # rows
-PRODUCERS_ONLY: Final = 8  # 1: only batches with a producer id get a row
+FILLED: Final = 7  # number of rows written
+PRODUCERS_ONLY: Final = 8  # 1: write rows only for batches with a producer id
 STATE_SLOTS: Final = 9
 
-# rows
+# Columns of `rows`.
 AT: Final = 0  # position
 SIZE: Final = 1
 MAGIC: Final = 2
@@ -57,7 +59,7 @@ _HEADER_V2: Final = 61
 
 @kernel
 def headers(state: Any, rows: Any) -> int:  # noqa: C901 - one loop
-    """Go on from state[POSITION]; see the module. The GIL is not held."""
+    """Read headers from state[POSITION] on; see the module. Runs without the GIL."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, end = state[LIMIT], state[END]
     position, filled, only = state[POSITION], state[FILLED], state[PRODUCERS_ONLY]

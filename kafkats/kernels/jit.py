@@ -1,6 +1,8 @@
-"""How kernels are compiled: without the GIL, cached on disk where there is a place for it.
+"""Compile kernels: without the GIL, and cached on disk where the cache directory is writable.
 
-numba notices a changed kernel by its own file only: what a kernel inlines lives in its module, or (memory.py, varints.py) never changes.
+numba checks only a kernel's own file for changes. Everything that a kernel inlines must therefore
+live in the kernel's module, or in a module whose functions never change (memory.py, varints.py,
+offsets.py).
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def kernel(function: F) -> F:
-    """Compile at first call; a read-only installation without a home directory compiles in every process.
+    """Compile `function` at its first call.
 
-    Raises UsageError where numba was told not to compile.
+    The result is cached on disk. A read-only installation without a home directory compiles again
+    in each process. Raises UsageError if NUMBA_DISABLE_JIT is set.
     """
     if numba.config.DISABLE_JIT:
         raise UsageError("NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it")
@@ -30,5 +33,5 @@ def kernel(function: F) -> F:
 
 
 def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A piece of machine code with a Python name; it has no Python form."""
+    """Define a piece of machine code with a Python name. It cannot be called from Python."""
     return cast("Callable[..., Any]", _intrinsic(function))

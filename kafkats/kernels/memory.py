@@ -1,9 +1,10 @@
-"""What kernels do with addresses: load and store numbers, copy bytes, call functions of C libraries.
+"""Operations on addresses for kernels: load and store numbers, copy bytes, call C functions.
 
-Numbers in files are big endian, numbers in Arrow's buffers the machine's own; no address needs to be aligned.
+Numbers in files are big endian; numbers in Arrow buffers have the machine's byte order. Addresses
+need not be aligned.
 
-Each of these is a few machine instructions under a name, and stays what it is: a kernel's compiled code, cached by numba until the kernel's own
-file changes, holds a copy of it. Another meaning gets another name.
+Never change the meaning of a function here: numba caches a kernel's compiled code, with a copy of
+these functions, until the kernel's own file changes. Give a new meaning a new name.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def _wrapping(operation: str) -> Any:
 
 
 plus = _wrapping("add")
-"""Java's long arithmetic. numba's own `+` promises that the sum fits into 64 bits, and what is compiled may rely on it."""
+"""Java's long addition. numba's `+` assumes no overflow, and compiled code may rely on that."""
 minus = _wrapping("sub")
 
 i64 = _load(64)
@@ -100,7 +101,7 @@ move4 = _move(32)
 
 @intrinsic
 def copy(typingctx: Any, to: Any, start: Any, size: Any) -> Any:
-    """`size` bytes; the two must not overlap."""
+    """Copy `size` bytes; the two ranges must not overlap."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = ir.IntType(8).as_pointer()
@@ -113,7 +114,7 @@ def copy(typingctx: Any, to: Any, start: Any, size: Any) -> Any:
 
 @intrinsic
 def crc32_by(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
-    """The checksum by the function at address `function` (checksums.Addresses.crc32)."""
+    """Return the CRC-32 from the function at address `function` (checksums.Addresses.crc32)."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
@@ -126,7 +127,7 @@ def crc32_by(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
 
 @intrinsic
 def crc32c_by(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
-    """The checksum by the function at address `function` (checksums.Addresses.crc32c)."""
+    """Return the CRC-32C from the function at address `function` (checksums.Addresses.crc32c)."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
@@ -140,7 +141,10 @@ def crc32c_by(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
 
 @intrinsic
 def lz4_by(typingctx: Any, function: Any, start: Any, to: Any, size: Any, room: Any) -> Any:
-    """LZ4_decompress_safe and LZ4_compress_default have one signature: bytes put out, or not more than 0."""
+    """Call LZ4_decompress_safe or LZ4_compress_default, which share one signature.
+
+    Returns the number of bytes written; 0 or less is an error.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
@@ -154,7 +158,10 @@ def lz4_by(typingctx: Any, function: Any, start: Any, to: Any, size: Any, room: 
 
 @intrinsic
 def zstd_by(typingctx: Any, function: Any, state: Any, to: Any, room: Any, start: Any, size: Any) -> Any:
-    """ZSTD_decompressDCtx: bytes put out; errors are the highest numbers."""
+    """Call ZSTD_decompressDCtx.
+
+    Returns the number of bytes written; errors are the highest numbers.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         i64, pointer = ir.IntType(64), ir.IntType(8).as_pointer()

@@ -1,6 +1,6 @@
-"""Offsets of a batch that no log can hold. As in memory.py, what this does never changes.
+"""Find offsets that no log can hold. As in memory.py, the meaning of this function never changes.
 
-The rule, and why, is `formats.framing.check_offsets`.
+The rule and its reason: `formats.framing.check_offsets`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _LEAST: Final = -(2**63)
 
 @kernel
 def impossible_offsets(at: Any, magic: Any) -> bool:
-    """Whether the batch at address `at` ends above offset 2^63-2 or, without wrapping around, below -2^63."""
-    if u8(at) < 0x7F:  # the highest byte of its offset: far from both ends, whatever the delta is
+    """Return whether the batch at address `at` ends above 2^63-2 or below -2^63 (unwrapped)."""
+    if u8(at) < 0x7F:  # highest byte of the offset: too far below 2^63
         return False
     first = i64(at)
     delta = i32(at + 23) if magic == 2 else np.int64(0)

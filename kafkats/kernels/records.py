@@ -1,10 +1,12 @@
-"""The records inside batches: do they decode, and is the batch's maximum timestamp theirs?
+"""Check the records inside batches: they decode, and their maximum timestamp is the batch's.
 
-    deep(state)         goes over good batches of a window; returns at every compressed one, for its caller to decompress
-    area(state)         the records of one v2 batch, lying alone in memory
-    message_set(state)  the messages of one wrapper, lying alone in memory
+    deep(state)         checks the good batches of a window; returns at each compressed batch, which
+                        the caller must decompress
+    area(state)         checks the records of one v2 batch
+    message_set(state)  checks the messages of one wrapper
 
-`state` is an int64 vector, one slot per name below. What is refused is what `formats` refuses, and so what Kafka's reader refuses.
+`state` is an int64 vector with one slot per name below. The kernels refuse what `formats` refuses,
+and therefore what Kafka's reader refuses.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from kafkats.kernels.jit import kernel
 from kafkats.kernels.memory import i32, i64, plus, u8
 from kafkats.kernels.varints import varint, varlong
 
-# Where the bytes are: file positions ORIGIN to LOADED at ADDRESS; good batches end at END.
+# The window: file positions ORIGIN to LOADED lie at ADDRESS. Good batches end at END.
 ADDRESS: Final = 0
 ORIGIN: Final = 1
 LOADED: Final = 2
@@ -25,16 +27,16 @@ LIMIT: Final = 3
 END: Final = 4
 POSITION: Final = 5
 NEEDED: Final = 6
-# One batch: of deep() when it returns COMPRESSED; for area() and message_set() given.
+# One batch: set by deep() when it returns COMPRESSED; input of area() and message_set().
 SIZE: Final = 7
 MAGIC: Final = 8
 CODEC: Final = 9
 COUNT: Final = 10
 BASE_TIMESTAMP: Final = 11
 MAX_TIMESTAMP: Final = 12
-APPENDED: Final = 13  # LogAppendTime: the header's time is every record's
+APPENDED: Final = 13  # nonzero: LogAppendTime, all records have the header's timestamp
 OFFSET: Final = 14
-# Out of area() and message_set(); deep() sums up.
+# Results: area() and message_set() set them for one batch; judge() adds them up.
 FOUND_MAXIMUM: Final = 15
 RECORDS: Final = 16
 UNDECODABLE: Final = 17
@@ -50,13 +52,13 @@ DONE: Final = 0
 AT_LIMIT: Final = 1
 NEED_BYTES: Final = 2
 COMPRESSED: Final = 3
-MOVED: Final = 4  # no batch of magic 0 to 2 begins at POSITION: the file was changed since it was walked
+MOVED: Final = 4  # no batch of magic 0 to 2 begins at POSITION: the file changed after the walk
 
 _HEADER_V2: Final = 61
 
 
 def new_state() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """A state at the beginning of a file, without a window."""
+    """Return a state at the start of a file, without a window."""
     state = np.zeros(STATE_SLOTS, np.int64)
     state[UNDECODABLE_FIRST] = state[WRONG_MAXIMUM_FIRST] = -1
     return state
@@ -64,7 +66,7 @@ def new_state() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 @kernel
 def _skip_bytes(at: Any, end: Any) -> Any:
-    """Address after nullable bytes with a varint length, 0 when they do not fit."""
+    """Return the address after nullable bytes with a varint length, or 0 if they do not fit."""
     length, at = varint(at, end)
     if at == 0 or length > end - at:
         return np.int64(0)
@@ -73,13 +75,13 @@ def _skip_bytes(at: Any, end: Any) -> Any:
 
 @kernel
 def _skip_headers(at: Any, end: Any) -> Any:
-    """Address after the record headers, 0 when they do not decode."""
+    """Return the address after the record headers, or 0 if they are malformed."""
     count, at = varint(at, end)
     if at == 0 or count < 0 or count > end - at:
         return np.int64(0)
     for _ in range(count):
         length, at = varint(at, end)
-        if at == 0 or length < 0 or length > end - at:  # a header's key is never null
+        if at == 0 or length < 0 or length > end - at:  # a header key is never null
             return np.int64(0)
         at = _skip_bytes(at + length, end)
         if at == 0:
@@ -89,7 +91,7 @@ def _skip_headers(at: Any, end: Any) -> Any:
 
 @kernel
 def _area(state: Any, at: Any, end: Any) -> bool:
-    """Walk `COUNT` records from address `at` to `end`; the largest timestamp goes to FOUND_MAXIMUM."""
+    """Decode COUNT records from address `at` to `end`; FOUND_MAXIMUM gets the largest timestamp."""
     base, maximum = state[BASE_TIMESTAMP], np.int64(-1)
     for _ in range(state[COUNT]):
         length, at = varint(at, end)
@@ -98,7 +100,7 @@ def _area(state: Any, at: Any, end: Any) -> bool:
         record_end = at + length
         if record_end > end:
             return False
-        delta, at = varlong(at + 1, end)  # behind the attributes
+        delta, at = varlong(at + 1, end)  # skip the attributes byte
         if at == 0:
             return False
         maximum = max(maximum, plus(base, delta))
@@ -123,7 +125,7 @@ def _area(state: Any, at: Any, end: Any) -> bool:
 
 @kernel
 def _message(at: int, end: int, magic: int) -> bool:
-    """Whether key and value of the message between `at` and `end` fit."""
+    """Return whether key and value of the message between `at` and `end` fit."""
     at += 18 if magic == 0 else 26
     for _ in range(2):
         if end - at < 4:
@@ -138,13 +140,19 @@ def _message(at: int, end: int, magic: int) -> bool:
 
 @kernel
 def area(state: Any) -> bool:
-    """Whether the records at ADDRESS, SIZE bytes, decode. MAX_TIMESTAMP and others are as the batch's header says."""
+    """Return whether the SIZE bytes of records at ADDRESS decode.
+
+    COUNT, BASE_TIMESTAMP and others must hold the values of the batch header.
+    """
     return _area(state, state[ADDRESS], state[ADDRESS] + state[SIZE])
 
 
 @kernel
 def message_set(state: Any) -> bool:
-    """Whether the messages at ADDRESS, SIZE bytes, of a wrapper decode; how many they are goes to COUNT."""
+    """Return whether the SIZE bytes of messages at ADDRESS, from a wrapper, decode.
+
+    Writes the number of messages to COUNT.
+    """
     at, end = state[ADDRESS], state[ADDRESS] + state[SIZE]
     count, maximum, last, first = 0, np.int64(-1), np.int64(0), np.int64(0)
     while end - at >= 12:
@@ -170,7 +178,7 @@ def message_set(state: Any) -> bool:
 
 @kernel
 def judge(state: Any, position: int, decodes: bool) -> None:
-    """Count what became of the batch at `position`."""
+    """Count the result for the batch at `position`."""
     if not decodes:
         if state[UNDECODABLE] == 0:
             state[UNDECODABLE_FIRST] = position
@@ -185,7 +193,7 @@ def judge(state: Any, position: int, decodes: bool) -> None:
 
 @kernel
 def deep(state: Any) -> int:  # noqa: C901 - one loop
-    """Go on from POSITION; batches up to END were whole when they were walked. The GIL is not held."""
+    """Check batches from POSITION to END, which the walk found whole. Runs without the GIL."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, end = state[LIMIT], state[END]
     if state[POSITION] < origin:
@@ -212,7 +220,7 @@ def deep(state: Any) -> int:  # noqa: C901 - one loop
             attributes = u8(at + 22)
             state[COUNT], state[BASE_TIMESTAMP], state[MAX_TIMESTAMP] = i32(at + 57), i64(at + 27), i64(at + 35)
             state[APPENDED] = attributes & 8
-            if state[COUNT] <= 0:  # Kafka does not look at what an empty batch holds
+            if state[COUNT] <= 0:  # Kafka ignores the bytes of an empty batch
                 judge(state, position, state[COUNT] == 0)
             elif attributes & 7:
                 state[SIZE], state[MAGIC], state[CODEC] = total, magic, attributes & 7
@@ -227,7 +235,8 @@ def deep(state: Any) -> int:  # noqa: C901 - one loop
                 if total < 26 + 8 * magic:
                     return MOVED
                 state[SIZE], state[MAGIC], state[CODEC], state[OFFSET] = total, magic, attributes & 7, i64(at)
-                state[APPENDED] = attributes & 8 if magic == 1 else 1  # magic 0 has no time to be wrong
+                # magic 0 has no timestamp to check
+                state[APPENDED] = attributes & 8 if magic == 1 else 1
                 state[MAX_TIMESTAMP] = i64(at + 18) if magic == 1 else -1
                 return COMPRESSED
             if _message(at, at + total, magic):

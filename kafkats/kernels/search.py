@@ -1,14 +1,19 @@
-"""The first record at or after a time, from a position in a segment on: headers are walked, one batch is looked into.
+"""Find the first record at or after a timestamp, from a position in a segment on.
 
-    search(state)               goes over a window; returns when it found a record, or what else it needs
-    inside(state, start, size)  looks into the batch at POSITION, whose plain bytes its caller decompressed
-    sweep(state, targets, starts, found)  the same for many times, ascending, in one go
+Only batch headers are read until a batch qualifies; then its records are searched.
 
-`state` is an int64 vector, one slot per name below. A record qualifies when its batch's maximum and its own timestamp are TARGET or
-later and its offset is START or above. With EQUAL both must be TARGET, and only the first such batch is looked into. With STRICT
-a batch that says it has such a record and has not ends the search, as in Kafka 0.10. Checksums of batches that are passed are looked at.
+    search(state)               searches a window; returns when it finds a record or needs something
+    inside(state, start, size)  searches the batch at POSITION, which the caller decompressed
+    sweep(state, targets, starts, found)  searches for many ascending timestamps in one pass
 
-Rules: FileRecords.searchForTimestamp (Kafka 0.11 to 4.3), and RecordBatch.offsetOfMaxTimestamp (3.8 and later).
+`state` is an int64 vector with one slot per name below. A record qualifies when its own timestamp
+and its batch's maximum are TARGET or later, and its offset is START or higher. With EQUAL both
+timestamps must equal TARGET, and only the first such batch is searched. With STRICT the search ends
+at a batch whose maximum promises a qualifying record but which holds none, as in Kafka 0.10. The
+checksums of skipped batches are verified.
+
+Rules: FileRecords.searchForTimestamp (Kafka 0.11 to 4.3), and RecordBatch.offsetOfMaxTimestamp (3.8
+and later).
 """
 
 from __future__ import annotations
@@ -22,35 +27,36 @@ from kafkats.kernels.memory import crc32_by, crc32c_by, i32, i64, minus, plus, u
 from kafkats.kernels.offsets import impossible_offsets
 from kafkats.kernels.varints import varint, varlong
 
-# Where the bytes are: file positions ORIGIN to LOADED at ADDRESS; batches that begin at LIMIT or later are left to the next window.
+# The window: file positions ORIGIN to LOADED lie at ADDRESS. Batches that begin at LIMIT or later
+# belong to the next window.
 ADDRESS: Final = 0
 ORIGIN: Final = 1
 LOADED: Final = 2
 LIMIT: Final = 3
 FILE_END: Final = 4
 POSITION: Final = 5
-NEEDED: Final = 6  # NEED_BYTES: bytes wanted from POSITION on
-# What is wanted.
+NEEDED: Final = 6  # NEED_BYTES: bytes needed from POSITION on
+# Options.
 CRC32: Final = 7  # function addresses
 CRC32C: Final = 8
 TARGET: Final = 9
 START: Final = 10
 EQUAL: Final = 11
 STRICT: Final = 12
-# What came out.
+# Results.
 OFFSET: Final = 13
 TIMESTAMP: Final = 14
 EPOCH: Final = 15
-BATCHES: Final = 16  # that were passed
-# COMPRESSED: of the batch at POSITION.
+BATCHES: Final = 16  # number of batches read
+# COMPRESSED: the batch at POSITION.
 CODEC: Final = 17
 MAGIC: Final = 18
 PACKED: Final = 19  # address and size of its compressed bytes
 PACKED_SIZE: Final = 20
-# Of a sweep.
-NUMBER: Final = 21  # of the target that is next
-STEP: Final = 22  # BEGIN, SEARCH (goes on from POSITION), NOTE (a record was found)
-LAST: Final = 23  # where the batch of the record found last begins
+# State of a sweep.
+NUMBER: Final = 21  # index of the next target
+STEP: Final = 22  # BEGIN, SEARCH (continue at POSITION) or NOTE (a record was found)
+LAST: Final = 23  # position of the batch of the last record found
 STATE_SLOTS: Final = 24
 
 BEGIN: Final = 0
@@ -58,19 +64,19 @@ SEARCH: Final = 1
 NOTE: Final = 2
 
 # Why a kernel returned.
-DONE: Final = 0  # the quiet end of the log, or (inside) no such record in this batch
+DONE: Final = 0  # the quiet end of the log; from inside(): no such record in this batch
 NEED_BYTES: Final = 1
 FOUND: Final = 2
 COMPRESSED: Final = 3
 BAD: Final = 4  # the batch at POSITION is corrupt
-ABSENT: Final = 5  # STRICT or EQUAL: the batch at POSITION has no such record
+ABSENT: Final = 5  # STRICT or EQUAL: the batch at POSITION holds no such record
 
 _HEADER_V2: Final = 61
 
 
 @kernel
 def _take(state: Any, offset: Any, timestamp: Any) -> bool:
-    """Whether this record is the one; it is noted then."""
+    """Return whether this record qualifies; if so, write its offset and timestamp to the state."""
     if offset < state[START]:
         return False
     if (timestamp != state[TARGET]) if state[EQUAL] else (timestamp < state[TARGET]):
@@ -81,7 +87,7 @@ def _take(state: Any, offset: Any, timestamp: Any) -> bool:
 
 @kernel
 def _records(state: Any, header: Any, at: Any, end: Any) -> int:
-    """Look through the records of the v2 batch at `header`, plain between `at` and `end`."""
+    """Search the records of the v2 batch at `header`; their plain bytes lie from `at` to `end`."""
     base, base_time, append_time = i64(header), i64(header + 27), i64(header + 35)
     appended, count = (u8(header + 22) >> 3) & 1, i32(header + 57)
     if count < 0:
@@ -105,7 +111,7 @@ def _records(state: Any, header: Any, at: Any, end: Any) -> int:
 
 @kernel
 def _message_set(state: Any, wrapper: Any, start: Any, end: Any) -> int:
-    """Look through the messages of the wrapper at `wrapper`, plain between `start` and `end`."""
+    """Search the messages of the wrapper at `wrapper`, decompressed from `start` to `end`."""
     at, last, count = start, np.int64(0), 0
     while end - at >= 12:
         size = i32(at + 8)
@@ -142,7 +148,10 @@ def _message_set(state: Any, wrapper: Any, start: Any, end: Any) -> int:
 
 @kernel
 def inside(state: Any, start: Any, size: Any) -> int:
-    """Look into the batch at POSITION, plain in `size` bytes at address `start`; DONE: POSITION is the next batch's."""
+    """Search the batch at POSITION; its `size` plain bytes lie at address `start`.
+
+    If it returns DONE, POSITION is that of the next batch.
+    """
     at = state[ADDRESS] + (state[POSITION] - state[ORIGIN])
     if state[MAGIC] == 2:
         why = _records(state, at, start, start + size)
@@ -157,7 +166,10 @@ def inside(state: Any, start: Any, size: Any) -> int:
 
 @kernel
 def search(state: Any) -> int:  # noqa: C901 - one loop
-    """Go on from POSITION, which lies in the window or behind it; see the module. The GIL is not held."""
+    """Search from POSITION on, which lies in the window or after it; see the module.
+
+    Runs without the GIL.
+    """
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, file_end = state[LIMIT], state[FILE_END]
     target, equal, position = state[TARGET], state[EQUAL], state[POSITION]
@@ -196,7 +208,8 @@ def search(state: Any) -> int:  # noqa: C901 - one loop
             position += total
             continue
 
-        if impossible_offsets(at, magic):  # passed by its time, it would be passed by a broker too
+        # checked only here: a broker too skips a batch by its timestamp alone
+        if impossible_offsets(at, magic):
             why = BAD
             break
         state[EPOCH] = i32(at + 12) if magic == 2 else -1
@@ -206,7 +219,7 @@ def search(state: Any) -> int:  # noqa: C901 - one loop
             state[CODEC], state[MAGIC] = codec, magic
             start, length = at + _HEADER_V2, total - _HEADER_V2
             if magic < 2:
-                # The value of a wrapper, behind a key that is null as a rule.
+                # The value of a wrapper follows the key, which normally is null.
                 start = at + 18 + 8 * magic
                 key = np.int64(max(i32(start), 0))
                 if key > at + total - start - 8:
@@ -238,9 +251,12 @@ def search(state: Any) -> int:  # noqa: C901 - one loop
 
 @kernel
 def sweep(state: Any, targets: Any, starts: Any, found: Any) -> int:
-    """For each of `targets` (int64, ascending) the first record from `starts` (positions, ascending) on: offset, timestamp, epoch into `found`.
+    """Find the first record for each of `targets` (int64 timestamps, ascending).
 
-    A record answers all targets up to its own time, and no later one is answered before it. DONE: NUMBER is how many were answered.
+    `starts` holds the position to search from for each target, ascending. Writes offset, timestamp
+    and leader epoch to the rows of `found`. One record answers every target up to its own
+    timestamp. The search for the next target begins at that record's batch or later. After DONE,
+    NUMBER is the number of answered targets.
     """
     number, step, why = state[NUMBER], state[STEP], DONE
     while True:

@@ -1,6 +1,6 @@
-"""Varints as Java reads and writes them: zigzag, at most 5 or 10 bytes, bits beyond 32 or 64 dropped.
+"""Varints as in Java: zigzag, at most 5 or 10 bytes; bits above 32 or 64 are dropped.
 
-As in memory.py, what these do never changes.
+As in memory.py, the meaning of these functions never changes.
 """
 
 from __future__ import annotations
@@ -42,8 +42,11 @@ def _long_varlong(at: Any, end: Any) -> Any:
 
 @kernel
 def varint(at: Any, end: Any) -> Any:
-    """Value of the varint at `at` and the address after it, 0 when it does not end in time."""
-    if end - at > 1:  # one or two bytes nearly always: small enough to be compiled into the loop
+    """Decode the varint at `at`. Returns its value and the address after it.
+
+    The address is 0 if the varint does not end within `end` and 5 bytes.
+    """
+    if end - at > 1:  # most take one or two bytes: small enough to inline into the loop
         byte = u8(at)
         if byte < 0x80:
             return (byte >> 1) ^ -(byte & 1), at + 1
@@ -55,7 +58,7 @@ def varint(at: Any, end: Any) -> Any:
 
 @kernel
 def varlong(at: Any, end: Any) -> Any:
-    """As varint, of 64 bits."""
+    """As varint, for 64 bits and at most 10 bytes."""
     if end - at > 1:
         byte = u8(at)
         if byte < 0x80:
@@ -68,7 +71,7 @@ def varlong(at: Any, end: Any) -> Any:
 
 @kernel
 def varint_size(value: Any) -> Any:
-    """Bytes of the number as a varint, of 32 or 64 bits alike."""
+    """Return the encoded size in bytes of a 32-bit or 64-bit number."""
     raw = (value << 1) ^ (value >> 63)
     size = 1
     while raw & ~0x7F:
@@ -79,7 +82,7 @@ def varint_size(value: Any) -> Any:
 
 @kernel
 def put_varint(at: Any, value: Any) -> Any:
-    """Write it; the address after it."""
+    """Encode `value` at address `at`. Returns the address after it."""
     raw = (value << 1) ^ (value >> 63)
     while raw & ~0x7F:
         put8(at, (raw & 0x7F) | 0x80)

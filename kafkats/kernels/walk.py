@@ -1,19 +1,23 @@
-"""One pass over a segment: batch headers, checksums, facts, what both indexes need, and whether existing entries hold.
+"""Walk over a segment once: headers, checksums, facts, index points, and a check of index entries.
 
     walk(state, table, points) -> why it returned
 
-`state` is an int64 vector, one slot per name below. The caller fills in where the bytes are and what is wanted, and gets
-everything else back; the kernel can be called again with the same state to go on where it stopped. Positions are
-bytes in the file. A window is the part of the file that lies in memory: file positions ORIGIN to LOADED at ADDRESS.
+`state` is an int64 vector with one slot per name below. The caller sets the window and the options;
+the kernel writes all other slots. Another call with the same state continues where the last one
+stopped. Positions are bytes in the file. A window is the part of the file in memory: file positions
+ORIGIN to LOADED lie at ADDRESS.
 
-`table` is int64 of shape (CELLS, CELL_COLUMNS), a row per magic, codec and timestamp type (`cell_of`): the census of what was
-walked past. The fingerprint is a 64-bit hash over bytes 0 to 20 of every batch: offset, size, checksum, magic, and in magic 2
-the leader epoch. Since the checksum covers the rest, whatever changes in a batch changes the fingerprint, too.
+`table` is int64 of shape (CELLS, CELL_COLUMNS), with one row per magic, codec and timestamp type
+(`cell_of`): the census of the batches read. The fingerprint is a 64-bit hash over bytes 0 to 20 of
+every batch: offset, size, checksum, magic, and in magic 2 the leader epoch. The checksum covers the
+rest, so any change of a batch also changes the fingerprint.
 
-`points` is int64 of shape (n, 5): one row per batch that gets an index entry: its position, first and last offset, then the
-largest timestamp so far and the offset that goes with it. The first offset of a wrapper is inside of it: UNKNOWN.
+`points` is int64 of shape (n, 5), with one row per batch that gets an index entry: position, first
+offset, last offset, largest timestamp so far, and the offset of that timestamp. The first offset of
+a wrapper is UNKNOWN, because only its content tells it.
 
-Rules: reading as Kafka's FileLogInputStream, plus a range check of the magic; checksums and index points as LogSegment.recover.
+Rules: frames are read as by Kafka's FileLogInputStream, with a range check of the magic. Checksums
+and index points follow LogSegment.recover.
 """
 
 from __future__ import annotations
@@ -26,28 +30,28 @@ from kafkats.kernels.jit import kernel
 from kafkats.kernels.memory import crc32_by, crc32c_by, i8, i32, i64, minus, u32
 from kafkats.kernels.offsets import impossible_offsets
 
-# Where the bytes are.
+# The window.
 ADDRESS: Final = 0
 ORIGIN: Final = 1
 LOADED: Final = 2
-LIMIT: Final = 3  # batches that begin here or later are left to the next call
+LIMIT: Final = 3  # batches that begin here or later belong to the next call
 FILE_END: Final = 4
-# What is wanted.
-CRC32: Final = 5  # function addresses; 0: checksums are not looked at
+# Options.
+CRC32: Final = 5  # function addresses; 0: do not verify checksums
 CRC32C: Final = 6
 BASE_OFFSET: Final = 7
 INTERVAL: Final = 8  # index.interval.bytes
-# Existing entries, big endian as in the files, in order; the first that was not yet passed, and how many there are.
+# Existing entries: big endian as in the files, in order; the next one to check; their number.
 OFFSET_ENTRIES: Final = 9
 OFFSET_NEXT: Final = 10
 OFFSET_COUNT: Final = 11
 TIME_ENTRIES: Final = 12
 TIME_NEXT: Final = 13
 TIME_COUNT: Final = 14
-# What came out.
+# Results.
 POSITION: Final = 15
 LAST_INDEXED: Final = 16
-POINTS: Final = 17  # rows of `points` filled
+POINTS: Final = 17  # number of rows in `points`
 NEEDED: Final = 18  # bytes that must be loaded from POSITION on
 STOP: Final = 19
 BATCHES: Final = 20
@@ -55,15 +59,15 @@ FINGERPRINT: Final = 21
 FIRST_OFFSET: Final = 22
 LAST_OFFSET: Final = 23  # of the last batch
 HIGHEST_OFFSET: Final = 24
-FIRST_TIMESTAMP: Final = 25  # the first batch's maximum: what rolling goes by
+FIRST_TIMESTAMP: Final = 25  # the first batch's maximum, on which time-based rolling depends
 MAX_TIMESTAMP: Final = 26
 MAX_TIMESTAMP_OFFSET: Final = 27
-NOT_INCREASING: Final = 28  # positions, -1: nowhere
+NOT_INCREASING: Final = 28  # positions; -1: none
 OUT_OF_RANGE: Final = 29
 BAD_HEADER: Final = 30
 UNKNOWN_CODEC: Final = 31
 LAST_EPOCH: Final = 32
-OFFSET_WRONG: Final = 33  # how many entries do not hold, and the first of them
+OFFSET_WRONG: Final = 33  # number of wrong entries, and the index of the first
 OFFSET_WRONG_FIRST: Final = 34
 TIME_WRONG: Final = 35
 TIME_WRONG_FIRST: Final = 36
@@ -77,7 +81,8 @@ TYPES: Final = 3
 CELLS: Final = MAGICS * CODECS * TYPES
 CELL_BYTES: Final = 0
 CELL_BATCHES: Final = 1
-CELL_RECORDS: Final = 2  # as v2 headers count them, and single v0/v1 messages; those in wrappers are not seen here
+# v2 header counts and uncompressed v0/v1 messages; a wrapper's content is not counted
+CELL_RECORDS: Final = 2
 CELL_CONTROL: Final = 3
 CELL_TRANSACTIONAL: Final = 4
 CELL_DELETE_HORIZON: Final = 5
@@ -105,11 +110,11 @@ _HEADER_V2: Final = 61
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 _HALF: Final = np.uint64(32)
 _MOST_RELATIVE: Final = np.uint64(2**31 - 1)
-_NO_OFFSET: Final = 2**63 - 1  # no batch that is walked past ends there
+_NO_OFFSET: Final = 2**63 - 1  # no batch that the kernel accepts ends there
 
 
 def new_state() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """A state at the beginning of a file, without a window."""
+    """Return a state at the start of a file, without a window."""
     state = np.zeros(STATE_SLOTS, np.int64)
     for slot in (NOT_INCREASING, OUT_OF_RANGE, BAD_HEADER, UNKNOWN_CODEC, LAST_EPOCH, LAST_BATCH):
         state[slot] = -1
@@ -120,20 +125,20 @@ def new_state() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 def new_table() -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """A table of zeros."""
+    """Return a table of zeros."""
     return np.zeros((CELLS, CELL_COLUMNS), np.int64)
 
 
 @kernel
 def _mixed(fingerprint: Any, address: int) -> Any:
-    """The fingerprint with the eight bytes at `address` in it."""
+    """Return the fingerprint after mixing in the eight bytes at `address`."""
     mixed = (fingerprint ^ np.uint64(i64(address))) * _ODD
     return mixed ^ (mixed >> _HALF)
 
 
 @kernel
 def _absolute(base_offset: Any, relative: Any) -> Any:
-    """The offset of an index entry; 2^63-1, above every batch's, where there is no such offset."""
+    """Return the offset of an index entry; 2^63-1, above any batch's, if it exceeds 64 bits."""
     if base_offset > 0 and relative > _NO_OFFSET - base_offset:
         return np.int64(_NO_OFFSET)
     return base_offset + relative
@@ -141,19 +146,19 @@ def _absolute(base_offset: Any, relative: Any) -> Any:
 
 @kernel
 def _position_of(entries: Any, number: Any, count: Any) -> Any:
-    """The position of the existing offset entry `number`; behind the end there is none to be passed."""
+    """Return the position of existing offset entry `number`; above any position if none is left."""
     return u32(entries + 8 * number + 4) if number < count else np.int64(_NO_OFFSET)
 
 
 @kernel
 def _offset_of(entries: Any, number: Any, count: Any, base_offset: Any) -> Any:
-    """Likewise the offset of a time entry."""
+    """Return the offset of the existing time entry `number`; above any offset if none is left."""
     return _absolute(base_offset, i32(entries + 12 * number + 8)) if number < count else np.int64(_NO_OFFSET)
 
 
 @kernel
 def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, everything in registers
-    """Go on from state[POSITION]; see the module. The GIL is not held."""
+    """Walk from state[POSITION] on; see the module. Runs without the GIL."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, file_end = state[LIMIT], state[FILE_END]
     crc32, crc32c, base_offset, interval = state[CRC32], state[CRC32C], state[BASE_OFFSET], state[INTERVAL]
@@ -172,7 +177,7 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
     if position < origin:
         state[STOP] = BAD_LENGTH
         return STOPPED
-    while True:  # each round ends the loop, or goes on by at least 26 bytes
+    while True:  # each round ends the loop or advances by at least 26 bytes
         if position >= limit and position < file_end:
             why = AT_LIMIT
             break
@@ -202,7 +207,7 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
         if position + total > loaded:
             why, state[NEEDED] = NEED_BYTES, total
             break
-        if filled == capacity:  # there is room for the point that this batch may need
+        if filled == capacity:  # this batch may need a point
             why = POINTS_FULL
             break
 
@@ -266,7 +271,8 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
         if (not in_range or first < base_offset) and state[OUT_OF_RANGE] < 0:
             state[OUT_OF_RANGE] = position
 
-        # Entries that were passed: a lookup that lands on one must not have skipped what it looks for.
+        # Check the entries up to this batch. A lookup that lands on an entry must not skip the
+        # batch that it looks for.
         if position >= entry_position:
             while offset_next < offset_count and position >= entry_position:
                 relative_offset = i32(offset_entries + 8 * offset_next)
