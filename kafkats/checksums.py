@@ -1,12 +1,16 @@
-"""CRC-32 (magic 0 and 1) and CRC-32C (magic 2), for Python code and, as C functions by address, for the kernels.
+"""CRC-32 (magic 0 and 1) and CRC-32C (magic 2), for Python and as C functions for the kernels.
 
-Two wheels carry C libraries whose functions are exported; note how their signatures differ:
+Two wheels carry C libraries with exported functions; the signatures differ:
 
-    deflate   uint32 libdeflate_crc32(uint32 init, const uint8 *bytes, size_t length)        init 0, result final
-    isal      uint32 crc32_gzip_refl(uint32 init, const uint8 *bytes, uint64 length)         the same, slower on large batches
-              uint32 crc32_iscsi(uint8 *bytes, int length, uint32 init)                      init 0xffffffff, to be inverted
+    deflate   uint32 libdeflate_crc32(uint32 init, const uint8 *bytes, size_t length)
+                  init 0, result final
+    isal      uint32 crc32_gzip_refl(uint32 init, const uint8 *bytes, uint64 length)
+                  the same, but slower on large batches
+              uint32 crc32_iscsi(uint8 *bytes, int length, uint32 init)
+                  init 0xffffffff, result to be inverted
 
-They are used only when they are found and give the known answers; otherwise the kernels compile their own.
+They are used only if they exist and return the known answers. Otherwise the kernels compile their
+own functions.
 """
 
 from __future__ import annotations
@@ -25,39 +29,45 @@ if TYPE_CHECKING:
 CRC32_OF_DIGITS: Final = 0xCBF43926
 """CRC-32 of b"123456789": the published check value."""
 CRC32C_OF_DIGITS: Final = 0xE3069283
-"""CRC-32C of b"123456789"."""
+"""CRC-32C of b"123456789": the published check value."""
 _DIGITS: Final = b"123456789"
 _LONGER: Final = bytes(7 * i & 255 for i in range(1000))
-"""Functions take many bytes at a time: nine would only try the way that they take the last few."""
+"""A longer input. The functions process many bytes per step; nine bytes test only the last step."""
 
 
 class Addresses(NamedTuple):
-    """Where two C functions with ISA-L's signatures begin in this process."""
+    """Addresses in this process of the two C functions, with the signatures of ISA-L."""
 
     crc32: int
     crc32c: int
 
 
 def crc32(data: Buffer) -> int:
-    """CRC-32 of `data`, unsigned: what magic 0 and 1 store, over everything after the CRC field."""
+    """Return the CRC-32 of `data`, unsigned.
+
+    Magic 0 and 1 store it, from the magic byte to the end.
+    """
     return isal_zlib.crc32(data)
 
 
 def crc32c(data: Buffer) -> int:
-    """CRC-32C of `data`, unsigned: what magic 2 stores, from the attributes to the end of the batch."""
+    """Return the CRC-32C of `data`, unsigned. Magic 2 stores it, from the attributes to the end."""
     return cast(int, _crc32c.crc32c(data))
 
 
 @cache
 def library_addresses() -> Addresses | None:
-    """Both functions, each of the first library that has it, or None where one is missing or they answer wrongly."""
+    """Return the addresses of both functions, each from the first library that has it.
+
+    Returns None if one is missing or fails the known-answer test.
+    """
     crc32_at = _address(_deflate.__file__, "libdeflate_crc32") or _address(isal_zlib.__file__, "crc32_gzip_refl")
     found = Addresses(crc32_at, _address(isal_zlib.__file__, "crc32_iscsi"))
     return found if all(found) and answers(found) else None
 
 
 def _address(library: str | None, name: str) -> int:
-    """Where the function begins in this process; 0 when there is none."""
+    """Return the address of the function, or 0 if the library lacks it."""
     try:
         return ctypes.cast(ctypes.CDLL(library)[name], ctypes.c_void_p).value or 0
     except (OSError, AttributeError, TypeError):
@@ -65,7 +75,10 @@ def _address(library: str | None, name: str) -> int:
 
 
 def answers(addresses: Addresses) -> bool:
-    """Whether both functions give the published check values, and the right ones for more than one step of their loops."""
+    """Return whether both functions give the published check values.
+
+    A second, longer input takes several steps of their loops.
+    """
     refl = _REFL(addresses.crc32)
     iscsi = _ISCSI(addresses.crc32c)
     known = ((_DIGITS, CRC32_OF_DIGITS, CRC32C_OF_DIGITS), (_LONGER, crc32(_LONGER), crc32c(_LONGER)))

@@ -1,8 +1,8 @@
-"""The codecs of Kafka, one table: none, gzip, snappy, lz4, zstd.
+"""Compress and decompress with Kafka's codecs: none, gzip, snappy, lz4, zstd.
 
-Each codec's module says which framing Kafka's Java classes write and what their readers accept; the page for people is
-docs/formats/compression.md. Readers never put out more than `max_output_bytes` (a bomb of 1 MiB can hold terabytes)
-and take memory in steps on the way there.
+Each codec's module describes the framing that Kafka's Java classes write and what their readers
+accept; the user page is docs/formats/compression.md. Decompression never returns more than
+`max_output_bytes`, because 1 MiB can expand to terabytes. It allocates memory in steps.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _DECOMPRESS: Final[dict[int, Callable[[memoryview, int], bytes]]] = {
 
 
 def compress(codec: int, data: Buffer, *, broken_lz4: bool = False) -> bytes:
-    """`data` in the framing that Kafka's Java clients and brokers write, at default levels.
+    """Return `data` in the framing of Kafka's Java clients and brokers, at default levels.
 
-    `broken_lz4` writes magic 0's header checksum. Raises BadInput for an unknown codec.
+    `broken_lz4` writes the lz4 header checksum of magic 0. Raises BadInput for an unknown codec.
     """
     if codec not in _COMPRESS:
         raise BadInput(f"codec {codec} is not one of none, gzip, snappy, lz4, zstd")
@@ -57,11 +57,11 @@ def compress(codec: int, data: Buffer, *, broken_lz4: bool = False) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, *, broken_lz4: bool = False, max_output_bytes: int | None = None) -> bytes:
-    """What `data` holds, read as leniently as Kafka's readers and no more.
+    """Return the decompressed content of `data`, with the leniency of Kafka's readers and no more.
 
-    `broken_lz4` ignores the lz4 header checksum, as readers of magic 0 must. Raises CorruptBatch, without a position,
-    for bytes that do not decode and an unknown codec, OversizedBatch for output beyond `max_output_bytes` (what
-    `codecs.limit` allows, if not given).
+    `broken_lz4` ignores the lz4 header checksum, as readers of magic 0 must. `max_output_bytes`
+    defaults to `codecs.limit.allowed()`. Raises CorruptBatch without a position for malformed data
+    and for an unknown codec. Raises OversizedBatch for output beyond `max_output_bytes`.
     """
     most = allowed() if max_output_bytes is None else max_output_bytes
     if codec == Codec.NONE:

@@ -1,10 +1,14 @@
 """gzip as java.util.zip writes and reads it (RFC 1952).
 
-    stream = member ...        member = 1f 8b 08 flags mtime(4) xfl os | optional fields | deflate | crc32 | size mod 2^32
+    stream = member ...
+    member = 1f 8b 08 flags mtime(4) xfl os | optional fields | deflate | crc32 | size mod 2^32
 
-Written: one member, no name, mtime 0, deflate level 6; the OS byte is 0xff (JDK 16 and later; 0 before, JDK-8244706).
-zlib gives the same deflate bytes as the JDK's. Read, as GZIPInputStream: several members in a row; whatever follows a
-member and is no gzip header is ignored; header checksum (FHCRC), CRC and size of each member are verified.
+Written: one member without a name, mtime 0, deflate level 6. The OS byte is 0xff as on JDK 16 and
+later (0 before, JDK-8244706). zlib produces the same deflate bytes as the JDK.
+
+Read, as by GZIPInputStream: several members in a row. Bytes after a member that are not a valid
+gzip header are ignored. The header checksum (FHCRC), the CRC and the size of each member are
+verified.
 """
 
 from __future__ import annotations
@@ -25,14 +29,14 @@ _OUTPUT_STEP: Final = 1 << 20
 
 
 def compress(data: memoryview) -> bytes:
-    """One member, byte for byte what a JDK of 16 or later writes."""
+    """Return one member, byte for byte what a JDK of 16 or later writes."""
     deflate = zlib.compressobj(-1, zlib.DEFLATED, -zlib.MAX_WBITS, 8, zlib.Z_DEFAULT_STRATEGY)
     trailer = _TRAILER.pack(zlib.crc32(data), len(data) & 0xFFFF_FFFF)
     return HEADER + deflate.compress(data) + deflate.flush() + trailer
 
 
 def decompress(data: memoryview, max_output_bytes: int) -> bytes:
-    """All members of `data`. Raises CorruptBatch."""
+    """Return the content of all members of `data`. Raises CorruptBatch."""
     output = Output(max_output_bytes)
     pos = _after_header(data, 0)
     if pos is None:
@@ -44,7 +48,7 @@ def decompress(data: memoryview, max_output_bytes: int) -> bytes:
 
 
 def _after_header(data: memoryview, start: int) -> int | None:
-    """Position after the header at `start`; None when none is there, whole and valid."""
+    """Return the position after the header at `start`; None if it is incomplete or invalid."""
     pos = start + len(HEADER)
     if len(data) < pos or data[start : start + len(_START)] != _START:
         return None
@@ -64,7 +68,7 @@ def _after_header(data: memoryview, start: int) -> int | None:
 
 
 def _read_member(data: memoryview, pos: int, output: Output) -> int:
-    """Add the member whose deflate bytes begin at `pos`; returns the position after its trailer."""
+    """Add the member whose deflate bytes begin at `pos`. Returns the position after its trailer."""
     inflate = zlib.decompressobj(-zlib.MAX_WBITS)
     step: bytes | memoryview = b""
     crc = size = 0
@@ -73,7 +77,7 @@ def _read_member(data: memoryview, pos: int, output: Output) -> int:
             step = data[pos : pos + _STEP]
             pos += len(step)
         try:
-            # One byte more than allowed tells a full output from one that is too large.
+            # One byte more than allowed distinguishes a full output from one that is too large.
             piece = inflate.decompress(step, min(_OUTPUT_STEP, output.left + 1))
         except zlib.error as e:
             raise CorruptBatch(f"gzip: {e}") from e

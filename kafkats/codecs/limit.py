@@ -1,4 +1,4 @@
-"""How much any decompression may put out, and the output that keeps to it."""
+"""The limit on decompressed bytes per batch, and an output buffer that enforces it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ from typing import Final
 from kafkats.errors import OversizedBatch, UsageError
 
 MAX_OUTPUT_BYTES: Final = 256 * 1024 * 1024
-"""Default limit for one batch. Kafka's is 2 GiB; `max.message.bytes` bounds a batch to 1 MiB before decompression."""
+"""Default limit for one batch.
+
+Kafka's limit is 2 GiB. The default of `max.message.bytes` bounds a batch to 1 MiB before
+decompression.
+"""
 MOST_OUTPUT_BYTES: Final = 2**31 - 1
-"""The largest limit: Arrow's offsets into one buffer have 32 bits, and Java's arrays."""
+"""The largest limit: Arrow offsets and Java array indexes have 32 bits."""
 
 _allowed = MAX_OUTPUT_BYTES
 
 
 def allow(limit: int) -> None:
-    """Let batches of this process decompress to up to `limit` bytes. Raises UsageError for a limit that cannot be."""
+    """Set the limit for batches of this process in bytes.
+
+    Raises UsageError for a limit out of range.
+    """
     global _allowed
     if not 0 < limit <= MOST_OUTPUT_BYTES:
         raise UsageError(f"a batch of up to {limit} bytes: the limit lies between 1 and {MOST_OUTPUT_BYTES}")
@@ -23,12 +30,12 @@ def allow(limit: int) -> None:
 
 
 def allowed() -> int:
-    """Bytes that one batch may decompress to in this process."""
+    """Return the number of bytes that one batch may decompress to in this process."""
     return _allowed
 
 
 class Output:
-    """Bytes that come in pieces; raises OversizedBatch instead of growing beyond `limit`."""
+    """Output collected in pieces; raises OversizedBatch instead of growing beyond `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -37,7 +44,7 @@ class Output:
 
     @property
     def left(self) -> int:
-        """Bytes that may still come."""
+        """Bytes left up to the limit."""
         return self.limit - self._size
 
     def add(self, piece: bytes) -> None:
@@ -46,7 +53,10 @@ class Output:
         self._size += len(piece)
 
     def expect(self, size: int) -> None:
-        """Raise OversizedBatch if `size` more bytes were too many: before memory is taken for them."""
+        """Raise OversizedBatch if `size` more bytes exceed the limit.
+
+        Call it before allocating them.
+        """
         if size > self.left:
             raise OversizedBatch(
                 f"more than {self.limit} bytes after decompression, which is the limit: --max-batch-bytes raises it"

@@ -1,16 +1,18 @@
-"""LZ4 frames as Kafka's own Java classes write and read them; all numbers little-endian.
+"""LZ4 frames as Kafka's own Java classes write and read them; all numbers are little-endian.
 
     frame = 04 22 4d 18 | flags | sizes | header checksum | block ... | 00 00 00 00
-    block = size uint32 (top bit: stored as it is) | bytes
+    block = size uint32 (top bit: not compressed) | bytes
 
-Written: flags 0x60 (version 1, independent blocks, no checksums, no content size), sizes 0x40 (64 KiB blocks); a block
-that does not shrink is stored. The header checksum is bits 8 to 15 of xxHash32 over flags and sizes, 0x82; magic 0
-hashed the frame's magic too and got 0x1a (KAFKA-3160), and its readers ignore the byte. We frame by hand because no
-library writes that; blocks come from the liblz4 build that compresses to lz4-java's bytes (cramjam; the PyPI package
-`lz4` does not, but reads).
+Written: flags 0x60 (version 1, independent blocks, no checksums, no content size) and sizes 0x40
+(64 KiB blocks). A block that does not shrink is stored uncompressed. The header checksum is bits 8
+to 15 of xxHash32 over flags and sizes: 0x82. Magic 0 also hashes the frame's magic, which gives
+0x1a (KAFKA-3160); its readers ignore this byte. No library writes such frames, so this module does.
+The blocks come from the liblz4 build in cramjam, which compresses to the same bytes as lz4-java.
+The PyPI package `lz4` does not, so it only decompresses.
 
-Read, as Lz4BlockInputStream: one frame, blocks up to 64 KiB, 256 KiB, 1 MiB or 4 MiB; block checksums are verified,
-content size and content checksum skipped, what follows the end mark is ignored.
+Read, as by Lz4BlockInputStream: one frame with blocks up to 64 KiB, 256 KiB, 1 MiB or 4 MiB. Block
+checksums are verified. Content size and content checksum are skipped. Bytes after the end mark are
+ignored.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ class _Frame(NamedTuple):
 
 
 def compress(data: memoryview, *, broken_header: bool = False) -> bytes:
-    """One frame; `broken_header` as magic 0 has it."""
+    """Return one frame; with `broken_header` it has the header checksum of magic 0."""
     hashed = MAGIC + _DESCRIPTOR if broken_header else _DESCRIPTOR
     pieces = [MAGIC, _DESCRIPTOR, _header_checksum(hashed)]
     for start in range(0, len(data), BLOCK_BYTES):
@@ -55,7 +57,7 @@ def compress(data: memoryview, *, broken_header: bool = False) -> bytes:
 
 
 def decompress(data: memoryview, max_output_bytes: int, *, check_header: bool = True) -> bytes:
-    """The blocks of the frame up to its end mark. Raises CorruptBatch."""
+    """Return the content of the frame up to its end mark. Raises CorruptBatch."""
     frame = _read_header(data, check_header)
     output = Output(max_output_bytes)
     pos = frame.blocks_at

@@ -1,12 +1,16 @@
-"""snappy in the framing of snappy-java ("xerial"), and raw.
+"""snappy in the framing of snappy-java ("xerial"), and raw snappy.
 
-    stream = header | block ...        header = 82 'SNAPPY' 00 | version int32 = 1 | oldest reader int32 = 1
-    block  = size int32 | raw snappy                                                          big-endian
+    stream = header | block ...
+    header = 82 'SNAPPY' 00 | version int32 = 1 | oldest reader int32 = 1
+    block  = size int32 | raw snappy                                              big-endian
 
-Written: blocks of 32 KiB uncompressed (producers of 0.8.2 to 0.10.2: 1 KiB), the header also for no data at all. No
-Python wheel compresses a block to the bytes of the C++ library; ours decode to the same. Read, as SnappyInputStream:
-what does not begin with the magic is one raw block (some clients write that); a header in place of a block size begins
-a concatenated stream; a stream cut inside a block size ends quietly; versions are not looked at.
+Written: the header, even for empty data, and blocks of 32 KiB uncompressed (producers 0.8.2 to
+0.10.2: 1 KiB). No Python wheel compresses a block to the bytes of the C++ library. Our blocks
+decompress to the same data.
+
+Read, as by SnappyInputStream: data without the magic is one raw block (some clients write this). A
+header in place of a block size begins a concatenated stream. A stream cut inside a block size ends
+quietly. Version fields are not checked.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ _HEADER_HEAD: Final = MAGIC[:4]
 
 
 def compress(data: memoryview, block_bytes: int = BLOCK_BYTES) -> bytes:
-    """The header and blocks of `block_bytes` uncompressed bytes."""
+    """Return the header, and blocks of `block_bytes` uncompressed bytes."""
     pieces = [HEADER]
     for start in range(0, len(data), block_bytes):
         block = bytes(cramjam.snappy.compress_raw(bytes(data[start : start + block_bytes])))
@@ -36,7 +40,7 @@ def compress(data: memoryview, block_bytes: int = BLOCK_BYTES) -> bytes:
 
 
 def decompress(data: memoryview, max_output_bytes: int) -> bytes:
-    """All blocks of `data`, or the one raw block that it is. Raises CorruptBatch."""
+    """Return the content of all blocks, or of the one raw block. Raises CorruptBatch."""
     if not data:
         raise CorruptBatch("snappy: no bytes at all")
     output = Output(max_output_bytes)

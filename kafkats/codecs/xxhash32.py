@@ -1,4 +1,4 @@
-"""xxHash32 with seed 0, which LZ4 frames use for headers and blocks; no package of ours exports it."""
+"""xxHash32 with seed 0, which LZ4 frames use. No package in use here exports it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WORD: Final = struct.Struct("<I")
 
 
 def xxhash32(data: bytes | memoryview) -> int:
-    """The hash of `data`, unsigned."""
+    """Return the hash of `data`, unsigned."""
     pos = len(data) & ~15
     if pos:
         lanes = [_P1 + _P2, _P2, 0, -_P1]

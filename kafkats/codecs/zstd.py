@@ -1,10 +1,13 @@
 """zstd as zstd-jni writes and reads it (RFC 8878); magic 2 only, since Kafka 2.1 (KIP-110).
 
-Written: level 3, no content size, no checksum. Kafka flushes the stream before it closes it, so every frame ends with
-an empty raw block, 01 00 00: compress, flush a block, finish gives the same bytes (with the same zstd version), a
-one-shot compressor does not. Read: several frames in a row, skippable ones too; no bytes at all are no output. A first
-frame that does not end is corrupt, and so is what is no frame after one; a later frame cut short is a quiet end (zstd-jni
-1.5 takes it so, as long as it has read all its input). Windows up to 128 MiB, zstd's own limit.
+Written: level 3, no content size, no checksum. Kafka flushes the stream before it closes it, so
+every frame ends with an empty raw block, 01 00 00. Compressing, flushing a block and finishing
+gives the same bytes (with the same zstd version); a one-shot compressor does not.
+
+Read: several frames in a row, also skippable ones. Empty input gives empty output. A first frame
+that is cut short is corrupt. A later one that is cut short is a quiet end: zstd-jni 1.5 accepts it
+once it has read all its input. Bytes after a frame that are not a frame are corrupt. Windows of up
+to 128 MiB, zstd's own limit, are accepted.
 """
 
 from __future__ import annotations
@@ -18,20 +21,23 @@ from kafkats.errors import CorruptBatch
 
 LEVEL: Final = 3
 _STEP: Final = 512
-"""Bytes read at a time. A block can hold 128 KiB in 4 bytes, so one step puts out at most 16 MiB beyond the limit."""
+"""Bytes read at a time.
+
+A 4-byte block can hold 128 KiB, so one step exceeds the limit by at most 16 MiB.
+"""
 
 
 def compress(data: memoryview) -> bytes:
-    """One frame, ending in the empty raw block."""
+    """Return one frame that ends with the empty raw block."""
     if not data:
-        # zstd-jni, closed before any byte came, knows and writes the content size: 0.
+        # zstd-jni writes content size 0 if it is closed before any byte is written.
         return zstandard.ZstdCompressor(level=LEVEL).compress(b"")
     stream = zstandard.ZstdCompressor(level=LEVEL, write_content_size=False, write_checksum=False).compressobj()
     return stream.compress(data) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) + stream.flush()
 
 
 def decompress(data: memoryview, max_output_bytes: int) -> bytes:
-    """All frames of `data`. Raises CorruptBatch."""
+    """Return the content of all frames of `data`. Raises CorruptBatch."""
     output = Output(max_output_bytes)
     pos = 0
     while pos < len(data):
@@ -40,7 +46,7 @@ def decompress(data: memoryview, max_output_bytes: int) -> bytes:
 
 
 def _read_frame(data: memoryview, pos: int, output: Output) -> int:
-    """Add the frame at `pos`; returns the position after it."""
+    """Add the frame at `pos`. Returns the position after it."""
     frame = zstandard.ZstdDecompressor().decompressobj()
     began = pos
     while not frame.eof:
