@@ -1,1 +1,1 @@
-"""The sparse indexes beside a .log: reading, searching, building, checking."""
+"""Read, search, build and check the sparse indexes beside a .log."""

@@ -1,8 +1,11 @@
-"""Both indexes of a segment, byte for byte as that Kafka generation's LogSegment.recover would leave them.
+"""Build both indexes of a segment, byte for byte as a Kafka generation's recovery writes them.
 
-A batch gets an entry when it begins more than `index.interval.bytes` behind the last batch that got one (the first: behind the
-segment's beginning). With it goes a time entry, if the largest timestamp so far is above the last time entry's; and one more closes
-the time index. Only the part of the log before a bad batch counts: recovery cuts the rest.
+The source of the rules is LogSegment.recover.
+
+A batch gets an offset entry when it begins more than `index.interval.bytes` after the last batch
+with an entry (for the first entry: after the start of the segment). It also gets a time entry if
+the largest timestamp so far exceeds that of the last time entry. One more time entry closes the
+time index. Only the part of the log before a bad batch counts, because recovery truncates the rest.
 """
 
 from __future__ import annotations
@@ -29,10 +32,10 @@ _OF_MAX: Final = 4
 
 @dataclass(frozen=True)
 class Built:
-    """What a rebuild of one segment gives.
+    """The result of rebuilding the indexes of one segment.
 
-    `blocked` is "" or the kind of finding for which recovery itself would fail or empty the segment; the bytes are then
-    no rebuild.
+    `blocked` is "" or the kind of a finding: recovery itself would fail or empty the segment. The
+    bytes are then not a valid rebuild.
     """
 
     facts: SegmentFacts
@@ -43,7 +46,7 @@ class Built:
 
 
 class IndexBuilder:
-    """Turns index points, chunk by chunk, into the bytes of both files."""
+    """Converts index points, chunk by chunk, to the bytes of both index files."""
 
     def __init__(
         self, base_offset: int, rule: Rule, segment_index_bytes: int, first_offset: Callable[[int], int]
@@ -61,13 +64,14 @@ class IndexBuilder:
         self._most_time = segment_index_bytes // time_index.ENTRY_SIZE - 1
 
     def add(self, points: Points) -> None:
-        """Take the next index points; see `segment.walk.Points`."""
+        """Add the next index points; see `segment.walk.Points`."""
         if self.blocked:
             return
         from kafkats.kernels.entries import pack
 
         offsets, times = np.empty((len(points), 2), np.int32), np.empty((len(points), 3), np.int32)
-        # KIP-33 counts from the log's end at that moment, Kafka from the batch that holds the maximum.
+        # KIP-33 stores the log end offset at that moment; Kafka stores the last offset of the batch
+        # that holds the maximum.
         of_times = (_LAST, 1) if self.rule.next_offset else (_OF_MAX, 0)
         timed = pack(points, *of_times, self.base_offset, self.last_timestamp, offsets, times)
         newest = int(points[-1, 3])
@@ -92,7 +96,7 @@ class IndexBuilder:
         self.last_position = int(points[-1, 0])
 
     def close(self, facts: SegmentFacts, mtime_ms: int, next_base_offset: int | None) -> Built:
-        """The closing time entry; what cannot be built."""
+        """Add the closing time entry and return the result, with the reason if it is blocked."""
         following = facts.next_offset if next_base_offset is None else next_base_offset
         if facts.max_timestamp > self.last_timestamp:
             closing = following if self.rule.next_offset else facts.offset_of_max_timestamp
@@ -100,7 +104,8 @@ class IndexBuilder:
         elif self.rule.mtime_entry and next_base_offset is not None and not facts.has_timestamps:
             self.time_index += self._closing_bytes(mtime_ms, following)
         blocked = self.blocked
-        if facts.stop == StopReason.BAD_OFFSET:  # recovery goes on behind it, to a negative log end offset
+        # recovery continues after it and reports a negative log end offset
+        if facts.stop == StopReason.BAD_OFFSET:
             blocked = "bad-offset"
         elif facts.out_of_range_position >= 0 or self.last_position > MAX_RELATIVE_OFFSET:
             blocked = "offset-out-of-range"
@@ -124,7 +129,7 @@ def build(
 ) -> Built:
     """Rebuild both indexes from the bytes of a .log (uint8, shape (size,)).
 
-    `mtime_ms` and `next_base_offset` (None: this is the active segment) matter to rule kip33 only.
+    Only rule kip33 uses `mtime_ms` and `next_base_offset` (None: this is the active segment).
     """
     source = array_source(log, mtime_ms)
     return build_from(source, base_offset, rule, index_interval_bytes, segment_index_bytes, next_base_offset)
@@ -138,7 +143,7 @@ def build_from(
     segment_index_bytes: int,
     next_base_offset: int | None = None,
 ) -> Built:
-    """The same from a source, window by window."""
+    """Rebuild both indexes from a source, window by window; arguments as for `build`."""
     first = first_offset_reader(source)
     builder = IndexBuilder(base_offset, rule, segment_index_bytes, first)
     walked = walk(source, base_offset, interval=index_interval_bytes, on_points=builder.add)
@@ -146,7 +151,10 @@ def build_from(
 
 
 def with_first_offset(facts: SegmentFacts, first_offset: Callable[[int], int]) -> SegmentFacts:
-    """`facts` with the first offset of a log that begins with a wrapper; left out where the wrapper does not decompress."""
+    """Return `facts` with the first offset of a log that begins with a wrapper.
+
+    The first offset stays unknown if the wrapper does not decompress.
+    """
     if facts.first_offset >= 0 or not facts.batches:
         return facts
     try:
@@ -156,7 +164,7 @@ def with_first_offset(facts: SegmentFacts, first_offset: Callable[[int], int]) -
 
 
 def first_offsets(points: Points, first_offset: Callable[[int], int]) -> NDArray[np.int64]:
-    """First offset per point; wrappers are decompressed for theirs."""
+    """Return the first offset of each point's batch; wrappers are decompressed to find it."""
     offsets = points[:, 1].copy()
     for i in np.flatnonzero(offsets == _UNKNOWN):
         offsets[i] = first_offset(int(points[i, 0]))
@@ -164,7 +172,7 @@ def first_offsets(points: Points, first_offset: Callable[[int], int]) -> NDArray
 
 
 def first_offset_reader(source: Source) -> Callable[[int], int]:
-    """A function from the position of a batch to the offset of its first record."""
+    """Return a function from the position of a batch to the offset of its first record."""
 
     def first_offset(position: int) -> int:
         size = 12 + int.from_bytes(source.read(position + 8, 4), "big")
@@ -181,7 +189,7 @@ def first_offset_reader(source: Source) -> Callable[[int], int]:
 
 
 def offset_bytes(relative: Iterable[int] | NDArray[np.int64], positions: Iterable[int] | NDArray[np.int64]) -> bytes:
-    """Entries of an offset index."""
+    """Return the entries of an offset index as bytes."""
     relative, positions = np.asarray(relative), np.asarray(positions)
     entries = np.empty(len(relative), offset_index.ENTRY)
     entries["relative_offset"], entries["position"] = relative, positions
@@ -189,7 +197,7 @@ def offset_bytes(relative: Iterable[int] | NDArray[np.int64], positions: Iterabl
 
 
 def time_bytes(timestamps: Iterable[int] | NDArray[np.int64], relative: Iterable[int] | NDArray[np.int64]) -> bytes:
-    """Entries of a time index."""
+    """Return the entries of a time index as bytes."""
     timestamps, relative = np.asarray(timestamps), np.asarray(relative)
     entries = np.empty(len(timestamps), time_index.ENTRY)
     entries["timestamp"], entries["relative_offset"] = timestamps, relative

@@ -1,13 +1,17 @@
-"""Is what a segment's index files say true of its .log, and is it what a rebuild would say?
+"""Check whether the index files of a segment are correct, and whether they equal a rebuild.
 
-One pass answers both. An index is *equal* to the rebuild, or *sound*, or defective:
+One pass answers both. An index is *equal* to the rebuild, or *sound*, or defective. It is sound if
+every entry holds:
 
-    offset entry (o, p)    p is where a batch begins, and every batch before p ends below o: no lookup that lands here skips anything
-    time entry (T, o)      every batch that ends below o is older than T: no search by time that lands here skips anything
-    last time entry        its T is the segment's maximum: retention and rolling go by it
+    offset entry (o, p)    a batch begins at p, and every batch before p ends below o: a lookup that
+                           starts here skips nothing
+    time entry (T, o)      every batch that ends below o is older than T: a search by time that
+                           starts here skips nothing
+    last time entry        T is the segment's maximum: retention and rolling depend on it
 
-Sound but not equal is normal: what a broker writes while it appends depends on its version, on how producers batched and on
-restarts (its byte counter starts at 0), a follower's on its fetches.
+Sound but not equal is normal. The entries that a broker writes while it appends depend on its
+version, on the batching of producers, and on restarts (its byte counter starts at 0). A follower's
+entries depend on its fetches.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ __all__ = ["IndexState", "SegmentCheck", "check_segment"]
 
 @dataclass(frozen=True)
 class SegmentCheck:
-    """Everything one pass over a segment and its two indexes found."""
+    """The result of one pass over a segment and its two indexes."""
 
     facts: SegmentFacts
     built: Built
@@ -46,7 +50,7 @@ class SegmentCheck:
     index_interval_bytes: int
     segment_index_bytes: int
     interval_from: str
-    """Where the interval is from: given, inferred (from the existing index) or default."""
+    """Source of the interval: given, inferred (from the existing index) or default."""
     index_bytes_from: str
 
 
@@ -63,18 +67,19 @@ def check_segment(
 ) -> SegmentCheck:
     """Check one segment by the path of its .log; its indexes lie beside it.
 
-    `active`: the last of its partition. `live`: a broker holds the directory, or was killed there; then preallocated index
-    files and an unfinished tail of the active segment are its state, not defects. Settings that are not given are inferred
-    from the existing files, else Kafka's defaults. `next_base_offset` is for rules with an mtime entry.
-    Raises Vanished, StorageFailed, UsageError (not a segment's name), CorruptBatch (rule first-offset: a wrapper that does
-    not decompress).
+    `active`: the last segment of its partition. `live`: a broker holds the directory, or was killed
+    there; preallocated index files and an unfinished tail of the active segment are then normal,
+    not defects. Settings that are not given are inferred from the existing files, or else Kafka's
+    defaults. `next_base_offset` is for rules with an mtime entry. Raises Vanished, StorageFailed,
+    UsageError (not a segment's file name), CorruptBatch (rule first-offset: a wrapper that does not
+    decompress).
     """
     path = Path(log_path)
     name = parse_segment_file(path.name)
     if name is None or name.kind != LOG:
         raise UsageError("not the name of a segment's .log", path=path)
     base_offset, moving = name.base_offset, active and live
-    # The indexes first: what they say was in the log before.
+    # Read the indexes first: every batch that they index is then already in the log.
     offsets = examine_offset_index(path.with_suffix(OFFSET_INDEX))
     times = examine_time_index(path.with_suffix(TIME_INDEX))
     with open_source(path, mapped=not live) as source:

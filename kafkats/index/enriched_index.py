@@ -1,11 +1,14 @@
-"""The index with timestamps of the enriched message proposal: one file for offsets and times. Never shipped, here to be compared.
+"""The index with timestamps of the enriched message proposal: offsets and times in one file.
+
+It never shipped; it serves for comparison.
 
     entry   relative offset  int32    the batch's last offset minus the segment's base offset
             timestamp        int64    largest so far, epoch milliseconds; -1: none
             position         int32    where the batch begins in the .log
 
-Big endian, 16 bytes, an entry where the offset index has one. The proposal (KAFKA-979) names the three in this order and wants a binary
-search by each; KIP-33, which rejected the like, counts 16 bytes for an entry. Widths, and which time, are ours to say from that.
+Big endian, 16 bytes, with entries at the same batches as the offset index. The proposal (KAFKA-979)
+names the three fields in this order and requires a binary search by each. KIP-33, which rejected a
+similar index, counts 16 bytes for an entry. The widths and the choice of timestamp are our reading.
 """
 
 from __future__ import annotations
@@ -25,11 +28,11 @@ ENTRY: Final = np.dtype([("relative_offset", ">i4"), ("timestamp", ">i8"), ("pos
 assert ENTRY.itemsize == ENTRY_SIZE
 
 SUFFIX: Final = ".enriched.index"
-"""Ours: the proposal names no file."""
+"""Ours: the proposal does not name the file."""
 
 
 def build(source: Source, base_offset: int, *, index_interval_bytes: int = INDEX_INTERVAL_BYTES) -> bytes:
-    """The index of a .log up to its first bad batch. Raises Vanished, StorageFailed."""
+    """Return the index of a .log up to its first bad batch. Raises Vanished, StorageFailed."""
     parts: list[Points] = [np.empty((0, 5), np.int64)]
     walk(source, base_offset, interval=index_interval_bytes, on_points=lambda points: parts.append(points.copy()))
     points = np.concatenate(parts)
@@ -41,7 +44,11 @@ def build(source: Source, base_offset: int, *, index_interval_bytes: int = INDEX
 
 
 def lookup(entries: Entries, targets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each of `targets` (ms, shape (n,)) a position to begin at, before which the segment has no record of that time or later: that
-    of the last entry that is older. One of the same time may be behind the first record of it."""
+    """Return a position to start at for each of `targets` (ms, shape (n,)).
+
+    No record before that position has the target time or a later one. It is the position of the
+    last entry with an earlier timestamp: an entry with the same one may lie after the first such
+    record.
+    """
     found = np.searchsorted(entries["timestamp"].astype(np.int64), targets, side="left")
     return np.asarray(np.append(0, entries["position"].astype(np.int64))[found])

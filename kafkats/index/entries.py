@@ -1,4 +1,4 @@
-"""What the offset index and the time index have in common: a file of equal entries, nothing else in it."""
+"""The common part of the offset index and the time index: a file of fixed-size entries."""
 
 from __future__ import annotations
 
@@ -15,21 +15,26 @@ from kafkats.segment.reader import open_file
 Entries = NDArray[np.void]
 
 _MOST: Final = 2**31 - 1
-"""Kafka maps index files whole, so they end at 2^31-1 bytes."""
+"""Kafka maps a whole index file, which limits it to 2^31-1 bytes."""
 _CHUNK: Final = 1 << 20
 
 
 class IndexBytes(NamedTuple):
-    """An index file: `data` up to the last byte that is not zero (rounded up to an entry), and the size of it all."""
+    """An index file without the zeros at its end.
+
+    `data` ends with the last nonzero byte, rounded up to an entry; `size` is that of the whole
+    file.
+    """
 
     data: bytes
     size: int
 
 
 def read_index_bytes(path: str | os.PathLike[str], entry_size: int) -> IndexBytes:
-    """The file without the zeros at its end; holes are not read, so a preallocated file costs little.
+    """Return the file without the zeros at its end.
 
-    Raises Vanished, StorageFailed, BadInput, CorruptIndex (larger than any index can be).
+    Holes are not read, so a preallocated file costs little. Raises Vanished, StorageFailed,
+    BadInput, and CorruptIndex for a file larger than any index.
     """
     with open_file(path) as fd, storage(path, "read"):
         size = os.fstat(fd).st_size
@@ -41,7 +46,7 @@ def read_index_bytes(path: str | os.PathLike[str], entry_size: int) -> IndexByte
 
 
 def _read_extents(fd: int, size: int) -> bytes:
-    """Bytes up to the end of the last extent with data."""
+    """Return the bytes up to the end of the last extent with data."""
     parts, at = [], 0
     while at < size:
         try:
@@ -59,5 +64,5 @@ def _read_extents(fd: int, size: int) -> bytes:
 
 
 def whole_entries(data: bytes, entry_size: int, dtype: np.dtype[np.void]) -> Entries:
-    """The complete entries in `data`."""
+    """Return the complete entries in `data`."""
     return np.frombuffer(data, dtype, len(data) // entry_size)

@@ -1,7 +1,7 @@
-"""Settings of the broker that wrote a segment, told from its index files: they stand in no file of a log directory.
+"""Infer broker settings from index files: no file of a log directory states them.
 
-The distances between indexed positions say almost everything about `index.interval.bytes`: it lies below the smallest, and every
-value from the real one up to that gives the same file.
+The distances between indexed positions bound `index.interval.bytes`: it is below the smallest
+distance. Every value from the real one up to that bound gives the same file.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ _USUAL: Final = tuple(
 
 
 def infer_interval(given: int | None, offsets: Structure | None, source: Source, base_offset: int) -> tuple[int, str]:
-    """index.interval.bytes, and where it is from: as given, else 4096 if that gives the index's positions, else the largest usual value
-    that does, else the largest that does, else 4096 because nothing does."""
+    """Return index.interval.bytes and its source: given, inferred or default.
+
+    Inferred is the first of these that reproduces the positions of the index: 4096, the largest
+    usual value, the largest possible value. The default is 4096.
+    """
     if given is not None:
         return given, GIVEN
     entries = whole_entries(offsets.entries if offsets else b"", offset_index.ENTRY_SIZE, offset_index.ENTRY)
@@ -51,9 +54,10 @@ def infer_interval(given: int | None, offsets: Structure | None, source: Source,
 def infer_index_bytes(
     given: int | None, offsets: Structure | None, times: Structure | None, *, preallocated: bool
 ) -> tuple[int, str]:
-    """segment.index.bytes, and where it is from: as given, else the size of preallocated files or of an index above the default.
+    """Return segment.index.bytes and its source: given, inferred or default.
 
-    `preallocated`: zeros at the end of the files are the broker's.
+    Inferred is the size of preallocated files, or of an index above the default. `preallocated`:
+    the broker wrote the zeros at the end of the files.
     """
     if given is not None:
         return given, GIVEN

@@ -1,14 +1,19 @@
-"""The index by minutes that KIP-31 and KIP-33 looked at and rejected, `.time.index`: never shipped, here to be measured and compared.
+"""The minute-level index that KIP-31 and KIP-33 considered and rejected, `.time.index`.
+
+It never shipped; it serves for measurement and comparison.
 
     entry   timestamp        int64    epoch milliseconds
             relative offset  int32    minus the segment's base offset
 
-Big endian, 12 bytes, no header. Two ways to fill it were described, and the step (a minute, a second) is not in the file:
+Big endian, 12 bytes, no header. The proposals describe two ways to fill it. The step (a minute, a
+second) is not stored in the file:
 
-    append-time   with an entry of the offset index, where the time is of a later step than the last entry's. Times increase.
-                  Which time, and which offset, is left open: as in the time index, the largest so far and the end of its batch
-    create-time   for each step the first record of the segment that falls into it, in the order in which they came: times are
-                  multiples of the step, each once, in no order; offsets increase
+    append-time   an entry at each offset-index entry whose time falls into a later step than the
+                  last entry's. Timestamps increase. The proposals leave open which timestamp and
+                  offset to store; here, as in the time index, the largest timestamp so far and the
+                  last offset of its batch.
+    create-time   one entry per step, for the segment's first record in that step, in log order.
+                  Timestamps are multiples of the step, each once, in any order. Offsets increase.
 """
 
 from __future__ import annotations
@@ -44,7 +49,10 @@ def build(
     step_ms: int = MINUTE_MS,
     index_interval_bytes: int = INDEX_INTERVAL_BYTES,
 ) -> bytes:
-    """The index of a .log. Records without a timestamp have no entry. Raises UsageError, CorruptBatch, Vanished, StorageFailed."""
+    """Return the index of a .log; records without a timestamp have no entry.
+
+    Raises UsageError, CorruptBatch, Vanished, StorageFailed.
+    """
     if option not in OPTIONS:
         raise UsageError(f"no way {option!r} to fill a minute index; there are {', '.join(OPTIONS)}")
     if step_ms < 1:
@@ -89,9 +97,11 @@ def lookup(
     option: str = "append-time",
     step_ms: int = MINUTE_MS,
 ) -> NDArray[np.int64]:
-    """For each of `targets` (ms, shape (n,)) an offset to begin at, before which the segment has no record of that time or later.
+    """Return an offset to start at for each of `targets` (ms, shape (n,)).
 
-    create-time, which knows no more than steps: the least offset of the target's and later ones, 2^63-1 where there is none.
+    The segment has no batch before that offset with a record of the target time or later.
+    create-time knows only steps: it returns the lowest offset of the target's step and all later
+    steps, or 2^63-1 if there is none.
     """
     times = entries["timestamp"].astype(np.int64)
     offsets = entries["relative_offset"].astype(np.int64) + base_offset
@@ -103,5 +113,5 @@ def lookup(
 
 
 def size_bytes(partitions: int, hours: float, *, step_ms: int = MINUTE_MS) -> int:
-    """What partitions with a record in every step have after so many hours."""
+    """Return the bytes that partitions with a record in every step need after that many hours."""
     return round(partitions * hours * 3_600_000 / step_ms) * ENTRY_SIZE

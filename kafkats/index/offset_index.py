@@ -1,10 +1,12 @@
-"""The offset index, `.index`: where in the .log to begin reading for an offset.
+"""The offset index, `.index`: the position in the .log at which to start reading for an offset.
 
-    entry   relative offset  int32    the batch's last offset (Kafka 2.0 and later) minus the segment's base offset
+    entry   relative offset  int32    the batch's last offset (Kafka 2.0 and later) minus the
+                                      segment's base offset
             position         int32    where the batch begins in the .log
 
-Big endian, 8 bytes, offsets and positions strictly increasing; sparse, the first batch has none. No header and no checksum, so
-a file that was preallocated and never cut looks like one that ends in entries of zeros.
+Big endian, 8 bytes; offsets and positions strictly increase. The index is sparse, and the first
+batch has no entry. The file has no header and no checksum, so a preallocated file that was never
+truncated looks like one that ends with entries of zeros.
 """
 
 from __future__ import annotations
@@ -23,16 +25,17 @@ assert ENTRY.itemsize == ENTRY_SIZE
 
 
 class OffsetEntry(NamedTuple):
-    """Begin reading at `position` for `offset` and what follows."""
+    """Start reading at `position` to find `offset` and later offsets."""
 
     offset: int
     position: int
 
 
 def read(path: str | os.PathLike[str]) -> Entries:
-    """All entries before the zeros of a preallocated file: dtype ENTRY, shape (n,).
+    """Return all entries before the zeros of a preallocated file: dtype ENTRY, shape (n,).
 
-    Raises Vanished, StorageFailed, BadInput, CorruptIndex (a length that is not a whole number of entries).
+    Raises Vanished, StorageFailed, BadInput, and CorruptIndex for a length that is not a whole
+    number of entries.
     """
     data, size = read_index_bytes(path, ENTRY_SIZE)
     if size % ENTRY_SIZE:
@@ -41,7 +44,10 @@ def read(path: str | os.PathLike[str]) -> Entries:
 
 
 def lookup(entries: Entries, base_offset: int, target: int) -> OffsetEntry:
-    """The greatest entry at or below `target`, else (base offset, 0). Entries must be increasing, as Kafka's search wants them."""
+    """Return the greatest entry at or below `target`, or else (base offset, 0).
+
+    Entries must increase, as in Kafka's search.
+    """
     found = int(np.searchsorted(entries["relative_offset"].astype(np.int64), target - base_offset, side="right")) - 1
     if found < 0:
         return OffsetEntry(base_offset, 0)

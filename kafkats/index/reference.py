@@ -1,6 +1,7 @@
-"""The same as the kernel, in plain Python over `formats`: what the tests believe, and what to read first.
+"""Reference implementation of the index build and check, in plain Python over `formats`.
 
-`build_reference` and `untrue_entries` look at one batch after the other and keep lists; nothing here is fast.
+Tests compare the kernel with it; new readers should start here. `build_reference` and
+`untrue_entries` process batches one by one and keep lists; they are slow.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from kafkats.segment.facts import SegmentFacts, StopReason
 
 
 class Untrue(NamedTuple):
-    """Numbers of entries that mislead."""
+    """Numbers of the entries that mislead a lookup."""
 
     offset_entries: list[int]
     time_entries: list[int]
 
 
 def read_batches(log: bytes) -> tuple[list[Batch], int, StopReason | None]:
-    """The good batches, where reading ended, and why if it was not the end of the file."""
+    """Return the good batches, where reading ended, and why if that is not the end of the file."""
     found: list[Batch] = []
     try:
         for batch in dispatch.batches(log):
@@ -58,7 +59,7 @@ def _stop(log: bytes, position: int) -> StopReason | None:
 
 
 def facts_of(log: bytes, base_offset: int) -> SegmentFacts:
-    """Facts of depth full."""
+    """Return the facts of a log with depth full."""
     batches, end, stop = read_batches(log)
     facts = SegmentFacts(
         base_offset=base_offset,
@@ -114,7 +115,10 @@ def build_reference(
     mtime_ms: int = -1,
     next_base_offset: int | None = None,
 ) -> Built:
-    """Both indexes as `index.build.build`. Raises CorruptBatch for a wrapper that does not decompress where its first offset is wanted."""
+    """Build both indexes as `index.build.build` does.
+
+    Raises CorruptBatch if rule first-offset needs a wrapper that does not decompress.
+    """
     facts = facts_of(log, base_offset)
     offsets: list[tuple[int, int]] = []
     times: list[tuple[int, int]] = []
@@ -151,7 +155,10 @@ def build_reference(
 def untrue_entries(
     log: bytes, base_offset: int, offsets: Sequence[tuple[int, int]], times: Sequence[tuple[int, int]]
 ) -> Untrue:
-    """Which of these (relative offset, position) and (timestamp, relative offset) entries inside the valid log mislead."""
+    """Return which entries within the valid log mislead a lookup.
+
+    `offsets` holds (relative offset, position) and `times` holds (timestamp, relative offset).
+    """
     batches, end, _ = read_batches(log)
     last = max((b.last_offset for b in batches), default=-1)
     wrong_offsets = []
@@ -185,7 +192,7 @@ def _blocked(facts: SegmentFacts, full: bool) -> str:
 
 
 def _int32(number: int) -> int:
-    """What is left of an offset that is out of range; the segment is blocked then."""
+    """Return the low 32 bits of an offset that is out of range; the segment is then blocked."""
     return (number + 2**31) % 2**32 - 2**31
 
 

@@ -1,7 +1,7 @@
-"""Kafka's own binary search in an index file, step by step: on a file that is not in order it finds what a broker would.
+"""Kafka's own binary search in an index file: in an unsorted file it finds what a broker finds.
 
-Since 2.1 the last 8192 bytes are looked at first, because they are in memory anyway (KAFKA-6432); in a sorted file that changes
-nothing. Source: AbstractIndex.largestLowerBoundSlotFor.
+Since 2.1 Kafka searches the last 8192 bytes first, because they are usually in memory (KAFKA-6432);
+in a sorted file this does not change the result. Source: AbstractIndex.largestLowerBoundSlotFor.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ _WARM_BYTES: Final = 8192
 
 
 class Slot(NamedTuple):
-    """What a search found: the number of the entry (-1: all lie above), its two fields as they stand there, and whether everything that
-    was looked at on the way was in order."""
+    """The result of a search.
+
+    `number` is the number of the entry (-1: all entries are greater), `key` and `value` its two
+    fields. `in_order` tells whether all entries read during the search were in order.
+    """
 
     number: int
     key: int
@@ -32,7 +35,10 @@ class Slot(NamedTuple):
 
 
 def lower_bound(data: Slots, count: int, entry: struct.Struct, target: int, *, warm: bool) -> Slot:
-    """The greatest of the first `count` entries with a first field at or below `target`, if they are in order."""
+    """Return the greatest of the first `count` entries whose first field is at or below `target`.
+
+    The entries must be in order for this to hold. `warm`: search the last 8192 bytes first.
+    """
     if not count:
         return Slot(-1, 0, 0, True)
     unpack, size = entry.unpack_from, entry.size
@@ -49,7 +55,7 @@ def lower_bound(data: Slots, count: int, entry: struct.Struct, target: int, *, w
             high = hot
     elif key > target:
         return Slot(-1, 0, 0, True)
-    # Known to lie at the borders: what is between must lie between.
+    # The entries at both borders are known. Every entry between them must lie between their values.
     below, above = (key, value), unpack(data, high * size)
     while low < high:
         middle = (low + high + 1) >> 1

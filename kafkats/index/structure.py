@@ -1,4 +1,4 @@
-"""What can be seen of an index file without its .log: its length, zeros at its end, the order of its entries."""
+"""Examine an index file without its .log: length, zeros at the end, order of the entries."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kafkats.index.entries import Entries, read_index_bytes, whole_entries
 
 
 class Structure(NamedTuple):
-    """One index file, taken apart.
+    """One index file and its parts.
 
-    `data` is the file without the zeros at its end, `entries` the part of it that can be searched: whole entries as long as they
-    increase. `used` and `zeros` are numbers of entries.
+    `data` is the file without the zeros at its end. `entries` is its searchable part: the whole
+    entries up to the first that does not increase. `used` and `zeros` are numbers of entries.
     """
 
     name: str
@@ -30,13 +30,13 @@ class Structure(NamedTuple):
     findings: tuple[Finding, ...]
 
     def equals(self, built: bytes) -> bool:
-        """Whether the file holds exactly these bytes."""
+        """Return whether the file holds exactly these bytes."""
         used = len(self.data)
         return self.size == len(built) and built.startswith(self.data) and built.count(0, used) == len(built) - used
 
 
 def examine_offset_index(path: str | os.PathLike[str]) -> Structure | None:
-    """Take an .index apart; None when there is none. Raises StorageFailed, BadInput."""
+    """Examine an .index; None if there is none. Raises StorageFailed, BadInput."""
     found = _read(path, offset_index.ENTRY_SIZE)
     if found is None:
         return None
@@ -47,13 +47,13 @@ def examine_offset_index(path: str | os.PathLike[str]) -> Structure | None:
 
 
 def examine_time_index(path: str | os.PathLike[str]) -> Structure | None:
-    """Take a .timeindex apart; None when there is none. Raises StorageFailed, BadInput."""
+    """Examine a .timeindex; None if there is none. Raises StorageFailed, BadInput."""
     found = _read(path, time_index.ENTRY_SIZE)
     if found is None:
         return None
     data, size = found
     if size == time_index.ENTRY_SIZE and not data:
-        data = bytes(size)  # timestamp 0 at the base offset is an entry
+        data = bytes(size)  # timestamp 0 at the base offset is a valid entry
     entries = whole_entries(data, time_index.ENTRY_SIZE, time_index.ENTRY)
     increases = _increases(entries["timestamp"]) & _increases(entries["relative_offset"], or_stays=True)
     return _structure(Path(path).name, size, data, entries, increases)
@@ -67,7 +67,7 @@ def _read(path: str | os.PathLike[str], entry_size: int) -> tuple[bytes, int] | 
 
 
 def _increases(values: np.ndarray, *, or_stays: bool = False) -> np.ndarray:
-    """For each entry but the first: does it lie above the one before?"""
+    """Return for each entry but the first whether it is greater than the one before."""
     native = values.astype(np.int64)
     return native[1:] >= native[:-1] if or_stays else native[1:] > native[:-1]
 

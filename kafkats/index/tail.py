@@ -1,7 +1,8 @@
-"""Facts of a segment from the ends of its files: what an inventory of a million segments can afford.
+"""Read facts of a segment from the ends of its files: cheap enough for a million segments.
 
-Read are the last entry of both indexes, the first batch's header, and the headers of the batches from the last offset entry on.
-No checksum is looked at and nothing in the middle: where the ends contradict each other a finding says so, and what was read is not to be trusted.
+It reads the last entry of both indexes, the header of the first batch, and the batch headers from
+the last offset entry on. No checksum is verified, and nothing in between is read. If the ends
+contradict each other, a finding reports it; the facts are then unreliable.
 """
 
 from __future__ import annotations
@@ -26,14 +27,20 @@ _FIRST_BYTES: Final = 61
 
 
 class Tail(NamedTuple):
-    """What the ends of a segment's files say; with any finding of damage they do not hold up."""
+    """Facts and findings from the ends of a segment's files.
+
+    A finding of damage makes the facts unreliable.
+    """
 
     facts: SegmentFacts
     findings: tuple[Finding, ...]
 
 
 class Ends(NamedTuple):
-    """The end of an index file: `last` is the last entry that is not zeros, None without one; `zeros` whether zeros follow."""
+    """The end of an index file.
+
+    `last` is the last entry that is not zeros, or None; `zeros` tells whether zeros follow it.
+    """
 
     name: str
     size: int
@@ -43,9 +50,9 @@ class Ends(NamedTuple):
 
 
 def read_tail(log_path: str | os.PathLike[str], *, active: bool = False, live: bool = False) -> Tail:
-    """Facts of depth tail, by the path of a .log; `active` and `live` as for `index.check.check_segment`.
+    """Return facts of depth tail for a .log; `active`, `live` as for `index.check.check_segment`.
 
-    Raises Vanished, StorageFailed, BadInput, UsageError (not a segment's name).
+    Raises Vanished, StorageFailed, BadInput, UsageError (not a segment's file name).
     """
     path = os.fspath(log_path)
     stem = path.removesuffix(LOG)
@@ -69,7 +76,7 @@ def read_tail(log_path: str | os.PathLike[str], *, active: bool = False, live: b
 
 
 def _partial(tail: SegmentFacts, source: Source) -> SegmentFacts:
-    """What the tail says of the whole: the first batch is read for its part, sums are not known."""
+    """Return facts of the whole segment: the first batch is read as well; sums are -1 (unknown)."""
     first = source.read(0, _FIRST_BYTES)
     magic = first[16] if len(first) > 16 else -1
     begin, timestamp = int.from_bytes(first[:8], "big", signed=True), -1
@@ -94,7 +101,7 @@ def _partial(tail: SegmentFacts, source: Source) -> SegmentFacts:
 
 
 def _with_maximum(facts: SegmentFacts, times: Ends | None, start: int) -> SegmentFacts:
-    """The larger of the time index's last entry and the tail's maximum."""
+    """Return facts with the larger of the time index's last timestamp and the tail's maximum."""
     if not start or times is None or times.last is None or times.last[0] < facts.max_timestamp:
         return facts
     timestamp, relative = times.last
@@ -104,7 +111,7 @@ def _with_maximum(facts: SegmentFacts, times: Ends | None, start: int) -> Segmen
 def _ends(path: str, entry: struct.Struct) -> Ends | None:
     name = path.rpartition("/")[2]
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not make us wait
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # do not block on a FIFO
     except FileNotFoundError:
         return None
     except OSError:

@@ -1,10 +1,11 @@
-"""The time index, `.timeindex`, Kafka 0.10.1 and later: from which offset on to look for a timestamp.
+"""The time index, `.timeindex`, Kafka 0.10.1 and later: the offset to start at for a timestamp.
 
     entry   timestamp        int64    the largest timestamp so far, epoch milliseconds
-            relative offset  int32    last offset of the earliest batch that holds it, minus the segment's base offset
+            relative offset  int32    last offset of the earliest batch that holds it, minus the
+                                      segment's base offset
 
-Big endian, 12 bytes, timestamps strictly increasing. The last entry holds the segment's maximum: retention and rolling go
-by it, and take the file's mtime where there is none.
+Big endian, 12 bytes; timestamps strictly increase. The last entry holds the segment's maximum.
+Retention and rolling depend on it; without an entry they use the file's mtime.
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ assert ENTRY.itemsize == ENTRY_SIZE
 
 
 class TimeEntry(NamedTuple):
-    """Everything before `offset` is older than `timestamp`."""
+    """All batches that end before `offset` are older than `timestamp`."""
 
     timestamp: int
     offset: int
 
 
 def read(path: str | os.PathLike[str]) -> Entries:
-    """All entries before the zeros of a preallocated file: dtype ENTRY, shape (n,).
+    """Return all entries before the zeros of a preallocated file: dtype ENTRY, shape (n,).
 
-    Raises Vanished, StorageFailed, BadInput, CorruptIndex (a length that is not a whole number of entries). A single entry
-    of zeros, timestamp 0 at the base offset, is an entry when nothing follows it.
+    A file of exactly one entry of zeros holds that entry: timestamp 0 at the base offset. Raises
+    Vanished, StorageFailed, BadInput, and CorruptIndex for a length that is not a whole number of
+    entries.
     """
     data, size = read_index_bytes(path, ENTRY_SIZE)
     if size % ENTRY_SIZE:
@@ -42,7 +44,10 @@ def read(path: str | os.PathLike[str]) -> Entries:
 
 
 def lookup(entries: Entries, base_offset: int, target: int) -> TimeEntry:
-    """The greatest entry at or before `target` (ms), else (-1, base offset). Entries must be increasing."""
+    """Return the greatest entry at or before `target` (ms), or else (-1, base offset).
+
+    Entries must increase.
+    """
     found = int(np.searchsorted(entries["timestamp"].astype(np.int64), target, side="right")) - 1
     if found < 0:
         return TimeEntry(-1, base_offset)

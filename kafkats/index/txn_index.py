@@ -1,4 +1,6 @@
-"""The index of aborted transactions, `.txnindex`, Kafka 0.11 and later. Read only here: it exists where a transaction was aborted.
+"""Read and check the index of aborted transactions, `.txnindex`, Kafka 0.11 and later.
+
+The file exists only where a transaction was aborted. kafkats does not write it.
 
     entry   version             int16   0
             producer id         int64
@@ -6,8 +8,8 @@
             last offset         int64   of its abort marker
             last stable offset  int64   when it was aborted
 
-Big endian, 34 bytes, last offsets increasing. At start a broker looks through it: an entry of a newer version, or with a last offset below
-the segment's base offset, makes it recover the segment.
+Big endian, 34 bytes; last offsets increase. A starting broker checks the file. An entry of a newer
+version, or with a last offset below the segment's base offset, makes it recover the segment.
 """
 
 from __future__ import annotations
@@ -37,9 +39,10 @@ _MOST_BYTES: Final = 256 * 1024 * 1024
 
 
 def read(path: str | os.PathLike[str]) -> Entries:
-    """All entries: dtype ENTRY, shape (n,).
+    """Return all entries: dtype ENTRY, shape (n,).
 
-    Raises Vanished, StorageFailed, BadInput, CorruptIndex (length not a whole number of entries, version above 0).
+    Raises Vanished, StorageFailed, BadInput, and CorruptIndex for a length that is not a whole
+    number of entries and for a version above 0.
     """
     with open_file(path) as fd, storage(path, "read"):
         size = os.fstat(fd).st_size
@@ -60,7 +63,7 @@ def read(path: str | os.PathLike[str]) -> Entries:
 
 
 def check(path: str | os.PathLike[str], base_offset: int) -> list[Finding]:
-    """What makes a broker recover the segment (TransactionIndex.sanityCheck), as findings.
+    """Return findings for which a broker would recover the segment (TransactionIndex.sanityCheck).
 
     Raises Vanished, StorageFailed, BadInput.
     """

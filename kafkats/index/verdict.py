@@ -1,4 +1,4 @@
-"""From what a pass found to a verdict per index file: its state, and findings in words."""
+"""Judge each index file from the results of a pass: its state, and findings in words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kafkats.segment.walk import Merged, Points
 
 
 class IndexState(StrEnum):
-    """What became of one index file."""
+    """The state of one index file."""
 
     EQUAL = "equal"
     SOUND = "sound"
@@ -32,7 +32,7 @@ Verdict = tuple[IndexState, list[Finding]]
 
 
 class OtherRule:
-    """Holds an offset index against the rule that was not asked for, chunk by chunk."""
+    """Compares an offset index with the rule that was not requested, chunk by chunk."""
 
     def __init__(
         self, base_offset: int, rule: Rule, offsets: Structure | None, first_offset: Callable[[int], int]
@@ -58,7 +58,7 @@ class OtherRule:
         self.equal = False
 
     def close(self) -> bool:
-        """Whether the file is what the other rule builds."""
+        """Return whether the file is what the other rule builds."""
         return self.equal and self.at == len(self.data)
 
     def _same(self, entries: Entries, points: Points, known: Points) -> bool:
@@ -69,7 +69,8 @@ class OtherRule:
         plain = points[:, 1] != -(2**63)
         if not np.array_equal(entries["relative_offset"][plain], known[:, 1] - self.base_offset):
             return False
-        for entry, point in zip(entries[~plain], points[~plain], strict=True):  # the first that differs ends it
+        # stops at the first difference
+        for entry, point in zip(entries[~plain], points[~plain], strict=True):
             if first_offsets(point[None, :], self.first_offset)[0] - self.base_offset != entry["relative_offset"]:
                 return False
         return True
@@ -78,9 +79,10 @@ class OtherRule:
 def judge_offset_index(
     found: Structure | None, name: str, built: Built, merged: Merged, other_rule: bool, preallocated: bool
 ) -> Verdict:
-    """The verdict on an .index. `preallocated`: zeros at its end are a state.
+    """Return the verdict on an .index. `preallocated`: zeros at its end are normal.
 
-    2.6 and later make the files when they are first used: a segment that was never written to has none.
+    Kafka 2.6 and later create index files at their first use, so a segment without records has
+    none.
     """
     if found is None:
         missing = [Finding("missing-index", name, "the file does not exist")] if built.facts.batches else []
@@ -111,7 +113,10 @@ def judge_offset_index(
 def judge_time_index(
     found: Structure | None, name: str, built: Built, merged: Merged, other_rule: bool, preallocated: bool
 ) -> Verdict:
-    """The verdict on a .timeindex. Where a rebuild would leave it empty, a missing one says the same."""
+    """Return the verdict on a .timeindex.
+
+    A missing file is no defect if a rebuild would leave it empty.
+    """
     if found is None:
         missing = [Finding("missing-index", name, "the file does not exist")] if built.time_index else []
         return IndexState.MISSING, missing
@@ -172,11 +177,12 @@ def _beyond(found: Structure, entries: Entries, beyond: np.ndarray, facts: Segme
 
 def _maximum(found: Structure, entries: Entries, facts: SegmentFacts, preallocated: bool) -> list[Finding]:
     if not found.used:
-        # A broker preallocates before it appends: 0 bytes beside timestamps are no state of its.
+        # A broker preallocates before it appends, so it never leaves 0 bytes beside records with
+        # timestamps.
         empty = facts.has_timestamps and not found.zeros and not (preallocated and found.size)
         reason = f"no entries, but the log has timestamps up to {facts.max_timestamp}"
         return [Finding("empty-index", found.name, reason, expected=str(facts.max_timestamp))] if empty else []
-    if len(entries) < found.used:  # where the order breaks there is no last entry
+    if len(entries) < found.used:  # without order there is no last entry
         return []
     last = int(entries["timestamp"][-1])
     if last == facts.max_timestamp or (last < facts.max_timestamp and preallocated):
@@ -188,7 +194,10 @@ def _maximum(found: Structure, entries: Entries, facts: SegmentFacts, preallocat
 
 
 def _stripped(facts: SegmentFacts, found: Structure, findings: list[Finding]) -> bool:
-    """0.10.1 and 0.10.2 with message.format.version below 0.10 index timestamps that they then strip."""
+    """Return whether the entries are timestamps that a broker indexed and then stripped.
+
+    0.10.1 and 0.10.2 do this with message.format.version below 0.10.
+    """
     only_magic_0 = facts.magics[0] > 0 and not facts.magics[1] and not facts.magics[2]
     return only_magic_0 and bool(found.used) and not findings
 
