@@ -1,1 +1,1 @@
-"""One .log file: its bytes, and what is known of it without decoding records."""
+"""Read, search, convert and copy one .log file, and collect facts about it."""

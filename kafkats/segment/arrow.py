@@ -1,14 +1,16 @@
-"""The records of a segment as Arrow record batches: `columns` buffers become Arrow arrays without a copy.
+"""Records of a segment as Arrow record batches, without copying the buffers of `columns`.
 
-COLUMNS has every column there is. The first eight are what Spark's own Kafka source gives, of the same types; the others are ours:
+COLUMNS lists all columns. The first eight are those of Spark's own Kafka source, with the same
+types. The others are ours:
 
-    timestampMs     the record's timestamp as Kafka has it, epoch milliseconds: exact where `timestamp`, in microseconds, is null
-                    because it cannot hold it
-    segment         base offset of the .log that the record lies in
-    leaderEpoch, producerId, producerEpoch, sequence, magic, attributes      of its batch; -1 where magic 0 and 1 have no such thing
-    transactional   its batch belongs to a transaction
+    timestampMs     the record's timestamp as stored, epoch milliseconds; `timestamp` is in
+                    microseconds and null where these exceed 64 bits
+    segment         base offset of the record's .log
+    leaderEpoch, producerId, producerEpoch, sequence, magic, attributes
+                    of the record's batch; -1 for fields that magic 0 and 1 lack
+    transactional   the batch belongs to a transaction
     control         it is a control record, which brokers write for themselves
-    directory       the partition directory that it was read from
+    directory       the partition directory that the record was read from
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ _MOST_MS: Final = (2**63 - 1) // 1000
 
 
 class Origin(NamedTuple):
-    """What all records of a segment have in common."""
+    """The values that all records of a segment share."""
 
     topic: str
     partition: int
@@ -69,7 +71,7 @@ class Origin(NamedTuple):
 
 
 def wanted(names: Collection[str]) -> dict[str, bool]:
-    """What `segment.columns.columns` must be asked for to fill the columns `names`."""
+    """Return the arguments of `segment.columns.columns` that the columns `names` need."""
     return {
         "key": "key" in names,
         "value": "value" in names,
@@ -79,9 +81,10 @@ def wanted(names: Collection[str]) -> dict[str, bool]:
 
 
 def record_batch(chunk: Columns, schema: pa.Schema, origin: Origin) -> pa.RecordBatch:
-    """The rows of `chunk` as the columns of `schema`, which are some of COLUMNS in any order (list items may be named otherwise).
+    """Return the rows of `chunk` with the columns of `schema`: some of COLUMNS, in any order.
 
-    Without a copy where Arrow has the same layout: the batch is valid as long as the chunk's buffers are.
+    List items of `schema` may have other names. Buffers with Arrow's layout are not copied, so the
+    batch is valid only as long as the chunk's buffers.
     """
     arrays = [_column(field.name, field.type, chunk, origin) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -122,7 +125,7 @@ def _numbers(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _microseconds(ms: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
-    """Null where microseconds since 1970 are more than 64 bits hold."""
+    """Convert ms to microseconds; null where the result exceeds 64 bits."""
     if int(ms.max()) <= _MOST_MS and int(ms.min()) >= -_MOST_MS:
         return _numbers(ms * 1000, kind)
     held = (ms <= _MOST_MS) & (ms >= -_MOST_MS)
@@ -136,7 +139,7 @@ def _binary(column: Binary, kind: pa.DataType) -> pa.Array:
 
 
 def _headers(headers: Headers, kind: pa.DataType) -> pa.Array:
-    """Null for a record without headers, as Spark's Kafka source has it."""
+    """Convert record headers; null for a record without any, as in Spark's Kafka source."""
     some = headers.offsets[1:] > headers.offsets[:-1]
     item = kind.value_type
     keys = _text(_binary(headers.keys, pa.binary()), item.field("key").type)
@@ -148,7 +151,7 @@ def _headers(headers: Headers, kind: pa.DataType) -> pa.Array:
 
 
 def _text(raw: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Bytes that are no UTF-8 become U+FFFD, as every reader of Kafka shows them."""
+    """Convert bytes to text; invalid UTF-8 becomes U+FFFD, as in all Kafka readers."""
     try:
         return pc.cast(raw, kind)
     except pa.ArrowInvalid:
@@ -165,7 +168,7 @@ def _repeated(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
 
 
 def spark_types() -> Mapping[str, str]:
-    """Every column's type as Spark's DDL says it."""
+    """Return the type of every column in Spark's DDL."""
     return {field.name: _DDL.get(str(field.type), "") or _HEADERS_DDL for field in COLUMNS}
 
 

@@ -1,11 +1,13 @@
-"""Borders between batches at which one .log can be cut into several.
+"""Find borders between batches at which one .log can be split into several.
 
-    as_rolled       where a broker with these settings would have rolled: before a batch that does not fit any more, or that
-                    lies too far behind the first one's timestamp
-    unmixed         before the first batch of another kind of timestamp (none, impossible, sound), and behind the last
-    expired_head    before the first batch that retention by time would keep
+    as_rolled       where a broker with these settings would have rolled: before a batch that would
+                    exceed the size limit, or whose timestamp is too far after the first batch's
+    unmixed         before the first batch with another kind of timestamp (none, impossible, sound),
+                    and before the first batch after which the kind changes no more
+    expired_head    before the first batch that time-based retention would keep
 
-A border's offset is the first offset of the batch behind it: the base offset of the segment that begins there.
+The offset of a border is the first offset of the batch after it. It becomes the base offset of the
+segment that begins there.
 """
 
 from __future__ import annotations
@@ -21,18 +23,18 @@ from kafkats.segment.reader import Source
 
 NO_LIMIT: Final = 2**62
 MOST: Final = 1000
-"""Borders in one segment beyond which somebody meant something else."""
+"""Limit of borders in one segment; more suggest wrong settings."""
 
 
 class Border(NamedTuple):
-    """The first byte and the first offset of a batch with which a new segment begins."""
+    """Position and first offset of a batch with which a new segment begins."""
 
     position: int
     offset: int
 
 
 class Head(NamedTuple):
-    """What lies before a border: its largest timestamp, and that of the batch behind it."""
+    """The part before a border: its largest timestamp, and that of the batch after the border."""
 
     border: Border
     largest_timestamp: int
@@ -42,11 +44,12 @@ class Head(NamedTuple):
 def as_rolled(
     source: Source, *, segment_bytes: int = NO_LIMIT, segment_ms: int = NO_LIMIT, most: int = MOST
 ) -> list[Border]:
-    """The rolls of Kafka's rule, batch by batch: above `segment_bytes` with the next batch, or more than `segment_ms` after the first.
+    """Return the borders at which Kafka's rule rolls, batch by batch.
 
-    A segment whose first batch has no timestamp does not roll by time: its time of creation is not known. With more than
-    `most` borders the rest is not looked for.
-    Raises CorruptBatch with its position, Changed, StorageFailed.
+    It rolls when the next batch would exceed `segment_bytes`, or is more than `segment_ms` later
+    than the first. A segment whose first batch has no timestamp does not roll by time, because its
+    creation time is unknown. The search ends after more than `most` borders. Raises CorruptBatch
+    with its position, Changed, StorageFailed.
     """
     from kafkats.kernels import headers as k
 
@@ -75,9 +78,9 @@ _NONE: Final = np.zeros(1, bool)
 
 
 def unmixed(source: Source, *, earliest_ms: int, latest_ms: int) -> list[Border]:
-    """At most two borders: where the kinds of timestamps begin to change, and from where on they change no more.
+    """Return at most two borders: the first and the last change of the kind of timestamps.
 
-    Timestamps outside of `earliest_ms` to `latest_ms` are impossible ones. Raises as `as_rolled`.
+    Timestamps outside `earliest_ms` to `latest_ms` are impossible ones. Raises as `as_rolled`.
     """
     from kafkats.kernels import headers as k
 
@@ -97,9 +100,10 @@ def unmixed(source: Source, *, earliest_ms: int, latest_ms: int) -> list[Border]
 
 
 def expired_head(source: Source, *, expired_before_ms: int) -> Head | None:
-    """The head whose timestamps all lie before `expired_before_ms`; None where there is no such head, or nothing else.
+    """Return the head whose timestamps are all before `expired_before_ms`.
 
-    A head without any timestamp would go by its file's time, and is none. Raises as `as_rolled`.
+    Returns None if there is no such head, if it is the whole segment, or if it has no timestamps:
+    Kafka's retention would then use the file's mtime. Raises as `as_rolled`.
     """
     from kafkats.kernels import headers as k
 
@@ -119,7 +123,7 @@ def _border(source: Source, row: list[int]) -> Border:
     from kafkats.kernels import headers as k
 
     position, offset = row[k.AT], row[k.FIRST_OFFSET]
-    if offset == k.UNKNOWN:  # a wrapper: it is inside
+    if offset == k.UNKNOWN:  # a wrapper: only its content tells its first offset
         data = source.read(position, row[k.SIZE])
         try:
             offset = dispatch.first_offset(data, next(dispatch.batches(data, verify=False)))

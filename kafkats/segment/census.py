@@ -1,7 +1,8 @@
-"""The census of one .log: what it has of every magic, codec and timestamp type, and whether all of it could be read.
+"""Take the census of one .log: batches per magic, codec and timestamp type, and unreadable parts.
 
-One pass with checksums; with `deep` a second one decodes every record, and so counts those in wrappers, which magic 0 and 1
-do not tell in a header. Whatever `bytes` of the cells do not cover lies behind the last good batch, and a finding says why.
+One pass verifies checksums. With `deep` a second pass decodes every record; only this counts the
+records in wrappers, because no header of magic 0 and 1 holds that number. Bytes that no cell counts
+lie after the last good batch; a finding gives the reason.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from kafkats.segment.walk import Walked, walk
 
 
 class Census(NamedTuple):
-    """What one .log holds. `prefix_fingerprint` is of its first `upto` bytes, 0 where they were not asked for."""
+    """The census of one .log.
+
+    `prefix_fingerprint` covers its first `upto` bytes; it is 0 if `upto` is 0.
+    """
 
     facts: SegmentFacts
     cells: tuple[Cell, ...]
@@ -39,9 +43,10 @@ def take_census(
     deep: bool = False,
     upto: int = 0,
 ) -> Census:
-    """Look at one .log. `active`: the last of its partition; `clean`: stopped cleanly; `live`: a broker holds the directory.
+    """Take the census of one .log.
 
-    Raises Vanished, StorageFailed, BadInput (not a regular file).
+    `active`: it is the partition's last. `clean`: the broker stopped cleanly. `live`: a broker
+    holds the directory. Raises Vanished, StorageFailed, BadInput (not a regular file).
     """
     name = Path(log_path).name
     with open_source(log_path, mapped=clean and not live) as source:
@@ -65,7 +70,8 @@ def _findings(name: str, walked: Walked, source: Source, moving: bool, live: boo
         yield Finding("unreadable", name, f"cut from {source.size} to {walked.cut_to} bytes while it was read")
     for finding in log_findings(name, walked.facts, source, moving=moving):
         if finding.kind == "moving-tail" and not live:
-            # Nobody is writing: this is what a killed broker left, and what its recovery will cut.
+            # No broker is writing: a killed broker left this tail, and its recovery will truncate
+            # it.
             yield finding._replace(kind=str(walked.facts.stop))
         else:
             yield finding

@@ -1,4 +1,7 @@
-"""The records of a segment as flat buffers, laid out as Arrow has them; a chunk holds about 2 MiB of records, its buffers are used again."""
+"""Decode the records of a segment into flat buffers with Arrow's layout.
+
+A chunk holds about 2 MiB of records. Its buffers are reused for the next chunk.
+"""
 
 from __future__ import annotations
 
@@ -20,23 +23,30 @@ from kafkats.segment.reader import Source, Window
 from kafkats.segment.unpack import Unpacker, lz4_decompress_safe, zstd_functions
 
 ROOM: Final = 2 * 1024 * 1024
-"""Bytes of records in a chunk, unless one batch alone has more."""
+"""Bytes of records in a chunk, unless a single batch has more."""
 _JOINED: Final = 1024 * 1024
 _PACKED_AT_ONCE: Final = 64
 
 
 class Binary(NamedTuple):
-    """`n` nullable byte strings: `data` uint8, `offsets` int32 of shape (n + 1,), `valid` bits, lowest first, of (n + 7) // 8 bytes."""
+    """`n` nullable byte strings.
+
+    `data` is uint8; `offsets` is int32 of shape (n + 1,); `valid` holds (n + 7) // 8 bytes of
+    validity bits, lowest first.
+    """
 
     data: NDArray[np.uint8]
     offsets: NDArray[np.int32]
     valid: NDArray[np.uint8]
     nulls: int
-    """How many are null; where none is, `valid` need not be looked at."""
+    """Number of nulls; if it is 0, `valid` need not be read."""
 
 
 class Headers(NamedTuple):
-    """Record headers: `offsets` int32 of shape (rows + 1,) into `keys` (bytes as stored, never null) and `values`."""
+    """Record headers: `offsets`, int32 of shape (rows + 1,), into `keys` and `values`.
+
+    Keys are bytes as stored, never null.
+    """
 
     offsets: NDArray[np.int32]
     keys: Binary
@@ -44,7 +54,10 @@ class Headers(NamedTuple):
 
 
 class BatchFields(NamedTuple):
-    """What a record's batch says, per record; `sequence` is the record's own. -1 where magic 0 and 1 have no such thing."""
+    """Fields of the record's batch, per record; -1 for fields that magic 0 and 1 lack.
+
+    `sequence` is the record's own.
+    """
 
     magic: NDArray[np.int8]
     attributes: NDArray[np.int16]
@@ -55,12 +68,12 @@ class BatchFields(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Records in file order. Views of buffers that are valid until the next chunk is asked for."""
+    """Records in file order; views of buffers that are valid until the next chunk is requested."""
 
     rows: int
     offset: NDArray[np.int64]
     timestamp: NDArray[np.int64]
-    """ms; the header's under LogAppendTime, -1 in magic 0."""
+    """ms; under LogAppendTime the header's timestamp, in magic 0 -1."""
     timestamp_type: NDArray[np.int8]
     """A TimestampType: -1 none, 0 CreateTime, 1 LogAppendTime."""
     key: Binary | None
@@ -92,13 +105,19 @@ def columns(
     quiet_zeros: bool = False,
     on_end: Callable[[int], object] = int,
 ) -> Iterator[Columns]:
-    """The records of batches from `start` to `end` (else of the file), up to the quiet end of the log, in chunks without empty ones.
+    """Yield the records of the batches from `start` to `end`, in nonempty chunks.
 
-    An unfinished batch is a quiet end, with `quiet_zeros` also zeros up to the end of the file, as a preallocated one has them. Columns that are not wanted are None and cost nothing. Without `control` the records of control batches are left out. With
-    `reuse` False each chunk has buffers of its own, which live as long as somebody holds them: for Arrow arrays without a copy.
-    `on_end` is told, after the last chunk, where the last batch that was read ends; also before CorruptBatch is raised.
-    Raises CorruptBatch at the position where `formats.dispatch` refuses a batch, after the records before it; Changed when the
-    file was cut meanwhile; Vanished, StorageFailed.
+    The default of `end` is the end of the file.
+
+    Reading ends at the quiet end of the log: an unfinished batch, and with `quiet_zeros` also zeros
+    up to the end of the file, as in a preallocated one. Unwanted columns are None and cost nothing.
+    Without `control` the records of control batches are left out. With `reuse` False each chunk has
+    its own buffers, which live as long as they are referenced; Arrow arrays can then use them
+    without a copy. After the last chunk, `on_end` receives the end position of the last batch read,
+    also before CorruptBatch is raised.
+
+    Raises CorruptBatch at the position where `formats.dispatch` refuses a batch, after the records
+    before it. Raises Changed if the file was truncated meanwhile; Vanished, StorageFailed.
     """
     from kafkats.kernels import columns as k
     from kafkats.kernels.crc import crc_addresses
@@ -109,7 +128,8 @@ def columns(
         state[k.CRC32], state[k.CRC32C] = crc_addresses()
     end = source.size if end is None else min(end, source.size)
     wanted, ahead = _Wanted(key, value, headers, batch), _Ahead(state)
-    room = min(max(room, 1), max(4096, 4 * (end - start)))  # a small segment shall not cost large buffers
+    # a small segment should not allocate large buffers
+    room = min(max(room, 1), max(4096, 4 * (end - start)))
     buffers = _Buffers(state, wanted, room, room // k.MIN_RECORD)
     stopped = -1
     if end > start:
@@ -141,7 +161,7 @@ def columns(
 
 
 class _Buffers:
-    """The buffers of one chunk; their addresses are in the kernel's state."""
+    """The buffers of one chunk; the kernel's state holds their addresses."""
 
     def __init__(self, state: NDArray[np.int64], wanted: _Wanted, room: int, rows: int) -> None:
         from kafkats.kernels import columns as k
@@ -193,7 +213,7 @@ class _Buffers:
         rows, entries = s[k.ROWS], s[k.HEADERS]
 
         def binary(data: int, size: int, count: int, nulls: int | None) -> Binary:
-            # The slots of a column's data, offsets and bits follow each other.
+            # the slots of a column's data, offsets and validity bits are adjacent
             valid = a[data + 2][: (count + 7) // 8] if nulls is not None else _all_valid(count)
             return Binary(a[data][: s[size]], a[data + 1][: count + 1], valid, s[nulls] if nulls is not None else 0)
 
@@ -220,8 +240,12 @@ def _all_valid(count: int) -> NDArray[np.uint8]:
 
 
 class _Ahead:
-    """Decompresses the next batches of the window, so that kernels are not called for each: lz4 and zstd inside of the kernel, by
-    address, all others by the unpacker. All of it before anything is judged: what does not decompress is left to the decoders."""
+    """Decompresses the next batches of the window in one kernel call instead of one call per batch.
+
+    The kernel decompresses lz4 and zstd itself, by function address; the unpacker handles the rest.
+    Batches are decompressed before they are checked. One that does not decompress is left to the
+    decoders, which report it.
+    """
 
     def __init__(self, state: NDArray[np.int64]) -> None:
         from kafkats.kernels import columns as k
@@ -233,7 +257,10 @@ class _Ahead:
         self._last: NDArray[np.uint8] | None = None
 
     def unpack(self) -> bool:
-        """Fill `plain` from the batch at POSITION on; False when that one does not decompress."""
+        """Fill `plain` from the batch at POSITION on.
+
+        Returns False if that batch does not decompress.
+        """
         from kafkats.kernels import columns as k
 
         state = self._state
@@ -253,7 +280,7 @@ class _Ahead:
             self.plain[count] = position, self._address + used if fits else found.ctypes.data, found.size
             state[k.PLAIN_COUNT] = count + 1
             if not fits:
-                self._last = found  # stays where it is: the unpacker is not used again before it was read
+                self._last = found  # valid until the unpacker's next use, which follows the read
                 break
             self._joined[used : used + found.size] = found
             state[k.JOINED_USED] = used + found.size
@@ -268,7 +295,7 @@ class _Ahead:
         state[k.JOINED], state[k.JOINED_ROOM] = self._address, _JOINED
         state[k.LZ4] = _address_of(lz4_decompress_safe())
         zstd = zstd_functions()
-        if zstd is not None:  # a context must not be shared by threads
+        if zstd is not None:  # threads must not share a context
             context = zstd.create()
             weakref.finalize(self, zstd.free, context)
             state[k.ZSTD], state[k.ZSTD_CONTEXT] = _address_of(zstd.decompress), context
@@ -286,7 +313,7 @@ def _load(state: NDArray[np.int64], window: Window, end: int) -> None:
 
 
 def _refused(source: Source, position: int, end: int) -> KafkatsError:
-    """Why the plain decoders refuse the batch at `position`."""
+    """Return the error with which the plain decoders refuse the batch at `position`."""
     data = source.read(position, min(MIN_LEFT, end - position))
     size, _ = read_int32(view(data), OVERHEAD - 4)
     if size >= MIN_SIZE:

@@ -1,4 +1,7 @@
-"""A segment in another magic or codec: the conversion's kernel, and what it asks for: windows, codecs, emptied buffers, odd batches."""
+"""Convert a segment to another magic or codec: run the kernel and serve its requests.
+
+The kernel requests windows, codecs, an emptied buffer, and the conversion of uncommon batches.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,11 @@ from kafkats.segment.unpack import Unpacker, lz4_decompress_safe
 __all__ = ["Conversion", "Target", "Write", "convert_source"]
 
 _PIECE: Final = 1024 * 1024
-"""Bytes given to `write` at a time, so that a new file's pages come in runs: pieces of odd sizes cost half as much again."""
+"""Bytes per call of `write`.
+
+Pieces of odd sizes take half as much time again, because the pages of the new file do not come in
+runs.
+"""
 _ROOM: Final = _PIECE + 64 * 1024
 _AREA: Final = 1024 * 1024
 _PLAIN: Final = 4 * 1024 * 1024
@@ -31,33 +38,36 @@ Write = Callable[[memoryview], object]
 
 
 class Conversion(NamedTuple):
-    """What a segment became, or would become."""
+    """The result of a conversion, or of its forecast."""
 
     bytes: int
     sha256: str
-    """Of the new bytes; "" where it was not wanted."""
+    """SHA-256 of the new bytes; "" if not requested."""
     batches_in: int
     batches_out: int
     records: int
-    """Of the batches that were written anew."""
+    """Number of records in rebuilt batches."""
     unchanged_batches: int
     losses: dict[str, int]
-    """Words of LOSSES -> how many; only those that occurred."""
+    """Word of LOSSES -> count; zero counts are left out."""
     kept_last: bool
-    """The log's last batch stayed in its magic, for the log's end offset would have fallen."""
+    """The log's last batch kept its magic, because the log end offset would have fallen."""
     changed: bool
-    """Not the same bytes as before."""
+    """The new bytes differ from the old ones."""
 
 
 def convert_source(
     source: Source, base_offset: int, target: Target, write: Write | None, *, log_end: bool, digest: bool = True
 ) -> Conversion:
-    """Convert a whole `.log` by the cleaner's rule; the bytes go to `write` in pieces of some MiB that are valid during the call.
+    """Convert a whole `.log` by the cleaner's rule of formats.convert.convert_segment.
 
-    `write` None: a forecast, the same work with nothing written. `log_end`: it is the partition's last segment. `digest` False saves the
-    sha256, which costs more than the conversion of uncompressed messages. The bytes are those of formats.convert.convert_segment.
-    Raises, at the position of the first batch that is in the way, CorruptBatch and NotConvertible, and StorageFailed; what was
-    written until then is of no use. A file that is cut meanwhile ends as NotConvertible.
+    `write` receives the bytes in pieces of some MiB, each valid only during the call. `write` None
+    makes a forecast: the same work, nothing written. `log_end`: it is the partition's last segment.
+    `digest` False saves the SHA-256, which costs more than the conversion of uncompressed messages.
+
+    Raises CorruptBatch and NotConvertible at the position of the first batch that cannot be
+    converted, and StorageFailed; the bytes written so far are then useless. A file truncated
+    meanwhile raises NotConvertible.
     """
     run = _Run(source, base_offset, target, write, log_end, digest)
     s, steps = run.state, run.steps()
@@ -83,7 +93,7 @@ def convert_source(
 
 
 class _Run:
-    """One conversion: the kernel's state, the buffers that it points to, and the steps that it asks for."""
+    """One conversion: the kernel's state, its buffers, and the steps that it requests."""
 
     def __init__(
         self, source: Source, base_offset: int, target: Target, write: Write | None, log_end: bool, digest: bool
@@ -95,7 +105,8 @@ class _Run:
         self.bytes, self.kept_last = 0, False
         self.unpacker, self.packer = Unpacker(), Packer()
         self.vector = k.new_state()
-        s = self.state = memoryview(self.vector)  # type: ignore[arg-type]  # a slot costs a third of numpy's
+        # A slot of a memoryview takes a third of the time of a slot of a numpy array.
+        s = self.state = memoryview(self.vector)  # type: ignore[arg-type]
         s[k.MAGIC], s[k.CODEC] = target.magic, -1 if target.codec is None else int(target.codec)
         s[k.BASE_OFFSET], s[k.LOG_END] = base_offset, log_end
         s[k.CRC32], s[k.CRC32C] = crc_addresses()
@@ -106,7 +117,7 @@ class _Run:
         self.take_area(_AREA)
 
     def steps(self) -> dict[int, Callable[[], None]]:
-        """What to do for each reason to return."""
+        """Return the step for each reason to return."""
         s = self.state
         return {
             k.AT_LIMIT: lambda: self.load(MIN_LEFT),
@@ -128,14 +139,14 @@ class _Run:
         self.state[k.AREA_BUFFER], self.state[k.AREA_ROOM] = self.area.ctypes.data, room
 
     def load(self, needed: int) -> None:
-        """Bring the window that begins at the kernel's position."""
+        """Load the window that begins at the kernel's position."""
         window = self.source.window(self.state[k.POSITION], needed)
         for slot, value in zip((k.ADDRESS, k.ORIGIN, k.LOADED, k.LIMIT, k.FILE_END), window, strict=True):
             self.state[slot] = value
         self.window = bytes_at(window.address, window.loaded - window.origin)
 
     def empty(self) -> None:
-        """Give away the whole pieces in the buffer, or all of it, so that what is needed fits."""
+        """Write the whole pieces in the buffer, or all of it, so that the needed bytes fit."""
         s = self.state
         left = s[k.FILLED] % _PIECE
         if left + s[k.NEEDED] > s[k.ROOM]:
@@ -162,7 +173,7 @@ class _Run:
             self.write(data)
 
     def add(self, data: bytes) -> None:
-        """Put `data` behind what is in the buffer."""
+        """Append `data` to the buffer."""
         s = self.state
         if not data:
             return
@@ -185,7 +196,8 @@ class _Run:
             s[k.PLAIN], s[k.PLAIN_SIZE] = unpacker.address, size
             return
         try:
-            self.unpacked = unpacker.unpack(codec, packed, broken_lz4=broken_lz4)  # the kernel goes by its address
+            # the kernel keeps its address
+            self.unpacked = unpacker.unpack(codec, packed, broken_lz4=broken_lz4)
         except CorruptBatch:
             self.ask(s[k.SIZE])
             return
@@ -202,7 +214,10 @@ class _Run:
             self.ask(s[k.SIZE])
 
     def ask(self, size: int) -> None:
-        """Let formats/convert.py do the batch of `size` bytes. Raises CorruptBatch and NotConvertible at its position."""
+        """Convert the batch of `size` bytes with formats/convert.py.
+
+        Raises CorruptBatch and NotConvertible at its position.
+        """
         s = self.state
         position = s[k.POSITION]
         batch = self.source.read(position, size)
@@ -223,7 +238,7 @@ class _Run:
         s[k.POSITION], s[k.PHASE] = position + size, 0
 
     def stop(self) -> None:
-        """Say why no batch begins at the kernel's position. Raises CorruptBatch, NotConvertible."""
+        """Raise CorruptBatch or NotConvertible: no batch begins at the kernel's position."""
         position, end = self.state[k.POSITION], self.state[k.FILE_END]
         if end < self.source.size:
             raise NotConvertible(f"cut from {self.source.size} to {end} bytes while it was read", position=end)

@@ -1,4 +1,4 @@
-"""A range of a .log as a new file, copied by the kernel, which may share the blocks."""
+"""Copy a range of a .log to a new file with copy_file_range, which may share blocks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kafkats.segment.reader import open_file
 
 _PIECE: Final = 1 << 30
 _NOT_HERE: Final = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY)
-"""What copy_file_range says where the file systems or the kernel cannot do it."""
+"""Errors of copy_file_range where the file systems or the kernel do not support it."""
 
 
 def copy_range(log: Path, start: int, end: int, target: Path) -> None:
-    """Make the new file `target` of bytes `start` to `end` of `log`; where the file system can, they share the blocks.
+    """Create the file `target` from bytes `start` to `end` of `log`; share blocks if possible.
 
     Raises StorageFailed (also for a file that is too short), BadInput (not a regular file).
     """
@@ -34,7 +34,7 @@ def copy_range(log: Path, start: int, end: int, target: Path) -> None:
 
 
 def _copied(source: int, target: int, start: int, end: int) -> Iterator[int]:
-    """Bytes copied, call by call."""
+    """Yield the number of bytes copied by each call."""
     position, in_kernel = start, True
     while position < end:
         size = min(end - position, _PIECE if in_kernel else 1 << 20)

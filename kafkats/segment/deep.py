@@ -1,4 +1,4 @@
-"""Every record of a segment: does it decode, and is each batch's maximum timestamp its records' maximum?"""
+"""Decode every record of a segment, and compare each batch's maximum timestamp with its records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kafkats.segment.unpack import Unpacker
 
 
 class Deep(NamedTuple):
-    """What decoding found. Positions are -1 where there is none."""
+    """The result of decoding. Positions are -1 if there is none."""
 
     facts: SegmentFacts
     undecodable: int
@@ -28,11 +28,11 @@ class Deep(NamedTuple):
     wrong_maximum: int
     wrong_maximum_position: int
     wrong_maximum_found: int
-    """The records' maximum in the first batch whose header says another."""
+    """The records' maximum in the first batch whose header has another."""
     wrapped: dict[tuple[int, int, TimestampType], int]
-    """Records in wrappers by magic, codec and timestamp type, of those that decode."""
+    """Records in decodable wrappers by magic, codec and timestamp type."""
     oversized_position: int = -1
-    """The first batch that decompresses to more than is allowed: it was not looked into."""
+    """First batch that decompresses to more than the limit; its records are not decoded."""
     oversized_reason: str = ""
 
 
@@ -42,9 +42,9 @@ class _Oversized(NamedTuple):
 
 
 def look_at_records(source: Source, facts: SegmentFacts) -> Deep:
-    """Decode all records before `facts.valid_bytes`; `facts` of depth full, and of depth deep after it.
+    """Decode all records before `facts.valid_bytes`.
 
-    Raises StorageFailed.
+    `facts` must have depth full; those returned have depth deep. Raises StorageFailed.
     """
     from kafkats.kernels import records as k
 
@@ -55,7 +55,7 @@ def look_at_records(source: Source, facts: SegmentFacts) -> Deep:
     wrapped: dict[tuple[int, int, TimestampType], int] = {}
     while state[k.POSITION] < facts.valid_bytes:
         window = source.window(int(state[k.POSITION]), needed)
-        if window.file_end < facts.valid_bytes:  # cut meanwhile
+        if window.file_end < facts.valid_bytes:  # truncated meanwhile
             break
         state[: k.END] = window.address, window.origin, window.loaded, window.limit
         while (why := k.deep(state)) == k.COMPRESSED:
@@ -74,7 +74,7 @@ def look_at_records(source: Source, facts: SegmentFacts) -> Deep:
             state[k.COUNT], state[k.FOUND_MAXIMUM] = alone[k.COUNT], alone[k.FOUND_MAXIMUM]
             k.judge(state, position, decodes)
             state[k.POSITION] = position + size
-        if why == k.MOVED:  # written anew meanwhile
+        if why == k.MOVED:  # rewritten meanwhile
             break
         needed = int(state[k.NEEDED]) if why == k.NEED_BYTES else 18
     s = state.tolist()
@@ -100,7 +100,7 @@ def _cell(state: NDArray[np.int64]) -> tuple[int, int, TimestampType]:
 
 
 def _decodes(state: NDArray[np.int64], alone: NDArray[np.int64], unpacker: Unpacker, data: bytes) -> bool:
-    """Decompress one batch or wrapper and look at what was in it. Raises CorruptBatch."""
+    """Decompress one batch or wrapper and check its content. Raises CorruptBatch."""
     from kafkats.kernels import records as k
 
     codec, magic = int(state[k.CODEC]), int(state[k.MAGIC])
@@ -113,7 +113,7 @@ def _decodes(state: NDArray[np.int64], alone: NDArray[np.int64], unpacker: Unpac
 
 
 def _wrapped(data: bytes, codec: int, magic: int) -> memoryview:
-    """The value of a wrapper."""
+    """Return the value of a wrapper."""
     if codec not in WRAPPER_CODECS:
         raise CorruptBatch(f"codec {codec} cannot be in magic {magic}")
     whole = view(data)

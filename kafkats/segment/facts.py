@@ -1,7 +1,8 @@
-"""What is known of a segment without decoding its records, and how deep was looked for it.
+"""Facts about a segment that need no decoded records, and the depth at which they were collected.
 
 stat    names, sizes and times of the files
-tail    the ends of the index files, and the log from the index's last entry on; nothing is checked in between
+tail    the ends of the index files, and the log from the last index entry on; nothing in
+        between is checked
 full    every batch header and checksum
 deep    also every record
 """
@@ -15,7 +16,7 @@ from kafkats.formats.model import TimestampType
 
 
 class StopReason(StrEnum):
-    """Why reading ended before the end of the file; the words of `findings.KINDS`."""
+    """Why reading ended before the end of the file; the words are those of `findings.KINDS`."""
 
     TORN_TAIL = "torn-tail"
     ZERO_TAIL = "zero-tail"
@@ -26,7 +27,7 @@ class StopReason(StrEnum):
 
 
 class Cell(NamedTuple):
-    """What a segment has of one magic, codec and timestamp type: one cell of the census."""
+    """The numbers of one magic, codec and timestamp type in a segment: one cell of the census."""
 
     magic: int
     codec: int
@@ -34,18 +35,19 @@ class Cell(NamedTuple):
     bytes: int
     batches: int
     records: int
-    """-1 for wrappers that were not decompressed. Magic 2: as the batch headers count them."""
+    """-1 for wrappers that were not decompressed. Magic 2: the counts in the batch headers."""
     control_batches: int
     transactional_batches: int
     producer_batches: int
-    """With a producer id."""
+    """Batches with a producer id."""
     delete_horizon_batches: int
 
 
 class SegmentFacts(NamedTuple):
-    """One segment's batches in numbers. -1 is "not known at this depth" or "there is none".
+    """The batches of one segment in numbers. -1: unknown at this depth, or none.
 
-    Offsets are Kafka's, positions bytes in the .log, timestamps epoch milliseconds as the batch headers have them.
+    Offsets are Kafka's, positions are bytes in the .log, timestamps are epoch milliseconds from
+    batch headers.
     """
 
     base_offset: int
@@ -55,18 +57,21 @@ class SegmentFacts(NamedTuple):
     """End of the last good batch."""
     stop: StopReason | None = None
     stop_position: int = -1
-    """Where reading ended; the end of the file when nothing stopped it."""
+    """Position where reading ended; the end of the file if nothing stopped it."""
     batches: int = -1
     records: int = -1
-    """-1 where wrappers (compressed magic 0 or 1) were not decompressed."""
+    """-1 if wrappers (compressed magic 0 or 1) were not decompressed."""
     wrappers: int = -1
     first_offset: int = -1
-    """Of the first batch: v2 its base offset, a wrapper's first inner offset where it was decompressed (else -1)."""
+    """Of the first batch. v2: its base offset.
+
+    Wrapper: its first inner offset if decompressed, else -1.
+    """
     last_offset: int = -1
     next_offset: int = -1
-    """What the next batch would get: last offset + 1, or the base offset of an empty segment."""
+    """The offset of the next batch: last offset + 1, or the base offset of an empty segment."""
     first_timestamp: int = -1
-    """The first batch's maximum: what rolling by time goes by."""
+    """The first batch's maximum, on which time-based rolling depends."""
     max_timestamp: int = -1
     offset_of_max_timestamp: int = -1
     """Last offset of the earliest batch that holds the maximum."""
@@ -82,7 +87,7 @@ class SegmentFacts(NamedTuple):
     last_leader_epoch: int = -1
     last_batch_position: int = -1
     not_increasing_position: int = -1
-    """First batch that begins at or below an offset before it."""
+    """First batch that begins at or below an earlier offset."""
     out_of_range_position: int = -1
     """First batch below the base offset, or more than 2^31-1 above it."""
     bad_header_position: int = -1

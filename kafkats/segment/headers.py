@@ -1,4 +1,4 @@
-"""Batch headers of a .log as rows of numbers, in chunks: for whoever decides about batches without looking into them."""
+"""Read the batch headers of a .log as rows of numbers, in chunks, without decoding records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafkats.formats.framing import MAGIC_AT, MIN_LEFT, Frame, check_offsets
 from kafkats.segment.reader import Source
 
 Rows = NDArray[np.int64]
-"""Shape (n, kernels.headers.COLUMNS), a row per batch."""
+"""Shape (n, kernels.headers.COLUMNS), one row per batch."""
 
 ROWS_AT_ONCE: Final = 16384
 _DELTA: Final = v2.BatchHeader._fields.index("last_offset_delta")
@@ -23,12 +23,15 @@ _DELTA: Final = v2.BatchHeader._fields.index("last_offset_delta")
 def batch_headers(
     source: Source, *, start: int = 0, end: int | None = None, producers_only: bool = False, quiet_zeros: bool = False
 ) -> Iterator[Rows]:
-    """The batches from byte `start` to `end` (else of the file), up to the quiet end of the log; checksums are not looked at.
+    """Yield the headers of the batches from position `start` to `end` (default: end of the file).
 
-    An unfinished batch is a quiet end, with `quiet_zeros` also zeros up to the end of the file, as a preallocated one has them.
+    Reading ends at the quiet end of the log: an unfinished batch, and with `quiet_zeros` also zeros
+    up to the end of the file, as in a preallocated one. Checksums are not verified.
+    `producers_only`: only batches with a producer id. A chunk is valid until the next one is
+    requested.
 
-    `producers_only`: those with a producer id. A chunk is valid until the next one is asked for.
-    Raises CorruptBatch (bad size, magic or offsets) after the batches before it, Changed (cut meanwhile), StorageFailed.
+    Raises CorruptBatch (bad size, magic or offsets) after the batches before it, Changed (truncated
+    meanwhile), StorageFailed.
     """
     from kafkats.kernels import headers as k
 
@@ -45,7 +48,8 @@ def batch_headers(
         while (why := k.headers(state, rows)) == k.FULL:
             yield rows
             state[k.FILLED] = 0
-        if why == k.STOPPED and stopped != state[k.POSITION]:  # a broker may have written a batch there meanwhile
+        # a broker may have written a batch there meanwhile
+        if why == k.STOPPED and stopped != state[k.POSITION]:
             stopped, why = int(state[k.POSITION]), k.NEED_BYTES
     if state[k.FILLED]:
         yield rows[: state[k.FILLED]]

@@ -1,7 +1,8 @@
-"""Compression into a given place in memory, in exactly the bytes of `kafkats.compression`.
+"""Compress into a given buffer, with exactly the bytes of `kafkats.compression`.
 
-A short cut calls the same library, with a context that is kept, and lets it write into the place; where a library does not export
-what is needed, or does not give the very bytes on a trial, `kafkats.compression` does it and its bytes are copied.
+A short cut calls the same library with a reused context, and the library writes directly into the
+buffer. `kafkats.compression` compresses instead, and its bytes are copied, if a library does not
+export the functions or does not give the same bytes in a trial.
 
     gzip     deflate of the zlib that Python's own module is linked with, by address
     snappy   cramjam, as `kafkats.codecs` calls it
@@ -29,23 +30,26 @@ from kafkats.segment.unpack import exported
 
 _TRAILER: Final = struct.Struct("<II")
 _EVERYTHING: Final = ctypes.c_uint8 * 2**46
-"""One type for views of any size: ctypes makes a new one for every length."""
+"""One type for views of any size, because ctypes creates a new type for every length."""
 
 
 def bytes_at(address: int, size: int) -> memoryview:
-    """A view of memory, format B; what owns it must stay alive."""
+    """Return a view of memory, format B; the owner of the memory must stay alive."""
     return memoryview(_EVERYTHING.from_address(address)).cast("B")[:size]
 
 
 class Packer:
-    """Keeps contexts; one per thread."""
+    """Reuses compression contexts; use one per thread."""
 
     def __init__(self) -> None:
         self._deflate: _Stream | None = None
         self._zstd = 0
 
     def pack(self, codec: int, source: int, size: int, into: int, room: int, *, broken_lz4: bool = False) -> int:
-        """Compress `size` bytes at address `source` to address `into`; how many bytes they are, -1 when more than `room`."""
+        """Compress `size` bytes at address `source` to address `into`, which has `room` bytes.
+
+        Returns the compressed size, or -1 if it exceeds `room`.
+        """
         short_cut = _SHORT_CUTS.get(codec)
         if short_cut is not None and size:
             packed_size = short_cut(self, source, size, into, room)
@@ -81,7 +85,8 @@ class Packer:
         packed[:filled] = snappy.HEADER
         for start in range(0, size, snappy.BLOCK_BYTES):
             block = plain[start : start + snappy.BLOCK_BYTES]
-            if room - filled < 40 + len(block) + len(block) // 6:  # snappy's own bound, and the length
+            # snappy's own bound, and the length
+            if room - filled < 40 + len(block) + len(block) // 6:
                 return -1
             got = cramjam.snappy.compress_raw_into(block, packed[filled + 4 :])
             INT32.pack_into(packed, filled, got)
@@ -110,7 +115,10 @@ _SHORT_CUTS: Final[dict[int, Callable[[Packer, int, int, int, int], int]]] = {
 
 @cache
 def lz4_compress_default() -> Callable[[int, int, int, int], int] | None:
-    """`int LZ4_compress_default(source, destination, size, room)`, or None where it is not exported or gives other bytes."""
+    """Return `int LZ4_compress_default(source, destination, size, room)`.
+
+    Returns None if the function is not exported or gives other bytes.
+    """
     function = exported("lz4.block._block", "LZ4_compress_default")
     if function is None:
         return None
@@ -127,7 +135,10 @@ def _gives_our_lz4(function: Any, trial: bytes) -> bool:
 
 @cache
 def _trials() -> tuple[bytes, ...]:
-    """Text that repeats near and far, short and a whole block: where versions and settings of a library differ."""
+    """Return text with near and far repetitions, short, medium, and a whole block.
+
+    Versions and settings of a library differ on such input.
+    """
     words = b"".join(b"%x,%d;" % (n * n * 2654435761 % 2**32, n % 97) for n in range(7000))
     return words[:100], words[:4000], words[: 64 * 1024]
 
@@ -157,7 +168,7 @@ class _Stream(ctypes.Structure):
 
 
 class Deflate(NamedTuple):
-    """Functions of zlib, each on a z_stream."""
+    """Functions of zlib; each takes a z_stream."""
 
     init: Callable[..., int]
     reset: Callable[[Any], int]
@@ -172,7 +183,10 @@ _MOST: Final = 2**31 - 1
 
 @cache
 def deflate_functions() -> Deflate | None:
-    """Those of the library behind Python's zlib, or None where they are not exported or give other bytes."""
+    """Return the functions of the library behind Python's zlib.
+
+    Returns None if they are not exported or give other bytes.
+    """
     functions = [exported("zlib", name) for name in ("deflateInit2_", "deflateReset", "deflate", "deflateEnd")]
     if None in functions:
         return None
@@ -210,7 +224,7 @@ class _Bytes(ctypes.Structure):
 
 
 class Zstd(NamedTuple):
-    """Functions of libzstd, each on a context."""
+    """Functions of libzstd; each takes a context."""
 
     create: Callable[[], int]
     free: Callable[[int], int]
@@ -226,7 +240,10 @@ _FLUSH, _END = 1, 2  # ZSTD_EndDirective
 
 @cache
 def zstd_functions() -> Zstd | None:
-    """Those of the zstandard wheel, or None where they are not exported or give other bytes."""
+    """Return the functions of the zstandard wheel.
+
+    Returns None if they are not exported or give other bytes.
+    """
     names = ("createCCtx", "freeCCtx", "CCtx_reset", "CCtx_setParameter", "compressStream2")
     functions = [exported("zstandard._cffi", f"ZSTD_{name}") for name in names]
     if None in functions:
@@ -260,10 +277,14 @@ def _new_context(library: Zstd) -> int:
 
 
 def _zstd_frame(library: Zstd, context: int, source: int, size: int, into: int, room: int) -> int:
-    """Compress, flush a block, finish: as Kafka does, which leaves an empty last block. -1 when there is no room."""
+    """Compress, flush a block, finish, as Kafka does; this leaves an empty last block.
+
+    Returns the compressed size, or -1 if it exceeds `room`.
+    """
     given, taken = _Bytes(source, size, 0), _Bytes(into, room, 0)
     library.reset(context, _SESSION_ONLY)
     for step in (_FLUSH, _END):
-        if library.stream(context, ctypes.byref(taken), ctypes.byref(given), step):  # bytes left to write, or an error
+        # bytes left to write, or an error
+        if library.stream(context, ctypes.byref(taken), ctypes.byref(given), step):
             return -1
     return int(taken.pos)

@@ -1,9 +1,11 @@
-"""Do two segments hold the same records, however these are batched, compressed and encoded?
+"""Compare the records of two segments, independent of batching, compression and magic.
 
-A digest is sha256 over the sha256 of each column, so it depends on no window and no batch: one column each of offsets, timestamps, their
-types, lengths and bytes of keys and of values, numbers of headers, lengths and bytes of header keys and values. Lengths are int32 with
--1 for null, so that null, empty and where one record ends cannot be mistaken; all numbers are little endian. What a profile leaves out
-is not in the digest, and the profile itself is. The timestamp type NONE (magic 0) counts as CreateTime, which is what it becomes.
+A digest is the SHA-256 over the SHA-256 of each column, so windows and batches do not affect it.
+The columns are: offsets, timestamps, timestamp types, lengths and bytes of keys and of values,
+numbers of headers, lengths and bytes of header keys and values. Lengths are int32 with -1 for null,
+so null, empty values and record boundaries are distinct. All numbers are little endian. The digest
+covers the profile itself, and leaves out the columns that the profile excludes. The timestamp type
+NONE (magic 0) counts as CreateTime, because conversion turns it into that.
 """
 
 from __future__ import annotations
@@ -28,14 +30,16 @@ Column = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.int8] | NDArray[np.u
 
 
 class Parity(NamedTuple):
-    """How many records there are, and a digest (hex) of everything in them that the profile looks at."""
+    """The number of records, and a digest (hex) of everything in them that the profile includes."""
 
     records: int
     digest: str
 
 
 class Difference(NamedTuple):
-    """The first record that differs: its offset (the old one's where it has one), in what, and both sides in words."""
+    """The first record that differs: its offset (the old one if present), the field, both
+    values.
+    """
 
     offset: int
     what: str
@@ -45,7 +49,11 @@ class Difference(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """What counts beside offsets, order, keys and values: times and their types, record headers, records of control batches."""
+    """What counts besides offsets, order, keys and values.
+
+    `timestamps`: timestamps and their types; `headers`: record headers; `control`: the records of
+    control batches.
+    """
 
     timestamps: bool
     headers: bool
@@ -55,9 +63,10 @@ class Profile(NamedTuple):
 def digest_records(
     source: Source, *, timestamps: bool, headers: bool, control: bool, start: int = 0, end: int | None = None
 ) -> Parity:
-    """Digest of the records from byte `start` to `end` (else to the quiet end of the log), in file order; see Profile.
+    """Return the digest of the records from position `start` to `end`, in file order; see Profile.
 
-    Raises CorruptBatch with its position, Changed (cut meanwhile), Vanished, StorageFailed.
+    The default of `end` is the quiet end of the log. Raises CorruptBatch with its position, Changed
+    (truncated meanwhile), Vanished, StorageFailed.
     """
     digest = _Digest(Profile(timestamps, headers, control))
     for chunk in columns(source, start=start, end=end, headers=headers, control=control):
@@ -75,9 +84,10 @@ def prove(
     old_end: int | None = None,
     new_end: int | None = None,
 ) -> Parity | Difference:
-    """The Parity of both in one pass, half the work of two digests; or the first record, in file order, that differs.
+    """Return the Parity of both segments, or the first record, in file order, that differs.
 
-    Everything that goes into the digest of `old` is compared with `new`'s, so that one digest is both. Raises as digest_records.
+    One pass compares everything that the digest covers, so the digest of `old` is also that of
+    `new`; this is half the work of two digests. Raises as digest_records.
     """
     profile = Profile(timestamps, headers, control)
     digest = _Digest(profile)
@@ -98,7 +108,10 @@ def first_difference(
     old_end: int | None = None,
     new_end: int | None = None,
 ) -> Difference | None:
-    """The first record, in file order, that differs under the profile; None where the digests are equal. Raises as digest_records."""
+    """Return the first record, in file order, that differs under the profile, or None.
+
+    None means that the digests are equal. Raises as digest_records.
+    """
     sides = (
         columns(old, end=old_end, headers=headers, control=control),
         columns(new, end=new_end, headers=headers, control=control),
@@ -107,7 +120,7 @@ def first_difference(
 
 
 class _Digest:
-    """The digests of all columns, fed chunk by chunk."""
+    """The digests of all columns, updated chunk by chunk."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -152,7 +165,7 @@ def _names(timestamps: bool, headers: bool) -> list[str]:
 
 
 def _streams(chunk: Columns, timestamps: bool, start: int = 0, rows: int | None = None) -> Iterator[tuple[str, Column]]:
-    """What of `rows` rows from `start` on goes into which column's digest."""
+    """Yield (column name, values) of `rows` rows from `start` on, for the columns' digests."""
     end = chunk.rows if rows is None else start + rows
     assert chunk.key is not None and chunk.value is not None
     yield "offset", chunk.offset[start:end]
@@ -169,7 +182,7 @@ def _streams(chunk: Columns, timestamps: bool, start: int = 0, rows: int | None 
 
 
 def _binary(name: str, column: Binary, start: int, end: int) -> Iterator[tuple[str, Column]]:
-    """Lengths, int32 with -1 for null, and bytes of entries `start` to `end`."""
+    """Yield the lengths (int32, -1 for null) and the bytes of entries `start` to `end`."""
     lengths = np.diff(column.offsets[start : end + 1])
     if column.nulls:
         lengths[np.unpackbits(column.valid, count=end, bitorder="little")[start:] == 0] = -1
@@ -185,7 +198,10 @@ def _same(left: Columns, at: int, right: Columns, to: int, rows: int, timestamps
 def _side_by_side(
     old: Iterator[Columns], new: Iterator[Columns]
 ) -> Iterator[tuple[Columns | None, int, Columns | None, int, int]]:
-    """Pieces of both sides that hold the same number of rows: chunk, first row, chunk, first row, rows. None where one is over."""
+    """Yield (chunk, first row, chunk, first row, rows): ranges of both sides with the same length.
+
+    At the end, a side that has no more rows is None.
+    """
     left, right, at, to = next(old, None), next(new, None), 0, 0
     while left is not None and right is not None:
         rows = min(left.rows - at, right.rows - to)
@@ -243,7 +259,7 @@ def _shown(what: str, value: Any) -> str:
 
 
 def _in_words(data: bytes | None) -> str:
-    """Length and bytes; of long ones the first, and a digest to tell them apart."""
+    """Return length and bytes; for long data the first bytes and a digest."""
     if data is None:
         return "null"
     if len(data) <= _SHOWN:

@@ -1,7 +1,8 @@
-"""The bytes of one .log: as one read-only view, or window by window.
+"""Read the bytes of one .log, as one read-only view or window by window.
 
-A view is a memory map. Reading a map behind the end of a file that was cut meanwhile kills the process (SIGBUS), and a
-broker does cut: so a map is for directories that no broker holds, and windows that are read (not mapped) for the others.
+A view is a memory map. Reading a map after the end of a file that was truncated meanwhile kills the
+process (SIGBUS), and a broker does truncate files. So only files of directories that no broker
+holds are mapped; others are read in windows.
 """
 
 from __future__ import annotations
@@ -21,17 +22,20 @@ from kafkats.errors import BadInput, storage
 Bytes = NDArray[np.uint8]
 
 WINDOW: Final = 64 * 1024 * 1024
-"""Bytes of a map between two looks at what else there is to do (Ctrl-C)."""
+"""Bytes of a map processed between two chances to handle a signal (Ctrl-C)."""
 BUFFER: Final = 2 * 1024 * 1024
-"""Bytes that are read at once where a file is not mapped; small enough for the processor's cache."""
+"""Bytes per read of a file that is not mapped; small enough for the processor's cache."""
 
 
 _LARGEST: Final = 32 * 1024 * 1024
-"""Batches above this are mapped in any case; message.max.bytes is 1 MiB unless somebody raised it."""
+"""Larger batches are always mapped. The default of message.max.bytes is 1 MiB."""
 
 
 class Window(NamedTuple):
-    """File positions `origin` to `loaded` lie at `address`. Batches that begin at `limit` or later want the next window."""
+    """File positions `origin` to `loaded` lie at `address`.
+
+    Batches that begin at `limit` or later need the next window.
+    """
 
     address: int
     origin: int
@@ -41,8 +45,12 @@ class Window(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A .log to go through. `window(position, needed)` brings `needed` bytes from `position` on, `read(position, size)` copies
-    them; `only_zeros(position)` says whether there is a rest and all of it is zeros (holes are not read)."""
+    """A .log to read.
+
+    `window(position, needed)` loads `needed` bytes from `position` on. `read(position, size)`
+    copies bytes. `only_zeros(position)` returns whether bytes follow and all of them are zeros; it
+    does not read holes.
+    """
 
     size: int
     mtime_ms: int
@@ -53,7 +61,7 @@ class Source(NamedTuple):
 
 @contextmanager
 def open_segment(path: str | os.PathLike[str]) -> Generator[Bytes, None, None]:
-    """The whole file as a read-only uint8 view of shape (size,), valid inside the `with`.
+    """Open the whole file as a read-only uint8 view of shape (size,), valid inside the `with`.
 
     Raises Vanished, StorageFailed, BadInput (not a regular file).
     """
@@ -63,9 +71,10 @@ def open_segment(path: str | os.PathLike[str]) -> Generator[Bytes, None, None]:
 
 @contextmanager
 def open_source(path: str | os.PathLike[str], *, mapped: bool = False) -> Generator[Source, None, None]:
-    """The file for one pass: read into one reused buffer or, where nobody can cut it meanwhile, mapped.
+    """Open the file for one pass: read into one reused buffer, or mapped.
 
-    Raises Vanished, StorageFailed, BadInput (not a regular file).
+    Set `mapped` only if nobody can truncate the file meanwhile. Raises Vanished, StorageFailed,
+    BadInput (not a regular file).
     """
     with open_file(path) as fd:
         facts = _facts(fd, path)
@@ -78,9 +87,9 @@ def open_source(path: str | os.PathLike[str], *, mapped: bool = False) -> Genera
 
 @contextmanager
 def open_file(path: str | os.PathLike[str]) -> Generator[int, None, None]:
-    """A descriptor of a regular file, closed afterwards."""
+    """Open a regular file and yield its descriptor. Raises Vanished, StorageFailed, BadInput."""
     with storage(path, "open"):
-        # A FIFO in a file's place must not make us wait for a writer.
+        # Do not block on a FIFO at this path.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(_facts(fd, path).st_mode):
@@ -96,7 +105,7 @@ def _facts(fd: int, path: str | os.PathLike[str]) -> os.stat_result:
 
 
 def array_source(view: Bytes, mtime_ms: int = -1) -> Source:
-    """Bytes in memory as a source; `view` must stay alive and be contiguous."""
+    """Return bytes in memory as a source; `view` must stay alive and be contiguous."""
     size, address = len(view), view.ctypes.data if len(view) else 0
     whole = Window(address, 0, size, size, size)
 
@@ -135,7 +144,7 @@ def _mapped(fd: int, size: int, path: str | os.PathLike[str]) -> Generator[Bytes
     try:
         yield np.frombuffer(region, np.uint8)
     finally:
-        with suppress(BufferError):  # a view of it lives on; the last one unmaps
+        with suppress(BufferError):  # a view still exists; the last one unmaps
             region.close()
 
 
@@ -158,10 +167,11 @@ def _read_source(fd: int, facts: os.stat_result, path: str | os.PathLike[str]) -
 
     def window(position: int, needed: int) -> Window:
         if needed > _LARGEST:
-            # A size field gone wild in a sparse file, most likely: that much memory is not worth it.
+            # Most likely a corrupt size field in a sparse file: do not allocate that much memory.
             start = position // mmap.PAGESIZE * mmap.PAGESIZE
             now = os.fstat(fd).st_size
-            if now < position + needed:  # cut meanwhile: a map behind the end would kill the process
+            # truncated meanwhile: reading a map after the end would kill the process
+            if now < position + needed:
                 return Window(kept[0].ctypes.data, position, position, position, min(now, position))
             with storage(path, "map"):
                 region = mmap.mmap(fd, position + needed - start, mmap.MAP_SHARED, mmap.PROT_READ, offset=start)
@@ -176,7 +186,7 @@ def _read_source(fd: int, facts: os.stat_result, path: str | os.PathLike[str]) -
         with storage(path, "read"):
             got = _read_into(fd, buffer[:wanted], position)
         loaded = position + got
-        file_end = size if got == wanted else loaded  # cut meanwhile
+        file_end = size if got == wanted else loaded  # truncated meanwhile
         return Window(buffer.ctypes.data, position, loaded, loaded, file_end)
 
     def read(position: int, length: int) -> bytes:

@@ -1,7 +1,7 @@
-"""Searching one .log by time from a position on, as brokers do, and the file as they need it for that.
+"""Search one .log by timestamp from a given position, as brokers do.
 
-Nothing is read but what is passed: a search reads about `index.interval.bytes` and one batch. Unlike Kafka's, ours looks at
-the checksum of every batch it passes, and ends as an error where one does not match.
+A search reads about `index.interval.bytes` and one batch, and nothing else. Unlike Kafka's, this
+search verifies the checksum of every batch that it reads, and a mismatch is an error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _READS_BEFORE_MAP: Final = 4
 
 
 class Hit(NamedTuple):
-    """A record, the leader epoch of its batch (-1: none), and where that batch begins."""
+    """A record, the leader epoch of its batch (-1: none), and the position of that batch."""
 
     offset: int
     timestamp: int
@@ -38,17 +38,20 @@ class Hit(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """How many targets were answered, and what the batch that the next one met is refused for; None: there is no such batch."""
+    """The number of answered targets, and the error of a bad batch that ended the sweep (or
+    None).
+    """
 
     answered: int
     error: KafkatsError | None
 
 
 class OpenLog:
-    """A .log held open. `mapped` where nobody can cut it meanwhile: but not before it is used again, since the first look at a fresh
-    map costs more than a read. Else it is read piece by piece.
+    """An open .log.
 
-    Raises Vanished, StorageFailed, BadInput (not a regular file).
+    `mapped` allows a map; set it only if nobody can truncate the file. The file is mapped only
+    after a few reads, because the first access to a fresh map costs more than a read. Otherwise it
+    is read in pieces. Raises Vanished, StorageFailed, BadInput (not a regular file).
     """
 
     def __init__(self, path: str, *, mapped: bool) -> None:
@@ -57,7 +60,8 @@ class OpenLog:
         self._whole: Window | None = None
         self._zeros_from: set[int] = set()
         with storage(path, "open"):
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not make us wait
+            # do not block on a FIFO
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             facts = os.fstat(self._fd)
         self.size, self.mtime_ms = facts.st_size, facts.st_mtime_ns // 1_000_000
         self._reads_left = _READS_BEFORE_MAP if mapped and self.size else -1
@@ -67,7 +71,7 @@ class OpenLog:
         self.source: Final = Source(self.size, self.mtime_ms, self._window, self._read, self._only_zeros)
 
     def close(self) -> None:
-        """Let go of the file; what was mapped goes with the last view of it."""
+        """Close the file; a map is released with its last view."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd, self._whole, self._buffer = -1, None, np.empty(0, np.uint8)
@@ -89,7 +93,7 @@ class OpenLog:
     def _map(self) -> Window:
         with storage(self.path, "map"):
             region = mmap.mmap(self._fd, self.size, mmap.MAP_SHARED, mmap.PROT_READ)
-        os.close(self._fd)  # the map has one of its own
+        os.close(self._fd)  # the map has its own descriptor
         self._fd = -1
         self._buffer = np.frombuffer(region, np.uint8)
         self._whole = Window(self._buffer.ctypes.data, 0, self.size, self.size, self.size)
@@ -102,7 +106,7 @@ class OpenLog:
             return os.pread(self._fd, size, position)
 
     def _only_zeros(self, position: int) -> bool:
-        if position in self._zeros_from:  # what is preallocated takes long to look at
+        if position in self._zeros_from:  # scanning preallocated space takes long
             return not any(self._read(position, MIN_LEFT))
         at = position
         while at < self.size:
@@ -115,7 +119,7 @@ class OpenLog:
 
 
 class Searcher:
-    """Holds what searches use again: the kernel's state and the buffer for decompressed batches."""
+    """Reuses the kernel's state and the buffer for decompressed batches across searches."""
 
     def __init__(self) -> None:
         from kafkats.kernels import search as k
@@ -135,11 +139,14 @@ class Searcher:
         equal: bool = False,
         strict: bool = False,
     ) -> Hit | None:
-        """The first record from the batch at `position` on with a timestamp of `target` (ms) or later and an offset of `start_offset`
-        or above, by the maxima of the batch headers. `equal`: the first record of exactly that time in the first batch whose
-        maximum it is. `strict`: a batch whose maximum promises a record that it does not have is an error, as in Kafka 0.10.
+        """Return the first record at `target` (ms) or later, from the batch at `position` on.
 
-        Raises CorruptBatch, Changed (the file was cut meanwhile), StorageFailed.
+        Only records with an offset of `start_offset` or higher qualify. Batches are selected by the
+        maximum timestamp in their headers. `equal`: return the first record with exactly that
+        timestamp in the first batch with that maximum. `strict`: a batch whose maximum promises a
+        record that it lacks is an error, as in Kafka 0.10.
+
+        Raises CorruptBatch, Changed (the file was truncated meanwhile), StorageFailed.
         """
         from kafkats.kernels import search as k
 
@@ -180,10 +187,11 @@ class Searcher:
         *,
         start_offset: int = LOWEST,
     ) -> Swept:
-        """For each of `targets` (ms, int64, ascending) what first_record finds from the same position of `starts` (ascending) on: offset,
-        timestamp and leader epoch into the row of `found` (int64, shape (n, 3)). Ends where nothing is that late, or at a bad batch.
+        """Run first_record for many `targets` (ms, int64, ascending) in one pass.
 
-        Raises Changed, StorageFailed.
+        `starts` holds the position for each target, ascending. Writes offset, timestamp and leader
+        epoch to the rows of `found` (int64, shape (n, 3)). Ends at a bad batch, or when no record
+        is late enough. Raises Changed, StorageFailed.
         """
         from kafkats.kernels import search as k
 
@@ -228,7 +236,7 @@ def _load(state: np.ndarray, log: OpenLog, window: Window) -> None:
 
 
 def refused(log: OpenLog, position: int) -> KafkatsError:
-    """Why the plain decoders refuse the batch at `position`."""
+    """Return the error with which the plain decoders refuse the batch at `position`."""
     data = log.source.read(position, MIN_LEFT)
     size, _ = read_int32(view(data), OVERHEAD - 4)
     if size >= MIN_SIZE:

@@ -1,4 +1,4 @@
-"""What is wrong with a .log, in findings: of what one pass over it saw, and of its records."""
+"""Report defects of a .log as findings, from the facts of one pass and from its decoded records."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from kafkats.segment.reader import Source
 
 
 def log_findings(name: str, facts: SegmentFacts, source: Source, *, moving: bool) -> Iterator[Finding]:
-    """What `facts` of depth full say against the .log called `name`.
+    """Yield the findings from `facts` (depth full) of the .log called `name`.
 
-    `moving`: the active segment of a directory that a broker holds, or was killed in; then an unfinished tail is its state.
+    `moving`: the active segment of a directory that a broker holds, or was killed in; an unfinished
+    tail is then normal.
     """
     if facts.stop is not None:
         yield _stop_finding(name, facts, source, moving)
@@ -32,7 +33,7 @@ def log_findings(name: str, facts: SegmentFacts, source: Source, *, moving: bool
 
 
 def record_findings(name: str, looked: Deep) -> Iterator[Finding]:
-    """What decoding every record of the .log called `name` found."""
+    """Yield the findings from decoding every record of the .log called `name`."""
     if looked.undecodable:
         more = f" (and {looked.undecodable - 1} more)" if looked.undecodable > 1 else ""
         why = looked.undecodable_reason or "its records do not fit into it"
@@ -64,7 +65,7 @@ def _stop_finding(name: str, facts: SegmentFacts, source: Source, moving: bool) 
 
 
 def _reaches_end(facts: SegmentFacts, source: Source) -> bool:
-    """Whether the bad batch is the file's last, as one that is being written."""
+    """Return whether the bad batch is the file's last: a broker may be writing it."""
     if facts.stop != StopReason.BAD_CRC:
         return False
     size = 12 + int.from_bytes(source.read(facts.stop_position + 8, 4), "big")

@@ -1,12 +1,14 @@
-"""Decompression for the deep check: the usual case by the quickest library, into one buffer; every other case by `formats`.
+"""Decompress for the deep check: common forms by the fastest library, all others by `compression`.
 
-A short cut takes what brokers and Java clients write, and only if that is all there is to it; whatever it does not take, or finds wrong,
-the readers of `kafkats.compression` decide. So there are no two opinions on what is corrupt.
+A short cut accepts only what brokers and Java clients write. Data that it does not accept, or finds
+defective, is passed to the readers of `kafkats.compression`. So these alone decide what is corrupt.
 
     gzip     one member without optional fields      isal's inflate, which also checks CRC and size
-    snappy   blocks behind one header                cramjam, into the buffer
-    lz4      the frame of Kafka's own classes        LZ4_decompress_safe of the lz4 wheel, by address
-    zstd     whole frames and nothing else           ZSTD_decompressDCtx of the zstandard wheel, by address
+    snappy   blocks after one header                 cramjam, into the buffer
+    lz4      the frame of Kafka's own classes        LZ4_decompress_safe of the lz4 wheel,
+                                                     by address
+    zstd     whole frames and nothing else           ZSTD_decompressDCtx of the zstandard wheel,
+                                                     by address
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _ISAL_ERROR: Final[Any] = isal_zlib.error
 
 
 class Unpacker:
-    """Holds the buffer; what it gives back is valid until the next call."""
+    """Owns the buffer; a result is valid until the next call."""
 
     def __init__(self) -> None:
         self._buffer = np.empty(_ROOM, np.uint8)
@@ -45,14 +47,19 @@ class Unpacker:
         self._zstd_context = 0
 
     def unpack(self, codec: int, data: memoryview, *, broken_lz4: bool) -> NDArray[np.uint8]:
-        """The bytes in `data`, uint8 of shape (n,). Raises CorruptBatch as kafkats.compression.decompress."""
+        """Return the decompressed bytes, uint8 of shape (n,).
+
+        Raises CorruptBatch as kafkats.compression.decompress.
+        """
         size = self.short_cut(codec, data, broken_lz4)
         if size >= 0:
             return self._buffer[:size]
         return np.frombuffer(decompress(codec, data, broken_lz4=broken_lz4), np.uint8)
 
     def short_cut(self, codec: int, data: memoryview, broken_lz4: bool) -> int:
-        """How many bytes now lie at `address`; -1 when it takes `unpack` to know."""
+        """Return the number of decompressed bytes at `address`; -1 if only `unpack` can
+        decompress.
+        """
         way = _SHORT_CUTS.get(codec)
         return -1 if way is None else way(self, data, broken_lz4)
 
@@ -114,12 +121,12 @@ class Unpacker:
         zstd = zstd_functions()
         if zstd is None or not len(data):
             return -1
-        if not self._zstd_context:  # one per user: it must not be shared by threads
+        if not self._zstd_context:  # threads must not share a context
             self._zstd_context = zstd.create()
             weakref.finalize(self, zstd.free, self._zstd_context)
         source = np.frombuffer(data, np.uint8).ctypes.data
         got = zstd.decompress(self._zstd_context, self.address, _ROOM, source, len(data))
-        return got if got <= _ROOM else -1  # errors are the highest numbers
+        return got if got <= _ROOM else -1  # error codes are the highest numbers
 
 
 _SHORT_CUTS: Final[dict[int, Callable[[Unpacker, memoryview, bool], int]]] = {
@@ -132,7 +139,10 @@ _SHORT_CUTS: Final[dict[int, Callable[[Unpacker, memoryview, bool], int]]] = {
 
 @cache
 def lz4_decompress_safe() -> Callable[[int, int, int, int], int] | None:
-    """`int LZ4_decompress_safe(source, destination, size, room)`, or None where it is not exported or answers wrongly."""
+    """Return `int LZ4_decompress_safe(source, destination, size, room)`.
+
+    Returns None if the function is not exported or fails a trial.
+    """
     function = exported("lz4.block._block", "LZ4_decompress_safe")
     if function is None:
         return None
@@ -146,7 +156,11 @@ def lz4_decompress_safe() -> Callable[[int, int, int, int], int] | None:
 
 
 class Zstd(NamedTuple):
-    """Functions of libzstd: `create() -> context`, `size_t decompress(context, destination, room, source, size)`, `free(context)`."""
+    """Functions of libzstd.
+
+    `create() -> context`, `size_t decompress(context, destination, room, source, size)`,
+    `free(context)`.
+    """
 
     create: Callable[[], int]
     decompress: Callable[[int, int, int, int, int], int]
@@ -155,7 +169,7 @@ class Zstd(NamedTuple):
 
 @cache
 def zstd_functions() -> Zstd | None:
-    """Those of the zstandard wheel, or None where they are not exported or answer wrongly."""
+    """Return functions of the zstandard wheel; None if they are not exported or fail a trial."""
     functions = [exported("zstandard._cffi", f"ZSTD_{name}") for name in ("createDCtx", "decompressDCtx", "freeDCtx")]
     if None in functions:
         return None

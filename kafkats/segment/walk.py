@@ -1,4 +1,4 @@
-"""One pass over a .log: the kernel does the walking, this brings windows and takes what comes out."""
+"""Walk over a .log once: load windows for the kernel, and collect its results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from kafkats.segment.facts import Cell, SegmentFacts, StopReason
 from kafkats.segment.reader import Source
 
 Points = NDArray[np.int64]
-"""Shape (n, 5): position, first offset, last offset, largest timestamp so far, its offset. One row per index entry."""
+"""Index points: shape (n, 5), one row per index entry.
+
+Columns: position, first offset, last offset, largest timestamp so far, offset of that timestamp.
+"""
 
 POINTS_AT_ONCE: Final = 16384
 NO_INTERVAL: Final = 2**62
@@ -30,7 +33,9 @@ _STOPS: Final = (
 
 
 class Merged(NamedTuple):
-    """Of existing entries that were walked past: how many are untrue, the first such, and how many were passed."""
+    """Existing index entries: number checked, number of wrong ones, index of the first wrong
+    one.
+    """
 
     passed: int
     wrong: int
@@ -38,17 +43,17 @@ class Merged(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """What one pass found."""
+    """The result of one pass."""
 
     facts: SegmentFacts
     offset_entries: Merged
     time_entries: Merged
     cut_to: int
-    """Size of the file, less than at first when it was cut while we read."""
+    """Size of the file at the end of the pass; smaller if it was truncated meanwhile."""
     cells: tuple[Cell, ...]
-    """What was walked past, by magic, codec and timestamp type; in this order, and only what there is."""
+    """The census of the batches, in the order magic, codec, timestamp type; no empty cells."""
     fingerprint: int
-    """64 bits over offset, size, checksum and magic of every batch (`kernels.walk`): other batches, another fingerprint."""
+    """64-bit hash over offset, size, checksum and magic of every batch; see `kernels.walk`."""
 
 
 def walk(
@@ -63,11 +68,12 @@ def walk(
     checksums: bool = True,
     on_points: Callable[[Points], None] | None = None,
 ) -> Walked:
-    """Walk from `start` to `end` (else the end of the file) or the first bad batch, as LogSegment.recover does.
+    """Walk from `start` to `end` (default: end of the file) or the first bad batch.
 
-    `offset_entries` and `time_entries` are whole entries of existing indexes, increasing; every one that is walked
-    past is held against the log. `on_points` gets the batches that an index entry belongs to, in chunks.
-    Raises Vanished, StorageFailed.
+    This is what LogSegment.recover does. `offset_entries` and `time_entries` are whole, increasing
+    entries of existing indexes; each entry up to the end of the walk is checked against the log.
+    `on_points` receives the points of the batches that get an index entry, in chunks. Raises
+    Vanished, StorageFailed.
     """
     from kafkats.kernels import walk as k
     from kafkats.kernels.crc import crc_addresses
