@@ -1,4 +1,4 @@
-"""The words of the options, and what they mean. Names are Spark's own where Spark's Kafka source has the same thing."""
+"""Parse the options of a read. Names are Spark's where its Kafka source has the same option."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ OPTIONS: Final = (
 )
 SPARKS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 OURS: Final = ("timestampMs", "segment", "leaderEpoch", "producerId", "producerEpoch", "sequence")
-"""With Spark's the columns of a read that names none."""
+"""Columns of a read without the option `columns`, in addition to SPARKS."""
 
 
 class Wanted(NamedTuple):
-    """All that the options say."""
+    """The parsed options of one read."""
 
     paths: tuple[str, ...]
     options: ReadOptions
@@ -44,11 +44,11 @@ class Wanted(NamedTuple):
     control: bool
     skip: bool
     report: str
-    """A folder for what was skipped, or ""."""
+    """Folder for the report of skipped bytes, or ""."""
 
 
 def read_options(given: Mapping[str, str]) -> Wanted:
-    """Raises UsageError for an option or a word that is not known."""
+    """Parse the options of one read. Raises UsageError for an unknown option or value."""
     words = _named(given)
     control = _flag(words, "includeControl", default=False)
     times = _time(words, "startingTimestamp"), _time(words, "endingTimestamp")
@@ -77,7 +77,7 @@ def read_options(given: Mapping[str, str]) -> Wanted:
 
 
 def check_schema(schema: StructType) -> None:
-    """Whether a read's schema is of our columns and types. Raises UsageError."""
+    """Raise UsageError unless every field of `schema` is one of our columns with its type."""
     types = spark_types()
     for field in schema.fields:
         if field.name not in types:
@@ -87,7 +87,7 @@ def check_schema(schema: StructType) -> None:
 
 
 def _named(given: Mapping[str, str]) -> dict[str, str]:
-    """By their names as OPTIONS has them: Spark's are the same in any case."""
+    """Return the options under the spelling of OPTIONS; Spark's option names ignore case."""
     names = {name.lower(): name for name in OPTIONS}
     unknown = sorted(name for name in given if name.lower() not in names)
     if unknown:
@@ -97,7 +97,7 @@ def _named(given: Mapping[str, str]) -> dict[str, str]:
 
 def _paths(words: Mapping[str, str]) -> tuple[str, ...]:
     paths = [words["path"]] if words.get("path") else []
-    if "paths" in words:  # how Spark hands on load() of a list
+    if "paths" in words:  # Spark passes a list given to load() this way
         found = _json(words, "paths")
         if not isinstance(found, list) or not all(isinstance(path, str) for path in found):
             raise UsageError("paths is not a JSON list of strings")
@@ -123,7 +123,7 @@ def _columns(words: Mapping[str, str], *, control: bool) -> tuple[str, ...]:
 
 
 def _offsets(words: Mapping[str, str], name: str, default: int) -> Offsets:
-    """`earliest`, `latest`, or {"topic": {"0": 23, "1": -2}}, where -2 is earliest and -1 latest."""
+    """Parse `earliest`, `latest`, or {"topic": {"0": 23, "1": -2}}: -2 is earliest, -1 latest."""
     word = words.get(name)
     if word is None or word.strip().lower() in ("earliest", "latest"):
         chosen = {None: default, "earliest": EARLIEST, "latest": LATEST}[word and word.strip().lower()]
@@ -167,7 +167,7 @@ def _time(words: Mapping[str, str], name: str) -> int | None:
 def _bytes(words: Mapping[str, str], name: str) -> int:
     if name not in words:
         return PIECE_BYTES
-    from kafkats.config import parse_size  # with pydantic behind it, 0.15 s for every plan
+    from kafkats.config import parse_size  # imports pydantic, which takes 0.15 s for every plan
 
     try:
         size = parse_size(words[name])

@@ -1,4 +1,4 @@
-"""What a task left out because it could not be read: a line on its standard error, and a file in the folder that was named for it."""
+"""Report the bytes that a task skipped, on its standard error and in a file."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ MARKER = "KAFKATS_SKIPPED"
 
 @contextmanager
 def told(piece: Piece, wanted: Wanted) -> Generator[Callable[[Skipped], None] | None, None, None]:
-    """What `read_piece` takes as `on_skip`; the file is written when the piece has been read, or no more of it is wanted.
+    """Provide the `on_skip` of `read_piece`, or None if unreadable bytes must fail the read.
 
-    A repeated task, or another look at the same DataFrame, writes the same file again.
+    The file is written when the piece has been read or the task stops reading it. A repeated task,
+    or another evaluation of the same DataFrame, writes the same file again.
     """
     if not wanted.skip:
         yield None

@@ -1,4 +1,4 @@
-"""The data source as Spark wants it: schema, what each task reads, and the reading."""
+"""The data source in Spark's interface: schema, planning of tasks, reading."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-# Spark imports this whenever the first data source is looked up, anybody's: the rest is imported when it is ours.
+# Spark imports this module at the first lookup of any data source. Other imports wait until this
+# source is used.
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -17,18 +18,21 @@ if TYPE_CHECKING:
 
 NAME = "kafkats"
 _OPENING_BYTES = 64 * 1024
-"""What could be read in the time that opening one more file takes."""
+"""Bytes that can be read in the time that opening one more file takes."""
 
 
 class DefaultSource(DataSource):
-    """The data source; made by Spark, with the options of one read."""
+    """The data source. Spark creates it with the options of one read."""
 
     @classmethod
     def name(cls) -> str:
         return NAME
 
     def schema(self) -> str:
-        """The columns option's columns. Spark cannot tell which of them a query uses: what is not wanted should not be named."""
+        """Return the columns that the option `columns` names.
+
+        Spark does not tell the source which columns a query uses, so name only the needed ones.
+        """
         from kafkats.segment.arrow import spark_types
         from pyspark_kafkats.options import read_options
 
@@ -43,7 +47,7 @@ class DefaultSource(DataSource):
 
 
 class Reader(DataSourceReader):
-    """Lists pieces on the driver, reads them in tasks."""
+    """Lists pieces on the driver and reads them in tasks."""
 
     def __init__(self, wanted: Wanted, schema: StructType) -> None:
         self.wanted = wanted
@@ -67,26 +71,34 @@ class Reader(DataSourceReader):
         schema = to_arrow_schema(self.fields, timezone="UTC")
         for piece in partition.value or ():
             with told(piece, self.wanted) as on_skip:
-                # Spark's worker writes each batch before it asks for the next.
+                # Spark's worker writes each batch before it requests the next.
                 yield from read_piece(piece, schema, control=self.wanted.control, on_skip=on_skip, reuse=True)
 
 
 def _tasks(pieces: Sequence[Piece], most: int) -> list[list[Piece]]:
-    """Pieces in their order, in as few tasks as `most` bytes each allow, all about as large: one that is larger keeps the others' cores waiting."""
+    """Distribute the pieces in order over tasks of similar size.
+
+    The number of tasks is the smallest that keeps them at about `most` bytes each. A much larger
+    task would leave the other cores idle.
+    """
     costs = [piece.end - piece.start + _OPENING_BYTES for piece in pieces]
     total = sum(costs)
     count = -(-total // (most + _OPENING_BYTES))
     tasks: list[list[Piece]] = [[] for _ in range(count)]
     before = 0
     for piece, cost in zip(pieces, costs, strict=True):
-        tasks[(2 * before + cost) * count // (2 * total)].append(piece)  # where its middle lies
+        # by the middle of the piece
+        tasks[(2 * before + cost) * count // (2 * total)].append(piece)
         before += cost
     return [task for task in tasks if task]
 
 
 def _keep_modules() -> None:
-    """Spark's worker collects garbage after each task, and would look at all that numba and pyarrow brought, for 75 ms, while its slot
-    waits. What was imported stays as long as the process, so it need not be looked at again."""
+    """Exempt all imported modules from garbage collection.
+
+    Spark's worker collects garbage after each task. Scanning the objects of numba and pyarrow would
+    take 75 ms of its slot, and they live as long as the process.
+    """
     import gc
 
     from kafkats.kernels import columns, headers  # ruff: ignore[unused-import]

@@ -1,10 +1,10 @@
-"""The records of log directories for whoever wants all of them: which parts of which segments to read, and what a part holds.
+"""Read the records of log directories: plan which parts of which segments to read, and read them.
 
     pieces = plan_read(["/var/lib/kafka/data"], ReadOptions(topics=("orders",)))
     for piece in pieces:
         for batch in read_piece(piece, COLUMNS):     # pyarrow.RecordBatch
 
-A piece is small and can be pickled: any process that sees the files can read it.
+A piece is small and can be pickled. Any process that sees the files can read it.
 """
 
 from kafkats.records.piece import Aborted, Piece, Skipped, read_piece

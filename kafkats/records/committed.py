@@ -1,9 +1,12 @@
-"""What isolation level read_committed leaves out: records of aborted transactions, and everything from the first offset of an open
-transaction on, whoever wrote it. A consumer's last stable offset is never above the high watermark; here the log counts to its end, as
-everywhere in this source (docs/spark-source.md).
+"""Filter records for isolation level read_committed.
 
-Which transactions were aborted the .txnindex files say, as they say it to brokers. A log that holds an ABORT marker of a transaction
-that they do not know would be shown with its aborted records: that is an error, where records and marker lie close together.
+The filter removes the records of aborted transactions, and all records from the first offset of the
+oldest open transaction on. A consumer's last stable offset is never above the high watermark; here
+the log counts up to its end, as everywhere in this source (docs/spark-source.md).
+
+As for brokers, the .txnindex files name the aborted transactions. If the log holds an ABORT marker
+of a transaction that they lack, its aborted records would appear as committed. This is an error; it
+is detected when records and marker lie in the same piece.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from kafkats.segment.columns import Columns
 
 
 class Aborted(NamedTuple):
-    """A transaction that was aborted: its producer, its first offset, the offset of its marker."""
+    """An aborted transaction: its producer id, its first offset, and the offset of its marker."""
 
     producer_id: int
     first_offset: int
@@ -33,36 +36,43 @@ class Aborted(NamedTuple):
 
 
 def aborted_transactions(directory: Path, bases: Iterable[int]) -> Iterator[Aborted]:
-    """All that the .txnindex files of these segments know. Raises CorruptIndex, StorageFailed."""
+    """Yield the aborted transactions in the .txnindex files of these segments.
+
+    Raises CorruptIndex, StorageFailed.
+    """
     for base in bases:
         try:
             entries = txn_index.read(directory / paths.segment_file(base, paths.TXN_INDEX))
         except Vanished:
-            continue  # there is none where no transaction was aborted
+            continue  # a segment without aborted transactions has no such file
         for entry in entries.tolist():
             yield Aborted(*entry[1:4])
 
 
 def last_stable_offset(directory: Path) -> int | None:
-    """The first offset of the oldest open transaction; None when none is open.
+    """Return the first offset of the oldest open transaction, or None if none is open.
 
-    From the last producer snapshot and the log behind it. Raises CorruptBatch, Changed, StorageFailed.
+    Reads the last producer snapshot and the log after it. Raises CorruptBatch, Changed,
+    StorageFailed.
     """
     firsts = [p.txn_first_offset for p in producers_at(directory, 2**63 - 1).values() if p.txn_first_offset >= 0]
     return min(firsts, default=None)
 
 
 class Transactions:
-    """Goes with one reading of a piece, chunk by chunk."""
+    """The transaction filter for one piece; the caller passes its chunks in order."""
 
     def __init__(self, aborted: Iterable[Aborted]) -> None:
         self._aborted = np.array(list(aborted), np.int64).reshape(-1, 3)
         self._known = {(producer, last) for producer, _, last in self._aborted.tolist()}
         self._open: dict[int, int] = {}
-        """Producer id -> an offset of its transaction whose marker has not come yet."""
+        """Producer id -> first offset seen of its transaction, until its marker is seen."""
 
     def committed(self, chunk: Columns, *, control: bool) -> NDArray[np.bool_]:
-        """Which rows to keep; of control records all or none. Raises CorruptIndex for an abort that no index knows."""
+        """Return which rows to keep; `control` keeps all control records, otherwise none.
+
+        Raises CorruptIndex for an abort that no index names.
+        """
         assert chunk.batch is not None
         attributes, producers = chunk.batch.attributes, chunk.batch.producer_id
         marker = (attributes & CONTROL_BIT) != 0
@@ -80,7 +90,7 @@ class Transactions:
         return keep
 
     def _hold_markers(self, chunk: Columns, data: NDArray[np.bool_], markers: NDArray[np.int64]) -> None:
-        """Every ABORT with records before it must be known."""
+        """Raise CorruptIndex unless every ABORT marker with records before it is in an index."""
         assert chunk.batch is not None
         producers = chunk.batch.producer_id
         began = 0

@@ -1,4 +1,4 @@
-"""A part of one segment, read into Arrow record batches: what its offsets, its transactions and its control records leave of it."""
+"""Read a part of one segment into Arrow record batches, filtered by offset and transaction."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ from kafkats.segment.reader import Source, open_source
 LEAST_OFFSET: Final = -(2**63)
 MOST_OFFSET: Final = 2**63 - 1
 _ROOM: Final = 4 * 1024 * 1024
-"""Bytes of records in an Arrow batch, about: Spark takes 512 KiB to 2 MiB a tenth slower."""
+"""Approximate bytes of records in an Arrow batch. Spark reads 512 KiB to 2 MiB a tenth slower."""
 
 
 class Piece(NamedTuple):
-    """The batches that begin at bytes `start` to `end` of a .log; of their records those at `from_offset` and later, below `to_offset`."""
+    """The batches of a .log that begin at positions `start` to `end` (exclusive).
+
+    Of their records, those from `from_offset` up to but not including `to_offset`.
+    """
 
     log: str
     topic: str
@@ -37,17 +40,17 @@ class Piece(NamedTuple):
     start: int
     end: int
     log_end: bool
-    """It ends where the partition does: a batch that was not written to its end is none."""
+    """The piece ends where the partition ends: an incomplete last batch is ignored."""
     from_offset: int = LEAST_OFFSET
     to_offset: int = MOST_OFFSET
     aborted: tuple[Aborted, ...] | None = None
-    """Aborted transactions, of which no records are wanted; None: all records are."""
+    """Aborted transactions whose records are left out; None: keep all records."""
     live: bool = False
-    """A broker may cut the file: it is read, not mapped."""
+    """A broker may truncate the file: read it instead of mapping it."""
 
 
 class Skipped(NamedTuple):
-    """Bytes that were left out because no records could be read from them."""
+    """Bytes left out because no records could be read from them."""
 
     log: str
     position: int
@@ -63,11 +66,15 @@ def read_piece(
     on_skip: Callable[[Skipped], None] | None = None,
     reuse: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of `piece` with the columns of `schema` (some of segment.arrow.COLUMNS), in file order, no empty batches.
+    """Yield the records of `piece` in file order, without empty batches.
 
-    `control`: with control records, which consumers never see. `reuse`: a batch is valid only until the next is asked for, which is
-    twice as fast. Bytes that cannot be read are told to `on_skip` and left out; without it they raise CorruptBatch, after the
-    records before them. Raises CorruptIndex when the .txnindex files lack a transaction that the log aborts; Changed, Vanished, StorageFailed.
+    `schema` names columns of segment.arrow.COLUMNS. `control` includes control records, which
+    consumers never see. With `reuse` a batch is valid only until the next one is requested, which
+    is twice as fast.
+
+    Unreadable bytes are reported to `on_skip` and left out. Without `on_skip` they raise
+    CorruptBatch after the records before them. Raises CorruptIndex when the .txnindex files lack a
+    transaction that the log aborts. Raises Changed, Vanished, StorageFailed.
     """
     origin = Origin(piece.topic, piece.partition, piece.base_offset, str(Path(piece.log).parent))
     ask = wanted(schema.names) | {"control": control, "reuse": reuse}
@@ -98,7 +105,10 @@ def read_piece(
 
 
 def _chunks(source: Source, at: int, piece: Piece, ask: dict[str, bool]) -> Iterator[Columns]:
-    """The records from byte `at` on. Raises CorruptBatch, at the beginning of the batch, where it is not the end of the log."""
+    """Yield the records from position `at` on.
+
+    Raises CorruptBatch with the start of the bad batch, except at the end of the log.
+    """
     begin, end = at, piece.end
     reached: list[int] = []
     try:
@@ -115,7 +125,10 @@ def _chunks(source: Source, at: int, piece: Piece, ask: dict[str, bool]) -> Iter
 
 
 def _span(source: Source, start: int, piece: Piece) -> tuple[int, int]:
-    """Where the batches with the wanted offsets begin and end, by their headers. What cannot be read is left to the reader."""
+    """Return start and end position of the batches with the wanted offsets, by their headers.
+
+    Unreadable headers are left to the reader.
+    """
     from kafkats.kernels import headers as k
 
     begin = -1
@@ -133,8 +146,11 @@ def _span(source: Source, start: int, piece: Piece) -> tuple[int, int]:
 
 
 def _behind(source: Source, piece: Piece, position: int) -> int:
-    """Where to go on behind the batch at `position`, which cannot be read: where it ends, if that can be told, else at the next batch
-    that the offset index knows, or the piece's end."""
+    """Return the position at which to continue after the unreadable batch at `position`.
+
+    This is the end of that batch if its header tells it. Otherwise it is the next sound batch in
+    the offset index, or else the end of the piece.
+    """
     from kafkats.kernels import headers as k
 
     with suppress(CorruptBatch):
@@ -150,8 +166,11 @@ def _behind(source: Source, piece: Piece, position: int) -> int:
 
 
 def batch_at(source: Source, position: int) -> tuple[int, int] | None:
-    """First (of a wrapper the last) and last offset of the batch that begins at `position`; None when no sound one does."""
-    if position < 0:  # an index may say anything
+    """Return base offset (-1 for a wrapper) and last offset of the batch at `position`.
+
+    Returns None if no sound batch begins there.
+    """
+    if position < 0:  # an index entry can hold any number
         return None
     head = source.read(position, OVERHEAD)
     size = int.from_bytes(head[8:], "big", signed=True)

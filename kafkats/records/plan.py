@@ -1,6 +1,6 @@
-"""Which parts of which segments hold the records that are asked for: from names, checkpoints and indexes, with a few batches read.
+"""Plan which parts of which segments to read, from file names, checkpoints and indexes.
 
-An index is believed only where a sound batch begins at the place that it says.
+Few batches are read. An index entry is used only if a sound batch begins at its position.
 """
 
 from __future__ import annotations
@@ -30,28 +30,31 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 PIECE_BYTES: Final = 128 * 1024 * 1024
 _NOT_CUT: Final = 1024 * 1024
-"""A segment of so many bytes is read as a whole, however little of it is wanted."""
+"""Bytes of a segment that is read as a whole even if few of its records are wanted."""
 
 Offsets = int | Mapping[tuple[str, int], int]
-"""EARLIEST or LATEST for all partitions, or for each of them an offset, EARLIEST or LATEST."""
+"""EARLIEST or LATEST for all partitions, or an offset, EARLIEST or LATEST for each partition."""
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What to read. Times win over offsets, as they do in Spark's Kafka source."""
+    """Options of a read. Timestamps take precedence over offsets, as in Spark's Kafka source."""
 
     topics: tuple[str, ...] = ()
-    """Filters as in kafkats.topics; none: all topics but Kafka's own (`__*`), and those of them that a path names."""
+    """Filters as in kafkats.topics.
+
+    If empty: all topics except Kafka's own (`__*`), and those of Kafka's own that a path names.
+    """
     starting_offsets: Offsets = EARLIEST
     ending_offsets: Offsets = LATEST
     """Exclusive."""
     starting_timestamp: int | None = None
-    """ms. Begin at the first record of that time or later, where there is one."""
+    """ms. Start at the first record with this timestamp or a later one, if there is one."""
     ending_timestamp: int | None = None
-    """ms. End before the first record of that time or later."""
+    """ms. End before the first record with this timestamp or a later one."""
     committed: bool = False
     fail_on_data_loss: bool = True
-    """Offsets that are named and not there are an error; else what is there is read."""
+    """Raise an error for requested offsets that do not exist; otherwise read what exists."""
     piece_bytes: int = PIECE_BYTES
 
 
@@ -62,10 +65,12 @@ class _Range:
 
 
 def plan_read(log_dirs: Sequence[str | os.PathLike[str]], options: ReadOptions) -> list[Piece]:
-    """The pieces of roots, partition directories and segments, by topic, partition and offset.
+    """Return pieces of roots, partition directories and segments by topic, partition and offset.
 
-    Roots' partitions that a broker moves or deletes are left out. Raises UsageError (a path, an offset or a topic that is not
-    there, a partition that lies in two places), BadInput (a partition that cannot be listed), CorruptIndex, CorruptBatch, StorageFailed.
+    Partitions under a root that a broker is moving or deleting are left out. Raises UsageError for
+    a path, an offset or a topic that does not exist, and for a partition found in two places.
+    Raises BadInput for a partition that cannot be listed. Raises CorruptIndex, CorruptBatch,
+    StorageFailed.
     """
     units = list(list_units(log_dirs))
     named = {os.path.realpath(path) for path in log_dirs}
@@ -106,7 +111,7 @@ def _chosen(topic: str, globs: Iterable[str], *, named: bool) -> bool:
 
 
 def _known(offsets: Offsets, partitions: Mapping[tuple[str, int], object], word: str) -> None:
-    """Every partition must have its offset and the other way round, as in Spark's Kafka source."""
+    """Raise UsageError unless offsets and partitions match, as in Spark's Kafka source."""
     if isinstance(offsets, int):
         return
     for missing, what in (
@@ -168,7 +173,7 @@ def _wanted(key: tuple[str, int], directory: Path, units: Sequence[Unit], option
 
 
 def _offset_of(partition: Partition, time: int) -> int:
-    """The first record of that time or later, LATEST when none is that late."""
+    """Return the offset of the first record at `time` or later; LATEST if there is none."""
     found = find_exact(partition, time, depth="tail").offset
     return found if found >= 0 else LATEST
 
@@ -186,7 +191,10 @@ def _all_there(key: tuple[str, int], offsets: Iterable[int], partition: Partitio
 
 
 def _cut(unit: Unit, wanted: _Range, piece_bytes: int) -> list[tuple[int, int]]:
-    """From where to where to read, in bytes: at most about `piece_bytes` at a time, borders where the offset index has entries."""
+    """Return (start, end) positions to read, each about `piece_bytes` at most.
+
+    Borders lie at entries of the offset index.
+    """
     behind = unit.next_base_offset if unit.next_base_offset >= 0 else MOST_OFFSET
     whole = wanted.begin <= unit.base_offset and behind <= wanted.end
     if unit.bytes <= (piece_bytes if whole else min(piece_bytes, _NOT_CUT)):
@@ -212,7 +220,12 @@ def _cut(unit: Unit, wanted: _Range, piece_bytes: int) -> list[tuple[int, int]]:
 def _narrowed(
     source: Source, size: int, offsets: NDArray[np.int64], positions: NDArray[np.int64], wanted: _Range
 ) -> tuple[int, int]:
-    """Where to begin and end, of `size` bytes: a broker may have appended since they were counted. A batch must say itself that nothing that is wanted lies before it; or behind it, the one before it."""
+    """Return the start and end positions of the wanted offsets, narrowed by the offset index.
+
+    An entry narrows the range only if the batch at its position confirms it: the first offset of
+    the starting batch, and the last offset of the ending batch. `size` is the size when the segment
+    was listed; a broker may have appended since.
+    """
     low, high = 0, size
     n = int(np.searchsorted(offsets, wanted.begin, side="right")) - 1
     if n >= 0 and (found := batch_at(source, int(positions[n]))) and found[0] <= wanted.begin:
