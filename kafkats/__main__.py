@@ -1,4 +1,4 @@
-"""`python -m kafkats` is the kafkats command."""
+"""`python -m kafkats` runs the kafkats command."""
 
 from kafkats.cli import main
 

@@ -1,11 +1,14 @@
-"""The record of an answer: which plans somebody said yes to, by their digests.
+"""The record of an approval: the digests of the plans that somebody approved.
 
-Whoever asks writes it beside the plans (`approval.json`); whoever applies a plan is given the file, and refuses every
-digest that is not in it. So a plan that nobody saw is not applied, whatever became of the tasks between the two.
+The task that asks writes the record beside the plans (`approval.json`). The task that applies a
+plan reads it and refuses every digest that is not in it. So a plan that nobody saw is not applied,
+whatever happens to the tasks in between.
 
-    {"format": 1, "option": "Approve", "digests": ["<64 hex digits>", ...], "by": "Ada", "why": "...", "answered_ms": ...}
+    {"format": 1, "option": "Approve", "digests": ["<64 hex digits>", ...], "by": "Ada",
+     "why": "...", "answered_ms": ...}
 
-`digests` are those that the answer lets be applied: none for a no. `by` is "" where nobody had to be asked; `why` says so.
+`digests` are those that may be applied, none after a rejection. `by` is "" where no approval was
+needed; `why` then gives the reason.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class Approval(NamedTuple):
-    """`answered_ms` is epoch milliseconds."""
+    """An answer. `answered_ms` is epoch milliseconds."""
 
     option: str
     digests: tuple[str, ...]
@@ -33,13 +36,16 @@ class Approval(NamedTuple):
 
 
 def write_approval(path: Path, approval: Approval, **more: Any) -> None:
-    """Write the record, whole or not at all; `more` are further fields, for people. Raises StorageFailed, UsageError."""
+    """Write the record atomically. `more` are further fields for readers.
+
+    Raises StorageFailed, UsageError.
+    """
     make_folder(path.parent, "the record of an approval")
     write_json(path, {**more, "format": FORMAT, **approval._asdict(), "digests": list(approval.digests)})
 
 
 def read_approval(path: Path) -> Approval | None:
-    """The record; None where there is none. Raises CorruptPlan, StorageFailed."""
+    """Return the record, None when there is none. Raises CorruptPlan, StorageFailed."""
     if not path.exists():
         return None
     content = read_json(path)
@@ -54,7 +60,7 @@ def read_approval(path: Path) -> Approval | None:
 
 
 def check_approved(path: Path, digests: Iterable[str]) -> None:
-    """Raises Refused unless the record at `path` says yes to each of `digests`, whole ones."""
+    """Raise Refused unless the record at `path` approves each of `digests` (full digests)."""
     try:
         found = read_approval(path)
     except CorruptPlan as e:

@@ -1,6 +1,6 @@
-"""The environment variable KAFKATS_APPROVERS names the users who may approve what is written.
+"""The environment variable KAFKATS_APPROVERS: the users who may approve what is written.
 
-KAFKATS_APPROVERS="alice,bob"       the users by that name and id
+KAFKATS_APPROVERS="alice,bob"       users whose name and id are the same
 KAFKATS_APPROVERS="1:alice,2:bob"   where ids are not names
 """
 
@@ -13,7 +13,11 @@ from kafkats.errors import UsageError
 
 NAME: Final = "KAFKATS_APPROVERS"
 NOBODY: Final = frozenset({"anonymous", "nobody"})
-"""What whoever has not logged in is called: in an Airflow where everybody is an admin, and in the record of no answer."""
+"""Names of users who have not logged in.
+
+The first is that of an Airflow where everybody is an admin, the second that in a record without an
+answer.
+"""
 _USER: Final = re.compile(r"[^\s,:]{1,200}")
 
 
@@ -25,7 +29,10 @@ class Approver(NamedTuple):
 
 
 def read_approvers(text: str | None) -> tuple[Approver, ...]:
-    """Return the users that the variable names; none when it is not set. Raises UsageError, also for words that name nobody."""
+    """Return the users that the variable names, () when it is not set.
+
+    Raises UsageError for invalid users, and for a variable that names nobody.
+    """
     if text is None:
         return ()
     found = []

@@ -1,17 +1,19 @@
-"""Timestamps that cannot be right: in another unit, from the future, negative; and what to count a segment's age from instead.
+"""Bogus timestamps: in another unit, from the future, or negative; and what to use instead.
 
-One such record pins its segment and all behind it for years (seconds do the opposite: the segment looks half a century old and
-goes at once). Kafka believes every timestamp, so the default reports and believes, too. A `.log` was last written to at its mtime,
-so no honest timestamp lies far behind that, nor far behind those of the segment after it. Pure functions; times in epoch ms unless a
-unit is named.
+One such record pins its segment and all later ones for years. A timestamp in seconds does the
+opposite: the segment looks half a century old and is deleted at once. Kafka believes every
+timestamp, so the default policy `report` believes it too. A `.log` was last written at its mtime,
+so no correct timestamp lies far after it, nor far after those of the next segment. Pure functions;
+times are in epoch ms unless a unit is named.
 
-    report  believe it all the same
-    ignore  the largest other timestamp that is plausible: the next best entry of the time index, else the mtime. An index tells
-            only rising maxima, so records behind the bogus one can be younger than that: the segment may go too early
-    mtime   the file's mtime
-    clamp   the timestamp read in the unit that it seems to be in, but nothing later than the mtime
+    report  believes the timestamp
+    ignore  takes the largest other plausible timestamp, from the time index, else the mtime. An
+            index holds only rising maxima, so records after the bogus one may be younger than
+            that: the segment may be deleted too early
+    mtime   takes the file's mtime
+    clamp   reads the timestamp in the unit that it seems to have, if that is not after the mtime
 
-An mtime before 2000 cannot be right itself, and stands in for nothing: then the timestamp stays as it is.
+An mtime before 2000 is wrong itself and replaces nothing: the timestamp is then believed.
 """
 
 from __future__ import annotations
@@ -26,38 +28,45 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 UNITS: Final = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
-"""To milliseconds: multiply by the first, divide by the second."""
+"""Conversion to milliseconds: multiply by the first number, divide by the second."""
 SUSPECT: Final = ("s", "us", "ns", "future")
-"""Verdicts for which the policies do something."""
+"""Results of `detect_unit` on which the policies act."""
 SEEMS: Final = ("", "ms", "negative", *SUSPECT)
-"""All of them."""
+"""All results of `detect_unit`."""
 POLICIES: Final = ("report", "ignore", "mtime", "clamp")
 SLACK_MS: Final = 86_400_000
-"""How far a timestamp may lie behind the mtime: clocks differ."""
+"""How far a timestamp may lie after the mtime, since clocks differ."""
 EARLIEST_MS: Final = 946_684_800_000
-"""The year 2000: what lies before it and would lie after it in another unit is in that unit."""
+"""The year 2000. A timestamp before it that lies after it in another unit is taken to be in that
+unit.
+"""
 _LARGEST: Final = 2**63 - 1
 LATEST_MS: Final = 4_102_444_800_000
-"""The year 2100: as late as an honest time is where no mtime says more."""
+"""The year 2100: the latest plausible time where no mtime tells more."""
 
 
 class Believed(NamedTuple):
-    """What to count a segment's age from."""
+    """The time from which to count a segment's age."""
 
     timestamp: int
-    """-1: from the file's mtime."""
+    """-1: use the file's mtime."""
     evidence: str
-    """timestamp (as it was), entry (another one of the segment), converted, or mtime."""
+    """timestamp (unchanged), entry (another one of the segment), converted, or mtime."""
     unit: str
-    """As of `detect_unit`, for the largest timestamp."""
+    """The result of `detect_unit` for the largest timestamp."""
 
 
 def detect_unit(timestamp: int, mtime_ms: int, neighbours: Sequence[int] = ()) -> str:
-    """s, us, ns: in this unit it is plausible, in milliseconds not. ms: plausible. future: in no unit. negative: below -1.
-    "": there is none (-1), or it is old and nothing can be said.
+    """Return the unit in which a timestamp is plausible.
 
-    `neighbours` are timestamps of what was written after it, in whatever unit. They stand in for an mtime that cannot be right itself
-    (before 2000), and what is as old as they are is taken for what it says.
+        s, us, ns   plausible in this unit, and not in milliseconds
+        ms          plausible
+        future      plausible in no unit
+        negative    below -1
+        ""          no timestamp (-1), or an old one about which nothing can be said
+
+    `neighbours` are timestamps of records written after it, in any unit. They replace an mtime that
+    is wrong itself (before 2000). A timestamp as old as they are is taken as milliseconds.
     """
     if timestamp < 0:
         return "negative" if timestamp < -1 else ""
@@ -73,7 +82,9 @@ def detect_unit(timestamp: int, mtime_ms: int, neighbours: Sequence[int] = ()) -
 
 
 def detect_units(timestamps: Ints, mtime_ms: Ints, neighbours: Ints) -> Ints:
-    """`detect_unit` of each row with its one neighbour: an index into SEEMS."""
+    """Return `detect_unit` of each row with its one neighbour, as an index into SEEMS, shape
+    (n,).
+    """
     told = (neighbours >= EARLIEST_MS) & (neighbours <= LATEST_MS)
     latest = np.where(mtime_ms >= EARLIEST_MS, mtime_ms, np.where(told, neighbours, LATEST_MS)) + SLACK_MS
     latest = np.minimum(latest, _LARGEST // 1_000_000 - 1)
@@ -93,7 +104,10 @@ def detect_units(timestamps: Ints, mtime_ms: Ints, neighbours: Ints) -> Ints:
 
 
 def unit_shares(timestamps: Ints, mtime_ms: int) -> dict[str, float]:
-    """Of the batches with these largest timestamps, which share is what; shares add up to 1, the largest first."""
+    """Return the share of batches per result of `detect_unit`, the largest share first.
+
+    `timestamps` are the batches' largest timestamps. Shares add up to 1.
+    """
     seen = detect_units(timestamps, np.full(len(timestamps), mtime_ms), np.full(len(timestamps), -1))
     counts = np.bincount(seen, minlength=len(SEEMS))
     return {SEEMS[n]: int(counts[n]) / len(timestamps) for n in np.argsort(-counts, kind="stable") if counts[n]}
@@ -107,10 +121,11 @@ def believe(
     entries: Sequence[int] = (),
     neighbours: Sequence[int] = (),
 ) -> Believed:
-    """The timestamp by which `policy`, one of POLICIES, decides over a segment.
+    """Return the timestamp by which `policy`, one of POLICIES, decides on a segment.
 
-    `entries` are other timestamps of the segment: those in its time index, or better those of all its batches. A segment without
-    timestamps (negative) keeps none: Kafka goes by its mtime under every policy.
+    `entries` are other timestamps of the segment: those in its time index, or better those of all
+    its batches. A segment without timestamps (negative) gets none: Kafka uses its mtime under every
+    policy.
     """
     unit = detect_unit(largest_timestamp, mtime_ms, neighbours)
     if policy == "report" or unit not in SUSPECT:
@@ -128,7 +143,7 @@ def believe(
 
 
 def _latest(mtime_ms: int, neighbours: Sequence[int]) -> int:
-    """The latest honest time there can be."""
+    """Return the latest plausible time."""
     if mtime_ms >= EARLIEST_MS:
         return mtime_ms
     told = [other for other in neighbours if EARLIEST_MS <= other <= LATEST_MS]

@@ -1,6 +1,7 @@
-"""Rows of a table as canonical JSON, made column by column: what a plan's digest is taken of.
+"""Rows of a table as canonical JSON, computed by column. A plan's digest covers this text.
 
-A row is what `json.dumps(row, sort_keys=True, separators=(",", ":"))` makes of it as a dict.
+A row has the text of `json.dumps(row, sort_keys=True, separators=(",", ":"))`, with the row as a
+dict.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import pyarrow.compute as pc
 
 
 def json_lines(batch: pa.RecordBatch) -> pa.Buffer:
-    """A line per row. Names are plain words; strings, integers and structs of these are fast."""
+    """Return one line per row. Column names are plain words.
+
+    Strings, integers and structs of these are fast.
+    """
     lines = _objects({name: batch.column(n) for n, name in enumerate(batch.schema.names)}, "}\n")
     if isinstance(lines, str):
         return pa.py_buffer((lines * len(batch)).encode())
@@ -23,7 +27,7 @@ def json_lines(batch: pa.RecordBatch) -> pa.Buffer:
 
 
 def _objects(columns: Mapping[str, pa.Array], end: str) -> pa.Array | str:
-    """Texts of one object per row, one text where all are equal."""
+    """Return the text of one object per row, or one text if all are equal."""
     parts: list[pa.Array | str] = []
     between = "{"
     for name in sorted(columns):
@@ -64,7 +68,7 @@ def _strings(column: pa.Array) -> pa.Array:
 
 
 def _plain(column: pa.Array) -> bool:
-    """Whether JSON has these strings as they are: printable ASCII without quotes and backslashes."""
+    """Whether JSON needs no escapes: printable ASCII without quotes and backslashes."""
     _, offsets, data = column.buffers()
     first, last = np.frombuffer(offsets, np.int32)[[column.offset, column.offset + len(column)]]
     text = np.frombuffer(data or b"", np.uint8)[first:last]

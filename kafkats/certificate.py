@@ -1,8 +1,9 @@
-"""What certifying gives back: a statement about the formats on a volume, with a digest of what was seen.
+"""A certificate: a statement about the message formats on a volume, with a digest of what was seen.
 
-A certificate is a folder: `certificate.json` (statement, options, totals, digest) and `segments.parquet` (one row per segment).
-The digest is made as a plan's (`plan.digest_of`), over the header and the rows, and covers the time of making as little. Each row has
-the segment's fingerprint, so other batches make another digest, whatever size and mtime say.
+A certificate is a folder: `certificate.json` (statement, options, totals, digest) and
+`segments.parquet` (one row per segment). The digest covers the header and the rows, as a plan's
+does (`plan.digest_of`), and not the time of writing. Each row has the segment's fingerprint, so
+other batches give another digest even if size and mtime are the same.
 """
 
 from __future__ import annotations
@@ -26,26 +27,27 @@ ROWS: Final = pa.schema([
     ("log_dir", pa.string()),
     ("partition_dir", pa.string()),
     ("base_offset", pa.int64()),
-    ("next_offset", pa.int64()),        # the statement reaches up to here, this offset not included
+    ("next_offset", pa.int64()),  # the statement covers offsets below this one
     ("active", pa.bool_()),
-    ("live", pa.bool_()),               # a broker held the directory, and this was the segment it writes to
+    ("live", pa.bool_()),  # a broker held the directory and wrote to this segment
     ("log_bytes", pa.int64()),
     ("mtime_ns", pa.int64()),
     ("inode", pa.int64()),
-    ("bytes", pa.int64()),              # up to the end of the last batch
+    ("bytes", pa.int64()),  # up to the end of the last batch
     ("batches", pa.int64()),
     ("magic_bytes", pa.list_(pa.int64(), 3)),
     ("magic_batches", pa.list_(pa.int64(), 3)),
-    ("fingerprint", pa.string()),       # 16 hex digits over offset, size, checksum and magic of every batch
+    # 16 hex digits over offset, size, checksum and magic of every batch
+    ("fingerprint", pa.string()),
 ])  # fmt: skip
 """One row per segment of a certificate."""
 
 
 @dataclass(frozen=True)
 class CertifyOptions:
-    """What is certified: `log_dirs` as list_units takes them, and one or both bounds.
+    """What to certify: `log_dirs` as list_units takes them, and one or both bounds.
 
-    Raises UsageError for no bound, or one that is no magic.
+    Raises UsageError without a bound, or for a bound that is no magic.
     """
 
     log_dirs: tuple[str, ...]
@@ -61,26 +63,27 @@ class CertifyOptions:
 
     @property
     def claim(self) -> str:
-        """The statement without what was seen."""
+        """The claim about magics, without counts of what was seen."""
         below = [] if self.min_magic is None else [f"nothing below magic {self.min_magic}"]
         above = [] if self.max_magic is None else [f"nothing above magic {self.max_magic}"]
         return ", ".join(below + above)
 
     def allows(self, magic: int) -> bool:
-        """Whether this magic lies inside of the bounds."""
+        """Whether this magic lies within the bounds."""
         return (self.min_magic or 0) <= magic <= (MAGICS[-1] if self.max_magic is None else self.max_magic)
 
     def breaks(self, magic_batches: list[int]) -> int:
-        """How many of these batches per magic lie outside of the bounds."""
+        """Return how many of these batches per magic lie outside the bounds."""
         return sum(count for magic, count in enumerate(magic_batches) if not self.allows(magic))
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """`header` has statement, options and totals; `segments` is a table of ROWS, sorted; `digest` covers both.
+    """A statement about segments.
 
-    It certifies only where there are neither `exceptions` (segments with batches outside of the bounds) nor `refusals` (findings:
-    what could not be read or is corrupt).
+    `header` has statement, options and totals. `segments` is a table of ROWS, sorted. `digest`
+    covers both. The statement is certified only without `exceptions` (segments with batches outside
+    the bounds) and without `refusals` (findings: unreadable or corrupt files).
     """
 
     header: Mapping[str, Any]
@@ -104,7 +107,7 @@ class Certificate:
 
 
 def seal(statement: str, options: CertifyOptions, totals: Mapping[str, Any], segments: pa.Table) -> Certificate:
-    """Give a statement about `segments` (ROWS, sorted) its digest."""
+    """Return the certificate, with its digest, for a statement about `segments` (ROWS, sorted)."""
     header = {
         "format": FORMAT,
         "kafkats": __version__,
@@ -116,9 +119,10 @@ def seal(statement: str, options: CertifyOptions, totals: Mapping[str, Any], seg
 
 
 def write_certificate(certificate: Certificate, folder: Path, *, at: str) -> None:
-    """Write the certificate's folder. `at` (ISO 8601) is written beside the digest, which does not cover it.
+    """Write the certificate's folder. The digest does not cover `at` (ISO 8601).
 
-    Raises UsageError when it does not certify, when `folder` exists and is no certificate, or lies in a log directory; StorageFailed.
+    Raises UsageError for an uncertified statement, and when `folder` is no certificate or lies in a
+    log directory; StorageFailed.
     """
     if not certificate.certified:
         raise UsageError(certificate.statement, path=folder)

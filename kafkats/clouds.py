@@ -1,6 +1,7 @@
-"""The records of a partition as a cloud of points, time over offset, and how late they came: what pictures of lookups are drawn over.
+"""The records of a partition as points of time and offset, and how late they came, for plots of
+lookups.
 
-Made where a partition's files can be seen, and small enough to be carried to where they are drawn.
+A cloud is built where the partition's files are, and is small enough to send to where it is drawn.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from kafkats.segment.arrow import COLUMNS
 CLOUDS: Final = pa.schema([
     ("topic", pa.string()),
     ("partition", pa.int32()),
-    ("timestamps", pa.list_(pa.int64())),   # ms, and
-    ("offsets", pa.list_(pa.int64())),      # of as many records as can be told apart
-    ("late", pa.list_(pa.int64())),         # how many records of all came so late: LATE
-    ("error", pa.string()),                 # why it ends early, or ""
+    ("timestamps", pa.list_(pa.int64())),  # ms, of a sample of the records
+    ("offsets", pa.list_(pa.int64())),  # offsets of the same records
+    ("late", pa.list_(pa.int64())),  # counts of all records by lateness: LATE
+    ("error", pa.string()),  # why the cloud ends early, or ""
 ])  # fmt: skip
 """One row per partition."""
 
@@ -41,9 +42,9 @@ LATE: Final = {
     "< 30 d": 30 * 86_400_000,
     "more": 2**63 - 1,
 }
-"""By how much (ms, below) a record is older than the newest before it."""
+"""Lateness classes: by how much (ms, exclusive) a record is older than the newest before it."""
 MOST_BYTES: Final = 256 * 1024**2
-"""That are read of a partition."""
+"""The most bytes to read of a partition."""
 POINTS: Final = 20_000
 _PIECE_BYTES: Final = 16 * 1024**2
 _EDGES: Final = np.array(list(LATE.values())[:-1])
@@ -54,7 +55,10 @@ Ints = NDArray[np.int64]
 
 
 class Cloud(NamedTuple):
-    """Times (ms) and offsets of records in the order of the log, int64, both of shape (n,), and counts of shape (len(LATE),)."""
+    """Times (ms) and offsets of records in log order, int64, shape (n,).
+
+    `late` has counts, shape (len(LATE),).
+    """
 
     timestamp: Ints
     offset: Ints
@@ -62,7 +66,7 @@ class Cloud(NamedTuple):
 
 
 class Place(Protocol):
-    """`operations.lookup.PartitionUnit` is one."""
+    """A partition directory. `operations.lookup.PartitionUnit` is one."""
 
     @property
     def path(self) -> Path: ...
@@ -71,7 +75,7 @@ class Place(Protocol):
 
 
 def cloud_of(timestamp: Ints, offset: Ints) -> Cloud:
-    """Of records in the order of the log; those without a time are left out."""
+    """Return the cloud of records in log order. Records without a time are left out."""
     has = timestamp != -1
     timestamp, offset = timestamp[has], offset[has]
     lateness = np.maximum.accumulate(timestamp) - timestamp
@@ -81,8 +85,11 @@ def cloud_of(timestamp: Ints, offset: Ints) -> Cloud:
 
 
 def read_cloud(partition: Path, from_ms: int | None = None, to_ms: int | None = None) -> tuple[Cloud, str]:
-    """The records from the first of `from_ms` or later to the first of `to_ms` or later, at most about MOST_BYTES; and why it ends
-    early, or "". What cannot be read ends it."""
+    """Return the cloud of a range of records, and why it ends early or "".
+
+    The range begins with the first record of `from_ms` or later, ends with the first of `to_ms` or
+    later, and has at most about MOST_BYTES. An unreadable place ends it.
+    """
     times, offsets = [_NONE], [_NONE]
     error = ""
     try:
@@ -102,7 +109,7 @@ def read_cloud(partition: Path, from_ms: int | None = None, to_ms: int | None = 
 
 
 def cloud_unit(unit: Place, from_ms: int, to_ms: int) -> pa.RecordBatch:
-    """A row of CLOUDS; none for what is no partition's directory."""
+    """Return a row of CLOUDS, or none for anything but a partition's directory."""
     name = paths.parse_partition(unit.partition_dir)
     if name is None:
         return pa.RecordBatch.from_pylist([], CLOUDS)
@@ -114,7 +121,7 @@ def cloud_unit(unit: Place, from_ms: int, to_ms: int) -> pa.RecordBatch:
 
 
 def clouds_in(rows: pa.Table) -> dict[tuple[str, int], Cloud]:
-    """The clouds of rows of CLOUDS, by partition."""
+    """Return the clouds in rows of CLOUDS, by partition."""
     return {
         (row["topic"], row["partition"]): Cloud(*(np.array(row[name], np.int64) for name in CLOUDS.names[2:5]))
         for row in rows.to_pylist()

@@ -1,9 +1,11 @@
-"""Two clusters that hold the same topics, by time: where one stands against the other, and where a consumer of the first goes on in the
-second without missing anything (KIP-33's use case 3).
+"""Compare two clusters with the same topics by time, and find where a consumer continues after a
+fail-over.
 
-A record that the consumer has not read yet has, in the first cluster, a time not before that of the last cell that lies at or below its
-committed offset, unless it came late. Every record of a time or later lies in the second cluster at or behind that time's exact answer.
-So the second's answer for `margin_ms` earlier misses nothing that came at most that much too late; what lies between comes twice.
+This is KIP-33's use case 3. Take the last cell of the first cluster at or below the consumer's
+committed offset: unread records have the time of that cell or later, unless they came late. In the
+second cluster every record of that time or later is at or after its exact answer. So the second
+cluster's answer for a time `margin_ms` earlier misses no record that came at most that late.
+Records in between are read twice.
 """
 
 from __future__ import annotations
@@ -24,30 +26,32 @@ DIFF: Final = pa.schema([
     ("topic", pa.string()),
     ("partition", pa.int32()),
     ("target_ms", pa.int64()),
-    ("first_offset", pa.int64()),   # -1: none, as below
+    ("first_offset", pa.int64()),  # -1: none; likewise in the other columns
     ("first_reason", pa.string()),
     ("second_offset", pa.int64()),
     ("second_reason", pa.string()),
-    ("shift", pa.int64()),          # second - first, 0 without both
-    ("resume_offset", pa.int64()),  # the second's, by the margin earlier: from there on nothing is missed but what is gone (deleted)
+    ("shift", pa.int64()),  # second - first, 0 unless both have one
+    # the second's, for a time `margin_ms` earlier: only deleted records are missed from there on
+    ("resume_offset", pa.int64()),
     ("resume_reason", pa.string()),
-    ("again", pa.int64()),          # offsets from there to the second's own answer: what comes twice, at most
-    ("outcome", pa.string()),       # both, only-first, only-second, neither: who has an answer
+    # at most this many offsets are read twice, up to the second's own answer
+    ("again", pa.int64()),
+    ("outcome", pa.string()),  # who has an answer: both, only-first, only-second, neither
 ])  # fmt: skip
-"""One row per partition and time that either of them has."""
+"""One row per partition and time that either cluster has."""
 
 BY_PARTITION: Final = pa.schema([
     ("topic", pa.string()),
     ("partition", pa.int32()),
-    ("times", pa.int64()),          # how many; the next four add up to it
+    ("times", pa.int64()),  # the next four columns add up to it
     ("both", pa.int64()),
     ("only_first", pa.int64()),
     ("only_second", pa.int64()),
     ("neither", pa.int64()),
-    ("unreadable", pa.int64()),     # in one of them or in both
-    ("least_shift", pa.int64()),    # of the times that both have; 0 without any
+    ("unreadable", pa.int64()),  # in either cluster
+    ("least_shift", pa.int64()),  # over times with both answers; 0 without any
     ("most_shift", pa.int64()),
-    ("most_again", pa.int64()),     # -1: there is none
+    ("most_again", pa.int64()),  # -1: none
 ])  # fmt: skip
 """One row per partition of a diff."""
 
@@ -55,16 +59,19 @@ _ABSENT: Final = "not-covered"
 _COLUMNS: Final = ("topic", "partition", "offset", "reason")
 _LIMITS: Final = ("log_start_offset", "log_end_offset")
 _WORDS: Final = {"earliest": 0, "latest": 1}
-"""Words of a lookup that tell these limits."""
+"""Words of a lookup whose answers are these limits."""
 _NUMBERS: Final = {-1: "latest", -2: "earliest", -3: "max-timestamp", -4: "earliest-local", -5: "latest-tiered"}
-"""In rows of a lookup that were written when it had no column for words: then these numbers were words."""
+"""Rows of older lookups had no column for words: these numbers stand for words in them."""
 _OUTCOMES: Final = pa.array(["neither", "only-first", "only-second", "both"])
 
 Ints = NDArray[np.int64]
 
 
 class _Rows(NamedTuple):
-    """Answers sorted by partition (its number in `_Both.partitions`) and time, each of shape (n,); `limits` are log start and end."""
+    """Answers sorted by partition (its number in `_Both.partitions`) and time, each of shape (n,).
+
+    `limits` are log start and log end by partition.
+    """
 
     numbers: Ints
     times: Ints
@@ -73,7 +80,7 @@ class _Rows(NamedTuple):
     limits: dict[int, tuple[int, int]]
 
     def of(self, number: int) -> slice:
-        """The rows of one partition."""
+        """Return the rows of one partition."""
         begin, end = np.searchsorted(self.numbers, [number, number + 1]).tolist()
         return slice(begin, end)
 
@@ -85,14 +92,16 @@ class _Both(NamedTuple):
 
 
 def diff(first: pa.Table, second: pa.Table, *, margin_ms: int = 0) -> pa.Table:
-    """Rows of DIFF for rows of tables.TABLE or operations.lookup.LOOKUP, by topic, partition and time; special times are left aside.
+    """Compare rows of tables.TABLE or operations.lookup.LOOKUP: rows of DIFF, by partition and
+    time.
 
-    Raises UsageError for a margin below 0, BadInput for rows of neither kind and for two answers of one partition and time.
+    Words (latest, earliest, ...) are not compared. Raises UsageError for a margin below 0, BadInput
+    for other rows and for two answers of one partition and time.
     """
     _check(margin_ms)
     both = _aligned(first, second)
     times = _union(both.first.times, both.second.times)
-    # A row's key: its partition, and how many of all times are at or before its own.
+    # The key of a row: its partition, and how many times are at or before its own.
     count = len(times) + 1
     one, other = (side.numbers * count + np.searchsorted(times, side.times) + 1 for side in both[1:])
     keys = _union(one, other)
@@ -118,14 +127,14 @@ def diff(first: pa.Table, second: pa.Table, *, margin_ms: int = 0) -> pa.Table:
 
 
 def _union(one: Ints, other: Ints) -> Ints:
-    """np.union1d, which takes ten times as long for millions of numbers that are nearly sorted."""
+    """As np.union1d, which takes ten times as long for millions of nearly sorted numbers."""
     both: Ints = np.sort(np.concatenate((one, other)), kind="stable")
     united: Ints = both[np.concatenate((np.ones(min(len(both), 1), np.bool_), np.diff(both) > 0))]
     return united
 
 
 def by_partition(rows: pa.Table) -> pa.Table:
-    """Rows of BY_PARTITION for rows of DIFF, by topic and partition."""
+    """Summarize rows of DIFF as rows of BY_PARTITION, by topic and partition."""
     outcomes = {word.replace("-", "_"): pc.equal(rows["outcome"], word) for word in _OUTCOMES.to_pylist()}
     unreadable = pc.or_(pc.equal(rows["first_reason"], "unreadable"), pc.equal(rows["second_reason"], "unreadable"))
     shift = pc.if_else(outcomes["both"], rows["shift"], pa.scalar(None, pa.int64()))
@@ -152,19 +161,19 @@ def by_partition(rows: pa.Table) -> pa.Table:
 
 
 def _equal(sorted_keys: Ints, keys: Ints) -> Ints:
-    """The place of each key, -1 where it is not there."""
+    """Return the index of each key, -1 where it is missing."""
     row = np.searchsorted(sorted_keys, keys)
     return np.where(_at(sorted_keys, row) == keys, row, -1)
 
 
 def _at(values: Ints, rows: Ints) -> Ints:
-    """-1 for rows outside."""
+    """Return the values at `rows`, -1 for rows outside."""
     inside = (rows >= 0) & (rows < len(values))
     return np.where(inside, values[np.where(inside, rows, 0)], -1) if len(values) else np.full(len(rows), -1)
 
 
 def _taken(side: _Rows, rows: Ints) -> tuple[Ints, pa.Array]:
-    """Offsets and reasons of rows; -1 and not-covered for the row -1."""
+    """Return offsets and reasons of `rows`. Row -1 gives -1 and not-covered."""
     reasons = side.reasons.take(pa.array(np.where(rows >= 0, rows, 0), mask=rows < 0)).fill_null(_ABSENT)
     return _at(side.offsets, rows), reasons
 
@@ -173,10 +182,12 @@ def _taken(side: _Rows, rows: Ints) -> tuple[Ints, pa.Array]:
 
 
 def failover(committed: Iterable[Committed], first: pa.Table, second: pa.Table, *, margin_ms: int) -> list[Mark]:
-    """Where to go on in the second cluster for each committed offset of one group in the first: marks for `exports.export`.
+    """Return, per committed offset of one group in the first cluster, where to continue in the
+    second.
 
-    `target_ms` is the time that was looked for. Where there is no answer the mark says why: nothing committed (`no-commit`), a
-    partition that only one of them has, a time before the first cell (`not-covered`); `past-end`: begin at the log end.
+    The results are marks for `exports.export`. `target_ms` is the time that was looked up. A mark
+    without an offset gives the reason: nothing committed (`no-commit`); a partition that only one
+    cluster has, or a time before the first cell (`not-covered`); `past-end`: begin at the log end.
     Raises UsageError (a margin below 0, offsets of several groups), BadInput as diff.
     """
     _check(margin_ms)
@@ -231,13 +242,13 @@ def _aligned(first: pa.Table, second: pa.Table) -> _Both:
 
 
 def _codes(rows: pa.Table, topics: list[str]) -> Ints:
-    """Topic and partition as one number, which has their order."""
+    """Return topic and partition as one number of the same order."""
     topic = np.asarray(pc.index_in(rows["topic"], pa.array(topics, pa.string())).to_numpy(), np.int64)
     return (topic << 32) + np.asarray(rows["partition"].to_numpy(), np.int64)
 
 
 def _plain(rows: pa.Table) -> pa.Table:
-    """Topic and reason as plain words, the time by one name."""
+    """Return the rows with plain topics and reasons, and one name for the time."""
     names = rows.schema.names
     time = "target_ms" if "target_ms" in names else "timestamp"
     if absent := {*_COLUMNS, time} - set(names):
@@ -249,10 +260,10 @@ def _plain(rows: pa.Table) -> pa.Table:
 
 
 def _words(rows: pa.Table, time: str) -> pa.ChunkedArray | pa.Array:
-    """What was asked for, "" for an instant."""
+    """Return the word that each row answers, "" for an instant."""
     if "word" in rows.schema.names:
         return rows["word"]
-    if time != "target_ms":  # a table's cells
+    if time != "target_ms":  # cells of a table
         return pa.array([""] * rows.num_rows, pa.string())
     return pa.array([_NUMBERS.get(number, "") for number in rows[time].to_pylist()], pa.string())
 
@@ -273,7 +284,9 @@ def _sorted(rows: pa.Table, topics: list[str], known: Ints) -> _Rows:
 
 
 def _limits(rows: pa.Table, numbers: Ints, offsets: Ints) -> dict[int, tuple[int, int]]:
-    """A table's rows have them; a lookup may have asked for them."""
+    """Return log start and log end by partition number, from limit columns or from answers for
+    words.
+    """
     count = int(numbers.max()) + 1 if len(numbers) else 0
     found = np.full((2, count), -1, np.int64)
     for side, name in enumerate(_LIMITS):

@@ -1,4 +1,4 @@
-"""What a plan says of a segment that is cut, as rows of plan.ITEMS: the families of its parts, or why it stays as it is."""
+"""The rows of plan.ITEMS about a segment to cut: the files of its parts, or why it is kept."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ _WHY: Final = {
 def part_items(
     segment: Mapping[str, Any], part: Mapping[str, Any], next_offset: int, rule: str, why: str
 ) -> Iterator[dict[str, Any]]:
-    """The family that a part of `segment` (a row of report.SEGMENTS) becomes: rows of plan.ITEMS for a row of PARTS."""
+    """Yield the rows of plan.ITEMS for the files of one part.
+
+    `segment` is a row of report.SEGMENTS, `part` a row of PARTS.
+    """
     base, size = part["part_offset"], part["end"] - part["start"]
     head = not part["start"]
     kinds = [paths.LOG, paths.OFFSET_INDEX]
     kinds += [paths.TIME_INDEX] if segment["timeindex"] else []
-    # Brokers without time indexes know no producers either.
+    # Brokers without time indexes have no producer state either.
     kinds += [paths.SNAPSHOT] if segment["timeindex"] and not head else []
     kinds += [paths.TXN_INDEX] if part["aborted"] or (head and segment["txnindex"]) else []
     for kind in kinds:
@@ -42,14 +45,17 @@ def part_items(
 
 
 def blocked_item(segment: Mapping[str, Any], why: str, rule: str) -> dict[str, Any]:
-    """The row of plan.ITEMS about a segment that is left as it is, and why."""
+    """Return the row of plan.ITEMS about a segment that is kept, with the reason."""
     log = paths.segment_file(segment["base_offset"], paths.LOG)
     columns = {"action": "blocked", "reason": why, "before": segment["log"], "log_valid_bytes": -1}
     return item_of(segment, segment["base_offset"], log, rule) | columns
 
 
 def why_not(segment: Mapping[str, Any], chain: Sequence[Mapping[str, Any]]) -> str:
-    """Why a segment (a row of report.SEGMENTS, depth full) is not cut into `chain` (rows of PARTS), "" when it is."""
+    """Return why a segment is not cut into `chain`, "" if it is.
+
+    `segment` is a row of report.SEGMENTS of depth full, `chain` are rows of PARTS.
+    """
     if chain[0]["action"] == "blocked":
         return str(chain[0]["reason"])
     if segment["log"] is None or segment["log"]["size"] != chain[-1]["end"]:

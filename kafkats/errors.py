@@ -1,23 +1,23 @@
-"""Every error that kafkats raises on purpose.
+"""The errors that kafkats raises.
 
-KafkatsError                path, position, base offset, reason; exit code; does a retry help?
-├── UsageError              wrong words, settings or policy                         exit 2
-├── BadInput                bytes or files that are not what they should be         exit 2
+KafkatsError                path, position, base offset, reason, exit code, retryable
+├── UsageError              wrong arguments, settings or policy                     exit 2
+├── BadInput                invalid bytes or files                                  exit 2
 │   ├── CorruptBatch        a batch, wrapper or record
 │   ├── CorruptIndex        an .index, .timeindex or .txnindex
 │   ├── CorruptFile         a checkpoint, snapshot, meta.properties, journal
 │   ├── CorruptPlan         a plan or run folder
-│   └── NotConvertible      sound bytes that the wanted format cannot say
-├── Refused                 allowed by nothing but a changed situation              exit 3
-│   ├── Locked              a broker, or another writer, holds the directory        retry helps
-│   ├── Reserved            another plan is waiting to change the directory
+│   └── NotConvertible      valid bytes that the target format cannot express
+├── Refused                 refused for safety until the situation changes          exit 3
+│   ├── Locked              a broker, or another writer, holds the directory        retryable
+│   ├── Reserved            another plan has reserved the directory
 │   ├── Changed             a file is not as the plan or the run left it
 │   ├── Fenced              a newer attempt has taken over
-│   ├── NotEqual            what was built does not tell the same as what it was built from
+│   ├── NotEqual            the new files do not equal their source
 │   └── NotPermitted        owner, group, mode or xattrs could not be kept
-└── StorageFailed           the file system said no                                 exit 2
-    ├── Vanished            a file went away meanwhile (a live broker does that)    retry helps
-    ├── DiskFull                                                                    retry helps
+└── StorageFailed           the file system refused a read or write                 exit 2
+    ├── Vanished            a file was deleted meanwhile, as by a live broker       retryable
+    ├── DiskFull                                                                    retryable
     └── ReadOnly
 """
 
@@ -30,9 +30,9 @@ from contextlib import contextmanager
 
 
 class KafkatsError(Exception):
-    """What went wrong, where, and whether trying again can help.
+    """What failed, where, and whether a retry can help.
 
-    `position` is a byte in the file at `path`; `base_offset` is the segment's.
+    `position` is a byte in the file at `path`. `base_offset` is the segment's.
     """
 
     exit_code = 2
@@ -59,7 +59,7 @@ class KafkatsError(Exception):
         return f"{where.strip()}: {self.reason}" if where else self.reason
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Errors cross process borders in Spark tasks; keyword arguments do not survive the default.
+        # Errors cross process borders in Spark tasks. The default pickling loses keyword arguments.
         return _restore, (type(self), self.reason, self.path, self.position, self.base_offset)
 
 
@@ -70,19 +70,19 @@ def _restore(
 
 
 class UsageError(KafkatsError):
-    """Wrong words on the command line, wrong settings, a wrong policy."""
+    """Wrong arguments on the command line, wrong settings, or a wrong policy."""
 
 
 class BadInput(KafkatsError):
-    """Bytes or files that are not what their name or place promises."""
+    """Bytes or files that are not what their name or place requires."""
 
 
 class CorruptBatch(BadInput):
-    """A batch, wrapper or record that Kafka's own reader would refuse."""
+    """A batch, wrapper or record that Kafka's own reader rejects."""
 
 
 class OversizedBatch(CorruptBatch):
-    """A batch or wrapper that decompresses to more than is allowed."""
+    """A batch or wrapper that decompresses to more than the limit."""
 
 
 class CorruptIndex(BadInput):
@@ -98,11 +98,11 @@ class CorruptPlan(BadInput):
 
 
 class NotConvertible(BadInput):
-    """A batch or segment that is sound but cannot be said in the wanted format; it is left as it is."""
+    """A valid batch or segment that the target format cannot express. It is left unchanged."""
 
 
 class Refused(KafkatsError):
-    """Refused for safety; nothing was changed."""
+    """Refused for safety. Nothing was changed."""
 
     exit_code = 3
 
@@ -126,7 +126,7 @@ class Fenced(Refused):
 
 
 class NotEqual(Refused):
-    """What was built tells something else than what it was built from; nothing was changed, and the run stops."""
+    """The new files do not equal their source. Nothing was changed, and the run stops."""
 
 
 class NotPermitted(Refused):
@@ -138,19 +138,19 @@ class StorageFailed(KafkatsError):
 
 
 class Vanished(StorageFailed):
-    """A file or directory went away meanwhile."""
+    """A file or directory was deleted meanwhile."""
 
     retryable = True
 
 
 class DiskFull(StorageFailed):
-    """No space, no inodes or no quota left."""
+    """No free space, inodes or quota."""
 
     retryable = True
 
 
 class ReadOnly(StorageFailed):
-    """The file system or the file does not allow the write or read."""
+    """The file system or the file does not allow the read or write."""
 
 
 _KINDS: dict[int, type[StorageFailed]] = {
@@ -166,9 +166,9 @@ _KINDS: dict[int, type[StorageFailed]] = {
 
 @contextmanager
 def storage(path: str | os.PathLike[str], doing: str) -> Generator[None, None, None]:
-    """Turn an OSError raised inside into ours, naming `path` and what was being done.
+    """Convert an OSError raised in the body into ours, with `path` and the action `doing`.
 
-    Raises StorageFailed or one of its children.
+    Raises StorageFailed or one of its subclasses.
     """
     try:
         yield

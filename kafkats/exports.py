@@ -1,10 +1,12 @@
-"""Answers of a search by time, as other tools want them: Spark's Kafka source, Kafka's own consumer-group reset, JSON.
+"""Write answers of a search by time for other tools: Spark's Kafka source, Kafka's group reset,
+JSON.
 
-    starts = marks_of(rows, at)                 rows of operations.lookup.LOOKUP, asked for latest and earliest, too
+    starts = marks_of(rows, at)                 rows of operations.lookup.LOOKUP
     starts, ends = read_marks(folder, at_ms)    or a table's
     export(starts, to="spark-offsets").text
 
-Each partition that was asked for is in what comes out, or named in what is raised, or (`leave`) in the notes. See docs/exports.md.
+The rows should also hold the answers for latest and earliest. Every requested partition appears in
+the export, in the exception message, or (`leave`) in the notes. See docs/exports.md.
 """
 
 from __future__ import annotations
@@ -30,10 +32,10 @@ MISSING: Final = {
     "none": "from the log end (and to it): nothing that is there now",
     "leave": "leave them out, and name them: a group keeps what it has committed there",
 }
-"""What becomes of partitions without an answer."""
+"""What to write for partitions without an answer."""
 LATEST: Final = -1
 EARLIEST: Final = -2
-"""Offsets as Spark has them."""
+"""Offsets with a special meaning in Spark."""
 _SMALLEST_MS: Final = -(2**63)
 _LARGEST_MS: Final = 2**63 - 1
 _NO_WORDS: Final = "a table knows times only: ask a log directory for the earliest, latest or largest"
@@ -41,16 +43,18 @@ _SHOWN: Final = 5
 _VERSION: Final = 1
 
 Limits = Mapping[tuple[str, int], tuple[int, int]]
-"""Log start and end by topic and partition; -1: not known."""
+"""Log start and log end by topic and partition, -1 for unknown."""
 
 
 class Mark(NamedTuple):
-    """Where a partition is at one time. -1 where there is none or it is not known; `timestamp` is the record's, ms."""
+    """The offset of a partition at one time. -1: none or unknown. `timestamp` (ms) is the
+    record's.
+    """
 
     topic: str
     partition: int
     target_ms: int
-    """An instant, of any sign."""
+    """An instant of any sign."""
     offset: int = -1
     timestamp: int = -1
     reason: str = "past-end"
@@ -58,15 +62,20 @@ class Mark(NamedTuple):
     log_start: int = -1
     log_end: int = -1
     broker: bool = True
-    """A broker finds something there, too."""
+    """Whether a broker finds an offset too."""
     gone: int = -1
-    """What a table's cell says, where that lies below the log start: `offset` is then the first that is there."""
+    """The offset in a table's cell if it is below the log start. `offset` is then the log start."""
     word: str = ""
-    """What was asked for where it was no instant; `target_ms` is then Kafka's number for it."""
+    """The word that was looked up, "" for an instant. `target_ms` is then Kafka's number for the
+    word.
+    """
 
 
 class Note(NamedTuple):
-    """A partition without an answer, and what was written for it: an offset, -1 or -2 (Spark's latest and earliest), None: left out."""
+    """A partition without an answer, and what was written for it.
+
+    `wrote` is an offset, -1 or -2 (Spark's latest and earliest), or None if it was left out.
+    """
 
     topic: str
     partition: int
@@ -77,7 +86,7 @@ class Note(NamedTuple):
 
 
 class Export(NamedTuple):
-    """`text` is for a file, as UTF-8."""
+    """The export. Write `text` to a file as UTF-8."""
 
     text: str
     partitions: int
@@ -85,7 +94,7 @@ class Export(NamedTuple):
 
 
 def with_margin(at: Target, until: Target | None, margin_ms: int) -> tuple[Target, Target | None]:
-    """Begin so much earlier and end so much later, within what a timestamp can be; words stay as they are."""
+    """Return the range extended by the margin at both ends. Words are unchanged."""
     begin = max(at - margin_ms, _SMALLEST_MS) if isinstance(at, int) else at
     return begin, min(until + margin_ms, _LARGEST_MS) if isinstance(until, int) else until
 
@@ -99,10 +108,11 @@ def marks(
     topics: str = "*",
     limits: Limits | None = None,
 ) -> tuple[list[Mark], list[Mark] | None]:
-    """The starts and, with an `until`, the ends: of the table, where `paths` is one, else of the rows of LOOKUP that `look` finds for
-    the targets it is given.
+    """Return the starts and, with `until`, the ends.
 
-    `limits` are for a table, see read_marks. Raises UsageError, and as read_marks, marks_of and `look`.
+    They come from the table if `paths` is one, else from the rows of LOOKUP that `look` returns for
+    its targets. `limits` are for a table, see read_marks. Raises UsageError, and as read_marks,
+    marks_of and `look`.
     """
     from kafkats.tables import table_in
 
@@ -118,10 +128,11 @@ def marks(
 
 
 def marks_of(rows: pa.Table | pa.RecordBatch, target: Target) -> list[Mark]:
-    """The answers for one target in rows of LOOKUP, by topic and partition. Those for the words latest and earliest, if there are any,
-    give the log's end and start.
+    """Return the answers for one target in rows of LOOKUP, by topic and partition.
 
-    Raises UsageError (nothing was asked for that target); BadInput (no partition's directory; two log directories do not agree).
+    Answers for the words latest and earliest, if present, give the log end and log start. Raises
+    UsageError if the target was not looked up, BadInput for a directory that is no partition's and
+    for log directories that disagree.
     """
     found = rows.to_pylist()
     ends: dict[tuple[str, int], dict[str, Any]] = {}
@@ -152,7 +163,11 @@ def marks_of(rows: pa.Table | pa.RecordBatch, target: Target) -> list[Mark]:
 
 
 def _given_out(row: Mapping[str, Any], ends: Mapping[str, int]) -> bool:
-    """Whether a broker finds something, too. Where it cannot be asked for the instant: whether it gives the exact answer's record out."""
+    """Whether a broker returns an offset too.
+
+    If the instant is a word for brokers, this tells whether the exact answer's record is below the
+    high watermark.
+    """
     if row["kafka_reason"] != "taken-for-a-word":
         return bool(row["kafka_offset"] >= 0)
     high_watermark = ends.get("log_end", _LARGEST_MS) - row["above_high_watermark"]
@@ -162,12 +177,13 @@ def _given_out(row: Mapping[str, Any], ends: Mapping[str, int]) -> bool:
 def marks_in(
     view: View, target: Target, *, end: bool = False, latest: View | None = None, limits: Limits | None = None
 ) -> list[Mark]:
-    """What a table answers for every partition in it: by the cell at the time or before, so that nothing is missed; for the `end` of
-    a range by the cell at the time or after.
+    """Return a table's answers for all its partitions.
 
-    `latest` are the table's last rows, where `view` has not got them: what partitions there are, and where their logs began and ended.
-    `limits` are the logs' own, now. What lies outside of them is not given out, see `settled`.
-    Raises UsageError where the table is empty, or the target a word (a table has none).
+    The cell at or before the time answers, so that no record is missed. For the `end` of a range
+    the cell at or after the time answers. `latest` holds the table's last rows if `view` lacks
+    them: they tell the partitions and where their logs began and ended. `limits` are the logs'
+    current limits. Offsets outside them are replaced, see `settled`. Raises UsageError for an empty
+    table, and for a word, since a table has none.
     """
     import numpy as np
 
@@ -190,8 +206,12 @@ def marks_in(
 
 
 def settled(mark: Mark) -> Mark:
-    """A table's mark by where its log begins and ends: the offset of a record that is gone is `deleted`, and the first offset that is
-    there stands in its place; one at or above the log end is of another log, or of one that was cut (`beyond-end`): there is no answer."""
+    """Return a table's mark, corrected by the limits of its log.
+
+    An offset below the log start is `deleted` and replaced by the log start. An offset at or above
+    the log end belongs to another log or to a truncated one: the mark has no offset then
+    (`beyond-end`).
+    """
     if 0 <= mark.offset < mark.log_start:
         evidence = f"offset {mark.offset} is gone: the log begins at {mark.log_start}"
         return mark._replace(offset=mark.log_start, timestamp=-1, reason="deleted", evidence=evidence, gone=mark.offset)
@@ -209,10 +229,10 @@ def read_marks(
     topics: str = "*",
     limits: Limits | None = None,
 ) -> tuple[list[Mark], list[Mark] | None]:
-    """The starts, and the ends when there is an `until`, of a table's partitions whose topics match. Nothing more of it is read.
+    """Return the starts, and with `until` the ends, of a table's partitions whose topics match.
 
-    `limits` tell where logs begin and end now (`operations.lookup.limits`); else the table's newest rows do.
-    Raises UsageError and as `tables.read`.
+    Only the needed rows are read. `limits` are current log limits (`operations.lookup.limits`);
+    without them the table's newest rows give them. Raises UsageError and as `tables.read`.
     """
     from kafkats.tables import read, read_manifest
 
@@ -238,7 +258,7 @@ def read_marks(
 
 
 def _bounds(views: Iterable[View]) -> dict[tuple[str, int], tuple[int, int]]:
-    """Log start and end of each partition, the latest that a row knows; in order."""
+    """Return log start and log end of each partition, the largest in any row, sorted."""
     import pyarrow as pa
 
     columns = ["topic", "partition", "log_start_offset", "log_end_offset"]
@@ -253,7 +273,7 @@ def _bounds(views: Iterable[View]) -> dict[tuple[str, int], tuple[int, int]]:
 
 
 def _agreed(marks: Iterable[Mark]) -> list[Mark]:
-    """One for each partition, in order."""
+    """Return one mark per partition, sorted. Raises BadInput when two log directories disagree."""
     found: dict[tuple[str, int], Mark] = {}
     for mark in marks:
         if mark.partition < 0:
@@ -270,9 +290,11 @@ def _agreed(marks: Iterable[Mark]) -> list[Mark]:
 def export(
     starts: Iterable[Mark], ends: Iterable[Mark] | None = None, *, to: str, missing: str = "fail", group: str = ""
 ) -> Export:
-    """`starts`, and `ends` (not included) of ranges, as one of FORMATS; `missing` is one of MISSING, `group` for a CSV of several groups.
+    """Export `starts`, and `ends` (exclusive) of ranges, as one of FORMATS.
 
-    Raises UsageError (no such format or word; what the format cannot say), BadInput (partitions without an answer, an end before its start).
+    `missing` is one of MISSING. `group` is for a CSV of several groups. Raises UsageError (an
+    unknown format or word; what the format cannot express), BadInput (partitions without an answer,
+    an end before its start).
     """
     for word, allowed, what in ((to, FORMATS, "format"), (missing, MISSING, "word for partitions without an answer")):
         if word not in allowed:
@@ -287,7 +309,7 @@ def export(
 
 
 def _paired(starts: Sequence[Mark], ends: Sequence[Mark]) -> list[Mark]:
-    """An end for every start; a partition that only the ends know is nothing to begin with, and an error."""
+    """Return an end for every start. Raises BadInput for a partition that only the ends have."""
     known = {(mark.topic, mark.partition): mark for mark in ends}
     target, word = next(((mark.target_ms, mark.word) for mark in ends), (-1, ""))
     found = [
@@ -316,7 +338,11 @@ def _filled(marks: Iterable[Mark], side: str, missing: str) -> list[_Filled]:
 
 
 def _fill(mark: Mark, side: str, missing: str) -> _Filled:
-    """What is later than all there is begins (or ends) at the log end: whatever comes, comes there. What is gone, at what is left."""
+    """Return the offset to write for a mark.
+
+    A time past the last record maps to the log end offset, where the next record will be. A deleted
+    record maps to the log start offset if `missing` is `all`.
+    """
     if _answers(mark):
         return _Filled(mark, mark.offset, None)
     word = "none" if mark.reason == "past-end" else missing
@@ -395,7 +421,10 @@ def _per_partition(side: Iterable[_Filled]) -> str:
 
 
 def _spark_by_timestamp(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str) -> Export:
-    """Spark asks the brokers itself, so theirs is the answer. Where they have none it fails, or (its strategy `latest`) begins at the log end."""
+    """Write times, for which Spark asks the brokers, so the brokers' answers count.
+
+    Where they have none Spark fails, or (its strategy `latest`) begins at the log end.
+    """
     if missing in ("leave", "all"):
         raise UsageError(
             f"by timestamps Spark can begin at what it finds, or at the log end: {missing!r} cannot be said"
@@ -424,7 +453,11 @@ def _times(marks: Iterable[Mark]) -> list[_Filled]:
 
 
 def _time_for_brokers(mark: Mark) -> int:
-    """A time that leads to the same record: before 1970 its own, since all before it are earlier still. Without one 0: none is later."""
+    """Return a time that leads brokers to the same record.
+
+    Before 1970 this is the record's own time, since earlier records have earlier times. It is 0
+    without a record: none is later.
+    """
     if mark.target_ms >= 0:
         return mark.target_ms
     return mark.timestamp if mark.offset >= 0 else 0
@@ -442,8 +475,11 @@ def _compact(value: object) -> str:
 
 
 def _group_csv(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str) -> Export:
-    """`[GROUP,]TOPIC,PARTITION,OFFSET` without a header, as `CsvUtils` of Kafka 0.11 to 4.3 reads it. -1 and -2 are no words there: the
-    tool refuses the whole file for one of them."""
+    """Write `[GROUP,]TOPIC,PARTITION,OFFSET` without a header, as `CsvUtils` of Kafka 0.11 to 4.3
+    reads it.
+
+    -1 and -2 have no meaning there: the tool rejects the whole file for one of them.
+    """
     if ends is not None:
         raise UsageError("a group has one offset in each partition: it cannot be given the end of a range")
     if any(c in group for c in '",\r\n'):
@@ -465,7 +501,7 @@ def _group_csv(starts: list[Mark], ends: list[Mark] | None, missing: str, group:
 
 
 def _json(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str) -> Export:
-    """As it was found: nothing is put in the place of an answer that is not there."""
+    """Write the answers unchanged. A missing answer is null."""
     partitions = [
         {"topic": start.topic, "partition": start.partition}
         | {"log_start_offset": _known(start.log_start), "log_end_offset": _known(start.log_end), "start": _told(start)}

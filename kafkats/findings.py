@@ -1,8 +1,8 @@
-"""What a look at a log directory can find: one table of kinds, each with a severity.
+"""The kinds of findings in a log directory, each with a severity.
 
-danger   a broker that starts on this loses or reuses offsets without a word
-damage   wrong: something that Kafka reads here is not true of the log
-remark   differs from what was expected, harms nobody
+danger   a broker that starts on this loses or reuses offsets silently
+damage   a file that Kafka reads here contradicts the log
+remark   differs from what was expected, and is harmless
 state    normal while a broker runs or after it was killed
 """
 
@@ -71,10 +71,10 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
 
 
 class Finding(NamedTuple):
-    """One thing found in one file.
+    """One finding in one file.
 
-    `position` is a byte in `file` (-1: the file as a whole), `entry` the number of an index entry (-1: none);
-    `expected` and `found` are short texts, for people.
+    `position` is a byte in `file` (-1: the file as a whole). `entry` is the number of an index
+    entry (-1: none). `expected` and `found` are short texts for people.
     """
 
     kind: str
@@ -91,13 +91,15 @@ class Finding(NamedTuple):
 
 
 def failure(file: str, error: KafkatsError) -> Finding:
-    """What could not be looked at, as a finding: `vanished`, or `unreadable` with its place."""
+    """Return the finding for a file that failed with `error`: `vanished`, or `unreadable` with its
+    position.
+    """
     if isinstance(error, Vanished):
         return Finding("vanished", file, error.reason)
     return Finding("unreadable", file, error.reason, -1 if error.position is None else error.position)
 
 
 def worst(findings: Iterable[Finding]) -> str:
-    """The worst severity among `findings`, or "" when there is none."""
+    """Return the worst severity among `findings`, "" when there is none."""
     ranks = [SEVERITIES.index(f.severity) for f in findings]
     return SEVERITIES[max(ranks)] if ranks else ""

@@ -1,7 +1,7 @@
-"""Forecast: what a conversion of stored segments would give, found by converting without writing.
+"""Forecast the result of converting stored segments, by converting without writing.
 
-One row per segment says how large it becomes, what would be lost, and whether it can be converted at all; a directory's
-own rows name small files that would go, and what stands in the way of the whole partition.
+One row per segment gives its new size, what would be lost, and whether it can be converted. A
+directory's own rows name small files to remove, and what blocks the whole partition.
 """
 
 from __future__ import annotations
@@ -28,25 +28,29 @@ from kafkats.units import Unit
 FORECAST: Final = pa.schema([
     ("log_dir", pa.string()),
     ("partition_dir", pa.string()),
-    ("base_offset", pa.int64()),        # -1: about the directory as a whole
+    ("base_offset", pa.int64()),  # -1: the directory as a whole
     ("file", pa.string()),
-    ("action", pa.string()),            # convert, keep (nothing to convert), remove (a small file), blocked
-    ("reason", pa.string()),            # why it is blocked or removed
-    ("before", FILE),                   # of a file to remove; a .log's is in the facts
+    ("action", pa.string()),  # convert, keep (nothing to convert), remove (a small file), blocked
+    ("reason", pa.string()),  # why it is blocked or removed
+    ("before", FILE),  # of a file to remove; the facts have a .log's
     ("before_bytes", pa.int64()),
     ("after_bytes", pa.int64()),
     ("after_sha256", pa.string()),
     ("batches_before", pa.int64()),
     ("batches_after", pa.int64()),
     ("records", pa.int64()),
-    ("kept_last", pa.bool_()),          # the log's last batch stays magic 2, for the log end offset's sake
+    ("kept_last", pa.bool_()),  # the log's last batch stays magic 2, to keep the log end offset
     *((f"loses_{loss}", pa.int64()) for loss in LOSSES),
-    ("seconds", pa.float64()),          # that the look took; about what the apply will take
+    ("seconds", pa.float64()),  # the time of the forecast; an apply takes about as long
 ])  # fmt: skip
 
 
 def target_of(to_magic: int, compression_type: str) -> Target:
-    """Raises UsageError for a magic or compression.type that Kafka does not know, or that do not go together."""
+    """Return the target format.
+
+    Raises UsageError for a magic or compression.type that Kafka does not know, or that do not go
+    together.
+    """
     if to_magic not in (0, 1, 2) or compression_type not in COMPRESSION_TYPES:
         raise UsageError(f"no format has magic {to_magic} and compression.type {compression_type!r}")
     if to_magic < 2 and compression_type == "zstd":
@@ -55,9 +59,10 @@ def target_of(to_magic: int, compression_type: str) -> Target:
 
 
 def forecast_unit(unit: Unit, target: Target) -> pa.RecordBatch:
-    """Rows of FORECAST: what converting one segment would give, or which small files of a directory would go.
+    """Return rows of FORECAST: the result of converting one segment, or a directory's files to
+    remove.
 
-    Writes nothing. What cannot be converted is said in the row.
+    Writes nothing. A segment that cannot be converted is a blocked row.
     """
     rows = _directory_rows(unit, target) if unit.base_offset < 0 else [_segment_row(unit, target)]
     return pa.RecordBatch.from_pylist(rows, schema=FORECAST)
@@ -81,7 +86,8 @@ def _row(unit: Unit, file: str, action: str, reason: str = "") -> dict[str, Any]
 
 
 def _segment_row(unit: Unit, target: Target) -> dict[str, Any]:
-    from kafkats.segment.convert import convert_source  # numba, which costs 0.4 s: only where something is converted
+    # numba takes 0.4 s to import: only where something is converted
+    from kafkats.segment.convert import convert_source
 
     log = paths.segment_file(unit.base_offset, paths.LOG)
     if unit.active and not unit.clean:
@@ -124,7 +130,10 @@ def _directory_rows(unit: Unit, target: Target) -> list[dict[str, Any]]:
 
 
 def _removals(unit: Unit, files: Sequence[FileFacts]) -> Iterator[dict[str, Any]]:
-    """Below magic 2 there are no producers and no transactions: a broker without these files starts with none."""
+    """Yield the files to remove below magic 2, which has neither producers nor transactions.
+
+    A broker without these files starts with none.
+    """
     for file in sorted(files):
         name = paths.parse_segment_file(file.name)
         if name is None or name.suffix or not file.size:

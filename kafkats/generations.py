@@ -1,12 +1,16 @@
-"""What differs between Kafka generations, and the dialects of the documents, as one frozen table.
+"""The differences between Kafka generations, and the rules of KIP texts, as frozen tables.
 
-A *rule* says which offset an index entry carries when a broker of that generation rebuilds it from the `.log`:
+A *rule* says which offset an index entry carries when a broker of that generation rebuilds it from
+the `.log`:
 
-    last-offset    Kafka 2.0 and later (KAFKA-6530): offset of the last record of the batch. The default.
-    first-offset   Kafka 0.8 to 1.1: offset of the first record (of a wrapper: the first inner message, decompressed).
-    kip33          the text of KIP-33: time entries carry the *next* offset, the log's end when the entry is
-                   inserted; an inactive segment without timestamps gets the one entry (mtime -> next base offset). For reading and reports: a broker, which searches with
-                   >=, would start after the matching record.
+    last-offset    Kafka 2.0 and later (KAFKA-6530): offset of the last record of the batch.
+                   The default.
+    first-offset   Kafka 0.8 to 1.1: offset of the first record (of a wrapper: the first inner
+                   message, decompressed).
+    kip33          the text of KIP-33: time entries carry the *next* offset, the log's end when the
+                   entry is inserted. An inactive segment without timestamps gets one entry
+                   (mtime -> next base offset). For reading and reports only: a broker searches
+                   with >= and would start after the matching record.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ SEGMENT_INDEX_BYTES: Final = 10 * 1024 * 1024
 """Kafka's default of `segment.index.bytes`."""
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 PRODUCER: Final = "producer"
-"""Of `compression.type`: every batch keeps its own codec."""
+"""Value of `compression.type`: every batch keeps its own codec."""
 LOSSES: Final = (
     "headers",
     "timestamps",
@@ -31,11 +35,13 @@ LOSSES: Final = (
     "delete-horizon",
     "leader-epochs",
 )
-"""What an older message format cannot carry (formats/losses.py explains each), as the words of `--accept-loss`."""
+"""What older message formats cannot carry (see formats/losses.py): values of `--accept-loss`."""
 ALL_LOSSES: Final = "all"
-"""Everything of LOSSES; not OFFSETS_LOSS, which has to be named."""
+"""All of LOSSES, but not OFFSETS_LOSS, which must be named."""
 OFFSETS_LOSS: Final = "offsets"
-"""Records that are missing already (`missing-records`), as a word of `--accept-loss`: the partition is changed all the same."""
+"""Value of `--accept-loss` that allows changing partitions with records missing
+(`missing-records`).
+"""
 COMPRESSION_TYPES: Final = (PRODUCER, "none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -48,11 +54,13 @@ class Rule:
     first_offset: bool
     """The offset index carries the first offset of the batch, not the last."""
     next_offset: bool
-    """Time entries carry the log's next offset at the moment of inserting; the closing one the next segment's base."""
+    """Time entries carry the log's next offset when they are inserted, the last one the next base
+    offset.
+    """
     mtime_entry: bool
     """A segment without timestamps gets the entry (mtime, next base offset)."""
     for_brokers: bool
-    """May be written where a broker reads."""
+    """Whether the index may be written where a broker reads it."""
 
 
 RULES: Final = {
@@ -70,23 +78,27 @@ DEFAULT_RULE: Final = RULES["last-offset"]
 
 @dataclass(frozen=True)
 class RetentionRule:
-    """How one generation decides which segments to delete: passes in order, each over a prefix of what is left."""
+    """How one generation selects segments to delete: passes in order, each deleting a prefix."""
 
     name: str
     kafka: str
     passes: tuple[str, ...]
     timestamps: bool
-    """A segment's age is that of its largest record timestamp, and that of its file only when it has none; otherwise always that of its file."""
+    """A segment's age is that of its largest record timestamp, or of its file if it has none.
+
+    Without this it is always that of its file.
+    """
     high_watermark: bool
-    """Nothing that reaches beyond the high watermark goes."""
+    """No segment is deleted that reaches beyond the high watermark."""
     index_rules: tuple[str, ...]
-    """Whose recovery (RULES) its brokers have, the likely one first."""
+    """The RULES that its brokers may follow in recovery, the likely one first."""
     by_format: bool = False
-    """Timestamps of time indexes are loaded only where the topic's message.format.version has them (0.10 and later, or not given)."""
+    """Time indexes count only if message.format.version is 0.10 or later, or not given."""
 
 
-# KIP-33 gives a segment without timestamps the time of its file in three places (an entry of its own, or by default).
-# 0.8 itself takes a retention.ms of -1 for a limit, and deletes everything; here, as from 0.9 on, it is none.
+# KIP-33 gives a segment without timestamps the time of its file in three places (an entry of its
+# own, or by default). 0.8 itself takes a retention.ms of -1 as a limit and deletes everything. Here
+# -1 is no limit, as in 0.9 and later.
 RETENTION_RULES: Final = {
     r.name: r
     for r in (
@@ -101,7 +113,7 @@ DEFAULT_RETENTION_RULE: Final = RETENTION_RULES["3.0"]
 
 
 def rule_remarks(rule: str) -> list[str]:
-    """What somebody should know who chooses this one of RETENTION_RULES. Raises KeyError."""
+    """Return warnings for whoever chooses this one of RETENTION_RULES. Raises KeyError."""
     chosen = RETENTION_RULES[rule]
     if chosen.high_watermark:
         return []
@@ -110,18 +122,27 @@ def rule_remarks(rule: str) -> list[str]:
 
 @dataclass(frozen=True)
 class RollRule:
-    """How one generation decides, before each append, that a new segment begins."""
+    """How one generation decides before each append whether to begin a new segment."""
 
     name: str
     kafka: str
     since: str
-    """What segment.ms counts from, up to the append's largest timestamp: `first-batch` or `first-append`, by their largest timestamps.
-    Without one, and always with `created`, from when the segment was made up to the broker's clock; with `largest` from the
-    largest timestamp so far up to the broker's clock."""
+    """The start of the time that segment.ms limits.
+
+    `first-batch` and `first-append` count from their largest timestamp to the append's largest
+    timestamp. `created` counts from the segment's creation to the broker's clock, and so do the
+    other two if the segment has no timestamp. `largest` counts from the largest timestamp so far to
+    the broker's clock.
+    """
     batches: bool
-    """Each batch can get an index entry; otherwise one append call is one unit, however many batches it brings."""
+    """Each batch can get an index entry. Otherwise an append call is one unit with all its
+    batches.
+    """
     relative: bool
-    """There is a time index, which can be full, and nothing is appended that lies 2^31 or more above the base offset."""
+    """There is a time index, which can be full.
+
+    An append must end less than 2^31 above the base offset.
+    """
 
 
 ROLL_RULES: Final = {
@@ -138,22 +159,29 @@ DEFAULT_ROLL_RULE: Final = ROLL_RULES["4.1"]
 
 @dataclass(frozen=True)
 class SearchRule:
-    """How one generation answers "which offset was it at this time?" (ListOffsets)."""
+    """How one generation finds the offset at a time (ListOffsets)."""
 
     name: str
     kafka: str
     unit: str
-    """What it finds: a record, an entry of the time index, or no more than a segment."""
+    """What it finds: a record, an entry of the time index, or only a segment."""
     specials: tuple[int, ...]
-    """Negative times that are words: -1 latest, -2 earliest, -3 maximum timestamp, -4 earliest local, -5 latest tiered; any other is a time."""
+    """Negative times that are words; any other is a time.
+
+    -1 latest, -2 earliest, -3 maximum timestamp, -4 earliest local, -5 latest tiered.
+    """
     log_start: bool
     """Records below the log start offset do not count."""
     strict: bool
-    """A compressed batch that promises a later time than its records have is an error; since 0.11 it is passed over."""
+    """A compressed batch whose records do not reach its maximum timestamp is an error. 0.11+ skips
+    it.
+    """
     warm_section: bool
-    """The last 8192 bytes of an index are searched first (KAFKA-6432, 2.1): tells where an index is not in order."""
+    """The last 8192 bytes of an index are searched first (KAFKA-6432, 2.1). Matters if it is not in
+    order.
+    """
     record_of_maximum: bool
-    """-3 finds the record that holds it (KAFKA-16342), not the last offset of its batch."""
+    """-3 finds the record with the maximum (KAFKA-16342), not the last offset of its batch."""
 
 
 SEARCH_RULES: Final = {

@@ -1,7 +1,9 @@
-"""What consumer groups have committed, as people have it in a file: Kafka's own tool's table, or its CSV.
+"""Read committed offsets of consumer groups from the table or the CSV of Kafka's own tool.
 
-kafka-consumer-groups --describe --group G          GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG ...
-kafka-consumer-groups --reset-offsets --export      topic,partition,offset or group,topic,partition,offset, no header
+kafka-consumer-groups --describe --group G          GROUP TOPIC PARTITION CURRENT-OFFSET
+                                                    LOG-END-OFFSET LAG ...
+kafka-consumer-groups --reset-offsets --export      topic,partition,offset, or with the group
+                                                    first; no header
 """
 
 from __future__ import annotations
@@ -14,23 +16,26 @@ from typing import Final, NamedTuple
 from kafkats.errors import BadInput
 
 _WORDS: Final = {
-    "GROUP": r"(?P<group>\S+?(?: \S+)*?)",  # the only word that may have blanks inside
+    "GROUP": r"(?P<group>\S+?(?: \S+)*?)",  # the only field that may contain blanks
     "TOPIC": r"(?P<topic>[a-zA-Z0-9._-]+)",
     "PARTITION": r"(?P<partition>[0-9]{1,9}|-)",
     "CURRENT-OFFSET": r"(?P<offset>[0-9]{1,18}|-|unknown)",
     "LOG-END-OFFSET": r"(?P<log_end>[0-9]{1,18}|-|unknown)",
 }
-"""Columns that matter; the header tells their order, which has changed (0.9 to 4.3)."""
+"""The columns to read. The header gives their order, which varies between versions (0.9 to 4.3)."""
 _NUMBER: Final = r"-?[0-9]+|-|unknown"
 _NUMBERS: Final = {"LEADER-EPOCH", "LAG"}
 _SAID: Final = re.compile(r"Consumer group '.*' has no active members|(Note|Warn|Warning): ")
-"""What the tool says between its lines."""
+"""Lines that the tool prints between the rows."""
 _LONGEST: Final = 80
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class Committed(NamedTuple):
-    """Where a group goes on in a partition: the next offset it reads, -1 where it has committed none. `log_end` -1: not told."""
+    """The next offset that a group reads in a partition, -1 if it has committed none.
+
+    `log_end` -1: unknown.
+    """
 
     group: str
     topic: str
@@ -40,9 +45,10 @@ class Committed(NamedTuple):
 
 
 def read_committed_offsets(text: str, *, path: str = "", group: str = "") -> list[Committed]:
-    """Both forms; `group` is the name where the file has none, `path` for messages. In the order of the file.
+    """Return the offsets of either form, in the order of the file.
 
-    Raises BadInput: a line that is neither, a partition twice in a group, nothing at all.
+    `group` is the group's name if the file has none. `path` is for messages. Raises BadInput for an
+    invalid line, a partition twice in a group, and a file without offsets.
     """
     lines = text.splitlines()
     described = any(_header(line) for line in lines)
@@ -58,8 +64,9 @@ def read_committed_offsets(text: str, *, path: str = "", group: str = "") -> lis
 
 
 def _header(line: str) -> list[str]:
-    """The columns' names, where this line has them."""
-    line = line.replace("CURRENT OFFSET", "CURRENT-OFFSET").replace("LOG END OFFSET", "LOG-END-OFFSET")  # 0.9
+    """Return the column names if this line has them, else []."""
+    # 0.9
+    line = line.replace("CURRENT OFFSET", "CURRENT-OFFSET").replace("LOG END OFFSET", "LOG-END-OFFSET")
     words = line.replace(",", " ").split()
     return words if "TOPIC" in words and "PARTITION" in words and "CURRENT-OFFSET" in words else []
 
@@ -87,7 +94,7 @@ def _pattern(header: Sequence[str]) -> re.Pattern[str]:
     for word in header:
         part = _WORDS.get(word) or (f"(?:{_NUMBER})" if word in _NUMBERS else None)
         if part is None:
-            break  # consumer, host and client: any words, or none
+            break  # consumer, host and client: any text, or none
         parts.append(part)
     return re.compile(r"[\s,]+".join(parts) + r"(?:[\s,].*)?")
 

@@ -1,17 +1,20 @@
-"""Reads what Kafka's own command line says of topics: `kafka-configs --describe` and `kafka-topics --describe`.
+"""Read topic configs from the output of `kafka-configs --describe` and `kafka-topics --describe`.
 
-Three shapes, each as printed by the versions named (and held to their transcripts by the tests):
+There are three shapes, as printed by these versions and compared with their transcripts by tests:
 
-    Configs for topic 'orders' are cleanup.policy=compact,delete,retention.ms=86400000       kafka-configs --zookeeper, to 3.x
+    kafka-configs --zookeeper, to 3.x
+    Configs for topic 'orders' are cleanup.policy=compact,delete,retention.ms=86400000
 
-    Dynamic configs for topic orders are:                             kafka-configs --bootstrap-server, 2.x to 4.x
-      retention.ms=86400000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=86400000}
-                                                                      ("All configs for topic" with --all)
-    Topic: orders  TopicId: …  PartitionCount: 2  ReplicationFactor: 1  Configs: retention.ms=1,…      kafka-topics
+    kafka-configs --bootstrap-server, 2.x to 4.x ("All configs for topic" with --all)
+    Dynamic configs for topic orders are:
+      retention.ms=1 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=1}
 
-What a config line's `synonyms` say is passed over: a value that the broker has in hours or minutes has none there. Blocks
-of brokers, users and clients, and the log lines that Kafka's tools print among it, are passed over too. Anything else is
-refused, with its line, because a config that is overlooked could be the one that keeps data.
+    kafka-topics
+    Topic: orders  TopicId: …  PartitionCount: 2  ReplicationFactor: 1  Configs: retention.ms=1,…
+
+The `synonyms` of a config line are skipped: they lack a value that the broker has in hours or
+minutes. Blocks of brokers, users and clients, and log lines of Kafka's tools are skipped too. Any
+other line is refused, because an overlooked config could be the one that keeps data.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ _NOISE: Final = re.compile(
 
 
 class Config(NamedTuple):
-    """One key of one topic, and the line that says so."""
+    """One key of one topic, and the number of its line."""
 
     line: int
     topic: str
@@ -50,14 +53,16 @@ class Config(NamedTuple):
 
 
 class Export(NamedTuple):
-    """`topics` are all that are named, also those without a config of their own."""
+    """An export. `topics` are all named topics, including those without a config of their own."""
 
     topics: frozenset[str]
     configs: tuple[Config, ...]
 
 
 def read_topic_configs(text: str) -> dict[str, dict[str, str]]:
-    """Topic -> key -> value, as printed. Raises BadInput, with the line, for anything that is not such a text."""
+    """Return the configs as printed, by topic and key. Raises BadInput with the line of other
+    text.
+    """
     export = read_export(text)
     found: dict[str, dict[str, str]] = {topic: {} for topic in sorted(export.topics)}
     for config in export.configs:
@@ -66,7 +71,7 @@ def read_topic_configs(text: str) -> dict[str, dict[str, str]]:
 
 
 def read_export(text: str) -> Export:
-    """The same with the lines. Raises BadInput."""
+    """Return the configs with their lines. Raises BadInput."""
     if text and not text.endswith("\n"):
         raise BadInput(f"line {text.count(chr(10)) + 1}: the last line has no end: was the text cut off?")
     topics: set[str] = set()
@@ -86,9 +91,9 @@ def read_export(text: str) -> Export:
 
 
 def _lines(text: str) -> Iterator[tuple[str, Config | None]]:
-    """Each topic where it is named, and each config that is said of it."""
+    """Yield each topic where it is named, and each of its configs."""
     topic: str | None = None
-    other = False  # inside of a block about something else than a topic
+    other = False  # inside a block that is not about a topic
     for number, line in enumerate(text.split("\n"), 1):
         line = line.rstrip("\r")
         if found := _BLOCK.fullmatch(line) or _TOPICS_LINE.fullmatch(line):
@@ -109,7 +114,7 @@ def _lines(text: str) -> Iterator[tuple[str, Config | None]]:
 
 
 def _pairs(text: str, number: int) -> Iterator[tuple[str, str]]:
-    """Values may have commas: a new pair begins where a key and = follow."""
+    """Yield KEY=VALUE pairs. A value may contain commas: a new pair begins at a key and =."""
     for part in _NEXT_PAIR.split(text.strip()) if text.strip() else ():
         pair = _PAIR.fullmatch(part)
         if pair is None:

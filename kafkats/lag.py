@@ -1,4 +1,6 @@
-"""How far behind consumer groups are, in time: KIP-33's use case 4, by committed offsets and what lies on the disks, or in a table."""
+"""Lag of consumer groups in time (KIP-33's use case 4), from committed offsets and logs or a
+table.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +23,18 @@ LAG: Final = pa.schema([
     ("group", pa.string()),
     ("topic", pa.string()),
     ("partition", pa.int32()),
-    ("offset", pa.int64()),             # the next one it reads; -1: none committed
-    ("log_start_offset", pa.int64()),   # -1: not known, as below
+    ("offset", pa.int64()),  # the next one it reads; -1: none committed
+    ("log_start_offset", pa.int64()),  # -1: unknown; likewise below
     ("log_end_offset", pa.int64()),
-    ("lag", pa.int64()),                # offsets to go
-    ("next_timestamp", pa.int64()),     # ms, of the next record it reads
-    ("newest_timestamp", pa.int64()),   # ms, the largest in the partition
-    ("lag_ms", pa.int64()),             # newest - next; 0 when it has read all
-    ("age_ms", pa.int64()),             # now - next: how old what it reads next is
+    ("lag", pa.int64()),  # offsets left to read
+    ("next_timestamp", pa.int64()),  # ms, of the next record it reads
+    ("newest_timestamp", pa.int64()),  # ms, the largest in the partition
+    ("lag_ms", pa.int64()),  # newest - next; 0 when it has read everything
+    ("age_ms", pa.int64()),  # now - next
     ("reason", pa.string()),
     ("evidence", pa.string()),
 ])  # fmt: skip
-"""One row per group and partition, in the order given."""
+"""One row per group and partition, in the given order."""
 
 REASONS: Final = {
     "behind": "records are left to read",
@@ -48,7 +50,9 @@ REASONS: Final = {
 
 
 def lag(committed: Iterable[Committed], partitions: Iterable[PartitionFacts], *, now_ms: int) -> pa.Table:
-    """Rows of LAG by what the partitions' own records say. What cannot be read becomes a row, not an error."""
+    """Return rows of LAG from the partitions' own records. An unreadable partition is a row, no
+    error.
+    """
     committed = list(committed)
     wanted = {(one.topic, one.partition) for one in committed}
     units: dict[tuple[str, int], PartitionFacts] = {}
@@ -103,7 +107,7 @@ def _asked(partition: search.Partition, offset: int, newest: int) -> dict[str, A
     if offset >= end:
         return known | {"reason": "caught-up" if offset == end else "beyond-end"}
     hit = partition.record_from(offset)
-    if hit is None:  # the rest is offsets without records, as compaction leaves them
+    if hit is None:  # only offsets without records remain, after compaction
         return known | {"reason": "caught-up", "evidence": "no record behind it"}
     known |= {"next_timestamp": hit.timestamp, "evidence": f"record {hit.offset}"}
     if offset < start:
@@ -131,10 +135,12 @@ def _row(one: Committed, found: dict[str, Any], now_ms: int) -> dict[str, Any]:
 
 
 def lag_by_table(committed: Iterable[Committed], view: View, *, now_ms: int) -> pa.Table:
-    """Rows of LAG by a lookup table: also when the data is gone, or the cluster is out of reach.
+    """Return rows of LAG from a lookup table, even if the data is deleted or the cluster
+    unreachable.
 
-    The last cell at or before the committed offset tells that the next record is of that time or later (its own timestamp where the cell
-    leads to that very record), unless records came out of order. So `lag_ms` and `age_ms` are at most that much.
+    The last cell at or before the committed offset shows that the next record has the cell's time
+    or a later one, unless records came out of order. If the cell's record is the next one, its own
+    timestamp counts. So `lag_ms` and `age_ms` are upper bounds.
     """
     return pa.Table.from_pylist([_row(one, row, now_ms) for one, row in _by_cells(committed, view)], LAG)
 
@@ -152,7 +158,7 @@ def _by_cells(committed: Iterable[Committed], view: View) -> Iterator[tuple[Comm
 
 
 def _slices(view: View) -> dict[tuple[str, int], slice]:
-    """Where the rows of each partition are; they are sorted by it."""
+    """Return the slice of each partition's rows. The rows are sorted by partition."""
     numbers = view.rows["partition"].to_numpy()
     topics = view.rows["topic"].combine_chunks()
     codes = (topics.chunk(0) if isinstance(topics, pa.ChunkedArray) else topics).indices.to_numpy()

@@ -1,11 +1,13 @@
-"""How long records were on their way to a broker: KIP-33's use case 5, and the margin that a fail-over (use case 3) needs.
+"""How long records took to reach a broker (KIP-33's use case 5): the margin for a fail-over.
 
-A stored record has one time, CreateTime or LogAppendTime. Two places still have both:
+A stored record has one time, CreateTime or LogAppendTime. Two sources still have both:
 
-    append-time  a magic-2 batch under LogAppendTime keeps its first CreateTime in the header (baseTimestamp) beside the time of
-                 appending (maxTimestamp), unless the broker wrote the batch anew: then both are the same
-    mtime        the .log of a CreateTime partition was last written when its last batch was appended: one sample a segment, worth
-                 nothing where a copy or a tool gave the file another time
+    append-time  a magic-2 batch under LogAppendTime keeps its first CreateTime in the header
+                 (baseTimestamp) beside the append time (maxTimestamp). If the broker rewrote the
+                 batch, both are equal.
+    mtime        the .log of a CreateTime partition was last written when its last batch was
+                 appended. That is one sample per segment. It is worthless where a copy or a tool
+                 changed the mtime.
 """
 
 from __future__ import annotations
@@ -28,17 +30,18 @@ if TYPE_CHECKING:
 LATENCY: Final = pa.schema([
     ("topic", pa.string()),
     ("partition", pa.int32()),
-    ("source", pa.string()),    # append-time, mtime
-    ("samples", pa.int64()),    # batches; for mtime segments
-    ("same", pa.int64()),       # batches whose times are equal: written anew by the broker, or no delay; not among the samples
-    ("unknown", pa.int64()),    # batches under LogAppendTime that have kept no CreateTime in their header
-    ("least_ms", pa.int64()),   # of the samples; with none all are 0
+    ("source", pa.string()),  # append-time, mtime
+    ("samples", pa.int64()),  # batches; for mtime, segments
+    # batches with equal times: rewritten by the broker, or no delay; not samples
+    ("same", pa.int64()),
+    ("unknown", pa.int64()),  # batches under LogAppendTime without a CreateTime in the header
+    ("least_ms", pa.int64()),  # of the samples; all are 0 without samples
     ("median_ms", pa.int64()),
     ("p99_ms", pa.int64()),
     ("most_ms", pa.int64()),
-    ("reason", pa.string()),    # "" or why the partition cannot be read
+    ("reason", pa.string()),  # why the partition cannot be read, or ""
 ])  # fmt: skip
-"""One row per partition and source that it has; one with the source "" where it has neither."""
+"""One row per partition and source with data, or one with source "" for a partition without any."""
 
 _APPEND_TIME: Final = 8
 _CONTROL: Final = 32
@@ -47,22 +50,26 @@ _BASE_TIMESTAMP_AT: Final = 27
 
 
 def latency(partitions: Iterable[PartitionFacts]) -> pa.Table:
-    """Rows of LATENCY. Reads every batch header. What cannot be read becomes a row, not an error.
+    """Return rows of LATENCY from every batch header. An unreadable partition is a row, no error.
 
-    A negative latency is a clock that is ahead, or a file whose time was set back: it is counted as it is.
+    A negative latency comes from a clock that is ahead or an mtime that was set back. It is counted
+    as it is.
     """
     rows = [row for unit in partitions for row in _at_rest(unit)]
     return pa.Table.from_pylist(rows, LATENCY)
 
 
 def most_ms(table: pa.Table, source: str = "append-time") -> int:
-    """The largest latency of a source over all partitions, never below 0: `margin_ms` of a fail-over or a safe search."""
+    """Return the largest latency of a source over all partitions, at least 0.
+
+    It is the `margin_ms` of a fail-over or a safe search.
+    """
     found: list[int] = [row["most_ms"] for row in table.to_pylist() if row["source"] == source and row["samples"]]
     return max([0, *found])
 
 
 def _at_rest(unit: PartitionFacts) -> list[dict[str, Any]]:
-    """None for a partition that a running broker has deleted meanwhile."""
+    """Return the rows of a partition, [] if a running broker deleted it meanwhile."""
 
     def failed(rows: list[dict[str, Any]]) -> bool:
         return any(row["reason"] for row in rows)
@@ -106,14 +113,17 @@ def _measured(source: str, values: NDArray[np.int64]) -> dict[str, Any]:
 
 
 def _of_segment(segment: search.Segment) -> tuple[NDArray[np.int64], NDArray[np.int64], int, int]:
-    """Latencies by append time, that by mtime (one or none), how many batches have equal times, and how many keep none."""
+    """Return latencies by append time, latencies by mtime (one or none), and two counts of batches.
+
+    The counts are those of batches with equal times and of batches without a CreateTime.
+    """
     from kafkats.kernels import headers as k
 
     source = segment.log.source
     found: list[NDArray[np.int64]] = []
     same = unknown = 0
     created = -1
-    """The largest CreateTime of the last batch; -1 when that has none."""
+    """The largest CreateTime of the last batch, -1 without one."""
     for rows in batch_headers(source, quiet_zeros=True):
         rows = rows[(rows[:, k.ATTRIBUTES] & _CONTROL) == 0]
         if not len(rows):

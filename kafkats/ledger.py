@@ -1,19 +1,21 @@
-"""The ledger of a migration: who said or did what to which broker, when. A file that only grows.
+"""The ledger of a migration: an append-only file of who did what to which broker, and when.
 
-One JSON object per line, readable as it is, made durable before `append` returns:
+It has one JSON object per line. A line is synced before `append` returns:
 
-    {"number": 3, "at": "2026-01-05T09:30:00.000+00:00", "event": "attest", "broker": "1", "phase": "phase-1",
-     "by": "ops", "details": {...}, "before": "<digest of line 2>", "digest": "<sha256 of this line without it>"}
+    {"number": 3, "at": "2026-01-05T09:30:00.000+00:00", "event": "attest", "broker": "1",
+     "phase": "phase-1", "by": "ops", "details": {...}, "before": "<digest of line 2>",
+     "digest": "<sha256 of this line without it>"}
 
-The chain makes an edit show: a line that was changed, taken out, put in or moved no longer fits. It does not show lines
-that were cut off the end; whoever must know keeps the last digest elsewhere.
+The digests form a chain that reveals edits: a line that was changed, removed, inserted or moved no
+longer fits. The chain does not reveal lines cut off the end. To detect that, keep the last digest
+elsewhere.
 
-What a kill or a power failure leaves behind the last whole line was never reported as written. Reading passes it over
-and tells its size, the next append removes it.
+Bytes that a kill or a power failure left after the last whole line were never reported as written.
+A read skips them and returns their size. The next append removes them.
 
-Writers exclude each other with flock, which also tells threads of one process apart; readers share the lock, so that
-they never see the removal of a torn line half done. What the events mean, and in which order they may come, is not known
-here: `append` asks `check`, while it holds the lock.
+Writers exclude each other with flock, which also separates threads of one process. Readers share
+the lock, so that they never see a half-removed line. This module does not know the meaning and
+order of events: `append` calls `check` while it holds the lock.
 """
 
 from __future__ import annotations
@@ -35,19 +37,22 @@ from kafkats.errors import CorruptFile, Locked, Refused, UsageError, storage
 from kafkats.report import make_folder
 
 START: Final = "0" * 64
-"""What the first entry has in the place of the digest before it."""
+"""`before` of the first entry."""
 MAX_LINE_BYTES: Final = 1 << 20
 
 _WAIT_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 0.005
-_FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO in its place must not block us
+_FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # do not block on a FIFO in its place
 _NO_LOCKS: Final = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 _UNFIT: Final = (ValueError, TypeError, RecursionError)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Entry(NamedTuple):
-    """One line. `number` counts from 1, `at` is ISO 8601 in UTC; `broker` and `phase` are "" where none is meant."""
+    """One line. `number` counts from 1. `at` is ISO 8601 in UTC.
+
+    `broker` and `phase` are "" where they do not apply.
+    """
 
     number: int
     at: str
@@ -61,20 +66,21 @@ class Entry(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """All entries, and the bytes of an append that was cut short behind them."""
+    """All entries, and the size in bytes of an interrupted append after them."""
 
     entries: tuple[Entry, ...]
     torn: int
 
 
 Check = Callable[[Sequence[Entry], Entry], None]
-"""Raises Refused when the entry may not follow these."""
+"""A function that raises Refused when the entry may not follow these."""
 
 
 def read(path: str | os.PathLike[str]) -> Ledger:
     """Read a ledger.
 
-    Raises UsageError when there is none, CorruptFile with the position of a line that does not fit, Locked, StorageFailed.
+    Raises UsageError when there is none, CorruptFile with the position of an invalid line, Locked,
+    StorageFailed.
     """
     real = Path(os.path.realpath(path))
     with storage(real, "reading the ledger"):
@@ -95,12 +101,14 @@ def append(
     details: Mapping[str, Any] | None = None,
     check: Check | None = None,
 ) -> Entry:
-    """Add one entry; it is on the disk when this returns. The file and its folder are made when they are missing.
+    """Append one entry. It is synced on return. A missing file and folder are created.
 
-    `check` sees the entries that the new one will follow, and nobody can come between: what it raises goes through, and
-    nothing is written. `details` may hold what JSON can.
+    `check` gets the entries before the new one, and no other writer can come in between. An
+    exception from `check` passes through, and nothing is written. `details` may hold any JSON
+    value.
 
-    Raises UsageError in a log directory and for details that cannot be written, CorruptFile, Locked, StorageFailed.
+    Raises UsageError in a log directory and for details that cannot be written, CorruptFile,
+    Locked, StorageFailed.
     """
     real = Path(os.path.realpath(path))
 
@@ -112,7 +120,7 @@ def append(
 
     with storage(real, "looking for the ledger"):
         if not real.exists():
-            draft(())  # what is refused leaves no empty file behind
+            draft(())  # a refused entry must not leave an empty file
     make_folder(real.parent, "the ledger")
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
     with storage(real, "writing the ledger"), _held(real, flags, fcntl.LOCK_EX) as fd:
@@ -120,7 +128,8 @@ def append(
         ledger, good = _parse(real, data)
         entry = draft(ledger.entries)
         if not data:
-            _sync_names(real.parent)  # before the first line: where there is a line, the file has a lasting name
+            # before the first line: a file with a line must have a durable name
+            _sync_names(real.parent)
         elif good < len(data):
             os.ftruncate(fd, good)
         cut = b"" if data[:good].endswith(b"\n") or not good else b"\n"
@@ -131,11 +140,11 @@ def append(
 def _seal(entries: Sequence[Entry], now_ms: int, words: tuple[str, str, str, str], details: Mapping[str, Any]) -> Entry:
     try:
         at = (_EPOCH + timedelta(milliseconds=now_ms)).isoformat(timespec="milliseconds")
-        plain = json.loads(_json(details))  # as it will be read back: keys are text, tuples are lists
+        plain = json.loads(_json(details))  # as read back: keys are text, tuples are lists
         before = entries[-1].digest if entries else START
         entry = _digested(Entry(len(entries) + 1, at, *words, plain, before, ""))
         line = _line(entry)
-        _entry(line, entries)  # a broker given as a number would be written, and read as damage
+        _entry(line, entries)  # check that it can be read: a broker given as a number could not
     except (ValueError, TypeError, OverflowError, RecursionError) as e:
         raise UsageError(f"cannot be written into a ledger: {e}") from e
     if len(line) > MAX_LINE_BYTES:
@@ -158,7 +167,7 @@ def _json(content: Mapping[str, Any]) -> str:
 
 
 def _parse(path: Path, data: bytes) -> tuple[Ledger, int]:
-    """The entries, and where the last whole one ends. Raises CorruptFile."""
+    """Return the entries, and the end of the last whole line. Raises CorruptFile."""
     entries: list[Entry] = []
     good = 0
     while good < len(data):
@@ -167,7 +176,8 @@ def _parse(path: Path, data: bytes) -> tuple[Ledger, int]:
         try:
             entries.append(_entry(line, entries))
         except _UNFIT as e:
-            # The last line without its end, or with a page that never reached the disk, was being written.
+            # A last line without its end, or with a page that never reached the disk, was being
+            # written.
             if end < 0 or (end + 1 == len(data) and b"\0" in line):
                 good += _before_zeros(line, entries)
                 break
@@ -178,7 +188,11 @@ def _parse(path: Path, data: bytes) -> tuple[Ledger, int]:
 
 
 def _before_zeros(line: bytes, entries: list[Entry]) -> int:
-    """Take the entry that had lost its line end before another was written behind it; its bytes, 0 when there is none."""
+    """Append the whole entry before the zeros, if there is one, and return its size in bytes, else
+    0.
+
+    Such an entry had lost its line end before another line was written after it.
+    """
     whole = line.split(b"\0")[0]
     with suppress(*_UNFIT):
         entries.append(_entry(whole, entries))
@@ -187,7 +201,9 @@ def _before_zeros(line: bytes, entries: list[Entry]) -> int:
 
 
 def _entry(line: bytes, before: Sequence[Entry]) -> Entry:
-    """The entry of a line, which must be what `_line` makes of it, digest and all."""
+    """Return the entry of a line. The line must be what `_line` writes for it, including the
+    digest.
+    """
     fields = json.loads(line)
     if not isinstance(fields, dict) or tuple(fields) != Entry._fields:
         raise ValueError("not the fields of an entry")
@@ -204,7 +220,9 @@ def _entry(line: bytes, before: Sequence[Entry]) -> Entry:
 
 @contextmanager
 def _held(path: Path, flags: int, kind: int) -> Generator[int]:
-    """The file at `path`, locked. Raises Locked, Refused where there are no locks, UsageError, OSError."""
+    """Open the file at `path` locked. Raises Locked, Refused without file locks, UsageError,
+    OSError.
+    """
     deadline = time.monotonic() + _WAIT_SECONDS
     while True:
         fd = os.open(path, flags | _FLAGS, 0o666)
@@ -216,7 +234,8 @@ def _held(path: Path, flags: int, kind: int) -> Generator[int]:
                 return
         finally:
             with suppress(OSError):
-                fcntl.flock(fd, fcntl.LOCK_UN)  # for all copies of fd, such as a forked child's
+                # also releases copies of fd, such as a forked child's
+                fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)
         if time.monotonic() > deadline:
             raise Locked("another process has held the ledger for too long", path=path)
@@ -237,7 +256,7 @@ def _locked(fd: int, path: Path, kind: int) -> bool:
 
 
 def _names(path: Path, fd: int) -> bool:
-    """Whether the file is still the one of this name: another may have been put there while we waited."""
+    """Whether the name still leads to this file: another may have replaced it meanwhile."""
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(fd), path.stat())
     return False
@@ -250,7 +269,7 @@ def _whole(fd: int) -> bytes:
 
 
 def _write(fd: int, good: int, data: bytes) -> None:
-    """Add `data` and sync; when that fails, nothing of it stays, as far as the file system lets us."""
+    """Write `data` and sync. If that fails, remove what was written, if the file system permits."""
     try:
         view = memoryview(data)
         while view:
@@ -263,12 +282,12 @@ def _write(fd: int, good: int, data: bytes) -> None:
 
 
 def _sync_names(folder: Path) -> None:
-    """Make the names of a new file and of the folders above it last, up to the file system's root."""
+    """Sync the names of a new file and of the folders above it, up to the file system's root."""
     device = folder.stat().st_dev
     for above in (folder, *folder.parents):
         if above.stat().st_dev != device:
             return
-        with suppress(PermissionError):  # not ours, so not made by us
+        with suppress(PermissionError):  # owned by others, so it existed before
             fd = os.open(above, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(fd)

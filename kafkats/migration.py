@@ -1,12 +1,14 @@
-"""A format migration as its ledger tells it: who stands where, what each event makes of that, what must come before what.
+"""The state of a format migration: each broker's status, the effect of each event, and their order.
 
-    listed -attest-> attested -certified-> certified -started-> converting -converted-> converted -verified-> verified
-    verified -approved-> approved                                                                 (the canary alone)
-    converting and all after it -started (rollback), undone-> rolling-back -undone, converted-back-> rolled-back
-    certified -started (phase-1)-> attested: what is written then must be looked at again
+    listed -attest-> attested -certified-> certified -started-> converting
+    converting -converted-> converted -verified-> verified
+    verified -approved-> approved                                         (only the canary)
+    from converting on: -started (rollback), undone-> rolling-back
+    rolling-back -undone, converted-back-> rolled-back
+    certified -started (phase-1)-> attested: what that run writes must be certified again
 
-Every step is a pure function that refuses what is out of order; `phases` is what others call. Why each rule is as it is:
-docs/decisions/phases.md.
+Every step is a pure function that refuses an event out of order. Other modules use `phases`.
+docs/decisions/phases.md gives the reason for each rule.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from kafkats.ledger import Entry
 
 PHASES: Final = ("phase-1", "canary", "phase-2", "rollback")
 OLD: Final = ("listed", "attested", "certified", "rolled-back")
-"""What a broker's status says while its disks hold the old format."""
+"""Statuses of a broker whose disks hold the old format."""
 NEW: Final = ("converting", "converted", "verified", "approved", "rolling-back")
 _BUSY: Final = ("converting", "converted", "rolling-back")
 UP: Final = ("canary", "phase-2")
@@ -27,7 +29,7 @@ _MAGICS: Final = range(3)
 
 
 class Run(NamedTuple):
-    """A run that wrote, or writes, on a broker's disks."""
+    """A run that writes or wrote on a broker's disks."""
 
     run_id: str
     phase: str
@@ -35,9 +37,9 @@ class Run(NamedTuple):
 
 
 class Broker(NamedTuple):
-    """Where a broker stands: `status` is one of OLD or NEW, `phase` the one it is in or has been through last.
+    """The state of a broker: `status` is one of OLD or NEW, `phase` the current or last one.
 
-    `at` and `by` are of its last entry.
+    `at` and `by` are those of its last entry.
     """
 
     name: str
@@ -49,7 +51,7 @@ class Broker(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """The migration that the last `begin` began, from one magic up to another."""
+    """The migration of the last `begin`, from a magic to a higher one."""
 
     from_magic: int
     to_magic: int
@@ -57,7 +59,7 @@ class Migration(NamedTuple):
 
     @property
     def canary(self) -> Broker | None:
-        """The broker that is the canary now; one that was rolled back is none any more."""
+        """The current canary. A broker that was rolled back is no longer the canary."""
         return next((b for b in self.brokers.values() if b.phase == "canary" and b.status in NEW), None)
 
 
@@ -65,7 +67,10 @@ class Migration(NamedTuple):
 
 
 def missing(migration: Migration, who: Broker, phase: str) -> list[str]:
-    """Why a run of this phase may not start on this broker; nothing when it may. Raises UsageError for no phase."""
+    """Return why a run of this phase may not start on this broker, [] if it may.
+
+    Raises UsageError for an unknown phase.
+    """
     if as_phase(phase) == "rollback":
         return [] if who.status in NEW else [f"there is nothing to roll back, it is {who.status}"]
     if who.status == "rolling-back":
@@ -111,7 +116,8 @@ def _second_order(migration: Migration, who: Broker) -> list[str]:
 
 
 def _unverified(others: Iterable[Broker]) -> list[str]:
-    busy = [b for b in others if b.status in _BUSY and b.phase == "phase-2"]  # the canary has its own words
+    # _second_order covers the canary
+    busy = [b for b in others if b.status in _BUSY and b.phase == "phase-2"]
     return [f"broker {b.name} is {b.status}; one broker at a time" for b in busy]
 
 
@@ -121,11 +127,14 @@ def refuse_for(reasons: Sequence[str], phase: str, broker: str) -> None:
         raise Refused(f"{phase} of broker {broker}: {'; '.join(reasons)}")
 
 
-# What each event does
+# The effect of each event
 
 
 def step(migration: Migration | None, entry: Entry) -> Migration:
-    """The state after one more entry. Raises Refused when it is out of order, UsageError when it lacks what it must say."""
+    """Return the state after one more entry.
+
+    Raises Refused when it is out of order, UsageError when it lacks a required field.
+    """
     if entry.event == "begin":
         return _begin(migration, entry)
     if entry.event not in _EVENTS:
@@ -150,7 +159,7 @@ def _begin(migration: Migration | None, entry: Entry) -> Migration:
     known: Mapping[str, Broker] = {}
     if migration is not None:
         if (migration.from_magic, migration.to_magic) == (old, new):
-            known = migration.brokers  # brokers come and go in the weeks that this takes
+            known = migration.brokers  # brokers may change during the weeks of a migration
             _let_go(migration, [b for name, b in known.items() if name not in names])
         else:
             _let_end(migration)
@@ -190,14 +199,14 @@ def _started(migration: Migration, who: Broker, entry: Entry) -> Broker:
         return who
     refuse_for(missing(migration, who, entry.phase), entry.phase, who.name)
     fresh = who.status == "rolled-back" or (who.status in OLD and entry.phase != "phase-1")
-    # What lies below a fresh start cannot be undone any more.
+    # Runs before a fresh start can no longer be undone.
     runs = () if fresh else tuple(r for r in who.runs if r.run_id != run_id)
     phase = who.phase if entry.phase == "rollback" else entry.phase
     return who._replace(status=status, phase=phase, runs=(*runs, Run(run_id, entry.phase, "started")))
 
 
 def _goes_on(who: Broker, run: Run, status: str) -> bool:
-    """Whether the broker's state has room for this run already: a plan is one run, however often it is applied."""
+    """Whether the state already includes this run: repeated applies of a plan are one run."""
     if run.state == "started":
         return who.status == status
     return run.state == "finished" and (run.phase == "rollback" or who.status not in {"rolling-back", "rolled-back"})
@@ -280,11 +289,11 @@ _EVENTS: Final[Mapping[str, Callable[[Migration, Broker, Entry], Broker]]] = {
 EVENTS: Final = ("begin", *_EVENTS)
 
 
-# Words
+# Helpers
 
 
 def find(migration: Migration | None, broker: str) -> tuple[Migration, Broker]:
-    """The migration and its broker of this name. Raises Refused when there is none."""
+    """Return the migration and its broker of this name. Raises Refused when there is none."""
     if migration is None:
         raise Refused("no migration has begun in this ledger")
     if broker not in migration.brokers:
@@ -295,7 +304,7 @@ def find(migration: Migration | None, broker: str) -> tuple[Migration, Broker]:
 
 
 def _expect(who: Broker, entry: Entry, first: Sequence[str], up: Sequence[str], back: Sequence[str]) -> None:
-    """Refuse the entry unless the broker's status is one of those that its phase allows."""
+    """Refuse the entry unless the broker's status is one that its phase allows."""
     phase = as_phase(entry.phase)
     allowed = up if phase in UP else first if phase == "phase-1" else back
     if who.status not in allowed or (phase in UP and who.phase != phase):
@@ -308,7 +317,7 @@ def _out_of_order(who: Broker, entry: Entry) -> Refused:
 
 
 def _own(who: Broker, entry: Entry) -> Run:
-    """The standing run that the entry is about."""
+    """Return the run that the entry names. Raises Refused if it was not started, or was undone."""
     run_id = _text(entry, "run_id")
     run = _run(who, run_id, as_phase(entry.phase))
     if run is None or run.state == "undone":
@@ -325,17 +334,17 @@ def _mark(who: Broker, run: Run, state: Literal["finished", "undone"]) -> Broker
 
 
 def standing(who: Broker) -> list[Run]:
-    """The runs that were not undone, in the order in which they started."""
+    """Return the runs that were not undone, in the order in which they started."""
     return [r for r in who.runs if r.state != "undone"]
 
 
 def named_brokers(names: Iterable[str]) -> str:
-    """Brokers in a sentence."""
+    """Return brokers as text."""
     return ", ".join(f"broker {name}" for name in names)
 
 
 def as_phase(phase: str) -> str:
-    """The phase itself. Raises UsageError for another word."""
+    """Return the phase. Raises UsageError for another word."""
     if phase not in PHASES:
         raise UsageError(f"no phase: {phase!r}; they are {', '.join(PHASES)}")
     return phase

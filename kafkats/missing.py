@@ -1,7 +1,9 @@
-"""Partitions that lack records which files of the log directory know of: no plan touches them until somebody accepts the loss.
+"""Partitions with missing records: no plan changes them until somebody accepts the loss.
 
-What a plan writes would be true of what is left, and take away the evidence of what is not. So such a partition is a blocked row of
-every plan, and stays as it is, for a recovery from a replica or a backup. `--accept-loss offsets` says that it is given up.
+Other files of the log directory show that these records existed. A change would match the remaining
+records and destroy the evidence of the missing ones. So every plan has a blocked row for such a
+partition and leaves it unchanged, for a recovery from a replica or a backup. `--accept-loss
+offsets` accepts the loss.
 """
 
 from __future__ import annotations
@@ -25,23 +27,27 @@ _PREFIX: Final = "records are missing: "
 _NOT_KNOWN: Final = dict.fromkeys(("log_valid_bytes", "index_interval_bytes", "segment_index_bytes"), -1)
 
 Missing = Mapping[tuple[str, str], str]
-"""Why a partition is left alone, by (log_dir, partition_dir)."""
+"""Why a partition is left unchanged, by (log_dir, partition_dir)."""
 
 
 def check_accepted(accepted: Collection[str]) -> None:
-    """Raise UsageError for a loss that has nothing to do with missing records."""
+    """Raise UsageError for a loss other than missing records."""
     unknown = sorted(set(accepted) - {OFFSETS_LOSS})
     if unknown:
         raise UsageError(f"no loss is called {unknown[0]!r} here; known is {OFFSETS_LOSS}")
 
 
 def missing_records(segments: pa.Table, accepted: Collection[str] = ()) -> Missing:
-    """The partitions of report.SEGMENTS that lack records; none where `accepted` names offsets."""
+    """Return the partitions of report.SEGMENTS with missing records, {} if `accepted` has
+    offsets.
+    """
     return {} if OFFSETS_LOSS in accepted else {where: why for where, (_, why) in _lacking(segments).items()}
 
 
 def with_blocked(items: pa.Table, segments: pa.Table, missing: Missing, rule: str) -> pa.Table:
-    """`items` (plan.ITEMS) with one blocked row for each partition of `missing` that has none yet."""
+    """Return `items` (plan.ITEMS) with a blocked row for each partition of `missing` that has
+    none.
+    """
     blocked = items.filter(pc.equal(items["action"], "blocked")).select(["log_dir", "partition_dir"]).to_pylist()
     told = {(row["log_dir"], row["partition_dir"]) for row in blocked}
     lacking = _lacking(segments) if missing else {}
@@ -50,12 +56,16 @@ def with_blocked(items: pa.Table, segments: pa.Table, missing: Missing, rule: st
 
 
 def options_of(options: DataclassInstance) -> dict[str, Any]:
-    """A plan's options; `accept_loss` only where something was accepted, so that other plans stay what they were."""
+    """Return a plan's options, with `accept_loss` only if not empty, so that other digests stay the
+    same.
+    """
     return {name: value for name, value in asdict(options).items() if name != "accept_loss" or value}
 
 
 def _lacking(segments: pa.Table) -> dict[tuple[str, str], tuple[dict[str, Any], str]]:
-    """By partition the first row of report.SEGMENTS with such a finding, and the reason."""
+    """Return, by partition, the first row of report.SEGMENTS with such a finding, and the
+    reason.
+    """
     found = pc.list_flatten(segments["findings"])
     ours = pc.equal(pc.struct_field(found, "kind"), KIND)
     rows = segments.take(pc.list_parent_indices(segments["findings"]).filter(ours))

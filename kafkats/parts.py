@@ -1,9 +1,9 @@
-"""Where segments can be cut, and into what: PARTS, from batch headers, for operations.split to plan from.
+"""Where segments can be cut: rows of PARTS from batch headers, for operations.split.
 
 rolled     where segment.bytes or segment.ms would have made a broker roll
-mixed      before and behind batches without a timestamp, or with an impossible one
-expired    behind the head that retention by time would delete if it were a segment (what the enriched-metadata document
-           of 2014 wanted of the cleaner: truncating the head inside a segment)
+mixed      before and after batches without a timestamp, or with an implausible one
+expired    after the head that retention by time would delete if it were a segment (the
+           enriched-metadata document of 2014 wanted the cleaner to truncate such a head)
 """
 
 from __future__ import annotations
@@ -29,23 +29,27 @@ SPLITS: Final = ("rolled", "mixed", "expired")
 PARTS: Final = pa.schema([
     ("log_dir", pa.string()),
     ("partition_dir", pa.string()),
-    ("base_offset", pa.int64()),        # of the segment as it is
-    ("part_offset", pa.int64()),        # base offset of the part
-    ("start", pa.int64()),              # bytes of the .log
+    ("base_offset", pa.int64()),  # of the whole segment
+    ("part_offset", pa.int64()),  # base offset of the part
+    ("start", pa.int64()),  # bytes of the .log
     ("end", pa.int64()),
-    ("aborted", pa.int64()),            # transactions whose abort marker lies in the part
-    ("first_timestamp", pa.int64()),    # of its first batch, and the largest, around an expired head's end; else null
+    ("aborted", pa.int64()),  # transactions whose abort marker lies in the part
+    # of its first batch, and the largest, beside the end of an expired head; else null
+    ("first_timestamp", pa.int64()),
     ("largest_timestamp", pa.int64()),
-    ("action", pa.string()),            # split; blocked: the reason says why
+    ("action", pa.string()),  # split, or blocked with a reason
     ("reason", pa.string()),
 ])  # fmt: skip
-"""One row per part that a segment would be cut into; none for a segment that stays whole."""
+"""One row per part of a segment, none for a segment that is not cut."""
 
 
 @dataclass(frozen=True)
 class SplitOptions:
-    """What to cut for: a word of SPLITS; then `segment_bytes` and `segment_ms` are rolled's, a timestamp outside of `earliest_ms`
-    to `latest_ms` is an impossible one, and one before `expired_before_ms` has expired."""
+    """Where to cut: `split` is a word of SPLITS.
+
+    `segment_bytes` and `segment_ms` are for `rolled`. For `mixed` a timestamp is plausible from
+    `earliest_ms` to `latest_ms`. For `expired` a timestamp before `expired_before_ms` has expired.
+    """
 
     split: str
     segment_bytes: int | None = None
@@ -55,13 +59,13 @@ class SplitOptions:
     expired_before_ms: int | None = None
     rule: str = DEFAULT_RULE.name
     accept_loss: tuple[str, ...] = ()
-    """`offsets`: also where records are missing."""
+    """`offsets`: cut partitions with missing records too."""
 
 
 def look(unit: Unit, options: SplitOptions) -> pa.RecordBatch:
-    """Rows of PARTS for one segment, from its batch headers; none for a directory's unit. What is in the way is a row.
+    """Return rows of PARTS for one segment from its batch headers, none for a directory's unit.
 
-    Raises UsageError for options that say nothing.
+    A segment that cannot be cut is a blocked row. Raises UsageError for incomplete options.
     """
     check_options(options)
     rows: list[dict[str, Any]] = []
@@ -79,7 +83,7 @@ def look(unit: Unit, options: SplitOptions) -> pa.RecordBatch:
 
 
 def check_options(options: SplitOptions) -> None:
-    """Raise UsageError for options that say nothing, Refused for a rule that would mislead a broker."""
+    """Raise UsageError for incomplete options, Refused for a rule that would mislead a broker."""
     if options.split not in SPLITS:
         raise UsageError(f"nothing is split for {options.split!r}; known are {', '.join(SPLITS)}")
     if options.split == "rolled" and not (options.segment_bytes or options.segment_ms):

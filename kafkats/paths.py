@@ -1,8 +1,9 @@
-"""File and directory names of a log directory. Nobody else formats or splits one.
+"""File and directory names of a log directory. Only this module formats or parses them.
 
-A segment's files share its base offset, zero-padded to 20 digits: `00000000000000000042.timeindex`. While a broker
-works on them they carry one more suffix (`.deleted`, `.cleaned`, `.swap`). Partition directories are `topic-partition`,
-with `.<id>-delete`, `.<id>-future` or `.<id>-stray` while a broker moves or deletes them.
+The files of a segment share its base offset, zero-padded to 20 digits:
+`00000000000000000042.timeindex`. While a broker works on them they have another suffix (`.deleted`,
+`.cleaned`, `.swap`). Partition directories are `topic-partition`, with `.<id>-delete`,
+`.<id>-future` or `.<id>-stray` while a broker moves or deletes them.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _MAX_TOPIC_LENGTH: Final = 249
 
 
 class SegmentFile(NamedTuple):
-    """A name inside a partition directory, taken apart."""
+    """The parts of a file name in a partition directory."""
 
     base_offset: int
     kind: str
@@ -52,7 +53,7 @@ class SegmentFile(NamedTuple):
 
 
 class PartitionName(NamedTuple):
-    """A partition directory's name, taken apart. `state` is empty, `delete`, `future` or `stray`."""
+    """The parts of a partition directory's name. `state` is "", `delete`, `future` or `stray`."""
 
     topic: str
     partition: int
@@ -63,19 +64,19 @@ class PartitionName(NamedTuple):
 
 
 def segment_file(base_offset: int, kind: str) -> str:
-    """The name of one file of a segment, e.g. `segment_file(42, TIME_INDEX)`."""
+    """Return the name of one file of a segment, e.g. `segment_file(42, TIME_INDEX)`."""
     return f"{base_offset:020d}{kind}"
 
 
 def segment_files(base_offsets: pa.Array, kind: str) -> pa.Array:
-    """`segment_file` of each of them."""
+    """Return `segment_file` of each base offset."""
     import pyarrow.compute as pc
 
     return pc.binary_join_element_wise(pc.utf8_lpad(base_offsets.cast("string"), 20, "0"), kind, "")
 
 
 def parse_segment_file(name: str) -> SegmentFile | None:
-    """Take a file name apart, or None when Kafka would not see a segment's file in it."""
+    """Parse a file name. Return None if Kafka does not take it for a segment's file."""
     m = _SEGMENT_FILE.fullmatch(name)
     if m is None or int(m["digits"]) > 2**63 - 1:
         return None
@@ -83,7 +84,7 @@ def parse_segment_file(name: str) -> SegmentFile | None:
 
 
 def parse_partition(name: str) -> PartitionName | None:
-    """Take a directory name apart, or None when Kafka would not see a partition in it."""
+    """Parse a directory name. Return None if Kafka does not take it for a partition's directory."""
     moving = _MOVING.fullmatch(name)
     m = _PARTITION.fullmatch(moving["name"] if moving else name)
     if m is None or int(m["partition"]) > 2**31 - 1:

@@ -1,13 +1,16 @@
-"""The phases of a format migration: what each may do to which broker, and what it waits for. Pure functions over a ledger.
+"""The phases of a format migration: what each does to a broker and what it waits for.
 
-    phase-1   every broker understands the new format (attest: nobody can see that on a disk), and then its disks are seen
-              to hold nothing newer than the old one (certified); stray newer batches may be converted back
-    canary    one broker is converted and verified while the others stay as they are, and approved by a person
-    phase-2   the others, one after the other
-    rollback  of any of them, by undo or by converting back; then it may go again
+    phase-1   somebody attests that every broker understands the new format, which no disk shows.
+              Then its disks are certified to hold nothing newer than the old format. Newer stray
+              batches may be converted back.
+    canary    one broker is converted and verified while the others stay unchanged, and a person
+              approves it
+    phase-2   the other brokers, one after the other
+    rollback  of any broker, by undo or by converting back; it may then be converted again
 
-A writing run says `started` before its first byte, with its run id: two canaries that were both let through by `gate`
-would otherwise both be written. The same run may say the same again, so a task may be retried.
+All are pure functions over a ledger. A run that writes records `started` with its run id before its
+first byte. Otherwise two canaries that both passed `gate` would both be written. The same run may
+record it again, so a task may be retried.
 
 Source: the migration plans of KIP-31 and KIP-32 (phase 1, phase 2, canary, roll-back).
 """
@@ -44,10 +47,11 @@ __all__ = [
 
 
 class Work(NamedTuple):
-    """What a phase does on a broker's disks: `target_magic` for every batch that `concerns` finds.
+    """What a phase does on a broker's disks: convert every batch that `concerns` selects to
+    `target_magic`.
 
-    `event` ends it in the ledger, the certificate of what is there then says `min_magic` or `max_magic`, and `undo` are
-    the runs, latest first, whose undoing is the other way to roll back.
+    `event` ends it in the ledger. The certificate afterwards claims `min_magic` or `max_magic`.
+    `undo` are the runs, latest first, to undo instead of a rollback by conversion.
     """
 
     target_magic: int
@@ -59,9 +63,9 @@ class Work(NamedTuple):
 
 
 def state(entries: Iterable[Entry]) -> Migration | None:
-    """Where everything stands; None before the first `begin`.
+    """Return the state after these entries, None before the first `begin`.
 
-    Raises CorruptFile for entries that could not have come in this order, or that this kafkats does not know.
+    Raises CorruptFile for entries that are out of order or unknown.
     """
     migration = None
     for entry in entries:
@@ -73,26 +77,32 @@ def state(entries: Iterable[Entry]) -> Migration | None:
 
 
 def check(entries: Sequence[Entry], entry: Entry) -> None:
-    """Whether the entry may follow these: what `ledger.append` asks. Raises Refused, UsageError, CorruptFile."""
+    """Check that the entry may follow these, for `ledger.append`.
+
+    Raises Refused, UsageError, CorruptFile.
+    """
     step(state(entries), entry)
 
 
 def gate(entries: Iterable[Entry], phase: str, broker: str) -> None:
-    """Whether a run of this phase may start on this broker. Raises Refused, which names all that is missing; CorruptFile.
+    """Check that a run of this phase may start on this broker.
 
-    Nothing is reserved by it: that is for the entry `started`, which is held to the same.
+    Raises Refused with everything that is missing, CorruptFile. This reserves nothing: the entry
+    `started` does, and is checked by the same rules.
     """
     migration, who = find(state(entries), broker)
     refuse_for(missing(migration, who, phase), phase, broker)
 
 
 def rows(migration: Migration) -> list[dict[str, Any]]:
-    """One row per broker, for people: where it stands, which runs stand there, what comes next and what that waits for."""
+    """Return one row per broker for people: status, runs, the next step and what it waits for."""
     return [_row(migration, who) for who in migration.brokers.values()]
 
 
 def work(migration: Migration, phase: str, broker: str) -> Work:
-    """What this phase has to do on this broker, whether or not it may. Raises Refused, UsageError."""
+    """Return what this phase does on this broker, whether or not it may. Raises Refused,
+    UsageError.
+    """
     _, who = find(migration, broker)
     old, new = migration.from_magic, migration.to_magic
     if as_phase(phase) in UP:
@@ -104,7 +114,7 @@ def work(migration: Migration, phase: str, broker: str) -> Work:
 
 
 def concerns(work: Work, magic: int) -> bool:
-    """Whether a batch of this magic is to be converted: those on the other side of the target alone."""
+    """Whether to convert a batch of this magic: only those on the other side of the target."""
     return magic < work.target_magic if work.direction == "up" else magic > work.target_magic
 
 
@@ -120,10 +130,10 @@ _COUNTS: Final = [
 
 
 def strays(census: pa.Table, from_magic: int) -> pa.Table:
-    """The batches newer than the format that phase 1 promises, one row per segment and magic, sorted.
+    """Return the batches newer than the format of phase 1, one row per segment and magic, sorted.
 
-    `census` has a row per segment, magic, codec and timestamp type, with the columns named here; the counts say what
-    converting them back would lose.
+    `census` has a row per segment, magic, codec and timestamp type, with the columns named here.
+    The counts show what converting them back would lose.
     """
     newer = census.filter(pc.greater(census["magic"], from_magic)).select([*_SEGMENT, *_COUNTS])
     summed = newer.group_by(_SEGMENT, use_threads=False).aggregate([(name, "sum") for name in _COUNTS])
@@ -132,7 +142,7 @@ def strays(census: pa.Table, from_magic: int) -> pa.Table:
 
 
 class Fetcher(NamedTuple):
-    """Who sends which versions of the fetch request, and the newest magic that these understand."""
+    """Who sends these versions of the fetch request, and the newest magic that they understand."""
 
     versions: str
     newest_magic: int
@@ -145,11 +155,16 @@ FETCHERS: Final = (
     Fetcher("2-3", 1, "consumers of 0.10", "inter.broker.protocol.version 0.10.0 to 0.10.2"),
     Fetcher("4+", 2, "consumers of 0.11 and later", "inter.broker.protocol.version 0.11.0 and later"),
 )
-"""KIP-31, KIP-32, KIP-98; ReplicaFetcherThread of Kafka 0.10 to 3.9. Brokers from 4.0 know 4+ alone, and convert nothing."""
+"""KIP-31, KIP-32, KIP-98; ReplicaFetcherThread of Kafka 0.10 to 3.9.
+
+Brokers from 4.0 on know only 4+ and convert nothing.
+"""
 
 
 def lose_zero_copy(from_magic: int, to_magic: int) -> tuple[Fetcher, ...]:
-    """Who gets batches of `from_magic` as they lie on the disk, and would get those of `to_magic` converted."""
+    """Return who gets batches of `from_magic` unconverted but would get those of `to_magic`
+    converted.
+    """
     return tuple(f for f in FETCHERS if from_magic <= f.newest_magic < to_magic)
 
 

@@ -1,8 +1,9 @@
-"""A plan: what an operation would do to which files, made from what, with a digest to approve.
+"""A plan: what an operation would do to which files, with a digest to approve.
 
-A plan is a folder: `plan.json` (operation, options, totals, digest) and `items.parquet` (one row per file). The digest is
-sha256 over canonical JSON: the header without the digest on the first line, then one line per item, sorted. It
-covers neither the time of planning nor Parquet's own bytes, so that equal plans have equal digests, whoever made them.
+A plan is a folder: `plan.json` (operation, options, totals, digest) and `items.parquet` (one row
+per file). The digest is sha256 over canonical JSON: the header without the digest on the first
+line, then one line per item, sorted. It covers neither the time of planning nor Parquet's own
+bytes, so equal plans have equal digests, whoever made them.
 """
 
 from __future__ import annotations
@@ -29,17 +30,18 @@ SETTINGS_FROM: Final = ("given", "inferred", "default")
 ITEMS: Final = pa.schema([
     ("log_dir", pa.string()),
     ("partition_dir", pa.string()),
-    ("directory_ctime_ns", pa.int64()),  # without it a plan for a file that went missing once more would be the plan of old
+    # without it the plan after a repeated loss of a file would equal the earlier plan
+    ("directory_ctime_ns", pa.int64()),
     ("base_offset", pa.int64()),
-    ("next_base_offset", pa.int64()),  # -1: this is the active segment
+    ("next_base_offset", pa.int64()),  # -1: the active segment
     ("file", pa.string()),
-    ("action", pa.string()),        # replace, add, remove, update; blocked: nothing is done, and the reason says why
+    ("action", pa.string()),  # replace, add, remove, update, or blocked with a reason
     ("reason", pa.string()),
-    ("before", FILE),               # the file to replace; null where it is missing
-    ("log", FILE),                  # the .log that it is built from, which must not have changed; null: from none
+    ("before", FILE),  # the file to replace; null if missing
+    ("log", FILE),  # the .log from which it is built, which must not change; null: none
     ("log_valid_bytes", pa.int64()),
-    ("after_bytes", pa.int64()),    # -1: known when it is built
-    ("after_sha256", pa.string()),  # "": likewise
+    ("after_bytes", pa.int64()),  # -1: known after the build
+    ("after_sha256", pa.string()),  # "": known after the build
     ("rule", pa.string()),
     ("index_interval_bytes", pa.int64()),
     ("segment_index_bytes", pa.int64()),
@@ -52,19 +54,22 @@ _COUNTS: Final[dict[str, tuple[str, ...]]] = {
     "rebuild": ("recovery_segments", "recovery_bytes"),
     "retain": ("freed_bytes", "kafka_bytes", "kafka_segments", "blocked_bytes", "blocked_segments"),
 }
-"""Totals that are numbers, by operation; those of every operation under ""."""
+"""Totals that are numbers, by operation. Those of every operation are under ""."""
 _COUNTED: Final[dict[str, tuple[str, ...]]] = {
     "migrate": ("losses",),
     "rebuild": ("settings_from", "not_repaired"),
     "retain": ("vetoes",),
 }
-"""Totals that are numbers by word."""
+"""Totals that are mappings of numbers, by operation."""
 _ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset", "file")]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """`header` holds operation, options and totals; `items` is a table of ITEMS, sorted; `digest` covers both."""
+    """A plan. `header` holds operation, options and totals; `items` is a table of ITEMS, sorted.
+
+    `digest` covers both.
+    """
 
     header: Mapping[str, Any]
     items: pa.Table
@@ -76,7 +81,9 @@ class Plan:
 
     @property
     def run_id(self) -> str:
-        """Names the run in every work area: the same plan is the same run, so that a repeated apply finishes it."""
+        """The name of the run in every work area. It depends on the plan, so a repeated apply
+        finishes it.
+        """
         return f"{self.operation}-{self.digest[:16]}"
 
     @property
@@ -91,10 +98,10 @@ class Plan:
 
 
 def make_plan(operation: str, options: Mapping[str, Any], totals: Mapping[str, Any], items: pa.Table) -> Plan:
-    """Sort `items` (ITEMS) and seal them with their digest."""
+    """Return the plan of `items` (ITEMS), sorted, with its digest."""
     table = items.cast(ITEMS)
     order = pc.sort_indices(table, sort_keys=_ORDER)
-    # Column by column: of millions of rows, taking a table's takes five times as long.
+    # By column: Table.take takes five times as long for millions of rows.
     ordered = pa.table([column.take(order) for column in table.columns], schema=ITEMS).combine_chunks()
     header = {
         "operation": operation,
@@ -107,7 +114,10 @@ def make_plan(operation: str, options: Mapping[str, Any], totals: Mapping[str, A
 
 
 def item_of(segment: Mapping[str, Any], base_offset: int, file: str, rule: str, **columns: Any) -> dict[str, Any]:
-    """A row of ITEMS, but for its action and reason, about a file made from this segment (a row of report.SEGMENTS)."""
+    """Return a row of ITEMS without action and reason, for a file built from a segment.
+
+    `segment` is a row of report.SEGMENTS.
+    """
     interval, index_bytes = segment["index_interval_bytes"], segment["segment_index_bytes"]
     return {
         "log_dir": segment["log_dir"],
@@ -129,9 +139,10 @@ def item_of(segment: Mapping[str, Any], base_offset: int, file: str, rule: str, 
 
 
 def write_plan(plan: Plan, folder: Path, **beside: pa.Table) -> None:
-    """Write the plan's folder, and tables that explain it `beside` its items, by name, which the digest does not cover.
+    """Write the plan's folder, and explanatory tables by name, which the digest does not cover.
 
-    Raises UsageError when `folder` exists and is no plan, or lies in a log directory; StorageFailed.
+    Raises UsageError when `folder` exists and is no plan, or lies in a log directory;
+    StorageFailed.
     """
     make_folder(folder, "the plan")
     with storage(folder, "writing the plan"):
@@ -166,7 +177,9 @@ def read_plan(folder: Path) -> Plan:
 
 
 def check_totals(plan: Plan, folder: Path) -> None:
-    """Whether a plan says of itself what people are told of it. Raises CorruptPlan: a digest covers nonsense, too."""
+    """Raise CorruptPlan unless the plan has the totals to show. A correct digest does not ensure
+    that.
+    """
     totals, operation = plan.header["totals"], plan.operation
     for name in (*_COUNTS[""], *_COUNTS.get(operation, ())):
         if type(totals.get(name)) is not int:
@@ -183,9 +196,10 @@ def check_totals(plan: Plan, folder: Path) -> None:
 
 
 def check_digest(plan: Plan, approved: str) -> None:
-    """Refuse a plan that is not the approved one. A prefix of at least 8 digits will do; `any` is for throw-away copies.
+    """Check that a plan is the approved one: its digest, or a prefix of at least 8 digits.
 
-    Raises Changed, or UsageError for a prefix that is too short to mean anything.
+    `any` is for tests and temporary copies. Raises Changed for another plan, UsageError for a
+    shorter prefix.
     """
     if approved == "any":
         return
@@ -196,7 +210,9 @@ def check_digest(plan: Plan, approved: str) -> None:
 
 
 def digest_of(header: Mapping[str, Any], items: pa.Table) -> str:
-    """sha256 over canonical JSON: the header on the first line, then one line per row, in the table's order."""
+    """Return the sha256 of canonical JSON: the header on the first line, then one line per row in
+    order.
+    """
     state = hashlib.sha256(_canonical(header))
     for batch in items.to_batches(max_chunksize=8192):  # small enough for the processor's cache
         state.update(json_lines(batch))

@@ -1,6 +1,6 @@
-"""The pictures of reports: time-index health, formats on the disks, and how the old ones become fewer.
+"""Plots of reports: time-index health, formats on the disks, and the progress of a migration.
 
-Needs matplotlib (the extra `plot`), which is imported when a picture is drawn and not before.
+They need matplotlib (the extra `plot`), which is imported only when a plot is drawn.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ _SPAN: Final = {"state": (0.35, 0.6), "remark": (0.4, 0.8), "damage": (0.3, 1.0)
 _LABELLED_ROWS: Final = 60
 _TALLEST_INCHES: Final = 40.0
 _MAGIC_COLOURS: Final = ("#b2182b", "#f4a582", "#92c5de")
-"""Of magic 0, 1 and 2."""
+"""Colours of magic 0, 1 and 2."""
 
 
 def plot_health(panels: Mapping[str, pa.Table], path: Path) -> None:
-    """Draw one heatmap per panel (title -> report.SEGMENTS), the same partitions and colours in all, as PNG at `path`.
+    """Draw one heatmap per panel (title -> report.SEGMENTS) as PNG at `path`.
 
-    Raises UsageError when matplotlib is not installed, StorageFailed when `path` cannot be written.
+    All panels share partitions and colours. Raises UsageError when matplotlib is not installed,
+    StorageFailed when `path` cannot be written.
     """
     figure, save = begin_figure()
     from matplotlib.colors import ListedColormap
@@ -67,9 +68,10 @@ def plot_health(panels: Mapping[str, pa.Table], path: Path) -> None:
 
 
 def plot_formats(census: pa.Table, path: Path) -> None:
-    """Draw the share of bytes by magic, one panel per log directory and one bar per topic, of a census (`census.CENSUS`), as PNG.
+    """Draw a census (`census.CENSUS`) as PNG: the share of bytes by magic, one bar per topic.
 
-    The topics with most bytes below magic 2 come first; what does not fit is one bar. Raises as `plot_health`.
+    There is one panel per log directory. Topics with the most bytes below magic 2 come first; the
+    rest is one bar. Raises as `plot_health`.
     """
     figure, save = begin_figure()
     panels = format_shares(census)
@@ -94,9 +96,9 @@ def plot_formats(census: pa.Table, path: Path) -> None:
 
 
 def plot_burn_down(runs: Sequence[tuple[int, pa.Table]], path: Path) -> None:
-    """Draw the bytes of each magic over time, of several censuses with their times in epoch milliseconds, as PNG at `path`.
+    """Draw the bytes of each magic over time as PNG at `path`.
 
-    Raises as `plot_health`.
+    `runs` are censuses with their times in epoch milliseconds. Raises as `plot_health`.
     """
     figure, save = begin_figure()
     figure.set_size_inches(8.0, 4.0)
@@ -116,9 +118,10 @@ def plot_burn_down(runs: Sequence[tuple[int, pa.Table]], path: Path) -> None:
 
 
 def plot_forecast(forecast: pa.Table, actions: pa.Table, path: Path) -> None:
-    """Draw sizes and times per partition, promised (`forecast.FORECAST`) and real (`report.ACTIONS`), as PNG at `path`.
+    """Draw sizes and times per partition as PNG at `path`, forecast and actual.
 
-    The largest partitions come first; the smallest are left out where there are many. Raises as `plot_health`.
+    `forecast` is a table of `forecast.FORECAST`, `actions` of `report.ACTIONS`. The largest
+    partitions come first; the smallest are left out if there are many. Raises as `plot_health`.
     """
     figure, save = begin_figure()
     rows = forecast_outcome(forecast, actions)[:_LABELLED_ROWS]
@@ -143,9 +146,9 @@ _OUTCOME: Final = ("before_bytes", "forecast_bytes", "outcome_bytes", "forecast_
 
 
 def forecast_outcome(forecast: pa.Table, actions: pa.Table) -> list[dict[str, Any]]:
-    """Per partition with a segment to convert, largest first: its name and the numbers of _OUTCOME.
+    """Return, per partition with a segment to convert, its name and the numbers of _OUTCOME.
 
-    Sizes are those of the logs; a log that was not converted keeps 0 as its outcome.
+    The largest come first. Sizes are those of the logs. The outcome of an unconverted log is 0.
     """
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for segment in forecast.filter(pc.equal(forecast["action"], "convert")).to_pylist():
@@ -163,14 +166,17 @@ def forecast_outcome(forecast: pa.Table, actions: pa.Table) -> list[dict[str, An
 
 
 def magic_bytes(census: pa.Table) -> list[int]:
-    """Bytes of magic 0, 1 and 2."""
+    """Return the bytes of magic 0, 1 and 2."""
     sums = census.group_by("magic", use_threads=False).aggregate([("bytes", "sum")]).to_pylist()
     found = {row["magic"]: row["bytes_sum"] for row in sums}
     return [found.get(magic, 0) for magic in range(len(_MAGIC_COLOURS))]
 
 
 def format_shares(census: pa.Table) -> dict[str, list[tuple[str, list[int]]]]:
-    """Per log directory the bars: first all topics together, then (topic, bytes of magic 0, 1, 2), most old bytes first."""
+    """Return the bars per log directory: all topics together, then (topic, bytes of magic 0, 1, 2).
+
+    Topics with the most bytes below magic 2 come first.
+    """
     held = census.filter(pc.greater_equal(census["magic"], 0))
     sums = held.group_by(["log_dir", "topic", "magic"], use_threads=False).aggregate([("bytes", "sum")]).to_pylist()
     topics: dict[str, dict[str, list[int]]] = {}
@@ -192,7 +198,7 @@ def _together(bars: Sequence[tuple[str, list[int]]]) -> list[int]:
 
 
 def size_text(size: float) -> str:
-    """Bytes with three digits, for axes."""
+    """Return a size in bytes with three digits, for axes."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.3g} {unit}"
@@ -201,7 +207,10 @@ def size_text(size: float) -> str:
 
 
 def begin_figure() -> tuple[Any, Callable[[Path], None]]:
-    """An empty figure, and what writes it. Raises UsageError when matplotlib is not installed."""
+    """Return an empty figure, and a function that writes it.
+
+    Raises UsageError when matplotlib is not installed.
+    """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -218,9 +227,11 @@ def begin_figure() -> tuple[Any, Callable[[Path], None]]:
 
 
 def worst_kinds(segments: pa.Table) -> dict[tuple[str, str], list[str]]:
-    """(log directory, partition directory) -> per segment, oldest first, the kind of its worst finding or FINE.
+    """Return, by (log directory, partition directory), the kind of each segment's worst finding or
+    FINE.
 
-    Between findings of one severity one about the time index comes first.
+    Segments are in order of base offset. Among findings of one severity those about the time index
+    come first.
     """
     real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
     ordered = real.select(["log_dir", "partition_dir", "base_offset", "findings"]).sort_by([
@@ -242,7 +253,7 @@ def _worst(findings: list[dict[str, Any]]) -> str:
 
 
 def _present(grids: Mapping[str, Mapping[tuple[str, str], list[str]]]) -> list[str]:
-    """The kinds in the grids, harmless first, behind NONE and FINE."""
+    """Return the kinds in the grids, harmless first, after NONE and FINE."""
     found = {kind for grid in grids.values() for cells in grid.values() for kind in cells} - {FINE}
     order = list(KINDS)
     return [NONE, FINE, *sorted(found, key=lambda kind: (SEVERITIES.index(KINDS[kind][0]), order.index(kind)))]
@@ -270,7 +281,9 @@ def _numbers(
 
 
 def _labels(rows: list[tuple[str, str]]) -> tuple[list[int], list[str]]:
-    """Tick positions and names: every partition up to _LABELLED_ROWS, then evenly chosen ones."""
+    """Return tick positions and names: every partition up to _LABELLED_ROWS, else evenly chosen
+    ones.
+    """
     log_dirs = {log_dir for log_dir, _ in rows}
     shared = os.path.commonpath(log_dirs) if log_dirs else ""
     step = -(-len(rows) // _LABELLED_ROWS) or 1

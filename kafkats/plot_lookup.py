@@ -1,6 +1,7 @@
-"""The pictures of looking up: which offset a table gives for a time, over the records themselves; how late these came; what a table covers.
+"""Plots of lookups: a table's answers over the records, the lateness of records, a table's
+coverage.
 
-Needs matplotlib (the extra `plot`), as kafkats.plot does.
+They need matplotlib (the extra `plot`), as kafkats.plot does.
 """
 
 from __future__ import annotations
@@ -23,23 +24,24 @@ Ints = NDArray[np.int64]
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 STATES: Final = {"not built": "#f0f0f0", "closed": "#67a9cf", "some open": "#e08214", "some unreadable": "#b2182b"}
-"""Of an hour of a table; with its colour."""
+"""States of an hour of a table, with their colours."""
 _DAYS: Final = 92
 _NONE: Final = np.empty(0, np.int64)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST_MS: Final = -62_135_596_800_000
 _LATEST_MS: Final = 253_402_300_799_000
-"""The years 1 to 9999: what a calendar can show."""
+"""The years 1 to 9999, the range of a calendar."""
 
 
 def plot_staircase(
     view: View, clouds: Mapping[tuple[str, int], Cloud], path: Path, *, marks: Sequence[Mark] = ()
 ) -> None:
-    """Draw, a panel per partition, what the table answers for each time as a line, over its records as points, as PNG at `path`;
-    `marks` are answers to show.
+    """Draw a table's answers as PNG at `path`: a line over the records as points, a panel per
+    partition.
 
-    No record that is to the right of a step lies below it, else the answer missed it. The `tables.busiest` partitions come first; what does
-    not fit is left out. Raises UsageError when matplotlib is not installed, StorageFailed.
+    `marks` are answers to show. A record to the right of a step must not lie below it: the answer
+    would have missed it. The `tables.busiest` partitions come first; the rest is left out. Raises
+    UsageError when matplotlib is not installed, StorageFailed.
     """
     figure, save = begin_figure()
     chosen = busiest(view.rows)
@@ -57,7 +59,7 @@ def plot_staircase(
 
 
 def _cells(view: View, key: tuple[str, int]) -> tuple[Ints, Ints]:
-    """Times and offsets of a partition's closed cells."""
+    """Return times and offsets of a partition's closed cells."""
     topic, partition = key
     mine = pc.and_(pc.equal(view.rows["topic"].cast("string"), topic), pc.equal(view.rows["partition"], partition))
     rows = view.rows.filter(mine)
@@ -67,7 +69,7 @@ def _cells(view: View, key: tuple[str, int]) -> tuple[Ints, Ints]:
 
 def _stairs(axes: Any, times: Ints, offsets: Ints, cloud: Cloud | None, step_ms: int) -> None:
     if len(times):
-        # One point per change is enough, and where cells are missing the line is broken.
+        # One point per change is enough. The line breaks where cells are missing.
         edges = np.flatnonzero(np.concatenate(([True], (np.diff(offsets) != 0) | (np.diff(times) != step_ms))))
         ends = np.append(edges[1:], len(times)) - 1
         left, right = (np.clip(ms, _EARLIEST_MS, _LATEST_MS) for ms in (times[edges], times[ends] + step_ms))
@@ -75,7 +77,7 @@ def _stairs(axes: Any, times: Ints, offsets: Ints, cloud: Cloud | None, step_ms:
     shown = _NONE if cloud is None or not len(times) else _inside(cloud, int(times.min()), int(times.max()) + step_ms)
     if cloud is not None and len(shown):
         axes.plot(_moments(cloud.timestamp[shown]), cloud.offset[shown], ".", color="#e08214", markersize=3, zorder=3)
-        # Where records are, not the hours before and after them, in which nothing changes.
+        # Show the time of the records only, not the hours before and after them without changes.
         first, last = int(cloud.timestamp[shown].min()), int(cloud.timestamp[shown].max())
         pad = max((last - first) // 20, 2 * step_ms)
         axes.set_xlim(*_moments(np.array([first - pad, last + pad])))
@@ -95,12 +97,12 @@ def _stairs(axes: Any, times: Ints, offsets: Ints, cloud: Cloud | None, step_ms:
 
 
 def _inside(cloud: Cloud, begin: int, end: int) -> Ints:
-    """Which records are of the time from `begin` to `end`."""
+    """Return which records are of the time from `begin` to `end`."""
     return np.flatnonzero((cloud.timestamp >= max(begin, _EARLIEST_MS)) & (cloud.timestamp < min(end, _LATEST_MS)))
 
 
 def _show_marks(axes: Any, marks: Iterable[Mark]) -> None:
-    """A line at each time, and where it meets the offset a ring."""
+    """Draw a line at each time, and a ring where it meets the offset."""
     for mark in marks:
         at = _moments(np.array([min(max(mark.target_ms, _EARLIEST_MS), _LATEST_MS)]))[0]
         axes.axvline(at, color="#b2182b", linewidth=0.8, linestyle="--")
@@ -111,7 +113,10 @@ def _show_marks(axes: Any, marks: Iterable[Mark]) -> None:
 
 
 def plot_disorder(clouds: Mapping[tuple[str, int], Cloud], path: Path) -> None:
-    """Draw how many records came how much later than newer ones, of all partitions, as PNG at `path`. Raises as `plot_staircase`."""
+    """Draw how many records came how late, of all partitions, as PNG at `path`.
+
+    Raises as `plot_staircase`.
+    """
     figure, save = begin_figure()
     names = list(LATE)
     counts = np.sum([np.zeros(len(names), np.int64), *(cloud.late for cloud in clouds.values())], axis=0)
@@ -126,7 +131,10 @@ def plot_disorder(clouds: Mapping[tuple[str, int], Cloud], path: Path) -> None:
 
 
 def coverage(covered: Sequence[tuple[int, int]], runs: Iterable[OpenRun]) -> tuple[int, NDArray[np.int8]]:
-    """The first day (ms), and the state of each hour from then on as its number in STATES, shape (days, 24); the last days only."""
+    """Return the first day (ms) and the state of each hour from then on, shape (days, 24).
+
+    States are numbers in STATES. Only the last days are included.
+    """
     if not covered:
         return 0, np.zeros((0, 24), np.int8)
     first, last = covered[0][0] // DAY_MS, -(-covered[-1][1] // DAY_MS)
@@ -142,9 +150,9 @@ def coverage(covered: Sequence[tuple[int, int]], runs: Iterable[OpenRun]) -> tup
 
 
 def plot_calendar(manifest: Manifest, runs: Iterable[OpenRun], path: Path) -> None:
-    """Draw which hours of which days a table has, and where cells are open or unreadable, as `tables.open_runs` has both, as PNG at `path`.
+    """Draw the hours of each day that a table has, and those with open or unreadable cells, as PNG.
 
-    Raises as `plot_staircase`.
+    `tables.open_runs` returns `manifest` and `runs`. Raises as `plot_staircase`.
     """
     figure, save = begin_figure()
     from matplotlib.colors import ListedColormap

@@ -1,6 +1,6 @@
-"""The pictures of retention: what each topic could free, and where each segment lies in time.
+"""Plots of retention: what each topic can free, and each segment in time.
 
-Needs matplotlib (the extra `plot`), as kafkats.plot does.
+They need matplotlib (the extra `plot`), as kafkats.plot does.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ STATES: Final = {
     "pins others": "#40004b",
     "stays": "#bdbdbd",
 }
-"""Every segment is in one of them; with its colour."""
+"""States of segments, with their colours. Every segment has one."""
 DAY_MS: Final = 86_400_000
 _BARS: Final = 60
 _PANELS: Final = 12
 _ROWS: Final = 40
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST_MS: Final = 253_402_300_799_000
-"""The last that a calendar can show."""
+"""The last time that a calendar can show."""
 
 
 def segment_states(verdicts: pa.Table, now_ms: int) -> list[str]:
-    """The state (STATES) of each row of retain.RETENTION, decided for `now_ms`."""
+    """Return the state (STATES) of each row of retain.RETENTION, decided for `now_ms`."""
     columns = ("log_dir", "partition_dir", "base_offset", "deletes", "veto", "deletable_from_ms", "blocked_by")
     rows = verdicts.select(list(columns)).to_pylist()
     pins = {(r["log_dir"], r["partition_dir"], r["blocked_by"]) for r in rows if r["blocked_by"] is not None}
@@ -55,7 +55,9 @@ def _state(row: Mapping[str, Any], pins: bool, now_ms: int) -> str:
 
 
 def reclaimable(verdicts: pa.Table, now_ms: int) -> list[tuple[str, dict[str, int]]]:
-    """Per topic its bytes by state, most of what is not just there first."""
+    """Return the bytes by state of each topic. Topics with the most bytes not simply kept come
+    first.
+    """
     topics: dict[str, dict[str, int]] = {}
     columns = (verdicts["topic"].to_pylist(), verdicts["bytes"].to_pylist(), segment_states(verdicts, now_ms))
     for topic, size, state in zip(*columns, strict=True):
@@ -92,11 +94,12 @@ def plot_reclaimable(verdicts: pa.Table, now_ms: int, path: Path) -> None:
 
 
 def plot_timeline(verdicts: pa.Table, lines: Mapping[str, int], now_ms: int, path: Path) -> None:
-    """Draw each segment from its first to its largest timestamp, a panel per partition, coloured by state, as PNG at `path`.
+    """Draw each segment from its first to its largest timestamp as PNG, a panel per partition.
 
-    `lines` has per topic the time before which records are expired: the retention line. A segment without timestamps is drawn
-    at its file's mtime, hatched; what lies in the future beyond a week is cut off and said in words. Partitions with the most
-    pinned bytes come first; what does not fit is left out. Raises as `plot_reclaimable`.
+    Colours show the state. `lines` has per topic the retention line: the time before which records
+    are expired. A segment without timestamps is drawn at its file's mtime, hatched. Times more than
+    a week in the future are cut off and given as text. Partitions with the most pinned bytes come
+    first; the rest is left out. Raises as `plot_reclaimable`.
     """
     figure, save = begin_figure()
     from matplotlib.patches import Patch
@@ -114,7 +117,9 @@ def plot_timeline(verdicts: pa.Table, lines: Mapping[str, int], now_ms: int, pat
 
 
 def _panels(verdicts: pa.Table, now_ms: int) -> list[tuple[str, list[dict[str, Any]]]]:
-    """(name, segments with their state) per partition, the most interesting first."""
+    """Return (name, segments with their state) per partition, those with the most pinned bytes
+    first.
+    """
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row, state in zip(verdicts.to_pylist(), segment_states(verdicts, now_ms), strict=True):
         found.setdefault((row["log_dir"], row["partition_dir"]), []).append(row | {"state": state})
@@ -162,7 +167,7 @@ def _panel(axes: Any, name: str, rows: Sequence[Mapping[str, Any]], line_ms: int
 
 
 def _span(row: Mapping[str, Any]) -> tuple[int, int]:
-    """First and largest timestamp; the file's mtime for both where there is none."""
+    """Return first and largest timestamp, or twice the file's mtime without timestamps."""
     last = row["largest_timestamp"]
     if last < 0:
         return row["mtime_ms"], row["mtime_ms"]

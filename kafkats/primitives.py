@@ -1,11 +1,12 @@
 """Big-endian integers, zig-zag varints and nullable bytes: (buf, pos) -> (value, pos).
 
-Readers take a flat memoryview (see `view`) and a position, and give the value and the position after it. They raise
-CorruptBatch at that position when the bytes end early or a varint does not end. Integers wrap as Java's do, because
-sums of header fields and deltas do so in every Kafka reader.
+Readers take a flat memoryview (see `view`) and a position, and return the value and the position
+after it. They raise CorruptBatch at that position when the bytes end early or a varint does not
+end. Integers wrap as in Java, because every Kafka reader wraps sums of header fields and deltas.
 
-Varints (Kafka ByteUtils, since 0.11): n -> (n << 1) ^ (n >> 31 or 63), seven bits per byte, low group first, high bit
-means "one more". Longer encodings than needed are accepted, as in Java; ours are minimal.
+Varints (Kafka ByteUtils, since 0.11): n -> (n << 1) ^ (n >> 31 or 63), seven bits per byte, low
+group first. The high bit means that another byte follows. Encodings that are longer than needed are
+accepted, as in Java; ours are minimal.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from kafkats.errors import CorruptBatch
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | mmap.mmap | npt.NDArray[np.uint8]
-"""Anything with contiguous bytes; positions count from its start."""
+"""Any object with contiguous bytes. Positions count from its start."""
 
 INT16: Final = struct.Struct(">h")
 INT32: Final = struct.Struct(">i")
@@ -31,18 +32,18 @@ _VARLONG_BYTES: Final = 10
 
 
 def view(buf: Buffer) -> memoryview:
-    """The bytes of `buf` without a copy, one dimension, format B."""
+    """Return the bytes of `buf` without a copy, one dimension, format B."""
     flat: memoryview = memoryview(buf)  # type: ignore[arg-type]  # numpy says so from Python 3.12 on
     return flat if flat.format == "B" and flat.ndim == 1 else flat.cast("B")
 
 
 def wrap_int64(value: int) -> int:
-    """`value` modulo 2^64 as a signed number: Java's long arithmetic."""
+    """Return `value` modulo 2^64 as a signed number: Java's long arithmetic."""
     return ((value + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
 def read_int32(buf: memoryview, pos: int) -> tuple[int, int]:
-    """A big-endian int32. Raises CorruptBatch."""
+    """Read a big-endian int32. Raises CorruptBatch."""
     try:
         (value,) = INT32.unpack_from(buf, pos)
     except struct.error as e:
@@ -51,14 +52,14 @@ def read_int32(buf: memoryview, pos: int) -> tuple[int, int]:
 
 
 def read_varint(buf: memoryview, pos: int) -> tuple[int, int]:
-    """A zig-zag int32 of at most 5 bytes; bits beyond the 32nd are dropped, as in Java."""
+    """Read a zig-zag int32 of at most 5 bytes. Bits beyond the 32nd are dropped, as in Java."""
     raw, end = _read_groups(buf, pos, _VARINT_BYTES)
     raw &= 0xFFFF_FFFF
     return (raw >> 1) ^ -(raw & 1), end
 
 
 def read_varlong(buf: memoryview, pos: int) -> tuple[int, int]:
-    """A zig-zag int64 of at most 10 bytes; bits beyond the 64th are dropped, as in Java."""
+    """Read a zig-zag int64 of at most 10 bytes. Bits beyond the 64th are dropped, as in Java."""
     raw, end = _read_groups(buf, pos, _VARLONG_BYTES)
     raw &= 0xFFFF_FFFF_FFFF_FFFF
     return (raw >> 1) ^ -(raw & 1), end
@@ -75,7 +76,7 @@ def _read_groups(buf: memoryview, pos: int, most: int) -> tuple[int, int]:
 
 
 def read_bytes(buf: memoryview, pos: int, length: int) -> tuple[bytes | None, int]:
-    """`length` bytes; None for any negative length (writers use -1)."""
+    """Read `length` bytes. Any negative length gives None (writers use -1)."""
     if length < 0:
         return None, pos
     if length > len(buf) - pos:
@@ -84,7 +85,7 @@ def read_bytes(buf: memoryview, pos: int, length: int) -> tuple[bytes | None, in
 
 
 def encode_varint(value: int) -> bytes:
-    """The minimal zig-zag encoding of an int32 or int64; both lengths agree where both apply."""
+    """Return the minimal zig-zag encoding of an int32 or int64. Both agree for an int32."""
     raw = (value << 1) ^ (value >> 63)
     groups = bytearray()
     while raw > 0x7F:
@@ -95,10 +96,10 @@ def encode_varint(value: int) -> bytes:
 
 
 def encode_bytes(data: bytes | None, length: struct.Struct = INT32) -> bytes:
-    """Nullable bytes behind a fixed-width length, -1 for None."""
+    """Return nullable bytes after a fixed-width length, -1 for None."""
     return length.pack(-1) if data is None else length.pack(len(data)) + data
 
 
 def encode_varint_bytes(data: bytes | None) -> bytes:
-    """Nullable bytes behind a varint length, -1 for None."""
+    """Return nullable bytes after a varint length, -1 for None."""
     return encode_varint(-1) if data is None else encode_varint(len(data)) + data

@@ -1,10 +1,11 @@
-"""What every operation gives back: Arrow tables with stable column names, and the JSON made from them.
+"""The reports of operations: Arrow tables with stable column names, and JSON made from them.
 
-    SEGMENTS    one row per segment, with what was found in it; findings about a directory as a whole stand in rows of
-                their own, with base_offset -1
-    ACTIONS     one row per file that a run touched or refused to touch
+    SEGMENTS    one row per segment with its findings; findings about a directory as a whole have
+                rows of their own, with base_offset -1
+    ACTIONS     one row per file that a run changed or refused to change
 
-Record timestamps are epoch milliseconds (-1: none), sizes are bytes, mtime and ctime nanoseconds.
+Record timestamps are epoch milliseconds (-1: none), sizes are bytes, mtime and ctime are
+nanoseconds.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ FILE: Final = pa.struct([
     ("ctime_ns", pa.int64()),
     ("inode", pa.int64()),
 ])
-"""What identifies a file between planning and applying; null: the file is missing."""
+"""The identity of a file between planning and applying. null: the file is missing."""
 
 FINDING: Final = pa.struct([
     ("kind", pa.string()),
@@ -48,26 +49,27 @@ FINDING: Final = pa.struct([
 SEGMENTS: Final = pa.schema([
     ("log_dir", pa.string()),
     ("partition_dir", pa.string()),
-    ("directory_ctime_ns", pa.int64()),  # of the partition directory: moves whenever a file comes or goes
+    # of the partition directory: changes whenever a file is added or removed
+    ("directory_ctime_ns", pa.int64()),
     ("topic", pa.string()),
     ("partition", pa.int32()),
     ("base_offset", pa.int64()),
-    ("next_base_offset", pa.int64()),   # of the segment behind it; -1 for the active one
+    ("next_base_offset", pa.int64()),  # of the next segment; -1 for the active one
     ("active", pa.bool_()),
-    ("clean", pa.bool_()),              # the root has a clean-shutdown marker
-    ("recovery", pa.bool_()),           # an unclean start of the broker would recover this segment
-    ("depth", pa.string()),             # stat, tail, full, deep
+    ("clean", pa.bool_()),  # the root has a clean-shutdown marker
+    ("recovery", pa.bool_()),  # an unclean start of the broker would recover this segment
+    ("depth", pa.string()),  # stat, tail, full, deep
     ("log", FILE),
     ("index", FILE),
     ("timeindex", FILE),
     ("txnindex", FILE),
     ("snapshot", FILE),
-    ("log_start_offset", pa.int64()),   # the partition's in the root's checkpoints; -1: none
+    ("log_start_offset", pa.int64()),  # the partition's in the root's checkpoints; -1: none
     ("high_watermark", pa.int64()),
-    ("valid_bytes", pa.int64()),        # up to the end of the last good batch; -1 not known at this depth
-    ("stop", pa.string()),              # why reading stopped before the end of the file, "" when it did not
+    ("valid_bytes", pa.int64()),  # up to the end of the last good batch; -1: unknown at this depth
+    ("stop", pa.string()),  # why reading stopped before the end of the file, or ""
     ("batches", pa.int64()),
-    ("records", pa.int64()),            # -1 where wrappers were not decompressed
+    ("records", pa.int64()),  # -1 where wrappers were not decompressed
     ("first_offset", pa.int64()),
     ("last_offset", pa.int64()),
     ("first_timestamp", pa.int64()),
@@ -75,13 +77,14 @@ SEGMENTS: Final = pa.schema([
     ("offset_of_max_timestamp", pa.int64()),
     ("magic_bytes", pa.list_(pa.int64(), 3)),
     ("codec_batches", pa.list_(pa.int64(), 5)),
-    ("offset_index", pa.string()),      # equal, sound, defective, missing; "" not looked at
+    ("offset_index", pa.string()),  # equal, sound, defective, missing; "" not examined
     ("time_index", pa.string()),
     ("rule", pa.string()),
     ("index_interval_bytes", pa.int64()),
     ("segment_index_bytes", pa.int64()),
-    ("settings_from", pa.string()),     # where the two settings are from: given, inferred (from index files), default
-    ("blocked", pa.string()),           # why nothing can be rebuilt, "" when it can
+    # origin of both settings: given, inferred (from index files), default
+    ("settings_from", pa.string()),
+    ("blocked", pa.string()),  # why nothing can be rebuilt, or ""
     ("rebuilt_index_bytes", pa.int64()),
     ("rebuilt_index_sha256", pa.string()),
     ("rebuilt_timeindex_bytes", pa.int64()),
@@ -95,23 +98,27 @@ ACTIONS: Final = pa.schema([
     ("partition_dir", pa.string()),
     ("file", pa.string()),
     ("base_offset", pa.int64()),
-    ("action", pa.string()),            # replace, add
+    ("action", pa.string()),  # replace, add, remove, update
     ("reason", pa.string()),
-    ("outcome", pa.string()),           # done, already, nothing (to do), refused, failed
+    ("outcome", pa.string()),  # done, already, nothing (to do), refused, failed
     ("error", pa.string()),
-    ("before_bytes", pa.int64()),       # -1: there was none
+    ("before_bytes", pa.int64()),  # -1: there was no file
     ("after_bytes", pa.int64()),
-    ("read_bytes", pa.int64()),         # of the .log
+    ("read_bytes", pa.int64()),  # of the .log
     ("seconds", pa.float64()),
-    ("sha256", pa.string()),            # of the new bytes
-    ("records", pa.int64()),            # that were held against each other, before and after; -1: none were
-    ("parity_before", pa.string()),     # digest of what the old log tells a consumer
+    ("sha256", pa.string()),  # of the new bytes
+    ("records", pa.int64()),  # compared before and after; -1: none were
+    ("parity_before", pa.string()),  # digest of what a consumer reads from the old log
     ("parity_after", pa.string()),
 ])  # fmt: skip
 
 
 def swapping(segments: pa.Table) -> dict[tuple[str, str], str]:
-    """Directories in which a broker's next start would bring back what went, and why: (log_dir, partition_dir) -> a sentence."""
+    """Return directories where the next broker start would restore deleted segments, with the
+    reason.
+
+    The key is (log_dir, partition_dir).
+    """
     rows = segments.filter(pc.less(segments["base_offset"], 0))
     found = rows.select(["log_dir", "partition_dir", "findings"]).to_pylist()
     names = {(row["log_dir"], row["partition_dir"]): [f["file"] for f in row["findings"]] for row in found}
@@ -119,9 +126,10 @@ def swapping(segments: pa.Table) -> dict[tuple[str, str], str]:
 
 
 def unseen_logs(segments: pa.Table) -> dict[tuple[str, str], str]:
-    """Partitions with a `.log` that a broker may read and we did not, and why: (log_dir, partition_dir) -> a sentence.
+    """Return partitions with a `.log` that a broker may read and kafkats did not, with the reason.
 
-    A link, or what could not be listed or read: which segment is the last one, and where the log ends, is not known.
+    The key is (log_dir, partition_dir). The `.log` is a link, or could not be listed or read. So
+    neither the last segment nor the log end is known.
     """
     found = pc.list_flatten(segments["findings"])
     kinds = pc.is_in(pc.struct_field(found, "kind"), pa.array(["stray", "unreadable", "vanished"]))
@@ -138,12 +146,12 @@ _LOG_NAME: Final = rf"^[0-9]{{20}}\{paths.LOG}$"
 
 
 def finding_rows(findings: Iterable[Finding]) -> list[dict[str, Any]]:
-    """Findings as rows of the FINDING struct."""
+    """Return findings as rows of the FINDING struct."""
     return [f._asdict() | {"severity": f.severity} for f in findings]
 
 
 def directory_row(log_dir: str, partition_dir: str, findings: Sequence[Finding]) -> dict[str, Any]:
-    """A SEGMENTS row for findings that belong to no single segment."""
+    """Return a SEGMENTS row for findings that belong to no single segment."""
     return {
         "log_dir": log_dir,
         "partition_dir": partition_dir,
@@ -156,7 +164,7 @@ def directory_row(log_dir: str, partition_dir: str, findings: Sequence[Finding])
 
 
 def facts_columns(facts: SegmentFacts) -> dict[str, Any]:
-    """The columns of report.SEGMENTS that SegmentFacts fill."""
+    """Return the columns of report.SEGMENTS that SegmentFacts fill."""
     return {
         "depth": facts.depth,
         "valid_bytes": facts.valid_bytes,
@@ -174,12 +182,12 @@ def facts_columns(facts: SegmentFacts) -> dict[str, Any]:
 
 
 def damaged(segments: pa.Table) -> pa.Table:
-    """The rows whose worst finding is damage or danger."""
+    """Return the rows whose worst finding is damage or danger."""
     return segments.filter(pc.is_in(segments["worst"], pa.array(SEVERITIES[2:])))
 
 
 def all_findings(segments: pa.Table) -> list[dict[str, Any]]:
-    """Every finding as a flat row, with the directory and segment it was found in."""
+    """Return every finding as a flat row, with its directory and segment."""
     rows = segments.filter(pc.not_equal(segments["worst"], "")).select([
         "log_dir",
         "partition_dir",
@@ -194,7 +202,7 @@ def all_findings(segments: pa.Table) -> list[dict[str, Any]]:
 
 
 def summary(segments: pa.Table) -> dict[str, Any]:
-    """Counts and bytes of a SEGMENTS table: segments, bytes, findings per severity and per kind."""
+    """Return counts and bytes of a SEGMENTS table: segments, findings per severity and per kind."""
     found = all_findings(segments)
     real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
     return {
@@ -215,9 +223,10 @@ def _counted(words: Iterable[str]) -> dict[str, int]:
 
 
 def make_folder(folder: Path, what: str) -> None:
-    """Have a folder to write `what` into.
+    """Create a folder to write `what` into.
 
-    Raises UsageError inside a log directory, where a broker that finds a foreign directory does not start; StorageFailed.
+    Raises UsageError inside a log directory, where a foreign directory keeps a broker from
+    starting; StorageFailed.
     """
     signs = (*paths.OFFSET_CHECKPOINTS, paths.META_PROPERTIES, paths.CLEAN_SHUTDOWN)
     with storage(folder, f"writing {what}"):
@@ -229,46 +238,49 @@ def make_folder(folder: Path, what: str) -> None:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Write a table as Parquet (zstd), whole or not at all. Raises StorageFailed."""
-    with _whole(path) as file:  # Arrow takes no name that is not UTF-8
+    """Write a table as Parquet (zstd) atomically. Raises StorageFailed."""
+    with _whole(path) as file:  # Arrow accepts only UTF-8 names, so it gets an open file
         pq.write_table(table, file, compression="zstd")
 
 
 def read_table(path: Path, schema: pa.Schema) -> pa.Table:
-    """Read a table that `write_table` wrote. Raises CorruptPlan when it is not one, StorageFailed."""
+    """Read a table that `write_table` wrote. Raises CorruptPlan for other files, StorageFailed."""
     if not path.is_file():
         raise CorruptPlan("is missing", path=path)
     try:
         with storage(path, "reading"), path.open("rb") as file:
             table = pq.read_table(file)
         table = table.select(schema.names).cast(schema)
-        table.validate(full=True)  # damage that no checksum catches, such as broken UTF-8
+        table.validate(full=True)  # damage that no checksum detects, such as broken UTF-8
     except (pa.ArrowException, KeyError) as e:
         raise CorruptPlan(f"not a readable table: {e}", path=path) from e
     return table
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write one JSON object, indented, whole or not at all. Raises StorageFailed."""
+    """Write one JSON object, indented, atomically. Raises StorageFailed."""
     with _whole(path) as file:
         file.write(json.dumps(content, indent=2, sort_keys=True).encode() + b"\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text as UTF-8, whole or not at all. Raises StorageFailed."""
+    """Write a text as UTF-8 atomically. Raises StorageFailed."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file, whole or not at all. Raises StorageFailed."""
+    """Write a file atomically. Raises StorageFailed."""
     with _whole(path) as file:
         file.write(data)
 
 
 @contextmanager
 def _whole(path: Path) -> Generator[IO[bytes], None, None]:
-    """A file that takes its name when all of it is on the disk: a killed process leaves the old one, or none."""
-    new = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # two applies of one run may be at it at the same time
+    """Open a file that gets its name after a sync. A killed process leaves the old file, or
+    none.
+    """
+    # two applies of one run may write at the same time
+    new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     with storage(path, "writing"):
         try:
             with new.open("wb") as file:
@@ -281,7 +293,7 @@ def _whole(path: Path) -> Generator[IO[bytes], None, None]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read one JSON object. Raises CorruptPlan when it is none, StorageFailed."""
+    """Read one JSON object. Raises CorruptPlan for other content, StorageFailed."""
     with storage(path, "reading"):
         text = path.read_bytes()
     try:
@@ -294,7 +306,10 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_report(folder: Path, segments: pa.Table, said: Mapping[str, Any]) -> None:
-    """Write a SEGMENTS table and its summary into `folder`: `segments.parquet`, `report.json`. Raises StorageFailed."""
+    """Write a SEGMENTS table and its summary into `folder`: `segments.parquet`, `report.json`.
+
+    Raises StorageFailed.
+    """
     make_folder(folder, "the report")
     write_table(folder / "segments.parquet", segments)
     write_json(folder / "report.json", said)

@@ -1,10 +1,13 @@
-"""Retention: which segments of a partition a broker would delete now, by which limit, and from when on the others.
+"""Retention: which segments of a partition a broker would delete now, and when it would delete
+others.
 
-Pure functions over facts. Each pass deletes a prefix of what the passes before it have left: it stops at the first segment
-that does not qualify, so one unexpired segment protects all behind it. By time goes what is strictly older than
-retention.ms, by size what leaves at least retention.bytes, by start offset what ends at or below it. An empty last
-segment stays; if all others go too, an empty one takes their place at the log end. Source: Log and UnifiedLog
-(deleteOldSegments, deletableSegments), LogManager (cleanupLogs) of Kafka 0.8 to 4.3; KIP-33.
+Pure functions over facts. Each pass deletes a prefix of the remaining segments: it stops at the
+first segment that does not qualify, so one unexpired segment protects all later ones. The time pass
+deletes segments strictly older than retention.ms. The size pass deletes segments while at least
+retention.bytes remain. The start-offset pass deletes segments that end at or below the log start
+offset. An empty last segment is kept. If all segments are deleted, an empty one replaces them at
+the log end. Source: Log and UnifiedLog (deleteOldSegments, deletableSegments), LogManager
+(cleanupLogs) of Kafka 0.8 to 4.3; KIP-33.
 """
 
 from __future__ import annotations
@@ -20,23 +23,25 @@ _LARGEST: Final = 2**63 - 1
 
 
 class Segment(NamedTuple):
-    """Facts of one segment; times in epoch ms."""
+    """Facts of one segment. Times are in epoch ms."""
 
     base_offset: int
     end_offset: int
     """Exclusive: the next segment's base offset, or the log end offset."""
     bytes: int
-    """Of the .log, as retention.bytes counts."""
+    """The size of the .log, as retention.bytes counts it."""
     largest_timestamp: int
-    """Negative: it has none. 0 is a time."""
+    """Negative: none. 0 is a time."""
     mtime_ms: int
     trusted: bool = True
-    """The largest timestamp is believed: the time index does not contradict the log."""
+    """Whether the largest timestamp is trusted: the time index does not contradict the log."""
 
 
 class Limits(NamedTuple):
-    """-1 switches a limit off (a compact-only topic has neither). Without a high watermark only what lies below the log start is
-    known to be replicated."""
+    """The limits of a partition. -1 disables a limit; a compact-only topic has neither.
+
+    Without a high watermark only offsets below the log start are known to be replicated.
+    """
 
     retention_ms: int = -1
     retention_bytes: int = -1
@@ -45,7 +50,7 @@ class Limits(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What becomes of one segment."""
+    """The decision on one segment."""
 
     base_offset: int
     deletes: bool
@@ -55,25 +60,31 @@ class Verdict(NamedTuple):
     evidence: str
     """What decided: offset, size, timestamp, or mtime (weak: copies and moves change it)."""
     deletable_from_ms: int | None
-    """Since when it is expired, those before it included, or from when on it will be; now for what other limits delete; None: time alone will not do it."""
+    """When it expired or will expire, together with all earlier segments.
+
+    It is `now_ms` for segments that other limits delete, None if time alone never deletes it.
+    """
     blocked_by: int | None
-    """Base offset of the earlier segment that keeps it, though it is expired itself."""
+    """The base offset of the earlier segment that keeps this expired one."""
 
 
 class Decision(NamedTuple):
-    """One verdict per segment in order; `rolls`: all go, and an empty segment is made at the log end."""
+    """One verdict per segment in order. `rolls`: all are deleted, and an empty one is created at
+    the end.
+    """
 
     verdicts: tuple[Verdict, ...]
     rolls: bool
     log_start_offset: int
-    """Afterwards: the first base offset that is left, never below what it was."""
+    """The log start offset afterwards: the first remaining base offset, never lower than before."""
 
 
 def decide(segments: Sequence[Segment], limits: Limits, rule: RetentionRule, *, now_ms: int) -> Decision:
-    """What one retention run of that generation deletes at `now_ms`. `segments` are sorted; the last one is active.
+    """Return what one retention run of that generation deletes at `now_ms`.
 
-    An untrusted segment never goes by time. A broker's next run can delete more where its generation looks at time before
-    size ("0.11" and older): size may have removed what stopped the time pass.
+    `segments` are sorted; the last one is active. Time never deletes an untrusted segment. In
+    generations that apply time before size ("0.11" and older) the next run can delete more: size
+    may have deleted the segment that stopped the time pass.
     """
     free = _free(segments, limits, rule)
     gone: list[tuple[str, str]] = []
@@ -87,14 +98,19 @@ def decide(segments: Sequence[Segment], limits: Limits, rule: RetentionRule, *, 
 
 
 def age_of(segment: Segment, rule: RetentionRule) -> tuple[int, str]:
-    """The time (epoch ms) that a segment's age is counted from, and the evidence: timestamp or mtime."""
+    """Return the time (epoch ms) from which a segment's age counts, and the evidence: timestamp or
+    mtime.
+    """
     if rule.timestamps and segment.largest_timestamp >= 0:
         return segment.largest_timestamp, "timestamp"
     return segment.mtime_ms, "mtime"
 
 
 def expires_at(segment: Segment, limits: Limits, rule: RetentionRule) -> int | None:
-    """The first millisecond at which it is strictly older than retention.ms; None: never, or not known."""
+    """Return the first millisecond at which it is strictly older than retention.ms.
+
+    None: never, or unknown.
+    """
     if limits.retention_ms < 0 or not segment.trusted:
         return None
     expires = age_of(segment, rule)[0] + limits.retention_ms + 1
@@ -102,7 +118,7 @@ def expires_at(segment: Segment, limits: Limits, rule: RetentionRule) -> int | N
 
 
 def _free(segments: Sequence[Segment], limits: Limits, rule: RetentionRule) -> int:
-    """How many of the first segments may go at all."""
+    """Return how many of the first segments may be deleted at all."""
     count = len(segments)
     if count and segments[-1].bytes == 0:
         count -= 1
@@ -113,7 +129,11 @@ def _free(segments: Sequence[Segment], limits: Limits, rule: RetentionRule) -> i
 
 
 def _replicated(limits: Limits) -> int:
-    """Brokers take the high watermark for at least the log start offset, also where their checkpoint says less or nothing."""
+    """Return the offset below which all is replicated.
+
+    Brokers take the high watermark as at least the log start offset, even where the checkpoint has
+    a lower one or none.
+    """
     return max(limits.high_watermark or 0, limits.log_start_offset)
 
 

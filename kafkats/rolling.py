@@ -1,16 +1,18 @@
-"""Rolling: when a broker begins a new segment; what it would have done with other settings, and what it will do next.
+"""Rolling: when a broker begins a new segment, under its settings or under others.
 
-Pure functions. A broker looks before each append, and rolls when any of these holds (`should_roll`, in this order):
+Pure functions. A broker checks before each append, and rolls when any of these holds
+(`should_roll`, in this order):
 
-    size          the append would bring the segment above segment.bytes
-    time          it is not empty, and more than segment.ms less its jitter have passed (what is counted: generations.RollRule)
-    offset-index  full: segment.index.bytes // 8 entries
-    time-index    full: one entry less than segment.index.bytes // 12, since one is kept for closing
+    size          the append would make the segment larger than segment.bytes
+    time          the segment is not empty, and more than segment.ms minus its jitter has passed
+                  (generations.RollRule tells from when to when)
+    offset-index  it is full: segment.index.bytes // 8 entries
+    time-index    it is full: segment.index.bytes // 12 - 1 entries; one is reserved for closing
     offsets       the append ends 2^31 or more above the base offset
 
-Time goes by the append's own timestamps: a stream of old ones never rolls by time, one from the future does at once, and so does a
-transaction's marker, which carries the broker's clock, among old records. Source: LogSegment.shouldRoll,
-Log.maybeRoll of Kafka 0.8 to 4.3; KIP-33.
+Time is that of the append's own timestamps. Old records never roll a segment by time, and a record
+from the future rolls it at once. So does a transaction marker among old records, since it carries
+the broker's clock. Source: LogSegment.shouldRoll, Log.maybeRoll of Kafka 0.8 to 4.3; KIP-33.
 """
 
 from __future__ import annotations
@@ -37,34 +39,38 @@ class Settings(NamedTuple):
     segment_index_bytes: int = SEGMENT_INDEX_BYTES
     index_interval_bytes: int = INDEX_INTERVAL_BYTES
     compacted: bool = False
-    """cleanup.policy has compact."""
+    """Whether cleanup.policy includes compact."""
     max_compaction_lag_ms: int = _LARGEST
 
     @property
     def longest_ms(self) -> int:
-        """segment.ms as rolling takes it: a compacted topic's is bounded by max.compaction.lag.ms (2.3 and later)."""
+        """The effective segment.ms. max.compaction.lag.ms limits that of a compacted topic (2.3 and
+        later).
+        """
         bounded = self.compacted and self.max_compaction_lag_ms > 0
         return min(self.segment_ms, self.max_compaction_lag_ms) if bounded else self.segment_ms
 
 
 def settings_of(given: TopicSettings) -> Settings:
-    """A policy's settings; Kafka's defaults where it says nothing."""
+    """Return a policy's settings, with Kafka's defaults for those not given."""
     known = {name: getattr(given, name) for name in Settings._fields if getattr(given, name, None) is not None}
     return Settings(**known, compacted="compact" in (given.cleanup_policy or ()))
 
 
 class Batch(NamedTuple):
-    """What an append brings, a control batch as any other. Magic 0 and 1: a message or a wrapper."""
+    """One batch of an append; control batches count too. For magic 0 and 1, a message or a
+    wrapper.
+    """
 
     first_offset: int
-    """-1: not known. Inside of a wrapper; and a follower looks for it only in magic 2."""
+    """-1: unknown, in a wrapper. A follower reads it only in magic 2."""
     last_offset: int
     bytes: int
     max_timestamp: int
 
 
 class Append(NamedTuple):
-    """One append call: what one produce request or one fetch brought to the partition."""
+    """One append call: the batches of one produce request or one fetch for the partition."""
 
     batches: tuple[Batch, ...]
     now_ms: int
@@ -84,23 +90,28 @@ class Append(NamedTuple):
 
 
 class Active(NamedTuple):
-    """What is known of the segment that is written to."""
+    """The known state of the active segment."""
 
     base_offset: int
     bytes: int
     first_timestamp: int
-    """Largest timestamp of its first batch (or append, see RollRule); after a restart always of the batch. Negative: none."""
+    """The largest timestamp of its first batch (or append, see RollRule). Negative: none.
+
+    After a restart it is always that of the batch.
+    """
     largest_timestamp: int
     created_ms: int
-    """When the broker opened it: every restart begins anew."""
+    """When the broker opened it. Every restart resets this."""
     offset_entries: int = 0
     time_entries: int = 0
     jitter_ms: int | None = None
-    """What the broker drew for it and keeps to itself; None: not known."""
+    """The jitter that the broker drew for it. None: unknown, since it is only in the broker's
+    memory.
+    """
 
 
 class Rolled(NamedTuple):
-    """A segment as simulated. The last one is active, and its reason is ""."""
+    """A simulated segment. The last one is active, and its reason is ""."""
 
     base_offset: int
     end_offset: int
@@ -111,43 +122,50 @@ class Rolled(NamedTuple):
     largest_timestamp: int
     created_ms: int
     last_append_ms: int
-    """What the file's mtime would be."""
+    """The time that the file's mtime would have."""
     offset_entries: int
     time_entries: int
     jitter_ms: int
     reason: str
-    """Why the next one begins."""
+    """Why the next segment begins."""
 
 
 class Due(NamedTuple):
-    """Whether an append that is stamped now would begin a new segment."""
+    """Whether an append with the current time as its timestamp would begin a new segment."""
 
     rolls: bool
     reason: str
     """size, time, offset-index, time-index, offsets; "" when it does not roll."""
     explanation: str
     evidence: str
-    """What time was counted from: timestamp, or created (weak: it is not what the broker remembers)."""
+    """The start of the time: timestamp, or created (weak: the broker may know another time)."""
     due_from_ms: int | None
-    """From when on time may roll it, with the most jitter that its broker can have drawn; None: never."""
+    """When time may first roll it, with the largest jitter possible. None: never."""
     due_until_ms: int | None
-    """From when on time rolls it whatever the jitter; None: never."""
+    """When time rolls it with any jitter. None: never."""
 
 
 class AfterRetention(NamedTuple):
-    """What is left of simulated segments by retention, and for how long."""
+    """The simulated segments that retention keeps, and for how long."""
 
     decision: Decision
     segments: tuple[Rolled, ...]
-    """That remain; not the empty one that takes their place when all go."""
+    """The remaining segments, without the empty one that replaces them when all are deleted."""
     open_files: int
-    """.log, .index and .timeindex of each; brokers keep them open. Transaction indexes come on top."""
+    """.log, .index and .timeindex of each, which brokers keep open. Transaction indexes are not
+    counted.
+    """
     kept_ms: tuple[int | None, ...]
-    """Per simulated segment: from its first timestamp to when time can delete it, with all before it. None: never, or without timestamp."""
+    """Per simulated segment, the time from its first timestamp to its deletion by time.
+
+    It is deleted with all earlier segments. None: never, or without timestamp.
+    """
 
 
 def should_roll(active: Active, append: Append, settings: Settings, rule: RollRule) -> str:
-    """Why the broker rolls before this append: the word of the first test that holds, "" when none does."""
+    """Return why the broker rolls before this append: the first test that holds, "" when none
+    does.
+    """
     if active.bytes > settings.segment_bytes - append.bytes:
         return "size"
     if active.bytes > 0:
@@ -172,16 +190,16 @@ def _waited(active: Active, append: Append, rule: RollRule) -> tuple[int, int]:
 
 
 def due(active: Active, settings: Settings, rule: RollRule, *, now_ms: int, append_bytes: int = 1) -> Due:
-    """Whether the active segment rolls at the next append, if that is stamped `now_ms` and as long as `append_bytes`: for certain, so
-    without jitter where that is not known.
+    """Return whether an append of `append_bytes` stamped `now_ms` would certainly roll the segment.
 
-    `created_ms` of a directory without its broker is whatever the caller takes for it.
+    An unknown jitter counts as none. `created_ms` of a directory without its broker is the caller's
+    choice.
     """
     timed = {"largest": active.largest_timestamp, "created": -1}.get(rule.since, active.first_timestamp) >= 0
     evidence = "timestamp" if timed else "created"
     if active.bytes == 0:
         return Due(False, "", "it is empty", evidence, None, None)
-    end = active.base_offset  # how far the offsets reach is not asked here
+    end = active.base_offset  # the test for offsets does not apply here
     append = Append((Batch(end, end, append_bytes, now_ms),), now_ms)
     reason = should_roll(active, append, settings, rule)
     since, _ = _waited(active, append, rule)
@@ -221,7 +239,10 @@ _SINCE: Final = {
 
 
 def draw_jitter(settings: Settings, seed: int) -> Iterator[int]:
-    """What brokers subtract from segment.ms, drawn anew for each segment: evenly from 0 up to segment.jitter.ms, exclusive, at most segment.ms."""
+    """Yield the jitter that a broker draws for each segment, in ms.
+
+    It is uniform from 0 to segment.jitter.ms, exclusive, and at most segment.ms.
+    """
     draw = random.Random(seed)  # noqa: S311
     bound = _jitter_bound(settings)
     while True:
@@ -229,13 +250,13 @@ def draw_jitter(settings: Settings, seed: int) -> Iterator[int]:
 
 
 def _jitter_bound(settings: Settings) -> int:
-    """Exclusive. What is drawn is a positive int."""
+    """Return the exclusive bound of the jitter. Brokers draw a positive int."""
     return min(settings.segment_jitter_ms, settings.segment_ms, 2**31)
 
 
 @dataclass
 class _Open:
-    """The active segment while appends come in."""
+    """The active segment of a simulation."""
 
     base_offset: int
     created_ms: int
@@ -309,11 +330,12 @@ def simulate(
     created_ms: int | None = None,
     jitter: Iterable[int] | None = None,
 ) -> list[Rolled]:
-    """The segments that these appends make, beginning with an empty one at `base_offset`.
+    """Return the segments that these appends create, starting with an empty one at `base_offset`.
 
-    `jitter` gives one number per segment (default: 0; see `draw_jitter`). `created_ms` is the first segment's, by default the
-    first append's time. An append may not be empty. Not simulated: restarts, after which indexes count anew, and what Kafka
-    itself fails at, such as several batches in one append that overfill an index.
+    `jitter` gives one number per segment (default: 0; see `draw_jitter`). `created_ms` is the first
+    segment's, by default the first append's time. An append must not be empty. Not simulated:
+    restarts, after which index entries count anew, and appends at which Kafka itself fails, such as
+    one whose batches overfill an index.
     """
     draws = iter(jitter) if jitter is not None else iter(lambda: 0, None)
     log_end = base_offset
@@ -325,7 +347,7 @@ def simulate(
         reason = should_roll(active.facts(), append, settings, rule)
         if reason:
             new = new_base_offset(append, log_end, rule)
-            if active.bytes or new != active.base_offset:  # else the empty one is made anew
+            if active.bytes or new != active.base_offset:  # else the empty one is replaced
                 found.append(active.closed(new, reason))
             active = _Open(new, append.now_ms, next(draws))
         active.take(append, settings, rule)
@@ -334,8 +356,11 @@ def simulate(
 
 
 def new_base_offset(append: Append, log_end_offset: int, rule: RollRule) -> int:
-    """Base offset of the segment that begins with this append: its first offset, or where that is not known the lowest that it
-    could be (0.10.2 and later), never below the log end offset; before that always the log end offset."""
+    """Return the base offset of the segment that begins with this append.
+
+    From 0.10.2 on it is the append's first offset, or the lowest possible one if that is unknown,
+    but never below the log end offset. Before, it is always the log end offset.
+    """
     if not rule.relative:
         return log_end_offset
     first = append.batches[0].first_offset
@@ -343,10 +368,11 @@ def new_base_offset(append: Append, log_end_offset: int, rule: RollRule) -> int:
 
 
 def replay(segments: Iterable[tuple[Sequence[Batch], int]]) -> Iterator[Append]:
-    """Real segments, (their batches, mtime in epoch ms) in order, as the appends that may have made them: one per batch.
+    """Yield real segments, (batches, mtime in epoch ms) in order, as appends of one batch each.
 
-    Nobody wrote down when a batch came. It is taken to be its timestamp, but not before what came before it, and not after its
-    segment was last written to; without a timestamp it is the segment's mtime.
+    The time of an append is not stored. It is taken to be the batch's timestamp, but not before the
+    previous append and not after the segment's mtime. Without a timestamp it is the segment's
+    mtime.
     """
     clock = -_LARGEST
     for batches, mtime_ms in segments:
@@ -359,7 +385,9 @@ def replay(segments: Iterable[tuple[Sequence[Batch], int]]) -> Iterator[Append]:
 def after_retention(
     segments: Sequence[Rolled], limits: Limits, retention: RetentionRule, rule: RollRule, *, now_ms: int
 ) -> AfterRetention:
-    """What retention leaves of simulated segments at `now_ms`, how many files that keeps open, and how long records are kept."""
+    """Return what retention keeps of simulated segments at `now_ms`, the open files, and for how
+    long.
+    """
     facts = [Segment(s.base_offset, s.end_offset, s.bytes, s.largest_timestamp, s.last_append_ms) for s in segments]
     decision = decide(facts, limits, retention, now_ms=now_ms)
     left = tuple(s for s, verdict in zip(segments, decision.verdicts, strict=True) if not verdict.deletes)

@@ -1,7 +1,8 @@
-"""A run: the folder that applying a plan leaves behind, and from which it is undone or purged.
+"""A run: the folder of an applied plan, from which the run is undone or purged.
 
-`run.json` is written before the first change: what was approved, and in which directories it will act. `report.parquet`
-(report.ACTIONS) and `report.json` say what happened. The journals and undo material themselves lie next to each volume.
+`run.json` is written before the first change. It names the approved plan and the directories to
+change. `report.parquet` (report.ACTIONS) and `report.json` tell what happened. The journals and the
+undo material lie next to each volume.
 """
 
 from __future__ import annotations
@@ -26,29 +27,35 @@ from kafkats.report import ACTIONS, make_folder, read_json, read_table, write_js
 
 FORMAT: Final = 1
 _SKEW_MS: Final = 300_000
-"""How far the clock of who planned may be ahead of ours."""
+"""How far the planner's clock may be ahead of ours."""
 _STEP: Final = ("ledger", "phase", "broker")
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a run was approved to do, and where. `directories` maps each log dir to its partition directories."""
+    """What a run was approved to do. `directories` maps each log dir to its partition
+    directories.
+    """
 
     operation: str
     run_id: str
     digest: str
     directories: Mapping[str, list[str]]
     place: str | None = None
-    """Where undo material lies, when it is not in the default work area."""
+    """Where the undo material lies, if not in the default work area."""
     owner_stopped: bool = False
     ledger: str = ""
-    """The migration that this run is a step of: its ledger, the phase, and the broker whose volumes these are."""
+    """The ledger of the migration to which this run belongs. `broker` is the one of these
+    volumes.
+    """
     phase: str = ""
     broker: str = ""
 
 
 class PartitionWork(NamedTuple):
-    """What a run has to do in one partition directory; `items` are rows of plan.ITEMS, none of them blocked."""
+    """The work of a run in one partition directory. `items` are rows of plan.ITEMS, none of them
+    blocked.
+    """
 
     operation: str
     options: Mapping[str, Any]
@@ -59,7 +66,7 @@ class PartitionWork(NamedTuple):
     owner_stopped: bool
     items: tuple[Mapping[str, Any], ...]
     stop_file: str = ""
-    """Where a partition that goes wrong tells the others of its run to stop; \"\" for nowhere."""
+    """A file with which a failed partition tells the others of its run to stop, "" for none."""
 
     @property
     def bytes(self) -> int:
@@ -68,9 +75,9 @@ class PartitionWork(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """New files of one partition, ready for changeset.commit: what to change, and what they were made from.
+    """New files of one partition for changeset.commit, and the files from which they were made.
 
-    `notes` has columns of report.ACTIONS by file name, for what only staging finds out.
+    `notes` has columns of report.ACTIONS by file name that only staging knows.
     """
 
     changes: Sequence[Change]
@@ -79,7 +86,10 @@ class Staged(NamedTuple):
 
 
 def refuse_full_disk(work: PartitionWork) -> None:
-    """Both copies lie on the disk until the undo window closes. Raises DiskFull before anything is written."""
+    """Raise DiskFull before anything is written if the new files do not fit beside the old ones.
+
+    Both are on the disk until the undo window closes.
+    """
     with storage(work.log_dir, "asking for free space"):
         free = shutil.disk_usage(work.place or work.log_dir).free
     needed = sum(max(item["after_bytes"], 0) for item in work.items)
@@ -88,9 +98,10 @@ def refuse_full_disk(work: PartitionWork) -> None:
 
 
 def refuse_early(work: PartitionWork) -> None:
-    """A time in another unit, or of another year, would make everything due.
+    """Raise Refused for a plan whose moment is ahead of the clock, CorruptPlan for one without a
+    moment.
 
-    Raises Refused before the plan's moment, CorruptPlan where it has none.
+    A time in another unit, or of another year, would make every segment due.
     """
     decided_for = work.options.get("now_ms")
     if type(decided_for) is not int:
@@ -101,7 +112,7 @@ def refuse_early(work: PartitionWork) -> None:
 
 @contextmanager
 def about(path: str | os.PathLike[str]) -> Generator[None]:
-    """Errors that do not say which file or directory they are about are about this one."""
+    """Add `path` to errors raised in the body that have none."""
     try:
         yield
     except KafkatsError as e:
@@ -110,7 +121,7 @@ def about(path: str | os.PathLike[str]) -> Generator[None]:
 
 
 def by_segment(work: PartitionWork) -> Iterator[list[Mapping[str, Any]]]:
-    """The items of each segment."""
+    """Yield the items of each segment."""
     by_base: dict[int, list[Mapping[str, Any]]] = {}
     for item in work.items:
         by_base.setdefault(item["base_offset"], []).append(item)
@@ -118,7 +129,7 @@ def by_segment(work: PartitionWork) -> Iterator[list[Mapping[str, Any]]]:
 
 
 def run_of(plan: Plan, *, place: Path | None = None, owner_stopped: bool = False) -> Run:
-    """The run of a plan: only directories in which something would be written. Raises CorruptPlan."""
+    """Return the run of a plan, with the directories in which it writes. Raises CorruptPlan."""
     writes = plan.items.filter(pc.not_equal(plan.items["action"], "blocked"))
     directories: dict[str, list[str]] = {}
     for row in writes.group_by(["log_dir", "partition_dir"], use_threads=False).aggregate([]).to_pylist():
@@ -131,7 +142,7 @@ def run_of(plan: Plan, *, place: Path | None = None, owner_stopped: bool = False
 
 
 def directories(run: Run) -> Iterator[tuple[str, str]]:
-    """Every (log dir, partition directory) of a run."""
+    """Yield every (log dir, partition directory) of a run."""
     for log_dir, partitions in run.directories.items():
         for partition in partitions:
             yield log_dir, partition
@@ -140,7 +151,7 @@ def directories(run: Run) -> Iterator[tuple[str, str]]:
 def open_run(
     plan: Plan, plan_folder: Path, folder: Path | None, *, place: Path | None, owner_stopped: bool
 ) -> tuple[Run, Path]:
-    """Begin the run of an approved plan in `folder`, or in PLAN.run when none is named. Raises as `begin_run`."""
+    """Begin the run of an approved plan in `folder`, by default PLAN.run. Raises as `begin_run`."""
     folder = folder or plan_folder.with_name(plan_folder.name + ".run")
     run = run_of(plan, place=place, owner_stopped=owner_stopped)
     begin_run(run, folder)
@@ -150,24 +161,27 @@ def open_run(
 
 
 def stop_file(folder: Path) -> Path:
-    """Exists when a partition of this run failed in a way that lets nobody go on."""
+    """Return the file that exists after a failure that stops the whole run."""
     return folder / "stopped"
 
 
 def begin_run(run: Run, folder: Path) -> None:
-    """Write `run.json`. Raises UsageError when the folder belongs to another run or names another place, StorageFailed."""
+    """Write `run.json`.
+
+    Raises UsageError when the folder belongs to another run or names another place, StorageFailed.
+    """
     if (folder / "run.json").exists():
         before = read_run(folder)
         if before.run_id != run.run_id:
             raise UsageError("belongs to another run; --run names another folder", path=folder)
-        if before.place != run.place:  # undo would look for its material where none is
+        if before.place != run.place:  # undo would look for its material in the wrong place
             raise UsageError(f"this run has its work area at {before.place or 'the default place'}", path=folder)
     make_folder(folder, "the run")
     write_json(folder / "run.json", asdict(run) | {"format": FORMAT})
 
 
 def finish_run(folder: Path, actions: pa.Table, summary: Mapping[str, Any]) -> None:
-    """Write what happened. A repeated apply adds to what earlier ones did, and forgets none of it."""
+    """Write the report. A repeated apply adds to the results of earlier ones and keeps them."""
     rows = actions.cast(ACTIONS).to_pylist()
     if (earlier := _earlier(folder)) is not None:
         done = {_file(row): row for row in earlier if row["outcome"] == "done"}
@@ -177,7 +191,10 @@ def finish_run(folder: Path, actions: pa.Table, summary: Mapping[str, Any]) -> N
 
 
 def _earlier(folder: Path) -> list[dict[str, Any]] | None:
-    """The rows of the report that is there; none of a damaged one: the journals know what was done, it only tells."""
+    """Return the rows of the existing report, None for a missing or damaged one.
+
+    The report is only for people: the journals record what was done.
+    """
     try:
         rows: list[dict[str, Any]] = read_actions(folder).to_pylist()
     except (CorruptPlan, StorageFailed):
@@ -202,14 +219,15 @@ def read_run(folder: Path) -> Run:
         raise CorruptPlan(f"run.json has wrong fields: {e}", path=folder) from e
     if not _well_typed(run):
         raise CorruptPlan("run.json has a value of the wrong type", path=folder)
-    for log_dir, partition in wrote_in(folder) - set(directories(run)):  # undo would pass it by, and say it was done
+    # undo would skip it and report success
+    for log_dir, partition in wrote_in(folder) - set(directories(run)):
         raise CorruptPlan(f"run.json lacks {Path(log_dir, partition)}, where the report says it wrote", path=folder)
     return run
 
 
 def _well_typed(run: Run) -> bool:
     def is_name(one: object) -> bool:
-        return isinstance(one, str) and "\0" not in one  # which no path may have
+        return isinstance(one, str) and "\0" not in one  # a path cannot contain NUL
 
     names = (run.operation, run.run_id, run.digest, run.place or "", *(getattr(run, name) for name in _STEP))
     return (
@@ -222,11 +240,14 @@ def _well_typed(run: Run) -> bool:
 
 
 def wrote_in(folder: Path) -> set[tuple[str, str]]:
-    """Every (log dir, partition directory) that the run's report says it has written in; none without a readable one."""
+    """Return every (log dir, partition directory) that the run's report says was written.
+
+    The set is empty without a readable report.
+    """
     rows = _earlier(folder) or []
     return {(row["log_dir"], row["partition_dir"]) for row in rows if row["outcome"] in {"done", "already"}}
 
 
 def read_actions(folder: Path) -> pa.Table:
-    """The run's report, a table of report.ACTIONS. Raises CorruptPlan, StorageFailed."""
+    """Return the run's report, a table of report.ACTIONS. Raises CorruptPlan, StorageFailed."""
     return read_table(folder / "report.parquet", ACTIONS)

@@ -1,9 +1,10 @@
-"""A look at files beside a running broker, judged against a listing of the same moment.
+"""Look at files beside a running broker, and check the result against a listing of the same moment.
 
-A broker rolls, deletes and replaces segments while they are read. An alarm that a look raises stands only where the listing it went by
-is still true: else the directory is listed and looked at again, a bounded number of times.
+A broker rolls, deletes and replaces segments while they are read. An alarm counts only if the
+listing is still valid after the look. Otherwise the directory is listed and looked at again, a
+limited number of times.
 
-`settled` is about one unit; for searches, which list a partition directory themselves, there is `logdir.steady`.
+`settled` is for one unit. Searches list a partition directory themselves and use `logdir.steady`.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from kafkats.units import Unit, list_again
 T = TypeVar("T")
 
 _Places = dict[tuple[str, str], int]
-"""(kind, file) of an alarm -> the file's inode, -1 without one."""
+"""The inode of an alarm's file by (kind, file), -1 without one."""
 _KEPT_CHANGING: Final = "but the directory changed during every look: look again when its broker is less busy"
 
 
 class Settled(NamedTuple, Generic[T]):
-    """What a look saw, and of which listing. `gone`: a running broker has deleted or replaced the segment or directory meanwhile."""
+    """The result of a look, and its listing.
+
+    `gone`: a running broker has deleted or replaced the segment or directory meanwhile.
+    """
 
     unit: Unit
     seen: T
@@ -36,11 +40,12 @@ class Settled(NamedTuple, Generic[T]):
 
 
 def settled(unit: Unit, look: Callable[[Unit], tuple[T, Sequence[Finding]]]) -> Settled[T]:
-    """Look at `unit`; while there are alarms and the listing has changed meanwhile, list its directory and look again.
+    """Look at `unit`, again while there are alarms and its listing has changed meanwhile.
 
-    An alarm is a finding of damage or danger, or `vanished`. Under a running broker it must come twice in a row for the same listing.
-    Where the directory changes during every look, an alarm stays that all looks raised about one unchanged file; others become
-    `transient`. Raises what `look` raises.
+    An alarm is a finding of damage or danger, or `vanished`. Beside a running broker it counts when
+    it comes twice in a row for the same listing. If the directory changes during every look, an
+    alarm counts when all looks raised it for one unchanged file; others become `transient`. Raises
+    what `look` raises.
     """
     seen, findings = look(unit)
     constant, confirmed = _places(unit, findings), not unit.live
@@ -69,14 +74,17 @@ def _places(unit: Unit, findings: Sequence[Finding]) -> _Places:
 
 
 def _listed_now(unit: Unit) -> Unit | None:
-    """The same unit as it is listed now; None when it is gone. `unit` itself where its directory has not changed."""
+    """Return the same unit as listed now, None when it is gone.
+
+    Returns `unit` itself if its directory has not changed.
+    """
     try:
         if not unit.live and _ctime_ns(Path(unit.log_dir, unit.partition_dir)) == unit.directory_ctime_ns:
             return unit if _same_files(unit) else _found(unit)
         return _found(unit)
     except Vanished:
         return None
-    except KafkatsError:  # cannot be listed: what the look said stands
+    except KafkatsError:  # cannot be listed: the result of the look stands
         return unit
 
 
@@ -99,7 +107,7 @@ def _same_files(unit: Unit) -> bool:
 
 
 def _moment(unit: Unit) -> tuple[object, ...]:
-    """What must be the same in two listings for a look between them to be of one moment."""
+    """Return what two listings must have in common for a look between them to be consistent."""
     state = unit.live, unit.clean
     if unit.base_offset < 0:
         return unit.directory_ctime_ns, *state

@@ -1,4 +1,6 @@
-"""JSON as we write it, read back: whatever else its grammar or Python's reader allows is refused."""
+"""Read JSON as kafkats writes it. Other input that the grammar or Python's reader allows is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,15 @@ from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
 _LARGEST: Final = 2**64 - 1
-"""Inode numbers reach it; every other number of ours is signed."""
+"""Inode numbers are unsigned; all other numbers are signed."""
 
 
 def loads(text: str | bytes) -> Any:
-    """The value of `text`.
+    """Return the value of `text`.
 
-    Raises ValueError for what is not JSON, NaN and infinity in any spelling, integers that 64 bits do not hold, texts and
-    keys that no path can be (with NUL, or half a surrogate pair), and nesting deeper than the reader goes.
+    Raises ValueError for text that is not JSON, NaN and infinity in any spelling, integers beyond
+    64 bits, texts and keys that no path can have (NUL, or half a surrogate pair), and too deep
+    nesting.
     """
     try:
         found = json.loads(text, parse_constant=_refused, parse_float=_finite, parse_int=_whole)
@@ -27,7 +30,7 @@ def loads(text: str | bytes) -> Any:
 
 
 def int64(value: object) -> int:
-    """`value` itself. Raises ValueError unless it is a whole number that 64 bits hold."""
+    """Return `value`. Raises ValueError unless it is an integer of 64 bits."""
     if type(value) is not int or not -(2**63) <= value < 2**63:
         raise ValueError(f"not a whole number of 64 bits: {value!r:.40}")
     return value
@@ -59,7 +62,7 @@ def _fits_a_path(text: str) -> bool:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Every text in a value, keys too."""
+    """Yield every text in a value, including keys."""
     left = [value]
     while left:
         one = left.pop()

@@ -1,4 +1,4 @@
-"""What people see: tables, sentences and progress on a terminal; and the same rows as JSON lines for programs."""
+"""Terminal output: tables, sentences and progress for people, and the same rows as JSON lines."""
 
 from __future__ import annotations
 
@@ -27,21 +27,23 @@ _MOST_REMARKS: Final = 20
 
 
 def ready_streams() -> None:
-    if sys.stdout is None:  # closed by whoever started us
+    if sys.stdout is None:  # closed by the parent process
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a letter must not end the work
+        if isinstance(stream, io.TextIOWrapper):  # an unencodable character must not end the work
             stream.reconfigure(errors="backslashreplace")
 
 
 def say(text: str) -> None:
-    """A line on standard output. Ends with 2 when its reader went away, raises StorageFailed when it cannot be written."""
+    """Print a line. Exits with 2 when the reader closed the pipe, raises StorageFailed for other
+    errors.
+    """
     try:
         click.echo(text)
     except OSError as e:
-        with suppress(OSError, ValueError):  # what is still in the buffer would fail once more at exit
+        with suppress(OSError, ValueError):  # what is left in the buffer would fail again at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(e, BrokenPipeError):
             raise click.exceptions.Exit(2) from e
@@ -57,14 +59,14 @@ def say_summary(summary: Mapping[str, Any], as_json: bool, sentences: Sequence[s
 
 
 def seen_sentences(summary: Mapping[str, Any]) -> list[str]:
-    """How much was looked at, and what was found."""
+    """Return how much was looked at, and the number of findings by severity."""
     counts = summary["severities"]
     found = ", ".join(f"{counts.get(s, 0)} {s}" for s in reversed(SEVERITIES))
     return [f"{_looked_at(summary)}: {found}"]
 
 
 def formats_sentences(summary: Mapping[str, Any], problems: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Bytes by magic, and what could not be counted."""
+    """Return the bytes by magic, and the problems."""
     held = ", ".join(f"{_bytes(size)} of magic {magic}" for magic, size in enumerate(summary["magic_bytes"]) if size)
     said = [f"{_looked_at(summary)}: {held or 'no batches'}"]
     said += [
@@ -87,7 +89,7 @@ def unread_sentences(segments: pa.Table) -> list[str]:
 
 
 def plan_sentences(made: Plan, folder: Path) -> list[str]:
-    """What a plan of any operation comes to, and how to go on."""
+    """Return what a plan of any operation does, and the next command."""
     totals = made.header["totals"]
     said = [
         f"{totals['files']} files to change for {totals['segments']} segments in {totals['partitions']} partitions, reading"
@@ -153,13 +155,13 @@ _SENTENCES: Final = {"migrate": _migrate_sentences, "rebuild": _rebuild_sentence
 
 
 def remark_sentences(remarks: Sequence[str]) -> list[str]:
-    """What somebody should know besides; of many a few."""
+    """Return the remarks, of many only the first."""
     more = len(remarks) - _MOST_REMARKS
     return [*remarks[:_MOST_REMARKS], *([f"and {more} more remarks"] if more > 0 else [])]
 
 
 def board_sentences(totals: Mapping[str, Any]) -> list[str]:
-    """What retention comes to."""
+    """Return a summary of retention."""
     said = [
         f"{_bytes(totals['bytes'])} in {totals['segments_seen']} segments: {_bytes(totals['now_bytes'])} go now,"
         f" {_bytes(totals['day_bytes'])} within a day, {_bytes(totals['week_bytes'])} within a week"
@@ -215,7 +217,7 @@ def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json
         table.add_row(*(_cell(row.get(column)) for column in columns))
     lines = io.StringIO()
     tty = sys.stdout.isatty()
-    width = None if tty else _LONGEST_LINE  # a pipe has no width: whole lines then, for grep
+    width = None if tty else _LONGEST_LINE  # a pipe has no width: whole lines, for grep
     Console(file=lines, force_terminal=tty, width=width, markup=False, emoji=False, highlight=False).print(table)
     say(lines.getvalue().rstrip("\n"))
 
@@ -225,12 +227,12 @@ def _cell(value: object) -> str:
 
 
 def shown(text: str) -> str:
-    """`text` for a terminal: what a file's name has of control characters and broken UTF-8 is written out, not obeyed."""
+    """Return `text` for a terminal, with control characters and broken UTF-8 escaped."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def progress(items: Sequence[T], what: str, size: Callable[[T], int]) -> Iterator[T]:
-    """`items`, with bytes done, rate and time left on standard error while they are worked on."""
+    """Yield `items`, and show bytes done, rate and time left on standard error meanwhile."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 

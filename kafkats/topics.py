@@ -1,9 +1,10 @@
-"""Which topics a word such as `--topics` means: one rule for commands, jobs, DAGs and the Spark source.
+"""The topics that `--topics` selects: one rule for commands, jobs, DAGs and the Spark source.
 
-    *               every topic, Kafka's own included
-    orders-*,__c*   topics that one of these globs matches; Kafka's own (`__*`) only by a glob that begins so
+    *               every topic, including Kafka's own
+    orders-*,__c*   topics that match one of these globs; Kafka's own topics (`__*`) match only
+                    globs that begin with `__`
 
-Why: docs/decisions/topics.md.
+docs/decisions/topics.md gives the reasons.
 """
 
 from __future__ import annotations
@@ -16,33 +17,35 @@ from typing import Final
 
 EVERY: Final = "*"
 INTERNAL: Final = "__"
-"""What the names of Kafka's own topics begin with; no other glob matches them than one that begins so too."""
+"""Prefix of Kafka's own topics. Only globs with this prefix match them."""
 
 
 class TopicFilter:
-    """Globs, separated by commas: letters in them are those of the name, in the same case."""
+    """Globs, separated by commas. They are case-sensitive."""
 
     def __init__(self, text: str) -> None:
         globs = [glob.strip() for glob in text.split(",")]
         self.every: Final = EVERY in globs
-        """No topic is left out, nor a directory that is none's."""
+        """Whether every topic matches, and every directory that is no topic's."""
         self._plain = _any_of(globs)
         self._internal = _any_of(glob for glob in globs if glob.startswith(INTERNAL))
 
     def matches(self, topic: str, *, named: bool = False) -> bool:
-        """Whether it is one of those meant; `named`: somebody named its directory, so that it needs no glob of its own."""
+        """Whether the topic matches. `named`: its directory was named, so any glob matches an
+        internal topic.
+        """
         globs = self._internal if is_internal(topic) and not named else self._plain
         return self.every or globs.match(topic) is not None
 
 
 @lru_cache(maxsize=100)
 def topic_filter(text: str) -> TopicFilter:
-    """The filter that `text` says."""
+    """Return the filter for `text`."""
     return TopicFilter(text)
 
 
 def is_internal(topic: str) -> bool:
-    """Whether it is one of Kafka's own."""
+    """Whether it is one of Kafka's own topics."""
     return topic.startswith(INTERNAL)
 
 

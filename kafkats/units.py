@@ -1,7 +1,8 @@
-"""The work of operations that read, cut into units: one segment each, told from names alone.
+"""The units of operations that read: one per segment, built from names alone.
 
-Listing takes no lock and opens no log, so it works under a running broker and takes a few microseconds a file. A unit is
-small and can be pickled: any process that sees the files can do it.
+Listing takes no lock and opens no log, so it works beside a running broker and takes a few
+microseconds per file. A unit is small and can be pickled: any process that sees the files can
+process it.
 """
 
 from __future__ import annotations
@@ -30,26 +31,28 @@ _WIDEST_FIRST: Final = ("root", "partition", "segment")
 
 @dataclass(frozen=True)
 class Unit:
-    """One segment to look at; or, with base_offset -1, a directory as a whole, with what its names alone say."""
+    """One segment to look at, or with base_offset -1 a directory as a whole, with findings from
+    names.
+    """
 
     log_dir: str
     partition_dir: str
     base_offset: int
     bytes: int = 0
     next_base_offset: int = -1
-    """-1: this is the active segment."""
+    """-1: the active segment."""
     clean: bool = False
     live: bool = False
     recovery: bool = False
     time_index_expected: bool = True
     directory_ctime_ns: int = -1
     files: tuple[FileIdentity | None, ...] = (None,) * len(paths.SEGMENT_KINDS)
-    """One of each of paths.SEGMENT_KINDS as they were listed: whatever changes them later shows."""
+    """The listed file of each of paths.SEGMENT_KINDS. A later change of the file is detectable."""
     log_start_offset: int = -1
-    """The partition's entry in the root's checkpoints; -1 where it has none."""
+    """The partition's entry in the root's checkpoints, -1 without one."""
     high_watermark: int = -1
     claims: Claims | None = None
-    """What files say of the partition; None in a root's own unit."""
+    """What files state about the partition. None in a root's own unit."""
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -58,12 +61,14 @@ class Unit:
 
 
 def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*") -> Iterator[Unit]:
-    """The units of log.dirs roots, partition directories or single segments. `topics` is a filter as in kafkats.topics.
+    """Yield the units of log.dirs roots, partition directories or single segments.
 
-    Raises UsageError or BadInput for a path that is none of these, StorageFailed when it cannot be listed.
+    `topics` is a filter as in kafkats.topics. Raises UsageError or BadInput for any other path,
+    StorageFailed when a path cannot be listed.
     """
     places = _distinct(sorted(map(locate, log_dirs), key=lambda place: _WIDEST_FIRST.index(place.kind)))
-    # What one root of a broker shows, a partition that moved or remote storage, explains what is missing in another.
+    # A partition that moved, or remote storage, in one root of a broker explains what another
+    # lacks.
     roots = {place.root: list_root(place.root) for place in places if place.root}
     tiered = any(map(is_tiered, roots.values()))
     directories = [paths.parse_partition(name) for names in roots.values() for name in names.partitions]
@@ -83,7 +88,7 @@ def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*")
 
 
 def _distinct(places: Iterable[Place]) -> list[Place]:
-    """A directory named twice, or together with one that it lies in, is still to be looked at once."""
+    """Drop directories that are named twice or lie in another named one."""
     listed: set[str] = set()
     found = []
     for place in places:
@@ -148,7 +153,10 @@ def _partition_units(partition: PartitionDir, root: LogDir | None, *, live: bool
 
 
 def list_again(unit: Unit) -> list[Unit]:
-    """The units of a unit's partition directory as it is now. Raises Vanished, or another StorageFailed."""
+    """Return the units of a unit's partition directory as it is now.
+
+    Raises Vanished, or another StorageFailed.
+    """
     log_dir = Path(unit.log_dir)
     rooted = unit.claims is None or unit.claims.rooted
     live = _live(log_dir) if rooted else unit.live
@@ -162,7 +170,10 @@ def _identity(facts: FileFacts | None) -> FileIdentity | None:
 
 
 def _has_time_indexes(partition: PartitionDir) -> bool:
-    """Brokers before 0.10.1 have none: it is not missing where nothing shows a later broker at work."""
+    """Whether the partition should have time indexes.
+
+    Brokers before 0.10.1 have none, so none is missing unless some file shows a later broker.
+    """
     kinds = {kind for segment in partition.segments for kind in segment.files}
     others = {f.name for f in partition.others}
     later = {paths.TIME_INDEX, paths.TXN_INDEX, paths.SNAPSHOT}
@@ -174,13 +185,13 @@ def _live(root: Path | None) -> bool:
 
 
 def topics_of(units: Iterable[Unit]) -> set[str]:
-    """The topics that have a directory among these units."""
+    """Return the topics that have a directory among these units."""
     names = map(paths.parse_partition, {unit.partition_dir for unit in units})
     return {name.topic for name in names if name is not None}
 
 
 def refuse_parts(units: Iterable[Unit]) -> None:
-    """Raise UsageError for segments named one by one, where it needs all of a partition to decide."""
+    """Raise UsageError for single segments where a decision needs the whole partition."""
     whole: set[tuple[str, str]] = set()
     for unit in units:  # a directory's own unit comes before its segments
         if unit.base_offset < 0:
@@ -190,9 +201,11 @@ def refuse_parts(units: Iterable[Unit]) -> None:
 
 
 def unseen(unit: Unit) -> Iterator[Finding]:
-    """What keeps batches out of our sight that a broker reads, or would read at its next start, of a directory's unit.
+    """Yield, for a directory's unit, findings about batches that a broker reads and kafkats cannot
+    see.
 
-    What could not be listed, links (a broker follows them), and a finished swap that only waits for its last rename.
+    These are unreadable entries, links (a broker follows them), and a finished swap that only lacks
+    its last rename.
     """
     for finding in unit.findings:
         if finding.kind in ("unreadable", "vanished"):
@@ -212,7 +225,7 @@ def _hides_batches(unit: Unit, finding: Finding) -> bool:
 
 
 def unit_columns(unit: Unit, rule: str) -> dict[str, Any]:
-    """The columns of report.SEGMENTS that a segment's unit and the names and times of its files fill."""
+    """Return the columns of report.SEGMENTS that a segment's unit fills."""
     name = paths.parse_partition(unit.partition_dir)
     files = [identity and identity._asdict() for identity in unit.files]
     return {

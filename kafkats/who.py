@@ -1,4 +1,4 @@
-"""Whose name goes into a ledger."""
+"""The user name for a ledger."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from getpass import getuser
 
 
 def this_user() -> str:
-    """The user who runs this; its number where it has no name, as in many containers."""
+    """Return the current user, or the user's number if there is no name, as in many containers."""
     try:
         return getuser()
     except (KeyError, OSError):
