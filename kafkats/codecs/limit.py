@@ -48,6 +48,7 @@ class Output:
         return self.limit - self._size
 
     def add(self, piece: bytes) -> None:
+        """Append `piece`. Raises OversizedBatch."""
         self.expect(len(piece))
         self._pieces.append(piece)
         self._size += len(piece)
@@ -63,4 +64,5 @@ class Output:
             )
 
     def join(self) -> bytes:
+        """Return all pieces as one byte string."""
         return b"".join(self._pieces)

@@ -1,6 +1,6 @@
 """Decode and encode batches and records: the readable reference for the kernels.
 
-Tests hold every kernel (kafkats/kernels) to the answers of this package.
+Tests compare the kernels (kafkats/kernels) with this package.
 
     framing       split a file or a message set into frames
     v0 v1 v2      one per magic: decode_batch, check_crc, decode_records, first_offset, encode_batch

@@ -1,6 +1,6 @@
 """Encode records as frames of a given magic, as Kafka's MemoryRecordsBuilder does.
 
-Every conversion rule ends here.
+All conversion rules build their new frames here.
 """
 
 from __future__ import annotations

@@ -33,10 +33,7 @@ from kafkats.formats.model import NO_TIMESTAMP, Batch, Record, TimestampType, co
 from kafkats.primitives import INT64, Buffer, encode_bytes, read_bytes, read_int32, view
 
 CRC_FROM: Final = 16
-"""Position in a frame where the CRC-32 of both magics begins: the magic byte.
-
-It ends with the value.
-"""
+"""Position of the magic byte, the first that the CRC-32 covers; it covers the rest of the frame."""
 ATTRIBUTES_AT: Final = 17
 TIMESTAMP_AT: Final = 18
 KEY_AT: Final = (18, 26)

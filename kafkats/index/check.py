@@ -7,7 +7,7 @@ every entry holds:
                            starts here skips nothing
     time entry (T, o)      every batch that ends below o is older than T: a search by time that
                            starts here skips nothing
-    last time entry        T is the segment's maximum: retention and rolling depend on it
+    last time entry        T is the segment's maximum: retention and searches by time need it
 
 Sound but not equal is normal. The entries that a broker writes while it appends depend on its
 version, on the batching of producers, and on restarts (its byte counter starts at 0). A follower's

@@ -5,7 +5,7 @@
                                       segment's base offset
 
 Big endian, 12 bytes; timestamps strictly increase. The last entry holds the segment's maximum.
-Retention and rolling depend on it; without an entry they use the file's mtime.
+Retention by time and searches by time depend on it; without an entry they use the .log's mtime.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Read and check the index of aborted transactions, `.txnindex`, Kafka 0.11 and later.
 
-The file exists only where a transaction was aborted. kafkats does not write it.
+The file exists only where a transaction was aborted. This module does not write it.
 
     entry   version             int16   0
             producer id         int64

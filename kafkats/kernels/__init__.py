@@ -6,7 +6,7 @@ headers   batch headers as rows of numbers
 columns   all records of batches as Arrow column buffers
 records   the records inside batches: the deep check
 convert   convert a segment to another magic or codec
-search    search a segment by offset or timestamp
+search    search a segment by timestamp
 cells     read the cells of a lookup table
 entries   encode index points as the bytes of both indexes
 offsets   find offsets that no log can hold

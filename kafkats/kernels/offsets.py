@@ -18,7 +18,10 @@ _LEAST: Final = -(2**63)
 
 @kernel
 def impossible_offsets(at: Any, magic: Any) -> bool:
-    """Return whether the batch at address `at` ends above 2^63-2 or below -2^63 (unwrapped)."""
+    """Return whether the batch at address `at` ends above offset 2^63-2 or below -2^63.
+
+    The last offset is computed without overflow.
+    """
     if u8(at) < 0x7F:  # highest byte of the offset: too far below 2^63
         return False
     first = i64(at)

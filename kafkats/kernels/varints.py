@@ -44,7 +44,7 @@ def _long_varlong(at: Any, end: Any) -> Any:
 def varint(at: Any, end: Any) -> Any:
     """Decode the varint at `at`. Returns its value and the address after it.
 
-    The address is 0 if the varint does not end within `end` and 5 bytes.
+    The address is 0 if the varint does not end before `end` and within 5 bytes.
     """
     if end - at > 1:  # most take one or two bytes: small enough to inline into the loop
         byte = u8(at)

@@ -7,10 +7,12 @@ the kernel writes all other slots. Another call with the same state continues wh
 stopped. Positions are bytes in the file. A window is the part of the file in memory: file positions
 ORIGIN to LOADED lie at ADDRESS.
 
-`table` is int64 of shape (CELLS, CELL_COLUMNS), with one row per magic, codec and timestamp type
-(`cell_of`): the census of the batches read. The fingerprint is a 64-bit hash over bytes 0 to 20 of
-every batch: offset, size, checksum, magic, and in magic 2 the leader epoch. The checksum covers the
-rest, so any change of a batch also changes the fingerprint.
+`table` is int64 of shape (CELLS, CELL_COLUMNS): the census of the batches read. It has one row per
+magic, codec and timestamp type: row (magic * CODECS + codec) * TYPES + timestamp type + 1.
+
+The fingerprint is a 64-bit hash over bytes 0 to 20 of every batch: offset, size, checksum, magic,
+and in magic 2 the leader epoch. The checksum covers the rest, so any change of a batch also changes
+the fingerprint.
 
 `points` is int64 of shape (n, 5), with one row per batch that gets an index entry: position, first
 offset, last offset, largest timestamp so far, and the offset of that timestamp. The first offset of

@@ -30,7 +30,7 @@ _ROOM: Final = 4 * 1024 * 1024
 class Piece(NamedTuple):
     """The batches of a .log that begin at positions `start` to `end` (exclusive).
 
-    Of their records, those from `from_offset` up to but not including `to_offset`.
+    Only their records from `from_offset` up to, but not including, `to_offset` are read.
     """
 
     log: str

@@ -30,7 +30,7 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 PIECE_BYTES: Final = 128 * 1024 * 1024
 _NOT_CUT: Final = 1024 * 1024
-"""Bytes of a segment that is read as a whole even if few of its records are wanted."""
+"""Segments up to this many bytes are read as a whole, even if few records are wanted."""
 
 Offsets = int | Mapping[tuple[str, int], int]
 """EARLIEST or LATEST for all partitions, or an offset, EARLIEST or LATEST for each partition."""
@@ -47,7 +47,7 @@ class ReadOptions:
     """
     starting_offsets: Offsets = EARLIEST
     ending_offsets: Offsets = LATEST
-    """Exclusive."""
+    """Exclusive: the read ends before this offset."""
     starting_timestamp: int | None = None
     """ms. Start at the first record with this timestamp or a later one, if there is one."""
     ending_timestamp: int | None = None

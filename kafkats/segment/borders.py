@@ -102,8 +102,9 @@ def unmixed(source: Source, *, earliest_ms: int, latest_ms: int) -> list[Border]
 def expired_head(source: Source, *, expired_before_ms: int) -> Head | None:
     """Return the head whose timestamps are all before `expired_before_ms`.
 
-    Returns None if there is no such head, if it is the whole segment, or if it has no timestamps:
-    Kafka's retention would then use the file's mtime. Raises as `as_rolled`.
+    Returns None if there is no such head, or if it is the whole segment. Returns None also for a
+    head without timestamps, because Kafka's retention would use the file's mtime for it. Raises as
+    `as_rolled`.
     """
     from kafkats.kernels import headers as k
 

@@ -107,9 +107,7 @@ def columns(
 ) -> Iterator[Columns]:
     """Yield the records of the batches from `start` to `end`, in nonempty chunks.
 
-    The default of `end` is the end of the file.
-
-    Reading ends at the quiet end of the log: an unfinished batch, and with `quiet_zeros` also zeros
+    The default of `end` is the end of the file. Reading ends at the quiet end of the log: an unfinished batch, and with `quiet_zeros` also zeros
     up to the end of the file, as in a preallocated one. Unwanted columns are None and cost nothing.
     Without `control` the records of control batches are left out. With `reuse` False each chunk has
     its own buffers, which live as long as they are referenced; Arrow arrays can then use them

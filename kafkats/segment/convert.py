@@ -25,10 +25,9 @@ from kafkats.segment.unpack import Unpacker, lz4_decompress_safe
 __all__ = ["Conversion", "Target", "Write", "convert_source"]
 
 _PIECE: Final = 1024 * 1024
-"""Bytes per call of `write`.
+"""Bytes per call of `write`, so that the pages of the new file are written in runs.
 
-Pieces of odd sizes take half as much time again, because the pages of the new file do not come in
-runs.
+Pieces of odd sizes take half as much time again.
 """
 _ROOM: Final = _PIECE + 64 * 1024
 _AREA: Final = 1024 * 1024
@@ -61,7 +60,7 @@ def convert_source(
 ) -> Conversion:
     """Convert a whole `.log` by the cleaner's rule of formats.convert.convert_segment.
 
-    `write` receives the bytes in pieces of some MiB, each valid only during the call. `write` None
+    `write` receives the bytes in pieces, mostly of 1 MiB, each valid only during the call. `write` None
     makes a forecast: the same work, nothing written. `log_end`: it is the partition's last segment.
     `digest` False saves the SHA-256, which costs more than the conversion of uncompressed messages.
 

@@ -96,4 +96,5 @@ class SegmentFacts(NamedTuple):
 
     @property
     def has_timestamps(self) -> bool:
+        """Whether any batch has a timestamp."""
         return self.max_timestamp > -1

@@ -37,8 +37,9 @@ class Parity(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The first record that differs: its offset (the old one if present), the field, both
-    values.
+    """The first record that differs: its offset, the field, and both values.
+
+    The offset is that of the old record if it exists.
     """
 
     offset: int

@@ -38,9 +38,7 @@ class Hit(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """The number of answered targets, and the error of a bad batch that ended the sweep (or
-    None).
-    """
+    """The number of answered targets, and the error of a bad batch that ended the sweep."""
 
     answered: int
     error: KafkatsError | None

@@ -57,8 +57,9 @@ class Unpacker:
         return np.frombuffer(decompress(codec, data, broken_lz4=broken_lz4), np.uint8)
 
     def short_cut(self, codec: int, data: memoryview, broken_lz4: bool) -> int:
-        """Return the number of decompressed bytes at `address`; -1 if only `unpack` can
-        decompress.
+        """Return the number of decompressed bytes at `address`.
+
+        Returns -1 if no short cut accepts the data; `unpack` then decompresses it.
         """
         way = _SHORT_CUTS.get(codec)
         return -1 if way is None else way(self, data, broken_lz4)
@@ -191,6 +192,7 @@ def zstd_functions() -> Zstd | None:
 
 
 def exported(module: str, name: str) -> Any | None:
+    """Return the C function `name` that the extension module `module` exports, or None."""
     try:
         path = importlib.import_module(module).__file__
         return ctypes.CDLL(path)[name]

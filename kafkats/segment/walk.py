@@ -33,9 +33,7 @@ _STOPS: Final = (
 
 
 class Merged(NamedTuple):
-    """Existing index entries: number checked, number of wrong ones, index of the first wrong
-    one.
-    """
+    """Existing index entries: how many were checked, how many are wrong, the first wrong one."""
 
     passed: int
     wrong: int
