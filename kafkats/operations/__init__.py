@@ -1,1 +1,3 @@
-"""One file per verb. `plan_x` is pure and tested by tables; `apply_x` builds the new files and hands them to changeset."""
+"""One module or package per verb. `plan_x` is a pure function; `stage_partition` builds the new
+files.
+"""

@@ -1,10 +1,11 @@
-"""Apply: do what an approved plan says, whatever operation planned it.
+"""Apply an approved plan of any operation.
 
-One unit of work is one partition directory: staged by the operation, committed by `logdir.changeset`, which alone
-changes it. An operation that writes is a module here with
+One unit of work is one partition directory. The operation stages its new files, and
+`logdir.changeset` commits them; no other code changes the directory. An operation that writes is a
+module with
 
-    check_item(item)                raises CorruptPlan for an item that its planning does not make
-    stage_partition(work, lease)    builds the new files beside the partition and says what is to be changed
+    check_item(item)                raises CorruptPlan for an item that it does not plan
+    stage_partition(work, lease)    builds the new files and returns the changes
 """
 
 from __future__ import annotations
@@ -42,11 +43,10 @@ _ACTIONS: Final = ("add", "replace", "remove", "update")
 
 
 def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[PartitionWork]:
-    """The plan's work, cut by partition directory: each is changed as a whole, with one journal.
+    """Return the plan's work by partition directory: each is changed as a whole, with one journal.
 
-    `folder` is the run's: there a partition whose proof fails stops the others.
-
-    Raises CorruptPlan for what no operation plans: a sealed plan says what was approved, not that it is one.
+    `folder` is the run's: a partition whose proof fails stops the others by a file in it. Raises
+    CorruptPlan for items that no operation plans, since a digest only proves approval.
     """
     writer = _writer(plan.operation)
     by_directory: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
@@ -68,7 +68,11 @@ def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[Pa
 
 
 def rounds(works: Sequence[PartitionWork]) -> list[list[PartitionWork]]:
-    """What can be done at the same time: first all partitions; then the log dirs' own files, which tell of them."""
+    """Return the works in rounds that may run in parallel: partitions first, then the log dirs'
+    files.
+
+    The log dirs' own files describe the partitions, so they are changed last.
+    """
     roots = [work for work in works if work.partition_dir == ROOT]
     partitions = [work for work in works if work.partition_dir != ROOT]
     return [together for together in (partitions, roots) if together]
@@ -93,11 +97,11 @@ def _check_item(item: Mapping[str, Any]) -> None:
 
 
 def tell_ledger(run: Run, event: str, *, folder: Path, by: str, now_ms: int) -> None:
-    """Add a run's step to the ledger of its migration, if it belongs to one.
+    """Append a run's step to the ledger of its migration, if it belongs to one.
 
-    `event` is started, finished (converted, or converted-back in a rollback) or undone. `folder` is the run's: a rollback
-    finds there what to undo, also after a run that was interrupted. Raises Refused when it is not this step's turn,
-    UsageError, CorruptFile, StorageFailed.
+    `event` is started, finished (converted, or converted-back in a rollback) or undone. `folder` is
+    the run's: a rollback reads there what to undo, also for an interrupted run. Raises Refused for
+    a step out of order, UsageError, CorruptFile, StorageFailed.
     """
     if not run.ledger:
         return
@@ -119,9 +123,9 @@ def tell_ledger(run: Run, event: str, *, folder: Path, by: str, now_ms: int) -> 
 
 
 def refuse_unpermitted(plan: Plan) -> None:
-    """Ask, before anybody approves, whether this user could give the new files the attributes of the old ones.
+    """Check before the approval that this user may give new files the attributes of the old ones.
 
-    Raises NotPermitted, Vanished when a directory went away, StorageFailed.
+    Raises NotPermitted, Vanished when a directory is gone, StorageFailed.
     """
     for work in partition_works(plan, run_of(plan)):
         written = [item["file"] for item in work.items if item["action"] != "remove"]
@@ -129,10 +133,10 @@ def refuse_unpermitted(plan: Plan) -> None:
 
 
 def apply_partition(work: PartitionWork, *, last_attempt: bool = True) -> pa.RecordBatch:
-    """Build the partition's new files beside it and swap them in: rows of report.ACTIONS.
+    """Build the partition's new files beside it and swap them in. Return rows of report.ACTIONS.
 
-    What goes wrong is said in the rows, and then nothing in this partition was changed, or resume finishes it when
-    the apply is repeated. Errors that a retry may heal are raised instead when this is not the `last_attempt`.
+    An error is in the rows. Then nothing in this partition was changed, or a repeated apply resumes
+    it. If this is not the `last_attempt`, retryable errors are raised instead.
     """
     began = time.monotonic()
     notes: Mapping[str, Mapping[str, Any]] = {}
@@ -172,7 +176,7 @@ def apply_partition(work: PartitionWork, *, last_attempt: bool = True) -> pa.Rec
 
 
 def _stop_others(stop_file: str, error: str) -> str:
-    """Tell the run's other partitions; what to add to the error when they cannot be told."""
+    """Stop the run's other partitions. Return a text to add to the error if that fails."""
     try:
         with storage(stop_file, "stopping the run"):
             Path(stop_file).write_text(error, encoding="utf-8", errors="backslashreplace")
@@ -206,7 +210,7 @@ def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
 
 
 def _refuse_unplanned(work: PartitionWork) -> None:
-    """Before a `.lock` is made: raise Changed where the plan's partition directory is not in the log dir that it names."""
+    """Raise Changed, before a `.lock` is created, if the plan's partition directory is missing."""
     root, directory = Path(work.log_dir), Path(work.log_dir, work.partition_dir)
     with storage(directory, "looking for the partition"):
         if not os.path.lexists(root / LOCK) and not directory.is_dir():
@@ -215,17 +219,17 @@ def _refuse_unplanned(work: PartitionWork) -> None:
 
 @contextmanager
 def _staging(lease: Lease) -> Generator[None]:
-    """Where nothing was committed, leave no new files lying: a staged partition takes as much space as the live one.
+    """Remove the staged files if nothing was committed: they take as much space as the live ones.
 
-    That goes for this attempt's and for those of earlier ones, which were killed or are fenced by now. With a journal
-    they are what resume goes on with.
+    This includes files of earlier attempts, which were killed or are fenced. With a journal the
+    files are kept, since resume needs them.
     """
     place = lease.site
     _clear_staging(place, range(1, lease.epoch))
     try:
         yield
     finally:
-        with suppress(KafkatsError):  # an error that is under way is the one to be told
+        with suppress(KafkatsError):  # an error in flight takes precedence
             _clear_staging(place, (lease.epoch,))
 
 
@@ -246,7 +250,7 @@ def _clear_staging(place: Site, epochs: Iterable[int]) -> None:
 
 
 def _finished(area: WorkArea, work: PartitionWork, state: str) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
-    """An earlier attempt of this run got as far as its journal: say how it ended."""
+    """Return how an earlier attempt of this run, which has a journal, ended."""
     place = site(area, work.partition_dir, work.run_id)
     journal = read_journal(place, DISK)
     if journal is None or journal.phase in {"undo", "undone"}:
@@ -256,7 +260,7 @@ def _finished(area: WorkArea, work: PartitionWork, state: str) -> tuple[str, Map
 
 
 def _check_unchanged(work: PartitionWork, place: Site, journal: Journal) -> None:
-    """The journal says what was done; only the disk says what is. Raises Changed."""
+    """Raise Changed unless the files are still as the journal says."""
     with storage(work.log_dir, "looking whether it is the directory of an earlier attempt"):
         check_home(place, journal, DISK)
     for step in journal.steps:
@@ -273,7 +277,7 @@ def _sha256(path: Path) -> str:
 
 
 def summarize(actions: pa.Table) -> dict[str, Any]:
-    """Counts, bytes and the exit code of a run's ACTIONS."""
+    """Return counts, bytes and the exit code of a run's ACTIONS."""
     counted = actions.group_by(["outcome"]).aggregate([("file", "count")])
     outcomes = {row["outcome"]: row["file_count"] for row in counted.to_pylist()}
     done = actions.filter(pc.equal(actions["outcome"], "done"))

@@ -1,7 +1,8 @@
-"""The census: what is on the disks by magic, codec and timestamp type, and whom it costs zero-copy.
+"""The census: the bytes on the disks by magic, codec and timestamp type, and who loses zero-copy.
 
-Formats can only be told from every batch header, so it walks whole logs and checks their checksums. Nobody else tells:
-a topic's settings say what would be written next, not what is stored (KIP-724).
+Formats are known only from every batch header, so the census walks whole logs and checks their
+checksums. There is no other source: a topic's settings tell the format of the next write, not of
+stored batches (KIP-724).
 """
 
 from __future__ import annotations
@@ -28,24 +29,26 @@ CENSUS: Final = pa.schema([
     ("partition_dir", pa.string()),
     ("topic", pa.string()),
     ("partition", pa.int32()),
-    ("base_offset", pa.int64()),        # -1: something about a directory
-    ("magic", pa.int8()),               # -1: a row without batches, see `problem`
-    ("codec", pa.string()),             # none, gzip, snappy, lz4, zstd
-    ("timestamp_type", pa.string()),    # none (magic 0), CreateTime, LogAppendTime
+    ("base_offset", pa.int64()),  # -1: a problem of a directory
+    ("magic", pa.int8()),  # -1: a row without batches, see `problem`
+    ("codec", pa.string()),  # none, gzip, snappy, lz4, zstd
+    ("timestamp_type", pa.string()),  # none (magic 0), CreateTime, LogAppendTime
     ("bytes", pa.int64()),
-    ("batches", pa.int64()),            # magic 0 and 1: messages and wrappers
-    ("records", pa.int64()),            # -1: in wrappers that were not decompressed
+    ("batches", pa.int64()),  # magic 0 and 1: messages and wrappers
+    ("records", pa.int64()),  # -1: in wrappers that were not decompressed
     ("control_batches", pa.int64()),
     ("transactional_batches", pa.int64()),
-    ("producer_batches", pa.int64()),   # with a producer id
+    ("producer_batches", pa.int64()),  # with a producer id
     ("delete_horizon_batches", pa.int64()),
-    ("problem", pa.string()),           # a kind of `findings.KINDS` where something was not read or is wrong, else ""
+    # a kind of `findings.KINDS` if something was unreadable or is wrong, else ""
+    ("problem", pa.string()),
     ("reason", pa.string()),
 ])  # fmt: skip
 """One row per segment, magic, codec and timestamp type.
 
-Rows of magic -1 are what no batch was found in: bytes behind the last good batch or another problem, and one row without a
-problem for an empty segment. So the bytes of a segment's rows are its file's.
+Rows of magic -1 are for bytes without batches: those after the last good batch, or another problem.
+An empty segment has one such row without a problem. So the bytes of a segment's rows add up to its
+file's.
 """
 
 CELL: Final = ("magic", "codec", "timestamp_type", "problem")
@@ -66,9 +69,10 @@ _CODECS: Final = {int(codec): codec.name.lower() for codec in Codec}
 
 
 def census_unit(unit: Unit, *, deep: bool = False) -> pa.RecordBatch:
-    """Rows of CENSUS for one unit, in any process that sees the files; `deep` also counts the records in wrappers.
+    """Return rows of CENSUS for one unit. `deep` also counts the records in wrappers.
 
-    What cannot be read becomes a row of magic -1, not an error.
+    An unreadable file is a row of magic -1, no error. Any process that sees the files may call
+    this.
     """
     return pa.RecordBatch.from_pylist(list(_rows(unit, deep)), schema=CENSUS)
 
@@ -118,7 +122,9 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 
 def _rest(census: Census | None, findings: Sequence[Finding], size: int) -> Iterator[dict[str, Any]]:
-    """What is wrong, the first row with the bytes that were not walked; and a row for an empty segment."""
+    """Yield the problems, the first with the bytes that were not walked, and a row for an empty
+    segment.
+    """
     left = size if census is None else census.facts.log_bytes - census.facts.valid_bytes
     for finding in findings:
         yield _problem(finding, left)
@@ -137,9 +143,10 @@ def _nothing(problem: str, reason: str) -> dict[str, Any]:
 
 
 def group_census(census: pa.Table, by: str) -> list[dict[str, Any]]:
-    """Rows for people and programs: one per segment, partition, topic or volume and what it holds; `format`: over all.
+    """Sum up by segment, partition, topic or volume; `format` sums up all.
 
-    `share` is of the bytes of that segment, partition, topic or volume; `segments` counts those with such batches.
+    `share` is the share of the bytes of that segment, partition, topic or volume. `segments` counts
+    those with such batches.
     """
     keys = list(GROUPS[by])
     order = [(name, "ascending") for name in (*keys, *CELL)]
@@ -170,13 +177,16 @@ def _summed(census: pa.Table, keys: list[str]) -> pa.Table:
 
 
 def _where_at_least(census: pa.Table, name: str, least: int) -> pa.Table:
-    # One batch per unit is what a census is made of: in a table of as many chunks everything is a hundred times slower.
+    # A census has one batch per unit. On a table of as many chunks everything is a hundred times
+    # slower.
     whole = census.combine_chunks()
     return whole.filter(pc.greater_equal(whole[name], least))
 
 
 def summarize(census: pa.Table) -> dict[str, Any]:
-    """Segments, partitions, bytes and batches per magic, and how many problems of each kind."""
+    """Return segments, partitions, bytes and batches per magic, and the number of problems by
+    kind.
+    """
     census = census.combine_chunks()
     real = _where_at_least(census, "base_offset", 0)
     magics = {row["magic"]: row for row in _summed(real, ["magic"]).to_pylist()}
@@ -192,7 +202,7 @@ def summarize(census: pa.Table) -> dict[str, Any]:
 
 
 def problems(census: pa.Table) -> list[dict[str, Any]]:
-    """What was not read or is wrong: directory, base offset, kind, severity and reason."""
+    """Return the problems: directory, base offset, kind, severity and reason."""
     names = ["log_dir", "partition_dir", "base_offset", "problem", "reason"]
     whole = census.select(names).combine_chunks()
     rows = whole.filter(pc.not_equal(whole["problem"], "")).to_pylist()
@@ -203,11 +213,13 @@ ON_4X: Final = "a 4.x broker converts nothing: it refuses fetch versions 0 to 3 
 
 
 def zero_copy(census: pa.Table) -> list[dict[str, Any]]:
-    """Per topic of a volume: the bytes that a broker of 0.10 to 3.9 converts, instead of sending them from the file.
+    """Return, per topic of a volume, the bytes that a broker of 0.10 to 3.9 converts on a fetch.
 
-    A fetch of version 0 or 1 is answered in magic 0, one of 2 or 3 in magic 1, all later ones in what is stored: whatever is
-    newer is converted. `*_beside` are the other bytes in segments that hold newer batches, which lose zero-copy where one fetch
-    covers both. `zstd_bytes` cannot be converted: such a fetch gets an error. Source: KIP-31, KIP-32, KafkaApis of 0.11 to 3.9.
+    The broker cannot send them from the file then. A fetch of version 0 or 1 is answered in magic
+    0, one of 2 or 3 in magic 1, and later ones in the stored format; newer batches are converted.
+    `*_beside` counts the other bytes in segments with newer batches: they lose zero-copy if one
+    fetch covers both. `zstd_bytes` cannot be converted: such a fetch fails. Source: KIP-31, KIP-32,
+    KafkaApis of 0.11 to 3.9.
     """
     held = _where_at_least(census, "magic", 0)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
@@ -239,7 +251,7 @@ def _no_bytes(segment: dict[str, Any]) -> dict[str, Any]:
 
 
 def _by_magic(held: pa.Table) -> Iterable[dict[str, Any]]:
-    """Per segment: topic, bytes per magic, and of these in zstd."""
+    """Return, per segment, the topic, the bytes per magic, and the bytes in zstd."""
     keys = ["log_dir", "topic", "partition_dir", "base_offset"]
     segments: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in held.group_by([*keys, "magic", "codec"], use_threads=False).aggregate([("bytes", "sum")]).to_pylist():

@@ -1,9 +1,9 @@
-"""Certify: "nothing below magic N on this volume", or above; and whether a certificate is still true.
+"""Certify "nothing below magic N on this volume", or above, and check a certificate again later.
 
-It is said from every batch header and checksum, or not at all: where a byte of a log could not be read or is corrupt there are
-findings, and no certificate. While a broker writes, the statement is about what lay there: the row of each active segment
-says up to which offset. A magic is what a batch or wrapper says of itself, as brokers take it; the messages inside a
-wrapper are not asked (KAFKA-4298).
+The statement covers every batch header and checksum. If any byte of a log is unreadable or corrupt,
+there are findings and no certificate. While a broker writes, the statement covers what was on the
+disk: the row of each active segment gives the end offset. The magic is that of the batch or
+wrapper, as for brokers; messages inside a wrapper are not examined (KAFKA-4298).
 """
 
 from __future__ import annotations
@@ -31,23 +31,25 @@ from kafkats.units import Unit, list_again, list_units, unseen
 
 SEEN: Final = pa.schema([
     *ROWS,
-    ("prefix_fingerprint", pa.string()),  # of the bytes that a certificate knows, in a re-check
-    ("looked_ns", pa.int64()),            # when; a segment that was replaced meanwhile has two rows, and the later one is true
+    ("prefix_fingerprint", pa.string()),  # in a re-check, of the bytes that the certificate covers
+    # time of the look; a segment that was replaced meanwhile has two rows, and the later one counts
+    ("looked_ns", pa.int64()),
     ("worst", pa.string()),
     ("findings", pa.list_(FINDING)),
 ])  # fmt: skip
-"""What was seen of one segment, or with base_offset -1 what could not be seen of a directory."""
+"""The result for one segment, or with base_offset -1 what could not be read of a directory."""
 
 _ROWS_AT_ONCE: Final = 10_000
-"""A row takes 2 kB as long as it is not in a table."""
+"""A row takes 2 kB until it is in a table."""
 _ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset")]
 
 
 class Difference(NamedTuple):
-    """One segment that is not as certified.
+    """A segment that is not as certified.
 
-    `what`: changed (other batches), grown, touched (the same batches in a file of another mtime, size or inode), vanished, new, or
-    damaged (cannot be read any more). `breaks`: it now has batches outside of the bounds.
+    `what` is changed (other batches), grown, touched (the same batches in a file of another mtime,
+    size or inode), vanished, new, or damaged (no longer readable). `breaks`: it now has batches
+    outside the bounds.
     """
 
     log_dir: str
@@ -60,8 +62,11 @@ class Difference(NamedTuple):
 
 
 class Recheck(NamedTuple):
-    """`holds`: the statement is true of all that lies there now. `unchanged`: and all is as certified, but for what a broker that
-    was at work then has appended, rolled or deleted since."""
+    """The result of a re-check.
+
+    `holds`: the statement is true of all present segments. `unchanged`: in addition everything is
+    as certified, except what a broker that ran at that time has appended, rolled or deleted since.
+    """
 
     differences: tuple[Difference, ...]
     holds: bool
@@ -74,10 +79,11 @@ def certify(units: Iterable[Unit], options: CertifyOptions) -> Certificate:
 
 
 def certify_unit(unit: Unit, *, deep: bool = False, upto: int = 0) -> pa.RecordBatch:
-    """Rows of SEEN for one unit, in any process that sees the files; with `upto` also the fingerprint of the first `upto` bytes.
+    """Return rows of SEEN for one unit. `upto` adds the fingerprint of the first `upto` bytes.
 
-    A segment that a running broker has deleted meanwhile has no row; for one that it has merged into another, the other has one.
-    What cannot be read becomes a finding, not an error.
+    A segment that a running broker deleted meanwhile has no row. If the broker merged it into
+    another segment, the row is that segment's. An unreadable file is a finding, no error. Any
+    process that sees the files may call this.
     """
     return pa.RecordBatch.from_pylist(_rows(unit, deep, upto), schema=SEEN)
 
@@ -100,16 +106,16 @@ def _rows(unit: Unit, deep: bool, upto: int) -> list[dict[str, Any]]:
 def _directory_rows(unit: Unit, deep: bool) -> list[dict[str, Any]]:
     seen = settled(unit, lambda now: (None, tuple(unseen(now))))
     name = paths.parse_partition(unit.partition_dir)
-    if seen.gone and name and name.state != "future":  # else its segments lie elsewhere now
+    if seen.gone and name and name.state != "future":  # else its segments are elsewhere now
         return []
     rows = [_row(unit) | _found([finding]) for finding in seen.findings]
-    if seen.unit is not unit and not rows:  # not all of its segments had been listed
+    if seen.unit is not unit and not rows:  # not all of its segments were listed before
         rows = [row for one in list_again(unit) if one.base_offset >= 0 for row in _rows(one, deep, 0)]
     return rows
 
 
 def _rows_instead(unit: Unit, deep: bool) -> list[dict[str, Any]] | None:
-    """Rows for what a running broker has put in place of a segment; None where nothing says that a broker took it."""
+    """Return rows for the replacement of a segment, None if no broker seems to have replaced it."""
     name = paths.parse_partition(unit.partition_dir)
     try:
         units = [one for one in list_again(unit) if one.base_offset >= 0]
@@ -121,13 +127,14 @@ def _rows_instead(unit: Unit, deep: bool) -> list[dict[str, Any]] | None:
     if not before:  # retention deletes from the front
         return []
     log = before[-1].files[0]
-    if log is None or log.ctime_ns <= unit.directory_ctime_ns:  # not touched since: it was not merged into this one
+    # unchanged since: nothing was merged into it
+    if log is None or log.ctime_ns <= unit.directory_ctime_ns:
         return None
     return _rows(before[-1], deep, 0)
 
 
 def _look(unit: Unit, deep: bool, upto: int) -> tuple[dict[str, Any], tuple[Finding, ...]]:
-    """The row of SEEN without findings, and the findings."""
+    """Return the row of SEEN without findings, and the findings."""
     log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
         census = take_census(
@@ -178,7 +185,7 @@ def _counts(census: Census) -> dict[str, Any]:
 
 
 def make_certificate(seen: pa.Table, options: CertifyOptions) -> Certificate:
-    """Decide from rows of SEEN; they may come from several processes, in any order."""
+    """Decide from rows of SEEN, which may come from several processes in any order."""
     seen = _latest(seen)
     refusals = tuple(f for f in all_findings(seen) if f["severity"] in SEVERITIES[2:] or f["kind"] == "vanished")
     real = seen.filter(pc.and_(pc.greater_equal(seen["base_offset"], 0), pc.is_valid(seen["fingerprint"])))
@@ -192,7 +199,7 @@ def make_certificate(seen: pa.Table, options: CertifyOptions) -> Certificate:
 
 
 def _latest(seen: pa.Table) -> pa.Table:
-    """Without the rows of segments that were looked at again later."""
+    """Drop the rows of segments that were looked at again later."""
     keys = [name for name, _ in _ORDER]
     real = pc.greater_equal(seen["base_offset"], 0)
     segments = seen.filter(real).select([*keys, "looked_ns"]).combine_chunks()
@@ -218,7 +225,7 @@ def _totals(segments: pa.Table) -> dict[str, Any]:
 
 
 def _by_magic(lists: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Shape (segments, 3)."""
+    """Return the lists as an array of shape (segments, 3)."""
     return np.asarray(pc.list_flatten(lists).to_numpy(), np.int64).reshape(-1, len(MAGICS))
 
 
@@ -242,7 +249,7 @@ def _statement(
 
 
 def _reach(segments: pa.Table) -> str:
-    """Up to where, when a broker was writing."""
+    """Return the end of the statement while a broker was writing, or ""."""
     live = segments.filter(segments["live"])
     if not live.num_rows:
         return ""
@@ -256,7 +263,9 @@ Key = tuple[str, str, int]
 
 
 def certified_bytes(certificate: Certificate) -> dict[Key, int]:
-    """(log_dir, partition_dir, base_offset) -> bytes that the certificate knows: the `upto` of `certify_unit`."""
+    """Return the certified bytes by (log_dir, partition_dir, base_offset): `upto` of
+    `certify_unit`.
+    """
     names = ("log_dir", "partition_dir", "base_offset", "bytes")
     rows = zip(*(certificate.segments[name].to_pylist() for name in names), strict=True)
     return {(log_dir, partition_dir, base): size for log_dir, partition_dir, base, size in rows}
@@ -277,7 +286,7 @@ def recheck(certificate: Certificate) -> Recheck:
 
 
 def compare(certificate: Certificate, seen: pa.Table) -> Recheck:
-    """Hold rows of SEEN, made with `certified_bytes`, against the certificate."""
+    """Compare rows of SEEN, made with `certified_bytes`, with the certificate."""
     options, seen = certificate.options, _latest(seen)
     known = {_key(row): row for row in certificate.segments.to_pylist()}
     found: list[tuple[Difference, bool]] = []

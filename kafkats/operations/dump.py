@@ -1,31 +1,38 @@
-"""Any file of a log directory, entry by entry: for eyes, for `jq`, and to compare with Kafka's own dump tool.
+"""Dump any file of a log directory, entry by entry: for people, for `jq`, and to compare with
+Kafka's own tool.
 
-Every row is a dict that json.dumps takes, its `kind` says which fields it has:
+Every row is a dict for json.dumps. Its `kind` determines the fields:
 
-    .log                    batch        position size magic base_offset last_offset count codec timestamp_type
-                                         base_timestamp max_timestamp leader_epoch producer_id producer_epoch
-                                         base_sequence transactional control delete_horizon_ms crc crc_valid
-                            record       position (its batch's) offset timestamp timestamp_type key value headers;
-                                         in control batches also control_type (deep=True only)
-                            tail         position size: bytes after the last whole batch, a write that did not finish
+    .log                    batch        position size magic base_offset last_offset count codec
+                                         timestamp_type base_timestamp max_timestamp leader_epoch
+                                         producer_id producer_epoch base_sequence transactional
+                                         control delete_horizon_ms crc crc_valid
+                            record       position (its batch's) offset timestamp timestamp_type
+                                         key value headers; in control batches also control_type
+                                         (deep=True only)
+                            tail         position size: bytes after the last whole batch, an
+                                         unfinished write
     .index                  offset-entry entry relative_offset offset position
     .timeindex              time-entry   entry timestamp relative_offset offset
-    .time.index             time-entry   as of a .timeindex: never shipped, as `kafkats layouts -o` writes it
-    .enriched.index         enriched-entry  entry relative_offset offset timestamp position: likewise
-    .txnindex               aborted-txn  entry version producer_id first_offset last_offset last_stable_offset
-    the last five           zeros        entry position size: zeros to the end, a preallocated file never cut to size
-    .snapshot               producer     producer_id producer_epoch last_sequence last_offset offset_delta timestamp
-                                         coordinator_epoch txn_first_offset
+    .time.index             time-entry   as for .timeindex; never shipped, from `kafkats layouts -o`
+    .enriched.index         enriched-entry  entry relative_offset offset timestamp position; likewise
+    .txnindex               aborted-txn  entry version producer_id first_offset last_offset
+                                         last_stable_offset
+    the last five           zeros        entry position size: zeros to the end, a preallocated file
+                                         that was never truncated
+    .snapshot               producer     producer_id producer_epoch last_sequence last_offset
+                                         offset_delta timestamp coordinator_epoch txn_first_offset
     the four *-checkpoint   offset       topic partition offset
     leader-epoch-checkpoint epoch        epoch start_offset
     meta.properties         meta         version node_id cluster_id directory_id other
     partition.metadata      partition    version topic_id
     .kafka_cleanshutdown    clean-stop   broker_epoch
 
-`count`, and `base_offset` of a wrapper, are null where only decompression tells (deep=True does). Timestamps are ms since
-the epoch, positions are bytes. `key` and `value` are text; bytes that are not UTF-8 come as `key_hex`, `value_hex`
-instead. `offset` of an index entry is null when the file's name does not tell the base offset. Names with `.deleted`,
-`.cleaned`, `.swap` are read as what they were, and a `.checkpoint` of KRaft as a log.
+`count` and `base_offset` of a wrapper are null unless it is decompressed (deep=True). Timestamps
+are ms since the epoch, positions are bytes. `key` and `value` are text. Bytes that are not UTF-8
+appear as `key_hex` and `value_hex` instead. `offset` of an index entry is null when the file name
+does not contain the base offset. Files with `.deleted`, `.cleaned` or `.swap` are read as the file
+before, and a `.checkpoint` of KRaft as a log.
 """
 
 from __future__ import annotations
@@ -51,17 +58,17 @@ from kafkats.segment.reader import open_file
 Row: TypeAlias = dict[str, Any]
 
 WINDOW: Final = 1024 * 1024
-"""Bytes read at once; files are not mapped, because a running broker cuts them."""
+"""Bytes per read. Files are not mapped, because a running broker truncates them."""
 MAX_FRAME: Final = 256 * 1024 * 1024
-"""A single batch beyond this is not looked at: memory is bounded."""
+"""A larger batch is an error, so that memory is bounded."""
 
 
 def dump(path: str | os.PathLike[str], *, deep: bool = False) -> Iterator[Row]:
-    """The rows of one file; with `deep` also the records of a log.
+    """Yield the rows of one file; with `deep` also the records of a log.
 
-    Raises UsageError for a file that is none of Kafka's. While the rows are taken: CorruptBatch, CorruptIndex or
-    CorruptFile with the position, after every row that could be read; a CRC that does not match and a batch that does
-    not decode do not end the dump, the first of them is raised at its end.
+    Raises UsageError for a file that is not Kafka's. During the iteration raises CorruptBatch,
+    CorruptIndex or CorruptFile with the position, after every readable row. A wrong CRC or an
+    undecodable batch does not end the dump: the first one is raised at its end.
     """
     where = Path(path)
     with storage(where, "looking at it"):
@@ -92,7 +99,7 @@ _KRAFT_CHECKPOINT: Final = ".checkpoint"
 
 
 def _kind(name: str) -> str:
-    """The kind of a copy whose name is not a number."""
+    """Return the kind of a copy whose name is not a number."""
     stem, dot, suffix = name.rpartition(".")
     return _kind(stem) if dot + suffix in paths.TRANSIENT_SUFFIXES else dot + suffix
 
@@ -125,7 +132,9 @@ def _log(path: Path, deep: bool) -> Iterator[Row]:
 
 
 def _batch(data: bytes, batch: Batch, origin: int, path: Path, deep: bool, later: list[CorruptBatch]) -> Iterator[Row]:
-    """Rows of one batch in the window that begins at `origin`; what is wrong with its content is kept in `later`."""
+    """Yield the rows of one batch in the window at `origin`. Errors in its content go to
+    `later`.
+    """
     decoded: list[Record] = []
     crc_valid = True
     try:
@@ -192,7 +201,10 @@ def _header_row(header: Header) -> Row:
 
 
 def _control_type(key: bytes | None) -> str | int | None:
-    """The name of a control record's type, its number when it has none here (newer Kafka), None without a readable key."""
+    """Return the name of a control record's type.
+
+    Returns its number for an unknown type (newer Kafka), None without a readable key.
+    """
     try:
         kind = decode_control_type(key)
     except CorruptBatch:
@@ -210,7 +222,7 @@ def _text(name: str, data: bytes | None) -> Row:
 
 
 def _moved(error: CorruptBatch, origin: int, path: Path) -> CorruptBatch:
-    """The error with its position in the file instead of in the window."""
+    """Return the error with its position in the file instead of in the window."""
     return CorruptBatch(error.reason, path=path, position=origin + (error.position or 0))
 
 
@@ -240,9 +252,9 @@ def _index(path: Path, dtype: np.dtype[Any], row: Callable[..., Row], base: int 
 
 
 def _zeros_from(fd: int, end: int, width: int) -> int:
-    """The number of the first entry from which on everything up to `end` is zero.
+    """Return the number of the first entry from which everything up to `end` is zero.
 
-    A lone entry of zeros is an entry: timestamp 0 at the base offset.
+    A single entry of zeros is an entry: timestamp 0 at the base offset.
     """
     at = 0 if end == width else end
     while at > 0:

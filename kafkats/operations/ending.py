@@ -1,4 +1,8 @@
-"""The end of a run: undo puts the old files back, purge frees them, and nothing can be undone after it. One partition directory at a time."""
+"""The end of a run: undo restores the old files, purge frees them. One partition directory at a
+time.
+
+Nothing can be undone after a purge.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +25,16 @@ from kafkats.run import Run
 ENDED: Final = pa.schema([
     ("log_dir", pa.string()),
     ("partition_dir", pa.string()),
-    ("outcome", pa.string()),       # changeset.Outcome.state; refused, failed
+    ("outcome", pa.string()),  # changeset.Outcome.state; refused, failed
     ("files", pa.int64()),
-    ("freed_bytes", pa.int64()),    # by purge, on the disk
+    ("freed_bytes", pa.int64()),  # disk space freed by purge
     ("error", pa.string()),
     ("exit_code", pa.int64()),
 ])  # fmt: skip
-"""What became of a run in one partition directory."""
+"""The result of undo or purge in one partition directory."""
 
 ENDED_AS: Final = pa.schema([("log_dir", pa.string()), ("partition_dir", pa.string()), ("phase", pa.string())])
-"""`phase` is the journal's (logdir.journal.Phase), "" where the run has changed nothing."""
+"""`phase` is the journal's (logdir.journal.Phase), "" if the run has changed nothing."""
 
 
 def end_partition(
@@ -42,10 +46,10 @@ def end_partition(
     wrote: bool = False,
     abandon: bool = False,
 ) -> dict[str, Any]:
-    """`undo` or `purge` a run in one partition directory: a row of ENDED.
+    """Undo or purge a run in one partition directory. Return a row of ENDED.
 
-    `wrote`: the run's report says that it wrote here, so an undo must find something. `abandon` lets purge end an interrupted run, too,
-    whose files then stay as they are.
+    `wrote`: the run's report says that it wrote here, so an undo must find something. `abandon`
+    allows purge to end an interrupted run too, and leaves its files as they are.
     """
     row = {
         "log_dir": log_dir,
@@ -77,10 +81,11 @@ def end_partition(
 
 
 def note_purged(folder: Path, rows: Sequence[Mapping[str, Any]], *, now_ms: int) -> str:
-    """Write `purge.json` in a run's folder: its undo window is closed everywhere. `rows` are of ENDED, without an error.
+    """Write `purge.json` in a run's folder: its undo window is closed everywhere.
 
-    A repeated purge that freed nothing more leaves the file as it is. Gives back what to say where the disk has no room
-    for it: purge has done what it was asked for all the same. Raises StorageFailed.
+    `rows` are of ENDED, without errors. A repeated purge that freed nothing more keeps the file.
+    Returns a remark if the disk has no room for the file, since the purge itself succeeded. Raises
+    StorageFailed.
     """
     path = folder / "purge.json"
     freed = {name: sum(row[name] for row in rows) for name in ("files", "freed_bytes")}
@@ -94,21 +99,24 @@ def note_purged(folder: Path, rows: Sequence[Mapping[str, Any]], *, now_ms: int)
 
 
 def note_undone(folder: Path, *, now_ms: int) -> None:
-    """Write `undone.json` in a run's folder: all of it was put back. Where that cannot be written, the undo stands all the same."""
+    """Write `undone.json` in a run's folder. A failure to write it does not affect the undo."""
     with suppress(StorageFailed):
         write_json(folder / "undone.json", {"at_ms": now_ms})
 
 
 def note_proved(folder: Path, *, files: int, undone: int) -> None:
-    """Write `proof.json` in a run's folder: so many files that it wrote were read again, and are as its plan meant them.
+    """Write `proof.json` in a run's folder: the number of files read again that are as planned.
 
-    `undone` is in how many directories it was undone before. Raises StorageFailed.
+    `undone` is the number of directories in which the run was undone before. Raises StorageFailed.
     """
     write_json(folder / "proof.json", {"files": files, "undone": undone})
 
 
 def ended_as(run: Run, log_dir: str, partition_dir: str) -> dict[str, Any]:
-    """How far the run is in one partition directory: a row of ENDED_AS. Raises CorruptFile, StorageFailed."""
+    """Return the phase of the run in one partition directory: a row of ENDED_AS.
+
+    Raises CorruptFile, StorageFailed.
+    """
     place = site(work_area(log_dir, run.place), partition_dir, run.run_id)
     with storage(place.run, "reading what a run did"):
         journal = read_journal(place, DISK)
@@ -116,9 +124,10 @@ def ended_as(run: Run, log_dir: str, partition_dir: str) -> dict[str, Any]:
 
 
 def undoable(run: Run, log_dir: str, partition_dir: str, *, wrote: bool) -> bool:
-    """Whether an undo would bring back what was there: the old files are kept, and the new ones are as the run left them.
+    """Whether an undo would restore the old state.
 
-    True as well where the run has changed nothing. Raises CorruptFile, StorageFailed.
+    The old files must be kept, and the new ones must be as the run left them. True as well if the
+    run has changed nothing. Raises CorruptFile, StorageFailed.
     """
     place = site(work_area(log_dir, run.place), partition_dir, run.run_id)
     with storage(place.run, "looking for the old files"):
@@ -134,7 +143,7 @@ def undoable(run: Run, log_dir: str, partition_dir: str, *, wrote: bool) -> bool
 
 
 def _kept_alone(place: Site) -> int:
-    """Bytes on the disk that nothing but this run's undo folder keeps there."""
+    """Return the bytes on the disk that only this run's undo folder keeps."""
     with storage(place.undo, "looking what purge frees"):
         files = [path.lstat() for path in place.undo.iterdir()] if place.undo.is_dir() else []
     return sum(512 * file.st_blocks for file in files if file.st_nlink == 1)

@@ -1,7 +1,7 @@
-"""Inventory: what is on the disks, grouped by segment, partition or topic.
+"""Inventory: the contents of the disks by segment, partition or topic.
 
-Reads the ends of index files and logs only (depth tail), so a broker's whole disk takes seconds; what the ends contradict
-is a finding. What formats there are is told by the census.
+It reads only the ends of index files and logs (depth tail), so a whole disk takes seconds.
+Contradictions at these ends are findings. The census tells the message formats.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _KEYS: Final = {"partition": ["log_dir", "partition_dir"], "topic": ["log_dir", 
 
 
 def inventory_units(units: Iterable[Unit]) -> pa.RecordBatch:
-    """Rows of report.SEGMENTS for `units`, depth tail; units of directories give a row where there are findings."""
+    """Return rows of report.SEGMENTS for `units`, depth tail. A directory has a row if it has
+    findings.
+    """
     return pa.RecordBatch.from_pylist([row for unit in units for row in _rows(unit)], schema=SEGMENTS)
 
 
@@ -41,7 +43,7 @@ def _rows(unit: Unit) -> list[dict[str, Any]]:
 
 
 def _seen(unit: Unit) -> tuple[dict[str, Any], Sequence[Finding]]:
-    """The row of report.SEGMENTS without findings, and the findings."""
+    """Return the row of report.SEGMENTS without findings, and the findings."""
     row = unit_columns(unit, DEFAULT_RULE.name)
     log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
@@ -52,7 +54,7 @@ def _seen(unit: Unit) -> tuple[dict[str, Any], Sequence[Finding]]:
         found = (failure(log, e),)
     else:
         row |= facts_columns(facts)
-        # Only timestamps are not in magic 0, which brokers without time indexes wrote.
+        # Brokers without time indexes wrote magic 0, which has no timestamps.
         expected = unit.time_index_expected or max(facts.first_timestamp, facts.max_timestamp) >= 0
         found = tuple(
             f for f in found if expected or not f.file.endswith(paths.TIME_INDEX) or f.kind != "missing-index"
@@ -70,7 +72,7 @@ def _of_directory(unit: Unit) -> list[Finding]:
 
 
 def group(segments: pa.Table, by: str) -> list[dict[str, Any]]:
-    """Rows for people and programs: one per segment, partition or topic (`GROUPS`)."""
+    """Return one row per segment, partition or topic (`GROUPS`)."""
     real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
     if by == "segment":
         return [_segment(row) for row in real.to_pylist()]
@@ -143,5 +145,5 @@ def _size(files: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _timestamps(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """-1, "none", counts neither as the smallest nor as the largest."""
+    """Replace -1, "none", by null, so that it is neither the smallest nor the largest."""
     return pc.if_else(pc.equal(values, -1), None, values)

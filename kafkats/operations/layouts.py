@@ -1,8 +1,10 @@
-"""What other indexes by time would be: those that were proposed and never shipped, beside Kafka's own; how large, and where they lead.
+"""Compare time index layouts that were proposed and never shipped with Kafka's own: size and
+accuracy.
 
-Each is built from the log and asked for the same times, and each leads a search to a position in the log. The best is where the batch
-with the first record of that time or later begins; before it bytes are read in vain, behind it records are missed. Nothing is written,
-unless a folder is named, which is no log directory: `dump` reads what is put there.
+Each layout is built from the log and looked up for the same times. Each lookup leads to a position
+in the log. The best position is the start of the batch with the first record of that time or later.
+From an earlier position bytes are read in vain; from a later one records are missed. Nothing is
+written, unless a folder outside log directories is named: `dump` reads the files there.
 """
 
 from __future__ import annotations
@@ -35,17 +37,17 @@ LAYOUTS: Final = pa.schema([
     ("log_dir", pa.string()),
     ("partition_dir", pa.string()),
     ("base_offset", pa.int64()),
-    ("layout", pa.string()),        # time-index (Kafka's), minute, second, enriched
-    ("fill", pa.string()),          # of minute and second: append-time or create-time
-    ("bytes", pa.int64()),          # of the file
-    ("bytes_in_all", pa.int64()),   # with the offset index, which all but `enriched` need beside it
-    ("times", pa.int64()),          # asked for, and with a record of that time or later in the segment
-    ("exact", pa.int64()),          # of these: leads to the batch that holds the first such record
-    ("early", pa.int64()),          # to one before it
-    ("late", pa.int64()),           # to one behind it: records are missed
-    ("bytes_in_vain", pa.int64()),  # of the log, read before that batch, over all times
-    ("most_in_vain", pa.int64()),   # for one time
-    ("reason", pa.string()),        # why a segment could not be read; then there is nothing else
+    ("layout", pa.string()),  # time-index (Kafka's), minute, second, enriched
+    ("fill", pa.string()),  # of minute and second: append-time or create-time
+    ("bytes", pa.int64()),  # of the file
+    ("bytes_in_all", pa.int64()),  # with the offset index, which all but `enriched` need beside it
+    ("times", pa.int64()),  # looked up, and with a record of that time or later in the segment
+    ("exact", pa.int64()),  # of these: leads to the batch that holds the first such record
+    ("early", pa.int64()),  # leads to an earlier batch
+    ("late", pa.int64()),  # leads to a later batch: records are missed
+    ("bytes_in_vain", pa.int64()),  # of the log before that batch, over all times
+    ("most_in_vain", pa.int64()),  # for one time
+    ("reason", pa.string()),  # why a segment could not be read; the row has no other values then
 ])  # fmt: skip
 """One row per segment and layout."""
 
@@ -58,7 +60,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class LayoutOptions:
-    """`times` (ms) to ask for; without any each step of `every_ms` that a record of the segment falls into. `folder`: put the files there."""
+    """`times` (ms) to look up, by default each step of `every_ms` with a record. `folder` gets the
+    files.
+    """
 
     times: tuple[int, ...] = ()
     every_ms: int = 60_000
@@ -71,7 +75,7 @@ class _Index(NamedTuple):
     fill: str
     data: bytes
     find: Callable[[Ints], Ints]
-    """Positions in the log to begin at for times."""
+    """Return the positions in the log at which to begin, for times."""
 
     @property
     def suffix(self) -> str:
@@ -81,9 +85,10 @@ class _Index(NamedTuple):
 
 
 def layouts_unit(unit: Unit, options: LayoutOptions) -> pa.RecordBatch:
-    """Rows of LAYOUTS for one segment; none for a directory's names. What cannot be read becomes a row, not an error.
+    """Return rows of LAYOUTS for one segment, none for a directory's unit.
 
-    Raises UsageError for a folder that is a log directory, StorageFailed where it cannot be written.
+    An unreadable segment is a row, no error. Raises UsageError for a folder that is a log
+    directory, StorageFailed when it cannot be written.
     """
     where = {"log_dir": unit.log_dir, "partition_dir": unit.partition_dir, "base_offset": unit.base_offset}
     if unit.base_offset < 0:
@@ -103,7 +108,7 @@ def layouts_unit(unit: Unit, options: LayoutOptions) -> pa.RecordBatch:
 def _look(
     unit: Unit, options: LayoutOptions
 ) -> tuple[tuple[list[_Index], list[dict[str, Any]]] | KafkatsError, tuple[Finding, ...]]:
-    """The indexes and rows of one segment, or the error that is a finding."""
+    """Return the indexes and rows of one segment, or its error and the finding for it."""
     name = paths.parse_partition(unit.partition_dir)
     interval = options.policy.settings(name.topic if name else "").index_interval_bytes
     log = Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset, paths.LOG))
@@ -177,7 +182,9 @@ def _by_steps(
 
 
 def _batch_of(offsets: Ints, starts: Ints, lasts: Ints) -> Ints:
-    """Where the batch with each of `offsets` begins. Raises CorruptBatch for an offset above every batch's last one."""
+    """Return the position of the batch with each of `offsets`. Raises CorruptBatch beyond the last
+    batch.
+    """
     number = np.searchsorted(lasts, offsets)
     beyond = np.flatnonzero(number == len(starts))
     if beyond.size:
@@ -187,17 +194,19 @@ def _batch_of(offsets: Ints, starts: Ints, lasts: Ints) -> Ints:
 
 
 def _at_or_below(keys: NDArray[np.int_], values: NDArray[np.int_], wanted: Ints) -> Ints:
-    """The value of the greatest key at or below each of `wanted`, 0 where there is none."""
+    """Return the value of the greatest key at or below each of `wanted`, 0 where there is none."""
     padded = np.concatenate(([0], values.astype(np.int64)))
     return padded[np.searchsorted(keys.astype(np.int64), wanted, side="right")]
 
 
 def _rises(source: Source) -> tuple[Ints, Ints]:
-    """The records that are later than all before them: timestamps (ascending) and offsets."""
+    """Return timestamps (ascending) and offsets of the records that are later than all before
+    them.
+    """
     times, offsets, newest = [np.empty(0, np.int64)], [np.empty(0, np.int64)], -1
     for chunk in columns(source, key=False, value=False, headers=False, quiet_zeros=True):
         largest = np.maximum.accumulate(np.concatenate(([newest], chunk.timestamp)))
-        rises = largest[1:] > largest[:-1]  # their difference may not fit into 64 bits
+        rises = largest[1:] > largest[:-1]  # not by their difference, which may exceed 64 bits
         times.append(chunk.timestamp[rises])
         offsets.append(chunk.offset[rises])
         newest = int(largest[-1])
@@ -205,7 +214,7 @@ def _rises(source: Source) -> tuple[Ints, Ints]:
 
 
 def _steps(source: Source, every_ms: int) -> Ints:
-    """The steps that records fall into."""
+    """Return the steps that contain records."""
     found = [np.empty(0, np.int64)]
     for chunk in columns(source, key=False, value=False, headers=False, quiet_zeros=True):
         found.append(np.unique(chunk.timestamp[chunk.timestamp >= 0] // every_ms))
@@ -213,7 +222,7 @@ def _steps(source: Source, every_ms: int) -> Ints:
 
 
 def _batches(source: Source, base_offset: int) -> tuple[Ints, Ints]:
-    """Where each batch begins, and its last offset."""
+    """Return the position and the last offset of each batch."""
     parts: list[Points] = [np.empty((0, 5), np.int64)]
     walk(source, base_offset, interval=_EVERY_BATCH, on_points=lambda points: parts.append(points.copy()))
     points = np.concatenate(parts)
@@ -221,7 +230,9 @@ def _batches(source: Source, base_offset: int) -> tuple[Ints, Ints]:
 
 
 def by_partition(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of LAYOUTS added up over the segments of each partition; `segments` says how many. Those with a reason stay alone."""
+    """Sum up rows of LAYOUTS by partition; `segments` counts them. Rows with a reason are kept
+    apart.
+    """
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in rows:
         alone = row["base_offset"] if row["reason"] else None

@@ -1,7 +1,8 @@
-"""Which offset was it at these times, for many partitions: one row for each, with its reason, and what a broker would have said.
+"""Look up the offsets at given times for many partitions, with the reason and a broker's answer.
 
-The answer is the one that was asked for: `exact` (the default), `safe`, or a broker's own (`kafka`). Beside it stands the broker's, and
-where it is not the exact one, why. A partition that cannot be searched gives rows, too, with the reason `unreadable`.
+The answer is `exact` (the default), `safe`, or a broker's own (`kafka`), as requested. The row also
+has the broker's answer and, if that differs from the exact one, why. A partition that cannot be
+searched gives rows with the reason `unreadable`.
 """
 
 from __future__ import annotations
@@ -29,34 +30,43 @@ LOOKUP: Final = pa.schema([
     ("topic", pa.string()),
     ("partition", pa.int32()),
     ("target_ms", pa.int64()),
-    ("offset", pa.int64()),         # -1: none
-    ("timestamp", pa.int64()),      # of the record, ms; -1: none
+    ("offset", pa.int64()),  # -1: none
+    ("timestamp", pa.int64()),  # of the record, ms; -1: none
     ("leader_epoch", pa.int32()),
-    ("reason", pa.string()),        # search.REASONS
-    ("segment", pa.int64()),        # base offset of the one that decided; -1: none
-    ("evidence", pa.string()),      # what decided, in words
-    ("depth", pa.string()),         # how deep was looked for the exact answer: tail, full, deep
-    ("kafka_offset", pa.int64()),   # what a broker of `rule` answers
+    ("reason", pa.string()),  # search.REASONS
+    ("segment", pa.int64()),  # base offset of the segment that decided; -1: none
+    ("evidence", pa.string()),  # what decided, as text
+    ("depth", pa.string()),  # of the exact search: tail, full, deep
+    ("kafka_offset", pa.int64()),  # the answer of a broker of `rule`
     ("kafka_reason", pa.string()),
-    ("rule", pa.string()),          # generations.SEARCH_RULES
-    ("differs", pa.string()),       # why the broker's answer is another than the exact one (search.compare), "" when it is the same;
-                                    # no-such-word: this generation takes the word's number for a time; taken-for-a-word: it takes the instant's for a word; last-of-batch: up to 3.7 -3 is
-                                    # the last offset of the maximum's batch
-    ("word", pa.string()),          # what was asked for where it was no instant: latest, earliest, ...; target_ms is Kafka's number for it
-    ("above_high_watermark", pa.int64()),  # offsets of the partition from the checkpointed high watermark on; 0 without one
+    ("rule", pa.string()),  # generations.SEARCH_RULES
+    ("differs", pa.string()),  # "" or why the broker's answer is not the exact one:
+                                    # search.compare; no-such-word: this generation takes the word's
+                                    # number for a time; last-of-batch: up to 3.7, -3 is the last
+                                    # offset of the maximum's batch
+    # latest, earliest, ..., "" for an instant; target_ms is then its number in Kafka
+    ("word", pa.string()),
+    # offsets from the checkpointed high watermark on; 0 without one
+    ("above_high_watermark", pa.int64()),
 ])  # fmt: skip
 """One row per partition and time."""
 
 HOW: Final = ("exact", "safe", "kafka")
 HIGH_WATERMARKS: Final = ("checkpoint", "log-end")
-"""What a broker gives out: up to what it checkpointed, which it does every 5 s and may be far behind in what a killed one left; or all
-there is, as when it leads alone and has started again."""
+"""Up to where a broker returns records.
+
+`checkpoint`: the checkpointed high watermark, written every 5 s, which may be far behind after a
+kill. `log-end`: everything, as for a restarted broker that leads alone.
+"""
 _WORDS: Final = {word.text: word for word in search.Word}
-"""As Kafka's own tools have them."""
+"""Words by their names in Kafka's own tools."""
 
 
 def target_of(text: str, option: str) -> search.Target:
-    """A word by its name, else an instant: a number is epoch ms, also -1. Raises UsageError, which names the `option`."""
+    """Return the word of this name, else the instant: a number is epoch ms, also -1.
+
+    Raises UsageError, which names the `option`.
+    """
     if text in _WORDS:
         return _WORDS[text]
     try:
@@ -67,8 +77,12 @@ def target_of(text: str, option: str) -> search.Target:
 
 @dataclass(frozen=True)
 class LookupOptions:
-    """What to answer with. `margin_ms` is how much too late records may have come, for `safe`; `now_ms` the clock, for rule 0.8; the
-    policy gives the topics' message.format.version (below 0.10 brokers refuse to search by time) and index.interval.bytes."""
+    """How to search.
+
+    `margin_ms` is how late records may have come, for `safe`. `now_ms` is the clock for rule 0.8.
+    The policy gives the topics' message.format.version (below 0.10 brokers refuse to search by
+    time) and index.interval.bytes.
+    """
 
     how: str = "exact"
     rule: str = DEFAULT_SEARCH_RULE.name
@@ -91,7 +105,7 @@ class LookupOptions:
 
 @dataclass(frozen=True)
 class PartitionUnit:
-    """One partition to search, told from names and checkpoints alone. Small, can be pickled."""
+    """One partition to search, from names and checkpoints alone. It is small and can be pickled."""
 
     log_dir: str
     partition_dir: str
@@ -100,7 +114,7 @@ class PartitionUnit:
     clean: bool = False
     live: bool = False
     hidden: str = ""
-    """What a broker reads here and we do not: then there is no answer."""
+    """Why files that a broker reads are hidden from us: then there is no answer."""
 
     @property
     def path(self) -> Path:
@@ -110,9 +124,9 @@ class PartitionUnit:
 def lookup_partitions(
     log_dirs: Iterable[str | Path], *, topics: str = "*", high_watermark: str = "checkpoint"
 ) -> Iterator[PartitionUnit]:
-    """The partitions that brokers serve from these roots, directories or segments; `high_watermark` is one of HIGH_WATERMARKS.
+    """Yield the partitions that brokers serve from these roots, directories or segments.
 
-    Raises UsageError and as `units.list_units`.
+    `high_watermark` is one of HIGH_WATERMARKS. Raises UsageError and as `units.list_units`.
     """
     if high_watermark not in HIGH_WATERMARKS:
         raise UsageError(f"no high watermark {high_watermark!r}; there are {', '.join(HIGH_WATERMARKS)}")
@@ -137,7 +151,7 @@ def _partition(about: Unit | None, segment: Unit | None) -> Iterator[PartitionUn
         return
     name = paths.parse_partition(about.partition_dir)
     if name is not None and name.state:
-        return  # a copy on its way: another directory has what is served
+        return  # a copy in progress: another directory is served
     hidden = "; ".join(f"{finding.file}: {finding.reason}" for finding in unseen(about))
     if not about.partition_dir and not hidden:
         return
@@ -154,9 +168,10 @@ def _partition(about: Unit | None, segment: Unit | None) -> Iterator[PartitionUn
 
 
 def limits(partitions: Iterable[PartitionUnit]) -> dict[tuple[str, int], tuple[int, int]]:
-    """Where the log of each partition begins and ends now, by topic and partition: for what a table says of them (`exports.read_marks`).
+    """Return the current log start and log end by topic and partition, for `exports.read_marks`.
 
-    -1 for an end that cannot be read. Of several replicas the furthest: one that is behind has what the others deleted.
+    -1 for an unreadable end. Of several replicas the highest values count: a lagging replica still
+    has what the others deleted.
     """
     found: dict[tuple[str, int], tuple[int, int]] = {}
     for unit in partitions:
@@ -180,9 +195,11 @@ def _limits(unit: PartitionUnit) -> tuple[int, int]:
 def lookup_unit(
     unit: PartitionUnit, targets: Sequence[search.Target], options: LookupOptions | None = None
 ) -> pa.RecordBatch:
-    """Rows of LOOKUP for one partition: one per target (an instant in ms, or a word), in the order given.
+    """Return rows of LOOKUP for one partition: one per target (an instant in ms, or a word), in
+    order.
 
-    What cannot be read becomes a row, not an error; a partition that a running broker has deleted meanwhile has no rows.
+    An unreadable partition gives rows, no error. A partition that a running broker deleted
+    meanwhile has no rows.
     """
     options = options or LookupOptions()
     rows = steady(
@@ -204,13 +221,19 @@ def lookup(
     *,
     topics: str = "*",
 ) -> pa.Table:
-    """Rows of LOOKUP for all partitions, by partition and then target. Raises as `lookup_partitions`."""
+    """Return rows of LOOKUP for all partitions, by partition and then target.
+
+    Raises as `lookup_partitions`.
+    """
     batches = [lookup_unit(unit, targets, options) for unit in lookup_partitions(log_dirs, topics=topics)]
     return pa.Table.from_batches(batches, schema=LOOKUP)
 
 
 def above_high_watermark(rows: pa.Table) -> dict[str, int]:
-    """How many offsets lie above the checkpointed high watermark, by partition directory, where there are any; of rows of LOOKUP."""
+    """Return, by partition directory, how many offsets lie above the checkpointed high watermark.
+
+    Only partitions with such offsets are included. `rows` are of LOOKUP.
+    """
     rows = rows.filter(pc.greater(rows["above_high_watermark"], 0))
     counts = rows.group_by(["log_dir", "partition_dir"]).aggregate([("above_high_watermark", "max")]).to_pylist()
     twice = len({row["partition_dir"] for row in counts}) < len(counts)
@@ -262,7 +285,7 @@ def _above_high_watermark(partition: search.Partition) -> int:
         return 0
     try:
         return max(partition.log_end_offset - partition.high_watermark, 0)
-    except KafkatsError:  # each answer says what is wrong
+    except KafkatsError:  # each answer contains the error
         return 0
 
 

@@ -1,10 +1,13 @@
-"""Migrate: stored segments from one message format to another, by the rule of the 4.x cleaner: batch by batch, offsets kept.
+"""Migrate stored segments from one message format to another, as the 4.x cleaner does.
 
-    plan        from facts and forecast: which files to replace, to remove, which to leave and why
-    stage       convert beside; indexes by recovery's rule from the new log; both logs read back and compared
+Batches are converted one by one and keep their offsets.
 
-Whatever a segment holds that the target format cannot express is a loss, and has to be accepted by name. A segment
-that cannot be converted stays as it is, and the rest goes on: mixed formats are legal inside a partition.
+    plan        from facts and forecast: files to replace, files to remove, and blocked segments
+    stage       convert beside; build indexes by recovery's rule; read back and compare both logs
+
+Everything in a segment that the target format cannot express is a loss, and must be accepted by
+name. A segment that cannot be converted is left unchanged and the others are converted: mixed
+formats are legal within a partition.
 """
 
 from __future__ import annotations
@@ -41,10 +44,11 @@ OPERATION: Final = "migrate"
 
 @dataclass(frozen=True)
 class MigrateOptions:
-    """`to_magic` and `compression_type` say what every batch shall be; `accept_loss` names what may get lost on the way.
+    """The target of a migration.
 
-    `ledger`, `phase` and `broker` tie the plan to the cluster's migration (kafkats.phases); "" without one.
-    Raises UsageError for a loss that does not exist.
+    `to_magic` and `compression_type` are the format of every batch. `accept_loss` names acceptable
+    losses. `ledger`, `phase` and `broker` connect the plan to the cluster's migration
+    (kafkats.phases); "" without one. Raises UsageError for an unknown loss.
     """
 
     to_magic: int
@@ -63,7 +67,10 @@ class MigrateOptions:
 
 
 def check_phase(options: MigrateOptions) -> None:
-    """Raise Refused when the cluster's migration does not allow this phase for this broker now, UsageError, StorageFailed."""
+    """Check that the cluster's migration allows this phase for this broker now.
+
+    Raises Refused, UsageError, StorageFailed.
+    """
     if len({bool(word) for word in (options.ledger, options.phase, options.broker)}) > 1:
         raise UsageError("a ledger, a phase and a broker go together: name all of them, or none")
     if options.ledger:
@@ -82,7 +89,7 @@ def check_phase(options: MigrateOptions) -> None:
 def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions) -> Plan:
     """Decide from facts (report.SEGMENTS, depth full) and FORECAST which files to write.
 
-    Raises UsageError for words that mean nothing, Refused when something would be lost that was not accepted.
+    Raises UsageError for invalid options, Refused for a loss that was not accepted.
     """
     target_of(options.to_magic, options.compression_type)
     if not RULES[options.rule].for_brokers:
@@ -118,7 +125,9 @@ def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions
 
 
 def _stays(row: Mapping[str, Any], left: set[tuple[str, str, int]]) -> bool:
-    """A segment that is left in magic 2 keeps its aborted transactions."""
+    """Whether the row's file is kept: a segment that stays in magic 2 keeps its aborted
+    transactions.
+    """
     return _key(row) in left and str(row["file"]).endswith(paths.TXN_INDEX)
 
 
@@ -133,7 +142,7 @@ def _slim(segments: pa.Table) -> pa.Table:
 
 
 def _unread(segments: pa.Table) -> dict[tuple[str, str, int], str]:
-    """Why nothing is known of a segment's log and indexes, where one of its files could not be read."""
+    """Return why nothing is known of a segment, for segments with an unreadable file."""
     rows = segments.filter(pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_null(segments["valid_bytes"])))
     named = ("log_dir", "partition_dir", "base_offset", "findings")
     return {_key(row): _reasons(row["findings"]) for row in rows.select(list(named)).to_pylist()}
@@ -153,7 +162,7 @@ def _key(row: Mapping[str, Any]) -> tuple[str, str, int]:
 
 
 def _why_not(row: Mapping[str, Any], segment: Mapping[str, Any] | None) -> str:
-    """Why a segment is left as it is, "" when it is not."""
+    """Return why a segment is left unchanged, "" if it is converted."""
     if row["action"] == "blocked":
         return str(row["reason"])
     if segment is None or segment["log"] is None:
@@ -251,7 +260,7 @@ def _refuse_losses(losses: Mapping[str, int], written: Sequence[Mapping[str, Any
 
 
 def check_item(item: Mapping[str, Any]) -> None:
-    """Raise CorruptPlan for what `plan_migrate` does not plan."""
+    """Raise CorruptPlan for an item that `plan_migrate` does not plan."""
     name = paths.parse_segment_file(item["file"])
     if name is None or name.suffix or name.base_offset != item["base_offset"]:
         raise CorruptPlan(f"not a file of segment {item['base_offset']}: {item['file']!r}")
@@ -266,14 +275,15 @@ def check_item(item: Mapping[str, Any]) -> None:
 
 
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
-    """Convert the partition's segments beside it, build their indexes, and prove that a consumer sees the same records.
+    """Convert the partition's segments beside it, build indexes, and prove that the records are the
+    same.
 
-    Raises Changed when the partition is not what was approved, NotEqual when the proof fails, Refused where the new
-    files cannot be put in place, CorruptPlan, DiskFull, StorageFailed.
+    Raises Changed when the partition is not as approved, NotEqual when the proof fails, Refused
+    when the new files cannot be put in place, CorruptPlan, DiskFull, StorageFailed.
     """
     target = _target(work)
     directory = Path(work.log_dir, work.partition_dir)
-    if not lease.site.area.linked:  # commit would say so too, but with all logs converted
+    if not lease.site.area.linked:  # commit checks this too, but after the conversion
         raise Refused("with the work area on another file system no .log can be changed", path=directory)
     _refuse_changed(work, directory)
     refuse_full_disk(work)
@@ -291,7 +301,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
             txn_index = paths.segment_file(items[0]["base_offset"], paths.TXN_INDEX)
             stays = None if txn_index in by_file else identify(directory / txn_index)
             if stays is not None:
-                unchanged[txn_index] = stays  # it knows offsets only, and they stay
+                unchanged[txn_index] = stays  # it contains only offsets, which do not change
         elif any(item["action"] != "remove" for item in items):
             raise CorruptPlan(f"an index would be written anew, but not {log}", path=directory)
     return Staged(changes, unchanged, notes)
@@ -305,10 +315,10 @@ def _target(work: PartitionWork) -> Target:
 
 
 def _refuse_changed(work: PartitionWork, directory: Path) -> None:
-    """Raise Changed before hours of converting for what commit would not take, and for what it does not look at.
+    """Raise Changed before hours of conversion, for changes that commit refuses or does not check.
 
-    Which segment is the last one decides whether its last batch may be dropped, and a broker that ran meanwhile may
-    have left a segment to recover, or a swap to finish.
+    Whether a segment is the last one decides whether its last batch may be dropped. And a broker
+    that ran meanwhile may have left a segment to recover, or an unfinished swap.
     """
     partition = scan_partition(directory)
     bases = [segment.base_offset for segment in partition.segments]
@@ -334,12 +344,14 @@ def _stage_segment(
     lease: Lease,
     notes: dict[str, Mapping[str, Any]],
 ) -> Iterator[Replace]:
-    from kafkats.segment.convert import convert_source  # numba, which costs 0.4 s: only where something is converted
+    # numba takes 0.4 s to import: only where something is converted
+    from kafkats.segment.convert import convert_source
 
     item = by_file[log]
     base, active, mtime_ns = item["base_offset"], item["next_base_offset"] < 0, item["before"]["mtime_ns"]
     staged = lease.staged(log)
-    # Mapped, for under the lock no broker cuts it. Until commit gives the new file its attributes, it is ours alone.
+    # The old log is mapped: no broker truncates it under the lock. The new file is private until
+    # commit sets its attributes.
     with about(directory / log), open_source(directory / log, mapped=True) as old:
         with storage(staged, "writing the new log"), open(staged, "xb", opener=_private) as file:
             made = convert_source(old, base, target, file.write, log_end=active)
@@ -357,11 +369,11 @@ def _stage_segment(
             )
     if built.facts.stop:
         raise NotEqual("the converted log does not read to its end", path=directory / log)
-    if built.blocked:  # a larger log may need more entries than a broker's index has room for
+    if built.blocked:  # a larger log may need more entries than a broker's index can hold
         reason = f"no broker could index the converted log ({built.blocked}): {built.blocked_reason}".rstrip(": ")
         raise Refused(reason, path=directory / log)
     notes[log] = {"records": proof[0].records, "parity_before": proof[0].digest, "parity_after": proof[1].digest}
-    # mtime is data: retention and searches of segments without timestamps go by it
+    # mtime is data: retention and searches of segments without timestamps use it
     yield Replace(log, staged, FileIdentity(**item["before"]), made.sha256, mtime_ns)
     for kind, content in ((paths.OFFSET_INDEX, built.offset_index), (paths.TIME_INDEX, built.time_index)):
         name = paths.segment_file(base, kind)
@@ -381,7 +393,11 @@ def _private(path: str, flags: int) -> int:
 
 
 def _prove(old: Source, new: Source, target: Target, log: Path) -> tuple[Parity, Parity]:
-    """Both logs, read again: the same offsets, order, keys, values and whatever else the target can express."""
+    """Read both logs and compare what the target can express. Raises NotEqual.
+
+    This covers offsets, order, keys, values and, depending on the target, timestamps, headers and
+    control records.
+    """
     kept = {"timestamps": target.magic > 0, "headers": target.magic == 2, "control": target.magic == 2}
     before, after = digest_records(old, **kept), digest_records(new, **kept)
     if before != after:

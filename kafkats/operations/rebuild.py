@@ -1,8 +1,9 @@
-"""Rebuild: new `.index` and `.timeindex` files where the old ones are wrong, from the `.log`, which is never written.
+"""Rebuild wrong `.index` and `.timeindex` files from the `.log`, which is never written.
 
-The contract is byte identity with what that Kafka generation's own recovery would build (`generations.RULES`). Sound
-indexes that merely differ from a rebuild are left alone unless asked. Where the log itself is corrupt nothing is done
-unless asked: then the indexes are built for the part before the corruption.
+The contract is byte identity with what that Kafka generation's own recovery would build
+(`generations.RULES`). Sound indexes that merely differ from a rebuild are kept unless `all` is set.
+If the log itself is corrupt, nothing is done unless `valid_prefix` is set: then indexes are built
+for the part before the corruption.
 """
 
 from __future__ import annotations
@@ -34,15 +35,17 @@ OPERATION: Final = "rebuild"
 _FILES: Final = (("offset_index", "index", OFFSET_INDEX), ("time_index", "timeindex", TIME_INDEX))
 _NEEDS_REBUILD: Final = ("missing", "defective")
 _ROWS_AT_ONCE: Final = 8192
-"""Rows of facts that are Python objects at one time: 50 times the memory they take in a table."""
+"""How many rows of facts are Python objects at a time: they take 50 times the memory of a table."""
 
 _Later = dict[tuple[str, str], list[tuple[int, int]]]
-"""Base offset and bytes of every segment in the partitions that have a corrupt log."""
+"""Base offset and bytes of every segment in partitions with a corrupt log."""
 
 
 @dataclass(frozen=True)
 class RebuildOptions:
-    """What to rebuild. `topics` is a glob; `not_for_a_broker` allows a rule that would mislead one."""
+    """What to rebuild. `topics` is a filter; `not_for_a_broker` allows a rule that would mislead
+    one.
+    """
 
     rule: str = "last-offset"
     topics: str = "*"
@@ -51,7 +54,7 @@ class RebuildOptions:
     only_after_unclean_stop: bool = False
     not_for_a_broker: bool = False
     accept_loss: tuple[str, ...] = ()
-    """`offsets`: also where records are missing."""
+    """`offsets`: rebuild partitions with missing records too."""
 
     def __post_init__(self) -> None:
         check_accepted(self.accept_loss)
@@ -60,7 +63,7 @@ class RebuildOptions:
 def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
     """Decide from facts (report.SEGMENTS, depth full) which index files to write.
 
-    Raises UsageError for an unknown rule, Refused for one that no broker may read.
+    Raises UsageError for an unknown rule, Refused for a rule that would mislead brokers.
     """
     rule = RULES.get(options.rule)
     if rule is None:
@@ -84,7 +87,7 @@ def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
 
 
 def _wanted(options: RebuildOptions) -> tuple[str, ...]:
-    """The states of an index that call for a rebuild."""
+    """Return the states of an index that require a rebuild."""
     return (*_NEEDS_REBUILD, "sound") if options.all else _NEEDS_REBUILD
 
 
@@ -147,12 +150,14 @@ def _items(row: dict[str, Any], later: _Later, missing: Missing, options: Rebuil
 
 
 def _found(row: dict[str, Any], file: str) -> list[str]:
-    """The kinds of findings about one file. None for a missing one: nothing is missed there."""
+    """Return the kinds of findings about one file, [] for a file that is missing and not
+    expected.
+    """
     return list(dict.fromkeys(f["kind"] for f in row["findings"] if f["file"] == file))
 
 
 def _blocked(row: dict[str, Any], later: _Later, options: RebuildOptions) -> str:
-    """Why nothing may be written for this segment, or ""."""
+    """Return why nothing may be written for this segment, or ""."""
     if row["blocked"]:
         return str(row["blocked"])
     if not row["stop"] or options.valid_prefix:
@@ -196,7 +201,7 @@ def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
 
 
 def _not_repaired(writes: pa.Table, segments: pa.Table) -> dict[str, int]:
-    """Findings of danger and damage in files that the plan does not write."""
+    """Count findings of danger and damage in files that the plan does not write."""
     found = segments["findings"].combine_chunks()
     flat = pc.list_flatten(found)
     where = segments.select(["log_dir", "partition_dir"]).take(pc.list_parent_indices(found))
@@ -214,7 +219,7 @@ def _file_keys(*columns: Any) -> Any:
 
 
 def check_item(item: Mapping[str, Any]) -> None:
-    """Raise CorruptPlan for what `plan_rebuild` does not plan."""
+    """Raise CorruptPlan for an item that `plan_rebuild` does not plan."""
     if item["file"] not in [segment_file(item["base_offset"], kind) for _, _, kind in _FILES]:
         raise CorruptPlan(f"not an index file of segment {item['base_offset']}: {item['file']!r}")
     if item["action"] not in ("add", "replace") or item["log"] is None or item["rule"] not in RULES:
@@ -226,17 +231,17 @@ def check_item(item: Mapping[str, Any]) -> None:
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     """Build the partition's new files beside it, from logs that must not change meanwhile.
 
-    Raises Changed when a file would not be what was approved, StorageFailed.
+    Raises Changed when a file would differ from the approved one, StorageFailed.
     """
     changes = [change for items in by_segment(work) for change in _stage_segment(work, items, lease)]
     return Staged(changes, {segment_file(i["base_offset"], LOG): FileIdentity(**i["log"]) for i in work.items})
 
 
 def _stage_segment(work: PartitionWork, items: list[Mapping[str, Any]], lease: Lease) -> Iterator[Replace]:
-    """Build one segment's indexes once more, and hold them against what was approved."""
+    """Build one segment's indexes again, and compare them with the approved ones."""
     first = items[0]
     log = Path(work.log_dir, work.partition_dir, segment_file(first["base_offset"], LOG))
-    with open_source(log, mapped=True) as source:  # under the lock: no broker cuts it
+    with open_source(log, mapped=True) as source:  # under the lock no broker truncates it
         built = build_from(
             source,
             first["base_offset"],

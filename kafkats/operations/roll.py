@@ -1,10 +1,10 @@
-"""Roll: begin a new active segment where one is due by message time, as a broker would at a message stamped now.
+"""Roll: begin a new active segment where one is due, as a broker would for a message stamped now.
 
-    plan_roll    which active segments are due, from facts; after a clean stop only
-    stage        the closing time entry where it is missing, an empty family at the log end, its producer snapshot
+    plan_roll    which active segments are due, from facts; only after a clean stop
+    stage        the closing time entry if missing, an empty segment at the log end, its snapshot
 
-No record is touched. A broker that starts on it takes the empty segment for its active one, so that retention can delete the one
-before, which no message would ever have closed.
+No record is touched. A broker that starts on the directory takes the empty segment as its active
+one. So retention can delete the segment before, which no new message would ever have closed.
 """
 
 from __future__ import annotations
@@ -52,34 +52,36 @@ DUE: Final = pa.schema([
     ("base_offset", pa.int64()),
     ("bytes", pa.int64()),
     ("first_timestamp", pa.int64()),
-    ("rolls", pa.bool_()),              # at an append stamped now
-    ("by", pa.string()),                # size, time, offset-index, time-index, offsets
+    ("rolls", pa.bool_()),  # at an append stamped now
+    ("by", pa.string()),  # size, time, offset-index, time-index, offsets
     ("reason", pa.string()),
-    ("evidence", pa.string()),          # timestamp, created (weak)
-    ("due_from_ms", pa.int64()),        # by time, with the most of segment.jitter.ms that its broker can have drawn; null: never
-    ("due_until_ms", pa.int64()),       # by time, without jitter: it is due for certain
-    ("veto", pa.string()),              # why we do not, though a broker would
+    ("evidence", pa.string()),  # timestamp, created (weak)
+    # by time, with the largest possible segment.jitter.ms; null: never
+    ("due_from_ms", pa.int64()),
+    ("due_until_ms", pa.int64()),  # by time without jitter: certainly due
+    ("veto", pa.string()),  # why kafkats does not roll although a broker would
 ])  # fmt: skip
 """One row per active segment."""
 
 
 @dataclass(frozen=True)
 class RollOptions:
-    """`now_ms` is the stamp of the append that is thought of, `rule` a word of generations.ROLL_RULES."""
+    """`now_ms` is the timestamp of the assumed append, `rule` a word of generations.ROLL_RULES."""
 
     now_ms: int
     rule: str = DEFAULT_ROLL_RULE.name
     accept_loss: tuple[str, ...] = ()
-    """`offsets`: also where records are missing."""
+    """`offsets`: roll partitions with missing records too."""
 
     def __post_init__(self) -> None:
         check_accepted(self.accept_loss)
 
 
 def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple[Plan, pa.Table]:
-    """Decide from facts (report.SEGMENTS, depth tail) which active segments to close: the plan, and DUE for all of them.
+    """Decide from facts (report.SEGMENTS, depth tail) which active segments to close: the plan and
+    DUE.
 
-    Raises UsageError for an unknown rule.
+    DUE has all active segments. Raises UsageError for an unknown rule.
     """
     rule = ROLL_RULES.get(options.rule)
     if rule is None:
@@ -107,7 +109,9 @@ def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple
 
 
 def _written_before(real: pa.Table) -> dict[tuple[str, str], int]:
-    """Per partition the mtime (ns) of the last inactive .log: about then the active one was created."""
+    """Return, per partition, the mtime (ns) of the last inactive .log: the active one's approximate
+    creation.
+    """
     inactive = real.filter(pc.greater_equal(real["next_base_offset"], 0))
     flat = pa.table({
         "log_dir": inactive["log_dir"],
@@ -149,7 +153,7 @@ def _due_row(segment: Mapping[str, Any], found: Due, veto: str) -> dict[str, Any
 
 
 def _why_not_rolled(segment: Mapping[str, Any], accepted: Collection[str]) -> str:
-    """Why we do not roll though a broker would, "" when we do."""
+    """Return why kafkats does not roll although a broker would, "" if it rolls."""
     if not segment["clean"]:
         return "only after a clean stop: there is no clean-shutdown marker"
     for finding in segment["findings"]:
@@ -163,10 +167,11 @@ def _why_not_rolled(segment: Mapping[str, Any], accepted: Collection[str]) -> st
 
 
 def _only_not_closed(segment: Mapping[str, Any], finding: Mapping[str, Any]) -> bool:
-    """The time index lacks nothing but its closing entry."""
+    """Whether the time index lacks only its closing entry."""
     if not finding["file"].endswith(paths.TIME_INDEX):
         return False
-    unindexed = segment["index"] is not None and segment["index"]["size"] == 0  # the whole log was looked at
+    # the whole log was read
+    unindexed = segment["index"] is not None and segment["index"]["size"] == 0
     return finding["kind"] == "below-maximum" or (finding["kind"] == "empty-index" and unindexed)
 
 
@@ -178,7 +183,7 @@ def _roll_items(segment: Mapping[str, Any], found: Due, given: TopicSettings) ->
         yield item_of(segment, base, file, DEFAULT_RULE.name, settings_from=origin) | {
             "action": "replace", "reason": "its closing entry is missing", "before": segment["timeindex"]
         }  # fmt: skip
-    # Brokers without time indexes know no producers either.
+    # Brokers without time indexes have no producer state either.
     kinds = (paths.TIME_INDEX, paths.SNAPSHOT) if segment["timeindex"] else ()
     for kind in (paths.LOG, paths.OFFSET_INDEX, *kinds):
         reason = f"{found.reason}: {found.explanation}" if kind == paths.LOG else "of the new active segment"
@@ -207,7 +212,7 @@ def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
 
 
 def check_item(item: Mapping[str, Any]) -> None:
-    """Raise CorruptPlan for what `plan_roll` does not plan."""
+    """Raise CorruptPlan for an item that `plan_roll` does not plan."""
     name = paths.parse_segment_file(item["file"])
     if name is None or item["file"] != paths.segment_file(item["base_offset"], name.kind) or item["log"] is None:
         raise CorruptPlan(f"not a file of segment {item['base_offset']}: {item['file']!r}")
@@ -217,10 +222,10 @@ def check_item(item: Mapping[str, Any]) -> None:
 
 
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
-    """Build what the partition's roll adds, beside it.
+    """Build the files that the partition's roll adds.
 
-    Raises Changed when the log is not as planned, Refused when the marker of the clean stop is gone and before the time that was
-    decided for, StorageFailed.
+    Raises Changed when the log is not as planned, Refused without a clean-shutdown marker and
+    before the moment that the plan decides for, StorageFailed.
     """
     refuse_early(work)
     refuse_unclean(work.log_dir)
@@ -257,7 +262,7 @@ def _segment_before(directory: Path, offset: int) -> int:
 
 
 def _closed(path: Path, tail: SegmentFacts) -> bytes:
-    """A time index with the entry that it gets when its segment becomes inactive."""
+    """Return a time index with the entry that it gets when its segment becomes inactive."""
     entries = time_index.read(path)
     last = int(entries["timestamp"][-1]) if len(entries) else -1
     if tail.max_timestamp <= last:

@@ -1,6 +1,8 @@
-"""Simulate rolling: what segments these batches would lie in under other settings, and what retention would make of them.
+"""Simulate rolling: the segments that these batches would be in under other settings, after
+retention.
 
-The batches of a partition are appended once more, each when its timestamp says, to an empty log with the settings in question.
+The batches of a partition are appended again to an empty log with these settings, each at the time
+of its timestamp.
 """
 
 from __future__ import annotations
@@ -25,26 +27,27 @@ from kafkats.segment.reader import open_source
 from kafkats.units import Unit, list_again
 
 FILES: Final = 3
-"""Of a segment that a broker keeps open."""
+"""The files of a segment that a broker keeps open."""
 
 SIMULATED: Final = pa.schema([
     ("log_dir", pa.string()),
     ("partition_dir", pa.string()),
     ("batches", pa.int64()),
-    ("segments", pa.int64()),           # as they are
-    ("simulated", pa.int64()),          # as they would be
-    ("rolled_by", pa.string()),         # reasons and how often
-    ("open_files", pa.int64()),         # as they are
-    ("simulated_open_files", pa.int64()),   # after retention by the policy's limits
-    ("largest_bytes", pa.int64()),      # of a simulated segment
-    ("longest_kept_ms", pa.int64()),    # from a segment's first timestamp to when time can delete it; null: never, or no limit
+    ("segments", pa.int64()),  # actual
+    ("simulated", pa.int64()),  # simulated
+    ("rolled_by", pa.string()),  # reasons and their counts
+    ("open_files", pa.int64()),  # actual
+    ("simulated_open_files", pa.int64()),  # after retention by the policy's limits
+    ("largest_bytes", pa.int64()),  # of a simulated segment
+    # from a segment's first timestamp to its deletion by time; null: never, or no limit
+    ("longest_kept_ms", pa.int64()),
     ("error", pa.string()),
 ])  # fmt: skip
 
 
 @dataclass(frozen=True)
 class SimulateOptions:
-    """`seed` draws the jitter that segment.jitter.ms allows."""
+    """Rules and moment of a simulation. `seed` draws the jitter that segment.jitter.ms allows."""
 
     now_ms: int
     rule: str = DEFAULT_ROLL_RULE.name
@@ -53,17 +56,17 @@ class SimulateOptions:
 
 
 def partitions(units: Sequence[Unit]) -> Iterator[list[Unit]]:
-    """The segments of one partition after the other."""
+    """Yield the segments of each partition."""
     real = (unit for unit in units if unit.base_offset >= 0)
     for _, some in groupby(real, lambda unit: (unit.log_dir, unit.partition_dir)):
         yield list(some)
 
 
 def simulate_partition(units: Sequence[Unit], policy: Policy, options: SimulateOptions) -> pa.RecordBatch:
-    """A row of SIMULATED for the segments of one partition. What cannot be read is said in the row; a partition
-    that a running broker has deleted meanwhile has none.
+    """Return a row of SIMULATED for the segments of one partition.
 
-    Raises UsageError for an unknown rule.
+    The row has the error of an unreadable partition. A partition that a running broker deleted
+    meanwhile has no row. Raises UsageError for an unknown rule.
     """
     if options.rule not in ROLL_RULES or options.retention_rule not in RETENTION_RULES:
         raise UsageError(f"unknown rule: {options.rule!r} or {options.retention_rule!r}")
@@ -85,7 +88,7 @@ def simulate_partition(units: Sequence[Unit], policy: Policy, options: SimulateO
 
 
 class _Looking:
-    """Reads the batches of these units, from the second call on of those that are listed then."""
+    """Reads the batches of these units. Lists the units again from the second call on."""
 
     def __init__(self, units: Sequence[Unit]) -> None:
         self._units, self._again = units, False

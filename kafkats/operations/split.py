@@ -1,11 +1,14 @@
-"""Split: cut a segment that should have been several, so that what goes by whole segments works again.
+"""Split: cut a segment that should have been several, so that operations on whole segments work
+again.
 
-    look         (kafkats.parts) where a segment can be cut: too large, too long, mixed timestamps, an expired head
-    plan_split   the families of files that it would become
-    stage        the head and the new families from copied parts, indexes by recovery's rule, producers at each new base
+    look         (kafkats.parts) where to cut: too large, too long, mixed timestamps, an expired head
+    plan_split   the files of the new segments
+    stage        copies the parts of the log, builds indexes by recovery's rule, and the producer
+                 snapshot at each new base offset
 
-Batches move between files, byte for byte; offsets, order and mtime stay. What a broker sees: more segments, the same log start and
-end. Only retention, rolling and searches by time, which go by whole segments, answer otherwise.
+Batches move between files byte for byte. Offsets, order and mtime are kept. A broker sees more
+segments with the same log start and log end. Only retention, rolling and searches by time give
+other results, since they work on whole segments.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ OPERATION: Final = "split"
 def plan_split(segments: pa.Table, parts: pa.Table, options: SplitOptions) -> Plan:
     """Decide from facts (report.SEGMENTS, depth full) and PARTS which segments to cut.
 
-    Raises UsageError for options that say nothing.
+    Raises UsageError for incomplete options.
     """
     check_options(options)
     check_accepted(options.accept_loss)
@@ -89,15 +92,15 @@ def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
 
 
 def check_item(item: Mapping[str, Any]) -> None:
-    """Raise CorruptPlan for what `plan_split` does not plan."""
+    """Raise CorruptPlan for an item that `plan_split` does not plan."""
     check_planned(item)
 
 
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
-    """Build the partition's new families beside it.
+    """Build the files of the partition's new segments.
 
-    Raises Changed when a log is not as planned, Refused for an active segment without a clean stop, NotEqual when a new log
-    does not read to its end, DiskFull, StorageFailed.
+    Raises Changed when a log is not as planned, Refused for an active segment without a clean stop,
+    NotEqual when a new log does not read to its end, DiskFull, StorageFailed.
     """
     if any(item["next_base_offset"] < 0 for item in work.items):
         refuse_unclean(work.log_dir)

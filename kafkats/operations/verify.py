@@ -1,7 +1,7 @@
-"""Verify: every defect of every segment, classified, and what a rebuild of its indexes would be.
+"""Verify: find and classify every defect of every segment, and compute a rebuild of its indexes.
 
-`verify_unit` does one unit in any process that sees the files. Reading takes no lock and never writes, so it works under a
-running broker, too.
+`verify_unit` checks one unit in any process that sees the files. It takes no lock and never writes,
+so it works beside a running broker.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _INDEXES: Final = (paths.OFFSET_INDEX, paths.TIME_INDEX)
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """`rule` names the generation to compare with; the policy gives the topics' index settings."""
+    """`rule` is the generation to compare with. The policy gives the topics' index settings."""
 
     rule: str = "last-offset"
     deep: bool = False
@@ -51,9 +51,9 @@ class VerifyOptions:
 
 
 def verify_unit(unit: Unit, options: VerifyOptions) -> pa.RecordBatch:
-    """Look at one unit: its row of report.SEGMENTS, none for a directory with nothing to say.
+    """Check one unit. Return its row of report.SEGMENTS, none for a directory without findings.
 
-    What cannot be read becomes a finding, not an error.
+    An unreadable file is a finding, no error.
     """
     if unit.base_offset >= 0:
         _, row, findings, _ = settled(unit, lambda now: _segment(now, options))
@@ -69,7 +69,9 @@ def _directory(unit: Unit, options: VerifyOptions) -> list[Finding]:
 
 
 def _small_files(unit: Unit, *, deep: bool) -> tuple[Finding, ...]:
-    """What is wrong with a partition's files beside its logs and indexes: epochs, metadata, snapshots, aborted transactions."""
+    """Return findings about a partition's other files: epochs, metadata, snapshots, aborted
+    transactions.
+    """
     directory = Path(unit.log_dir, unit.partition_dir)
     if not unit.partition_dir or any(f.kind in ("vanished", "unreadable") for f in unit.findings):
         return ()
@@ -89,7 +91,7 @@ def _transactions(partition: PartitionDir) -> Iterator[Finding]:
 
 
 def _segment(unit: Unit, options: VerifyOptions) -> tuple[dict[str, Any], list[Finding]]:
-    """The row of report.SEGMENTS without findings, and the findings."""
+    """Return the row of report.SEGMENTS without findings, and the findings."""
     directory = Path(unit.log_dir, unit.partition_dir)
     name = paths.parse_partition(unit.partition_dir)
     settings = options.policy.settings(name.topic if name else "")
@@ -104,7 +106,7 @@ def _segment(unit: Unit, options: VerifyOptions) -> tuple[dict[str, Any], list[F
     else:
         row |= _check_columns(check)
         links = [k for k in _INDEXES if (directory / paths.segment_file(unit.base_offset, k)).is_symlink()]
-        if links:  # the one behind it would stay, and the link would go
+        if links:  # a rebuild would replace the link and leave its target
             row["blocked"] = f"the {' and '.join(links)} is a symbolic link"
         evidence = _evidence(unit, check, settings)
         findings = told_at((*_in_context(unit, check, RULES[options.rule]), *evidence), deep=options.deep)
@@ -140,7 +142,7 @@ def _check(
     found = check(interval)
     if found.interval_from != DEFAULT or not (found.built.offset_index or found.facts.batches > 1):
         return found
-    # This segment's own index says nothing: its neighbours have the topic's setting, too.
+    # This segment's index does not show the interval. Its neighbours have the same topic setting.
     with storage(log.parent, "looking at it"):
         mtime_ns = log.parent.stat().st_mtime_ns
     beside = interval_of_partition(log.parent, mtime_ns)
@@ -151,9 +153,10 @@ def _check(
 
 @lru_cache(maxsize=64)
 def interval_of_partition(directory: Path, mtime_ns: int) -> int | None:
-    """index.interval.bytes, inferred from the fullest offset indexes of a partition directory; None where none tells.
+    """Return index.interval.bytes, inferred from the fullest offset indexes of a directory, or
+    None.
 
-    `mtime_ns` is the directory's, so that an answer is remembered only as long as its files are the same.
+    `mtime_ns` is the directory's: a cached answer is valid only as long as its files are the same.
     """
     indexes = sorted(directory.glob(f"*{paths.OFFSET_INDEX}"), key=_size, reverse=True)
     for index in indexes[:_ASKED_NEIGHBOURS]:
@@ -176,7 +179,7 @@ def _size(path: Path) -> int:
 
 
 def _why(built: Built) -> str:
-    """Why no index can be built, "" when it can."""
+    """Return why no index can be built, "" when it can."""
     if not built.blocked:
         return ""
     reason = built.blocked_reason or KINDS[built.blocked][1]
@@ -200,19 +203,22 @@ def _check_columns(check: SegmentCheck) -> dict[str, Any]:
 
 
 def _taken_for_the_end(finding: Finding, check: SegmentCheck) -> bool:
-    """A tail that a loading broker does not notice: an unfinished batch, or too few zeros to be a batch's header."""
+    """Whether a loading broker does not notice this tail.
+
+    It is an unfinished batch, or has too few zeros for a batch header.
+    """
     left = check.facts.log_bytes - check.facts.valid_bytes
     return finding.kind == "torn-tail" or (finding.kind == "zero-tail" and left < MIN_LEFT)
 
 
 def _in_context(unit: Unit, check: SegmentCheck, rule: Rule) -> Iterator[Finding]:
-    """The segment's own findings, as its place in the directory makes them better or worse."""
+    """Yield the segment's own findings, adjusted to its place in the directory."""
     expected = unit.time_index_expected or any(check.facts.magics[1:]) or rule.mtime_entry
     for finding in check.findings:
         if finding.kind == "missing-index" and finding.file.endswith(paths.TIME_INDEX) and not expected:
             continue
         if finding.kind == "moving-tail" and not unit.live:
-            # Nobody is writing: this is what a killed broker left, and what its recovery will cut.
+            # No broker is writing: a killed broker left this, and its recovery will cut it.
             yield finding._replace(kind=str(check.facts.stop))
         elif unit.active and unit.clean and _taken_for_the_end(finding, check):
             yield finding._replace(

@@ -1,18 +1,20 @@
-"""Retain: delete whole segments, as the broker of a generation would, from facts alone, and never more than was allowed.
+"""Retain: delete whole segments as a broker of one generation would, within the allowed limits.
 
-    facts       what decides, read from the table of facts
+    facts       columns of facts from the table of segments
     deciding    what Kafka itself would delete now, and why not the others: retention.decide in columns
-    vetoes      what we do not delete though Kafka would: a column of its own, with its own reasons
+    vetoes      what kafkats keeps although Kafka would delete it, with reasons in their own column
     planning    the plan, and every segment's verdict
-    prefix      whether a plan takes the beginning of a log and nothing else, and the directory is as it was planned for
-    staging     the families of files go into the undo area; checkpoints follow
-    heads       expired heads of segments that stay, decided on as if they were segments
-    proof       whether it is as planned, afterwards
-    board       per partition what goes, when, and what keeps the rest
-    suspects    into the segments that pin by a timestamp that cannot be right
+    prefix      checks that a plan removes only the beginning of a log, and that the directory is as
+                planned
+    staging     removes the files of segments, and updates checkpoints
+    heads       expired heads of kept segments, decided as if they were segments
+    proof       checks the result
+    board       per partition what is deleted, when, and what keeps the rest
+    suspects    looks into segments that pin others by an implausible timestamp
 
-Facts of depth tail are enough. Where an index does not hold up a segment's age is not believed, and nothing behind it goes by
-time. Nothing is deleted for a topic whose cleanup.policy and limit nobody has named.
+Facts of depth tail are enough. A segment with a wrong time index has no trusted age, and no segment
+after it is deleted by time. Segments are deleted only for topics with an explicit cleanup.policy
+and limit.
 """
 
 from kafkats.operations.retain.board import board, by_topic

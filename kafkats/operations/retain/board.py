@@ -1,4 +1,4 @@
-"""The board of a retention: per partition what goes, when, and what keeps the rest."""
+"""The board of a retention: per partition what is deleted, when, and what keeps the rest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOOKS: Final = {
 
 
 def by_topic(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """`board`'s rows added up: per topic its partitions, segments and bytes."""
+    """Sum up the rows of `board` by topic: partitions, segments and bytes."""
     found: dict[str, Counter[str]] = {}
     for row in rows:
         found.setdefault(row["topic"], Counter()).update({name: row[name] for name in _SUMS} | {"partitions": 1})
@@ -32,10 +32,11 @@ def by_topic(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def board(verdicts: pa.Table, now_ms: int) -> list[dict[str, Any]]:
-    """Per partition: bytes that go now, within a day and a week, and the segment that pins the rest: why, by the batch of which
-    offset, and until when.
+    """Return, per partition, the bytes deleted now, within a day and within a week, and what pins
+    the rest.
 
-    `pinned_bytes` are those of segments behind it that have expired by themselves.
+    The pinning segment has the reason, the offset of the batch responsible, and the time until
+    when. `pinned_bytes` are those of later segments that have expired themselves.
     """
     goes = pc.and_(verdicts["deletes"], pc.equal(verdicts["veto"], ""))
     day_ms, week_ms = (min(now_ms + days * DAY_MS, _LARGEST) for days in (1, 7))
@@ -52,7 +53,8 @@ def board(verdicts: pa.Table, now_ms: int) -> list[dict[str, Any]]:
     columns |= {name: pc.if_else(flags, verdicts["bytes"], 0) for name, flags in counted.items()}
     table = pa.table(columns)
     wanted = [("row", "min"), ("row", "count"), *((name, "sum") for name in counted)]
-    sums = table.group_by(list(_WHERE)).aggregate(wanted).sort_by("row_min").to_pylist()  # groups come in any order
+    # groups come in any order
+    sums = table.group_by(list(_WHERE)).aggregate(wanted).sort_by("row_min").to_pylist()
     first = table.filter(pc.invert(goes)).group_by(list(_WHERE)).aggregate([("row", "min")])["row_min"]
     kept = {tuple(one[name] for name in _WHERE): _kept(one) for one in verdicts.take(first).to_pylist()}
     nothing = {"kept_by": None, "kept_offset": None, "kept_bytes": 0, "why": "", "until_ms": None, "unit": ""}
@@ -65,7 +67,7 @@ def board(verdicts: pa.Table, now_ms: int) -> list[dict[str, Any]]:
 
 
 def _kept(one: dict[str, Any]) -> dict[str, Any]:
-    """What is said of the first segment that stays."""
+    """Return the columns about the first kept segment."""
     why = one["veto"] or "; ".join(filter(None, (one["reason"], one["lasting"])))
     by_time = one["evidence"] == "timestamp" and not one["veto"] and not one["lasting"]
     offset = one["largest_offset"] if by_time and one["largest_offset"] != -1 else None

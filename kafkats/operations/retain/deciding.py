@@ -1,7 +1,8 @@
-"""What a broker would delete, for all partitions at once: retention.decide in columns, row for row the same.
+"""What a broker would delete, for all partitions at once: retention.decide in columns, row by row
+equal.
 
-Read that one first. A pass deletes a prefix of a partition's rows, so that all there is to find is the first row at which
-it stops.
+Read retention.decide first. A pass deletes a prefix of a partition's rows, so this module only has
+to find the first row at which it stops.
 """
 
 from __future__ import annotations
@@ -25,18 +26,20 @@ _EVIDENCE: Final = ("timestamp", "mtime", "offset", "size")
 
 
 class Rows(NamedTuple):
-    """Where the partitions' rows lie: `starts` and `ends` (exclusive) per partition, `of` the number of each row's partition."""
+    """The rows of partitions: `starts` and `ends` (exclusive), and `of`, the partition number of
+    each row.
+    """
 
     starts: Ints
     ends: Ints
     of: Ints
 
     def first(self, flags: Flags) -> Ints:
-        """Per partition the first row that is flagged, else its end."""
+        """Return the first flagged row of each partition, or its end."""
         return np.minimum.reduceat(np.where(flags, np.arange(len(self.of)), self.ends[self.of]), self.starts)
 
     def running_sum(self, values: Ints) -> Ints:
-        """Within each partition, the row's own included."""
+        """Return the sums within each partition, including the row's own value."""
         sums = np.cumsum(values)
         return sums - (sums - values)[self.starts][self.of]
 
@@ -53,7 +56,7 @@ class Segments(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Columns of retention.Limits, a row per partition; a high watermark that is not known is -1."""
+    """Columns of retention.Limits, one row per partition. -1: unknown high watermark."""
 
     retention_ms: Ints
     retention_bytes: Ints
@@ -78,7 +81,7 @@ def rows_of(starts: Ints, count: int) -> Rows:
 
 
 def decide(rows: Rows, segments: Segments, limits: Limits, rule: RetentionRule, *, now_ms: int) -> Verdicts:
-    """retention.decide for each of the partitions, none of which is empty."""
+    """Return retention.decide for each partition. No partition may be empty."""
     row, of = np.arange(len(rows.of)), rows.of
     ms, size, log_start, mark = (column[of] for column in limits)
     replicated = np.maximum(np.maximum(mark, 0), log_start)
@@ -141,19 +144,21 @@ def decide(rows: Rows, segments: Segments, limits: Limits, rule: RetentionRule, 
 
 
 def _expiries(since: Ints, ms: Ints, trusted: Flags) -> tuple[Ints, Flags]:
-    """retention.expires_at, and where there is such a time."""
+    """Return retention.expires_at, and where such a time exists."""
     known = (ms >= 0) & trusted & (since <= _LARGEST - 1 - np.maximum(ms, 0))
     return np.where(known, since, 0) + np.where(known, ms, 0) + 1, known
 
 
 def running_max(values: Ints, groups: Ints) -> Ints:
-    """The largest value of the row's group so far; `groups` do not fall."""
+    """Return the largest value so far in the row's group. `groups` must not decrease."""
     known, ranks = np.unique(values, return_inverse=True)
     return known[np.maximum.accumulate(groups * len(known) + ranks) - groups * len(known)]
 
 
 class Said:
-    """A column of sentences: what is said first of a row stands. Rows of equal values are said once."""
+    """A column of sentences: the first sentence for a row counts. Rows of equal values share one
+    call.
+    """
 
     def __init__(self, count: int) -> None:
         self._open = np.ones(count, bool)
@@ -161,7 +166,7 @@ class Said:
         self._texts: list[pa.Array] = []
 
     def where(self, flags: Flags, say: Callable[..., str], *columns: NDArray[Any]) -> None:
-        """`say` the rows that are flagged, from their values of `columns`."""
+        """Set the text of the flagged rows to `say` of their values of `columns`."""
         chosen = np.flatnonzero(flags & self._open)
         if not len(chosen):
             return

@@ -1,4 +1,4 @@
-"""What decides over segments, read from a table of facts (report.SEGMENTS) into columns."""
+"""Read the facts about segments from a table (report.SEGMENTS) into columns."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ _MISLEADING: Final = ("damage", "danger")
 
 
 class Facts(NamedTuple):
-    """`table` has a row per segment that has a log, sorted; from `log_dir` on a row is a partition."""
+    """Facts. `table` has a sorted row per segment with a log; `log_dir` and later have one per
+    partition.
+    """
 
     table: pa.Table
     rows: Rows
     segments: Segments
     largest_timestamp: Ints
-    """As the files have it, -1 for none; `segments` has what is believed."""
+    """The timestamp in the files, -1 for none. `segments` has the trusted one."""
     unit: pa.Array
     family_bytes: Ints
     recovery: Flags
@@ -44,13 +46,16 @@ class Facts(NamedTuple):
     """By topic."""
     clean: Flags
     end_known: Flags
-    """Of the log: its last segment's records could be read."""
+    """Whether the log end is known: the last segment's records could be read."""
     log_start_offset: Ints
     high_watermark: Ints
 
 
 def read_facts(segments: pa.Table, policy: Policy) -> Facts:
-    """`policy` says how to take timestamps that cannot be; only `ignore` looks into files, the time indexes of suspects."""
+    """Read the facts. `policy` says how to treat bogus timestamps.
+
+    Only its setting `ignore` reads files: the time indexes of suspects.
+    """
     table = _sorted_segments(segments)
     rows = _rows(table)
     first = table.select(["log_dir", "partition_dir", "topic", "clean", "log_start_offset", "high_watermark"])
@@ -86,7 +91,10 @@ def read_facts(segments: pa.Table, policy: Policy) -> Facts:
 
 
 def without_times(facts: Facts) -> Facts:
-    """The facts as KIP-33's brokers have them: where message.format.version is below 0.10 nothing is loaded from time indexes."""
+    """Return the facts as KIP-33's brokers know them, without timestamps of topics below 0.10.
+
+    If message.format.version is below 0.10, such brokers load nothing from time indexes.
+    """
     versions = [facts.settings[topic].message_format_version for topic in facts.topic]
     old = np.array([version is not None and magic_of(version) == 0 for version in versions], bool)
     largest = np.where(old[facts.rows.of], -1, facts.segments.largest_timestamp)
@@ -94,7 +102,9 @@ def without_times(facts: Facts) -> Facts:
 
 
 def _sorted_segments(segments: pa.Table) -> pa.Table:
-    """Copied only where it must be: of ten million rows this is what takes the memory."""
+    """Return the segments sorted. Copies only if necessary: this determines the memory for many
+    rows.
+    """
     table = segments.select(list(_COLUMNS))
     real = pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_valid(segments["log"]))
     table = table if pc.all(real).as_py() else table.filter(real)
@@ -130,10 +140,11 @@ def _flags(column: pa.ChunkedArray) -> Flags:
 
 
 def _misled(findings: pa.ChunkedArray) -> Flags:
-    """Where the largest timestamp may be wrong."""
+    """Return where the largest timestamp may be wrong."""
     flat = pc.list_flatten(findings)
     beside = pc.or_(*(pc.ends_with(pc.struct_field(flat, "file"), kind) for kind in (paths.SNAPSHOT, paths.TXN_INDEX)))
-    beside = pc.or_(beside, pc.equal(pc.struct_field(flat, "kind"), MISSING_RECORDS))  # of what is there all is known
+    # everything is known of the records that exist
+    beside = pc.or_(beside, pc.equal(pc.struct_field(flat, "kind"), MISSING_RECORDS))
     bad = pc.and_not(pc.is_in(pc.struct_field(flat, "severity"), pa.array(_MISLEADING)), beside)
     found = np.zeros(len(findings), bool)
     found[pc.list_parent_indices(findings).filter(bad).to_numpy()] = True
@@ -141,7 +152,7 @@ def _misled(findings: pa.ChunkedArray) -> Flags:
 
 
 def _believed(table: pa.Table, rows: Rows, mtime: Ints, policies: Sequence[str]) -> tuple[Ints, pa.Array]:
-    """By which times the partitions' policies let segments expire, and the units that their largest timestamps seem to be in."""
+    """Return the timestamps that the policies trust, and the units of the largest timestamps."""
     largest = np.copy(_ints(table["max_timestamp"], -1))
     following = np.append(largest[1:], -1)
     following[rows.ends - 1] = -1
@@ -165,5 +176,6 @@ def _believe(
     try:
         entries = time_index.read(Path(where["log_dir"], where["partition_dir"], file))
     except KafkatsError:
-        return found._replace(timestamp=largest)  # what cannot be looked up is taken as it stands: it keeps the segment
+        # without an index the timestamp is taken as it is, which keeps the segment
+        return found._replace(timestamp=largest)
     return believe(largest, mtime_ms, policy, entries=entries["timestamp"].tolist(), neighbours=neighbours)

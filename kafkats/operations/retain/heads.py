@@ -1,13 +1,14 @@
-"""Retention inside segments: what lies before the first batch that has not expired goes, too.
+"""Retention inside segments: also delete what precedes the first unexpired batch.
 
-Retention goes by whole segments, and one fresh batch keeps all that lies before it in the same file. Here the expired head of the
-segment that retention by time stops at is decided on as if it were a segment: by the same limits, vetoes and guards. Where it goes
-the old family goes, and a new one comes for the rest, as a split would make it; the head is not written once more. It is what the
-enriched-metadata document of 2014 wanted of the cleaner: truncating the head inside a segment.
+Retention deletes whole segments, and one recent batch keeps everything before it in the same file.
+This module decides on the expired head of the first segment that retention by time keeps, as if the
+head were a segment: by the same limits, vetoes and guards. If the head is deleted, the old files
+are removed and new ones are added for the rest, as a split makes them. The head is not copied. The
+enriched-metadata document of 2014 wanted this of the cleaner: truncating the head inside a segment.
 
-    targets      the segments to look at, one per partition, and the time before which their batches have expired
-    look_at      where such a head ends, from batch headers
-    plan_inside  the plan, with all that `plan_retain` deletes; retain stages it
+    targets      the segments to look at, one per partition, and the time before which they expired
+    look_at      the end of such a head, from batch headers
+    plan_inside  the plan, including all that `plan_retain` deletes; retain stages it
 """
 
 from __future__ import annotations
@@ -33,26 +34,31 @@ from kafkats.report import SEGMENTS
 from kafkats.units import Unit
 
 Target = tuple[Unit, int]
-"""A segment, and the time (epoch ms) before which what is in it has expired."""
+"""A segment, and the time (epoch ms) before which its records have expired."""
 Where = tuple[str, str, int]
 _WHERE: Final = ("log_dir", "partition_dir", "base_offset")
 
 
 class _Heads(NamedTuple):
-    """Per segment what is to be cut: rows of PARTS, head and rest; and why others stay whole."""
+    """The segments to cut, as rows of PARTS (head and rest), and why others are not cut."""
 
     found: dict[Where, list[dict[str, Any]]]
     blocked: dict[Where, str]
 
 
 def check_options(options: RetainOptions, *, inside_segments: bool) -> None:
-    """Raise UsageError, before anything is looked at, for what would fill the volume that is to be freed."""
+    """Raise UsageError, before anything is read, for a plan that would fill the volume that it
+    should free.
+    """
     if inside_segments and options.free_bytes is not None:
         raise UsageError("--inside-segments writes what stays before anything is freed: it does not go with --free")
 
 
 def look_at(target: Target) -> pa.RecordBatch:
-    """parts.PARTS of one target: head and rest, nothing where it has no such head. What is in the way is a row."""
+    """Return parts.PARTS of one target: head and rest, no rows without an expired head.
+
+    A segment that cannot be cut is a blocked row.
+    """
     unit, expired_before_ms = target
     return look(unit, SplitOptions("expired", expired_before_ms=expired_before_ms))
 
@@ -66,11 +72,12 @@ def plan_inside(
     look: Callable[[Sequence[Target]], pa.Table],
     verify: Callable[[Sequence[Unit]], pa.Table],
 ) -> tuple[Plan, pa.Table]:
-    """The plan and RETENTION as `plan_retain` makes them of these facts (report.SEGMENTS, depth tail), expired heads included.
+    """Return the plan and RETENTION as `plan_retain`, with expired heads included.
 
-    `look` is to give `look_at` of each target, as one table of PARTS; `verify` report.SEGMENTS, depth full, of segments whose head
-    would go. One that cannot be cut is a blocked item. Raises UsageError as `check_options` does and for an unknown rule, and what
-    the two raise.
+    `segments` are of depth tail. `look` returns `look_at` of all targets, as one table of PARTS.
+    `verify` returns report.SEGMENTS, depth full, of segments whose head would be deleted. A segment
+    that cannot be cut is a blocked item. Raises UsageError as `check_options` and for an unknown
+    rule, and as `look` and `verify`.
     """
     check_options(options, inside_segments=True)
     whole, verdicts = plan_retain(segments, policy, options)
@@ -92,7 +99,8 @@ def plan_inside(
             break
         heads.blocked.update(unsound)
         staying |= kept
-        for where in {*unsound, *kept}:  # what stays whole is one segment, which keep.segments must not count as two
+        # an uncut segment is one segment: keep.segments must not count it as two
+        for where in {*unsound, *kept}:
             del heads.found[where]
     items = _items(
         made.items, segments, facts, heads, {where: index_rule(facts[where], options.rule) for where in going}
@@ -103,17 +111,21 @@ def plan_inside(
 
 
 def index_rule(segment: Mapping[str, Any], rule: str) -> str:
-    """Whose recovery the rest's indexes are to match (generations.RULES), for a rule of RETENTION_RULES that several of them may go
-    with: as the index of the segment (a row of report.SEGMENTS by the default rule) is, where that tells."""
+    """Return the recovery rule (generations.RULES) for the indexes of the rest.
+
+    Brokers of some RETENTION_RULES may follow several rules. The index of the segment (a row of
+    report.SEGMENTS by the default rule) then decides, if it can.
+    """
     likely = RETENTION_RULES[rule].index_rules
     told = any(f["kind"] == "other-rule" and f["file"].endswith(paths.OFFSET_INDEX) for f in segment["findings"])
     return likely[1] if told and len(likely) > 1 else likely[0]
 
 
 def targets(units: Iterable[Unit], verdicts: pa.Table, policy: Policy, options: RetainOptions) -> list[Target]:
-    """Of each partition the first segment that retention keeps, where it goes by time; an active one only after a clean stop.
+    """Return the first segment of each partition that retention keeps, if time limits it.
 
-    `verdicts` are those on whole segments (RETENTION). What has expired is strictly older than the limit, as whole segments are.
+    An active segment is included only after a clean stop. `verdicts` are those on whole segments
+    (RETENTION). Expired means strictly older than the limit, as for whole segments.
     """
 
     @cache
@@ -144,7 +156,10 @@ def _heads(parts: pa.Table) -> _Heads:
 
 
 def _as_cut(segments: pa.Table, heads: Mapping[Where, Sequence[Mapping[str, Any]]]) -> pa.Table:
-    """The facts as they would be with each head a segment. Its indexes count as the head's, whose bytes they will free."""
+    """Return the facts as if each head were a segment. The old indexes count as the head's.
+
+    Deleting the head frees their bytes.
+    """
     others, rows = _apart(segments, heads)
     cut: list[dict[str, Any]] = []
     for row in rows:
@@ -166,7 +181,7 @@ def _as_cut(segments: pa.Table, heads: Mapping[Where, Sequence[Mapping[str, Any]
 
 
 def _sorted_out(decided: pa.Table, heads: Mapping[Where, Any]) -> tuple[list[Where], dict[Where, str]]:
-    """The heads that go, and what keeps the others."""
+    """Return the heads to delete, and what keeps the others."""
     rows = _apart(decided, heads)[1]
     goes = [_where(row) for row in rows if row["deletes"] and not row["veto"]]
     return goes, {_where(row): row["veto"] for row in rows if not row["deletes"] or row["veto"]}
@@ -179,7 +194,7 @@ def _items(
     heads: _Heads,
     rules: Mapping[Where, str],
 ) -> pa.Table:
-    """What was decided of heads as of segments, said of the files that there are."""
+    """Return the items for the actual files, from decisions on heads as segments."""
     others, rows = _apart(items, rules)
     for row in rows:
         begins = heads.found[_where(row)][1]["part_offset"]
@@ -213,7 +228,11 @@ def _totals(
 
 
 def _told(decided: pa.Table, heads: Mapping[Where, Any], staying: Mapping[Where, str]) -> pa.Table:
-    """RETENTION after the plan: two rows for a segment whose head goes; one for a segment that stays whole, with what keeps its head."""
+    """Return RETENTION after the plan: two rows for a segment whose head is deleted, one for
+    others.
+
+    The row of an uncut segment has what keeps its head.
+    """
     others, rows = _apart(decided, {**heads, **staying})
     told = [
         row
@@ -229,7 +248,7 @@ def _told(decided: pa.Table, heads: Mapping[Where, Any], staying: Mapping[Where,
 
 
 def _apart(table: pa.Table, places: Mapping[Where, Any]) -> tuple[pa.Table, list[dict[str, Any]]]:
-    """The rows about these segments, and the table without them."""
+    """Return the table without the rows about these segments, and these rows."""
     near = pc.and_(
         pc.is_in(table["partition_dir"], pa.array({where[1] for where in places}, pa.string())),
         pc.is_in(table["base_offset"], pa.array({where[2] for where in places}, pa.int64())),

@@ -1,4 +1,6 @@
-"""The files of a retention's plan, in columns: families that go, empty ones that come, checkpoints that follow."""
+"""The files of a retention's plan, in columns: removed segments, new empty ones, updated
+checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
 
 
 def items_of(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) -> pa.Table:
-    """plan.ITEMS; `goes` are the first rows of partitions."""
+    """Return plan.ITEMS. `goes` flags the first rows of partitions."""
     rows, base, ends = facts.rows, facts.segments.base_offset, facts.segments.end_offset
     left = rows.first(~goes)
     changed = np.flatnonzero(left > rows.starts)
@@ -31,12 +33,13 @@ def items_of(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) ->
     tables = [_removed(facts, found, goes, rule)]
     timed = pc.is_valid(facts.table["timeindex"]).to_numpy()
     for kind in NEW_FAMILY:
-        those = emptied[timed[rows.ends[emptied] - 1]] if kind == paths.TIME_INDEX else emptied  # 0.8 and 0.9 know none
+        # 0.8 and 0.9 have none
+        those = emptied[timed[rows.ends[emptied] - 1]] if kind == paths.TIME_INDEX else emptied
         files = [paths.segment_file(each, kind) for each in start[those].tolist()]
         new = {"action": "add", "reason": "an empty segment at the log end", "after_sha256": _EMPTY_SHA256}
         tables.append(_ended(facts, those, start, rule, file=files, **new))
     update = {"action": "update", "after_bytes": -1}
-    # Brokers that write snapshots of producers write epochs, whichever rule is asked for.
+    # Brokers that write producer snapshots write epochs too, whatever rule was chosen.
     newer = np.add.reduceat(pc.is_valid(facts.table["snapshot"]).to_numpy(), rows.starts) > 0
     epochs = changed[newer[changed] | rule.high_watermark]
     reasons = [f"begins at {each} now" for each in start[epochs].tolist()]
@@ -48,7 +51,7 @@ def items_of(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) ->
 
 
 def _removed(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) -> pa.Table:
-    """Every file of every row that goes."""
+    """Return the items for every file of every row to delete."""
     chosen = pa.array(goes)
     names = ("log_dir", "partition_dir", "directory_ctime_ns", "base_offset", "next_base_offset")
     table = facts.table.select([*names, *(kind.removeprefix(".") for kind in paths.SEGMENT_KINDS)]).filter(chosen)
@@ -72,7 +75,7 @@ def _removed(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) ->
 
 
 def _by_log_dir(facts: Facts, partitions: Ints, start: Ints) -> tuple[Ints, list[str]]:
-    """Of each log dir the first of the partitions, which stands for all of them, and what is said of them."""
+    """Return the first partition of each log dir, which stands for the others, and the reasons."""
     together: dict[str, list[int]] = {}
     for number in partitions.tolist():
         together.setdefault(facts.log_dir[number], []).append(number)
@@ -85,7 +88,7 @@ def _by_log_dir(facts: Facts, partitions: Ints, start: Ints) -> tuple[Ints, list
 
 
 def _ended(facts: Facts, partitions: Ints, start: Ints, rule: RetentionRule, **columns: Any) -> pa.Table:
-    """A row for each of the partitions that begin at `start` now."""
+    """Return a row for each partition that will begin at `start`."""
     first = facts.table.take(pa.array(facts.rows.starts[partitions]))
     common = {name: first[name] for name in ("log_dir", "partition_dir", "directory_ctime_ns")}
     return _rows(
@@ -94,7 +97,7 @@ def _ended(facts: Facts, partitions: Ints, start: Ints, rule: RetentionRule, **c
 
 
 def _rows(count: int, rule: RetentionRule, **columns: Any) -> pa.Table:
-    """ITEMS of these columns; one value stands for a column of it."""
+    """Return ITEMS of these columns. A single value fills its column."""
     given = {"before": None, "log": None, "log_valid_bytes": 0, "after_bytes": 0, "after_sha256": "", "rule": rule.name,
              "index_interval_bytes": 0, "segment_index_bytes": 0, "settings_from": "given", **columns}  # fmt: skip
     made = {

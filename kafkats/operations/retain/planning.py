@@ -29,31 +29,37 @@ RETENTION: Final = pa.schema([
     ("partition_dir", pa.string()),
     ("topic", pa.string()),
     ("base_offset", pa.int64()),
-    ("end_offset", pa.int64()),         # exclusive
-    ("bytes", pa.int64()),              # of all files of the segment
+    ("end_offset", pa.int64()),  # exclusive
+    ("bytes", pa.int64()),  # of all files of the segment
     ("first_timestamp", pa.int64()),
     ("largest_timestamp", pa.int64()),
-    ("largest_offset", pa.int64()),     # in the batch that has it; -1 or null: not known
-    ("counted_from", pa.int64()),       # its age: from that, from what a policy for such timestamps put in its place, or the mtime
+    ("largest_offset", pa.int64()),  # in the batch that has it; -1 or null: unknown
+    # the time from which age counts: the timestamp, the policy's replacement, or the mtime
+    ("counted_from", pa.int64()),
     ("mtime_ms", pa.int64()),
-    ("unit", pa.string()),              # of the largest timestamp as it looks: ms, s, us, ns, future, negative; "" old or none
-    ("evidence", pa.string()),          # offset, size, timestamp, mtime (weak), "" when it has no age
-    ("deletes", pa.bool_()),            # Kafka's verdict
-    ("by", pa.string()),                # start-offset, size, time
+    # apparent unit of the largest timestamp: ms, s, us, ns, future, negative; "" old or none
+    ("unit", pa.string()),
+    ("evidence", pa.string()),  # offset, size, timestamp, mtime (weak); "" without an age
+    ("deletes", pa.bool_()),  # Kafka's verdict
+    ("by", pa.string()),  # start-offset, size, time
     ("reason", pa.string()),
-    ("veto", pa.string()),              # why we do not, though Kafka would
-    ("lasting", pa.string()),           # why we shall not, however old it gets
-    ("deletable_from_ms", pa.int64()),  # by time, with all before it; null: never
-    ("blocked_by", pa.int64()),         # the segment that keeps it though it has expired
+    ("veto", pa.string()),  # why kafkats keeps it although Kafka would delete it
+    ("lasting", pa.string()),  # why it is kept at any age
+    ("deletable_from_ms", pa.int64()),  # by time, with all earlier segments; null: never
+    ("blocked_by", pa.int64()),  # the segment that keeps this expired one
 ])  # fmt: skip
 """One row per segment."""
 
 
 @dataclass(frozen=True)
 class RetainOptions:
-    """`now_ms` is the moment to decide for. `before_ms` deletes what is older instead of what the policy's limits say (KIP-47);
-    `free_bytes` stops when that much would be freed; `over_guard` lifts the guards, which somebody must have approved;
-    `last_segment` lets the last segment go, too, as a broker does, and begins an empty one at the log end."""
+    """What to delete.
+
+    `now_ms` is the moment to decide for. `before_ms` deletes what is older, instead of applying the
+    policy's limits (KIP-47). `free_bytes` stops when that much would be freed. `over_guard` lifts
+    the guards, which requires approval. `last_segment` allows deleting the last segment too, as a
+    broker does, and begins an empty one at the log end.
+    """
 
     now_ms: int
     rule: str = DEFAULT_RETENTION_RULE.name
@@ -62,14 +68,14 @@ class RetainOptions:
     over_guard: bool = False
     last_segment: bool = False
     accept_loss: tuple[str, ...] = ()
-    """`offsets`: also where records are missing."""
+    """`offsets`: delete in partitions with missing records too."""
 
     def __post_init__(self) -> None:
         check_accepted(self.accept_loss)
 
 
 def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> tuple[Plan, pa.Table]:
-    """Decide from facts (report.SEGMENTS, depth tail): the plan, and RETENTION with every segment's verdict.
+    """Decide from facts (report.SEGMENTS, depth tail): the plan, and RETENTION with all verdicts.
 
     Raises UsageError for an unknown rule.
     """

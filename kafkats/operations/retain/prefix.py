@@ -1,7 +1,8 @@
-"""What goes is the beginning of a log and nothing else: the oldest segments, whole, and all that a plan says of the rest follows from that.
+"""Check that a retention deletes the beginning of a log and nothing else: the oldest segments,
+whole.
 
-A sealed plan says what was approved, not that it is sound, and a directory may have changed since: both are asked once more before
-anything is staged.
+A digest proves that a plan was approved, not that it is sound, and the directory may have changed
+since. So both are checked again before anything is staged.
 """
 
 from __future__ import annotations
@@ -21,23 +22,24 @@ Item = Mapping[str, Any]
 
 
 class Planned(NamedTuple):
-    """The items of one partition by what they are for."""
+    """The items of one partition by their purpose."""
 
     gone: dict[int, set[str]]
-    """Base offsets of the segments that go, and their files."""
+    """Files to delete, by the base offset of their segment."""
     rest: list[Item]
-    """The family of what stays of the last of them."""
+    """The new files for the rest of the last deleted segment."""
     start: int
-    """Where the log begins then."""
+    """The new begin of the log."""
     following: int
-    """The first segment that stays as it is, -1 when none does."""
+    """The first segment that is kept unchanged, -1 for none."""
 
 
 def check_prefix(log_dir: Path, directory: Path, items: Sequence[Item]) -> Planned:
-    """The items of one partition, sorted out.
+    """Check and classify the items of one partition.
 
-    Raises CorruptPlan where they are no plan of a retention, Changed where the partition is not as it was planned for, Refused
-    where its active segment goes and the clean stop is no longer known, StorageFailed.
+    Raises CorruptPlan for items that are no plan of a retention, Changed when the partition is not
+    as planned, Refused when its active segment would be deleted without a clean stop,
+    StorageFailed.
     """
     try:
         planned = _sorted_out(items)
@@ -100,7 +102,7 @@ def _check_start(items: Sequence[Item], start: int) -> None:
 
 
 def _check_logs(directory: Path, planned: Planned) -> None:
-    """A log with a hole in it would be what no broker makes, and one without its end even less."""
+    """Raise Changed unless exactly the oldest logs are deleted, so that the log gets no gap."""
     there = log_bases(directory)
     older, stays = there[: len(planned.gone)], there[len(planned.gone) :]
     for why, bases in (
@@ -115,7 +117,9 @@ def _check_logs(directory: Path, planned: Planned) -> None:
 
 
 def _check_families(partition: PartitionDir, planned: Planned) -> None:
-    """An index without its log would be an orphan."""
+    """Raise Changed for files of deleted segments that the plan lacks: they would become
+    orphans.
+    """
     for segment in partition.segments:
         for file in segment.files.values():
             if file.name not in planned.gone.get(segment.base_offset, {file.name}):

@@ -1,4 +1,4 @@
-"""After a retention: whether what was to go is gone, what was to stay is there, and the checkpoints begin where the logs do now."""
+"""Check the result of a retention: deleted and kept files, and the checkpoints."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kafkats.errors import Vanished, storage
 from kafkats.logdir.checkpoints import read_epochs, read_offsets
 
 WRONG: Final = pa.schema([("path", pa.string()), ("why", pa.string())])
-"""One row per file that is not as the plan meant it."""
+"""One row per file that is not as planned."""
 _SEGMENT: Final = ("log_dir", "partition_dir", "base_offset")
 
 
 def wrong_files(items: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """WRONG of one partition directory, after its `items` (rows of plan.ITEMS) were applied.
+    """Return WRONG of one partition directory, after its `items` (rows of plan.ITEMS) were applied.
 
     Raises CorruptFile for a checkpoint that cannot be read, StorageFailed.
     """
@@ -35,7 +35,7 @@ def wrong_files(items: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
 
 
 def _behind(path: Path, start: int) -> Iterator[str]:
-    """What a checkpoint still says of offsets that are gone."""
+    """Yield what a checkpoint still says about deleted offsets."""
     try:
         if path.name == paths.LEADER_EPOCH:
             epochs = read_epochs(path)
@@ -47,15 +47,15 @@ def _behind(path: Path, start: int) -> Iterator[str]:
             first = min((log.base_offset for log in logs if log), default=-1)
             if offset < first:
                 yield f"says {offset} of {name}, which begins at {first}"
-    except Vanished:  # brokers do without it, too
+    except Vanished:  # brokers do not need it
         return
 
 
 def not_kept(verdicts: pa.Table, now: pa.Table) -> dict[str, str]:
-    """Segments that were to stay and did not: path of the .log -> why.
+    """Return segments that should have been kept and are not: path of the .log -> why.
 
-    `verdicts` are the plan's (retain.RETENTION), `now` the facts (report.SEGMENTS, depth tail) of the partitions that the plan
-    changed; others are not looked for.
+    `verdicts` are the plan's (retain.RETENTION). `now` are facts (report.SEGMENTS, depth tail) of
+    the partitions that the plan changed; other partitions are not checked.
     """
     found = {tuple(row[name] for name in _SEGMENT): row["max_timestamp"] for row in _columns(now, "max_timestamp")}
     changed = {(log_dir, partition) for log_dir, partition, _ in found}

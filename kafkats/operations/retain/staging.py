@@ -1,4 +1,4 @@
-"""Carrying out a retention in one partition: whole families go, checkpoints are brought up to date with what is left."""
+"""Stage a retention in one partition: remove files of whole segments and update checkpoints."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from kafkats.operations.retain.prefix import check_prefix
 from kafkats.run import PartitionWork, Staged, refuse_early, refuse_full_disk
 
 NEW_FAMILY: Final = (paths.LOG, paths.OFFSET_INDEX, paths.TIME_INDEX)
-"""What begins an empty segment at the log end, where all others go."""
+"""The files of an empty segment at the log end, if all others are deleted."""
 
 
 def check_item(item: Mapping[str, Any]) -> None:
-    """Raise CorruptPlan for what neither `plan_retain` nor `heads.plan_inside` plans."""
+    """Raise CorruptPlan for items that neither `plan_retain` nor `heads.plan_inside` plans."""
     if item["log"] is not None:
         if item["action"] != "add":
             raise CorruptPlan(f"{item['file']}: from a log comes what is added, not {item['action']}")
@@ -41,10 +41,10 @@ def check_item(item: Mapping[str, Any]) -> None:
 
 
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
-    """Whole families go; checkpoints are brought up to date with what is left.
+    """Return the changes: files of whole segments removed, checkpoints updated.
 
-    Raises Refused before the time that was decided for; CorruptPlan, Changed, Refused as `check_prefix`; CorruptFile for a checkpoint
-    that cannot be read, StorageFailed.
+    Raises Refused before the moment that the plan decides for; CorruptPlan, Changed, Refused as
+    `check_prefix`; CorruptFile for a checkpoint that cannot be read, StorageFailed.
     """
     refuse_early(work)
     directory = Path(work.log_dir, work.partition_dir)
@@ -69,7 +69,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
 
 
 def _updated(work: PartitionWork, item: Mapping[str, Any]) -> bytes | None:
-    """The new content of a checkpoint, None when it is right as it is, or not there."""
+    """Return the new content of a checkpoint, None when it is correct or missing."""
     path = Path(work.log_dir, work.partition_dir, item["file"])
     try:
         return _log_starts(path, work) if item["file"] == paths.LOG_START else _epochs(path, item["base_offset"])
@@ -78,7 +78,9 @@ def _updated(work: PartitionWork, item: Mapping[str, Any]) -> bytes | None:
 
 
 def _epochs(path: Path, start: int) -> bytes | None:
-    """LeaderEpochFileCache.truncateFromStart: the epoch that covers the new start begins there."""
+    """As LeaderEpochFileCache.truncateFromStart: the epoch that covers the new start begins
+    there.
+    """
     entries = read_epochs(path)
     covering = [entry for entry in entries if entry.start_offset <= start]
     if not covering or (len(covering) == 1 and covering[0].start_offset == start):
@@ -95,6 +97,6 @@ def _log_starts(path: Path, work: PartitionWork) -> bytes | None:
 
 
 def _first_base(root: Path, partition: str) -> int:
-    with suppress(Vanished):  # a topic that is gone is a matter of brokers
+    with suppress(Vanished):  # brokers handle deleted topics
         return min(log_bases(root / partition), default=-1)
     return -1

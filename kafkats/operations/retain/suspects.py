@@ -1,4 +1,4 @@
-"""Into the segments that pin a partition by a timestamp that cannot be right: which share of their batches is in which unit."""
+"""Look into segments that pin a partition by an implausible timestamp: their batches by unit."""
 
 from __future__ import annotations
 
@@ -19,31 +19,32 @@ SHARES: Final = pa.schema([
     ("log_dir", pa.string()),
     ("partition_dir", pa.string()),
     ("base_offset", pa.int64()),
-    ("shares", pa.string()),        # such as "97 % of its batches in ms, 3 % in us"; why not, where it was not read
+    # such as "97 % of its batches in ms, 3 % in us", or why it was not read
+    ("shares", pa.string()),
 ])  # fmt: skip
 """One row per suspect."""
 _WORDS: Final = {"future": "in the future", "negative": "negative", "": "old or without a timestamp"}
 
 
 class Suspect(NamedTuple):
-    """A segment."""
+    """A segment with an implausible timestamp."""
 
     log_dir: str
     partition_dir: str
     base_offset: int
     bytes: int
-    """Of its files."""
+    """The size of its files."""
 
 
 def suspects(rows: Iterable[Mapping[str, Any]]) -> list[Suspect]:
-    """What is to be looked into of `board`'s rows."""
+    """Return the segments to look into, from rows of `board`."""
     return [
         Suspect(r["log_dir"], r["partition_dir"], r["kept_by"], r["kept_bytes"]) for r in rows if r["unit"] in SUSPECT
     ]
 
 
 def look_into(suspect: Suspect) -> pa.RecordBatch:
-    """A row of SHARES: one pass over the headers of its batches, for which all of the .log is read."""
+    """Return a row of SHARES, from one pass over the batch headers, which reads the whole .log."""
     from kafkats.kernels import headers as k
 
     path = Path(suspect.log_dir, suspect.partition_dir, paths.segment_file(suspect.base_offset, paths.LOG))
@@ -59,7 +60,7 @@ def look_into(suspect: Suspect) -> pa.RecordBatch:
 
 
 def shares_text(shares: Mapping[str, float]) -> str:
-    """`shares` (bogus.unit_shares) in words."""
+    """Return `shares` (bogus.unit_shares) as text."""
     said = [f"{_percent(share)} {_WORDS.get(unit) or f'in {unit}'}" for unit, share in shares.items()]
     return ", ".join(said).replace(" %", " % of its batches", 1)
 
@@ -71,7 +72,7 @@ def _percent(share: float) -> str:
 
 
 def with_shares(rows: Iterable[Mapping[str, Any]], shares: pa.Table) -> list[dict[str, Any]]:
-    """`board`'s rows, and in their `why` what was seen (SHARES) in the segments that pin."""
+    """Return rows of `board`, with the result (SHARES) of the pinning segment added to `why`."""
     seen = {(r["log_dir"], r["partition_dir"], r["base_offset"]): r["shares"] for r in shares.to_pylist()}
     places = (((r["log_dir"], r["partition_dir"], r["kept_by"]), dict(r)) for r in rows)
     return [row | ({"why": f"{row['why']}: {seen[where]}"} if where in seen else {}) for where, row in places]

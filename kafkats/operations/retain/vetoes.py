@@ -1,4 +1,6 @@
-"""What we do not delete though Kafka would, and why: a sentence per row, "" for no veto."""
+"""What kafkats keeps although Kafka would delete it, and why: a sentence per row, "" for no
+veto.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,16 @@ from kafkats.operations.retain.deciding import Flags, Ints, running_max
 from kafkats.operations.retain.facts import Facts
 
 Sentences = NDArray[Any]
-"""Of str."""
+"""An array of str."""
 
 _LARGEST: Final = 2**63 - 1
 
 
 def refusals(facts: Facts, policy: Policy, elsewhere: Mapping[tuple[str, str], str], *, limit_given: bool) -> Sentences:
-    """Per partition why nothing of it may be deleted, or ""; `elsewhere` says so by (log_dir, partition_dir)."""
+    """Return, per partition, why nothing may be deleted, or "".
+
+    `elsewhere` has further reasons by (log_dir, partition_dir).
+    """
     why = {
         topic: "legal hold" if settings.kafkats_legal_hold else policy.why_kept(topic, limit_given=limit_given)
         for topic, settings in facts.settings.items()
@@ -29,7 +34,10 @@ def refusals(facts: Facts, policy: Policy, elsewhere: Mapping[tuple[str, str], s
 
 
 def lasting(facts: Facts, refused: Sentences, *, last_segment: bool) -> Sentences:
-    """Per row why it never goes, however old it gets: its partition is refused, or it is one of the last segments."""
+    """Return, per row, why it is never deleted at any age, or "".
+
+    Its partition is refused, or it is one of the last segments.
+    """
     rows = facts.rows
     counts = [facts.settings[topic].kafkats_keep_segments or int(not last_segment) for topic in facts.topic]
     stay = _texts(f"the last {count} segments stay" if count > 1 else "the last segment stays" for count in counts)
@@ -38,7 +46,7 @@ def lasting(facts: Facts, refused: Sentences, *, last_segment: bool) -> Sentence
 
 
 def unnamed(facts: Facts, policy: Policy) -> Sentences:
-    """Per partition which of a broker's limits nobody has given for its topic itself, or ""."""
+    """Return, per partition, which of the broker's limits are not explicit for its topic, or ""."""
     why = {topic: policy.not_explicit(topic) for topic in facts.settings}
     return _texts(why[topic] for topic in facts.topic)
 
@@ -46,9 +54,10 @@ def unnamed(facts: Facts, policy: Policy) -> Sentences:
 def vetoes(
     facts: Facts, deletes: Flags, allowed: Flags, stays: Sentences, missing: Sentences, *, over_guard: bool
 ) -> Sentences:
-    """Per row why it stays though Kafka deletes it; so does then all behind it in its partition.
+    """Return, per row, why it is kept although Kafka deletes it; later rows are kept with it.
 
-    `allowed` is what Kafka would delete by explicit limits alone, `stays` and `missing` as `lasting` and `unnamed` say.
+    `allowed` is what Kafka would delete by explicit limits alone. `stays` and `missing` are the
+    results of `lasting` and `unnamed`.
     """
     rows, of, row = facts.rows, facts.rows.of, np.arange(len(deletes))
     settings = [facts.settings[topic] for topic in facts.topic]
@@ -83,27 +92,30 @@ def vetoes(
 
 
 def _guard(settings: TopicSettings, total: int) -> tuple[float, float]:
-    """How many bytes of a partition of `total` may go, by share and by number."""
+    """Return how many bytes of a partition of `total` may be deleted, by share and by number."""
     share, most = settings.kafkats_guard_max_share, settings.kafkats_guard_max_bytes
     return np.inf if share is None else share * total, np.inf if most is None else most
 
 
 def _texts(texts: Iterable[str]) -> Sentences:
-    return np.array([*texts, ""], object)[:-1]  # of str alone numpy would make text of its own
+    # numpy would convert a list of str to its own text type
+    return np.array([*texts, ""], object)[:-1]
 
 
 def run_guard(facts: Facts, guard: Guard) -> int:
-    """How many bytes a run may delete."""
+    """Return how many bytes a run may delete."""
     share = _LARGEST if guard.max_share is None else int(guard.max_share * int(facts.family_bytes.sum()))
     return min(share, _LARGEST if guard.max_bytes is None else guard.max_bytes)
 
 
 def spare(facts: Facts, goes: Flags, most: int, *, at_least: bool = False) -> Ints:
-    """The rows, of those that go, that lie beyond `most` bytes, oldest first over all partitions; `at_least` lets the one that
-    crosses it go."""
+    """Return the deleted rows beyond the first `most` bytes, oldest first over all partitions.
+
+    `at_least` still deletes the row that crosses the limit.
+    """
     chosen = np.flatnonzero(goes)
     largest, mtime = (column[chosen] for column in (facts.segments.largest_timestamp, facts.segments.mtime_ms))
-    # A partition's rows go in their order, so that an old one waits for a younger one before it.
+    # Rows of a partition are deleted in order, so an old one waits for a younger one before it.
     waits = running_max(np.where(largest >= 0, largest, mtime), facts.rows.of[chosen])
     chosen = chosen[np.argsort(waits, kind="stable")]
     sizes = facts.family_bytes[chosen]
