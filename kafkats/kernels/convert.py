@@ -591,7 +591,7 @@ def _open_message(s: Any, at: int, magic: int) -> int:
 
 
 @kernel
-def _build(s: Any, at: int, magic: int) -> int:  # noqa: C901 - a way for each pair of magics
+def _build(s: Any, at: int, magic: int) -> int:  # noqa: C901 - one branch for each pair of magics
     """Build the new batch from PLAIN, or the area to compress for it."""
     wanted, codec = s[MAGIC], s[PACK_CODEC]
     if magic == 2:
@@ -743,7 +743,7 @@ def _seal_single(at: Any, end: int, magic: int, crc32: int, crc32c: int) -> None
 
 
 @kernel
-def convert(s: Any) -> int:  # noqa: C901 - the way of a single message is one loop, everything in registers
+def convert(s: Any) -> int:  # noqa: C901 - the loop over single messages keeps everything in registers
     """Convert from s[POSITION] on; see the module. Runs without the GIL."""
     address, origin, loaded = s[ADDRESS], s[ORIGIN], s[LOADED]
     limit, file_end, position = s[LIMIT], s[FILE_END], s[POSITION]

@@ -73,7 +73,7 @@ def open_segment(path: str | os.PathLike[str]) -> Generator[Bytes, None, None]:
 def open_source(path: str | os.PathLike[str], *, mapped: bool = False) -> Generator[Source, None, None]:
     """Open the file for one pass: read into one reused buffer, or mapped.
 
-    Set `mapped` only if nobody can truncate the file meanwhile. Raises Vanished, StorageFailed,
+    Set `mapped` only if no broker can truncate the file meanwhile. Raises Vanished, StorageFailed,
     BadInput (not a regular file).
     """
     with open_file(path) as fd:

@@ -47,7 +47,7 @@ class Swept(NamedTuple):
 class OpenLog:
     """An open .log.
 
-    `mapped` allows a map; set it only if nobody can truncate the file. The file is mapped only
+    `mapped` allows a map; set it only if no broker can truncate the file. The file is mapped only
     after a few reads, because the first access to a fresh map costs more than a read. Otherwise it
     is read in pieces. Raises Vanished, StorageFailed, BadInput (not a regular file).
     """

@@ -43,7 +43,7 @@ class Unpacker:
     def __init__(self) -> None:
         self._buffer = np.empty(_ROOM, np.uint8)
         self.address = self._buffer.ctypes.data
-        self._view = memoryview(self._buffer)  # type: ignore[arg-type]  # numpy says so from Python 3.12 on
+        self._view = memoryview(self._buffer)  # type: ignore[arg-type]  # typed as a buffer from Python 3.12 on
         self._zstd_context = 0
 
     def unpack(self, codec: int, data: memoryview, *, broken_lz4: bool) -> NDArray[np.uint8]:
