@@ -1,1 +1,4 @@
-"""Figures with goals: kafkats beside its peers and the machine's limits. `scripts/bench [names...]` runs it; see README.md."""
+"""Benchmarks with goals: kafkats beside its peers and the machine's limits. See README.md.
+
+`scripts/bench [names...]` runs them.
+"""

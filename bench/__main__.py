@@ -1,4 +1,7 @@
-"""python -m bench [names...]: measure, print every figure with its goal and PASS or FAIL. See README.md."""
+"""`python -m bench [names...]`: measure, and print every figure with its goal and PASS or FAIL.
+
+See README.md.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""A whole directory, wall time: what a real broker's recovery takes after kill -9, and what kafkats takes to rebuild every index.
+"""The time to recover a whole directory: a real broker after kill -9, and kafkats rebuilding every
+index. Wall time.
 
-The broker is Kafka 4.3.1 (KRaft) with one partition of four segments of uncompressed magic 1, 100 B values; its indexes are kept, its best
-case, and the time is the one that its LogManager tells ("Loaded ... logs in ... ms": no JVM start). Ours begins without any index: verify
-every segment, plan, build again, write, fsync and swap all files. Recovery does more than indexes: it rebuilds the state of
-producers, of which there are none here.
+The broker is Kafka 4.3.1 (KRaft) with one partition of four segments of uncompressed magic 1 and
+100 B values. Its indexes are kept, which is its best case. Its time is the one that its LogManager
+reports ("Loaded ... logs in ... ms", without the JVM start). kafkats begins without any index: it
+verifies every segment, plans, builds again, writes, syncs and swaps all files. Recovery does more
+than indexes: it also rebuilds the state of producers, of which there are none here.
 """
 
 from __future__ import annotations
@@ -79,7 +81,9 @@ def figures(*, small: bool = False) -> Figures:
 
 
 def _create_topic(home: Path) -> Path:
-    """A broker that has the topic and was killed; the directory of its only partition."""
+    """Create the topic on a broker, kill the broker, and return the directory of the only
+    partition.
+    """
     home.mkdir()
     port, controller = _free_ports()
     (home / "log4j2.properties").write_text(_LOG4J)
@@ -125,7 +129,9 @@ def _recovery_seconds(home: Path) -> float:
 
 @contextmanager
 def _broker(home: Path) -> Generator[Path, None, None]:
-    """A broker that runs inside of the `with`, and is killed at its end; the file of its log lines."""
+    """Run a broker in the `with` block, and kill it at the end. Yields the file of its log
+    lines.
+    """
     said = home / "broker.log"
     options = (*HEAP, f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}")
     command = java_command("kafka.Kafka", str(home / "server.properties"), options=options)
@@ -169,7 +175,7 @@ def _free_ports() -> tuple[int, int]:
 
 
 def _copy(home: Path, logs: list[Path]) -> Path:
-    """A root with the same logs and no index; the root."""
+    """Create a root with the same logs and no index. Return the root."""
     partition = home / "data" / f"{TOPIC}-0"
     partition.mkdir(parents=True)
     for log in logs:

@@ -1,11 +1,15 @@
-"""All records of a segment as Arrow columns (offset, timestamp and its type, key, value), and the parity digest over them; checksums checked, one
-thread, a mapped file in the page cache; CPU time of the thread on every side.
+"""All records of a segment as Arrow columns (offset, timestamp and its type, key, value), and the
+parity digest over them. Checksums are checked. One thread, a mapped file in the page cache; CPU
+time of the thread for every contestant.
 
-memcpy      the same bytes copied in pieces of 1 MiB into one buffer
-aiokafka    its parser (Cython), checksums checked, the fields of every record into lists, these into Arrow
-decode      Kafka's in-memory reader in a warm JVM, checksums and every record's key and value looked at
-library     the codec's Python package alone, batch by batch, nothing parsed: lz4, zstandard, cramjam (snappy), isal (gzip)
-sha256      the file's bytes through hashlib once. Digested are the records' bytes after decompression, with 25 bytes of numbers for each
+memcpy      copies the same bytes in pieces of 1 MiB into one buffer
+aiokafka    its parser (Cython): checks checksums, puts the fields of every record into lists, and
+            these into Arrow
+decode      Kafka's in-memory reader in a warm JVM: checks checksums, reads every key and value
+library     the codec's Python package alone, batch by batch, without parsing: lz4, zstandard,
+            cramjam (snappy), isal (gzip)
+sha256      the file's bytes through hashlib once. The digest covers the decompressed bytes of the
+            records, with 25 bytes of numbers for each
 """
 
 from __future__ import annotations
@@ -47,7 +51,7 @@ V2_SNAPPY = Shape("v2 snappy, 100 B", 2, 100, per_batch=0, codec=Codec.SNAPPY)
 
 
 class Goals(NamedTuple):
-    """Part of memcpy's, times the others' speed."""
+    """Goals as multiples of the others' speed."""
 
     shape: Shape
     memcpy: float | None
@@ -119,7 +123,7 @@ def _shape(goals: Goals, log: Path) -> Figures:
 
 
 def to_arrow(source: Source) -> int:
-    """Every chunk as a record batch over the columns' buffers; how many records there were."""
+    """Build a record batch over the buffers of every chunk. Return the number of records."""
     rows = 0
     for chunk in columns(source, headers=False):
         assert chunk.key is not None and chunk.value is not None
@@ -159,7 +163,7 @@ def copy(view: Bytes) -> None:
 
 
 def packed_batches(view: Bytes, shape: Shape) -> list[memoryview]:
-    """The compressed bytes of every batch."""
+    """Return the compressed bytes of every batch."""
     data, skip = memoryview(view.data), 61 if shape.magic == 2 else 34
     return [data[frame.position + skip : frame.position + frame.size] for frame in frames(view)]
 
@@ -182,7 +186,7 @@ def zstd() -> Callable[[memoryview], object]:
 
 
 def snappy(piece: memoryview) -> None:
-    """Kafka's framing: 16 bytes, then blocks behind their size."""
+    """Decompress Kafka's framing: 16 bytes, then blocks after their sizes."""
     at = 16
     while at < len(piece):
         size = int.from_bytes(piece[at : at + 4], "big")

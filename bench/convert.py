@@ -1,14 +1,22 @@
-"""Conversion of whole segments, checksums of the input checked, one thread, page cache warm; CPU time of the thread on every side.
+"""Conversion of whole segments. Input checksums are checked. One thread, page cache warm; CPU time
+of the thread for every contestant.
 
-memcpy + new file  the mapped segment copied in pieces of 1 MiB through one buffer into a new file. Ours converts a mapping afresh into a new file. A plan's
-                   sha256 is not in it; what it takes more is told
-memcpy             the same without a file; ours with nothing written
-aiokafka           its reader and its batch builders (Cython), 16 KiB of records per builder, in memory
-cleaner            Kafka's log cleaner (4.3.1) with every record kept, in memory: the same batches as ours
-leader             Kafka 2.8.2's LogValidator on message sets of 16 KiB, in memory: merges each into one batch, with offsets of its own
-down-conversion    Kafka 2.8.2's AbstractRecords.downConvert on 1 MiB, in memory, checksums not looked at
-codec alone        the libraries that kafkats calls: batch after batch decompressed, and the bytes of the new batches compressed, into reused buffers
-memory             RssAnon added to a process that has everything imported and has converted a segment of one batch
+memcpy + new file  copies the mapped segment in pieces of 1 MiB through one buffer into a new file.
+                   kafkats converts a new mapping into a new file. The sha256 of a plan is
+                   not included; its extra cost is shown
+memcpy             the same without a file; kafkats writes nothing either
+aiokafka           its reader and its batch builders (Cython), 16 KiB of records per builder, in
+                   memory
+cleaner            Kafka's log cleaner (4.3.1), keeping every record, in memory: the same batches as
+                   kafkats
+leader             Kafka 2.8.2's LogValidator on message sets of 16 KiB, in memory: it merges each
+                   set into one batch and assigns its own offsets
+down-conversion    Kafka 2.8.2's AbstractRecords.downConvert on 1 MiB, in memory, checksums not
+                   checked
+codec alone        the libraries that kafkats calls: they decompress batch after batch and compress
+                   the new batches' bytes, into reused buffers
+memory             RssAnon added to a process that has imported everything and has converted a
+                   segment of one batch
 """
 
 from __future__ import annotations
@@ -57,7 +65,7 @@ _BUILDER_BYTES = 16 * 1024
 
 
 class Pair(NamedTuple):
-    """An uncompressed conversion and how many times the other's speed it should have; of memcpy + new file: which part."""
+    """An uncompressed conversion, with goals as multiples of the others' speed."""
 
     shape: Shape
     magic: int
@@ -83,7 +91,9 @@ PAIRS = (
 
 
 class Packed(NamedTuple):
-    """A conversion of compressed batches: which part of the codec's own speed, and how many times the cleaner's."""
+    """A conversion of compressed batches, with goals as multiples of the codec's and the cleaner's
+    speed.
+    """
 
     shape: Shape
     target: Target
@@ -162,7 +172,7 @@ def _beside(
 
 
 def _race(name: str, magic: int, old_kafka: Ask, new_kafka: Ask, log: Path) -> Callable[[], float]:
-    """Seconds per byte of one of Kafka's converters."""
+    """Return a function that measures one of Kafka's converters in seconds per byte."""
     limit = ("--limit", str(JAVA_SIZE), "--magic", str(magic))
     size = log.stat().st_size
     if name == "cleaner":
@@ -177,7 +187,7 @@ def in_memory(data: NDArray[np.uint8], target: Target) -> Conversion:
 
 
 def into_file(log: Path, target: Target, new: Path, *, digest: bool = False) -> Conversion:
-    """What `apply` does with one .log, without sync and swap."""
+    """Convert as `apply` does with one .log, without sync and swap."""
     with open_source(log, mapped=True) as source, new.open("wb", buffering=0) as file:
         done = convert_source(source, 0, target, file.write, log_end=False, digest=digest)
     new.unlink()
@@ -200,7 +210,10 @@ def copied_to_file(log: Path, new: Path) -> None:
 
 
 def by_aiokafka(data: bytes, magic: int) -> int:
-    """Its reader into its builders; a torn batch at the end ends it quietly. How many bytes it built."""
+    """Convert with aiokafka's reader and builders, and return the built bytes.
+
+    An incomplete batch at the end is ignored.
+    """
     built, builder, filled = 0, None, 0
     batches = MemoryRecords(data)
     while (batch := batches.next_batch()) is not None:
@@ -244,7 +257,7 @@ def _compressed(packed: Packed, log: Path) -> Figures:
 
 
 def alone(data: NDArray[np.uint8], target: Target) -> Callable[[], None]:
-    """The codecs' part of a conversion: what has to be decompressed, and what has to be compressed after it."""
+    """Return the codecs' work of a conversion: the decompressions and the compressions."""
     pieces: list[memoryview] = []
     convert_source(array_source(data), 0, target, lambda p: pieces.append(memoryview(bytes(p))), log_end=False, digest=False)  # fmt: skip
     before = list(_payloads(data.tobytes()))

@@ -1,11 +1,15 @@
-"""kafkats verify beside kafka-dump-log 4.3.1: CPU per byte on the same files at the same depth, and which defects each finds.
+"""kafkats verify beside kafka-dump-log 4.3.1: CPU per byte on the same files at the same depth, and
+which defects each finds.
 
-Theirs is the CPU of the whole process, all threads, less what the process takes for a segment of one batch. Ours is the CPU of the
-thread that verifies, in a process that is warm. What whole processes take, Python's start included, is told beside it.
-shallow       every batch header; the .index, each entry held against the log. kafkats also checks checksums, the .timeindex, and rebuilds both
+The cost of kafka-dump-log is the CPU of the whole process, all threads, minus that of a process for
+a segment of one batch. The cost of kafkats is the CPU of the verifying thread in a warm process.
+The cost of whole processes, including Python's start, is shown as well.
+
+shallow       every batch header; the .index, each entry compared with the log. kafkats also checks
+              checksums and the .timeindex, and rebuilds both indexes
 --deep        every record decoded (--deep-iteration)
-gzip          both wait for the codec: told without a goal
-.timeindex    kafka-dump-log reads the rest of the log again for each entry: that one is measured on 2 MiB
+gzip          both wait for the codec: shown without a goal
+.timeindex    kafka-dump-log reads the rest of the log again for each entry: measured on 2 MiB
 """
 
 from __future__ import annotations
@@ -47,7 +51,7 @@ GOAL = 50
 
 
 class Depth(NamedTuple):
-    """What both are asked for: their words, ours, and the files they are given."""
+    """A depth: the options of kafka-dump-log and of kafkats, and the files to read."""
 
     name: str
     theirs: tuple[str, ...]
@@ -112,13 +116,13 @@ def _race(folder: Path, shape: Shape, depth: Depth, size: int) -> Figure:
 
 
 def mark_clean(root: Path) -> None:
-    """What a broker that was stopped leaves: nobody can cut a log meanwhile, so it is mapped."""
+    """Mark a root as stopped cleanly: no broker can truncate its logs, so they are mapped."""
     (root / CLEAN_SHUTDOWN).touch()
     (root / META_PROPERTIES).write_text("version=1\nnode.id=1\ncluster.id=bench\n")
 
 
 def verify(paths: Sequence[Path], *, deep: bool = False) -> pa.Table:
-    """What `kafkats verify` does before it shows anything."""
+    """Verify as `kafkats verify` does before it prints."""
     options = VerifyOptions(deep=deep)
     return pa.Table.from_batches([verify_unit(unit, options) for unit in list_units(paths)], schema=SEGMENTS)
 
@@ -129,7 +133,10 @@ def _dump_seconds(log: Path, depth: Depth) -> float:
 
 
 def _defects(folder: Path) -> Figures:
-    """Every defect is made in a fresh copy of one healthy segment; a tool has found it when it says so, whatever its exit code."""
+    """Create each defect in a new copy of one healthy segment, and check which tool reports it.
+
+    A reported defect counts whatever the exit code.
+    """
     healthy = write_segment(folder / "healthy-0", V1_100, 256 * 1024)
     write_indexes(healthy)
     following = write_segment(folder / "healthy-0", V1_100, 8 * 1024, base_offset=1_000_000)
@@ -155,7 +162,10 @@ def _found_by_us(partition: Path) -> list[str]:
 
 
 def _said_by_them(log: Path) -> tuple[str, int]:
-    """What it complains of in one word, and its exit code. It cuts indexes to whole entries: it comes last, on a copy."""
+    """Return the complaint of kafka-dump-log in one word, and its exit code.
+
+    It truncates indexes to whole entries, so it runs last and on a copy.
+    """
     files = ",".join(str(p) for p in (log.with_suffix(kind) for kind in (LOG, OFFSET_INDEX, TIME_INDEX)) if p.exists())
     command = java_command(
         MAIN, "--deep-iteration", "--files", files, options=("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -170,7 +180,7 @@ Harm = Callable[[Path], None]
 
 
 def _bytes(kind: str, change: Callable[[bytes], bytes]) -> Harm:
-    """A harm to one of the segment's files, by what it makes of its bytes."""
+    """Return a change to the bytes of one of the segment's files."""
 
     def harm(log: Path) -> None:
         path = log.with_suffix(kind)
@@ -184,7 +194,7 @@ def _unlink(kind: str) -> Harm:
 
 
 def _mark_clean(log: Path) -> None:
-    """A torn tail in the active segment of a root that says it was stopped cleanly."""
+    """Cut the tail of the active segment in a root that was marked as stopped cleanly."""
     for other in log.parent.glob("*1000000.*"):
         other.unlink()
     log.write_bytes(log.read_bytes()[:-7])
@@ -192,7 +202,7 @@ def _mark_clean(log: Path) -> None:
 
 
 def _swapped(data: bytes, width: int, n: int) -> bytes:
-    """Entries n and n + 1 change places."""
+    """Return the bytes with entries n and n + 1 swapped."""
     return (
         data[: n * width]
         + data[(n + 1) * width : (n + 2) * width]
@@ -207,7 +217,7 @@ def _with(data: bytes, at: int, new: bytes) -> bytes:
 
 
 def _lowered(data: bytes, at: int, width: int, by: int) -> bytes:
-    """The number of `width` bytes at `at`, less `by`."""
+    """Return the bytes with the number of `width` bytes at `at` lowered by `by`."""
     return _with(data, at, (int.from_bytes(data[at : at + width], "big") - by).to_bytes(width, "big"))
 
 

@@ -1,7 +1,9 @@
-"""What every figure has: contestants that take turns in one run, a median, a goal, and a verdict.
+"""The measurement of every figure: contestants that take turns in one run, a median, a goal, a
+verdict.
 
-Other work on the machine slows contestants that run side by side alike. So a ratio is made within each round, and the median
-of the rounds is told. Absolute numbers of different runs say nothing.
+Other work on the machine slows all contestants of a round alike. So the ratio is computed within
+each round, and the median of the rounds is the result. Absolute numbers of different runs are not
+comparable.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number. `goal` is None for numbers that are only told."""
+    """One measured number. `goal` is None for numbers without a goal."""
 
     name: str
     value: float
@@ -53,7 +55,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows that go with the figures."""
+    """A table that belongs to the figures."""
 
     title: str
     head: tuple[str, ...]
@@ -61,7 +63,7 @@ class Table:
 
     @property
     def text(self) -> str:
-        """For a terminal."""
+        """The table for a terminal."""
         widths = [max(len(row[n]) for row in (self.head, *self.rows)) for n in range(len(self.head))]
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -79,7 +81,9 @@ Figures = Iterator["Figure | Table"]
 
 
 def take_turns(contestants: Mapping[str, Callable[[], float]], rounds: int, warm: int = 1) -> dict[str, list[float]]:
-    """What each contestant says it cost (seconds, or seconds per byte), round by round: A B C, A B C, ..."""
+    """Return the costs of each contestant (seconds, or seconds per byte), in rounds A B C, A B C,
+    ...
+    """
     costs: dict[str, list[float]] = {name: [] for name in contestants}
     for n in range(-warm, rounds):
         for name, run in contestants.items():
@@ -90,12 +94,12 @@ def take_turns(contestants: Mapping[str, Callable[[], float]], rounds: int, warm
 
 
 def times_cheaper(costs: Mapping[str, Sequence[float]], us: str, them: str) -> float:
-    """How many times what we cost they cost: the median of the rounds."""
+    """Return how many times more `them` cost than `us`: the median of the rounds."""
     return statistics.median(b / a for a, b in zip(costs[us], costs[them], strict=True))
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
-    """CPU time of this thread while `work` runs, the kernel's part included."""
+    """Return the CPU time of this thread while `work` runs, including the kernel's part."""
     began = time.thread_time()
     work()
     return time.thread_time() - began
@@ -108,7 +112,10 @@ def wall_seconds(work: Callable[[], object]) -> float:
 
 
 def process(command: Sequence[str | Path], *, codes: Sequence[int] = (0,), **more: str) -> tuple[float, float]:
-    """(wall, CPU) seconds of a whole process and its children, its output thrown away. `more` goes into its environment."""
+    """Run a process and return its wall and CPU seconds, including its children.
+
+    The output is discarded. `more` is added to the environment.
+    """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     with tempfile.TemporaryFile() as said:
@@ -128,11 +135,11 @@ def process(command: Sequence[str | Path], *, codes: Sequence[int] = (0,), **mor
 
 @contextmanager
 def scratch() -> Generator[Path, None, None]:
-    """A folder for generated files, gone afterwards. It lies in $TMPDIR."""
+    """Create a temporary folder in $TMPDIR, removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="kafkats-bench-") as folder:
         yield Path(folder)
 
 
 def tell(text: str) -> None:
-    """Progress, for people."""
+    """Print progress to standard error."""
     print(f"  {text}", file=sys.stderr, flush=True)

@@ -1,6 +1,7 @@
-"""Kafka 4.3.1 on the other side: the judge's races in warm JVMs, DumpLogSegments, a broker.
+"""Kafka 4.3.1 as a contestant: the judge's races in warm JVMs, DumpLogSegments, a broker.
 
-Needs a JDK (the judge is compiled once) and fetches Kafka's jars once, as tests/judge/README.md says.
+It needs a JDK (the judge is compiled once) and fetches Kafka's jars once, see
+tests/judge/README.md.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ WARM_JVM = "-Xms1g -Xmx1g -XX:+UseG1GC"
 
 @cache
 def jars(kafka: str = KAFKA) -> Path:
-    """The folder of Kafka's jars, fetched when it is not there yet."""
+    """Return the folder of Kafka's jars. They are fetched if missing."""
     said = subprocess.run(
         [sys.executable, str(JUDGE), "--kafka", kafka, "jars"], check=True, stdout=subprocess.PIPE, text=True
     )
@@ -32,7 +33,7 @@ def jars(kafka: str = KAFKA) -> Path:
 
 
 def java_command(main: str, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
-    """A command line that runs one of Kafka's own programs."""
+    """Return a command line for one of Kafka's own programs."""
     home = os.environ.get("JAVA_HOME")
     return [str(Path(home, "bin", "java")) if home else "java", *options, "-cp", f"{jars()}/*", main, *arguments]
 
@@ -42,7 +43,7 @@ Ask = Callable[..., dict[str, Any]]
 
 @contextmanager
 def judge(options: str = WARM_JVM, *, kafka: str = KAFKA) -> Generator[Ask, None, None]:
-    """One JVM that answers the judge's verbs: `ask("race", "recover", path, ...)`."""
+    """Start a JVM that answers the judge's verbs: `ask("race", "recover", path, ...)`."""
     jars(kafka)
     server = subprocess.Popen(
         [sys.executable, str(JUDGE), "--kafka", kafka, "serve"], env=os.environ | {"KAFKATS_JUDGE_JAVA_OPTS": options},
@@ -68,6 +69,8 @@ def judge(options: str = WARM_JVM, *, kafka: str = KAFKA) -> Generator[Ask, None
 
 
 def race_seconds(ask: Ask, kind: str, log: Path, *more: str) -> float:
-    """CPU seconds of the working thread of one race over `log`; JIT and GC threads are not counted."""
+    """Return the CPU seconds of the working thread of one race over `log`, without JIT and GC
+    threads.
+    """
     answer = ask("race", kind, log, "--warmup", "0", "--runs", "1", *more)
     return float(answer["size"]) / (answer["cpu_runs"][0] * 1e6)

@@ -1,11 +1,13 @@
-"""One search by time, as a broker of 4.x does it and exactly, in a partition of four segments; CPU time of the thread, the median over 2 000
-random times, each another record's.
+"""One search by time, as a broker of 4.x does it and exactly, in a partition of four segments. CPU
+time of the thread, the median over 2 000 random times, each of another record.
 
 open       the files are open and the segment was searched before
-cold       the directory is listed, files are opened and mapped, one search, all is closed again; the page cache is warm
-tail       time indexes are believed where their structure and the log's end bear them out
-full       every batch header and checksum of the partition was looked at once, which is told beside it; then no index is needed
-live       a broker may cut the files: they are read, not mapped
+cold       the directory is listed, files are opened and mapped, one search runs, and everything is
+           closed again; the page cache is warm
+tail       time indexes are trusted if their structure and the end of the log confirm them
+full       every batch header and checksum of the partition was read once, whose cost is shown; then
+           no index is needed
+live       a broker may truncate the files: they are read, not mapped
 """
 
 from __future__ import annotations
@@ -45,7 +47,10 @@ def figures(*, small: bool = False) -> Figures:
 
 
 def _partition(folder: Path, shape: Shape, size: int) -> tuple[Path, int]:
-    """A partition's directory, and how many records it has; record n is of BEGIN_MS + n, the batches' times rise."""
+    """Create a partition. Return its directory and the number of records.
+
+    Record n has the time BEGIN_MS + n, so the batches' times rise.
+    """
     records = 0
     folder = folder / "searched-0"
     folder.mkdir()

@@ -1,4 +1,6 @@
-"""Many: an inventory of 100 000 small segments, warm, CPU of its only thread, and whether it grows in step; plans over a million rows of facts."""
+"""Many segments: an inventory of 100 000 small ones, warm, CPU of its only thread, and whether the
+cost grows linearly; plans over a million rows of facts.
+"""
 
 from __future__ import annotations
 
@@ -72,13 +74,13 @@ def _inventory(count: int) -> Figures:
 
 
 def take(root: Path, topics: str = "*") -> pa.Table:
-    """What `kafkats inventory` does before it shows anything."""
+    """List as `kafkats inventory` does before it prints."""
     units = list(list_units([root], topics=topics))
     return pa.Table.from_batches([inventory_units(units[i : i + AT_ONCE]) for i in range(0, len(units), AT_ONCE)])
 
 
 def write_root(root: Path, count: int) -> None:
-    """Partitions of 100 segments of two batches each, as a broker that was stopped leaves them."""
+    """Write partitions of 100 segments with two batches each, as a stopped broker leaves them."""
     root.mkdir()
     (root / ".kafka_cleanshutdown").touch()
     (root / ".lock").touch()
@@ -106,8 +108,11 @@ def write_root(root: Path, count: int) -> None:
 
 
 def synthetic_facts(rows: int, percent: int, *, after: int = 0) -> pa.Table:
-    """A table of report.SEGMENTS, sorted; `percent` of a hundred segments lack their time index, and one in ten of these has a corrupt
-    log. `after` is how many partitions of 1000 segments go before it."""
+    """Return a sorted table of report.SEGMENTS.
+
+    `percent` of a hundred segments lack their time index, and one in ten of these has a corrupt
+    log. `after` is the number of partitions of 1000 segments that come before.
+    """
     numbers = np.arange(rows)
     bad = numbers % 100 < percent
     corrupt = bad & (numbers // 100 % 10 == 0)
@@ -148,7 +153,7 @@ def _among(words: list[str], which: NDArray[Any]) -> pa.Array:
 
 
 def _plain(field: pa.Field, rows: int) -> pa.Array:
-    """A column of falses, zeros, empty strings or nulls."""
+    """Return a column of falses, zeros, empty strings or nulls."""
     zero: dict[pa.DataType, Any] = {pa.bool_(): False, pa.int64(): 0, pa.string(): ""}
     value = zero.get(field.type)
     return (

@@ -1,7 +1,8 @@
-"""Memory: the anonymous resident set (RssAnon: mapped file pages do not count) that work on a 1 GiB segment adds to its process.
+"""Memory: the anonymous resident set (RssAnon, without mapped file pages) that work on a 1 GiB
+segment adds to its process.
 
-Each job runs in a process of its own, which reads /proc/self/status every 2 ms. The baseline is the process with everything imported
-and the kernels loaded by a segment of one batch.
+Each job runs in its own process, which reads /proc/self/status every 2 ms. The baseline is the
+process after everything was imported and a segment of one batch has loaded the kernels.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def figures(*, small: bool = False) -> Figures:
 
 
 def anonymous() -> int:
-    """RssAnon of this process in bytes."""
+    """Return RssAnon of this process in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
@@ -48,7 +49,7 @@ def anonymous() -> int:
 
 
 def most_while(work: Callable[[], object]) -> int:
-    """The largest RssAnon seen while `work` runs."""
+    """Return the largest RssAnon seen while `work` runs."""
     seen, over = [anonymous()], threading.Event()
 
     def look() -> None:

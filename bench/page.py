@@ -1,4 +1,6 @@
-"""Writes bench/README.md: a section per family of figures, with what is measured and how (its docstring), and where and when it was."""
+"""Write bench/README.md: a section per family of figures, with its docstring, the machine and the
+date.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ JDK of 17 or newer; Kafka's jars are fetched once. Segments are generated, alway
 
 
 def write_section(name: str, about: str, shown: Sequence[Figure | Table], load: float, order: Sequence[str]) -> None:
-    """Replace the section of family `name`; the others stay as they were measured. `load`: the machine's before it began."""
+    """Replace the section of family `name` and keep the others. `load` is the load average
+    before.
+    """
     sections = _read_sections()
     figures = [one for one in shown if isinstance(one, Figure)]
     parts = [
@@ -58,7 +62,7 @@ def _figures(figures: Sequence[Figure]) -> str:
 
 
 def _text(docstring: str) -> str:
-    """Lines of `word    explanation` become a list."""
+    """Return the docstring as Markdown: lines of `word    explanation` become a list."""
     lines = []
     for line in docstring.strip().splitlines():
         word, _, text = line.partition("  ")

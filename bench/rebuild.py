@@ -1,14 +1,20 @@
-"""Rebuild of both indexes, checksums checked, one thread, page cache warm; CPU time of the thread on every side.
+"""Rebuild of both indexes. Checksums are checked. One thread, page cache warm; CPU time of the
+thread for every contestant.
 
-read pass       maximum of the same mapped file as uint64: what it takes to read the bytes at all. Both sides twice: over a file that
-                is mapped already, and with a fresh mapping each (as a rebuild does it)
-aiokafka        its parser (Cython) over bytes in memory: every batch's checksum, offsets and times; builds no index. A wrapper's time it does not
-                tell without decompressing, and is not asked for it
-recover         Kafka's LogSegment.recover in a warm JVM, the index files written on both sides; they must be the same
-iterate-mapped  Kafka's in-memory reader over a freshly mapped file, checksums only: Java's best case, which no Kafka component does. Ours builds both
-                indexes from a fresh mapping. Neither writes files, and on neither side unmapping is counted: Java leaves it to its collector.
-                The goal asks for more than Java does. So beside it, without goals: our pass without building indexes, as Java's; and the read
-                pass, which shows where memory ends
+read pass       maximum of the same mapped file as uint64: the cost of reading the bytes at all.
+                Both run twice: over a file that is mapped already, and with a new mapping each, as a
+                rebuild has
+aiokafka        its parser (Cython) over bytes in memory: every batch's checksum, offsets and times;
+                it builds no index. It knows the time of a wrapper only after decompression, so
+                this is left out
+recover         Kafka's LogSegment.recover in a warm JVM. Both write the index files, which must be
+                the same
+iterate-mapped  Kafka's in-memory reader over a newly mapped file, checksums only: Java's best case,
+                which no Kafka component uses. kafkats builds both indexes from a new mapping.
+                Neither writes files, and unmapping does not count: Java leaves it to its garbage
+                collector. The goal asks for more than Java does. So two more figures have no goal:
+                kafkats without building indexes, as Java, and the read pass, which shows the limit
+                of memory
 """
 
 from __future__ import annotations
@@ -40,7 +46,7 @@ JAVA_WARM = 3
 
 
 class Goals(NamedTuple):
-    """How many times the other's speed; the read pass: which part of it."""
+    """Goals as multiples of the others' speed, or of the read pass's."""
 
     shape: Shape
     read_pass: float | None
@@ -99,7 +105,7 @@ def _shape(goals: Goals, log: Path, built: Path) -> Figures:
             },
             ROUNDS
             if goals.shape.records == 1
-            else 2 * ROUNDS,  # large batches take Java little time, and lie close together
+            else 2 * ROUNDS,  # large batches take Java little time, and the results are close
         )
     speed = {name: 1 / MB / sorted(cost)[len(cost) // 2] for name, cost in costs.items()}
 
@@ -121,7 +127,7 @@ def _shape(goals: Goals, log: Path, built: Path) -> Figures:
 
 
 def rebuild(log: Path, folder: Path) -> Built:
-    """What `apply` does with one segment, without the swap: map, walk, write both files."""
+    """Rebuild as `apply` does with one segment, without the swap: map, walk, write both files."""
     with open_source(log, mapped=True) as source:
         built = build_from(source, 0, DEFAULT_RULE, INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES)
     (folder / log.with_suffix(OFFSET_INDEX).name).write_bytes(built.offset_index)
@@ -130,7 +136,7 @@ def rebuild(log: Path, folder: Path) -> Built:
 
 
 def built_seconds(log: Path) -> float:
-    """CPU time of mapping and building, without unmapping."""
+    """Return the CPU time of mapping and building, without unmapping."""
     began = time.thread_time()
     with open_segment(log) as view:
         build(view, 0)
@@ -138,7 +144,7 @@ def built_seconds(log: Path) -> float:
 
 
 def checked_seconds(log: Path) -> float:
-    """The same without indexes."""
+    """Return the CPU time of mapping and checking, without indexes and unmapping."""
     began = time.thread_time()
     with open_segment(log) as view:
         walk(array_source(view), 0)
@@ -146,7 +152,7 @@ def checked_seconds(log: Path) -> float:
 
 
 def read_seconds(log: Path) -> float:
-    """The same of a read pass."""
+    """Return the CPU time of mapping and a read pass, without unmapping."""
     began = time.thread_time()
     with open_segment(log) as view:
         view[: len(view) // 8 * 8].view(np.uint64).max()
@@ -159,7 +165,9 @@ def read_pass(log: Path) -> int:
 
 
 def parse(data: bytes, shape: Shape) -> int:
-    """All that aiokafka's parser has to do to see what an index needs. A torn batch at the end ends it quietly."""
+    """Read what an index needs with aiokafka's parser. An incomplete batch at the end is
+    ignored.
+    """
     records = MemoryRecords(data)
     seen = 0
     legacy = shape.magic < 2
@@ -177,7 +185,7 @@ def parse(data: bytes, shape: Shape) -> int:
 
 
 def _same_bytes(ask: Ask, log: Path, folder: Path) -> None:
-    """Recovery's index files must be ours; also its first warm-up."""
+    """Check that recovery writes the same index files. This is also its first warm-up."""
     rebuild(log, folder)
     answer = ask("recover", log, "--out", folder / "recovered")
     for kind in (OFFSET_INDEX, TIME_INDEX):

@@ -1,12 +1,18 @@
-"""Retain: plans over millions of segments' facts, whole families deleted per second, and a segment cut in two.
+"""Retain: plans over the facts of millions of segments, files deleted per second, and a segment cut
+in two.
 
-* **plan**: facts of depth tail, partitions of 1000 segments of three files, from facts to digest; CPU of all threads
-* **memory**: RssAnon of a process of its own. A Spark job plans in its driver, by the same function, over all facts that its tasks bring
-back, beside the list of units. A million segments on local[2] took 1.7 GB of Python, most of it while facts are collected and sorted, and
-1.5 GB of JVM, and 1.1 GB of units come to that; with Spark's defaults (1 GiB of heap and of results) two million failed. Ten
-million want some 40 GB in one driver, and spark.driver.memory and spark.driver.maxResultSize to go with it; or several plans
-* **apply**: wall time, syncs included; partitions of 100 families of three files, all but the last segment go. Undo material is kept
-* **cut in two**: an apply of `plan split` beside copying both parts with copy_file_range and rebuilding their indexes, syncs on both sides
+* **plan**: facts of depth tail, partitions of 1000 segments with three files each, from facts to
+  digest; CPU of all threads
+* **memory**: RssAnon of a separate process. A Spark job plans in its driver, with the same
+  function, over all facts from its tasks and the list of units. A million segments on local[2] took
+  1.7 GB of Python, most of it while facts are collected and sorted, 1.5 GB of JVM, and 1.1 GB of
+  units. With Spark's defaults (1 GiB of heap and of results) two million failed. Ten million need
+  about 40 GB in one driver, with spark.driver.memory and spark.driver.maxResultSize to match, or
+  several plans
+* **apply**: wall time, including syncs; partitions of 100 segments with three files each, of which
+  all but the last are deleted. Undo material is kept
+* **cut in two**: an apply of `plan split`, beside copying both parts with copy_file_range and
+  rebuilding their indexes; both sync
 """
 
 from __future__ import annotations
@@ -69,7 +75,9 @@ def figures(*, small: bool = False) -> Figures:
 
 
 def aged_facts(rows: int, percent: int, *, after: int = 0) -> pa.Table:
-    """Partitions of 1000 segments, of which the first `percent` % have expired, but for the last segment."""
+    """Return partitions of 1000 segments, of which the first `percent` % have expired, except the
+    last.
+    """
     facts = synthetic_facts(rows, 0, after=after)
     number = np.arange(rows) % PER
     old = number < min(PER * percent // 100, PER - 1)
@@ -90,14 +98,14 @@ def aged_facts(rows: int, percent: int, *, after: int = 0) -> pa.Table:
 
 
 def _planned(facts: pa.Table) -> float:
-    """CPU seconds of all threads."""
+    """Return the CPU seconds of all threads for a plan."""
     began = time.process_time()
     plan_retain(facts, POLICY, RetainOptions(NOW))
     return time.process_time() - began
 
 
 def _large(rows: int) -> Figures:
-    """In a process of its own."""
+    """Measure a plan over many segments in a separate process."""
     tell(f"planning over {rows:,} segments")
     command = [sys.executable, "-m", "bench.retain", str(rows)]
     said = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
@@ -109,7 +117,11 @@ def _large(rows: int) -> Figures:
 
 
 def main() -> None:
-    """Of a plan over so many segments: seconds, of CPU, bytes of facts, RssAnon before and at most, and of each unit."""
+    """Print the figures of a plan over this many segments.
+
+    They are wall seconds, CPU seconds, bytes of facts, RssAnon before and at most, and bytes per
+    unit.
+    """
     rows = int(sys.argv[1])
     piece = min(rows, ROWS)
     facts = pa.concat_tables([aged_facts(piece, 1, after=n // PER) for n in range(0, rows, piece)])
@@ -121,7 +133,7 @@ def main() -> None:
 
 
 def _unit_bytes(facts: pa.Table) -> float:
-    """What listing such a segment leaves in memory."""
+    """Return the memory in bytes that listing such a segment takes."""
     names = [facts[name].to_pylist() for name in ("partition_dir", "base_offset")]
     before = anonymous()
     units = [
@@ -198,7 +210,7 @@ def _undo(plan: Plan, root: Path) -> None:
 
 
 def _copied(log: Path, folder: Path) -> float:
-    """Both halves copied, synced, and indexed."""
+    """Copy both halves, sync them, and build their indexes."""
     folder.mkdir(exist_ok=True)
     begun = time.perf_counter()
     size = log.stat().st_size
@@ -208,7 +220,7 @@ def _copied(log: Path, folder: Path) -> float:
             while start < end:
                 start += os.copy_file_range(source.fileno(), copy.fileno(), end - start, start)
             os.fsync(copy.fileno())
-        with open_segment(log) as view:  # the whole one: as much as both halves
+        with open_segment(log) as view:  # the whole log: it is as large as both halves
             built = build(view[size // 2 * number : size // 2 * (number + 1)], 0, rule=DEFAULT_RULE)
         for kind, content in ((OFFSET_INDEX, built.offset_index), (TIME_INDEX, built.time_index)):
             with target.with_suffix(kind).open("wb") as index:

@@ -1,6 +1,8 @@
-"""Segments to measure with, the same bytes every time: a few frames from our encoders, repeated with new offsets, times and checksums.
+"""Generated segments, the same bytes every time.
 
-Keys have 8 bytes; timestamps grow by 1 ms per record, so that every entry of the offset index has one in the time index, too.
+A few frames from our encoders are repeated with new offsets, times and checksums. Keys have 8
+bytes. Timestamps grow by 1 ms per record, so every entry of the offset index has one in the time
+index.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ _BATCH_BYTES = 16 * 1024
 
 @dataclass(frozen=True)
 class Shape:
-    """What a segment consists of. `per_batch` 0: as many records as fill 16 KiB before compression."""
+    """The contents of a segment. `per_batch` 0: as many records as fill 16 KiB before
+    compression.
+    """
 
     name: str
     magic: int
@@ -51,7 +55,7 @@ V2_GZIP = Shape("v2 gzip", 2, 100, per_batch=0, codec=Codec.GZIP)
 
 
 def write_segment(folder: Path, shape: Shape, size: int, base_offset: int = 0) -> Path:
-    """A .log of about `size` bytes (whole batches, not more) in `folder`; no indexes."""
+    """Write a .log of about `size` bytes (whole batches, not more) in `folder`, without indexes."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / segment_file(base_offset, LOG)
     path.write_bytes(make_log(shape, size, base_offset).data)
@@ -59,7 +63,7 @@ def write_segment(folder: Path, shape: Shape, size: int, base_offset: int = 0) -
 
 
 def write_indexes(log: Path) -> None:
-    """Both indexes of a .log, as a rebuild makes them."""
+    """Write both indexes of a .log, as a rebuild does."""
     from kafkats.index.build import build
     from kafkats.paths import parse_segment_file
 
@@ -71,7 +75,9 @@ def write_indexes(log: Path) -> None:
 
 
 def make_log(shape: Shape, size: int, base_offset: int = 0, begin_ms: int = BEGIN_MS) -> NDArray[np.uint8]:
-    """The bytes of a .log, uint8 of shape (at most `size`,); its first record is of `begin_ms`."""
+    """Return the bytes of a .log, uint8, shape (at most `size`,). Its first record is of
+    `begin_ms`.
+    """
     templates = [_template(shape, n) for n in range(_TEMPLATES)]
     lengths = np.array([len(t) for t in templates])
     starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
@@ -97,14 +103,14 @@ def _template(shape: Shape, seed: int) -> bytes:
         plain = [Record(r.offset, -1, TimestampType.NONE, r.key, r.value) for r in records]
         return v0.encode_batch(plain, codec=shape.codec)
     if shape.magic == 1:
-        # A wrapper repeats with another time than its messages': so its time is the broker's.
+        # A repeated wrapper has another time than its messages, so that time is the broker's.
         appended = BEGIN_MS if shape.codec else None
         return v1.encode_batch(records, codec=shape.codec, log_append_time=appended, stamp_inner=False)
     return v2.encode_batch(records, codec=shape.codec)
 
 
 def _value(chance: random.Random, size: int) -> bytes:
-    """JSON of events, cut to size: compresses as such things do."""
+    """Return JSON of events, cut to size, which compresses like real events."""
     text = ""
     while len(text) < size:
         text += json.dumps({
@@ -119,7 +125,10 @@ _CITIES = ("Lisbon", "Osaka", "Quito", "Tromso", "Windhoek", "Yerevan")
 def _stamp(
     log: NDArray[np.uint8], at: int, shape: Shape, base_offset: int, begin_ms: int, number: NDArray[np.int64]
 ) -> None:
-    """Offset and times of the frame at `at` of every row; `number` counts records from the segment's beginning."""
+    """Set offset and times of the frame at `at` in every row.
+
+    `number` counts records from the beginning of the segment.
+    """
     last = shape.records - 1
     first = base_offset + number
     if shape.magic < 2:

@@ -1,15 +1,18 @@
-"""All records of a topic as rows in Spark: spark.read.format("kafkats") over the segment files, on local[2], written to nowhere (noop); wall time.
+"""All records of a topic as rows in Spark: spark.read.format("kafkats") over the segment files, on
+local[2], written to nowhere (noop). Wall time.
 
-repeated    another data source of the same columns and as many rows and tasks, which yields one Arrow batch again and again: what Spark
-            itself takes for rows from Python
-librdkafka  confluent-kafka, consuming the same topic from a broker (Kafka 4.3.1) on this machine into Python, batches of 10 000 messages. With
-            its default settings, and key, value, offset and timestamp of every message taken; and tuned: fetches of 16 MiB, long queues, no
-            wait when they are full, no field looked at. It is installed for this run only; where that fails, aiokafka takes its place, and
-            the row says so
-no Spark    the same record batches in one thread of a Python process, thrown away
-kafka       Spark's own Kafka source reading from the same broker, the same columns; where its jars do not resolve, the row says so
+repeated    another data source with the same columns, rows and tasks, which yields one Arrow batch
+            again and again: the cost of rows from Python in Spark itself
+librdkafka  confluent-kafka, consuming the same topic from a broker (Kafka 4.3.1) on this machine
+            into Python, batches of 10 000 messages. Once with default settings, reading key, value,
+            offset and timestamp of every message. Once tuned: fetches of 16 MiB, long queues, no
+            wait when they are full, no field read. It is installed for this run only; if
+            that fails, aiokafka takes its place, and the row says so
+no Spark    the same record batches in one thread of a Python process, discarded
+kafka       Spark's own Kafka source reading from the same broker, the same columns; where its jars
+            do not resolve, the row says so
 
-The broker keeps running, so nobody has more of the machine than the others.
+The broker keeps running, so all contestants have the same share of the machine.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ SHAPES = {
     segments.V2_1K: 256 * MIB,
     Shape("v2 lz4 100 B", 2, 100, per_batch=0, codec=segments.Codec.LZ4): 32 * MIB,
 }
-"""With the size of a segment: some millions of records, or what takes seconds."""
+"""The size of a segment by shape: some million records, or a run of some seconds."""
 SPARK_KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 RESOLVE_SECONDS = 300
 
@@ -136,7 +139,7 @@ def _nowhere(frame: DataFrame) -> None:
 
 
 def _write(partition: Path, shape: Shape, size: int) -> int:
-    """The topic's segments with their indexes; how many records they have."""
+    """Write the topic's segments with their indexes. Return the number of records."""
     records = 0
     for _ in range(SEGMENTS):
         write_indexes(write_segment(partition, shape, size, records))
@@ -146,7 +149,7 @@ def _write(partition: Path, shape: Shape, size: int) -> int:
 
 
 def _write_batch(partition: Path, to: Path, names: list[str]) -> int:
-    """The first batch that we would give to Spark; and the number of our tasks."""
+    """Write the first batch that kafkats would give to Spark. Return the number of its tasks."""
     pieces = plan_read([partition], ReadOptions())
     schema = pa.schema([COLUMNS.field(name) for name in names])
     first = next(read_piece(pieces[0], schema))
@@ -156,7 +159,7 @@ def _write_batch(partition: Path, to: Path, names: list[str]) -> int:
 
 
 class Repeated(DataSource):
-    """One Arrow batch from a file, over and over."""
+    """A data source that repeats one Arrow batch from a file."""
 
     @classmethod
     def name(cls) -> str:
@@ -189,11 +192,11 @@ class RepeatedReader(DataSourceReader):
             left -= batch.num_rows
 
 
-# ---------------------------------------------------------------- the others
+# ---------------------------------------------------------------- the other contestants
 
 
 class Consumer:
-    """A Python and the program that it runs to consume the topic; the program says how long that took."""
+    """A Python interpreter and a program that consumes the topic and prints its duration."""
 
     def __init__(self, name: str, python: str, program: str) -> None:
         self.name, self.python, self.program = name, python, program
@@ -223,7 +226,7 @@ def _consumer(folder: Path) -> Consumer:
 
 
 def _kafka_jars(folder: Path) -> tuple[str, str]:
-    """Spark's Kafka source with all that it needs, comma between them; or why there is none."""
+    """Return the jars of Spark's Kafka source, separated by commas, and why there are none."""
     nothing, kept = folder / "nothing.py", folder / "ivy"
     nothing.write_text("")
     command = ["spark-submit", "--packages", SPARK_KAFKA, "--conf", f"spark.jars.ivy={kept}", str(nothing)]

@@ -1,9 +1,12 @@
-"""Spark and Airflow: what two task slots give over one thread, and what a run that finds nothing costs, wall time.
+"""Spark and Airflow: the gain of two task slots over one thread, and the cost of a run that finds
+nothing. Wall time.
 
-The first: verify --deep of gzip segments, and their conversion to magic 1 as a plan forecasts it, by the jobs' own code, on local[2],
-in a session that has run a job before; beside the same work in one thread. Two plain processes, without Spark and in turns with it, show what the machine has to give. The second: airflow
-dags test of rebuild_time_indexes over a healthy directory, beside a DAG of one task that submits an application of one empty Spark
-task. Both DAGs run with the same settings, in turns.
+The first measures verify --deep of gzip segments, and their conversion to magic 1 as a plan
+forecasts it. It uses the jobs' own code on local[2], in a session that has run a job before, beside
+the same work in one thread. Two plain processes without Spark take turns with it and show the
+capacity of the machine. The second measures airflow dags test of rebuild_time_indexes over a
+healthy directory, beside a DAG of one task that submits an application of one empty Spark task.
+Both DAGs run with the same settings and take turns.
 """
 
 from __future__ import annotations

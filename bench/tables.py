@@ -1,9 +1,14 @@
-"""Lookup tables: what they weigh beside the proposed index of 12 bytes per partition and step, how long they take to make, how fast they answer.
+"""Lookup tables: their size beside the proposed index of 12 bytes per partition and step, the time
+to build them, and the speed of lookups.
 
-arrivals    Poisson, 3 500 partitions (70 topics of 50), rates even by their logarithm from 0.01 to 100 records a second, CreateTime in milliseconds, seed 1
-57 MB       what the proposal reckons for those partitions and a day of minutes, here taken as 57 000 000 bytes
-build       a partition with one record a second and a day of minutes, read from its log and indexes, warm; beside it a search for each cell
-lookup      random partitions and times on one table, into offset, timestamp, epoch, segment and reason
+arrivals    Poisson, 3 500 partitions (70 topics of 50), rates log-uniform from 0.01 to 100 records
+            a second, CreateTime in milliseconds, seed 1
+57 MB       the size in the proposal for these partitions and a day of minutes, taken here as
+            57 000 000 bytes
+build       a partition with one record a second and a day of minutes, built from its log and
+            indexes, warm; beside a search for each cell
+lookup      random partitions and times in one table, into offset, timestamp, epoch, segment and
+            reason
 """
 
 from __future__ import annotations
@@ -133,15 +138,17 @@ def _build(folder: Path, less: int) -> Figures:
 
 
 def poisson(number: int, step_ms: int) -> pa.RecordBatch:
-    """A day of cells of one partition, as a build would find them."""
+    """Return a day of cells of one partition, as a build would find them."""
     chance = np.random.default_rng([1, number])
     rate = float(np.exp(chance.uniform(*np.log(RATES))))
     count = DAY_MS // step_ms
-    arrivals = chance.poisson(rate * step_ms / 1000, count + 1)  # one more step, whose records close the last cells
+    # one more step, whose records close the last cells
+    arrivals = chance.poisson(rate * step_ms / 1000, count + 1)
     first_offset = int(chance.integers(0, 10**9))
     before = first_offset + np.concatenate(([0], np.cumsum(arrivals)[:-1]))
     cells = BEGIN_MS + step_ms * np.arange(count + 1, dtype=np.int64)
-    earliest = 1 - (1 - chance.random(count + 1)) ** (1 / np.maximum(arrivals, 1))  # the least of so many even ones
+    # the least of so many uniform ones
+    earliest = 1 - (1 - chance.random(count + 1)) ** (1 / np.maximum(arrivals, 1))
     record = np.where(arrivals > 0, cells + (earliest * step_ms).astype(np.int64), 2**62)
     record = np.minimum.accumulate(record[::-1])[::-1][:count]
     return rows_of(number, cells[:count], before[:count], record, first_offset, int(before[-1] + arrivals[-1]))
@@ -150,7 +157,7 @@ def poisson(number: int, step_ms: int) -> pa.RecordBatch:
 def rows_of(
     number: int, cells: NDArray[np.int64], offset: NDArray[np.int64], record: NDArray[np.int64], start: int, end: int
 ) -> pa.RecordBatch:
-    """Rows of TABLE; a record at 2^62 is none."""
+    """Return rows of TABLE. A record at 2^62 is none."""
     count, none = len(cells), record == 2**62
     words = ["exact", "first-after", "past-end"]
     reasons = np.where(none, 2, np.where(record == cells, 0, 1)).astype(np.int32)
@@ -176,7 +183,10 @@ def rows_of(
 
 
 def write_day(path: Path, count: int) -> None:
-    """A segment with `count` records of 100 bytes at random times, a second apart on the whole, a batch each; with its indexes."""
+    """Write a segment with its indexes: `count` records of 100 bytes, one per batch.
+
+    Their times are random, one second apart on average.
+    """
     chance = np.random.default_rng(3)
     times = BEGIN_MS + np.sort(chance.integers(0, count * 1000, count))
     value = bytes(100)
@@ -190,12 +200,12 @@ def write_day(path: Path, count: int) -> None:
 
 
 def tables_bytes(folder: Path) -> list[int]:
-    """Sizes of a table's files, the manifest with them."""
+    """Return the sizes of a table's files, including the manifest."""
     return [file.stat().st_size for file in folder.iterdir()]
 
 
 def column_bytes(folder: Path) -> dict[str, int]:
-    """Compressed bytes by column, over all files."""
+    """Return the compressed bytes by column, over all files."""
     found: dict[str, int] = dict.fromkeys(tables.TABLE.names, 0)
     for file in folder.glob("*.parquet"):
         facts = pq.read_metadata(file)

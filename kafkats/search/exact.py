@@ -345,7 +345,8 @@ def _decode(segment: Segment) -> _Records:
             assert chunk.batch is not None
             parts.append((chunk.offset.copy(), chunk.timestamp.copy(), chunk.batch.leader_epoch.copy()))
     except CorruptBatch as e:
-        if not segment.log.source.only_zeros(e.position or 0):  # an unwritten tail: end_is_quiet handles it
+        # end_is_quiet handles an unwritten tail.
+        if not segment.log.source.only_zeros(e.position or 0):
             error = CorruptBatch(e.reason, path=segment.log.path, position=e.position, base_offset=segment.base_offset)
     offsets, timestamps = (np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in (0, 1))
     epochs = np.concatenate([np.empty(0, np.int32), *(part[2] for part in parts)])
