@@ -5,6 +5,7 @@
         path: /var/lib/kafka/data      # one of its log.dirs
         connection: spark_default      # the Airflow connection whose Spark workers see that path
         owner_stopped: false           # true: no broker runs on it, where a lock cannot prove that
+        work_area: /var/lib/work       # for undo material, if the log directory is a mount
     defaults:                          # the brokers' settings
       log.retention.hours: 168
     topics:                            # the first match wins

@@ -41,6 +41,11 @@ class Volume(BaseModel):
     owner_stopped: Boolean = Field(
         False, description="true states that no broker runs on it, where a lock cannot prove that."
     )
+    work_area: Path | None = Field(
+        None,
+        description="A directory for undo material and the reservation, where there can be none beside the log directory:"
+        " a mount of its own. The DAGs name it to their jobs.",
+    )
 
 
 class Guard(BaseModel):

@@ -181,7 +181,7 @@ def clear_folder(folder: Path, disk: Disk) -> None:
 
 def _beside(home: Path) -> Path:
     parent = home.parent
-    way_out = "name a place for the work area outside the log directories (--work-area)"
+    way_out = "name a place for the work area outside the log directories (--work-area, or work_area in the policy)"
     if _mount(home) != _mount(parent):
         raise Refused(
             f"the log directory is a mount of its own, so nothing beside it is on its file system: {way_out}", path=home

@@ -1,7 +1,7 @@
 """Which Spark applications a run needs: one per connection, each with the words of its jobs.
 
-Volumes that differ in whether a stopped broker is vouched for go into separate applications of the same connection, and
-so do volumes of different brokers where a run is to be ended broker by broker.
+Volumes that differ in whether a stopped broker is vouched for, or in their work area, go into separate applications of the same
+connection, and so do volumes of different brokers where a run is to be ended broker by broker.
 """
 
 from __future__ import annotations
@@ -30,23 +30,26 @@ class Group(NamedTuple):
     connection: str
     broker: str
     stopped: bool
+    work_area: str
+    """Where undo material goes; "" for beside each log directory."""
     log_dirs: list[str]
     name: str
     """Names its folder: no other group of the policy has the same."""
 
 
-Key = tuple[str, str, bool]
-"""Connection, broker, owner_stopped: what tells groups apart."""
+Key = tuple[str, str, bool, str]
+"""Connection, broker, owner_stopped, work_area: what tells groups apart."""
 
 
-def groups_of(params: Mapping[str, Any], *, by_broker: bool = False, by_owner: bool = True) -> list[Group]:
-    """The volumes that the run was asked for, cut into applications; with `by_owner` also by owner_stopped.
+def groups_of(params: Mapping[str, Any], *, by_broker: bool = False, writes: bool = True) -> list[Group]:
+    """The volumes that the run was asked for, cut into applications; where it `writes` also by owner_stopped and work_area.
 
     Raises UsageError when the policy cannot be read or has no such volume.
     """
 
     def key_of(volume: Volume) -> Key:
-        return volume.connection, volume.broker if by_broker else "", volume.owner_stopped and by_owner
+        area = str(volume.work_area) if writes and volume.work_area else ""
+        return volume.connection, volume.broker if by_broker else "", writes and volume.owner_stopped, area
 
     volumes = checks.policy_of(params).volumes
     names = _names(dict.fromkeys(map(key_of, volumes)))
@@ -66,7 +69,7 @@ def _names(keys: Iterable[Key]) -> dict[Key, str]:
     """A folder's name for each, readable; with a digest where two would read the same, or a path would lead elsewhere."""
 
     def text(key: Key) -> str:
-        return "-".join(filter(None, [key[0], key[1], "owner-stopped" if key[2] else ""]))
+        return "-".join(filter(None, [key[0], key[1], "owner-stopped" if key[2] else "", key[3]]))
 
     every = list(keys)
     read = [readable(text(key)) for key in every]
@@ -88,7 +91,7 @@ def planning(context: Context) -> list[dict[str, Any]]:
             "conn_id": group.connection,
             "application_args": [
                 "rebuild", *group.log_dirs, *_reading(params), *flags,
-                *places(folder_of(context) / group.name),
+                *places(folder_of(context) / group.name, group),
             ],
         }
         for group in groups_of(params)
@@ -110,9 +113,10 @@ def changing(
     return [work for work in found if work]
 
 
-def places(folder: Path) -> list[str]:
-    """Where the plan of an application goes, named by its digest, and the report of what it saw."""
-    return ["--into", str(folder), "--report", str(folder / "before")]
+def places(folder: Path, group: Group) -> list[str]:
+    """Where the plan of an application goes, named by its digest, the report of what it saw, and what reserves its volumes."""
+    area = ["--work-area", group.work_area] if group.work_area else []
+    return ["--into", str(folder), "--report", str(folder / "before"), *area]
 
 
 def _chosen(volumes: Sequence[Volume], wanted: Sequence[str]) -> list[Volume]:

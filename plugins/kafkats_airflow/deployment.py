@@ -28,7 +28,7 @@ from kafkats.errors import Refused
 from kafkats_airflow import checks, settings
 
 DAY_MS: Final = 86_400_000
-_FLAG, _TEXT, _PATH, _POLICY, _WINDOW = "flag", "text", "path", "policy", "window"
+_FLAG, _TEXT, _PATH, _POLICY, _WINDOW, _AREA = "flag", "text", "path", "policy", "window", "area"
 WORDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         ("--only-after-unclean-stop", "--inside-segments", "--last-segment", "--only-newer", "--skip-reserved", "--go-on",
@@ -41,6 +41,7 @@ WORDS: Final[Mapping[str, str]] = {
         ("--output", "--into", "--report", "--beyond-guard", "--certify", "--ledger", "--undo", "--run", "--approval", "--of-plan",
          "--of-run"), _PATH),
     "--policy": _POLICY,
+    "--work-area": _AREA,
     "--older-than": _WINDOW,
 }  # fmt: skip
 """Every option that a DAG gives to a job, and what its value is."""
@@ -83,10 +84,13 @@ def check_words(job: str, connection: str, words: Sequence[str], params: Mapping
     if connection not in {volume.connection for volume in volumes}:
         raise Refused(f"connection {connection!r} is none of the policy's{_SET}")
     known = {str(volume.path) for volume in volumes}
+    areas = {str(volume.work_area) for volume in volumes if volume.work_area}
     for option, value in _read(job, words):
         kind = WORDS.get(option, _PATH)
         if kind == _POLICY and value != settings.POLICY:
             raise Refused(f"{job}: {option} {value!r} is not this deployment's policy{_SET}")
+        if kind == _AREA and value not in areas:
+            raise Refused(f"{job}: {option} {value!r} is none of the policy's{_SET}")
         if kind == _WINDOW and checks.amount(parse_duration, value, option) < settings.FLOOR_DAYS * DAY_MS:
             raise Refused(f"{job}: {option} {value} is less than {settings.FLOOR_DAYS} days{_SET}")
         if kind == _PATH and value not in known:

@@ -53,7 +53,7 @@ def interval(context: Context) -> tuple[datetime, datetime]:
 def tables(params: Mapping[str, Any]) -> list[tuple[Group, Path]]:
     """The brokers' volumes, each with the folder of its table. Raises as `groups_of`."""
     root = Path(params["tables"] or Path(params["folder"], "lookup"))
-    return [(group, root / group.name) for group in groups_of(params, by_broker=True, by_owner=False)]
+    return [(group, root / group.name) for group in groups_of(params, by_broker=True, writes=False)]
 
 
 @in_our_words

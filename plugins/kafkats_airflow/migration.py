@@ -45,7 +45,7 @@ def gate(context: Context) -> list[dict[str, Any]]:
         raise UsageError("a migration goes broker by broker: every volume of the policy needs its broker's name")
     if twice := sorted({broker for broker in known if known.count(broker) > 1}):
         raise UsageError(
-            f"broker {twice[0]}: all of its volumes are one run, so need the same connection and owner_stopped"
+            f"broker {twice[0]}: all of its volumes are one run, so need the same connection, owner_stopped and work_area"
         )
     chosen = steps.let_in(params, sorted({group.broker for group in groups}), known, _by(context))
     brokers = steps.state_of(params).brokers
@@ -59,7 +59,7 @@ def _asked(context: Context, group: Group, *, idle: bool) -> dict[str, Any]:
     if params["phase"] == CENSUS:
         job, words = CENSUS, [*group.log_dirs, "--by", "topic", "--report", str(folder / "before")]
     else:
-        job, words = "plan", [*_plan(params, group, folder), *places(folder)]
+        job, words = "plan", [*_plan(params, group, folder), *places(folder, group)]
     return {
         "broker": group.broker,
         "log_dirs": group.log_dirs,

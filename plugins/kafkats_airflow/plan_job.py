@@ -74,7 +74,9 @@ def to_release(asked: Mapping[str, Any]) -> dict[str, Any]:
     look = asked.get("look", asked)
     words = look["application_args"]
     first = next((n for n, word in enumerate(words) if str(word).startswith("--")), len(words))
-    return {"conn_id": look["conn_id"], "application_args": list(asked.get("log_dirs") or words[1:first])}
+    log_dirs = list(asked.get("log_dirs") or words[1:first])
+    area = words[words.index("--work-area") :][:2] if "--work-area" in words else []
+    return {"conn_id": look["conn_id"], "application_args": [*log_dirs, *area]}
 
 
 def _kept(plan: Mapping[str, Any]) -> bool:

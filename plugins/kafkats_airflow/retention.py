@@ -46,7 +46,7 @@ def planning(context: Context, operation: str) -> list[dict[str, Any]]:
     for group in groups_of(params):
         folder = folder_of(context) / group.name
         more = _deleting(params, folder) if operation == "retain" else []
-        given = [operation, *group.log_dirs, *words, *more, *places(folder)]
+        given = [operation, *group.log_dirs, *words, *more, *places(folder, group)]
         asked.append({"conn_id": group.connection, "application_args": given})
     return asked
 

@@ -47,11 +47,17 @@ class WriteJobOperator(KafkatsJobOperator):
 
 def _applying(context: Context, plan: Mapping[str, Any]) -> list[str]:
     folder = inside(context, Path(plan["plan"]))
-    volumes = checks.policy_of(context["params"]).volumes
-    stopped = {str(volume.path) for volume in volumes if volume.owner_stopped}
     log_dirs = {*plan["log_dirs"], *_written(folder)}
-    vouched = ["--owner-stopped"] if log_dirs and stopped.issuperset(log_dirs) else []
-    return [str(folder), "--digest", plan["digest"], "--run", str(run_of(plan)), *vouched]
+    volumes = [volume for volume in checks.policy_of(context["params"]).volumes if str(volume.path) in log_dirs]
+    stopped = {str(volume.path) for volume in volumes if volume.owner_stopped}
+    vouched = ["--owner-stopped"] if log_dirs and stopped == log_dirs else []
+    areas = {volume.work_area for volume in volumes}
+    if len(areas) > 1:
+        raise UsageError(
+            "the policy has another work_area for some of its volumes by now; clear the run to plan anew", path=folder
+        )
+    area = [word for one in areas if one for word in ("--work-area", str(one))]
+    return [str(folder), "--digest", plan["digest"], "--run", str(run_of(plan)), *vouched, *area]
 
 
 def _written(folder: Path) -> list[str]:
