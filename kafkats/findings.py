@@ -47,6 +47,7 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "index-full": ("damage", "a rebuild needs more entries than segment.index.bytes allows: recovery would fail"),
     "other-rule": ("remark", "sound, but equal to another generation's rebuild"),
     "no-entries": ("remark", "an offset index without entries, where a rebuild gives some"),
+    "other-interval": ("remark", "sound, and denser than the index.interval.bytes that was given"),
     "sound": ("remark", "sound, but not equal to a rebuild"),
     "timestamps-not-in-log": ("remark", "timestamps beside a magic-0 log: taken from the messages before 0.10 stripped them"),
     # .txnindex and .snapshot

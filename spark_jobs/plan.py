@@ -26,6 +26,7 @@ from fanout import run_job
 from looking import keep, look
 from pyspark.sql import SparkSession
 
+from kafkats.contradictions import interval_remarks
 from kafkats.errors import UsageError
 from kafkats.generations import (
     DEFAULT_RETENTION_RULE,
@@ -61,13 +62,13 @@ def _plan(spark: SparkSession, args: Namespace, ours: Planning) -> Mapping[str, 
         if made is None:  # these runs will be undone
             ours.keep({log_dir for folder in args.undo for log_dir in read_run(folder).directories})
             return said
-        return said | write(args, ours, made, segments, forecast=forecast)
+        return write(args, ours, made, segments, said, forecast=forecast)
     if args.operation == "retain":
         made, segments, beside, said = retaining.retain(spark, args, ours)
-        return said | write(args, ours, made, segments, **beside)
+        return write(args, ours, made, segments, said, **beside)
     if args.operation == "roll":
         made, segments, due, said = rolling.roll(spark, args)
-        return said | write(args, ours, made, segments, due=due)
+        return write(args, ours, made, segments, said, due=due)
     options = RebuildOptions(
         rule=args.generation,
         topics=args.topics,
@@ -78,18 +79,24 @@ def _plan(spark: SparkSession, args: Namespace, ours: Planning) -> Mapping[str, 
         accept_loss=arguments.accepted(args),
     )
     segments = look(spark, list(list_units(args.log_dirs, topics=args.topics)), arguments.verify_options(args))
-    return write(args, ours, plan_rebuild(segments, options), segments)
+    return write(args, ours, plan_rebuild(segments, options), segments, {})
 
 
-def write(args: Namespace, ours: Planning, made: Plan, segments: pa.Table, **beside: pa.Table) -> Mapping[str, Any]:
-    """Write the plan's folder and the report of what was seen; the job's result."""
+def write(
+    args: Namespace, ours: Planning, made: Plan, segments: pa.Table, said: Mapping[str, Any], **beside: pa.Table
+) -> Mapping[str, Any]:
+    """Write the plan's folder and the report of what was seen; the job's result: `said`, and that of the plan."""
     refuse_unpermitted(made)
+    remarks = interval_remarks(made, segments)
+    for remark in remarks:
+        print(remark)
     output = args.output or arguments.named_by_digest(args.into / "plan", made)
     ours.write(made, output, **beside)
     totals = dict(made.header["totals"])
     print(f"plan {output}: {totals['files']} files to change, {totals['blocked']} blocked, digest {made.digest}")
     seen = keep(segments, args.report)
-    return {"plan": str(output), "digest": made.digest, "totals": totals, "log_dirs": args.log_dirs, "seen": seen}
+    about = {"plan": str(output), "digest": made.digest, "totals": totals, "log_dirs": args.log_dirs, "seen": seen}
+    return {**said, **about, "remarks": [*said.get("remarks", ()), *remarks]}
 
 
 def words() -> ArgumentParser:

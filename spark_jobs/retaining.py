@@ -19,6 +19,7 @@ from fanout import spread
 from looking import look, look_at_ends
 from pyspark.sql import SparkSession
 
+from kafkats.contradictions import interval_remarks
 from kafkats.generations import rule_remarks
 from kafkats.operations.apply import refuse_unpermitted
 from kafkats.operations.retain import RETENTION, RetainOptions, board, plan_retain
@@ -58,6 +59,11 @@ def retain(spark: SparkSession, args: Namespace, ours: Planning) -> Made:
     refuse_parts(units)
     check_options(options, inside_segments=args.inside_segments)
     segments = look_at_ends(spark, units)
+    verified: list[pa.Table] = []
+
+    def verify(chosen: Sequence[Unit]) -> pa.Table:
+        verified.append(look(spark, list(chosen), VerifyOptions(policy=policy)))
+        return verified[-1]
 
     def decide(options: RetainOptions) -> tuple[Plan, pa.Table]:
         if not args.inside_segments:
@@ -68,7 +74,7 @@ def retain(spark: SparkSession, args: Namespace, ours: Planning) -> Made:
             policy,
             options,
             look=lambda targets: spread(spark, "heads", targets, look_at, PARTS, size=lambda one: one[0].bytes),
-            verify=lambda chosen: look(spark, chosen, VerifyOptions(policy=policy)),
+            verify=verify,
         )
 
     made, verdicts = decide(options)
@@ -81,6 +87,7 @@ def retain(spark: SparkSession, args: Namespace, ours: Planning) -> Made:
         print(f"... and {len(rows) - PRINTED} more")
     said: dict[str, Any] = {"now_ms": options.now_ms, "before_ms": options.before_ms, "over_guard": over_guard(made)}
     said["remarks"] = rule_remarks(options.rule) + arguments.remarks(args, policy, units)
+    said["remarks"] += [remark for table in verified for remark in interval_remarks(made, table)]
     if args.beyond_guard and said["over_guard"]:
         more, all_verdicts = decide(replace(options, over_guard=True))
         refuse_unpermitted(more)

@@ -79,6 +79,7 @@ def plan_rebuild(
     as_json: bool,
 ) -> int:
     """Which index files to write anew, made from what, and why."""
+    from kafkats.contradictions import interval_remarks
     from kafkats.operations import rebuild
     from kafkats.operations.apply import refuse_unpermitted
     from kafkats.operations.verify import VerifyOptions
@@ -95,10 +96,11 @@ def plan_rebuild(
     )
     looking = VerifyOptions(rule=rule, policy=policy_of(policy_file, settings, reads=INDEXES))
     with planning(log_dirs, wish, place) as ours:
-        made = rebuild.plan_rebuild(verified(units_in(ours.log_dirs, topics), looking), options)
+        segments = verified(units_in(ours.log_dirs, topics), looking)
+        made = rebuild.plan_rebuild(segments, options)
         refuse_unpermitted(made)
         ours.write(made, output)
-    show_plan(made, output, as_json, ours=ours)
+    show_plan(made, output, as_json, interval_remarks(made, segments), ours=ours)
     return made.exit_code
 
 
@@ -143,6 +145,7 @@ def plan_migrate(
     as_json: bool,
 ) -> int:
     """Which segments to convert to another message format, what that gives, and what it would lose."""
+    from kafkats.contradictions import interval_remarks
     from kafkats.forecast import FORECAST, forecast_unit, target_of
     from kafkats.operations import migrate
     from kafkats.operations.apply import refuse_unpermitted
@@ -170,7 +173,7 @@ def plan_migrate(
         made = migrate.plan_migrate(segments, forecast, options)
         refuse_unpermitted(made)
         ours.write(made, output, forecast=forecast)
-    show_plan(made, output, as_json, ours=ours)
+    show_plan(made, output, as_json, interval_remarks(made, segments), ours=ours)
     return made.exit_code
 
 
@@ -213,10 +216,10 @@ def plan_retain(
     options = RetainOptions(now_or(now), rule, before, free_bytes, over_guard, last_segment, accept_loss)
     with planning(log_dirs, wish, place) as ours:
         units = units_in(ours.log_dirs, topics)
-        made, verdicts = retention(units, policy, options, inside_segments=inside_segments)
+        made, verdicts, remarks = retention(units, policy, options, inside_segments=inside_segments)
         refuse_unpermitted(made)
         ours.write(made, output, retention=verdicts)
-    show_plan(made, output, as_json, policy_remarks(policy, units, topics), ours=ours)
+    show_plan(made, output, as_json, policy_remarks(policy, units, topics) + remarks, ours=ours)
     return made.exit_code
 
 
@@ -299,6 +302,7 @@ def plan_split(
     as_json: bool,
 ) -> int:
     """Which segments to cut at batch borders, and where, so that retention by time works again."""
+    from kafkats.contradictions import interval_remarks
     from kafkats.operations.apply import refuse_unpermitted
     from kafkats.operations.split import plan_split
     from kafkats.operations.verify import VerifyOptions
@@ -316,7 +320,7 @@ def plan_split(
         made = plan_split(segments, parts, options)
         refuse_unpermitted(made)
         ours.write(made, output, parts=parts)
-    show_plan(made, output, as_json, ours=ours)
+    show_plan(made, output, as_json, interval_remarks(made, segments), ours=ours)
     return made.exit_code
 
 

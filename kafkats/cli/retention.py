@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,8 +92,12 @@ def now_or(now_ms: int | None) -> int:
 
 def retention(
     units: list[Unit], policy: Policy, options: RetainOptions, *, inside_segments: bool = False
-) -> tuple[Plan, pa.Table]:
-    """Look at the ends of all files, and decide; `inside_segments` also of expired heads, which are looked for."""
+) -> tuple[Plan, pa.Table, list[str]]:
+    """Look at the ends of all files, and decide; `inside_segments` also of expired heads, which are looked for.
+
+    The plan, RETENTION, and remarks on the settings by which it writes.
+    """
+    from kafkats.contradictions import interval_remarks
     from kafkats.operations.retain import plan_retain
     from kafkats.operations.retain.heads import check_options, look_at, plan_inside
     from kafkats.operations.verify import VerifyOptions
@@ -103,8 +108,14 @@ def retention(
     check_options(options, inside_segments=inside_segments)
     segments = looked_at(units)
     if not inside_segments:
-        return plan_retain(segments, policy, options)
-    return plan_inside(
+        return *plan_retain(segments, policy, options), []
+    seen: list[pa.Table] = []
+
+    def verify(chosen: Sequence[Unit]) -> pa.Table:
+        seen.append(verified(chosen, VerifyOptions(policy=policy)))
+        return seen[-1]
+
+    made, verdicts = plan_inside(
         units,
         segments,
         policy,
@@ -112,8 +123,9 @@ def retention(
         look=lambda targets: table_of(
             map(look_at, progress(targets, "looking inside", lambda one: one[0].bytes)), PARTS
         ),
-        verify=lambda chosen: verified(chosen, VerifyOptions(policy=policy)),
+        verify=verify,
     )
+    return made, verdicts, [remark for table in seen for remark in interval_remarks(made, table)]
 
 
 def policy_remarks(policy: Policy, units: list[Unit], topics: str) -> list[str]:
@@ -166,8 +178,8 @@ def simulate_retain(
     policy = policy_of(policy_file, settings, export)
     options = RetainOptions(now_or(now), rule, before, free_bytes, over_guard, last_segment)
     units = units_in(log_dirs, topics)
-    made, verdicts = retention(units, policy, options, inside_segments=inside_segments)
-    remarks = rule_remarks(rule) + policy_remarks(policy, units, topics)
+    made, verdicts, said_of_settings = retention(units, policy, options, inside_segments=inside_segments)
+    remarks = rule_remarks(rule) + policy_remarks(policy, units, topics) + said_of_settings
     rows = board(verdicts, options.now_ms)
     rows = with_shares(rows, table_of(map(look_into, suspects(rows)), SHARES))
     show_rows(rows, _BOARD, as_json)

@@ -25,7 +25,7 @@ from kafkats.errors import UsageError
 from kafkats.findings import Finding
 from kafkats.generations import DEFAULT_RULE, Rule
 from kafkats.index.build import Built, IndexBuilder, first_offset_reader, with_first_offset
-from kafkats.index.infer import infer_index_bytes, infer_interval
+from kafkats.index.infer import GIVEN, contradicted, infer_index_bytes, infer_interval
 from kafkats.index.structure import examine_offset_index, examine_time_index
 from kafkats.index.verdict import IndexState, OtherRule, judge_offset_index, judge_time_index
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, parse_segment_file
@@ -85,6 +85,7 @@ def check_segment(
     with open_source(path, mapped=not live) as source:
         index_bytes, index_bytes_from = infer_index_bytes(segment_index_bytes, offsets, times, preallocated=moving)
         interval, interval_from = infer_interval(index_interval_bytes, offsets, source, base_offset)
+        beside = contradicted(interval, offsets, source, base_offset) if interval_from == GIVEN else None
         first = first_offset_reader(source)
         builder = IndexBuilder(base_offset, rule, index_bytes, first)
         other = OtherRule(base_offset, rule, offsets, first)
@@ -110,7 +111,7 @@ def check_segment(
     offset_state, found = judge_offset_index(
         offsets, path.with_suffix(OFFSET_INDEX).name, built, walked.offset_entries, other.close(), moving
     )
-    findings += found
+    findings += [_of_interval(f, interval, beside) if f.kind == "sound" and beside is not None else f for f in found]
     time_state, found = judge_time_index(
         times, path.with_suffix(TIME_INDEX).name, built, walked.time_entries, False, moving
     )
@@ -126,6 +127,14 @@ def check_segment(
         interval_from=interval_from,
         index_bytes_from=index_bytes_from,
     )
+
+
+def _of_interval(finding: Finding, given: int, beside: int) -> Finding:
+    """Why the index is not what a rebuild gives."""
+    reason = (
+        f"true, and denser than the index.interval.bytes that is given: its entries are those of {beside}, not {given}"
+    )
+    return finding._replace(kind="other-interval", reason=reason, expected=str(given), found=str(beside))
 
 
 def _blocked_findings(name: str, built: Built) -> Iterator[Finding]:

@@ -38,17 +38,32 @@ def infer_interval(given: int | None, offsets: Structure | None, source: Source,
     """
     if given is not None:
         return given, GIVEN
-    entries = whole_entries(offsets.entries if offsets else b"", offset_index.ENTRY_SIZE, offset_index.ENTRY)
-    positions = entries["position"].astype(np.int64)
-    if not positions.size or positions[0] <= 0:
+    positions = _positions(offsets)
+    if not positions.size:
         return INDEX_INTERVAL_BYTES, DEFAULT
-    largest = int(np.diff(positions, prepend=0).min()) - 1
+    largest = _largest(positions)
     usual = next(v for v in _USUAL if v <= largest)
-    tried = positions[: max(1, min(_TRIED_ENTRIES, int((positions < _TRIED_BYTES).sum())))]
+    tried = _tried(positions)
     for interval in dict.fromkeys((INDEX_INTERVAL_BYTES, usual, largest)):
         if interval <= largest and _gives(interval, tried, source, base_offset):
             return interval, INFERRED
     return INDEX_INTERVAL_BYTES, DEFAULT
+
+
+def contradicted(given: int, offsets: Structure | None, source: Source, base_offset: int) -> int | None:
+    """The interval that an index has, where its entries lie too near to each other for `given`; None where they do not.
+
+    Entries lie more than the interval apart, whoever wrote them. Where no interval gives all of them, most have to lie too near,
+    for a single one may be damaged. That they lie further apart says nothing: those of followers and after restarts do.
+    """
+    positions = _positions(offsets)
+    if not positions.size:
+        return None
+    interval, origin = infer_interval(None, offsets, source, base_offset)
+    largest = _largest(positions) if origin == INFERRED else int(np.median(np.diff(positions, prepend=0))) - 1
+    if given <= largest:
+        return None
+    return interval if origin == INFERRED else largest
 
 
 def infer_index_bytes(
@@ -65,6 +80,22 @@ def infer_index_bytes(
     if not sizes or max(sizes) < time_index.ENTRY_SIZE * 2:
         return SEGMENT_INDEX_BYTES, DEFAULT
     return max(sizes), INFERRED
+
+
+def _positions(offsets: Structure | None) -> np.ndarray:
+    """Of the index's entries; none where they tell nothing."""
+    entries = whole_entries(offsets.entries if offsets else b"", offset_index.ENTRY_SIZE, offset_index.ENTRY)
+    positions: np.ndarray = entries["position"].astype(np.int64)
+    return positions if positions.size and positions[0] > 0 else positions[:0]
+
+
+def _largest(positions: np.ndarray) -> int:
+    """The largest interval that allows such distances; below 0 where entries do not ascend."""
+    return int(np.diff(positions, prepend=0).min()) - 1
+
+
+def _tried(positions: np.ndarray) -> np.ndarray:
+    return positions[: max(1, min(_TRIED_ENTRIES, int((positions < _TRIED_BYTES).sum())))]
 
 
 def _gives(interval: int, positions: np.ndarray, source: Source, base_offset: int) -> bool:

@@ -125,6 +125,16 @@ def test_missing_records_are_told_and_left_alone_as_by_the_command(
     assert (result["exit_code"], planned(spark, volume, "going-on", go_on=True)["exit_code"]) == (1, 0)
 
 
+def test_an_interval_that_the_indexes_contradict_is_a_remark_as_of_the_command(
+    spark: SparkSession, volume: Path, tmp_path: Path
+) -> None:
+    setting = "index.interval.bytes=4096"
+    [remark] = planned(spark, volume, config=[setting])["remarks"]
+    assert "sparser" in remark
+    assert kafkats("plan", "rebuild", volume, "-o", tmp_path / "other", "--config", setting)["remarks"] == [remark]
+    assert planned(spark, volume, "true")["remarks"] == []
+
+
 def test_apply_and_proof(spark: SparkSession, volume: Path, tmp_path: Path) -> None:
     result = planned(spark, volume, report=tmp_path / "before")
     assert result["seen"]["kinds"]["missing-index"] == 2
