@@ -81,9 +81,7 @@ def figures(*, small: bool = False) -> Figures:
 
 
 def _create_topic(home: Path) -> Path:
-    """Create the topic on a broker, kill the broker, and return the directory of the only
-    partition.
-    """
+    """Create the topic on a broker, kill it, and return the directory of the only partition."""
     home.mkdir()
     port, controller = _free_ports()
     (home / "log4j2.properties").write_text(_LOG4J)
@@ -129,8 +127,9 @@ def _recovery_seconds(home: Path) -> float:
 
 @contextmanager
 def _broker(home: Path) -> Generator[Path, None, None]:
-    """Run a broker in the `with` block, and kill it at the end. Yields the file of its log
-    lines.
+    """Run a broker in the `with` block, and kill it at the end.
+
+    Yields the file of its log lines.
     """
     said = home / "broker.log"
     options = (*HEAP, f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}")

@@ -1,5 +1,7 @@
-"""Conversion of whole segments. Input checksums are checked. One thread, page cache warm; CPU time
-of the thread for every contestant.
+"""Conversion of whole segments.
+
+Input checksums are checked. One thread, page cache warm; CPU time of the thread for every
+contestant.
 
 memcpy + new file  copies the mapped segment in pieces of 1 MiB through one buffer into a new file.
                    kafkats converts a new mapping into a new file. The sha256 of a plan is
@@ -91,8 +93,9 @@ PAIRS = (
 
 
 class Packed(NamedTuple):
-    """A conversion of compressed batches, with goals as multiples of the codec's and the cleaner's
-    speed.
+    """A conversion of compressed batches.
+
+    Goals are multiples of the codec's and the cleaner's speed.
     """
 
     shape: Shape

@@ -1,5 +1,4 @@
-"""The measurement of every figure: contestants that take turns in one run, a median, a goal, a
-verdict.
+"""The measurement of every figure: contestants take turns in one run; the median counts.
 
 Other work on the machine slows all contestants of a round alike. So the ratio is computed within
 each round, and the median of the rounds is the result. Absolute numbers of different runs are not
@@ -81,9 +80,7 @@ Figures = Iterator["Figure | Table"]
 
 
 def take_turns(contestants: Mapping[str, Callable[[], float]], rounds: int, warm: int = 1) -> dict[str, list[float]]:
-    """Return the costs of each contestant (seconds, or seconds per byte), in rounds A B C, A B C,
-    ...
-    """
+    """Return the costs of each contestant (seconds, or seconds per byte) in rounds A B C, ..."""
     costs: dict[str, list[float]] = {name: [] for name in contestants}
     for n in range(-warm, rounds):
         for name, run in contestants.items():

@@ -69,8 +69,6 @@ def judge(options: str = WARM_JVM, *, kafka: str = KAFKA) -> Generator[Ask, None
 
 
 def race_seconds(ask: Ask, kind: str, log: Path, *more: str) -> float:
-    """Return the CPU seconds of the working thread of one race over `log`, without JIT and GC
-    threads.
-    """
+    """Return the CPU seconds of the working thread in one race over `log`, without JIT and GC."""
     answer = ask("race", kind, log, "--warmup", "0", "--runs", "1", *more)
     return float(answer["size"]) / (answer["cpu_runs"][0] * 1e6)

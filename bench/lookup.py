@@ -1,5 +1,6 @@
-"""One search by time, as a broker of 4.x does it and exactly, in a partition of four segments. CPU
-time of the thread, the median over 2 000 random times, each of another record.
+"""One search by time, as a broker of 4.x does it and exactly, in a partition of four segments.
+
+CPU time of the thread, the median over 2 000 random times, each of another record.
 
 open       the files are open and the segment was searched before
 cold       the directory is listed, files are opened and mapped, one search runs, and everything is

@@ -1,6 +1,4 @@
-"""Write bench/README.md: a section per family of figures, with its docstring, the machine and the
-date.
-"""
+"""Write bench/README.md: a section per family of figures with docstring, machine and date."""
 
 from __future__ import annotations
 
@@ -30,8 +28,9 @@ JDK of 17 or newer; Kafka's jars are fetched once. Segments are generated, alway
 
 
 def write_section(name: str, about: str, shown: Sequence[Figure | Table], load: float, order: Sequence[str]) -> None:
-    """Replace the section of family `name` and keep the others. `load` is the load average
-    before.
+    """Replace the section of family `name` and keep the others.
+
+    `load` is the load average before.
     """
     sections = _read_sections()
     figures = [one for one in shown if isinstance(one, Figure)]

@@ -1,5 +1,6 @@
-"""Rebuild of both indexes. Checksums are checked. One thread, page cache warm; CPU time of the
-thread for every contestant.
+"""Rebuild of both indexes.
+
+Checksums are checked. One thread, page cache warm; CPU time of the thread for every contestant.
 
 read pass       maximum of the same mapped file as uint64: the cost of reading the bytes at all.
                 Both run twice: over a file that is mapped already, and with a new mapping each, as a
@@ -165,8 +166,9 @@ def read_pass(log: Path) -> int:
 
 
 def parse(data: bytes, shape: Shape) -> int:
-    """Read what an index needs with aiokafka's parser. An incomplete batch at the end is
-    ignored.
+    """Read what an index needs with aiokafka's parser.
+
+    An incomplete batch at the end is ignored.
     """
     records = MemoryRecords(data)
     seen = 0

@@ -75,9 +75,7 @@ def figures(*, small: bool = False) -> Figures:
 
 
 def aged_facts(rows: int, percent: int, *, after: int = 0) -> pa.Table:
-    """Return partitions of 1000 segments, of which the first `percent` % have expired, except the
-    last.
-    """
+    """Return partitions of 1000 segments. The first `percent` % have expired, except the last."""
     facts = synthetic_facts(rows, 0, after=after)
     number = np.arange(rows) % PER
     old = number < min(PER * percent // 100, PER - 1)

@@ -27,8 +27,9 @@ _BATCH_BYTES = 16 * 1024
 
 @dataclass(frozen=True)
 class Shape:
-    """The contents of a segment. `per_batch` 0: as many records as fill 16 KiB before
-    compression.
+    """The contents of a segment.
+
+    `per_batch` 0: as many records as fill 16 KiB before compression.
     """
 
     name: str
@@ -75,8 +76,9 @@ def write_indexes(log: Path) -> None:
 
 
 def make_log(shape: Shape, size: int, base_offset: int = 0, begin_ms: int = BEGIN_MS) -> NDArray[np.uint8]:
-    """Return the bytes of a .log, uint8, shape (at most `size`,). Its first record is of
-    `begin_ms`.
+    """Return the bytes of a .log, uint8, shape (at most `size`,).
+
+    Its first record is of `begin_ms`.
     """
     templates = [_template(shape, n) for n in range(_TEMPLATES)]
     lengths = np.array([len(t) for t in templates])

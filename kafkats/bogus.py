@@ -37,8 +37,9 @@ POLICIES: Final = ("report", "ignore", "mtime", "clamp")
 SLACK_MS: Final = 86_400_000
 """How far a timestamp may lie after the mtime, since clocks differ."""
 EARLIEST_MS: Final = 946_684_800_000
-"""The year 2000. A timestamp before it that lies after it in another unit is taken to be in that
-unit.
+"""The year 2000.
+
+A timestamp before it that lies after it in another unit is taken to be in that unit.
 """
 _LARGEST: Final = 2**63 - 1
 LATEST_MS: Final = 4_102_444_800_000
@@ -82,9 +83,7 @@ def detect_unit(timestamp: int, mtime_ms: int, neighbours: Sequence[int] = ()) -
 
 
 def detect_units(timestamps: Ints, mtime_ms: Ints, neighbours: Ints) -> Ints:
-    """Return `detect_unit` of each row with its one neighbour, as an index into SEEMS, shape
-    (n,).
-    """
+    """Return `detect_unit` of each row and its one neighbour, as indexes into SEEMS, shape (n,)."""
     told = (neighbours >= EARLIEST_MS) & (neighbours <= LATEST_MS)
     latest = np.where(mtime_ms >= EARLIEST_MS, mtime_ms, np.where(told, neighbours, LATEST_MS)) + SLACK_MS
     latest = np.minimum(latest, _LARGEST // 1_000_000 - 1)

@@ -1,5 +1,4 @@
-"""The records of a partition as points of time and offset, and how late they came, for plots of
-lookups.
+"""The records of a partition as points of time and offset, and their lateness, for plots.
 
 A cloud is built where the partition's files are, and is small enough to send to where it is drawn.
 """

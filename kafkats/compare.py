@@ -1,5 +1,4 @@
-"""Compare two clusters with the same topics by time, and find where a consumer continues after a
-fail-over.
+"""Compare two clusters by time, and find where a consumer continues after a fail-over.
 
 This is KIP-33's use case 3. Take the last cell of the first cluster at or below the consumer's
 committed offset: unread records have the time of that cell or later, unless they came late. In the
@@ -92,8 +91,7 @@ class _Both(NamedTuple):
 
 
 def diff(first: pa.Table, second: pa.Table, *, margin_ms: int = 0) -> pa.Table:
-    """Compare rows of tables.TABLE or operations.lookup.LOOKUP: rows of DIFF, by partition and
-    time.
+    """Return rows of DIFF, by partition and time, for rows of tables.TABLE or lookup.LOOKUP.
 
     Words (latest, earliest, ...) are not compared. Raises UsageError for a margin below 0, BadInput
     for other rows and for two answers of one partition and time.
@@ -182,8 +180,7 @@ def _taken(side: _Rows, rows: Ints) -> tuple[Ints, pa.Array]:
 
 
 def failover(committed: Iterable[Committed], first: pa.Table, second: pa.Table, *, margin_ms: int) -> list[Mark]:
-    """Return, per committed offset of one group in the first cluster, where to continue in the
-    second.
+    """Return, per committed offset of a group in the first cluster, where the second continues.
 
     The results are marks for `exports.export`. `target_ms` is the time that was looked up. A mark
     without an offset gives the reason: nothing committed (`no-commit`); a partition that only one
@@ -284,9 +281,7 @@ def _sorted(rows: pa.Table, topics: list[str], known: Ints) -> _Rows:
 
 
 def _limits(rows: pa.Table, numbers: Ints, offsets: Ints) -> dict[int, tuple[int, int]]:
-    """Return log start and log end by partition number, from limit columns or from answers for
-    words.
-    """
+    """Return log start and log end by partition number, from limit columns or answers for words."""
     count = int(numbers.max()) + 1 if len(numbers) else 0
     found = np.full((2, count), -1, np.int64)
     for side, name in enumerate(_LIMITS):

@@ -1,5 +1,4 @@
-"""Write answers of a search by time for other tools: Spark's Kafka source, Kafka's group reset,
-JSON.
+"""Write answers of a search by time for Spark's Kafka source, Kafka's group reset, or as JSON.
 
     starts = marks_of(rows, at)                 rows of operations.lookup.LOOKUP
     starts, ends = read_marks(folder, at_ms)    or a table's
@@ -47,8 +46,9 @@ Limits = Mapping[tuple[str, int], tuple[int, int]]
 
 
 class Mark(NamedTuple):
-    """The offset of a partition at one time. -1: none or unknown. `timestamp` (ms) is the
-    record's.
+    """The offset of a partition at one time. -1: none or unknown.
+
+    `timestamp` (ms) is the record's.
     """
 
     topic: str
@@ -66,8 +66,9 @@ class Mark(NamedTuple):
     gone: int = -1
     """The offset in a table's cell if it is below the log start. `offset` is then the log start."""
     word: str = ""
-    """The word that was looked up, "" for an instant. `target_ms` is then Kafka's number for the
-    word.
+    """The word that was looked up, "" for an instant.
+
+    `target_ms` is then Kafka's number for the word.
     """
 
 
@@ -475,8 +476,7 @@ def _compact(value: object) -> str:
 
 
 def _group_csv(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str) -> Export:
-    """Write `[GROUP,]TOPIC,PARTITION,OFFSET` without a header, as `CsvUtils` of Kafka 0.11 to 4.3
-    reads it.
+    """Write `[GROUP,]TOPIC,PARTITION,OFFSET` without a header, for `CsvUtils` of Kafka 0.11 to 4.3.
 
     -1 and -2 have no meaning there: the tool rejects the whole file for one of them.
     """

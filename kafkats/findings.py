@@ -92,9 +92,7 @@ class Finding(NamedTuple):
 
 
 def failure(file: str, error: KafkatsError) -> Finding:
-    """Return the finding for a file that failed with `error`: `vanished`, or `unreadable` with its
-    position.
-    """
+    """Return the finding for a file that failed with `error`: `vanished` or `unreadable`."""
     if isinstance(error, Vanished):
         return Finding("vanished", file, error.reason)
     return Finding("unreadable", file, error.reason, -1 if error.position is None else error.position)

@@ -59,8 +59,7 @@ def target_of(to_magic: int, compression_type: str) -> Target:
 
 
 def forecast_unit(unit: Unit, target: Target) -> pa.RecordBatch:
-    """Return rows of FORECAST: the result of converting one segment, or a directory's files to
-    remove.
+    """Return rows of FORECAST: the result for one segment, or a directory's files to remove.
 
     Writes nothing. A segment that cannot be converted is a blocked row.
     """

@@ -39,9 +39,7 @@ LOSSES: Final = (
 ALL_LOSSES: Final = "all"
 """All of LOSSES, but not OFFSETS_LOSS, which must be named."""
 OFFSETS_LOSS: Final = "offsets"
-"""Value of `--accept-loss` that allows changing partitions with records missing
-(`missing-records`).
-"""
+"""Value of `--accept-loss` that allows changes to partitions with `missing-records`."""
 COMPRESSION_TYPES: Final = (PRODUCER, "none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -54,9 +52,7 @@ class Rule:
     first_offset: bool
     """The offset index carries the first offset of the batch, not the last."""
     next_offset: bool
-    """Time entries carry the log's next offset when they are inserted, the last one the next base
-    offset.
-    """
+    """Time entries carry the log's next offset, the last one the next segment's base offset."""
     mtime_entry: bool
     """A segment without timestamps gets the entry (mtime, next base offset)."""
     for_brokers: bool
@@ -131,12 +127,13 @@ class RollRule:
 
     `first-batch` and `first-append` count from their largest timestamp to the append's largest
     timestamp. `created` counts from the segment's creation to the broker's clock, and so do the
-    other two if the segment has no timestamp. `largest` counts from the largest timestamp so far to
+    others if the segment has no timestamp. `largest` counts from the largest timestamp so far to
     the broker's clock.
     """
     batches: bool
-    """Each batch can get an index entry. Otherwise an append call is one unit with all its
-    batches.
+    """Each batch can get an index entry.
+
+    Otherwise an append call is one unit with all its batches.
     """
     relative: bool
     """There is a time index, which can be full.
@@ -173,12 +170,14 @@ class SearchRule:
     log_start: bool
     """Records below the log start offset do not count."""
     strict: bool
-    """A compressed batch whose records do not reach its maximum timestamp is an error. 0.11+ skips
-    it.
+    """A compressed batch whose records do not reach its maximum timestamp is an error.
+
+    0.11+ skips it.
     """
     warm_section: bool
-    """The last 8192 bytes of an index are searched first (KAFKA-6432, 2.1). Matters if it is not in
-    order.
+    """The last 8192 bytes of an index are searched first (KAFKA-6432, 2.1).
+
+    Matters if it is not in order.
     """
     record_of_maximum: bool
     """-3 finds the record with the maximum (KAFKA-16342), not the last offset of its batch."""

@@ -60,8 +60,9 @@ class Export(NamedTuple):
 
 
 def read_topic_configs(text: str) -> dict[str, dict[str, str]]:
-    """Return the configs as printed, by topic and key. Raises BadInput with the line of other
-    text.
+    """Return the configs as printed, by topic and key.
+
+    Raises BadInput with the line of other text.
     """
     export = read_export(text)
     found: dict[str, dict[str, str]] = {topic: {} for topic in sorted(export.topics)}

@@ -1,6 +1,4 @@
-"""Lag of consumer groups in time (KIP-33's use case 4), from committed offsets and logs or a
-table.
-"""
+"""The lag of consumer groups in time (KIP-33's use case 4), by logs or by a lookup table."""
 
 from __future__ import annotations
 
@@ -50,8 +48,9 @@ REASONS: Final = {
 
 
 def lag(committed: Iterable[Committed], partitions: Iterable[PartitionFacts], *, now_ms: int) -> pa.Table:
-    """Return rows of LAG from the partitions' own records. An unreadable partition is a row, no
-    error.
+    """Return rows of LAG from the partitions' own records.
+
+    An unreadable partition is a row, no error.
     """
     committed = list(committed)
     wanted = {(one.topic, one.partition) for one in committed}
@@ -135,8 +134,7 @@ def _row(one: Committed, found: dict[str, Any], now_ms: int) -> dict[str, Any]:
 
 
 def lag_by_table(committed: Iterable[Committed], view: View, *, now_ms: int) -> pa.Table:
-    """Return rows of LAG from a lookup table, even if the data is deleted or the cluster
-    unreachable.
+    """Return rows of LAG from a lookup table, even for deleted data or an unreachable cluster.
 
     The last cell at or before the committed offset shows that the next record has the cell's time
     or a later one, unless records came out of order. If the cell's record is the next one, its own

@@ -188,8 +188,7 @@ def _parse(path: Path, data: bytes) -> tuple[Ledger, int]:
 
 
 def _before_zeros(line: bytes, entries: list[Entry]) -> int:
-    """Append the whole entry before the zeros, if there is one, and return its size in bytes, else
-    0.
+    """Append the whole entry before the zeros, if any. Return its size in bytes, else 0.
 
     Such an entry had lost its line end before another line was written after it.
     """
@@ -201,8 +200,9 @@ def _before_zeros(line: bytes, entries: list[Entry]) -> int:
 
 
 def _entry(line: bytes, before: Sequence[Entry]) -> Entry:
-    """Return the entry of a line. The line must be what `_line` writes for it, including the
-    digest.
+    """Return the entry of a line.
+
+    The line must be what `_line` writes for it, including the digest.
     """
     fields = json.loads(line)
     if not isinstance(fields, dict) or tuple(fields) != Entry._fields:
@@ -220,8 +220,9 @@ def _entry(line: bytes, before: Sequence[Entry]) -> Entry:
 
 @contextmanager
 def _held(path: Path, flags: int, kind: int) -> Generator[int]:
-    """Open the file at `path` locked. Raises Locked, Refused without file locks, UsageError,
-    OSError.
+    """Open the file at `path` locked.
+
+    Raises Locked, Refused without file locks, UsageError, OSError.
     """
     deadline = time.monotonic() + _WAIT_SECONDS
     while True:

@@ -38,16 +38,12 @@ def check_accepted(accepted: Collection[str]) -> None:
 
 
 def missing_records(segments: pa.Table, accepted: Collection[str] = ()) -> Missing:
-    """Return the partitions of report.SEGMENTS with missing records, {} if `accepted` has
-    offsets.
-    """
+    """Return partitions of report.SEGMENTS with missing records, {} if `accepted` has offsets."""
     return {} if OFFSETS_LOSS in accepted else {where: why for where, (_, why) in _lacking(segments).items()}
 
 
 def with_blocked(items: pa.Table, segments: pa.Table, missing: Missing, rule: str) -> pa.Table:
-    """Return `items` (plan.ITEMS) with a blocked row for each partition of `missing` that has
-    none.
-    """
+    """Return `items` (plan.ITEMS) with a blocked row for each partition of `missing`."""
     blocked = items.filter(pc.equal(items["action"], "blocked")).select(["log_dir", "partition_dir"]).to_pylist()
     told = {(row["log_dir"], row["partition_dir"]) for row in blocked}
     lacking = _lacking(segments) if missing else {}
@@ -56,16 +52,12 @@ def with_blocked(items: pa.Table, segments: pa.Table, missing: Missing, rule: st
 
 
 def options_of(options: DataclassInstance) -> dict[str, Any]:
-    """Return a plan's options, with `accept_loss` only if not empty, so that other digests stay the
-    same.
-    """
+    """Return a plan's options, with `accept_loss` only if not empty. Other digests do not change."""
     return {name: value for name, value in asdict(options).items() if name != "accept_loss" or value}
 
 
 def _lacking(segments: pa.Table) -> dict[tuple[str, str], tuple[dict[str, Any], str]]:
-    """Return, by partition, the first row of report.SEGMENTS with such a finding, and the
-    reason.
-    """
+    """Return the first row of report.SEGMENTS with such a finding, and the reason, by partition."""
     found = pc.list_flatten(segments["findings"])
     ours = pc.equal(pc.struct_field(found, "kind"), KIND)
     rows = segments.take(pc.list_parent_indices(segments["findings"]).filter(ours))

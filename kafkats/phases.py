@@ -47,8 +47,7 @@ __all__ = [
 
 
 class Work(NamedTuple):
-    """What a phase does on a broker's disks: convert every batch that `concerns` selects to
-    `target_magic`.
+    """The work of a phase on a broker: convert batches that `concerns` selects to `target_magic`.
 
     `event` ends it in the ledger. The certificate afterwards claims `min_magic` or `max_magic`.
     `undo` are the runs, latest first, to undo instead of a rollback by conversion.
@@ -100,8 +99,9 @@ def rows(migration: Migration) -> list[dict[str, Any]]:
 
 
 def work(migration: Migration, phase: str, broker: str) -> Work:
-    """Return what this phase does on this broker, whether or not it may. Raises Refused,
-    UsageError.
+    """Return what this phase does on this broker, whether or not it may.
+
+    Raises Refused, UsageError.
     """
     _, who = find(migration, broker)
     old, new = migration.from_magic, migration.to_magic
@@ -162,9 +162,7 @@ Brokers from 4.0 on know only 4+ and convert nothing.
 
 
 def lose_zero_copy(from_magic: int, to_magic: int) -> tuple[Fetcher, ...]:
-    """Return who gets batches of `from_magic` unconverted but would get those of `to_magic`
-    converted.
-    """
+    """Return who gets batches of `from_magic` unconverted and those of `to_magic` converted."""
     return tuple(f for f in FETCHERS if from_magic <= f.newest_magic < to_magic)
 
 

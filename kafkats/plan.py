@@ -81,8 +81,9 @@ class Plan:
 
     @property
     def run_id(self) -> str:
-        """The name of the run in every work area. It depends on the plan, so a repeated apply
-        finishes it.
+        """The name of the run in every work area.
+
+        It depends on the plan, so a repeated apply finishes it.
         """
         return f"{self.operation}-{self.digest[:16]}"
 
@@ -93,7 +94,10 @@ class Plan:
 
     @property
     def exit_code(self) -> int:
-        """How a command ends that makes or shows the plan: 1 when it has blocked rows. The other rows can be applied."""
+        """The exit code of a command that makes or shows the plan: 1 when it has blocked rows.
+
+        The other rows can be applied.
+        """
         return int(self.blocked > 0)
 
 
@@ -177,8 +181,9 @@ def read_plan(folder: Path) -> Plan:
 
 
 def check_totals(plan: Plan, folder: Path) -> None:
-    """Raise CorruptPlan unless the plan has the totals to show. A correct digest does not ensure
-    that.
+    """Raise CorruptPlan unless the plan has the totals to show.
+
+    A correct digest does not ensure that.
     """
     totals, operation = plan.header["totals"], plan.operation
     for name in (*_COUNTS[""], *_COUNTS.get(operation, ())):
@@ -210,9 +215,7 @@ def check_digest(plan: Plan, approved: str) -> None:
 
 
 def digest_of(header: Mapping[str, Any], items: pa.Table) -> str:
-    """Return the sha256 of canonical JSON: the header on the first line, then one line per row in
-    order.
-    """
+    """Return the sha256 of canonical JSON: the header on the first line, then one line per row."""
     state = hashlib.sha256(_canonical(header))
     for batch in items.to_batches(max_chunksize=8192):  # small enough for the processor's cache
         state.update(json_lines(batch))

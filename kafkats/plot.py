@@ -227,8 +227,7 @@ def begin_figure() -> tuple[Any, Callable[[Path], None]]:
 
 
 def worst_kinds(segments: pa.Table) -> dict[tuple[str, str], list[str]]:
-    """Return, by (log directory, partition directory), the kind of each segment's worst finding or
-    FINE.
+    """Return each segment's worst kind of finding, or FINE, by (log dir, partition directory).
 
     Segments are in order of base offset. Among findings of one severity those about the time index
     come first.
@@ -281,9 +280,7 @@ def _numbers(
 
 
 def _labels(rows: list[tuple[str, str]]) -> tuple[list[int], list[str]]:
-    """Return tick positions and names: every partition up to _LABELLED_ROWS, else evenly chosen
-    ones.
-    """
+    """Return tick positions and names: up to _LABELLED_ROWS partitions, evenly chosen."""
     log_dirs = {log_dir for log_dir, _ in rows}
     shared = os.path.commonpath(log_dirs) if log_dirs else ""
     step = -(-len(rows) // _LABELLED_ROWS) or 1

@@ -1,5 +1,4 @@
-"""Plots of lookups: a table's answers over the records, the lateness of records, a table's
-coverage.
+"""Plots of lookups: a table's answers over the records, lateness of records, coverage.
 
 They need matplotlib (the extra `plot`), as kafkats.plot does.
 """
@@ -36,8 +35,7 @@ _LATEST_MS: Final = 253_402_300_799_000
 def plot_staircase(
     view: View, clouds: Mapping[tuple[str, int], Cloud], path: Path, *, marks: Sequence[Mark] = ()
 ) -> None:
-    """Draw a table's answers as PNG at `path`: a line over the records as points, a panel per
-    partition.
+    """Draw a table's answers as PNG: a line over the records as points, a panel per partition.
 
     `marks` are answers to show. A record to the right of a step must not lie below it: the answer
     would have missed it. The `tables.busiest` partitions come first; the rest is left out. Raises

@@ -55,8 +55,9 @@ def _state(row: Mapping[str, Any], pins: bool, now_ms: int) -> str:
 
 
 def reclaimable(verdicts: pa.Table, now_ms: int) -> list[tuple[str, dict[str, int]]]:
-    """Return the bytes by state of each topic. Topics with the most bytes not simply kept come
-    first.
+    """Return the bytes by state of each topic.
+
+    Topics with the most bytes not simply kept come first.
     """
     topics: dict[str, dict[str, int]] = {}
     columns = (verdicts["topic"].to_pylist(), verdicts["bytes"].to_pylist(), segment_states(verdicts, now_ms))
@@ -117,9 +118,7 @@ def plot_timeline(verdicts: pa.Table, lines: Mapping[str, int], now_ms: int, pat
 
 
 def _panels(verdicts: pa.Table, now_ms: int) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return (name, segments with their state) per partition, those with the most pinned bytes
-    first.
-    """
+    """Return (name, segments with state) per partition, those with most pinned bytes first."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row, state in zip(verdicts.to_pylist(), segment_states(verdicts, now_ms), strict=True):
         found.setdefault((row["log_dir"], row["partition_dir"]), []).append(row | {"state": state})

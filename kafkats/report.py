@@ -114,8 +114,7 @@ ACTIONS: Final = pa.schema([
 
 
 def swapping(segments: pa.Table) -> dict[tuple[str, str], str]:
-    """Return directories where the next broker start would restore deleted segments, with the
-    reason.
+    """Return directories where the next broker start restores deleted segments, with the reason.
 
     The key is (log_dir, partition_dir).
     """
@@ -276,8 +275,9 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 @contextmanager
 def _whole(path: Path) -> Generator[IO[bytes], None, None]:
-    """Open a file that gets its name after a sync. A killed process leaves the old file, or
-    none.
+    """Open a file that gets its name after a sync.
+
+    A killed process leaves the old file, or none.
     """
     # two applies of one run may write at the same time
     new = path.with_name(f"{path.name}.{os.getpid()}.tmp")

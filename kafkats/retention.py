@@ -1,5 +1,4 @@
-"""Retention: which segments of a partition a broker would delete now, and when it would delete
-others.
+"""Retention: which segments of a partition a broker would delete now, and which later.
 
 Pure functions over facts. Each pass deletes a prefix of the remaining segments: it stops at the
 first segment that does not qualify, so one unexpired segment protects all later ones. The time pass
@@ -69,8 +68,9 @@ class Verdict(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """One verdict per segment in order. `rolls`: all are deleted, and an empty one is created at
-    the end.
+    """One verdict per segment in order.
+
+    `rolls`: all are deleted, and an empty one is created at the end.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -98,9 +98,7 @@ def decide(segments: Sequence[Segment], limits: Limits, rule: RetentionRule, *, 
 
 
 def age_of(segment: Segment, rule: RetentionRule) -> tuple[int, str]:
-    """Return the time (epoch ms) from which a segment's age counts, and the evidence: timestamp or
-    mtime.
-    """
+    """Return the time (epoch ms) from which age counts, and the evidence: timestamp or mtime."""
     if rule.timestamps and segment.largest_timestamp >= 0:
         return segment.largest_timestamp, "timestamp"
     return segment.mtime_ms, "mtime"

@@ -44,9 +44,7 @@ class Settings(NamedTuple):
 
     @property
     def longest_ms(self) -> int:
-        """The effective segment.ms. max.compaction.lag.ms limits that of a compacted topic (2.3 and
-        later).
-        """
+        """The effective segment.ms. max.compaction.lag.ms limits it in compacted topics (2.3+)."""
         bounded = self.compacted and self.max_compaction_lag_ms > 0
         return min(self.segment_ms, self.max_compaction_lag_ms) if bounded else self.segment_ms
 
@@ -58,8 +56,9 @@ def settings_of(given: TopicSettings) -> Settings:
 
 
 class Batch(NamedTuple):
-    """One batch of an append; control batches count too. For magic 0 and 1, a message or a
-    wrapper.
+    """One batch of an append; control batches count too.
+
+    For magic 0 and 1, a message or a wrapper.
     """
 
     first_offset: int
@@ -105,8 +104,9 @@ class Active(NamedTuple):
     offset_entries: int = 0
     time_entries: int = 0
     jitter_ms: int | None = None
-    """The jitter that the broker drew for it. None: unknown, since it is only in the broker's
-    memory.
+    """The jitter that the broker drew for it.
+
+    None: unknown, since it is only in the broker's memory.
     """
 
 
@@ -152,8 +152,9 @@ class AfterRetention(NamedTuple):
     segments: tuple[Rolled, ...]
     """The remaining segments, without the empty one that replaces them when all are deleted."""
     open_files: int
-    """.log, .index and .timeindex of each, which brokers keep open. Transaction indexes are not
-    counted.
+    """.log, .index and .timeindex of each, which brokers keep open.
+
+    Transaction indexes are not counted.
     """
     kept_ms: tuple[int | None, ...]
     """Per simulated segment, the time from its first timestamp to its deletion by time.
@@ -163,9 +164,7 @@ class AfterRetention(NamedTuple):
 
 
 def should_roll(active: Active, append: Append, settings: Settings, rule: RollRule) -> str:
-    """Return why the broker rolls before this append: the first test that holds, "" when none
-    does.
-    """
+    """Return why the broker rolls before this append: the first test that holds, else ""."""
     if active.bytes > settings.segment_bytes - append.bytes:
         return "size"
     if active.bytes > 0:
@@ -385,9 +384,7 @@ def replay(segments: Iterable[tuple[Sequence[Batch], int]]) -> Iterator[Append]:
 def after_retention(
     segments: Sequence[Rolled], limits: Limits, retention: RetentionRule, rule: RollRule, *, now_ms: int
 ) -> AfterRetention:
-    """Return what retention keeps of simulated segments at `now_ms`, the open files, and for how
-    long.
-    """
+    """Return the simulated segments that retention keeps, their open files, and for how long."""
     facts = [Segment(s.base_offset, s.end_offset, s.bytes, s.largest_timestamp, s.last_append_ms) for s in segments]
     decision = decide(facts, limits, retention, now_ms=now_ms)
     left = tuple(s for s, verdict in zip(segments, decision.verdicts, strict=True) if not verdict.deletes)

@@ -33,8 +33,9 @@ _STEP: Final = ("ledger", "phase", "broker")
 
 @dataclass(frozen=True)
 class Run:
-    """What a run was approved to do. `directories` maps each log dir to its partition
-    directories.
+    """What a run was approved to do.
+
+    `directories` maps each log dir to its partition directories.
     """
 
     operation: str
@@ -45,16 +46,18 @@ class Run:
     """Where the undo material lies, if not in the default work area."""
     owner_stopped: bool = False
     ledger: str = ""
-    """The ledger of the migration to which this run belongs. `broker` is the one of these
-    volumes.
+    """The ledger of the migration to which this run belongs.
+
+    `broker` is the one of these volumes.
     """
     phase: str = ""
     broker: str = ""
 
 
 class PartitionWork(NamedTuple):
-    """The work of a run in one partition directory. `items` are rows of plan.ITEMS, none of them
-    blocked.
+    """The work of a run in one partition directory.
+
+    `items` are rows of plan.ITEMS, none of them blocked.
     """
 
     operation: str
@@ -98,8 +101,7 @@ def refuse_full_disk(work: PartitionWork) -> None:
 
 
 def refuse_early(work: PartitionWork) -> None:
-    """Raise Refused for a plan whose moment is ahead of the clock, CorruptPlan for one without a
-    moment.
+    """Raise Refused for a plan that decides for the future, CorruptPlan for one without a moment.
 
     A time in another unit, or of another year, would make every segment due.
     """

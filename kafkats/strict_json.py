@@ -1,5 +1,6 @@
-"""Read JSON as kafkats writes it. Other input that the grammar or Python's reader allows is
-refused.
+"""Read JSON as kafkats writes it.
+
+Other input that the grammar or Python's reader allows is refused.
 """
 
 from __future__ import annotations

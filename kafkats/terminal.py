@@ -37,8 +37,9 @@ def ready_streams() -> None:
 
 
 def say(text: str) -> None:
-    """Print a line. Exits with 2 when the reader closed the pipe, raises StorageFailed for other
-    errors.
+    """Print a line.
+
+    Exits with 2 when the reader closed the pipe, raises StorageFailed for other errors.
     """
     try:
         click.echo(text)

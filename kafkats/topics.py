@@ -31,8 +31,9 @@ class TopicFilter:
         self._internal = _any_of(glob for glob in globs if glob.startswith(INTERNAL))
 
     def matches(self, topic: str, *, named: bool = False) -> bool:
-        """Whether the topic matches. `named`: its directory was named, so any glob matches an
-        internal topic.
+        """Whether the topic matches.
+
+        `named`: its directory was named, so any glob matches an internal topic.
         """
         globs = self._internal if is_internal(topic) and not named else self._plain
         return self.every or globs.match(topic) is not None

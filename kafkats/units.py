@@ -31,9 +31,7 @@ _WIDEST_FIRST: Final = ("root", "partition", "segment")
 
 @dataclass(frozen=True)
 class Unit:
-    """One segment to look at, or with base_offset -1 a directory as a whole, with findings from
-    names.
-    """
+    """One segment to look at, or with base_offset -1 a directory with findings from its names."""
 
     log_dir: str
     partition_dir: str
@@ -201,8 +199,7 @@ def refuse_parts(units: Iterable[Unit]) -> None:
 
 
 def unseen(unit: Unit) -> Iterator[Finding]:
-    """Yield, for a directory's unit, findings about batches that a broker reads and kafkats cannot
-    see.
+    """Yield findings of a directory's unit about batches that only a broker can read.
 
     These are unreadable entries, links (a broker follows them), and a finished swap that only lacks
     its last rename.

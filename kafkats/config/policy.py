@@ -29,9 +29,7 @@ BrokerName = Annotated[
 
 
 class Volume(BaseModel):
-    """One log directory of one broker, and the Spark connection whose workers all see it at
-    `path`.
-    """
+    """One log directory of one broker, and the Spark connection whose workers see it at `path`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -250,8 +248,9 @@ class Policy(PolicyFile):
 
 
 def exported_settings(topic: str, config: Mapping[str, Any]) -> TopicSettings:
-    """Return the used keys of an export. Raises UsageError for a value that Kafka would not
-    print.
+    """Return the used keys of an export.
+
+    Raises UsageError for a value that Kafka would not print.
     """
     try:
         return TopicSettings.model_validate({key: value for key, value in config.items() if key in _USED})

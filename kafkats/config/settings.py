@@ -89,8 +89,9 @@ OTHER_KEYS: Final = frozenset({
 
 
 class TopicSettings(BaseModel):
-    """What is given for a topic; None means not given. Units are in the names; retention -1 means
-    unlimited.
+    """What is given for a topic; None means not given.
+
+    Units are in the names; retention -1 means unlimited.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"title": "Settings of topics"})

@@ -86,8 +86,9 @@ def _amount(text: str, units: dict[str, int], wanted: str) -> int:
 
 
 def integer(value: object, *, hint: bool = True) -> int:
-    """Return a number as Kafka reads it. Raises PydanticCustomError with the number `7d` or `1GiB`
-    means.
+    """Return a number as Kafka reads it.
+
+    Raises PydanticCustomError with the number `7d` or `1GiB` means.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return value

@@ -1,5 +1,4 @@
-"""Compare the files of a log directory with its logs, to find records and partitions that are
-missing.
+"""Compare the files of a log directory with its logs, to find missing records and partitions.
 
     claims      the offsets that file names and the root's checkpoints state for a partition
     borders     whether the log begins and ends where these files say, and gaps between segments

@@ -34,10 +34,9 @@ class Claims(NamedTuple):
     clean: bool = False
     live: bool = False
     compacted: bool = False
-    """Whether the topic is compacted, so that offsets may be missing."""
+    """Whether the cleaner cleans this log, so that offsets may be missing."""
     tiered: bool = False
-    """Whether the broker has remote log storage: a log may then begin above its log start
-    offset.
+    """Whether the broker has remote log storage. A log may then begin above its log start offset.
     """
     deleting: bool = False
     """Whether `.deleted` files remain: a broker was deleting segments here."""

@@ -40,7 +40,7 @@ class EpochCheck:
         epoch, offset = rows[:, k.LEADER_EPOCH], rows[:, k.FIRST_OFFSET]
         highest = np.maximum.accumulate(np.append(self._highest, epoch))
         differs, entry = self._against_checkpoint(epoch, offset)
-        # a later cluster may count from 0 again: its entry allows that
+        # with an entry, epochs may fall: a new cluster counts from 0
         falls = (epoch < highest[:-1]) & (entry < 0)
         wrong = np.flatnonzero(falls | differs)
         self._highest = int(highest[-1])
@@ -63,9 +63,7 @@ class EpochCheck:
         return known & (epoch != self._epochs[entry]) & ~newer, entry
 
     def findings(self, log: str) -> Iterator[Finding]:
-        """Yield the findings of the segment whose .log is named `log`, and begin the next
-        segment.
-        """
+        """Yield the findings of the segment with the .log `log`, and begin the next segment."""
         if self._first is not None:
             position, offset, epoch, says = self._first
             more = f" (and {self._wrong - 1} more)" if self._wrong > 1 else ""

@@ -1,6 +1,4 @@
-"""Read from a partition directory: epochs, index entries beyond the log's end, traces of the
-cleaner.
-"""
+"""Read epochs, index entries beyond the log's end, and traces of the cleaner."""
 
 from __future__ import annotations
 
@@ -109,8 +107,9 @@ def _has_hole(source: Source, base_offset: int) -> bool:
 
 
 def _wrapper_hole(source: Source, rows: Rows, expected: int) -> bool:
-    """As `_has_hole`, one batch at a time. Raises CorruptBatch for a wrapper that does not
-    decompress.
+    """As `_has_hole`, one batch at a time.
+
+    Raises CorruptBatch for a wrapper that does not decompress.
     """
     from kafkats.kernels import headers as k
 

@@ -1,5 +1,4 @@
-"""Compare epochs, aborted transactions and producer snapshots with the log, in one pass over its
-headers.
+"""Compare epochs, aborted transactions and producer snapshots with the headers of the log.
 
 The pass checks no checksums and decodes only transaction markers. It ends at the first unreadable
 place of the log, which is a finding of its segment. What lies behind is not compared.
@@ -37,9 +36,7 @@ _ABSENT: Final = -(2**63)
 
 
 def replay_findings(partition: PartitionDir, claims: Claims, epochs: Sequence[EpochStart]) -> Iterator[Finding]:
-    """Yield what epochs, aborted transactions and snapshots of one partition directory get
-    wrong.
-    """
+    """Yield the errors in epochs, aborted transactions and snapshots of one partition directory."""
     if claims.unsettled or not partition.segments:
         return
     replay = _Replay(partition, claims, epochs)
@@ -81,8 +78,9 @@ class _Replay:
 
     @property
     def _exact(self) -> bool:
-        """Whether the log holds every batch written since its first offset. Determined on first
-        use.
+        """Whether the log holds every batch written since its first offset.
+
+        Determined on first use.
         """
         if self._whole is None:
             cleaned = self._claims.compacted or was_compacted(self._directory) is not False
@@ -90,8 +88,9 @@ class _Replay:
         return self._whole and not self._gap
 
     def segment(self, segment: SegmentFiles) -> Iterator[Finding]:
-        """Yield the findings of the next segment. Raises CorruptBatch, Changed, Vanished,
-        StorageFailed.
+        """Yield the findings of the next segment.
+
+        Raises CorruptBatch, Changed, Vanished, StorageFailed.
         """
         from kafkats.kernels import headers as k
 

@@ -91,9 +91,7 @@ def _unseen(entry: ProducerEntry, known: ProducerEntry | None, markers: Mapping[
 
 
 def still_known(absent: Mapping[int, int], later: Sequence[ProducerEntry]) -> list[str]:
-    """Return why a snapshot without the producers `absent` is wrong, from the entries of a `later`
-    one.
-    """
+    """Return why a snapshot without the producers `absent` is wrong, by a `later` snapshot."""
     return [
         f"producer {e.producer_id} is missing, which a later snapshot has with its last batch at {e.last_offset}"
         for e in later

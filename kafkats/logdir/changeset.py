@@ -73,8 +73,7 @@ def commit(
     owner_stopped: bool = False,
     disk: Disk = DISK,
 ) -> Outcome:
-    """Change files of one partition directory: all of them, or after a crash the rest with
-    resume().
+    """Change files of one partition directory: all of them; after a crash resume() does the rest.
 
     `unchanged` names the files from which the new ones were made, and any index beside a changed
     .log that stays valid. `notes`, plain JSON by file name, are kept in the journal. Raises Fenced,
@@ -120,8 +119,7 @@ def resume(area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool =
 
 
 def undo(area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool = False, disk: Disk = DISK) -> Outcome:
-    """Restore the files that this run replaced or removed: the same inodes, bytes, times and
-    attributes.
+    """Restore the files that this run replaced or removed: same inodes, bytes, times, attributes.
 
     This also reverts an interrupted commit. It fences every earlier claim. With the work area on
     the log dir's file system it needs no free block and no free inode. Raises Changed when a file

@@ -1,5 +1,4 @@
-"""Checkpoint files: four in a log.dirs root (`topic partition offset`), one in a partition (`epoch
-startOffset`).
+"""Checkpoint files: four of offsets in a log.dirs root, one of epochs in a partition.
 
 They share one text format, UTF-8, version 0 since 0.8:
 
@@ -61,8 +60,7 @@ def encode_offsets(offsets: Mapping[PartitionName, int]) -> bytes:
 
 
 def read_epochs(path: str | os.PathLike[str]) -> list[EpochStart]:
-    """Return the entries of a `leader-epoch-checkpoint` (0.11+), with strictly rising epochs and
-    offsets.
+    """Return the entries of a `leader-epoch-checkpoint` (0.11+). Epochs and offsets rise strictly.
 
     Raises CorruptFile with the line's number and position, Vanished when the file does not exist.
     """

@@ -39,8 +39,9 @@ class Disk:
         return identify(path)
 
     def identities(self, directory: Path, names: Iterable[str]) -> dict[str, FileIdentity | None]:
-        """Return the identities of files of one directory. A Path per name would cost more than the
-        stat.
+        """Return the identities of files of one directory.
+
+        A Path per name would cost more than the stat.
         """
         place = os.fspath(directory)
         return {name: identify(f"{place}/{name}") for name in names}
@@ -66,9 +67,7 @@ class Disk:
         return directory.stat().st_ino
 
     def moves_whole(self, path: Path) -> bool:
-        """Whether a rename between two directories is atomic there, even at a power failure
-        (journaled).
-        """
+        """Whether a rename between two directories is atomic there, even at a power failure."""
         mount = mount_of(path)
         return mount is not None and mount.kind in _MOVE_WHOLE
 
@@ -76,9 +75,7 @@ class Disk:
         return path.read_bytes()
 
     def sha256(self, path: Path) -> str:
-        """Return the SHA-256 of a synced file as stored: cached pages are dropped first where
-        possible.
-        """
+        """Return the SHA-256 of a synced file as stored: cached pages are dropped if possible."""
         digest = hashlib.sha256()
         with path.open("rb", buffering=0) as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -154,20 +151,20 @@ class Disk:
 
     @contextmanager
     def hold_root(self, root: Path, owner_stopped: bool) -> Generator[None]:
-        """Keep brokers from starting. Raises Locked, also when a lock held before is no longer
-        valid.
+        """Keep brokers from starting.
+
+        Raises Locked, also when a lock held before is no longer valid.
         """
         with hold_shared(root, owner_stopped):
             yield
 
     @contextmanager
     def lock(self, path: Path) -> Generator[None]:
-        """Hold `path` exclusively against threads and processes. The kernel releases it at process
-        end.
+        """Hold `path` exclusively against threads and processes.
 
-        This is flock, not a POSIX record lock. A record lock does not separate two threads of a
-        process, and is lost when anything in the process closes a descriptor of the file. Raises
-        Locked.
+        The kernel releases it at process end. This is flock, not a POSIX record lock. A record lock
+        does not separate two threads of a process, and is lost when anything in the process closes
+        a descriptor of the file. Raises Locked.
         """
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:

@@ -184,8 +184,7 @@ def stage_bytes(
 
 
 def aborted_in(directory: Path, part: Part) -> Entries:
-    """Return the source's aborted transactions whose marker lies in the part: dtype
-    txn_index.ENTRY.
+    """Return the aborted transactions whose marker lies in the part: dtype txn_index.ENTRY.
 
     Raises Vanished when there is no such file, CorruptIndex, StorageFailed.
     """
@@ -221,9 +220,7 @@ def refuse_unclean(log_dir: str | os.PathLike[str]) -> None:
 
 
 def _build(log: Path, staged: Path, part: Part, building: Building) -> Built:
-    """Build both indexes of the copy in one pass over it, and compare its batches with the
-    original.
-    """
+    """Build both indexes of the copy in one pass, and compare its batches with the original."""
     with open_source(log, mapped=True) as old, open_source(staged) as new:
         first = first_offset_reader(new)
         builder = IndexBuilder(part.base_offset, building.rule, building.segment_index_bytes, first)

@@ -17,8 +17,9 @@ from kafkats.logdir.workarea import Site
 
 
 def home_of(place: Site, disk: Disk) -> Home:
-    """Return what distinguishes the live directory from a later one of the same name. Raises
-    OSError.
+    """Return what distinguishes the live directory from a later one of the same name.
+
+    Raises OSError.
     """
     metadata = place.directory / paths.PARTITION_METADATA
     told = disk.read(metadata).decode(errors="replace") if disk.identify(metadata) else ""
@@ -34,9 +35,7 @@ def logs_behind(place: Site, steps: tuple[Step, ...], disk: Disk) -> tuple[str, 
 
 
 def check_home(place: Site, journal: Journal, disk: Disk) -> None:
-    """Raise Changed when the topic was deleted, or deleted and created again, since the run
-    began.
-    """
+    """Raise Changed when the topic was deleted, or also created again, since the run began."""
     if not disk.is_dir(place.directory):
         raise Changed("the directory is gone since the run began", path=place.directory)
     if journal.home is None:
@@ -48,9 +47,7 @@ def check_home(place: Site, journal: Journal, disk: Disk) -> None:
 
 
 def refuse_beside_unfinished(place: Site, disk: Disk) -> None:
-    """Raise Refused beside another interrupted run, whose completion would change the planned
-    files.
-    """
+    """Raise Refused beside another interrupted run: its completion would change planned files."""
     for run_id in disk.names(place.runs):
         other = read_journal(place._replace(run_id=run_id), disk) if run_id != place.run_id else None
         if other is not None and other.phase in {"intent", "undo"}:

@@ -25,8 +25,9 @@ class FileIdentity(NamedTuple):
     inode: int
 
     def same_file(self, other: FileIdentity | None) -> bool:
-        """Whether both are the same inode with the same bytes. A new hard link changes only the
-        ctime.
+        """Whether both are the same inode with the same bytes.
+
+        A new hard link changes only the ctime.
         """
         return other is not None and self._replace(ctime_ns=0) == other._replace(ctime_ns=0)
 
@@ -49,10 +50,9 @@ class Attributes(NamedTuple):
 
 
 def identify(path: str | os.PathLike[str]) -> FileIdentity | None:
-    """Return the identity of the file at `path`, or None when there is none. Links are not
-    followed.
+    """Return the identity of the file at `path`, or None when there is none.
 
-    Raises BadInput for anything but a regular file, StorageFailed.
+    Links are not followed. Raises BadInput for anything but a regular file, StorageFailed.
     """
     with storage(path, "look at the file"):
         try:
@@ -65,8 +65,9 @@ def identify(path: str | os.PathLike[str]) -> FileIdentity | None:
 
 
 def read_attributes(path: str | os.PathLike[str]) -> Attributes:
-    """Return mode, owner, group and extended attributes of the file at `path`. Raises
-    StorageFailed.
+    """Return mode, owner, group and extended attributes of the file at `path`.
+
+    Raises StorageFailed.
     """
     with storage(path, "read the attributes"):
         st = os.lstat(path)

@@ -39,9 +39,7 @@ _PHASE_OF: Final = {f"{_NAME}.{phase}": phase for phase in _PHASES[1:]}
 
 
 class Step(NamedTuple):
-    """One file to change, from `before` (None: absent) to `after` (None: removed) with
-    `attributes`.
-    """
+    """One file to change from `before` (None: absent) to `after` (None: removed)."""
 
     name: str
     before: FileIdentity | None
@@ -108,8 +106,9 @@ def advance(place: Site, journal: Journal, phase: Phase, disk: Disk) -> Journal:
 
 
 def read_journal(place: Site, disk: Disk) -> Journal | None:
-    """Return the journal, or None when the run has changed nothing yet. Raises CorruptFile,
-    OSError.
+    """Return the journal, or None when the run has changed nothing yet.
+
+    Raises CorruptFile, OSError.
     """
     name = _found(place, disk)
     if not name:

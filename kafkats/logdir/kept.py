@@ -16,10 +16,10 @@ from kafkats.logdir.workarea import Site, make_folder
 
 
 def keep_old(place: Site, steps: Sequence[Step], disk: Disk) -> None:
-    """Keep every live file that still is the old one. Files kept before are skipped. The result is
-    synced.
+    """Keep every live file that still is the old one.
 
-    Raises Changed when an old file is neither live nor in the undo folder.
+    Files kept before are skipped. The result is synced. Raises Changed when an old file is neither
+    live nor in the undo folder.
     """
     make_folder(place.undo, place.area, disk)
     saved = set(disk.names(place.undo))

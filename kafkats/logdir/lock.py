@@ -1,5 +1,4 @@
-"""The lock of a log.dirs root: ask who holds `.lock`, or hold it shared to keep brokers from
-starting.
+"""The `.lock` of a log.dirs root: ask who holds it, or hold it shared to keep brokers out.
 
 A running broker locks the whole of `.lock` exclusively (Java's FileChannel.tryLock, on Linux a
 POSIX record lock). `fcntl.lockf` sees these locks, flock(2) does not. Kafka 3.9 and later delete
@@ -60,8 +59,9 @@ class LockState(NamedTuple):
 
     @property
     def held(self) -> bool:
-        """Whether a broker is seen to run. Where a lock proves nothing, False does not rule one
-        out.
+        """Whether a broker is seen to run.
+
+        Where a lock proves nothing, False does not rule one out.
         """
         return self.state == "held"
 
@@ -73,8 +73,9 @@ class _Hold:
 
 
 _holds: dict[tuple[int, int, int], _Hold] = {}
-"""Descriptors by (process, device, inode). Locks do not survive a fork, so the process is in the
-key.
+"""Descriptors by (process, device, inode).
+
+Locks do not survive a fork, so the process is in the key.
 """
 _mutex = threading.Lock()
 
@@ -103,13 +104,13 @@ def lock_state(root: str | os.PathLike[str]) -> LockState:
 
 @contextmanager
 def hold_shared(root: str | os.PathLike[str], owner_stopped: bool = False) -> Generator[None]:
-    """Keep brokers from starting on `root` while the body runs. Other kafkats processes may do the
-    same.
+    """Keep brokers from starting on `root` while the body runs.
 
-    A missing `.lock` is created for the owner of `root`, and is never removed: a broker may just
-    have opened it. It is created in a log directory only, so a wrong path in a plan changes
-    nothing. `owner_stopped` states that no broker runs where a lock cannot prove it. A lock that is
-    seen to be held refuses all the same. Within a process this nests, also across threads.
+    Other kafkats processes may do the same. A missing `.lock` is created for the owner of `root`,
+    and is never removed: a broker may just have opened it. It is created in a log directory only,
+    so a wrong path in a plan changes nothing. `owner_stopped` states that no broker runs where a
+    lock cannot prove it. A lock that is seen to be held refuses all the same. Within a process this
+    nests, also across threads.
 
     Raises Locked when a broker holds it. Raises Refused when a lock proves nothing there and
     `owner_stopped` is false, and when there is no `.lock` and `root` is no log directory. Raises
@@ -159,8 +160,9 @@ def _take(path: Path, may_lack_locks: bool) -> tuple[int, int, int]:
 
 
 def _open(path: Path) -> int | None:
-    """Return a descriptor, creating the file if absent. None when another process created it
-    first.
+    """Return a descriptor, creating the file if absent.
+
+    None when another process created it first.
     """
     with suppress(FileNotFoundError):
         return os.open(path, _READ)
@@ -207,9 +209,7 @@ def _lock(fd: int, path: Path, may_lack_locks: bool) -> None:
 
 
 def _holder(fd: int) -> tuple[int, int]:
-    """Return (F_UNLCK, F_RDLCK or F_WRLCK; pid) of another process's lock that excludes an
-    exclusive one.
-    """
+    """Return type (F_UNLCK, F_RDLCK, F_WRLCK) and pid of another process's conflicting lock."""
     query = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     try:
         kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, query))

@@ -151,9 +151,7 @@ UNFINISHED: Final = "a broker has begun to replace segments here, and finishes i
 
 
 def unfinished_swaps(files: Iterable[str]) -> list[str]:
-    """Return leftover `.cleaned` and `.swap` files: segment replacements that a broker did not
-    finish.
-    """
+    """Return leftover `.cleaned` and `.swap` files: unfinished segment replacements of a broker."""
     return [file for file in files if file.endswith((".swap", ".cleaned"))]
 
 
@@ -163,7 +161,7 @@ def file_facts(name: str, st: os.stat_result) -> FileFacts:
 
 
 def printable(name: str) -> str:
-    r"""Return `name` as encodable text: bytes that are not UTF-8 become `\\xNN`."""
+    r"""Return `name` as encodable text: bytes that are not UTF-8 become `\xNN`."""
     return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
@@ -254,8 +252,9 @@ def _segments(
     others: list[FileFacts],
     findings: list[Finding],
 ) -> tuple[SegmentFiles, ...]:
-    """Return the families that have a log. Others go to `others`, and orphans to `findings` as
-    well.
+    """Return the families that have a log.
+
+    Others go to `others`, and orphans to `findings` as well.
     """
     has_log = any(paths.LOG in files for files in families.values())
     segments = []
@@ -270,10 +269,10 @@ def _segments(
 
 
 def _look_again(folder: Path, base: int, files: dict[str, FileFacts], has_log: bool, findings: list[Finding]) -> None:
-    """Look again for the unlisted log of `base`: it was created or deleted meanwhile, or is
-    missing.
+    """Look again for the unlisted log of `base`.
 
-    A snapshot needs no segment of its own: brokers write one at each roll and one at the log end.
+    It was created or deleted meanwhile, or is missing. A snapshot needs no segment of its own:
+    brokers write one at each roll and one at the log end.
     """
     late = _facts_of(folder, paths.segment_file(base, paths.LOG))
     if late is not None:

@@ -50,8 +50,9 @@ class PartitionMetadata:
 
 
 def read_meta_properties(path: str | os.PathLike[str]) -> MetaProperties:
-    """Decode `meta.properties`. Raises CorruptFile with the line, Vanished when there is no such
-    file.
+    """Decode `meta.properties`.
+
+    Raises CorruptFile with the line, Vanished when there is no such file.
     """
     found = {key: (line, value) for line, key, value in _properties(path)}
     if "version" not in found:
@@ -72,8 +73,9 @@ def read_meta_properties(path: str | os.PathLike[str]) -> MetaProperties:
 
 
 def read_partition_metadata(path: str | os.PathLike[str]) -> PartitionMetadata:
-    """Decode `partition.metadata`. Raises CorruptFile with the line, Vanished when there is no such
-    file.
+    """Decode `partition.metadata`.
+
+    Raises CorruptFile with the line, Vanished when there is no such file.
     """
     lines = read_lines(path)
     if len(lines) != 2:

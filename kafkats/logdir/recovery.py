@@ -16,8 +16,9 @@ from kafkats.logdir.root import LogDir
 
 
 class Recovery(NamedTuple):
-    """The `segments` that a broker will recover, by base offset. `log_bytes` is the size of their
-    logs.
+    """The `segments` that a broker will recover, by base offset.
+
+    `log_bytes` is the size of their logs.
     """
 
     recovery_point: int
@@ -26,9 +27,7 @@ class Recovery(NamedTuple):
 
 
 def recovery_of(root: LogDir, partition: PartitionDir) -> Recovery:
-    """Return what the next start recovers of `partition`: nothing after a clean shutdown of
-    `root`.
-    """
+    """Return what the next start recovers of `partition`: nothing after a clean shutdown."""
     point = 0
     if partition.name is not None:
         # Kafka looks up `-future` and `-delete` directories under the plain partition name.

@@ -39,10 +39,10 @@ _PAUSE_SECONDS: Final = 0.005
 
 
 class Reservation(NamedTuple):
-    """A reservation. `log_dir` is the root's real path; `made_ms` and `until_ms` are epoch
-    milliseconds.
+    """A reservation.
 
-    Each entry of the holder gets a new `token`. Only the last token releases the reservation.
+    `log_dir` is the root's real path; `made_ms` and `until_ms` are epoch milliseconds. Each entry
+    of the holder gets a new `token`. Only the last token releases the reservation.
     """
 
     log_dir: str
@@ -123,10 +123,9 @@ def reserve(
 
 
 def extend(area: WorkArea, token: str, until_ms: int, *, disk: Disk = DISK) -> bool:
-    """Extend the reservation with this token to `until_ms`, if that is later. False when it is
-    gone.
+    """Extend the reservation with this token to `until_ms`, if that is later.
 
-    Raises CorruptFile, Locked, StorageFailed.
+    False when it is gone. Raises CorruptFile, Locked, StorageFailed.
     """
     if not disk.is_dir(area.path):
         return False
@@ -164,8 +163,9 @@ def release(
 
 
 def read_reservation(area: WorkArea, *, disk: Disk = DISK) -> Reservation | None:
-    """Return the current reservation, expired or not. Takes no lock. Raises CorruptFile,
-    StorageFailed.
+    """Return the current reservation, expired or not.
+
+    Takes no lock. Raises CorruptFile, StorageFailed.
     """
     with storage(area.path, "reading the reservation"):
         try:

@@ -105,8 +105,9 @@ def read_root(path: str | os.PathLike[str], names: RootNames | None = None) -> L
 
 
 def list_root(path: str | os.PathLike[str]) -> RootNames:
-    """List names only. Raises Vanished, or another StorageFailed, when the root cannot be
-    listed.
+    """List names only.
+
+    Raises Vanished, or another StorageFailed, when the root cannot be listed.
     """
     partitions = []
     files = set()
@@ -140,9 +141,7 @@ def list_root(path: str | os.PathLike[str]) -> RootNames:
 
 
 def _foreign(name: str, is_dir: bool, is_link: bool) -> Finding:
-    """Return the finding for a symbolic link, or for a directory that is not named like a
-    partition.
-    """
+    """Return the finding for a symbolic link, or a directory not named like a partition."""
     shown = printable(name)
     if is_dir and not _LOADED_ALL_THE_SAME.fullmatch(name):
         return Finding(

@@ -25,9 +25,7 @@ _READERS: Final[dict[str, tuple[Callable[[Path], object], str]]] = {
 
 
 def check_small_files(partition: PartitionDir) -> tuple[Finding, ...]:
-    """Return a finding `unreadable` for each file that its reader rejects, `vanished` for a lost
-    one.
-    """
+    """Return a finding `unreadable` for each file that its reader rejects, `vanished` if lost."""
     findings = []
     names = [(f.name, f.name) for f in partition.others if f.name in _READERS]
     names += [(f.name, paths.SNAPSHOT) for f in partition.others if f.name.endswith(paths.SNAPSHOT)]

@@ -61,8 +61,9 @@ class ProducerEntry(NamedTuple):
 
 
 def read_snapshot(path: str | os.PathLike[str]) -> list[ProducerEntry]:
-    """Decode the file at `path`. Raises as `decode_snapshot`, and Vanished or another
-    StorageFailed.
+    """Decode the file at `path`.
+
+    Raises as `decode_snapshot`, and Vanished or another StorageFailed.
     """
     return decode_snapshot(read_small(path), path)
 

@@ -18,12 +18,11 @@ from kafkats.logdir.workarea import Site, WorkArea, clear_folder
 
 
 class Replace(NamedTuple):
-    """Replace `name` by the file built at `staged`, whose SHA-256 is `sha256`. Add it if `before`
-    is None.
+    """Replace `name` by the file built at `staged`, whose SHA-256 is `sha256`.
 
-    Set `mtime_ns` where the mtime is data; otherwise the new file keeps its own. Set `read_back` if
-    the builder has synced the file and read it back with this hash: a large file is then not read
-    again.
+    Add it if `before` is None. Set `mtime_ns` where the mtime is data; otherwise the new file keeps
+    its own. Set `read_back` if the builder has synced the file and read it back with this hash: a
+    large file is then not read again.
     """
 
     name: str
@@ -62,9 +61,7 @@ def check_request(
 
 
 def refuse_not_undoable(area: WorkArea, names: Iterable[str]) -> None:
-    """Raise Refused for logs if undo would need copies of them, which take too much space and
-    time.
-    """
+    """Raise Refused for logs if undo needs copies of them, which take too much space and time."""
     if not area.linked and not all(name.endswith(INDEXES) for name in names):
         raise Refused("with the work area on another file system only index files can be changed", path=area.root)
 
@@ -108,9 +105,7 @@ def _prepare_one(lease: Lease, change: Change, disk: Disk) -> Step:
 
 
 def check_identities(place: Site, wanted: Mapping[str, FileIdentity | None], disk: Disk) -> None:
-    """Raise Changed unless every live file has exactly the `wanted` identity, including its
-    ctime.
-    """
+    """Raise Changed unless every live file has exactly its `wanted` identity, including ctime."""
     found = disk.identities(place.directory, wanted)
     for name, identity in wanted.items():
         if found[name] != identity:
@@ -118,10 +113,10 @@ def check_identities(place: Site, wanted: Mapping[str, FileIdentity | None], dis
 
 
 def clear_staging(place: Site, disk: Disk) -> None:
-    """Remove the staged files of all attempts of this run. Files already in place have their own
-    names.
+    """Remove the staged files of all attempts of this run.
 
-    Also remove a journal whose writing a full disk or a crash interrupted.
+    Files already in place have their own names. Also remove a journal whose writing a full disk or
+    a crash interrupted.
     """
     for name in disk.names(place.run):
         if name.startswith("staging-"):

@@ -43,8 +43,9 @@ _GUARDED: Final = ((paths.OFFSET_INDEX,), (paths.TIME_INDEX, paths.TXN_INDEX))
 
 
 class Move(NamedTuple):
-    """One move of a swap. `clear` removes the file for a while, `settle` puts the final state in
-    place.
+    """One move of a swap.
+
+    `clear` removes the file for a while, `settle` puts the final state in place.
     """
 
     verb: Literal["clear", "settle"]
@@ -52,9 +53,7 @@ class Move(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A file to put in place, and a second name on the same file system to link it to and
-    rename.
-    """
+    """A file to put in place, and a second name for it on the same file system, to rename."""
 
     path: Path
     second_name: Path
@@ -93,8 +92,9 @@ def base_of(name: str) -> int | None:
 
 
 def stands(place: Site, step: Step, live: FileIdentity | None, side: Side) -> bool:
-    """Whether the live file is the one of `side`. The run's own links change the ctime: it is
-    ignored.
+    """Whether the live file is the one of `side`.
+
+    The run's own links change the ctime: it is ignored.
     """
     wanted = step.before if side == "old" else step.after
     if wanted is None or live is None:

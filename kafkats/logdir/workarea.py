@@ -97,15 +97,15 @@ class Site(NamedTuple):
 
     @property
     def temporary(self) -> str:
-        """The prefix of our names in a partition directory. They end in .tmp, which every Kafka
-        ignores.
+        """The prefix of our names in a partition directory.
+
+        They end in .tmp, which every Kafka ignores.
         """
         return f".kafkats-{self.run_id}~"
 
 
 def work_area(root: str | os.PathLike[str], place: str | os.PathLike[str] | None = None) -> WorkArea:
-    """Return the work area of the log dir `root`, in directory `place` or else in the log dir's
-    parent.
+    """Return the work area of the log dir `root`, in `place` or else in the log dir's parent.
 
     Raises Refused or NotPermitted when no place is suitable, UsageError for an unsuitable `place`,
     StorageFailed.
@@ -171,8 +171,9 @@ def write_durably(path: Path, data: bytes, area: WorkArea, disk: Disk) -> None:
 
 
 def clear_folder(folder: Path, disk: Disk) -> None:
-    """Remove a directory of the work area and its files. It may be missing or partly removed
-    already.
+    """Remove a directory of the work area and its files.
+
+    It may be missing or partly removed already.
     """
     for name in disk.names(folder):
         disk.unlink(folder / name)

@@ -68,8 +68,7 @@ def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[Pa
 
 
 def rounds(works: Sequence[PartitionWork]) -> list[list[PartitionWork]]:
-    """Return the works in rounds that may run in parallel: partitions first, then the log dirs'
-    files.
+    """Return the works in rounds that may run in parallel: partitions, then the log dirs' files.
 
     The log dirs' own files describe the partitions, so they are changed last.
     """

@@ -122,9 +122,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 
 def _rest(census: Census | None, findings: Sequence[Finding], size: int) -> Iterator[dict[str, Any]]:
-    """Yield the problems, the first with the bytes that were not walked, and a row for an empty
-    segment.
-    """
+    """Yield the problems, the first with the unwalked bytes, and a row for an empty segment."""
     left = size if census is None else census.facts.log_bytes - census.facts.valid_bytes
     for finding in findings:
         yield _problem(finding, left)
@@ -184,9 +182,7 @@ def _where_at_least(census: pa.Table, name: str, least: int) -> pa.Table:
 
 
 def summarize(census: pa.Table) -> dict[str, Any]:
-    """Return segments, partitions, bytes and batches per magic, and the number of problems by
-    kind.
-    """
+    """Count segments, partitions, bytes and batches per magic, and problems by kind."""
     census = census.combine_chunks()
     real = _where_at_least(census, "base_offset", 0)
     magics = {row["magic"]: row for row in _summed(real, ["magic"]).to_pylist()}

@@ -263,9 +263,7 @@ Key = tuple[str, str, int]
 
 
 def certified_bytes(certificate: Certificate) -> dict[Key, int]:
-    """Return the certified bytes by (log_dir, partition_dir, base_offset): `upto` of
-    `certify_unit`.
-    """
+    """Return certified bytes by (log_dir, partition_dir, base_offset), `upto` of `certify_unit`."""
     names = ("log_dir", "partition_dir", "base_offset", "bytes")
     rows = zip(*(certificate.segments[name].to_pylist() for name in names), strict=True)
     return {(log_dir, partition_dir, base): size for log_dir, partition_dir, base, size in rows}

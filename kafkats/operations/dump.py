@@ -1,5 +1,4 @@
-"""Dump any file of a log directory, entry by entry: for people, for `jq`, and to compare with
-Kafka's own tool.
+"""Dump any file of a log directory, entry by entry, for people and for `jq`.
 
 Every row is a dict for json.dumps. Its `kind` determines the fields:
 
@@ -132,8 +131,9 @@ def _log(path: Path, deep: bool) -> Iterator[Row]:
 
 
 def _batch(data: bytes, batch: Batch, origin: int, path: Path, deep: bool, later: list[CorruptBatch]) -> Iterator[Row]:
-    """Yield the rows of one batch in the window at `origin`. Errors in its content go to
-    `later`.
+    """Yield the rows of one batch in the window at `origin`.
+
+    Errors in its content go to `later`.
     """
     decoded: list[Record] = []
     crc_valid = True

@@ -1,7 +1,6 @@
-"""The end of a run: undo restores the old files, purge frees them. One partition directory at a
-time.
+"""The end of a run: undo restores the old files, purge frees them.
 
-Nothing can be undone after a purge.
+One partition directory at a time. Nothing can be undone after a purge.
 """
 
 from __future__ import annotations

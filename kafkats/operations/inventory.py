@@ -28,8 +28,9 @@ _KEYS: Final = {"partition": ["log_dir", "partition_dir"], "topic": ["log_dir", 
 
 
 def inventory_units(units: Iterable[Unit]) -> pa.RecordBatch:
-    """Return rows of report.SEGMENTS for `units`, depth tail. A directory has a row if it has
-    findings.
+    """Return rows of report.SEGMENTS for `units`, depth tail.
+
+    A directory has a row if it has findings.
     """
     return pa.RecordBatch.from_pylist([row for unit in units for row in _rows(unit)], schema=SEGMENTS)
 

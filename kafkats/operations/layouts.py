@@ -1,5 +1,4 @@
-"""Compare time index layouts that were proposed and never shipped with Kafka's own: size and
-accuracy.
+"""Compare proposed time index layouts, never shipped, with Kafka's own: size and accuracy.
 
 Each layout is built from the log and looked up for the same times. Each lookup leads to a position
 in the log. The best position is the start of the batch with the first record of that time or later.
@@ -60,8 +59,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class LayoutOptions:
-    """`times` (ms) to look up, by default each step of `every_ms` with a record. `folder` gets the
-    files.
+    """`times` (ms) to look up, by default each step of `every_ms` with a record.
+
+    `folder` gets the files.
     """
 
     times: tuple[int, ...] = ()
@@ -182,8 +182,9 @@ def _by_steps(
 
 
 def _batch_of(offsets: Ints, starts: Ints, lasts: Ints) -> Ints:
-    """Return the position of the batch with each of `offsets`. Raises CorruptBatch beyond the last
-    batch.
+    """Return the position of the batch with each of `offsets`.
+
+    Raises CorruptBatch beyond the last batch.
     """
     number = np.searchsorted(lasts, offsets)
     beyond = np.flatnonzero(number == len(starts))
@@ -200,9 +201,7 @@ def _at_or_below(keys: NDArray[np.int_], values: NDArray[np.int_], wanted: Ints)
 
 
 def _rises(source: Source) -> tuple[Ints, Ints]:
-    """Return timestamps (ascending) and offsets of the records that are later than all before
-    them.
-    """
+    """Return timestamps (ascending) and offsets of records later than all before them."""
     times, offsets, newest = [np.empty(0, np.int64)], [np.empty(0, np.int64)], -1
     for chunk in columns(source, key=False, value=False, headers=False, quiet_zeros=True):
         largest = np.maximum.accumulate(np.concatenate(([newest], chunk.timestamp)))
@@ -230,8 +229,9 @@ def _batches(source: Source, base_offset: int) -> tuple[Ints, Ints]:
 
 
 def by_partition(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Sum up rows of LAYOUTS by partition; `segments` counts them. Rows with a reason are kept
-    apart.
+    """Sum up rows of LAYOUTS by partition; `segments` counts them.
+
+    Rows with a reason are kept apart.
     """
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in rows:

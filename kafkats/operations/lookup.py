@@ -195,8 +195,7 @@ def _limits(unit: PartitionUnit) -> tuple[int, int]:
 def lookup_unit(
     unit: PartitionUnit, targets: Sequence[search.Target], options: LookupOptions | None = None
 ) -> pa.RecordBatch:
-    """Return rows of LOOKUP for one partition: one per target (an instant in ms, or a word), in
-    order.
+    """Return rows of LOOKUP for one partition: one per target (instant in ms, or word), in order.
 
     An unreadable partition gives rows, no error. A partition that a running broker deleted
     meanwhile has no rows.

@@ -125,9 +125,7 @@ def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions
 
 
 def _stays(row: Mapping[str, Any], left: set[tuple[str, str, int]]) -> bool:
-    """Whether the row's file is kept: a segment that stays in magic 2 keeps its aborted
-    transactions.
-    """
+    """Whether the file is kept: a segment that stays in magic 2 keeps aborted transactions."""
     return _key(row) in left and str(row["file"]).endswith(paths.TXN_INDEX)
 
 
@@ -275,8 +273,7 @@ def check_item(item: Mapping[str, Any]) -> None:
 
 
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
-    """Convert the partition's segments beside it, build indexes, and prove that the records are the
-    same.
+    """Convert the partition's segments beside it, build indexes, and prove equal records.
 
     Raises Changed when the partition is not as approved, NotEqual when the proof fails, Refused
     when the new files cannot be put in place, CorruptPlan, DiskFull, StorageFailed.

@@ -43,8 +43,9 @@ _Later = dict[tuple[str, str], list[tuple[int, int]]]
 
 @dataclass(frozen=True)
 class RebuildOptions:
-    """What to rebuild. `topics` is a filter; `not_for_a_broker` allows a rule that would mislead
-    one.
+    """What to rebuild.
+
+    `topics` is a filter; `not_for_a_broker` allows a rule that would mislead one.
     """
 
     rule: str = "last-offset"
@@ -150,9 +151,7 @@ def _items(row: dict[str, Any], later: _Later, missing: Missing, options: Rebuil
 
 
 def _found(row: dict[str, Any], file: str) -> list[str]:
-    """Return the kinds of findings about one file, [] for a file that is missing and not
-    expected.
-    """
+    """Return the kinds of findings about one file, [] for a missing one that is not expected."""
     return list(dict.fromkeys(f["kind"] for f in row["findings"] if f["file"] == file))
 
 

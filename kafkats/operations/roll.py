@@ -78,10 +78,9 @@ class RollOptions:
 
 
 def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple[Plan, pa.Table]:
-    """Decide from facts (report.SEGMENTS, depth tail) which active segments to close: the plan and
-    DUE.
+    """Decide from facts (report.SEGMENTS, depth tail) which active segments to close.
 
-    DUE has all active segments. Raises UsageError for an unknown rule.
+    Return the plan, and DUE of all active segments. Raises UsageError for an unknown rule.
     """
     rule = ROLL_RULES.get(options.rule)
     if rule is None:
@@ -109,8 +108,9 @@ def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple
 
 
 def _written_before(real: pa.Table) -> dict[tuple[str, str], int]:
-    """Return, per partition, the mtime (ns) of the last inactive .log: the active one's approximate
-    creation.
+    """Return the mtime (ns) of the last inactive .log by partition.
+
+    The active segment began about then.
     """
     inactive = real.filter(pc.greater_equal(real["next_base_offset"], 0))
     flat = pa.table({

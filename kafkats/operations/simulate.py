@@ -1,5 +1,4 @@
-"""Simulate rolling: the segments that these batches would be in under other settings, after
-retention.
+"""Simulate rolling: the segments that these batches would be in under other settings.
 
 The batches of a partition are appended again to an empty log with these settings, each at the time
 of its timestamp.

@@ -1,5 +1,4 @@
-"""Split: cut a segment that should have been several, so that operations on whole segments work
-again.
+"""Split: cut a segment that should have been several, for operations on whole segments.
 
     look         (kafkats.parts) where to cut: too large, too long, mixed timestamps, an expired head
     plan_split   the files of the new segments

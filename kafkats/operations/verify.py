@@ -69,9 +69,7 @@ def _directory(unit: Unit, options: VerifyOptions) -> list[Finding]:
 
 
 def _small_files(unit: Unit, *, deep: bool) -> tuple[Finding, ...]:
-    """Return findings about a partition's other files: epochs, metadata, snapshots, aborted
-    transactions.
-    """
+    """Return findings about epochs, metadata, snapshots and aborted transactions."""
     directory = Path(unit.log_dir, unit.partition_dir)
     if not unit.partition_dir or any(f.kind in ("vanished", "unreadable") for f in unit.findings):
         return ()
@@ -153,8 +151,7 @@ def _check(
 
 @lru_cache(maxsize=64)
 def interval_of_partition(directory: Path, mtime_ns: int) -> int | None:
-    """Return index.interval.bytes, inferred from the fullest offset indexes of a directory, or
-    None.
+    """Return index.interval.bytes, inferred from the fullest offset indexes there, or None.
 
     `mtime_ns` is the directory's: a cached answer is valid only as long as its files are the same.
     """

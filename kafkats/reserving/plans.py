@@ -66,8 +66,9 @@ class Planning:
         self.keep(run_of(plan).directories, folder)
 
     def keep(self, log_dirs: Iterable[str], folder: Path | None = None) -> None:
-        """Keep the reservations of these roots after the planning, and record them in the plan's
-        `folder`.
+        """Keep the reservations of these roots after the planning.
+
+        Record them in the plan's `folder`.
         """
         kept = {os.path.realpath(log_dir) for log_dir in log_dirs} & self.entered.keys()
         self.kept |= kept
@@ -97,11 +98,11 @@ class Planning:
 def planning(
     log_dirs: Iterable[str | os.PathLike[str]], wish: Wish | None, place: Path | None = None
 ) -> Generator[Planning]:
-    """Reserve the roots of `log_dirs` as `wish` says. Release those not kept at the end, or all on
-    error.
+    """Reserve the roots of `log_dirs` as `wish` says.
 
-    `place` is as in workarea.work_area. Without a wish nothing is reserved: a running broker or a
-    reservation of another holder becomes a remark.
+    Release those not kept at the end, or all on error. `place` is as in workarea.work_area. Without
+    a wish nothing is reserved: a running broker or a reservation of another holder becomes a
+    remark.
 
     Raises Reserved when others hold one of them (with `skip`: all of them), Locked when a broker
     holds one, and as `reserve` and `locate`.

@@ -36,8 +36,9 @@ def now_ms() -> int:
 
 
 def somebody(doing: str) -> str:
-    """Return the default holder of a reservation, `user@host DOING`. Unprintable characters are
-    escaped.
+    """Return the default holder of a reservation, `user@host DOING`.
+
+    Unprintable characters are escaped.
     """
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in f"{this_user()}@{socket.gethostname()} {doing}")
 

@@ -16,12 +16,11 @@ from kafkats.reserving.record import root_of
 def release_all(
     log_dirs: Sequence[str | os.PathLike[str]], *, holder: str | None = None, place: Path | None = None
 ) -> list[dict[str, Any]]:
-    """Release every log dir, or only the reservations of `holder`. Errors do not stop it. One row
-    each.
+    """Release every log dir, or only the reservations of `holder`.
 
-    `outcome` is released, kept (another holder's), free (there was none) or failed. `holder` and
-    `until_ms` are the reservation's, "" and -1 without one. `error` and `exit_code` describe a
-    failure.
+    Errors do not stop it. One row each. `outcome` is released, kept (another holder's), free (there
+    was none) or failed. `holder` and `until_ms` are the reservation's, "" and -1 without one.
+    `error` and `exit_code` describe a failure.
     """
     rows = []
     for named in dict.fromkeys(os.fspath(one) for one in log_dirs):

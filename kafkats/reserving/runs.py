@@ -51,8 +51,7 @@ def changing(
     going_back: bool = False,
     renew_seconds: float = _RENEW_SECONDS,
 ) -> Generator[Held]:
-    """Hold the reservation of every log dir of `run` while the body writes, and release them at its
-    end.
+    """Hold the reservations of all log dirs of `run` while the body writes, then release them.
 
     A reservation is ours if `holder` has it, or without `holder` the holder of the plan in
     `plan_folder`. It is also ours if a killed attempt of the run in `folder` left it. `going_back`:

@@ -1,5 +1,4 @@
-"""Kafka's own answers: the offset that a broker of a generation returns for a time, and its
-weaknesses.
+"""Kafka's own answers: the offset that a broker of a generation returns for a time.
 
 A broker searches only the first segment whose largest timestamp is not below the target. For a
 segment without timestamps it takes the file's mtime instead. Source: Log and UnifiedLog

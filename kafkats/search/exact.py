@@ -1,5 +1,4 @@
-"""The exact answer: the smallest offset at or above the log start whose timestamp reaches the
-target.
+"""The exact answer: the first offset from the log start whose timestamp reaches the target.
 
 All segments are searched. The depth tells how:
 
@@ -185,9 +184,7 @@ def _evidence(segment: Segment, depth: str) -> str:
 
 
 def end_is_quiet(segment: Segment, depth: str) -> None:
-    """Raise CorruptBatch when the segment has an unreadable part, which may hold the wanted
-    record.
-    """
+    """Raise CorruptBatch if the wanted record may be in an unreadable part of the segment."""
     if depth == "deep":
         error = _deep(segment).error
         if error is not None:
@@ -211,8 +208,7 @@ class _Tail(NamedTuple):
 
 
 def tail_of(segment: Segment) -> _Tail | None:
-    """Return the largest timestamp and the facts of the tail, from the indexes and the log behind
-    them.
+    """Return the largest timestamp and the tail's facts, from the indexes and the log behind them.
 
     Returns None if the indexes have no entries, are not in order, or disagree with that log.
     """
@@ -264,8 +260,9 @@ class _Headers(NamedTuple):
 
 
 def headers_of(segment: Segment) -> _Headers:
-    """Return the headers of all batches, walked once. Raises CorruptBatch for offsets out of
-    order.
+    """Return the headers of all batches, walked once.
+
+    Raises CorruptBatch for offsets out of order.
     """
     known: dict[str, _Headers] = segment.__dict__
     if "_full" not in known:

@@ -1,5 +1,6 @@
-"""One partition as a broker sees it. Files of its segments are opened on first use and then
-kept.
+"""One partition as a broker sees it.
+
+Files of its segments are opened on first use and then kept.
 """
 
 from __future__ import annotations
@@ -69,9 +70,7 @@ class Partition:
         self._open.clear()
 
     def keep(self, segment: Segment) -> None:
-        """Note that the segment's files are being opened, and close the oldest if there are too
-        many.
-        """
+        """Note that the segment opens files. Close those of the oldest if there are too many."""
         self._open[segment.base_offset] = segment
         self._open.move_to_end(segment.base_offset)
         if len(self._open) > _KEPT_OPEN:

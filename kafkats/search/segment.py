@@ -44,8 +44,9 @@ class Largest(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The position in the log to which a time index leads. `in_order`: all entries used were in
-    order.
+    """The position in the log to which a time index leads.
+
+    `in_order`: all entries used were in order.
     """
 
     position: int
@@ -159,8 +160,9 @@ class Segment:
 
     @cached_property
     def unsound(self) -> str:
-        """The first structural defect of its index files, "" for none. Each entry must exceed the
-        last.
+        """The first structural defect of its index files, "" for none.
+
+        Each entry must exceed the last.
         """
         if self.rebuilt is not None:
             return ""
@@ -187,9 +189,7 @@ class Segment:
         return Found(self._position(found), time.in_order and found.in_order and time.value >= 0)
 
     def position_of(self, offset: int) -> int:
-        """Return the position of the batch with `offset`, or of an earlier one, by the offset
-        index.
-        """
+        """Return the position of the batch with `offset` or an earlier one, by the index."""
         return self._position(self._lookup_offset(offset, warm=True))
 
     def sound_position(self, offset: int) -> int:
@@ -256,8 +256,9 @@ _of_thread = threading.local()
 
 
 def _searcher() -> Searcher:
-    """Return this thread's searcher. One search after another uses its buffers, in any
-    partition.
+    """Return this thread's searcher.
+
+    One search after another uses its buffers, in any partition.
     """
     found: Searcher | None = getattr(_of_thread, "searcher", None)
     if found is None:

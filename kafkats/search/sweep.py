@@ -104,8 +104,9 @@ class _Pass:
             self.search(segment, end, starts, indexed=False)
 
     def search(self, segment: Segment, end: int, starts: Times, *, indexed: bool) -> None:
-        """Search targets up to `end`, each from its position. Raises CorruptIndex for a wrong
-        position.
+        """Search targets up to `end`, each from its position.
+
+        Raises CorruptIndex for a wrong position.
         """
         first = self.at
         while self.at < end:

@@ -27,8 +27,7 @@ _ANSWER = ("offset", "record_timestamp", "segment", "leader_epoch")
 def without_other_logs(
     new: Run, parts: Sequence[Part], read: Callable[[Part], Run], scratch: Scratch
 ) -> tuple[Run, list[str]]:
-    """Return the `new` rows of TABLE, with cells of other logs opened, and the reason per such
-    partition.
+    """Return the `new` rows of TABLE, with cells of other logs opened, and the reasons.
 
     `parts` are the table's files in order. `read` returns the rows of one file. It is called for
     the files next to the new rows and for the last.

@@ -154,9 +154,7 @@ def build(
 
 
 def pieces(interval: Span, still: Sequence[Span], step_ms: int) -> Iterator[tuple[Ints, Ints]]:
-    """Yield the cells of an interval and the `still` open ones, at most PIECE each, in order of
-    time.
-    """
+    """Yield the cells of an interval and the `still` open ones, by time, at most PIECE each."""
     for begin, end in unite([interval, *still]):
         first = -(-begin // step_ms) * step_ms
         for at in range(first, end, PIECE * step_ms):

@@ -109,8 +109,9 @@ def open_runs(rows: pa.Table, step_ms: int) -> list[OpenRun]:
 
 
 def decode_open(file: Any, path: object) -> list[OpenRun]:
-    """Return the runs of open cells in a file that `encode` wrote. Raises BadInput for other
-    files.
+    """Return the runs of open cells in a file that `encode` wrote.
+
+    Raises BadInput for other files.
     """
     try:
         found = strict_json.loads((pq.read_metadata(file).metadata or {})[_OPEN_RUNS])

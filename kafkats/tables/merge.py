@@ -35,8 +35,9 @@ MOST_ROWS: Final = 8_000_000
 
 
 class Written(NamedTuple):
-    """The effect of a run on a table, in cells. `files` and `bytes` are the table's after the
-    run.
+    """The effect of a run on a table, in cells.
+
+    `files` and `bytes` are the table's after the run.
     """
 
     added: int
@@ -92,8 +93,7 @@ def write(
     *,
     step_ms: int,
 ) -> Written:
-    """Write rows of TABLE into the table in `folder`: cells of the interval and cells that were
-    open.
+    """Write rows of TABLE into the table in `folder`: cells of the interval and open cells.
 
     Raises Locked, UsageError (another step than the table's), BadInput (rows off the grid, two of
     one cell, a time that is neither in the interval nor open), CorruptFile (damaged files, or a

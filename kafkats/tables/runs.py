@@ -25,9 +25,7 @@ from kafkats.tables.schema import TABLE, Ints, ints, together, word_codes
 
 CHUNK_ROWS: Final = 1 << 15
 MEMORY_ROWS: Final = 1 << 18
-"""A run of at most this many rows (17 MB) stays in memory, all runs together at most four times
-this.
-"""
+"""The most rows of a run in memory (17 MB). All runs together have at most four times this."""
 MOST_SOURCES: Final = 24
 """The most sources of one merge, since each holds a chunk in memory."""
 
@@ -123,9 +121,7 @@ class Scratch:
 
 @contextmanager
 def spill(path: Path) -> Generator[pa.RecordBatchWriter]:
-    """Open a writer to a temporary file: an Arrow stream, since every chunk has its own
-    dictionaries.
-    """
+    """Open a writer to a temporary file, an Arrow stream: every chunk has its own dictionaries."""
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with path.open("wb") as file, pa.ipc.new_stream(file, TABLE, options=options) as writer:
         yield writer

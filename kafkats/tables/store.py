@@ -72,9 +72,7 @@ def table_in(paths: Sequence[str | os.PathLike[str]]) -> Path | None:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The content of a table: `parts` in order of time, `covered` the built ranges in order,
-    disjoint.
-    """
+    """The content of a table: `parts` by time; `covered`, the built ranges in order, disjoint."""
 
     step_ms: int
     covered: tuple[Span, ...] = ()
@@ -202,8 +200,9 @@ def verify(folder: str | os.PathLike[str]) -> Manifest:
 
 @contextmanager
 def writing(folder: str | os.PathLike[str]) -> Generator[None, None, None]:
-    """Be the table's only writer. Raises Locked, UsageError inside a log directory,
-    StorageFailed.
+    """Be the table's only writer.
+
+    Raises Locked, UsageError inside a log directory, StorageFailed.
     """
     place = Path(folder)
     make_folder(place, "a table")
@@ -235,8 +234,7 @@ def write_part(folder: str | os.PathLike[str], span: Span, rows: Run, step_ms: i
 
 
 def begun(folder: str | os.PathLike[str], step_ms: int) -> Manifest:
-    """Return the manifest of the table, cleaned of a killed run's files, or write an empty
-    manifest.
+    """Return the manifest of the table without a killed run's files, or write an empty manifest.
 
     An empty manifest comes first so that files without a manifest always mean a lost manifest, and
     are never removed as leftovers. Files are not removed either if the manifest lists a missing

@@ -48,9 +48,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """Rows of TABLE sorted by topic, partition and timestamp, with the step and the built
-    ranges.
-    """
+    """Rows of TABLE by topic, partition and timestamp, with the step and the built ranges."""
 
     rows: pa.Table
     step_ms: int
@@ -210,9 +208,7 @@ class Busiest:
 
 
 def busiest(rows: pa.Table, most: int = 12) -> list[tuple[str, int]]:
-    """Return the partitions with the most distinct answers in rows of TABLE, in descending
-    order.
-    """
+    """Return the partitions with the most distinct answers in rows of TABLE, descending."""
     counts = Busiest()
     counts.add(rows)
     return counts.most(most)

@@ -32,8 +32,7 @@ def by_topic(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def board(verdicts: pa.Table, now_ms: int) -> list[dict[str, Any]]:
-    """Return, per partition, the bytes deleted now, within a day and within a week, and what pins
-    the rest.
+    """Return, per partition, the bytes deleted now, in a day, in a week, and what pins the rest.
 
     The pinning segment has the reason, the offset of the batch responsible, and the time until
     when. `pinned_bytes` are those of later segments that have expired themselves.

@@ -1,5 +1,4 @@
-"""What a broker would delete, for all partitions at once: retention.decide in columns, row by row
-equal.
+"""What a broker would delete in all partitions at once: retention.decide in columns.
 
 Read retention.decide first. A pass deletes a prefix of a partition's rows, so this module only has
 to find the first row at which it stops.
@@ -26,9 +25,7 @@ _EVIDENCE: Final = ("timestamp", "mtime", "offset", "size")
 
 
 class Rows(NamedTuple):
-    """The rows of partitions: `starts` and `ends` (exclusive), and `of`, the partition number of
-    each row.
-    """
+    """The rows of partitions: `starts` and `ends` (exclusive); `of` is each row's partition number."""
 
     starts: Ints
     ends: Ints
@@ -156,8 +153,9 @@ def running_max(values: Ints, groups: Ints) -> Ints:
 
 
 class Said:
-    """A column of sentences: the first sentence for a row counts. Rows of equal values share one
-    call.
+    """A column of sentences: the first sentence for a row counts.
+
+    Rows of equal values share one call.
     """
 
     def __init__(self, count: int) -> None:

@@ -27,8 +27,9 @@ _MISLEADING: Final = ("damage", "danger")
 
 
 class Facts(NamedTuple):
-    """Facts. `table` has a sorted row per segment with a log; `log_dir` and later have one per
-    partition.
+    """Facts.
+
+    `table` has a sorted row per segment with a log; `log_dir` and later have one per partition.
     """
 
     table: pa.Table
@@ -102,8 +103,9 @@ def without_times(facts: Facts) -> Facts:
 
 
 def _sorted_segments(segments: pa.Table) -> pa.Table:
-    """Return the segments sorted. Copies only if necessary: this determines the memory for many
-    rows.
+    """Return the segments sorted.
+
+    Copies only if necessary: this determines the memory for many rows.
     """
     table = segments.select(list(_COLUMNS))
     real = pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_valid(segments["log"]))

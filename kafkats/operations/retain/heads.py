@@ -47,9 +47,7 @@ class _Heads(NamedTuple):
 
 
 def check_options(options: RetainOptions, *, inside_segments: bool) -> None:
-    """Raise UsageError, before anything is read, for a plan that would fill the volume that it
-    should free.
-    """
+    """Raise UsageError for a plan that would fill the volume to free, before anything is read."""
     if inside_segments and options.free_bytes is not None:
         raise UsageError("--inside-segments writes what stays before anything is freed: it does not go with --free")
 
@@ -228,8 +226,7 @@ def _totals(
 
 
 def _told(decided: pa.Table, heads: Mapping[Where, Any], staying: Mapping[Where, str]) -> pa.Table:
-    """Return RETENTION after the plan: two rows for a segment whose head is deleted, one for
-    others.
+    """Return RETENTION after the plan: two rows for a segment with a deleted head, else one.
 
     The row of an uncut segment has what keeps its head.
     """

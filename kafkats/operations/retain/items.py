@@ -1,6 +1,4 @@
-"""The files of a retention's plan, in columns: removed segments, new empty ones, updated
-checkpoints.
-"""
+"""The files of a retention's plan: removed segments, new empty ones, updated checkpoints."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Check that a retention deletes the beginning of a log and nothing else: the oldest segments,
-whole.
+"""Check that a retention deletes the oldest segments of a log, whole, and nothing else.
 
 A digest proves that a plan was approved, not that it is sound, and the directory may have changed
 since. So both are checked again before anything is staged.
@@ -117,9 +116,7 @@ def _check_logs(directory: Path, planned: Planned) -> None:
 
 
 def _check_families(partition: PartitionDir, planned: Planned) -> None:
-    """Raise Changed for files of deleted segments that the plan lacks: they would become
-    orphans.
-    """
+    """Raise Changed if the plan lacks files of deleted segments: they would become orphans."""
     for segment in partition.segments:
         for file in segment.files.values():
             if file.name not in planned.gone.get(segment.base_offset, {file.name}):

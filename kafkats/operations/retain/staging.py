@@ -78,9 +78,7 @@ def _updated(work: PartitionWork, item: Mapping[str, Any]) -> bytes | None:
 
 
 def _epochs(path: Path, start: int) -> bytes | None:
-    """As LeaderEpochFileCache.truncateFromStart: the epoch that covers the new start begins
-    there.
-    """
+    """As LeaderEpochFileCache.truncateFromStart: the epoch of the new start begins there."""
     entries = read_epochs(path)
     covering = [entry for entry in entries if entry.start_offset <= start]
     if not covering or (len(covering) == 1 and covering[0].start_offset == start):

@@ -1,6 +1,4 @@
-"""What kafkats keeps although Kafka would delete it, and why: a sentence per row, "" for no
-veto.
-"""
+"""What kafkats keeps although Kafka would delete it: a sentence per row, "" for no veto."""
 
 from __future__ import annotations
 
