@@ -14,6 +14,8 @@ from kafkats import paths
 from kafkats.errors import BadInput, Changed, CorruptBatch, KafkatsError
 from kafkats.formats import dispatch
 from kafkats.formats.framing import MIN_SIZE, OVERHEAD
+from kafkats.formats.model import Codec
+from kafkats.formats.v2 import MAGIC as MAGIC_V2
 from kafkats.index import offset_index
 from kafkats.records.committed import Aborted, Transactions
 from kafkats.segment.arrow import Origin, record_batch, wanted
@@ -166,9 +168,10 @@ def _behind(source: Source, piece: Piece, position: int) -> int:
 
 
 def batch_at(source: Source, position: int) -> tuple[int, int] | None:
-    """Return base offset (-1 for a wrapper) and last offset of the batch at `position`.
+    """Return first offset (of a wrapper the last) and last offset of the batch at `position`.
 
-    Returns None if no sound batch begins there.
+    Returns None if no sound batch begins there. Only the content of a wrapper tells its first
+    offset; the last offset is a safe upper bound for it.
     """
     if position < 0:  # an index entry can hold any number
         return None
@@ -180,7 +183,10 @@ def batch_at(source: Source, position: int) -> tuple[int, int] | None:
         batch = next(dispatch.batches(source.read(position, OVERHEAD + size)), None)
     except CorruptBatch:
         return None
-    return None if batch is None else (batch.base_offset, batch.last_offset)
+    if batch is None:
+        return None
+    wrapper = batch.magic < MAGIC_V2 and batch.codec != Codec.NONE
+    return batch.last_offset if wrapper else batch.base_offset, batch.last_offset
 
 
 def _wanted_rows(

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkats.errors import BadInput, Changed, CorruptBatch, CorruptIndex, KafkatsError, UsageError
-from kafkats.formats import dispatch, v2
+from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.control import ControlType, encode_end_marker
-from kafkats.formats.model import Record, TimestampType
+from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats.index.build import build
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, segment_file
 from kafkats.records import EARLIEST, LATEST, Piece, ReadOptions, Skipped, plan_read, read_piece
@@ -78,6 +78,21 @@ def test_any_pieces_are_the_whole(data: bytes, size: int, begin: int, more: int,
         wanted = {"starting_offsets": {("t", 0): begin}, "ending_offsets": {("t", 0): begin + more}}
         found = read(directory, piece_bytes=size, fail_on_data_loss=False, **wanted)
         assert found == [row for row in whole if begin <= row[0] < begin + more]
+
+
+@pytest.mark.parametrize("encode", [v0.encode_batch, v1.encode_batch, v2.encode_batch], ids=["v0", "v1", "v2"])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_an_index_entry_with_too_low_an_offset_hides_no_record(encode: Any, codec: Codec) -> None:
+    """The entry claims offset 50 at the position of offset 120: a read from 60 on must not trust it."""
+    frames = [
+        encode([Record(10 * n + i, -1, TimestampType.NONE, b"k", b"v") for i in range(10)], codec=codec)
+        for n in range(20)
+    ]
+    position = sum(len(frame) for frame in frames[:12])
+    files = {segment_file(0, OFFSET_INDEX): struct.pack(">ii", 50, position)}
+    with partition({0: b"".join(frames)}, files) as directory:
+        found = read(directory, piece_bytes=100, starting_offsets={("t", 0): 60})
+    assert [offset for offset, _ in found] == list(range(60, 200))
 
 
 @settings(max_examples=150, deadline=None)
