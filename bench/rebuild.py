@@ -3,8 +3,8 @@
 Checksums are checked. One thread, page cache warm; CPU time of the thread for every contestant.
 
 read pass       maximum of the same mapped file as uint64: the cost of reading the bytes at all.
-                Both run twice: over a file that is mapped already, and with a new mapping each, as a
-                rebuild has
+                Both run twice: over a file that is mapped already, and with a new mapping each, as
+                a rebuild has
 aiokafka        its parser (Cython) over bytes in memory: every batch's checksum, offsets and times;
                 it builds no index. It knows the time of a wrapper only after decompression, so
                 this is left out

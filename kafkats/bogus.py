@@ -1,19 +1,19 @@
 """Bogus timestamps: in another unit, from the future, or negative; and what to use instead.
 
 One such record pins its segment and all later ones for years. A timestamp in seconds does the
-opposite: the segment looks half a century old and is deleted at once. Kafka believes every
-timestamp, so the default policy `report` believes it too. A `.log` was last written at its mtime,
-so no correct timestamp lies far after it, nor far after those of the next segment. Pure functions;
-times are in epoch ms unless a unit is named.
+opposite: the segment looks half a century old and is deleted at once. Kafka trusts every timestamp,
+and so does the default policy `report`. A `.log` was last written at its mtime, so no correct
+timestamp lies far after it, nor far after those of the next segment. Pure functions; times are in
+epoch ms unless a unit is named.
 
-    report  believes the timestamp
+    report  trusts the timestamp
     ignore  takes the largest other plausible timestamp, from the time index, else the mtime. An
             index holds only rising maxima, so records after the bogus one may be younger than
             that: the segment may be deleted too early
     mtime   takes the file's mtime
     clamp   reads the timestamp in the unit that it seems to have, if that is not after the mtime
 
-An mtime before 2000 is wrong itself and replaces nothing: the timestamp is then believed.
+An mtime before 2000 is wrong itself and replaces nothing: the timestamp is then trusted.
 """
 
 from __future__ import annotations

@@ -29,11 +29,11 @@ ROWS: Final = pa.schema([
     ("base_offset", pa.int64()),
     ("next_offset", pa.int64()),  # the statement covers offsets below this one
     ("active", pa.bool_()),
-    ("live", pa.bool_()),  # a broker held the directory and wrote to this segment
+    ("live", pa.bool_()),         # a broker held the directory and wrote to this segment
     ("log_bytes", pa.int64()),
     ("mtime_ns", pa.int64()),
     ("inode", pa.int64()),
-    ("bytes", pa.int64()),  # up to the end of the last batch
+    ("bytes", pa.int64()),        # up to the end of the last batch
     ("batches", pa.int64()),
     ("magic_bytes", pa.list_(pa.int64(), 3)),
     ("magic_batches", pa.list_(pa.int64(), 3)),

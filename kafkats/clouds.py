@@ -22,9 +22,9 @@ CLOUDS: Final = pa.schema([
     ("topic", pa.string()),
     ("partition", pa.int32()),
     ("timestamps", pa.list_(pa.int64())),  # ms, of a sample of the records
-    ("offsets", pa.list_(pa.int64())),  # offsets of the same records
-    ("late", pa.list_(pa.int64())),  # counts of all records by lateness: LATE
-    ("error", pa.string()),  # why the cloud ends early, or ""
+    ("offsets", pa.list_(pa.int64())),     # offsets of the same records
+    ("late", pa.list_(pa.int64())),        # counts of all records by lateness: LATE
+    ("error", pa.string()),                # why the cloud ends early, or ""
 ])  # fmt: skip
 """One row per partition."""
 

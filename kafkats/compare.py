@@ -29,28 +29,28 @@ DIFF: Final = pa.schema([
     ("first_reason", pa.string()),
     ("second_offset", pa.int64()),
     ("second_reason", pa.string()),
-    ("shift", pa.int64()),  # second - first, 0 unless both have one
+    ("shift", pa.int64()),         # second - first, 0 unless both have one
     # the second's, for a time `margin_ms` earlier: only deleted records are missed from there on
     ("resume_offset", pa.int64()),
     ("resume_reason", pa.string()),
     # at most this many offsets are read twice, up to the second's own answer
     ("again", pa.int64()),
-    ("outcome", pa.string()),  # who has an answer: both, only-first, only-second, neither
+    ("outcome", pa.string()),      # who has an answer: both, only-first, only-second, neither
 ])  # fmt: skip
 """One row per partition and time that either cluster has."""
 
 BY_PARTITION: Final = pa.schema([
     ("topic", pa.string()),
     ("partition", pa.int32()),
-    ("times", pa.int64()),  # the next four columns add up to it
+    ("times", pa.int64()),        # the next four columns add up to it
     ("both", pa.int64()),
     ("only_first", pa.int64()),
     ("only_second", pa.int64()),
     ("neither", pa.int64()),
-    ("unreadable", pa.int64()),  # in either cluster
+    ("unreadable", pa.int64()),   # in either cluster
     ("least_shift", pa.int64()),  # over times with both answers; 0 without any
     ("most_shift", pa.int64()),
-    ("most_again", pa.int64()),  # -1: none
+    ("most_again", pa.int64()),   # -1: none
 ])  # fmt: skip
 """One row per partition of a diff."""
 

@@ -15,9 +15,9 @@ KIND: Final = "other-interval"
 
 
 def interval_remarks(made: Plan, segments: pa.Table) -> list[str]:
-    """One for each index.interval.bytes by which the plan writes indexes that are sparser than those beside.
+    """Return a remark per index.interval.bytes that makes planned indexes sparser than others.
 
-    `segments` are the facts (report.SEGMENTS, depth full) that the plan was made from.
+    `segments` are the facts (report.SEGMENTS, depth full) from which the plan was made.
     """
     found = pc.list_flatten(segments["findings"])
     ours = pc.equal(pc.struct_field(found, "kind"), KIND)
@@ -36,7 +36,7 @@ def interval_remarks(made: Plan, segments: pa.Table) -> list[str]:
 
 
 def _written(made: Plan) -> set[tuple[str, str]]:
-    """The partitions in which an offset index is built with a given interval."""
+    """Return the partitions in which the plan builds an index with a given interval."""
     items = made.items
     wanted = pc.and_(pc.not_equal(items["action"], "blocked"), pc.equal(items["settings_from"], "given"))
     built = pc.and_(wanted, pc.is_in(items["action"], pa.array(["add", "replace"])))

@@ -31,17 +31,17 @@ FORECAST: Final = pa.schema([
     ("base_offset", pa.int64()),  # -1: the directory as a whole
     ("file", pa.string()),
     ("action", pa.string()),  # convert, keep (nothing to convert), remove (a small file), blocked
-    ("reason", pa.string()),  # why it is blocked or removed
-    ("before", FILE),  # of a file to remove; the facts have a .log's
+    ("reason", pa.string()),      # why it is blocked or removed
+    ("before", FILE),             # of a file to remove; the facts have a .log's
     ("before_bytes", pa.int64()),
     ("after_bytes", pa.int64()),
     ("after_sha256", pa.string()),
     ("batches_before", pa.int64()),
     ("batches_after", pa.int64()),
     ("records", pa.int64()),
-    ("kept_last", pa.bool_()),  # the log's last batch stays magic 2, to keep the log end offset
+    ("kept_last", pa.bool_()),    # the log's last batch stays magic 2, to keep the log end offset
     *((f"loses_{loss}", pa.int64()) for loss in LOSSES),
-    ("seconds", pa.float64()),  # the time of the forecast; an apply takes about as long
+    ("seconds", pa.float64()),    # the time of the forecast; an apply takes about as long
 ])  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def read_committed_offsets(text: str, *, path: str = "", group: str = "") -> lis
 
 def _header(line: str) -> list[str]:
     """Return the column names if this line has them, else []."""
-    # 0.9
+    # as 0.9 prints them
     line = line.replace("CURRENT OFFSET", "CURRENT-OFFSET").replace("LOG END OFFSET", "LOG-END-OFFSET")
     words = line.replace(",", " ").split()
     return words if "TOPIC" in words and "PARTITION" in words and "CURRENT-OFFSET" in words else []

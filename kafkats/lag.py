@@ -21,14 +21,14 @@ LAG: Final = pa.schema([
     ("group", pa.string()),
     ("topic", pa.string()),
     ("partition", pa.int32()),
-    ("offset", pa.int64()),  # the next one it reads; -1: none committed
+    ("offset", pa.int64()),            # the next one it reads; -1: none committed
     ("log_start_offset", pa.int64()),  # -1: unknown; likewise below
     ("log_end_offset", pa.int64()),
-    ("lag", pa.int64()),  # offsets left to read
-    ("next_timestamp", pa.int64()),  # ms, of the next record it reads
+    ("lag", pa.int64()),               # offsets left to read
+    ("next_timestamp", pa.int64()),    # ms, of the next record it reads
     ("newest_timestamp", pa.int64()),  # ms, the largest in the partition
-    ("lag_ms", pa.int64()),  # newest - next; 0 when it has read everything
-    ("age_ms", pa.int64()),  # now - next
+    ("lag_ms", pa.int64()),            # newest - next; 0 when it has read everything
+    ("age_ms", pa.int64()),            # now - next
     ("reason", pa.string()),
     ("evidence", pa.string()),
 ])  # fmt: skip
@@ -50,7 +50,7 @@ REASONS: Final = {
 def lag(committed: Iterable[Committed], partitions: Iterable[PartitionFacts], *, now_ms: int) -> pa.Table:
     """Return rows of LAG from the partitions' own records.
 
-    An unreadable partition is a row, no error.
+    An unreadable partition becomes a row, not an error.
     """
     committed = list(committed)
     wanted = {(one.topic, one.partition) for one in committed}

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 LATENCY: Final = pa.schema([
     ("topic", pa.string()),
     ("partition", pa.int32()),
-    ("source", pa.string()),  # append-time, mtime
-    ("samples", pa.int64()),  # batches; for mtime, segments
+    ("source", pa.string()),   # append-time, mtime
+    ("samples", pa.int64()),   # batches; for mtime, segments
     # batches with equal times: rewritten by the broker, or no delay; not samples
     ("same", pa.int64()),
-    ("unknown", pa.int64()),  # batches under LogAppendTime without a CreateTime in the header
+    ("unknown", pa.int64()),   # batches under LogAppendTime without a CreateTime in the header
     ("least_ms", pa.int64()),  # of the samples; all are 0 without samples
     ("median_ms", pa.int64()),
     ("p99_ms", pa.int64()),
     ("most_ms", pa.int64()),
-    ("reason", pa.string()),  # why the partition cannot be read, or ""
+    ("reason", pa.string()),   # why the partition cannot be read, or ""
 ])  # fmt: skip
 """One row per partition and source with data, or one with source "" for a partition without any."""
 
@@ -50,10 +50,10 @@ _BASE_TIMESTAMP_AT: Final = 27
 
 
 def latency(partitions: Iterable[PartitionFacts]) -> pa.Table:
-    """Return rows of LATENCY from every batch header. An unreadable partition is a row, no error.
+    """Return rows of LATENCY from every batch header.
 
-    A negative latency comes from a clock that is ahead or an mtime that was set back. It is counted
-    as it is.
+    An unreadable partition becomes a row, not an error. A negative latency comes from a clock that
+    is ahead or an mtime that was set back. It is counted as it is.
     """
     rows = [row for unit in partitions for row in _at_rest(unit)]
     return pa.Table.from_pylist(rows, LATENCY)

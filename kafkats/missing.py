@@ -52,7 +52,10 @@ def with_blocked(items: pa.Table, segments: pa.Table, missing: Missing, rule: st
 
 
 def options_of(options: DataclassInstance) -> dict[str, Any]:
-    """Return a plan's options, with `accept_loss` only if not empty. Other digests do not change."""
+    """Return a plan's options, with `accept_loss` only if not empty.
+
+    So the digests of other plans do not change.
+    """
     return {name: value for name, value in asdict(options).items() if name != "accept_loss" or value}
 
 

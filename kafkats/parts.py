@@ -31,13 +31,13 @@ PARTS: Final = pa.schema([
     ("partition_dir", pa.string()),
     ("base_offset", pa.int64()),  # of the whole segment
     ("part_offset", pa.int64()),  # base offset of the part
-    ("start", pa.int64()),  # bytes of the .log
+    ("start", pa.int64()),        # bytes of the .log
     ("end", pa.int64()),
-    ("aborted", pa.int64()),  # transactions whose abort marker lies in the part
+    ("aborted", pa.int64()),      # transactions whose abort marker lies in the part
     # of its first batch, and the largest, beside the end of an expired head; else null
     ("first_timestamp", pa.int64()),
     ("largest_timestamp", pa.int64()),
-    ("action", pa.string()),  # split, or blocked with a reason
+    ("action", pa.string()),      # split, or blocked with a reason
     ("reason", pa.string()),
 ])  # fmt: skip
 """One row per part of a segment, none for a segment that is not cut."""

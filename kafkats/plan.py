@@ -35,17 +35,17 @@ ITEMS: Final = pa.schema([
     ("base_offset", pa.int64()),
     ("next_base_offset", pa.int64()),  # -1: the active segment
     ("file", pa.string()),
-    ("action", pa.string()),  # replace, add, remove, update, or blocked with a reason
+    ("action", pa.string()),           # replace, add, remove, update, or blocked with a reason
     ("reason", pa.string()),
-    ("before", FILE),  # the file to replace; null if missing
+    ("before", FILE),                  # the file to replace; null if missing
     ("log", FILE),  # the .log from which it is built, which must not change; null: none
     ("log_valid_bytes", pa.int64()),
-    ("after_bytes", pa.int64()),  # -1: known after the build
-    ("after_sha256", pa.string()),  # "": known after the build
+    ("after_bytes", pa.int64()),       # -1: known after the build
+    ("after_sha256", pa.string()),     # "": known after the build
     ("rule", pa.string()),
     ("index_interval_bytes", pa.int64()),
     ("segment_index_bytes", pa.int64()),
-    ("settings_from", pa.string()),  # given, inferred, default
+    ("settings_from", pa.string()),    # given, inferred, default
 ])  # fmt: skip
 _OBJECTS: Final = ("options", "totals")
 _COUNTS: Final[dict[str, tuple[str, ...]]] = {
@@ -89,7 +89,7 @@ class Plan:
 
     @property
     def blocked(self) -> int:
-        """How many rows are blocked: nothing is done there."""
+        """The number of blocked rows: nothing is done for them."""
         return pc.sum(pc.equal(self.items["action"], "blocked")).as_py() or 0
 
     @property

@@ -56,9 +56,9 @@ SEGMENTS: Final = pa.schema([
     ("base_offset", pa.int64()),
     ("next_base_offset", pa.int64()),  # of the next segment; -1 for the active one
     ("active", pa.bool_()),
-    ("clean", pa.bool_()),  # the root has a clean-shutdown marker
-    ("recovery", pa.bool_()),  # an unclean start of the broker would recover this segment
-    ("depth", pa.string()),  # stat, tail, full, deep
+    ("clean", pa.bool_()),             # the root has a clean-shutdown marker
+    ("recovery", pa.bool_()),          # an unclean start of the broker would recover this segment
+    ("depth", pa.string()),            # stat, tail, full, deep
     ("log", FILE),
     ("index", FILE),
     ("timeindex", FILE),
@@ -67,9 +67,9 @@ SEGMENTS: Final = pa.schema([
     ("log_start_offset", pa.int64()),  # the partition's in the root's checkpoints; -1: none
     ("high_watermark", pa.int64()),
     ("valid_bytes", pa.int64()),  # up to the end of the last good batch; -1: unknown at this depth
-    ("stop", pa.string()),  # why reading stopped before the end of the file, or ""
+    ("stop", pa.string()),             # why reading stopped before the end of the file, or ""
     ("batches", pa.int64()),
-    ("records", pa.int64()),  # -1 where wrappers were not decompressed
+    ("records", pa.int64()),           # -1 where wrappers were not decompressed
     ("first_offset", pa.int64()),
     ("last_offset", pa.int64()),
     ("first_timestamp", pa.int64()),
@@ -77,14 +77,14 @@ SEGMENTS: Final = pa.schema([
     ("offset_of_max_timestamp", pa.int64()),
     ("magic_bytes", pa.list_(pa.int64(), 3)),
     ("codec_batches", pa.list_(pa.int64(), 5)),
-    ("offset_index", pa.string()),  # equal, sound, defective, missing; "" not examined
+    ("offset_index", pa.string()),     # equal, sound, defective, missing; "" not examined
     ("time_index", pa.string()),
     ("rule", pa.string()),
     ("index_interval_bytes", pa.int64()),
     ("segment_index_bytes", pa.int64()),
     # origin of both settings: given, inferred (from index files), default
     ("settings_from", pa.string()),
-    ("blocked", pa.string()),  # why nothing can be rebuilt, or ""
+    ("blocked", pa.string()),          # why nothing can be rebuilt, or ""
     ("rebuilt_index_bytes", pa.int64()),
     ("rebuilt_index_sha256", pa.string()),
     ("rebuilt_timeindex_bytes", pa.int64()),
@@ -98,16 +98,16 @@ ACTIONS: Final = pa.schema([
     ("partition_dir", pa.string()),
     ("file", pa.string()),
     ("base_offset", pa.int64()),
-    ("action", pa.string()),  # replace, add, remove, update
+    ("action", pa.string()),         # replace, add, remove, update
     ("reason", pa.string()),
-    ("outcome", pa.string()),  # done, already, nothing (to do), refused, failed
+    ("outcome", pa.string()),        # done, already, nothing (to do), refused, failed
     ("error", pa.string()),
-    ("before_bytes", pa.int64()),  # -1: there was no file
+    ("before_bytes", pa.int64()),    # -1: there was no file
     ("after_bytes", pa.int64()),
-    ("read_bytes", pa.int64()),  # of the .log
+    ("read_bytes", pa.int64()),      # of the .log
     ("seconds", pa.float64()),
-    ("sha256", pa.string()),  # of the new bytes
-    ("records", pa.int64()),  # compared before and after; -1: none were
+    ("sha256", pa.string()),         # of the new bytes
+    ("records", pa.int64()),         # compared before and after; -1: none were
     ("parity_before", pa.string()),  # digest of what a consumer reads from the old log
     ("parity_after", pa.string()),
 ])  # fmt: skip

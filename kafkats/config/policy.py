@@ -47,7 +47,7 @@ class Volume(BaseModel):
 
 
 class Guard(BaseModel):
-    """The most that one plan may delete, of everything it looked at."""
+    """The most that one plan may delete, of all segments that it considered."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

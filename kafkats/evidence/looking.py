@@ -22,10 +22,7 @@ from kafkats.segment.headers import Rows, batch_headers
 from kafkats.segment.reader import Source, open_source
 
 _BELIEVABLE: Final = 2**24
-"""How far beyond the log's end an index is believed if no entry of it lies within the log.
-
-The unit is offsets.
-"""
+"""How many offsets beyond the log's end an index is trusted without entries within the log."""
 
 
 def epochs_of(directory: Path) -> list[EpochStart]:

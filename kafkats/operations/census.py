@@ -29,13 +29,13 @@ CENSUS: Final = pa.schema([
     ("partition_dir", pa.string()),
     ("topic", pa.string()),
     ("partition", pa.int32()),
-    ("base_offset", pa.int64()),  # -1: a problem of a directory
-    ("magic", pa.int8()),  # -1: a row without batches, see `problem`
-    ("codec", pa.string()),  # none, gzip, snappy, lz4, zstd
-    ("timestamp_type", pa.string()),  # none (magic 0), CreateTime, LogAppendTime
+    ("base_offset", pa.int64()),       # -1: a problem of a directory
+    ("magic", pa.int8()),              # -1: a row without batches, see `problem`
+    ("codec", pa.string()),            # none, gzip, snappy, lz4, zstd
+    ("timestamp_type", pa.string()),   # none (magic 0), CreateTime, LogAppendTime
     ("bytes", pa.int64()),
-    ("batches", pa.int64()),  # magic 0 and 1: messages and wrappers
-    ("records", pa.int64()),  # -1: in wrappers that were not decompressed
+    ("batches", pa.int64()),           # magic 0 and 1: messages and wrappers
+    ("records", pa.int64()),           # -1: in wrappers that were not decompressed
     ("control_batches", pa.int64()),
     ("transactional_batches", pa.int64()),
     ("producer_batches", pa.int64()),  # with a producer id
@@ -71,8 +71,8 @@ _CODECS: Final = {int(codec): codec.name.lower() for codec in Codec}
 def census_unit(unit: Unit, *, deep: bool = False) -> pa.RecordBatch:
     """Return rows of CENSUS for one unit. `deep` also counts the records in wrappers.
 
-    An unreadable file is a row of magic -1, no error. Any process that sees the files may call
-    this.
+    An unreadable file becomes a row of magic -1, not an error. Any process that sees the files may
+    call this.
     """
     return pa.RecordBatch.from_pylist(list(_rows(unit, deep)), schema=CENSUS)
 

@@ -82,8 +82,8 @@ def certify_unit(unit: Unit, *, deep: bool = False, upto: int = 0) -> pa.RecordB
     """Return rows of SEEN for one unit. `upto` adds the fingerprint of the first `upto` bytes.
 
     A segment that a running broker deleted meanwhile has no row. If the broker merged it into
-    another segment, the row is that segment's. An unreadable file is a finding, no error. Any
-    process that sees the files may call this.
+    another segment, the row is that segment's. An unreadable file becomes a finding, not an error.
+    Any process that sees the files may call this.
     """
     return pa.RecordBatch.from_pylist(_rows(unit, deep, upto), schema=SEEN)
 

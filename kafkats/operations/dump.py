@@ -13,8 +13,8 @@ Every row is a dict for json.dumps. Its `kind` determines the fields:
                                          unfinished write
     .index                  offset-entry entry relative_offset offset position
     .timeindex              time-entry   entry timestamp relative_offset offset
-    .time.index             time-entry   as for .timeindex; never shipped, from `kafkats layouts -o`
-    .enriched.index         enriched-entry  entry relative_offset offset timestamp position; likewise
+    .time.index             time-entry   as for .timeindex; never shipped, by `kafkats layouts -o`
+    .enriched.index         enriched-entry  entry relative_offset offset timestamp position; also
     .txnindex               aborted-txn  entry version producer_id first_offset last_offset
                                          last_stable_offset
     the last five           zeros        entry position size: zeros to the end, a preallocated file

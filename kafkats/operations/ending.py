@@ -24,7 +24,7 @@ from kafkats.run import Run
 ENDED: Final = pa.schema([
     ("log_dir", pa.string()),
     ("partition_dir", pa.string()),
-    ("outcome", pa.string()),  # changeset.Outcome.state; refused, failed
+    ("outcome", pa.string()),     # changeset.Outcome.state; refused, failed
     ("files", pa.int64()),
     ("freed_bytes", pa.int64()),  # disk space freed by purge
     ("error", pa.string()),

@@ -36,16 +36,16 @@ LAYOUTS: Final = pa.schema([
     ("log_dir", pa.string()),
     ("partition_dir", pa.string()),
     ("base_offset", pa.int64()),
-    ("layout", pa.string()),  # time-index (Kafka's), minute, second, enriched
-    ("fill", pa.string()),  # of minute and second: append-time or create-time
-    ("bytes", pa.int64()),  # of the file
-    ("bytes_in_all", pa.int64()),  # with the offset index, which all but `enriched` need beside it
+    ("layout", pa.string()),        # time-index (Kafka's), minute, second, enriched
+    ("fill", pa.string()),          # of minute and second: append-time or create-time
+    ("bytes", pa.int64()),          # of the file
+    ("bytes_in_all", pa.int64()),   # with the offset index, which all but `enriched` need beside it
     ("times", pa.int64()),  # looked up, and with a record of that time or later in the segment
-    ("exact", pa.int64()),  # of these: leads to the batch that holds the first such record
-    ("early", pa.int64()),  # leads to an earlier batch
-    ("late", pa.int64()),  # leads to a later batch: records are missed
+    ("exact", pa.int64()),          # of these: leads to the batch that holds the first such record
+    ("early", pa.int64()),          # leads to an earlier batch
+    ("late", pa.int64()),           # leads to a later batch: records are missed
     ("bytes_in_vain", pa.int64()),  # of the log before that batch, over all times
-    ("most_in_vain", pa.int64()),  # for one time
+    ("most_in_vain", pa.int64()),   # for one time
     ("reason", pa.string()),  # why a segment could not be read; the row has no other values then
 ])  # fmt: skip
 """One row per segment and layout."""
@@ -87,7 +87,7 @@ class _Index(NamedTuple):
 def layouts_unit(unit: Unit, options: LayoutOptions) -> pa.RecordBatch:
     """Return rows of LAYOUTS for one segment, none for a directory's unit.
 
-    An unreadable segment is a row, no error. Raises UsageError for a folder that is a log
+    An unreadable segment becomes a row, not an error. Raises UsageError for a folder that is a log
     directory, StorageFailed when it cannot be written.
     """
     where = {"log_dir": unit.log_dir, "partition_dir": unit.partition_dir, "base_offset": unit.base_offset}

@@ -30,20 +30,20 @@ LOOKUP: Final = pa.schema([
     ("topic", pa.string()),
     ("partition", pa.int32()),
     ("target_ms", pa.int64()),
-    ("offset", pa.int64()),  # -1: none
-    ("timestamp", pa.int64()),  # of the record, ms; -1: none
+    ("offset", pa.int64()),        # -1: none
+    ("timestamp", pa.int64()),     # of the record, ms; -1: none
     ("leader_epoch", pa.int32()),
-    ("reason", pa.string()),  # search.REASONS
-    ("segment", pa.int64()),  # base offset of the segment that decided; -1: none
-    ("evidence", pa.string()),  # what decided, as text
-    ("depth", pa.string()),  # of the exact search: tail, full, deep
+    ("reason", pa.string()),       # search.REASONS
+    ("segment", pa.int64()),       # base offset of the segment that decided; -1: none
+    ("evidence", pa.string()),     # what decided, as text
+    ("depth", pa.string()),        # of the exact search: tail, full, deep
     ("kafka_offset", pa.int64()),  # the answer of a broker of `rule`
     ("kafka_reason", pa.string()),
-    ("rule", pa.string()),  # generations.SEARCH_RULES
-    ("differs", pa.string()),  # "" or why the broker's answer is not the exact one:
-                                    # search.compare; no-such-word: this generation takes the word's
-                                    # number for a time; last-of-batch: up to 3.7, -3 is the last
-                                    # offset of the maximum's batch
+    ("rule", pa.string()),         # generations.SEARCH_RULES
+    # why the broker's answer is not the exact one (search.compare), "" if it is
+    # no-such-word: this generation takes the word's number for a time
+    # last-of-batch: up to 3.7, -3 gives the last offset of the batch with the maximum
+    ("differs", pa.string()),
     # latest, earliest, ..., "" for an instant; target_ms is then its number in Kafka
     ("word", pa.string()),
     # offsets from the checkpointed high watermark on; 0 without one
@@ -197,7 +197,7 @@ def lookup_unit(
 ) -> pa.RecordBatch:
     """Return rows of LOOKUP for one partition: one per target (instant in ms, or word), in order.
 
-    An unreadable partition gives rows, no error. A partition that a running broker deleted
+    An unreadable partition gives rows, not an error. A partition that a running broker deleted
     meanwhile has no rows.
     """
     options = options or LookupOptions()

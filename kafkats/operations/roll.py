@@ -52,14 +52,14 @@ DUE: Final = pa.schema([
     ("base_offset", pa.int64()),
     ("bytes", pa.int64()),
     ("first_timestamp", pa.int64()),
-    ("rolls", pa.bool_()),  # at an append stamped now
-    ("by", pa.string()),  # size, time, offset-index, time-index, offsets
+    ("rolls", pa.bool_()),         # at an append stamped now
+    ("by", pa.string()),           # size, time, offset-index, time-index, offsets
     ("reason", pa.string()),
-    ("evidence", pa.string()),  # timestamp, created (weak)
+    ("evidence", pa.string()),     # timestamp, created (weak)
     # by time, with the largest possible segment.jitter.ms; null: never
     ("due_from_ms", pa.int64()),
     ("due_until_ms", pa.int64()),  # by time without jitter: certainly due
-    ("veto", pa.string()),  # why kafkats does not roll although a broker would
+    ("veto", pa.string()),         # why kafkats does not roll although a broker would
 ])  # fmt: skip
 """One row per active segment."""
 

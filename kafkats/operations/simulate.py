@@ -32,12 +32,12 @@ SIMULATED: Final = pa.schema([
     ("log_dir", pa.string()),
     ("partition_dir", pa.string()),
     ("batches", pa.int64()),
-    ("segments", pa.int64()),  # actual
-    ("simulated", pa.int64()),  # simulated
-    ("rolled_by", pa.string()),  # reasons and their counts
-    ("open_files", pa.int64()),  # actual
+    ("segments", pa.int64()),              # actual
+    ("simulated", pa.int64()),             # simulated
+    ("rolled_by", pa.string()),            # reasons and their counts
+    ("open_files", pa.int64()),            # actual
     ("simulated_open_files", pa.int64()),  # after retention by the policy's limits
-    ("largest_bytes", pa.int64()),  # of a simulated segment
+    ("largest_bytes", pa.int64()),         # of a simulated segment
     # from a segment's first timestamp to its deletion by time; null: never, or no limit
     ("longest_kept_ms", pa.int64()),
     ("error", pa.string()),

@@ -1,6 +1,6 @@
 """Split: cut a segment that should have been several, for operations on whole segments.
 
-    look         (kafkats.parts) where to cut: too large, too long, mixed timestamps, an expired head
+    look         (kafkats.parts) where to cut: too large or long, mixed timestamps, an expired head
     plan_split   the files of the new segments
     stage        copies the parts of the log, builds indexes by recovery's rule, and the producer
                  snapshot at each new base offset

@@ -53,7 +53,7 @@ class VerifyOptions:
 def verify_unit(unit: Unit, options: VerifyOptions) -> pa.RecordBatch:
     """Check one unit. Return its row of report.SEGMENTS, none for a directory without findings.
 
-    An unreadable file is a finding, no error.
+    An unreadable file becomes a finding, not an error.
     """
     if unit.base_offset >= 0:
         _, row, findings, _ = settled(unit, lambda now: _segment(now, options))

@@ -20,14 +20,14 @@ WORDS: Final = pa.dictionary(pa.int32(), pa.string())
 TABLE: Final = pa.schema([
     ("topic", WORDS),
     ("partition", pa.int32()),
-    ("timestamp", pa.int64()),  # of the cell, ms: a multiple of the table's step
-    ("offset", pa.int64()),  # of the first record of that time or later; -1: open
-    ("reason", WORDS),  # one of search.REASONS, or other-log
+    ("timestamp", pa.int64()),         # of the cell, ms: a multiple of the table's step
+    ("offset", pa.int64()),            # of the first record of that time or later; -1: open
+    ("reason", WORDS),                 # one of search.REASONS, or other-log
     ("record_timestamp", pa.int64()),  # of that record, ms; -1: none
-    ("segment", pa.int64()),  # base offset of its segment; -1: none
-    ("leader_epoch", pa.int32()),  # of its batch; -1: none
+    ("segment", pa.int64()),           # base offset of its segment; -1: none
+    ("leader_epoch", pa.int32()),      # of its batch; -1: none
     ("log_start_offset", pa.int64()),  # when the row was built
-    ("log_end_offset", pa.int64()),  # when the row was built; -1: unreadable
+    ("log_end_offset", pa.int64()),    # when the row was built; -1: unreadable
     ("table_version", pa.int32()),
 ])  # fmt: skip
 """One row per partition and step."""

@@ -1,7 +1,7 @@
 """Retain: delete whole segments as a broker of one generation would, within the allowed limits.
 
     facts       columns of facts from the table of segments
-    deciding    what Kafka itself would delete now, and why not the others: retention.decide in columns
+    deciding    what Kafka would delete now, and why not the others: retention.decide in columns
     vetoes      what kafkats keeps although Kafka would delete it, with reasons in their own column
     planning    the plan, and every segment's verdict
     prefix      checks that a plan removes only the beginning of a log, and that the directory is as

@@ -34,8 +34,8 @@ def by_topic(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def board(verdicts: pa.Table, now_ms: int) -> list[dict[str, Any]]:
     """Return, per partition, the bytes deleted now, in a day, in a week, and what pins the rest.
 
-    The pinning segment has the reason, the offset of the batch responsible, and the time until
-    when. `pinned_bytes` are those of later segments that have expired themselves.
+    For the pinning segment a row has the reason, the offset of the batch responsible, and until
+    when it pins. `pinned_bytes` are those of later segments that have expired themselves.
     """
     goes = pc.and_(verdicts["deletes"], pc.equal(verdicts["veto"], ""))
     day_ms, week_ms = (min(now_ms + days * DAY_MS, _LARGEST) for days in (1, 7))

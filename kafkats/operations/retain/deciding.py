@@ -25,7 +25,10 @@ _EVIDENCE: Final = ("timestamp", "mtime", "offset", "size")
 
 
 class Rows(NamedTuple):
-    """The rows of partitions: `starts` and `ends` (exclusive); `of` is each row's partition number."""
+    """The rows of partitions, as `starts` and `ends` (exclusive).
+
+    `of` is the partition number of each row.
+    """
 
     starts: Ints
     ends: Ints

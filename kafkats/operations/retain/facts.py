@@ -27,9 +27,10 @@ _MISLEADING: Final = ("damage", "danger")
 
 
 class Facts(NamedTuple):
-    """Facts.
+    """Facts about segments and partitions.
 
-    `table` has a sorted row per segment with a log; `log_dir` and later have one per partition.
+    `table` has a sorted row per segment with a log. `log_dir` and later fields have one value per
+    partition.
     """
 
     table: pa.Table

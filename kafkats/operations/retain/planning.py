@@ -29,24 +29,24 @@ RETENTION: Final = pa.schema([
     ("partition_dir", pa.string()),
     ("topic", pa.string()),
     ("base_offset", pa.int64()),
-    ("end_offset", pa.int64()),  # exclusive
-    ("bytes", pa.int64()),  # of all files of the segment
+    ("end_offset", pa.int64()),         # exclusive
+    ("bytes", pa.int64()),              # of all files of the segment
     ("first_timestamp", pa.int64()),
     ("largest_timestamp", pa.int64()),
-    ("largest_offset", pa.int64()),  # in the batch that has it; -1 or null: unknown
+    ("largest_offset", pa.int64()),     # in the batch that has it; -1 or null: unknown
     # the time from which age counts: the timestamp, the policy's replacement, or the mtime
     ("counted_from", pa.int64()),
     ("mtime_ms", pa.int64()),
     # apparent unit of the largest timestamp: ms, s, us, ns, future, negative; "" old or none
     ("unit", pa.string()),
-    ("evidence", pa.string()),  # offset, size, timestamp, mtime (weak); "" without an age
-    ("deletes", pa.bool_()),  # Kafka's verdict
-    ("by", pa.string()),  # start-offset, size, time
+    ("evidence", pa.string()),          # offset, size, timestamp, mtime (weak); "" without an age
+    ("deletes", pa.bool_()),            # Kafka's verdict
+    ("by", pa.string()),                # start-offset, size, time
     ("reason", pa.string()),
-    ("veto", pa.string()),  # why kafkats keeps it although Kafka would delete it
-    ("lasting", pa.string()),  # why it is kept at any age
+    ("veto", pa.string()),              # why kafkats keeps it although Kafka would delete it
+    ("lasting", pa.string()),           # why it is kept at any age
     ("deletable_from_ms", pa.int64()),  # by time, with all earlier segments; null: never
-    ("blocked_by", pa.int64()),  # the segment that keeps this expired one
+    ("blocked_by", pa.int64()),         # the segment that keeps this expired one
 ])  # fmt: skip
 """One row per segment."""
 
