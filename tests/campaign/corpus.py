@@ -1,4 +1,4 @@
-"""The untouched directories of a campaign: every golden log directory, cut into roots of at most two partitions.
+"""The untouched directories of a campaign: every golden log directory, cut into roots of one and of two partitions.
 
 A small root is quick to read, so that one input costs milliseconds. It has the files of its log directory, with the
 checkpoints cut to its own partitions: nothing in it contradicts anything else.
@@ -78,8 +78,9 @@ def corpus(base: Path) -> dict[str, Root]:
     roots = {}
     for one, state in states():
         for log_dir in log_dirs(unpacked(one, state)):
-            for number, partitions in enumerate(_chunks(_partitions(log_dir))):
-                name = f"{one.name}:{state}:{log_dir.name if log_dir.name.startswith('disk') else ''}{number}"
+            disk = log_dir.name if log_dir.name.startswith("disk") else ""
+            for part, partitions in _parts(_partitions(log_dir)):
+                name = f"{one.name}:{state}:{disk}{part}"
                 roots[name] = _root(name, log_dir, partitions, base / "roots" / name.replace(":", "."))
     return roots
 
@@ -107,9 +108,12 @@ def _partitions(log_dir: Path) -> list[str]:
     return sorted(p.name for p in log_dir.iterdir() if p.is_dir() and _PARTITION.fullmatch(p.name))
 
 
-def _chunks(names: list[str]) -> Iterator[tuple[str, ...]]:
+def _parts(names: list[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Two partitions each, named by a number; and each partition alone, named after it."""
     for begin in range(0, len(names), PARTITIONS):
-        yield tuple(names[begin : begin + PARTITIONS])
+        yield str(begin // PARTITIONS), tuple(names[begin : begin + PARTITIONS])
+    for name in names:
+        yield f":{name}", (name,)
 
 
 def _root(name: str, log_dir: Path, partitions: tuple[str, ...], to: Path) -> Root:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from itertools import accumulate
+from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
@@ -15,6 +16,10 @@ from tests.campaign.verbs import VERBS
 DIRECTORY: Final = "partition directory"
 TRIES: Final = 200
 """How many files are tried until the mutation changes something."""
+
+
+BETWEEN_PARTITIONS: Final = 0.7
+"""Share of swaps in which the other file is another partition's, where a root has one partition."""
 
 
 class Input(NamedTuple):
@@ -35,10 +40,13 @@ class Deck:
     def __init__(self, roots: Mapping[str, Root]) -> None:
         self.roots = roots
         self.places: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        self.neighbours: dict[tuple[str, str], list[Path]] = defaultdict(list)
         for root in roots.values():
             for file in root.files:
                 if kind := kind_of(file):
                     self.places[kind].append((root.name, file))
+                    if "/" in file and len(root.partitions) == 1:
+                        self.neighbours[kind, _state(root)].append(root.path / file)
             self.places[DIRECTORY] += [(root.name, partition) for partition in root.partitions]
         cost = {name: max(1, sum(file.endswith(".log") for file in root.files)) ** 2 for name, root in roots.items()}
         self.weights = {
@@ -65,6 +73,8 @@ class Deck:
         root = self.roots[name]
         if mutation == "swap" and kind != DIRECTORY and "/" not in file:
             return self._from_another_log_dir(rng, root, file, kind)
+        if mutation == "swap" and kind != DIRECTORY and len(root.partitions) == 1 and rng.random() < BETWEEN_PARTITIONS:
+            return self._from_another_partition(rng, root, file, kind)
         if mutation == "middle segment removed" and segments_of(root, file) < 3:
             return None
         return draw(rng, root, file, mutation)
@@ -77,6 +87,16 @@ class Deck:
             return None
         return Change(root.name, file, "swap", [f"../{source.parent.name}/{other}"])
 
+    def _from_another_partition(self, rng: Random, root: Root, file: str, kind: str) -> Change | None:
+        """The file of another partition of the same log directory in its place, of the same name if there is one."""
+        folder, _, name = file.partition("/")
+        others = [path for path in self.neighbours[kind, _state(root)] if path.parent.name != folder]
+        same = [path for path in others if path.name == name]
+        if not others:
+            return None
+        source = rng.choice(same if same and rng.random() < 0.7 else others)
+        return Change(root.name, file, "swap", [f"../{source.relative_to(root.path.parent)}"])
+
     def _place(self, rng: Random, kind: str) -> tuple[str, str]:
         return rng.choices(self.places[kind], cum_weights=self.weights[kind])[0]
 
@@ -88,3 +108,8 @@ class Deck:
         Random(f"{seed}/{cell}/{turn // pairs}").shuffle(names)
         at = 2 * (turn % pairs)
         return names[at : at + 2]
+
+
+def _state(root: Root) -> str:
+    """The golden directory and its state, by the name of a root cut from it."""
+    return ":".join(root.name.split(":")[:2])
