@@ -80,8 +80,7 @@ def check(spark: SparkSession, certificate: Certificate) -> Mapping[str, Any]:
     options, known = certificate.options, certified_bytes(certificate)
 
     def do(unit: Unit) -> Any:
-        key = unit.log_dir, unit.partition_dir, unit.base_offset
-        return certify_unit(unit, deep=options.deep, upto=known.get(key, 0))
+        return certify_unit(unit, deep=options.deep, upto=known)
 
     units = list(list_units(options.log_dirs, topics=options.topics))
     found = compare(certificate, spread(spark, "certify", units, do, SEEN, size=lambda u: u.bytes))

@@ -120,7 +120,8 @@ def _check(folder: Path, as_json: bool) -> int:
     rows = [one._asdict() for one in found.differences]
     show_rows(rows, ("what", "log_dir", "partition_dir", "base_offset", "was", "now", "breaks"), as_json)
     said = "holds" if found.holds else "does not hold any more"
-    rest = "" if found.unchanged else f"; {len(rows)} segments are not as certified"
+    rest = f"; {len(rows)} segments are not as certified" if rows else ""
+    rest += ", as the broker that was running leaves them" if rows and found.unchanged else ""
     summary = {"holds": found.holds, "unchanged": found.unchanged, "statement": certificate.statement}
     say_summary(summary, as_json, [certificate.statement, f"{said}{rest}"])
     return int(not found.unchanged)

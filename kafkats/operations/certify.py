@@ -32,6 +32,7 @@ from kafkats.units import Unit, list_again, list_units, unseen
 SEEN: Final = pa.schema([
     *ROWS,
     ("prefix_fingerprint", pa.string()),  # in a re-check, of the bytes that the certificate covers
+    ("compacted", pa.bool_()),  # whether a log cleaner rewrites segments of this partition
     # time of the look; a segment that was replaced meanwhile has two rows, and the later one counts
     ("looked_ns", pa.int64()),
     ("worst", pa.string()),
@@ -44,12 +45,17 @@ _ROWS_AT_ONCE: Final = 10_000
 _ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset")]
 
 
+Key = tuple[str, str, int]
+"""log_dir, partition_dir, base_offset."""
+Upto = int | Mapping[Key, int]
+
+
 class Difference(NamedTuple):
     """A segment that is not as certified.
 
     `what` is changed (other batches), grown, touched (the same batches in a file of another mtime,
-    size or inode), vanished, new, or damaged (no longer readable). `breaks`: it now has batches
-    outside the bounds.
+    size or inode), vanished, new, or damaged (no longer readable). `now` says so where a log
+    cleaner or retention did it. `breaks`: it now has batches outside the bounds.
     """
 
     log_dir: str
@@ -65,7 +71,8 @@ class Recheck(NamedTuple):
     """The result of a re-check.
 
     `holds`: the statement is true of all present segments. `unchanged`: in addition everything is
-    as certified, except what a broker that ran at that time has appended, rolled or deleted since.
+    as certified, except what a broker that ran at that time has done since: appended, rolled,
+    compacted, deleted from the front of a log.
     """
 
     differences: tuple[Difference, ...]
@@ -78,8 +85,11 @@ def certify(units: Iterable[Unit], options: CertifyOptions) -> Certificate:
     return make_certificate(_table(row for unit in units for row in _rows(unit, options.deep, 0)), options)
 
 
-def certify_unit(unit: Unit, *, deep: bool = False, upto: int = 0) -> pa.RecordBatch:
+def certify_unit(unit: Unit, *, deep: bool = False, upto: Upto = 0) -> pa.RecordBatch:
     """Return rows of SEEN for one unit. `upto` adds the fingerprint of the first `upto` bytes.
+
+    `upto` by segment (`certified_bytes`) also holds for segments that are looked at in place of
+    this one.
 
     A segment that a running broker deleted meanwhile has no row. If the broker merged it into
     another segment, the row is that segment's. An unreadable file becomes a finding, not an error.
@@ -93,28 +103,31 @@ def _table(rows: Iterator[dict[str, Any]]) -> pa.Table:
     return pa.concat_tables([SEEN.empty_table(), *(pa.Table.from_pylist(chunk, schema=SEEN) for chunk in chunks)])
 
 
-def _rows(unit: Unit, deep: bool, upto: int) -> list[dict[str, Any]]:
+def _rows(unit: Unit, deep: bool, upto: Upto) -> list[dict[str, Any]]:
+    others = 0 if isinstance(upto, int) else upto
     if unit.base_offset < 0:
-        return _directory_rows(unit, deep)
-    seen = settled(unit, lambda now: _look(now, deep, upto))
+        return _directory_rows(unit, deep, others)
+    key = unit.log_dir, unit.partition_dir, unit.base_offset
+    covered = upto if isinstance(upto, int) else upto.get(key, 0)
+    seen = settled(unit, lambda now: _look(now, deep, covered))
     if seen.gone:
-        rows = _rows_instead(unit, deep)
+        rows = _rows_instead(unit, deep, others)
         return [seen.seen | _found(seen.findings)] if rows is None else rows
     return [seen.seen | _found(seen.findings)]
 
 
-def _directory_rows(unit: Unit, deep: bool) -> list[dict[str, Any]]:
+def _directory_rows(unit: Unit, deep: bool, upto: Upto) -> list[dict[str, Any]]:
     seen = settled(unit, lambda now: (None, tuple(unseen(now))))
     name = paths.parse_partition(unit.partition_dir)
     if seen.gone and name and name.state != "future":  # else its segments are elsewhere now
         return []
     rows = [_row(unit) | _found([finding]) for finding in seen.findings]
     if seen.unit is not unit and not rows:  # not all of its segments were listed before
-        rows = [row for one in list_again(unit) if one.base_offset >= 0 for row in _rows(one, deep, 0)]
+        rows = [row for one in list_again(unit) if one.base_offset >= 0 for row in _rows(one, deep, upto)]
     return rows
 
 
-def _rows_instead(unit: Unit, deep: bool) -> list[dict[str, Any]] | None:
+def _rows_instead(unit: Unit, deep: bool, upto: Upto) -> list[dict[str, Any]] | None:
     """Return rows for the replacement of a segment, None if no broker seems to have replaced it."""
     name = paths.parse_partition(unit.partition_dir)
     try:
@@ -130,7 +143,7 @@ def _rows_instead(unit: Unit, deep: bool) -> list[dict[str, Any]] | None:
     # unchanged since: nothing was merged into it
     if log is None or log.ctime_ns <= unit.directory_ctime_ns:
         return None
-    return _rows(before[-1], deep, 0)
+    return _rows(before[-1], deep, upto)
 
 
 def _look(unit: Unit, deep: bool, upto: int) -> tuple[dict[str, Any], tuple[Finding, ...]]:
@@ -162,6 +175,7 @@ def _row(unit: Unit) -> dict[str, Any]:
         "mtime_ns": file.mtime_ns if file else -1,
         "inode": file.inode if file else -1,
         "looked_ns": time.time_ns(),
+        "compacted": unit.claims is not None and unit.claims.compacted,
     }
 
 
@@ -259,9 +273,6 @@ def _reach(segments: pa.Table) -> str:
     return f", of {live.num_rows} partitions that a broker was writing up to the next_offset of their last segment"
 
 
-Key = tuple[str, str, int]
-
-
 def certified_bytes(certificate: Certificate) -> dict[Key, int]:
     """Return certified bytes by (log_dir, partition_dir, base_offset), `upto` of `certify_unit`."""
     names = ("log_dir", "partition_dir", "base_offset", "bytes")
@@ -277,29 +288,55 @@ def recheck(certificate: Certificate) -> Recheck:
     """List and look again, in this process. Raises as list_units."""
     options, known = certificate.options, certified_bytes(certificate)
     units = list_units(options.log_dirs, topics=options.topics)
-    rows = (
-        row for u in units for row in _rows(u, options.deep, known.get((u.log_dir, u.partition_dir, u.base_offset), 0))
-    )
-    return compare(certificate, _table(rows))
+    return compare(certificate, _table(row for unit in units for row in _rows(unit, options.deep, known)))
 
 
 def compare(certificate: Certificate, seen: pa.Table) -> Recheck:
     """Compare rows of SEEN, made with `certified_bytes`, with the certificate."""
     options, seen = certificate.options, _latest(seen)
     known = {_key(row): row for row in certificate.segments.to_pylist()}
-    found: list[tuple[Difference, bool]] = []
     working = {row["log_dir"] for row in known.values() if row["live"]}
+    present: dict[tuple[str, str], dict[int, bool]] = {}
+    found: list[tuple[Difference, bool]] = []
     for row in (row for chunk in seen.to_batches(max_chunksize=_ROWS_AT_ONCE) for row in chunk.to_pylist()):
         was = known.pop(_key(row), None)
         difference = _difference(was, row, options)
+        cleaned = difference is not None and was is not None and _is_cleaned(difference, was, row)
+        if row["base_offset"] >= 0:
+            present.setdefault(_key(row)[:2], {})[row["base_offset"]] = cleaned
         if difference is not None:
-            usual = row["log_dir"] in working and (was is None or was["live"]) and difference.what in {"grown", "new"}
-            found.append((difference, usual))
+            usual = cleaned or ((was is None or was["live"]) and difference.what in {"grown", "new"})
+            now = f"{difference.now}; rewritten, as by the log cleaner" if cleaned else difference.now
+            found.append((difference._replace(now=now), usual and row["log_dir"] in working))
     for key, row in known.items():
-        found.append((Difference(*key, "vanished", _extent(row), ""), row["log_dir"] in working))
+        why = _why_gone(row, present.get(key[:2], {}))
+        found.append((Difference(*key, "vanished", _extent(row), why), bool(why) and row["log_dir"] in working))
     found.sort(key=lambda pair: pair[0])
     holds = not any(d.breaks or d.what == "damaged" for d, _ in found)
     return Recheck(tuple(d for d, _ in found), holds, holds and all(usual for _, usual in found))
+
+
+def _is_cleaned(difference: Difference, was: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Return whether a log cleaner may have put another file in the segment's place.
+
+    That file has the records that are left of one or several segments, maybe all of them.
+    """
+    rewritten = difference.what in {"changed", "grown", "touched"} and row["inode"] != was["inode"]
+    return rewritten and bool(row["compacted"]) and not row["active"]
+
+
+def _why_gone(row: Mapping[str, Any], present: Mapping[int, bool]) -> str:
+    """Return how a broker may have deleted a segment, "" if none deletes this one alone.
+
+    `present` are the partition's base offsets, and whether a cleaner has rewritten the segment.
+    """
+    if not present:
+        return "no segment of its partition is there"
+    base = row["base_offset"]
+    if before := [one for one in present if one < base]:
+        return f"merged into segment {max(before)}, as by the log cleaner" if present[max(before)] else ""
+    begin = min(present)
+    return f"deleted from the front, as by retention: the log begins at {begin}" if begin >= row["next_offset"] else ""
 
 
 def _difference(was: Mapping[str, Any] | None, row: Mapping[str, Any], options: CertifyOptions) -> Difference | None:
