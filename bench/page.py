@@ -18,12 +18,19 @@ PAGE = ROOT / "bench" / "README.md"
 
 _HEAD = """# Figures with goals
 
-`scripts/bench` measures kafkats beside its peers and the machine's limits, and prints each figure with its goal and PASS or FAIL; it ends with 1
-when one fails. `scripts/bench rebuild many` measures only these families, `--small` only tries the programs. Each run renews its sections of this page.
+For those who ask how fast kafkats is, compared with Kafka, aiokafka and the limits of the machine.
 
-Those that are compared take turns within one run (A B A B), and a ratio is the median over the rounds. Ratios of one run mean something;
-absolute numbers change with the machine and with who else is using it. Data is warm in the page cache. One thread, unless said otherwise. Java needs a
-JDK of 17 or newer; Kafka's jars are fetched once. Segments are generated, always the same (`segments.py`).
+| command | what it does |
+| --- | --- |
+| `scripts/bench` | measures everything, prints each figure with its goal and PASS or FAIL, and renews this page; exits with 1 if a figure fails |
+| `scripts/bench rebuild many` | measures only these families, and renews their sections |
+| `scripts/bench --small` | tries the programs on small inputs, and keeps this page |
+
+* Contestants take turns within one run (A B A B). A ratio is the median over the rounds.
+* Compare ratios of one run. Absolute numbers depend on the machine and on its other work.
+* Data is warm in the page cache. Programs use one thread, unless the section says otherwise.
+* Java needs a JDK of 17 or newer. Kafka's jars are fetched once.
+* Segments are generated, always the same ones (`segments.py`).
 """
 
 
