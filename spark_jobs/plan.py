@@ -53,7 +53,8 @@ def plan(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     for line in (*ours.remarks, *ours.sentences()):
         print(line)
     code = int(said["totals"]["blocked"] > 0 and not args.go_on)
-    return said | ours.said() | {"remarks": [*said.get("remarks", ()), *ours.remarks], "exit_code": code}
+    remarks = {"remarks": [*said.get("remarks", ()), *ours.remarks], "reservation_remarks": ours.remarks}
+    return said | ours.said() | remarks | {"exit_code": code}
 
 
 def _plan(spark: SparkSession, args: Namespace, ours: Planning) -> Mapping[str, Any]:

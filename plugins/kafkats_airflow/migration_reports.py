@@ -125,7 +125,7 @@ def write_report(
         "times_ms": list(times_ms),
         "outcome": outcome,
         "failures": list(failures),
-        "remarks": reports.no_topic("*", before) if looked else [],
+        "remarks": [*reports.no_topic("*", before), *reports.of_reservations(looked)] if looked else [],
         "phase": params["phase"],
         **reports.common(
             folder, plans, {stage: [r for r in results if "rates" in r] for stage, results in stages.items()}

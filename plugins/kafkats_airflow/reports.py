@@ -84,7 +84,7 @@ def write_report(
     said = {
         "outcome": outcome,
         **more,
-        "remarks": no_topic(topics, before) if plans else [],
+        "remarks": [*no_topic(topics, before), *of_reservations(plans)] if plans else [],
         **common(folder, plans, {"plan": plans, "apply": runs, "verify": proofs}),
         "seen": summary(before),
         "files_proved_equal": tries.told(folder)["files_proved"],
@@ -107,6 +107,11 @@ def nothing(glob: str) -> list[str]:
     """The remark itself."""
     what = f"no topic on these volumes comes under {glob!r}" if glob != "*" else "there is no topic on these volumes"
     return [f"{what}: nothing was looked at"]
+
+
+def of_reservations(plans: Results) -> list[str]:
+    """The remarks of the plans on their log directories: taken over, left out, or held by a broker while nothing is written."""
+    return [remark for plan in plans for remark in plan.get("reservation_remarks", ())]
 
 
 def log_remarks(said: Mapping[str, Any]) -> None:

@@ -125,7 +125,12 @@ def _remarks(folder: Path, params: Mapping[str, Any], plans: Results, operation:
     everything = params["topics"] == "*" and not listed(params["volumes"])
     said = checks.policy_of(params).remarks(filter(None, topics), all_topics=everything)
     nothing = reports.no_topic(params["topics"], segments)
-    return [*nothing, *(rule_remarks(params["generation"]) if operation == "retain" else ()), *said]
+    return [
+        *nothing,
+        *(rule_remarks(params["generation"]) if operation == "retain" else ()),
+        *said,
+        *reports.of_reservations(plans),
+    ]
 
 
 def _deleted(folder: Path, params: Mapping[str, Any], plans: Results) -> dict[str, Any]:

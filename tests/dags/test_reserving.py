@@ -59,6 +59,7 @@ def test_what_somebody_else_holds_is_refused_at_once_by_name(
     assert (data(damaged) == before) and holder(damaged) == "ada@host plan"
     run = rebuild(bag, damaged, dry_run=True)
     assert str(run.state) == "success", "a dry run needs no reservation"
+    assert any("reserved by ada@host plan until" in remark for remark in report(damaged)["remarks"])
 
 
 def test_a_run_that_is_active_keeps_its_reservation(
