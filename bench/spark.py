@@ -56,6 +56,8 @@ def _two_slots(
     import fanout
     from pyspark.sql import SparkSession
 
+    from pyspark_kafkats.execution import SparkExecutor
+
     root = folder / "data"
     for n in range(SEGMENT_COUNT):
         write_indexes(write_segment(root / f"zipped-{n}", V2_GZIP, size))
@@ -68,10 +70,10 @@ def _two_slots(
         ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool,
         builder.getOrCreate() as spark,
     ):
-        spark.sparkContext.addPyFile(fanout.__file__)
+        executor = SparkExecutor(spark)
 
         def spread() -> pa.Table:
-            return fanout.spread(spark, "bench", units, do, schema, size=_size)
+            return executor.map("bench", units, do, schema, size=_size)
 
         def plain() -> list[object]:
             return list(pool.map(do, units))

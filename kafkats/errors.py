@@ -15,6 +15,7 @@ KafkatsError                path, position, base offset, reason, exit code, retr
 │   ├── Fenced              a newer attempt has taken over
 │   ├── NotEqual            the new files do not equal their source
 │   └── NotPermitted        owner, group, mode or xattrs could not be kept
+├── WorkerLost              a worker process ended, or memory did, before its unit was done   exit 2, retryable
 └── StorageFailed           the file system refused a read or write                 exit 2
     ├── Vanished            a file was deleted meanwhile, as by a live broker       retryable
     ├── DiskFull                                                                    retryable
@@ -131,6 +132,12 @@ class NotEqual(Refused):
 
 class NotPermitted(Refused):
     """Mode, owner, group or extended attributes of a file could not be kept."""
+
+
+class WorkerLost(KafkatsError):
+    """A worker process was killed, or memory ran out, before its unit was done."""
+
+    retryable = True
 
 
 class StorageFailed(KafkatsError):

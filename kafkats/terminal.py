@@ -6,8 +6,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -232,8 +232,26 @@ def shown(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-def progress(items: Sequence[T], what: str, size: Callable[[T], int]) -> Iterator[T]:
-    """Yield `items`, and show bytes done, rate and time left on standard error meanwhile."""
+_DOING: Final = {
+    "apply": "writing",
+    "census": "counting",
+    "certify": "certifying",
+    "forecast": "forecasting",
+    "heads": "looking inside",
+    "inventory": "looking",
+    "layouts": "building",
+    "lookup": "searching",
+    "parts": "looking",
+    "simulate": "replaying",
+    "table": "searching",
+    "verify": "verifying",
+}
+"""What the terminal shows while a stage runs; others are shown by their own name."""
+
+
+@contextmanager
+def progress_bar(stage: str, total: int) -> Generator[Callable[[int], None]]:
+    """Shows a stage of `total` bytes on standard error: bytes done, rate and time left. Yields what to call with bytes done."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
@@ -246,7 +264,13 @@ def progress(items: Sequence[T], what: str, size: Callable[[T], int]) -> Iterato
     )
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=sum(map(size, items)))
+        task = progress.add_task(_DOING.get(stage, stage), total=total)
+        yield lambda size: progress.advance(task, size)
+
+
+def progress(items: Sequence[T], what: str, size: Callable[[T], int]) -> Iterator[T]:
+    """Yield `items`, and show bytes done, rate and time left on standard error meanwhile."""
+    with progress_bar(what, sum(map(size, items))) as advance:
         for item in items:
             yield item
-            progress.advance(task, size(item))
+            advance(size(item))

@@ -10,7 +10,6 @@ reserved by another than --holder; without that word, by another than who reserv
 from __future__ import annotations
 
 import sys
-import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,49 +17,41 @@ from typing import Any
 
 import arguments
 import pyarrow as pa
-from fanout import run_job, spread, with_last_attempt
-from pyspark.sql import SparkSession
+from fanout import run_job
 
-from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize, tell_ledger
-from kafkats.plan import Plan, check_digest, read_plan
-from kafkats.report import ACTIONS
-from kafkats.reserving import Held, changing
-from kafkats.run import finish_run, open_run, run_of
+from kafkats.execution import Executor
+from kafkats.flow import applying
+from kafkats.flow.applying import Applied
+from kafkats.plan import check_digest, read_plan
 from kafkats.who import this_user
 
-ORDER = [("log_dir", "ascending"), ("partition_dir", "ascending"), ("base_offset", "ascending"), ("file", "ascending")]
 
-
-def apply(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+def apply(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     plan = read_plan(args.plan)
     check_digest(plan, args.digest)
     arguments.check_yes(args.approval, [plan.digest])
     arguments.check_guards(plan)
     folder = args.run or args.plan.with_name(args.plan.name + ".run")
-    run = run_of(plan, place=args.work_area, owner_stopped=args.owner_stopped)
-    with changing(run, folder, holder=args.holder, plan_folder=args.plan) as held:
-        for remark in held.remarks:
-            print(remark)
-        said = _apply(spark, args, plan, folder, held)
-    return said | {"remarks": held.remarks}
+    applied = applying.apply(
+        executor,
+        plan,
+        args.plan,
+        folder,
+        place=args.work_area,
+        owner_stopped=args.owner_stopped,
+        holder=args.holder,
+        by=args.by,
+        show=show,
+    )
+    return {"run": str(folder), **applied.summary, **left(applied.actions), "remarks": applied.remarks}
 
 
-def _apply(spark: SparkSession, args: Namespace, plan: Plan, folder: Path, held: Held) -> dict[str, Any]:
-    run, _ = open_run(plan, args.plan, folder, place=args.work_area, owner_stopped=args.owner_stopped)
-    held.record(folder)
-    works = partition_works(plan, run, folder)
-    tell_ledger(run, "started", folder=folder, by=args.by, now_ms=now_ms())
-    do = with_last_attempt(apply_partition)
-    parts = [spread(spark, "apply", some, do, ACTIONS, size=lambda w: w.bytes) for some in rounds(works)]
-    actions = pa.concat_tables(parts or [ACTIONS.empty_table()]).sort_by(ORDER)
-    summary = summarize(actions)
-    finish_run(folder, actions, summary)
-    if not summary["exit_code"]:
-        tell_ledger(run, "finished", folder=folder, by=args.by, now_ms=now_ms())
-    for row in actions.to_pylist():
+def show(applied: Applied) -> None:
+    for remark in applied.remarks:
+        print(remark)
+    for row in applied.actions.to_pylist():
         if row["error"]:
             print(f"{row['outcome']}: {row['log_dir']}/{row['partition_dir']}/{row['file']}: {row['error']}")
-    return {"run": str(folder), **summary, **left(actions)}
 
 
 def left(actions: pa.Table) -> Mapping[str, int]:
@@ -69,10 +60,6 @@ def left(actions: pa.Table) -> Mapping[str, int]:
     every = {(row["log_dir"], row["partition_dir"]) for row in rows}
     wrong = {(row["log_dir"], row["partition_dir"]) for row in rows if row["error"]}
     return {"partitions": len(every), "left_partitions": len(wrong)}
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def words() -> ArgumentParser:
@@ -96,7 +83,7 @@ def words() -> ArgumentParser:
 
 def main() -> int:
     args = words().parse_args()
-    return run_job("kafkats apply", lambda spark: apply(spark, args))
+    return run_job("kafkats apply", lambda executor: apply(executor, args))
 
 
 if __name__ == "__main__":

@@ -6,32 +6,27 @@ object per group; FOLDER gets all rows (census.parquet), and whom each topic cos
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import arguments
 from fanout import run_job
-from looking import keep_census, look_at_formats
-from pyspark.sql import SparkSession
+from reports import keep_census, print_rows
 
+from kafkats.execution import Executor
+from kafkats.flow.looking import count_formats
 from kafkats.operations.census import GROUPS, group_census, zero_copy
 from kafkats.report import write_json
 from kafkats.units import list_units
 
-PRINTED: Final = 200
 
-
-def census(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+def census(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     units = list(list_units(args.log_dirs, topics=args.topics))
-    table = look_at_formats(spark, units, deep=args.deep)
+    table = count_formats(executor, units, deep=args.deep)
     rows = group_census(table, args.by)
-    for row in rows[:PRINTED]:
-        print(json.dumps(row))
-    if len(rows) > PRINTED:
-        print(f"... and {len(rows) - PRINTED} more")
+    print_rows(rows)
     seen = keep_census(table, args.report)
     said = {"census": dict(seen), "log_dirs": args.log_dirs, "groups": len(rows)}
     if args.report:
@@ -47,7 +42,7 @@ def main() -> int:
     parser.add_argument("--by", default="format", choices=list(GROUPS), help="what a line is about")
     parser.add_argument("--deep", action="store_true", help="also count the records inside wrappers")
     args = parser.parse_args()
-    return run_job("kafkats census", lambda spark: census(spark, args))
+    return run_job("kafkats census", lambda executor: census(executor, args))
 
 
 if __name__ == "__main__":

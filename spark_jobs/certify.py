@@ -10,49 +10,49 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import arguments
-from fanout import run_job, spread
-from looking import keep, keep_census, look_at_formats
-from of_runs import prove_runs
-from proving import prove
-from pyspark.sql import SparkSession
+from fanout import run_job
+from reports import PRINTED, keep, keep_census, print_proof
 
 from kafkats.certificate import Certificate, CertifyOptions, read_certificate, write_certificate
-from kafkats.operations.certify import SEEN, certified_bytes, certify_unit, compare, make_certificate
+from kafkats.execution import Executor
+from kafkats.flow import looking
+from kafkats.flow.looking import count_formats, recheck
+from kafkats.flow.proving import prove
+from kafkats.flow.proving_runs import prove_runs
 from kafkats.plan import read_plan
 from kafkats.units import Unit, list_units
 
-PRINTED: Final = 200
 
-
-def certify(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+def certify(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     if args.check:
-        return check(spark, read_certificate(args.check))
+        return check(executor, read_certificate(args.check))
     options = CertifyOptions(tuple(args.log_dirs), args.topics, args.min_magic, args.max_magic, args.deep)
     units = list(list_units(args.log_dirs, topics=args.topics))
     said: dict[str, Any] = {"exit_code": 0}
-    if args.of_plan:
-        segments, proof = prove(spark, read_plan(args.of_plan), units, arguments.verify_options(args))
-        said |= proof | {"seen": keep(segments, args.report), "exit_code": int(bool(proof["not_equal"]))}
-    elif args.of_run:
-        segments, proof = prove_runs(spark, args.of_run, units, arguments.verify_options(args))
-        said |= proof | {"seen": keep(segments, args.report), "exit_code": int(bool(proof["not_equal"]))}
-    certificate = look(spark, units, options)
+    if args.of_plan or args.of_run:
+        said |= proved(executor, args, units)
+    certificate = looking.certify(executor, units, options)
     said |= tell(certificate, args.output)
     if args.report:
-        said |= {"census": keep_census(look_at_formats(spark, units), args.report), "report": str(args.report)}
+        said |= {"census": keep_census(count_formats(executor, units), args.report), "report": str(args.report)}
     code = max(said["exit_code"], int(not certificate.certified and not args.of_plan and not args.of_run))
     return said | {"log_dirs": args.log_dirs, "exit_code": code}
 
 
-def look(spark: SparkSession, units: Sequence[Unit], options: CertifyOptions) -> Certificate:
-    """The certificate, or why there is none."""
-    seen = spread(spark, "certify", units, partial(certify_unit, deep=options.deep), SEEN, size=lambda u: u.bytes)
-    return make_certificate(seen, options)
+def proved(executor: Executor, args: Namespace, units: Sequence[Unit]) -> Mapping[str, Any]:
+    """What --of-plan or --of-run wrote, and exit code 1 unless it is as it should be."""
+    if args.of_plan:
+        proof = prove(executor, read_plan(args.of_plan), args.of_plan, units, arguments.verify_options(args))
+        said = proof.summary()
+    else:
+        proof = prove_runs(executor, args.of_run, units, arguments.verify_options(args))
+        said = proof.summary() | {"runs": [str(folder) for folder in args.of_run]}
+    print_proof(proof)
+    return said | {"seen": keep(proof.segments, args.report), "exit_code": int(bool(proof.not_equal))}
 
 
 def tell(certificate: Certificate, folder: Path | None) -> Mapping[str, Any]:
@@ -75,15 +75,9 @@ def tell(certificate: Certificate, folder: Path | None) -> Mapping[str, Any]:
     }
 
 
-def check(spark: SparkSession, certificate: Certificate) -> Mapping[str, Any]:
+def check(executor: Executor, certificate: Certificate) -> Mapping[str, Any]:
     """Look again at all that the certificate is about."""
-    options, known = certificate.options, certified_bytes(certificate)
-
-    def do(unit: Unit) -> Any:
-        return certify_unit(unit, deep=options.deep, upto=known)
-
-    units = list(list_units(options.log_dirs, topics=options.topics))
-    found = compare(certificate, spread(spark, "certify", units, do, SEEN, size=lambda u: u.bytes))
+    found = recheck(executor, certificate)
     for one in found.differences[:PRINTED]:
         print(f"{one.what:10}{one.log_dir}/{one.partition_dir}/{one.base_offset}: {one.was or '-'} -> {one.now or '-'}")
     said = {"holds": found.holds, "unchanged": found.unchanged, "differences": len(found.differences)}
@@ -110,7 +104,7 @@ def main() -> int:
     args = parser.parse_args()
     if bool(args.log_dirs) == bool(args.check):
         parser.error("name log directories, or a certificate to --check")
-    return run_job("kafkats certify", lambda spark: certify(spark, args))
+    return run_job("kafkats certify", lambda executor: certify(executor, args))
 
 
 if __name__ == "__main__":

@@ -14,11 +14,12 @@ from typing import Any, Final
 
 import arguments
 from fanout import run_job
-from lookup import looked, partitions, policy_words
-from pyspark.sql import SparkSession
+from lookup import partitions, policy_words
 
 from kafkats import exports
 from kafkats.errors import UsageError
+from kafkats.execution import Executor
+from kafkats.flow import looking
 from kafkats.operations import lookup as operation
 from kafkats.operations.lookup import LookupOptions, target_of
 from kafkats.report import make_folder, write_text
@@ -27,7 +28,7 @@ from kafkats.used import SEARCHES
 NAMED: Final = 20
 
 
-def export(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+def export(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     if args.group and args.to != "group-csv":
         raise UsageError("--group is for group-csv")
     at = target_of(args.at, "--at")
@@ -36,7 +37,7 @@ def export(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     options = LookupOptions(now_ms=time.time_ns() // 1_000_000, policy=arguments.policy(args, reads=SEARCHES))
     limits = operation.limits(operation.lookup_partitions(args.logs, topics=args.topics)) if args.logs else None
     starts, ends = exports.marks(
-        args.log_dirs, at, until, lambda targets: looked(spark, partitions(args), targets, options),
+        args.log_dirs, at, until, lambda targets: looking.lookup(executor, partitions(args), targets, options),
         topics=args.topics, limits=limits,
     )  # fmt: skip
     made = exports.export(starts, ends, to=args.to, missing=args.missing, group=args.group)
@@ -79,7 +80,7 @@ def words() -> ArgumentParser:
 
 def main() -> int:
     args = words().parse_args()
-    return run_job("kafkats export", lambda spark: export(spark, args))
+    return run_job("kafkats export", lambda executor: export(executor, args))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ the segments themselves.
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
@@ -14,22 +13,18 @@ from typing import Any
 
 import arguments
 from fanout import run_job
-from looking import keep, look_at_ends
-from pyspark.sql import SparkSession
+from reports import keep, print_rows
 
+from kafkats.execution import Executor
+from kafkats.flow.looking import look_at_ends
 from kafkats.operations.inventory import GROUPS, group
 from kafkats.units import list_units
 
-PRINTED = 200
 
-
-def inventory(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
-    segments = look_at_ends(spark, list(list_units(args.log_dirs, topics=args.topics)))
+def inventory(executor: Executor, args: Namespace) -> Mapping[str, Any]:
+    segments = look_at_ends(executor, list(list_units(args.log_dirs, topics=args.topics)))
     rows = group(segments, args.by)
-    for row in rows[:PRINTED]:
-        print(json.dumps(row))
-    if len(rows) > PRINTED:
-        print(f"... and {len(rows) - PRINTED} more")
+    print_rows(rows)
     return keep(segments, args.report, groups=len(rows))
 
 
@@ -38,7 +33,7 @@ def main() -> int:
     arguments.naming(parser)
     parser.add_argument("--by", default="partition", choices=GROUPS, help="what a line is about")
     args = parser.parse_args()
-    return run_job("kafkats inventory", lambda spark: inventory(spark, args))
+    return run_job("kafkats inventory", lambda executor: inventory(executor, args))
 
 
 if __name__ == "__main__":

@@ -9,63 +9,51 @@ records; with --at only if --around says how far) and cells.parquet (--around: a
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import arguments
-import numpy as np
-import pyarrow as pa
-from fanout import run_job, spread
-from looking import size_of
+from fanout import run_job
 from picturing import keep_around, keep_clouds
-from pyspark.sql import SparkSession
+from reports import print_rows
 
 from kafkats.errors import UsageError
+from kafkats.execution import Executor
+from kafkats.flow import looking
+from kafkats.flow.building import build_table
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
 from kafkats.operations.lookup import (
     HIGH_WATERMARKS,
     HOW,
-    LOOKUP,
     LookupOptions,
     PartitionUnit,
     above_high_watermark,
     lookup_partitions,
-    lookup_unit,
     target_of,
 )
 from kafkats.report import make_folder, write_json, write_table
 from kafkats.search import DEPTHS
-from kafkats.tables import TABLE, Busiest, open_cells, write
-from kafkats.tables.cells import build_unit, pieces, spans_of
+from kafkats.tables import Busiest
 from kafkats.tables.store import check_interval
 from kafkats.used import SEARCHES
 
-PRINTED: Final = 200
 NAMED: Final = 20
 MINUTE_MS: Final = 60_000
 
-ROUND_CELLS: Final = 1 << 20
-"""The driver holds the rows of so many cells."""
 
-Work = tuple[PartitionUnit, Any, Any]
-"""A partition, some cells (ms, int64) to search for, and some that earlier runs left open."""
-
-
-def lookup(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+def lookup(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     if bool(args.at) == (args.every is not None or args.output is not None):
         raise UsageError("either --at, or --every with --from, --until and -o")
     if args.at and (args.begin, args.end) != (None, None):
         raise UsageError("--from and --until are for a table, with --every")
-    return rows_at(spark, args) if args.at else build(spark, args)
+    return rows_at(executor, args) if args.at else build(executor, args)
 
 
-def rows_at(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+def rows_at(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     """Rows of LOOKUP, printed and in the report's folder; exit code 1 when a partition could not be searched."""
     targets = [target_of(word, "--at") for word in args.at]
     now_ms = time.time_ns() // 1_000_000 if args.now is None else args.now
@@ -73,12 +61,9 @@ def rows_at(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
         args.how, args.generation, args.depth, args.margin, now_ms, arguments.policy(args, reads=SEARCHES)
     )
     units = partitions(args, needed=not args.go_on)
-    found = looked(spark, units, targets, options)
+    found = looking.lookup(executor, units, targets, options)
     rows = found.to_pylist()
-    for row in rows[:PRINTED]:
-        print(json.dumps(row))
-    if len(rows) > PRINTED:
-        print(f"... and {len(rows) - PRINTED} more")
+    print_rows(rows)
     unreadable = sum(row["reason"] == "unreadable" for row in rows)
     said: dict[str, Any] = {"partitions": len(units), "times": len(targets), "unreadable": unreadable}
     said["differ"] = sum(bool(row["differs"]) for row in rows)
@@ -87,7 +72,7 @@ def rows_at(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
         make_folder(args.report, "the report")
         write_table(args.report / "lookup.parquet", found)
         if args.around is not None:
-            said["cells_step_ms"] = keep_around(spark, args.report, units, found, args.around)
+            said["cells_step_ms"] = keep_around(executor, args.report, units, found, args.around)
         write_json(args.report / "report.json", said)
         said["report"] = str(args.report)
     return said | {"exit_code": int(unreadable > 0 and not args.go_on)}
@@ -103,35 +88,16 @@ def partitions(args: Namespace, *, needed: bool = True) -> list[PartitionUnit]:
     return units
 
 
-def looked(
-    spark: SparkSession, units: Sequence[PartitionUnit], targets: Sequence[int], options: LookupOptions
-) -> pa.Table:
-    """LOOKUP, partitions in the order of `units`, times in that of `targets`."""
-    suffix = ".timeindex" if options.depth == "tail" else ".log"
-    found = spread(
-        spark, "lookup", units, partial(lookup_unit, targets=targets, options=options), LOOKUP,
-        size=lambda unit: size_of(unit, suffix),
-    )  # fmt: skip
-    place = {(unit.log_dir, unit.partition_dir): number for number, unit in enumerate(units)}
-    keys = zip(found["log_dir"].to_pylist(), found["partition_dir"].to_pylist(), strict=True)
-    return found.take(np.argsort([place[key] for key in keys], kind="stable"))
-
-
-def build(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+def build(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     """Add an interval to the table, and close what is open in it; what was written."""
     if args.begin is None or args.end is None or args.output is None:
         raise UsageError("a table wants --from, --until and -o")
     step_ms = MINUTE_MS if args.every is None else args.every
     check_interval(args.begin, args.end, step_ms)
     make_folder(args.output, "a table")
-    still = open_cells(args.output)
     units = partitions(args, needed=False)  # a broker may have none of the topics, or none yet
-    work = (
-        (unit, *piece) for unit in units for piece in pieces((args.begin, args.end), spans_of(unit, still), step_ms)
-    )
-    busy = Busiest()
-    rows = searched(spark, work, busy, exact=args.depth != "tail")
-    done = write(args.output, rows, args.begin, args.end, step_ms=step_ms)
+    busy, interval = Busiest(), (args.begin, args.end)
+    done = build_table(executor, args.output, units, interval, step_ms=step_ms, exact=args.depth != "tail", busy=busy)
     above = f", {done.above_high_watermark} above the high watermark" if done.above_high_watermark else ""
     print(f"table {args.output}: {done.added} cells added, {done.closed} closed, {done.open} open{above}")
     for line in done.other_logs[:NAMED]:
@@ -142,42 +108,10 @@ def build(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
     }  # fmt: skip
     if args.report is not None:
         make_folder(args.report, "the report")
-        keep_clouds(spark, args.report, units, busy.most(), args.begin, args.end)
+        keep_clouds(executor, args.report, units, busy.most(), args.begin, args.end)
         write_json(args.report / "report.json", said)
         said["report"] = str(args.report)
     return said
-
-
-def searched(spark: SparkSession, work: Iterable[Work], busy: Busiest, *, exact: bool) -> Iterator[pa.Table]:
-    """Rows of TABLE for all of `work`, some at a time: the driver holds no more, whatever the interval."""
-    suffix = ".log" if exact else ".timeindex"
-    for some in in_rounds(work):
-        rows = spread(
-            spark, "table", some, partial(cells_of, exact=exact), TABLE, size=lambda one: size_of(one[0], suffix)
-        )
-        busy.add(rows)
-        yield rows
-
-
-def in_rounds(work: Iterable[Work]) -> Iterator[list[Work]]:
-    """The work in lists of at most ROUND_CELLS cells, or of one piece."""
-    held: list[Work] = []
-    count = 0
-    for one in work:
-        cells = len(one[1]) + len(one[2])
-        if held and count + cells > ROUND_CELLS:
-            yield held
-            held, count = [], 0
-        held.append(one)
-        count += cells
-    if held:
-        yield held
-
-
-def cells_of(work: Work, *, exact: bool) -> pa.RecordBatch:
-    """Rows of TABLE for one piece of one partition."""
-    unit, cells, still = work
-    return build_unit(unit, cells, still, exact=exact)
 
 
 def words() -> ArgumentParser:
@@ -236,7 +170,7 @@ def policy_words(parser: ArgumentParser) -> None:
 
 def main() -> int:
     args = words().parse_args()
-    return run_job("kafkats lookup", lambda spark: lookup(spark, args))
+    return run_job("kafkats lookup", lambda executor: lookup(executor, args))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,43 +16,39 @@ import arguments
 import certify
 import pyarrow as pa
 import pyarrow.compute as pc
-from fanout import spread
-from looking import ORDER, keep_census, look, look_at_formats
-from pyspark.sql import SparkSession
-from undo import closed
+from reports import keep_census
 
 from kafkats.certificate import CertifyOptions
-from kafkats.forecast import FORECAST, forecast_unit, target_of
+from kafkats.execution import Executor
+from kafkats.flow import looking, planning
+from kafkats.flow.applying import closed
+from kafkats.flow.planning import Planned
+from kafkats.forecast import target_of
 from kafkats.generations import COMPRESSION_TYPES, PRODUCER
-from kafkats.operations.migrate import MigrateOptions, check_phase, plan_migrate
-from kafkats.plan import Plan
+from kafkats.operations.migrate import MigrateOptions, check_phase
 from kafkats.run import read_actions, read_run
 from kafkats.units import list_units
-
-Made = tuple[Plan | None, pa.Table, pa.Table, Mapping[str, Any]]
-"""A plan if there is one to make, report.SEGMENTS, FORECAST, and what else the job's result says."""
+from kafkats.used import INDEXES
 
 
-def migrate(spark: SparkSession, args: Namespace) -> Made:
-    target = target_of(args.to_magic, args.compression_type)
+def migrate(executor: Executor, args: Namespace) -> tuple[Planned | None, Mapping[str, Any]]:
+    """A plan if there is one to make, and what else the job's result says."""
+    target_of(args.to_magic, args.compression_type)  # before anything is read
     options = _options(args)
     check_phase(options)
     units = list(list_units(args.log_dirs, topics=args.topics))
     said: dict[str, Any] = {}
     if args.report:
-        said["census"] = keep_census(look_at_formats(spark, units), args.report)
-    if args.undo and not closed(spark, args.undo):
-        return None, None, None, said | _undoing(args)
+        said["census"] = keep_census(looking.count_formats(executor, units), args.report)
+    if args.undo and not closed(executor, args.undo):
+        return None, said | _undoing(args)
     if args.only_newer:
         bounds = CertifyOptions(tuple(args.log_dirs), args.topics, max_magic=args.to_magic)
-        certificate = certify.look(spark, units, bounds)
+        certificate = looking.certify(executor, units, bounds)
         said |= certify.tell(certificate, args.certify)
         strays = {(row["log_dir"], row["partition_dir"]) for row in certificate.exceptions}
         units = [unit for unit in units if (unit.log_dir, unit.partition_dir) in strays]
-    segments = look(spark, units, arguments.verify_options(args))
-    forecast = spread(spark, "forecast", units, partial(forecast_unit, target=target), FORECAST, size=lambda u: u.bytes)
-    forecast = forecast.sort_by([*ORDER, ("file", "ascending")])
-    return plan_migrate(segments, forecast, options), segments, forecast, said
+    return planning.migrate(executor, units, options, arguments.policy(args, reads=INDEXES)), said
 
 
 def _options(args: Namespace) -> MigrateOptions:

@@ -13,11 +13,10 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from fanout import spread
-from looking import size_of
-from pyspark.sql import SparkSession
 
 from kafkats.clouds import CLOUDS, MOST_BYTES, cloud_unit
+from kafkats.execution import Executor
+from kafkats.flow.looking import partition_bytes
 from kafkats.operations.lookup import PartitionUnit
 from kafkats.paths import parse_partition
 from kafkats.report import write_table
@@ -33,16 +32,16 @@ Key = tuple[str, int]
 
 
 def keep_clouds(
-    spark: SparkSession, folder: Path, units: Sequence[PartitionUnit], wanted: Sequence[Key], begin: int, end: int
+    executor: Executor, folder: Path, units: Sequence[PartitionUnit], wanted: Sequence[Key], begin: int, end: int
 ) -> None:
     """Write the records of that time (ms, `end` not included) of the `wanted` partitions."""
     make = partial(cloud_unit, from_ms=begin, to_ms=end)
-    rows = spread(spark, "clouds", named(units, wanted), make, CLOUDS, size=read_of)
+    rows = executor.map("clouds", named(units, wanted), make, CLOUDS, size=read_of)
     write_table(folder / "clouds.parquet", rows)
 
 
 def keep_around(
-    spark: SparkSession, folder: Path, units: Sequence[PartitionUnit], found: pa.Table, around_ms: int
+    executor: Executor, folder: Path, units: Sequence[PartitionUnit], found: pa.Table, around_ms: int
 ) -> int:
     """Write records and a table of the time around the answers `found` (LOOKUP), of the partitions where these lie furthest apart.
 
@@ -59,14 +58,16 @@ def keep_around(
     wanted = [(row["topic"], row["partition"]) for row in rows[:PARTITIONS]]
     step_ms = max((end - begin) // CELLS // SECOND_MS, 1) * SECOND_MS
     make = partial(build_unit, cells=grid(begin // step_ms * step_ms, end, step_ms))
-    cells = spread(spark, "cells", named(units, wanted), make, TABLE, size=lambda unit: size_of(unit, ".timeindex"))
+    cells = executor.map(
+        "cells", named(units, wanted), make, TABLE, size=lambda unit: partition_bytes(unit, ".timeindex")
+    )
     write_table(folder / "cells.parquet", cells)
-    keep_clouds(spark, folder, units, wanted, begin, end)
+    keep_clouds(executor, folder, units, wanted, begin, end)
     return step_ms
 
 
 def read_of(unit: PartitionUnit) -> int:
-    return min(size_of(unit, ".log"), MOST_BYTES)
+    return min(partition_bytes(unit, ".log"), MOST_BYTES)
 
 
 def named(units: Sequence[PartitionUnit], wanted: Sequence[Key]) -> list[PartitionUnit]:

@@ -1,4 +1,4 @@
-"""Look and plan in one application: spark-submit spark_jobs/plan.py rebuild|migrate|retain|roll LOG_DIR... -o PLAN
+"""Look and plan in one application: spark-submit spark_jobs/plan.py rebuild|migrate|retain|roll|split LOG_DIR... -o PLAN
 
 Looks at every segment on the workers, decides on the driver what to do, and writes the plan's folder. Changes nothing
 else. The plan is the same, digest and all, as the one that the kafkats command makes. Exit code 1, as the command's, when
@@ -19,15 +19,16 @@ from typing import Any, Final
 
 import arguments
 import migrating
-import pyarrow as pa
 import retaining
 import rolling
+import splitting
 from fanout import run_job
-from looking import keep, look
-from pyspark.sql import SparkSession
+from reports import keep
 
-from kafkats.contradictions import interval_remarks
 from kafkats.errors import UsageError
+from kafkats.execution import Executor
+from kafkats.flow import planning as flow
+from kafkats.flow.planning import Planned
 from kafkats.generations import (
     DEFAULT_RETENTION_RULE,
     DEFAULT_ROLL_RULE,
@@ -36,40 +37,42 @@ from kafkats.generations import (
     ROLL_RULES,
     RULES,
 )
-from kafkats.operations.apply import refuse_unpermitted
-from kafkats.operations.rebuild import RebuildOptions, plan_rebuild
-from kafkats.plan import Plan
+from kafkats.operations.rebuild import RebuildOptions
 from kafkats.reserving import Planning, planning
 from kafkats.run import read_run
 from kafkats.units import list_units
+from kafkats.used import INDEXES
 
 
-def plan(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+def plan(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     if args.skip_reserved and getattr(args, "ledger", None):
         raise UsageError("a ledger is told of all log dirs of a broker: --skip-reserved does not go with --ledger")
     with planning(args.log_dirs, arguments.wish(args), args.work_area) as ours:
         args.log_dirs = ours.log_dirs
-        said = _plan(spark, args, ours)
+        planned, said = _plan(executor, args, ours)
+        if planned is None:  # these runs will be undone
+            ours.keep({log_dir for folder in args.undo for log_dir in read_run(folder).directories})
+        else:
+            about = [*said.get("remarks", ()), *planned.remarks]
+            said = {**said, **write(args, ours, planned), "remarks": about}
     for line in (*ours.remarks, *ours.sentences()):
         print(line)
     code = int(said["totals"]["blocked"] > 0 and not args.go_on)
     remarks = {"remarks": [*said.get("remarks", ()), *ours.remarks], "reservation_remarks": ours.remarks}
-    return said | ours.said() | remarks | {"exit_code": code}
+    return {**said, **ours.said(), **remarks, "exit_code": code}
 
 
-def _plan(spark: SparkSession, args: Namespace, ours: Planning) -> Mapping[str, Any]:
+def _plan(executor: Executor, args: Namespace, ours: Planning) -> tuple[Planned | None, Mapping[str, Any]]:
     if args.operation == "migrate":
-        made, segments, forecast, said = migrating.migrate(spark, args)
-        if made is None:  # these runs will be undone
-            ours.keep({log_dir for folder in args.undo for log_dir in read_run(folder).directories})
-            return said
-        return write(args, ours, made, segments, said, forecast=forecast)
+        return migrating.migrate(executor, args)
     if args.operation == "retain":
-        made, segments, beside, said = retaining.retain(spark, args, ours)
-        return write(args, ours, made, segments, said, **beside)
+        return retaining.retain(executor, args, ours)
     if args.operation == "roll":
-        made, segments, due, said = rolling.roll(spark, args)
-        return write(args, ours, made, segments, said, due=due)
+        return rolling.roll(executor, args)
+    units = list(list_units(args.log_dirs, topics=args.topics))
+    policy = arguments.policy(args, reads=INDEXES)
+    if args.operation == "split":
+        return flow.split(executor, units, splitting.options(args), policy), {}
     options = RebuildOptions(
         rule=args.generation,
         topics=args.topics,
@@ -79,25 +82,20 @@ def _plan(spark: SparkSession, args: Namespace, ours: Planning) -> Mapping[str, 
         not_for_a_broker=args.not_for_a_broker,
         accept_loss=arguments.accepted(args),
     )
-    segments = look(spark, list(list_units(args.log_dirs, topics=args.topics)), arguments.verify_options(args))
-    return write(args, ours, plan_rebuild(segments, options), segments, {})
+    return flow.rebuild(executor, units, options, policy), {}
 
 
-def write(
-    args: Namespace, ours: Planning, made: Plan, segments: pa.Table, said: Mapping[str, Any], **beside: pa.Table
-) -> Mapping[str, Any]:
-    """Write the plan's folder and the report of what was seen; the job's result: `said`, and that of the plan."""
-    refuse_unpermitted(made)
-    remarks = interval_remarks(made, segments)
-    for remark in remarks:
-        print(remark)
+def write(args: Namespace, ours: Planning, planned: Planned) -> Mapping[str, Any]:
+    """Write the plan's folder and the report of what was seen; the job's result."""
+    made = planned.plan
     output = args.output or arguments.named_by_digest(args.into / "plan", made)
-    ours.write(made, output, **beside)
+    for remark in planned.remarks:
+        print(remark)
+    flow.write(planned, ours, output)
     totals = dict(made.header["totals"])
     print(f"plan {output}: {totals['files']} files to change, {totals['blocked']} blocked, digest {made.digest}")
-    seen = keep(segments, args.report)
-    about = {"plan": str(output), "digest": made.digest, "totals": totals, "log_dirs": args.log_dirs, "seen": seen}
-    return {**said, **about, "remarks": [*said.get("remarks", ()), *remarks]}
+    seen = keep(planned.segments, args.report)
+    return {"plan": str(output), "digest": made.digest, "totals": totals, "log_dirs": args.log_dirs, "seen": seen}
 
 
 def words() -> ArgumentParser:
@@ -130,12 +128,13 @@ _OPERATIONS: Final = (
     ("migrate", migrating.words, RULES, DEFAULT_RULE.name),
     ("retain", retaining.words, RETENTION_RULES, DEFAULT_RETENTION_RULE.name),
     ("roll", rolling.words, ROLL_RULES, DEFAULT_ROLL_RULE.name),
+    ("split", splitting.words, RULES, DEFAULT_RULE.name),
 )
 
 
 def main() -> int:
     args = words().parse_args()
-    return run_job("kafkats plan", lambda spark: plan(spark, args))
+    return run_job("kafkats plan", lambda executor: plan(executor, args))
 
 
 if __name__ == "__main__":

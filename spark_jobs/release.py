@@ -13,12 +13,12 @@ from typing import Any
 
 import arguments
 from fanout import run_job
-from pyspark.sql import SparkSession
 
+from kafkats.execution import Executor
 from kafkats.reserving import release_all, release_sentences
 
 
-def release(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+def release(_: Executor, args: Namespace) -> Mapping[str, Any]:
     rows = release_all(args.log_dirs, holder=args.holder, place=args.work_area)
     for line in release_sentences(rows):
         print(line)
@@ -41,7 +41,7 @@ def words() -> ArgumentParser:
 
 def main() -> int:
     args = words().parse_args()
-    return run_job("kafkats release", lambda spark: release(spark, args))
+    return run_job("kafkats release", lambda executor: release(executor, args))
 
 
 if __name__ == "__main__":

@@ -15,57 +15,39 @@ from typing import Any
 
 import arguments
 import pyarrow as pa
-import retaining
-import rolling
 from fanout import run_job
-from looking import keep, look
-from of_runs import prove_runs
-from proving import prove
-from pyspark.sql import SparkSession
+from reports import keep, keep_proof, print_lines
 
-from kafkats.errors import UsageError
+from kafkats.execution import Executor
+from kafkats.flow import looking
+from kafkats.flow.proving import prove
+from kafkats.flow.proving_runs import prove_runs
 from kafkats.plan import read_plan
 from kafkats.report import all_findings
-from kafkats.units import Unit, list_units
-
-PRINTED = 200
-"""Findings printed one by one; the report has them all."""
+from kafkats.units import list_units
 
 
-def verify(spark: SparkSession, args: Namespace) -> Mapping[str, Any]:
+def verify(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     units = list(list_units(args.log_dirs, topics=args.topics))
+    options = arguments.verify_options(args)
     if args.of_plan:
-        return prove_plan(spark, args, units)
+        return keep_proof(prove(executor, read_plan(args.of_plan), args.of_plan, units, options), args.report)
     if args.of_run:
-        segments, proof = prove_runs(spark, args.of_run, units, arguments.verify_options(args))
-        return {**keep(segments, args.report, **proof), "exit_code": int(bool(proof["not_equal"]))}
-    segments = look(spark, units, arguments.verify_options(args))
+        proof = prove_runs(executor, args.of_run, units, options)
+        return keep_proof(proof, args.report, runs=[str(folder) for folder in args.of_run])
+    segments = looking.verify(executor, units, options)
     tell(segments)
     said = keep(segments, args.report)
     return {**said, "exit_code": int(said["worst"] in {"damage", "danger"})}
 
 
-def prove_plan(spark: SparkSession, args: Namespace, units: list[Unit]) -> Mapping[str, Any]:
-    """Look again at every file that the plan wrote, or at what a plan to delete has left."""
-    plan = read_plan(args.of_plan)
-    if plan.operation == "retain":
-        segments, proof = retaining.prove(spark, plan, args.of_plan, units)
-    elif plan.operation == "roll":
-        segments, proof = rolling.prove(spark, plan, units, arguments.verify_options(args))
-    elif plan.operation == "split":
-        raise UsageError("a split is proved while it is made: there is nothing to prove of its plan", path=args.of_plan)
-    else:
-        segments, proof = prove(spark, plan, units, arguments.verify_options(args))
-    return {**keep(segments, args.report, **proof), "exit_code": int(bool(proof["not_equal"]))}
-
-
 def tell(segments: pa.Table) -> None:
     findings = all_findings(segments)
-    for row in findings[:PRINTED]:
-        place = f"{row['log_dir']}/{row['partition_dir']}/{row['file']}"
-        print(f"{row['severity']:8}{row['kind']:24}{place}: {row['reason']}")
-    if len(findings) > PRINTED:
-        print(f"... and {len(findings) - PRINTED} more")
+    lines = (
+        f"{row['severity']:8}{row['kind']:24}{row['log_dir']}/{row['partition_dir']}/{row['file']}: {row['reason']}"
+        for row in findings
+    )
+    print_lines(lines, len(findings))
 
 
 def words() -> ArgumentParser:
@@ -86,7 +68,7 @@ def words() -> ArgumentParser:
 
 def main() -> int:
     args = words().parse_args()
-    return run_job("kafkats verify", lambda spark: verify(spark, args))
+    return run_job("kafkats verify", lambda executor: verify(executor, args))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,16 @@ def java() -> dict[str, str]:
 def spark() -> Iterator[Any]:
     """The one Spark session of this process."""
     yield from of_spark.session()
+
+
+@pytest.fixture
+def executor(spark: Any) -> Any:
+    """What a job works with: on that session, and it prints its progress."""
+    import fanout
+
+    from pyspark_kafkats.execution import SparkExecutor
+
+    return SparkExecutor(spark, partial(fanout.say, fanout.PROGRESS))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

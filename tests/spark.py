@@ -38,6 +38,5 @@ def session() -> Iterator[Any]:
         for name, value in JAVA.items():
             patch.setenv(name, value)
         started = builder.getOrCreate()
-    started.sparkContext.addPyFile(fanout.__file__)
     yield started
     started.stop()

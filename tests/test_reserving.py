@@ -16,10 +16,10 @@ import pytest
 
 from kafkats.cli import cli, main
 from kafkats.errors import DiskFull, KafkatsError, Locked, Reserved, UsageError
+from kafkats.flow import applying
+from kafkats.flow import planning as flow
 from kafkats.logdir import workarea
 from kafkats.logdir.reservation import Reservation, read_reservation, release, reservation_area, reserve
-from kafkats.operations import apply as apply_operation
-from kafkats.operations import rebuild
 from kafkats.reserving import Wish, changing, now_ms, planning
 from kafkats.run import Run
 from tests.crash.commands import small_disk
@@ -168,7 +168,7 @@ def test_a_plan_that_fails_releases(
         assert reserved(roots[0]), "it looks before it has reserved"
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rebuild, "plan_rebuild", fails)
+    monkeypatch.setattr(flow, "plan_rebuild", fails)
     with pytest.raises((SystemExit, KeyboardInterrupt)):
         main(["plan", "rebuild", str(roots[0]), "-o", str(tmp_path / "plan"), "--reserve"])
     assert not reserved(roots[0])
@@ -386,10 +386,8 @@ def test_apply_enters_what_its_plan_has_reserved_and_releases_it(
     assert tree(root) == before and not (tmp_path / "other.run").exists()
 
     seen: list[Reservation | None] = []
-    real = apply_operation.apply_partition
-    monkeypatch.setattr(
-        apply_operation, "apply_partition", lambda *a, **k: (seen.append(reserved(root)), real(*a, **k))[1]
-    )
+    real = applying.apply_partition
+    monkeypatch.setattr(applying, "apply_partition", lambda *a, **k: (seen.append(reserved(root)), real(*a, **k))[1])
     assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
     assert seen[0] is not None and (seen[0].holder, seen[0].token != mine.token) == (mine.holder, True)
     assert (root / LOST).exists() and reserved(root) is None
@@ -408,7 +406,7 @@ def test_apply_reserves_what_nobody_has(
         raise UsageError("fails")
 
     with monkeypatch.context() as patched:
-        patched.setattr(apply_operation, "apply_partition", fails)
+        patched.setattr(applying, "apply_partition", fails)
         code, text = run(capsys, "apply", tmp_path / "plan", "--digest", "any")
         assert code == 2, text
     assert reserved(root) is None, "a failure does not release it"
@@ -441,7 +439,7 @@ def test_a_killed_apply_keeps_it_for_its_own_run(
     words = ("--reserve",) if planned == "reserved" else ()
     run(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan", *words)
     with monkeypatch.context() as patched:
-        patched.setattr(apply_operation, "apply_partition", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        patched.setattr(applying, "apply_partition", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         child = fork(lambda: main(["apply", str(tmp_path / "plan"), "--digest", "any"]))
         assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
     left = reserved(root)

@@ -10,14 +10,15 @@ import click
 
 from kafkats import exports
 from kafkats.cli.lookup import HIGH_WATERMARK, LOGS, limits_of
-from kafkats.cli.options import CONFIG, MAX_BATCH_BYTES, POLICY, SPAN, TOPICS, policy_of, table_of
+from kafkats.cli.options import CONFIG, JOBS, MAX_BATCH_BYTES, POLICY, SPAN, TOPICS, policy_of
 from kafkats.errors import UsageError
-from kafkats.terminal import progress, say, shown
+from kafkats.terminal import say, shown
 from kafkats.used import SEARCHES
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkats.execution import Executor
     from kafkats.search import Target
 
 _SHOWN = 10
@@ -45,6 +46,7 @@ _SHOWN = 10
 @TOPICS
 @POLICY
 @CONFIG
+@JOBS
 @MAX_BATCH_BYTES
 def export(
     paths: tuple[Path, ...],
@@ -60,11 +62,13 @@ def export(
     topics: str,
     policy_file: Path | None,
     settings: tuple[str, ...],
+    executor: Executor,
 ) -> int:
     """Where every partition was at a time, for Spark's Kafka source, kafka-consumer-groups --reset-offsets --from-file, or as JSON.
 
     A TABLE is a folder of lookup tables. Exits with 1 when partitions had no answer and `json` says so.
     """
+    from kafkats.flow import looking
     from kafkats.operations import lookup as operation
     from kafkats.report import make_folder, write_text
 
@@ -80,8 +84,7 @@ def export(
         units = list(operation.lookup_partitions(paths, topics=topics, high_watermark=high_watermark))
         if not units:
             raise UsageError("there is no partition to export" + (f" that matches {topics!r}" if topics != "*" else ""))
-        looked = (operation.lookup_unit(unit, targets, options) for unit in progress(units, "searching", lambda _: 1))
-        return table_of(looked, operation.LOOKUP)
+        return looking.lookup(executor, units, targets, options)
 
     starts, ends = exports.marks(paths, begin, end, look, topics=topics, limits=limits_of(logs, topics))
     made = exports.export(starts, ends, to=to, missing=missing, group=group)

@@ -6,13 +6,16 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkats.cli.options import BY, JSON, MAX_BATCH_BYTES, STEP, TOPICS, check_step, table_of, tell_step, units_in
+from kafkats.cli.options import BY, JOBS, JSON, MAX_BATCH_BYTES, STEP, TOPICS, check_step, tell_step, units_in
 from kafkats.errors import UsageError
-from kafkats.terminal import formats_sentences, progress, say, say_summary, show_rows
+from kafkats.terminal import formats_sentences, say, say_summary, show_rows
+
+if TYPE_CHECKING:
+    from kafkats.execution import Executor
 
 _COLUMNS = (
     "log_dir",
@@ -30,14 +33,12 @@ _COLUMNS = (
 _ZERO_COPY = ("log_dir", "topic", "bytes", "fetch_0_1_converted", "fetch_2_3_converted", "zstd_bytes")
 
 
-@MAX_BATCH_BYTES
-def census(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> None:
+def census(log_dirs: tuple[Path, ...], topics: str, executor: Executor, as_json: bool) -> None:
     """Bytes, batches and records by magic, codec and timestamp type, and what that costs in zero-copy."""
+    from kafkats.flow.looking import count_formats
     from kafkats.operations import census as operation
 
-    units = units_in(log_dirs, topics)
-    looked = (operation.census_unit(u) for u in progress(units, "counting", lambda u: u.bytes))
-    table = table_of(looked, operation.CENSUS)
+    table = count_formats(executor, units_in(log_dirs, topics))
     rows = operation.group_census(table, "topic")
     show_rows(rows, _worth_showing(_COLUMNS, rows), as_json)
     losing = [row for row in operation.zero_copy(table) if row["fetch_0_1_converted"]]
@@ -66,6 +67,7 @@ def _worth_showing(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) ->
 @STEP
 @BY
 @TOPICS
+@JOBS
 @JSON
 @MAX_BATCH_BYTES
 def certify(
@@ -80,20 +82,20 @@ def certify(
     broker: str,
     by: str,
     topics: str,
+    executor: Executor,
     as_json: bool,
 ) -> int:
     """State, from every batch, that nothing below or above a format lies there. Exits with 1 when that is not so."""
     from kafkats import certificate as made
-    from kafkats.operations import certify as operation
+    from kafkats.flow import looking
 
     if bool(log_dirs) == bool(check):
         raise UsageError("name log directories, or a certificate to --check")
     if check:
-        return _check(check, as_json)
+        return _check(check, executor, as_json)
     check_step(ledger, phase, broker, topics)
     options = made.CertifyOptions(tuple(map(str, log_dirs)), topics, min_magic, max_magic, deep)
-    units = units_in(log_dirs, topics)
-    found = operation.certify(progress(units, "certifying", lambda u: u.bytes), options)
+    found = looking.certify(executor, units_in(log_dirs, topics), options)
     where = ("partition_dir", "base_offset")
     show_rows(found.refusals, (*where, "kind", "reason"), as_json)
     show_rows(found.exceptions, (*where, "magic_batches", "magic_bytes"), as_json)
@@ -111,12 +113,12 @@ def certify(
     return int(not found.certified)
 
 
-def _check(folder: Path, as_json: bool) -> int:
+def _check(folder: Path, executor: Executor, as_json: bool) -> int:
     from kafkats.certificate import read_certificate
-    from kafkats.operations.certify import recheck
+    from kafkats.flow.looking import recheck
 
     certificate = read_certificate(folder)
-    found = recheck(certificate)
+    found = recheck(executor, certificate)
     rows = [one._asdict() for one in found.differences]
     show_rows(rows, ("what", "log_dir", "partition_dir", "base_offset", "was", "now", "breaks"), as_json)
     said = "holds" if found.holds else "does not hold any more"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kafkats.cli.options import (
     CONFIG,
+    JOBS,
     JSON,
     LOG_DIRS,
     MAX_BATCH_BYTES,
@@ -16,12 +19,14 @@ from kafkats.cli.options import (
     TIME,
     TOPICS,
     policy_of,
-    table_of,
     units_in,
 )
 from kafkats.errors import UsageError
-from kafkats.terminal import progress, say_summary, show_rows
+from kafkats.terminal import say_summary, show_rows
 from kafkats.used import LAYOUTS
+
+if TYPE_CHECKING:
+    from kafkats.execution import Executor
 
 _COLUMNS = (
     "partition_dir", "base_offset", "segments", "layout", "fill", "bytes", "bytes_in_all", "times", "exact", "early", "late",
@@ -43,6 +48,7 @@ _COLUMNS = (
 @TOPICS
 @POLICY
 @CONFIG
+@JOBS
 @JSON
 @MAX_BATCH_BYTES
 def layouts(
@@ -54,6 +60,7 @@ def layouts(
     topics: str,
     policy_file: Path | None,
     settings: tuple[str, ...],
+    executor: Executor,
     as_json: bool,
 ) -> int:
     """How large other indexes by time would be, and how well they lead, beside Kafka's .timeindex: those that were proposed and never
@@ -68,8 +75,8 @@ def layouts(
         raise UsageError("an index by time is asked for a step of 1 ms or more, and for times from 1970 on")
     options = operation.LayoutOptions(times, every, output, policy_of(policy_file, settings, reads=LAYOUTS))
     units = units_in(log_dirs, topics)
-    looked = (operation.layouts_unit(unit, options) for unit in progress(units, "building", lambda u: u.bytes))
-    found = table_of(looked, operation.LAYOUTS).to_pylist()
+    do = partial(operation.layouts_unit, options=options)
+    found = executor.map("layouts", units, do, operation.LAYOUTS, size=lambda unit: unit.bytes).to_pylist()
     rows = found if by == "segment" else operation.by_partition(found)
     show_rows(rows, _COLUMNS, as_json)
     failed = sum(bool(row["reason"]) for row in found)

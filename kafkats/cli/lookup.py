@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkats.cli.options import CONFIG, JSON, MAX_BATCH_BYTES, POLICY, SPAN, TIME, TOPICS, policy_of, table_of
+from kafkats.cli.options import CONFIG, JOBS, JSON, MAX_BATCH_BYTES, POLICY, SPAN, TIME, TOPICS, policy_of
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
-from kafkats.terminal import progress, say_summary, show_rows
+from kafkats.terminal import say_summary, show_rows
 from kafkats.used import SEARCHES
 
 if TYPE_CHECKING:
+    from kafkats.execution import Executor
     from kafkats.exports import Limits
     from kafkats.operations.lookup import PartitionUnit
     from kafkats.search import Target
@@ -88,6 +89,7 @@ LOGS = click.option(
 @TOPICS
 @POLICY
 @CONFIG
+@JOBS
 @JSON
 @MAX_BATCH_BYTES
 def lookup(
@@ -106,6 +108,7 @@ def lookup(
     topics: str,
     policy_file: Path | None,
     settings: tuple[str, ...],
+    executor: Executor,
     as_json: bool,
 ) -> int:
     """Which offset was it at these times, in every partition, with the reason; and what a broker would have said.
@@ -114,6 +117,7 @@ def lookup(
     partition could not be searched. A TABLE answers by its cells alone. Brokers refuse to search topics whose
     message.format.version is below 0.10: the policy and its exports tell.
     """
+    from kafkats.flow import looking
     from kafkats.operations import lookup as operation
     from kafkats.tables import table_in
 
@@ -138,12 +142,11 @@ def lookup(
             raise UsageError("a table needs --from, --until and -o TABLE")
         if how != "exact":
             raise UsageError(f"a table has the exact answers, not those of --how {how}")
-        return _table(units, (begins, until, every), output, exact=depth != "tail", as_json=as_json)
+        return _table(executor, units, (begins, until, every), output, exact=depth != "tail", as_json=as_json)
     targets = [operation.target_of(word, "--at") for word in times]
     policy = policy_of(policy_file, settings, reads=SEARCHES)
     options = operation.LookupOptions(how, rule, depth, margin, time.time_ns() // 1_000_000, policy)
-    looked = (operation.lookup_unit(unit, targets, options) for unit in progress(units, "searching", lambda _: 1))
-    found = table_of(looked, operation.LOOKUP)
+    found = looking.lookup(executor, units, targets, options)
     rows = found.to_pylist()
     show_rows(rows if as_json else [_shown(row) for row in rows], _COLUMNS, as_json)
     failed = sum(row["reason"] == "unreadable" for row in rows)
@@ -194,12 +197,19 @@ def _from_table(table: Path, targets: list[Target], topics: str, limits: Limits 
     return int(untold > 0)
 
 
-def _table(units: list[PartitionUnit], cells: tuple[int, int, int], output: Path, *, exact: bool, as_json: bool) -> int:
-    from kafkats.tables import build
+def _table(
+    executor: Executor,
+    units: list[PartitionUnit],
+    cells: tuple[int, int, int],
+    output: Path,
+    *,
+    exact: bool,
+    as_json: bool,
+) -> int:
+    from kafkats.flow.building import build_table
 
     begins, until, step = cells
-    partitions = progress(units, "searching", lambda _: 1)
-    written = build(output, partitions, begins, until, step_ms=step, exact=exact)
+    written = build_table(executor, output, units, (begins, until), step_ms=step, exact=exact)
     said = [
         f"{written.added} cells added, {written.closed} closed, {written.kept} kept, {written.open} open,"
         f" {written.unreadable} unreadable",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,19 +12,16 @@ import click
 
 from kafkats.errors import UsageError
 from kafkats.generations import RULES
-from kafkats.terminal import progress, shown
+from kafkats.terminal import progress_bar, shown
 from kafkats.who import this_user
 
 # Everything that imports numpy, pyarrow or numba is imported by the verb that needs it: --help answers at once.
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from kafkats.config import Policy
+    from kafkats.execution import LocalExecutor
     from kafkats.reserving import Wish
     from kafkats.units import Unit
 
-_BATCHES_AT_ONCE: Final = 500
-"""Batches of one row are held until they are made one table: each takes 80 kB, a row in a table less than one."""
 LOG_DIRS = click.argument("log_dirs", metavar="LOG_DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 PLAN_FOLDER = click.option(
@@ -62,6 +59,17 @@ STOPPED = click.option(
 )  # fmt: skip
 
 
+def _executor(context: click.Context, _parameter: click.Parameter, jobs: int | None) -> LocalExecutor:
+    """Its workers end with the command."""
+    from kafkats.execution import LocalExecutor
+
+    return context.with_resource(LocalExecutor(jobs, display=progress_bar))
+
+
+JOBS = click.option(
+    "--jobs", "executor", type=click.IntRange(1), metavar="N", callback=_executor,
+    help="Worker processes; one per processor if not given. Less than 64 MiB of work is done in one.",
+)  # fmt: skip
 BY = click.option(
     "--by",
     default=this_user,
@@ -206,27 +214,6 @@ def units_in(log_dirs: Iterable[str | os.PathLike[str]], topics: str) -> list[Un
     if topics != "*" and not any(unit.partition_dir for unit in units):
         raise UsageError(f"no topic there matches {topics!r}")
     return units
-
-
-def verified(units: Sequence[Unit], options: Any) -> pa.Table:
-    from kafkats.operations.verify import verify_unit
-
-    return table_of(verify_unit(u, options) for u in progress(units, "verifying", lambda u: u.bytes))
-
-
-def table_of(batches: Iterable[Any], schema: Any = None) -> pa.Table:
-    import pyarrow as pa
-
-    from kafkats.report import SEGMENTS
-
-    schema = schema or SEGMENTS
-    tables, rest = [], []
-    for batch in batches:
-        rest.append(batch)
-        if len(rest) == _BATCHES_AT_ONCE:
-            tables.append(pa.Table.from_batches(rest, schema).combine_chunks())
-            rest = []
-    return pa.concat_tables([*tables, pa.Table.from_batches(rest, schema)])
 
 
 def policy_of(

@@ -11,6 +11,7 @@ import click
 from kafkats.cli.options import (
     ACCEPT_OFFSETS,
     CONFIG,
+    JOBS,
     JSON,
     LOG_DIRS,
     MAX_BATCH_BYTES,
@@ -24,18 +25,18 @@ from kafkats.cli.options import (
     TOPICS,
     check_step,
     policy_of,
-    table_of,
     units_in,
-    verified,
     words_of,
 )
-from kafkats.cli.retention import RETAIN, ROLL, looked_at, now_or, policy_remarks, retention
+from kafkats.cli.retention import RETAIN, ROLL, now_or, policy_remarks
 from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, OFFSETS_LOSS, PRODUCER, rule_remarks
 from kafkats.paths import LEADER_EPOCH, LOG_START, OFFSET_INDEX, SEGMENT_KINDS, TIME_INDEX
-from kafkats.terminal import plan_sentences, progress, remark_sentences, say_summary, show_rows
+from kafkats.terminal import plan_sentences, remark_sentences, say_summary, show_rows
 from kafkats.used import INDEXES
 
 if TYPE_CHECKING:
+    from kafkats.execution import Executor
+    from kafkats.flow.planning import Planned
     from kafkats.plan import Plan
     from kafkats.reserving import Planning, Wish
 
@@ -60,6 +61,7 @@ def plan() -> None:
 @TOPICS
 @POLICY
 @CONFIG
+@JOBS
 @JSON
 @MAX_BATCH_BYTES
 def plan_rebuild(
@@ -76,16 +78,15 @@ def plan_rebuild(
     topics: str,
     policy_file: Path | None,
     settings: tuple[str, ...],
+    executor: Executor,
     as_json: bool,
 ) -> int:
     """Which index files to write anew, made from what, and why."""
-    from kafkats.contradictions import interval_remarks
-    from kafkats.operations import rebuild
-    from kafkats.operations.apply import refuse_unpermitted
-    from kafkats.operations.verify import VerifyOptions
+    from kafkats.flow.planning import rebuild, write
+    from kafkats.operations.rebuild import RebuildOptions
     from kafkats.reserving import planning
 
-    options = rebuild.RebuildOptions(
+    options = RebuildOptions(
         rule=rule,
         topics=topics,
         all=rewrite_sound,
@@ -94,14 +95,11 @@ def plan_rebuild(
         not_for_a_broker=not_for_a_broker,
         accept_loss=accept_loss,
     )
-    looking = VerifyOptions(rule=rule, policy=policy_of(policy_file, settings, reads=INDEXES))
+    policy = policy_of(policy_file, settings, reads=INDEXES)
     with planning(log_dirs, wish, place) as ours:
-        segments = verified(units_in(ours.log_dirs, topics), looking)
-        made = rebuild.plan_rebuild(segments, options)
-        refuse_unpermitted(made)
-        ours.write(made, output)
-    show_plan(made, output, as_json, interval_remarks(made, segments), ours=ours)
-    return made.exit_code
+        planned = rebuild(executor, units_in(ours.log_dirs, topics), options, policy)
+        write(planned, ours, output)
+    return show_planned(planned, output, as_json, ours=ours)
 
 
 @plan.command("migrate")
@@ -125,6 +123,7 @@ def plan_rebuild(
 @TOPICS
 @POLICY
 @CONFIG
+@JOBS
 @JSON
 @MAX_BATCH_BYTES
 def plan_migrate(
@@ -142,19 +141,18 @@ def plan_migrate(
     topics: str,
     policy_file: Path | None,
     settings: tuple[str, ...],
+    executor: Executor,
     as_json: bool,
 ) -> int:
     """Which segments to convert to another message format, what that gives, and what it would lose."""
-    from kafkats.contradictions import interval_remarks
-    from kafkats.forecast import FORECAST, forecast_unit, target_of
-    from kafkats.operations import migrate
-    from kafkats.operations.apply import refuse_unpermitted
-    from kafkats.operations.verify import VerifyOptions
+    from kafkats.flow.planning import migrate, write
+    from kafkats.forecast import target_of
+    from kafkats.operations.migrate import MigrateOptions, check_phase
     from kafkats.reserving import planning
 
     check_step(ledger, phase, broker, topics)
-    target = target_of(to_magic, compression_type)
-    options = migrate.MigrateOptions(
+    target_of(to_magic, compression_type)  # before anything is read
+    options = MigrateOptions(
         to_magic=to_magic,
         compression_type=compression_type,
         accept_loss=words_of(accept_loss),
@@ -163,18 +161,12 @@ def plan_migrate(
         phase=phase,
         broker=broker,
     )
-    migrate.check_phase(options)
-    looking = VerifyOptions(rule=rule, policy=policy_of(policy_file, settings, reads=INDEXES))
+    check_phase(options)
+    policy = policy_of(policy_file, settings, reads=INDEXES)
     with planning(log_dirs, wish, place) as ours:
-        units = units_in(ours.log_dirs, topics)
-        segments = verified(units, looking)
-        looked = [forecast_unit(u, target) for u in progress(units, "forecasting", lambda u: u.bytes)]
-        forecast = table_of(looked, FORECAST)
-        made = migrate.plan_migrate(segments, forecast, options)
-        refuse_unpermitted(made)
-        ours.write(made, output, forecast=forecast)
-    show_plan(made, output, as_json, interval_remarks(made, segments), ours=ours)
-    return made.exit_code
+        planned = migrate(executor, units_in(ours.log_dirs, topics), options, policy)
+        write(planned, ours, output)
+    return show_planned(planned, output, as_json, ours=ours)
 
 
 @plan.command("retain")
@@ -186,6 +178,7 @@ def plan_migrate(
 @TOPICS
 @POLICY
 @CONFIG
+@JOBS
 @JSON
 @MAX_BATCH_BYTES
 def plan_retain(
@@ -205,10 +198,11 @@ def plan_retain(
     topics: str,
     policy_file: Path | None,
     settings: tuple[str, ...],
+    executor: Executor,
     as_json: bool,
 ) -> int:
     """Which segments to delete, as a broker would, and which not, and why."""
-    from kafkats.operations.apply import refuse_unpermitted
+    from kafkats.flow.planning import retain, write
     from kafkats.operations.retain import RetainOptions
     from kafkats.reserving import planning
 
@@ -216,11 +210,9 @@ def plan_retain(
     options = RetainOptions(now_or(now), rule, before, free_bytes, over_guard, last_segment, accept_loss)
     with planning(log_dirs, wish, place) as ours:
         units = units_in(ours.log_dirs, topics)
-        made, verdicts, remarks = retention(units, policy, options, inside_segments=inside_segments)
-        refuse_unpermitted(made)
-        ours.write(made, output, retention=verdicts)
-    show_plan(made, output, as_json, policy_remarks(policy, units, topics) + remarks, ours=ours)
-    return made.exit_code
+        planned = retain(executor, units, options, policy, inside_segments=inside_segments)
+        write(planned, ours, output)
+    return show_planned(planned, output, as_json, policy_remarks(policy, units, topics), ours=ours)
 
 
 @plan.command("roll")
@@ -232,6 +224,7 @@ def plan_retain(
 @TOPICS
 @POLICY
 @CONFIG
+@JOBS
 @JSON
 @MAX_BATCH_BYTES
 def plan_roll(
@@ -246,21 +239,20 @@ def plan_roll(
     topics: str,
     policy_file: Path | None,
     settings: tuple[str, ...],
+    executor: Executor,
     as_json: bool,
 ) -> int:
     """Which active segments are due by message time, so that retention can reach what is in them."""
-    from kafkats.operations.apply import refuse_unpermitted
-    from kafkats.operations.roll import RollOptions, plan_roll
+    from kafkats.flow.planning import roll, write
+    from kafkats.operations.roll import RollOptions
     from kafkats.reserving import planning
 
     policy = policy_of(policy_file, settings, export)
     with planning(log_dirs, wish, place) as ours:
         units = units_in(ours.log_dirs, topics)
-        made, due = plan_roll(looked_at(units), policy, RollOptions(now_or(now), rule, accept_loss))
-        refuse_unpermitted(made)
-        ours.write(made, output, due=due)
-    show_plan(made, output, as_json, policy_remarks(policy, units, topics), ours=ours)
-    return made.exit_code
+        planned = roll(executor, units, RollOptions(now_or(now), rule, accept_loss), policy)
+        write(planned, ours, output)
+    return show_planned(planned, output, as_json, policy_remarks(policy, units, topics), ours=ours)
 
 
 @plan.command("split")
@@ -268,7 +260,7 @@ def plan_roll(
 @PLAN_FOLDER
 @RESERVE
 @click.option(
-    "--where", "split", required=True, type=click.Choice(["rolled", "mixed", "expired"]),
+    "--where", required=True, type=click.Choice(["rolled", "mixed", "expired"]),
     help="Where segment.bytes or segment.ms would have rolled; around timestamps that cannot be; behind what has expired.",
 )  # fmt: skip
 @click.option("--segment-bytes", type=SIZE, metavar="SIZE", help="For `rolled`.")
@@ -281,6 +273,7 @@ def plan_roll(
 @TOPICS
 @POLICY
 @CONFIG
+@JOBS
 @JSON
 @MAX_BATCH_BYTES
 def plan_split(
@@ -288,7 +281,7 @@ def plan_split(
     output: Path,
     wish: Wish | None,
     place: Path | None,
-    split: str,
+    where: str,
     segment_bytes: int | None,
     segment_ms: int | None,
     earliest: int,
@@ -299,29 +292,21 @@ def plan_split(
     topics: str,
     policy_file: Path | None,
     settings: tuple[str, ...],
+    executor: Executor,
     as_json: bool,
 ) -> int:
     """Which segments to cut at batch borders, and where, so that retention by time works again."""
-    from kafkats.contradictions import interval_remarks
-    from kafkats.operations.apply import refuse_unpermitted
-    from kafkats.operations.split import plan_split
-    from kafkats.operations.verify import VerifyOptions
-    from kafkats.parts import PARTS, SplitOptions, check_options, look
+    from kafkats.flow import planning as flow
+    from kafkats.parts import SplitOptions, check_options
     from kafkats.reserving import planning
 
-    options = SplitOptions(split, segment_bytes, segment_ms, earliest, now_or(latest), before, rule, accept_loss)
+    options = SplitOptions(where, segment_bytes, segment_ms, earliest, now_or(latest), before, rule, accept_loss)
     check_options(options)
-    looking = VerifyOptions(rule=rule, policy=policy_of(policy_file, settings, reads=INDEXES))
+    policy = policy_of(policy_file, settings, reads=INDEXES)
     with planning(log_dirs, wish, place) as ours:
-        units = units_in(ours.log_dirs, topics)
-        segments = verified(units, looking)
-        looked = (look(u, options) for u in progress(units, "looking", lambda u: u.bytes))
-        parts = table_of(looked, PARTS)
-        made = plan_split(segments, parts, options)
-        refuse_unpermitted(made)
-        ours.write(made, output, parts=parts)
-    show_plan(made, output, as_json, interval_remarks(made, segments), ours=ours)
-    return made.exit_code
+        planned = flow.split(executor, units_in(ours.log_dirs, topics), options, policy)
+        flow.write(planned, ours, output)
+    return show_planned(planned, output, as_json, ours=ours)
 
 
 @click.command()
@@ -347,6 +332,12 @@ def follows(made: Plan, row: Mapping[str, Any]) -> bool:
         "split": beside,
     }
     return str(row["file"]).endswith(kinds.get(made.operation, ("/",)))
+
+
+def show_planned(planned: Planned, folder: Path, as_json: bool, remarks: Sequence[str] = (), *, ours: Planning) -> int:
+    """Show the plan. Returns the exit code."""
+    show_plan(planned.plan, folder, as_json, [*remarks, *planned.remarks], ours=ours)
+    return planned.plan.exit_code
 
 
 def show_plan(

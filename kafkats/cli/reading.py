@@ -13,6 +13,7 @@ from kafkats.cli.formats import census
 from kafkats.cli.options import (
     BY,
     CONFIG,
+    JOBS,
     JSON,
     LOG_DIRS,
     MAX_BATCH_BYTES,
@@ -22,14 +23,11 @@ from kafkats.cli.options import (
     TOPICS,
     check_step,
     policy_of,
-    table_of,
     tell_step,
     units_in,
-    verified,
 )
 from kafkats.findings import SEVERITIES
 from kafkats.terminal import (
-    progress,
     say,
     say_summary,
     seen_sentences,
@@ -40,6 +38,8 @@ from kafkats.used import INDEXES
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from kafkats.execution import Executor
 
 FINDINGS_EXIT: Final = 1
 
@@ -54,21 +54,20 @@ FINDINGS_EXIT: Final = 1
     help="One row for each of these; `format` walks the logs.",
 )
 @TOPICS
+@JOBS
 @JSON
-def inventory(log_dirs: tuple[Path, ...], by: str, topics: str, as_json: bool) -> None:
+@MAX_BATCH_BYTES
+def inventory(log_dirs: tuple[Path, ...], by: str, topics: str, executor: Executor, as_json: bool) -> None:
     """What is on the disks: bytes, offsets, times, formats. Reads the ends of indexes and logs: only verify proves health."""
     from kafkats import report
-    from kafkats.operations import inventory as operation
+    from kafkats.flow.looking import look_at_ends
+    from kafkats.operations.inventory import group
 
     if by == "format":
-        census(log_dirs, topics, as_json)
+        census(log_dirs, topics, executor, as_json)
         return
-    units = units_in(log_dirs, topics)
-    chunks = [units[i : i + 1000] for i in range(0, len(units), 1000)]
-    seen = table_of([
-        operation.inventory_units(chunk) for chunk in progress(chunks, "looking", lambda c: sum(u.bytes for u in c))
-    ])
-    rows = operation.group(seen, by)
+    seen = look_at_ends(executor, units_in(log_dirs, topics))
+    rows = group(seen, by)
     show_rows(rows, list(rows[0]) if rows else (), as_json)
     summary = report.summary(seen)
     say_summary(summary, as_json, [*seen_sentences(summary), *unread_sentences(seen)])
@@ -85,6 +84,7 @@ def inventory(log_dirs: tuple[Path, ...], by: str, topics: str, as_json: bool) -
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write the full report into this folder.")
 @STEP
 @BY
+@JOBS
 @JSON
 @MAX_BATCH_BYTES
 def verify(
@@ -100,16 +100,18 @@ def verify(
     phase: str,
     broker: str,
     by: str,
+    executor: Executor,
     as_json: bool,
 ) -> int:
     """Every defect, classified. Exits with 1 when there is one."""
     from kafkats import report
+    from kafkats.flow import looking
     from kafkats.missing import missing_records
     from kafkats.operations.verify import VerifyOptions
 
     check_step(ledger, phase, broker, topics)
     options = VerifyOptions(rule=rule, deep=deep, policy=policy_of(policy_file, settings, reads=INDEXES))
-    segments = verified(units_in(log_dirs, topics), options)
+    segments = looking.verify(executor, units_in(log_dirs, topics), options)
     summary = report.summary(segments)
     if output is not None:
         report.write_report(output, segments, summary)

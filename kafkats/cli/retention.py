@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import click
 from kafkats.cli.options import (
     CONFIG,
     EXPORT,
+    JOBS,
     JSON,
     LOG_DIRS,
     POLICY,
@@ -19,22 +20,16 @@ from kafkats.cli.options import (
     TIME,
     TOPICS,
     policy_of,
-    table_of,
     units_in,
-    verified,
 )
 from kafkats.generations import DEFAULT_RETENTION_RULE, DEFAULT_ROLL_RULE, RETENTION_RULES, ROLL_RULES, rule_remarks
-from kafkats.terminal import board_sentences, progress, remark_sentences, say_summary, show_rows
+from kafkats.terminal import board_sentences, remark_sentences, say_summary, show_rows
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from kafkats.config import Policy
-    from kafkats.operations.retain import RetainOptions
-    from kafkats.plan import Plan
+    from kafkats.execution import Executor
     from kafkats.units import Unit
 
-_UNITS_AT_ONCE = 1000
 _BOARD = (
     "partition_dir",
     "segments",
@@ -90,58 +85,11 @@ def now_or(now_ms: int | None) -> int:
     return time.time_ns() // 1_000_000 if now_ms is None else now_ms
 
 
-def retention(
-    units: list[Unit], policy: Policy, options: RetainOptions, *, inside_segments: bool = False
-) -> tuple[Plan, pa.Table, list[str]]:
-    """Look at the ends of all files, and decide; `inside_segments` also of expired heads, which are looked for.
-
-    The plan, RETENTION, and remarks on the settings by which it writes.
-    """
-    from kafkats.contradictions import interval_remarks
-    from kafkats.operations.retain import plan_retain
-    from kafkats.operations.retain.heads import check_options, look_at, plan_inside
-    from kafkats.operations.verify import VerifyOptions
-    from kafkats.parts import PARTS
-    from kafkats.units import refuse_parts
-
-    refuse_parts(units)
-    check_options(options, inside_segments=inside_segments)
-    segments = looked_at(units)
-    if not inside_segments:
-        return *plan_retain(segments, policy, options), []
-    seen: list[pa.Table] = []
-
-    def verify(chosen: Sequence[Unit]) -> pa.Table:
-        seen.append(verified(chosen, VerifyOptions(policy=policy)))
-        return seen[-1]
-
-    made, verdicts = plan_inside(
-        units,
-        segments,
-        policy,
-        options,
-        look=lambda targets: table_of(
-            map(look_at, progress(targets, "looking inside", lambda one: one[0].bytes)), PARTS
-        ),
-        verify=verify,
-    )
-    return made, verdicts, [remark for table in seen for remark in interval_remarks(made, table)]
-
-
 def policy_remarks(policy: Policy, units: list[Unit], topics: str) -> list[str]:
     """Of the topics that were looked for by the glob `topics`."""
     from kafkats.units import topics_of
 
     return list(policy.remarks(topics_of(units), all_topics=topics == "*"))
-
-
-def looked_at(units: list[Unit]) -> pa.Table:
-    """Facts from the ends of the files."""
-    from kafkats.operations.inventory import inventory_units
-
-    chunks = [units[i : i + _UNITS_AT_ONCE] for i in range(0, len(units), _UNITS_AT_ONCE)]
-    looked = progress(chunks, "looking", lambda chunk: sum(unit.bytes for unit in chunk))
-    return table_of(inventory_units(chunk) for chunk in looked)
 
 
 @click.group()
@@ -155,6 +103,7 @@ def simulate() -> None:
 @TOPICS
 @POLICY
 @CONFIG
+@JOBS
 @JSON
 def simulate_retain(
     log_dirs: tuple[Path, ...],
@@ -169,21 +118,23 @@ def simulate_retain(
     topics: str,
     policy_file: Path | None,
     settings: tuple[str, ...],
+    executor: Executor,
     as_json: bool,
 ) -> int:
     """What retention deletes now, in a day, in a week; and what keeps the rest. Exits with 1 when something expired is kept."""
+    from kafkats.flow.planning import retain, suspect_shares
     from kafkats.operations.retain import RetainOptions, board
-    from kafkats.operations.retain.suspects import SHARES, look_into, suspects, with_shares
+    from kafkats.operations.retain.suspects import with_shares
 
     policy = policy_of(policy_file, settings, export)
     options = RetainOptions(now_or(now), rule, before, free_bytes, over_guard, last_segment)
     units = units_in(log_dirs, topics)
-    made, verdicts, said_of_settings = retention(units, policy, options, inside_segments=inside_segments)
-    remarks = rule_remarks(rule) + policy_remarks(policy, units, topics) + said_of_settings
-    rows = board(verdicts, options.now_ms)
-    rows = with_shares(rows, table_of(map(look_into, suspects(rows)), SHARES))
+    planned = retain(executor, units, options, policy, inside_segments=inside_segments)
+    remarks = [*rule_remarks(rule), *policy_remarks(policy, units, topics), *planned.remarks]
+    rows = board(planned.beside["retention"], options.now_ms)
+    rows = with_shares(rows, suspect_shares(executor, rows))
     show_rows(rows, _BOARD, as_json)
-    totals = dict(made.header["totals"]) | {
+    totals = dict(planned.plan.header["totals"]) | {
         name: sum(row[name] for row in rows) for name in _BOARD if name.endswith("bytes")
     }
     said = [*board_sentences(totals), *remark_sentences(remarks)]
@@ -198,6 +149,7 @@ def simulate_retain(
 @TOPICS
 @POLICY
 @CONFIG
+@JOBS
 @JSON
 def simulate_roll(
     log_dirs: tuple[Path, ...],
@@ -208,6 +160,7 @@ def simulate_roll(
     topics: str,
     policy_file: Path | None,
     settings: tuple[str, ...],
+    executor: Executor,
     as_json: bool,
 ) -> int:
     """What segments the stored batches would lie in with these settings, how many files that keeps open, how long it is kept."""
@@ -216,8 +169,14 @@ def simulate_roll(
     policy = policy_of(policy_file, settings, export)
     options = operation.SimulateOptions(now_or(now), rule, seed=seed)
     units = units_in(log_dirs, topics)
-    found = progress(list(operation.partitions(units)), "replaying", lambda some: sum(u.bytes for u in some))
-    table = table_of((operation.simulate_partition(units, policy, options) for units in found), operation.SIMULATED)
+    do = partial(operation.simulate_partition, policy=policy, options=options)
+    table = executor.map(
+        "simulate",
+        list(operation.partitions(units)),
+        do,
+        operation.SIMULATED,
+        size=lambda some: sum(u.bytes for u in some),
+    )
     rows = table.to_pylist()
     show_rows(rows, [name for name in table.column_names if name != "log_dir"], as_json)
     totals = {

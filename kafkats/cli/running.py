@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kafkats.cli.options import BY, HOLDER, JSON, LOG_DIRS, MAX_BATCH_BYTES, PLACE, STOPPED, table_of
+from kafkats.cli.options import BY, HOLDER, JOBS, JSON, LOG_DIRS, MAX_BATCH_BYTES, PLACE, STOPPED
 from kafkats.cli.planning import follows, show_plan
 from kafkats.errors import UsageError
-from kafkats.terminal import freed_sentences, progress, run_sentences, say_summary, show_rows
+from kafkats.terminal import freed_sentences, run_sentences, say_summary, show_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkats.execution import Executor
     from kafkats.plan import Plan
 
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 @PLACE
 @HOLDER
 @BY
+@JOBS
 @JSON
 @MAX_BATCH_BYTES
 def apply(
@@ -44,36 +45,27 @@ def apply(
     place: Path | None,
     holder: str,
     by: str,
+    executor: Executor,
     as_json: bool,
 ) -> int:
     """Do what the approved plan says. Repeating it finishes an interrupted run, and does nothing to a finished one."""
-    from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize, tell_ledger
+    from kafkats.flow.applying import Applied
+    from kafkats.flow.applying import apply as flow
     from kafkats.plan import check_digest, read_plan
-    from kafkats.report import ACTIONS
-    from kafkats.reserving import changing
-    from kafkats.run import finish_run, open_run, run_of
 
-    made = read_plan(folder)
+    plan = read_plan(folder)
     if digest is None:
-        digest = _ask_for_approval(made, folder)
-    check_digest(made, digest)
-    run_folder = run_folder or folder.with_name(folder.name + ".run")
-    run = run_of(made, place=place, owner_stopped=owner_stopped)
-    with changing(run, run_folder, holder=holder, plan_folder=folder) as held:
-        run, _ = open_run(made, folder, run_folder, place=place, owner_stopped=owner_stopped)
-        held.record(run_folder)
-        works = [work for together in rounds(partition_works(made, run, run_folder)) for work in together]
-        tell_ledger(run, "started", folder=run_folder, by=by, now_ms=_now_ms())
-        batches = [apply_partition(work) for work in progress(works, "writing", lambda w: w.bytes)]
-        actions = table_of(batches, ACTIONS)
-        summary = summarize(actions)
-        try:
-            finish_run(run_folder, actions, summary)
-            if not summary["exit_code"]:
-                tell_ledger(run, "finished", folder=run_folder, by=by, now_ms=_now_ms())
-        finally:  # should the report not be written, this is all there is to know of what was done
-            _say_run(made, run_folder, actions, summary | {"remarks": held.remarks}, as_json)
-    return int(summary["exit_code"])
+        digest = _ask_for_approval(plan, folder)
+    check_digest(plan, digest)
+    run = run_folder or folder.with_name(folder.name + ".run")
+
+    def show(applied: Applied) -> None:
+        _say_run(plan, run, applied.actions, applied.summary | {"remarks": applied.remarks}, as_json)
+
+    applied = flow(
+        executor, plan, folder, run, place=place, owner_stopped=owner_stopped, holder=holder, by=by, show=show
+    )
+    return int(applied.summary["exit_code"])
 
 
 def _say_run(made: Plan, run_folder: Path, actions: pa.Table, summary: dict[str, Any], as_json: bool) -> None:
@@ -90,26 +82,36 @@ def _say_run(made: Plan, run_folder: Path, actions: pa.Table, summary: dict[str,
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
 @HOLDER
 @BY
+@JOBS
 @JSON
-def undo(folder: Path, holder: str, by: str, as_json: bool) -> int:
+def undo(folder: Path, holder: str, by: str, executor: Executor, as_json: bool) -> int:
     """Put back every file of a run. Bytes, times, mode, owner and attributes are as before."""
-    from kafkats.reserving import changing
-    from kafkats.run import read_run
+    from kafkats.flow.applying import undo as flow
 
-    with changing(read_run(folder), folder, holder=holder, going_back=True) as held:
-        code = _end_of_run(folder, "undo", as_json, by=by)
-    if held.remarks:
-        say_summary({"remarks": held.remarks}, as_json, held.remarks)
-    return code
+    ended = flow(executor, folder, holder=holder, by=by)
+    show_rows(ended.rows, ("outcome", "partition_dir", "files", "error"), as_json)
+    if ended.remarks:
+        say_summary({"remarks": ended.remarks}, as_json, ended.remarks)
+    return ended.exit_code
 
 
 @click.command()
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--abandon", is_flag=True, help="Also end an interrupted run: its files stay as they are now.")
+@JOBS
 @JSON
-def purge(folder: Path, abandon: bool, as_json: bool) -> int:
+def purge(folder: Path, abandon: bool, executor: Executor, as_json: bool) -> int:
     """End the undo window of a run: only this frees the old bytes."""
-    return _end_of_run(folder, "purge", as_json, abandon=abandon)
+    from kafkats.flow.applying import purge as flow
+
+    ended = flow(executor, folder, abandon=abandon)
+    freed = ended.total("freed_bytes")
+    show_rows(ended.rows, ("outcome", "partition_dir", "files", "freed_bytes", "error"), as_json)
+    summary: dict[str, Any] = {"freed_bytes": freed, "exit_code": ended.exit_code}
+    if ended.remarks:
+        summary["note"] = ended.remarks[0]
+    say_summary(summary, as_json, [*freed_sentences(freed), *ended.remarks])
+    return ended.exit_code
 
 
 @click.command()
@@ -127,33 +129,6 @@ def release(log_dirs: tuple[Path, ...], holder: str | None, place: Path | None, 
         show_rows(rows, (), as_json)
     say_summary({"exit_code": code}, as_json, release_sentences(rows))
     return code
-
-
-def _end_of_run(
-    folder: Path, verb: Literal["undo", "purge"], as_json: bool, *, abandon: bool = False, by: str = ""
-) -> int:
-    from kafkats.operations.apply import tell_ledger
-    from kafkats.operations.ending import end_partition, note_purged, note_undone
-    from kafkats.run import directories, read_run, wrote_in
-
-    run, written = read_run(folder), wrote_in(folder)
-    rows = [end_partition(run, verb, *where, wrote=where in written, abandon=abandon) for where in directories(run)]
-    freed = sum(row["freed_bytes"] for row in rows)
-    columns = ("outcome", "partition_dir", "files", *(("freed_bytes",) if verb == "purge" else ()), "error")
-    show_rows(rows, columns, as_json)
-    worst = max((row["exit_code"] for row in rows), default=0)
-    if verb == "purge":
-        remark = "" if worst else note_purged(folder, rows, now_ms=_now_ms())
-        summary = {"freed_bytes": freed, "exit_code": worst} | ({"note": remark} if remark else {})
-        say_summary(summary, as_json, [*freed_sentences(freed), *([remark] if remark else [])])
-    elif not worst:
-        note_undone(folder, now_ms=_now_ms())
-        tell_ledger(run, "undone", folder=folder, by=by, now_ms=_now_ms())
-    return worst
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _ask_for_approval(made: Plan, folder: Path) -> str:

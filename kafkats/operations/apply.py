@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats.errors import Changed, CorruptPlan, KafkatsError, NotEqual, Refused, storage
+from kafkats.execution import is_last_attempt
 from kafkats.logdir.changeset import commit, resume
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.home import check_home
@@ -131,11 +132,11 @@ def refuse_unpermitted(plan: Plan) -> None:
         permitted(Path(work.log_dir, work.partition_dir), written)
 
 
-def apply_partition(work: PartitionWork, *, last_attempt: bool = True) -> pa.RecordBatch:
+def apply_partition(work: PartitionWork) -> pa.RecordBatch:
     """Build the partition's new files beside it and swap them in. Return rows of report.ACTIONS.
 
     An error is in the rows. Then nothing in this partition was changed, or a repeated apply resumes
-    it. If this is not the `last_attempt`, retryable errors are raised instead.
+    it. If the executor tries again, retryable errors are raised instead.
     """
     began = time.monotonic()
     notes: Mapping[str, Mapping[str, Any]] = {}
@@ -143,7 +144,7 @@ def apply_partition(work: PartitionWork, *, last_attempt: bool = True) -> pa.Rec
         _refuse_stopped(work)
         (outcome, notes), error = _apply(work), ""
     except KafkatsError as e:
-        if e.retryable and not last_attempt:
+        if e.retryable and not is_last_attempt():
             raise
         outcome, error = "refused" if isinstance(e, Refused) else "failed", str(e)
         if isinstance(e, NotEqual) and work.stop_file:

@@ -199,12 +199,12 @@ import os, sys, threading, time
 sys.path.insert(0, {jobs!r})
 from fanout import run_job
 
-def job(spark):
+def job(executor):
     def hang(rows):
         open(os.path.join({folder!r}, f"worker-{{os.getpid()}}"), "w").close()
         time.sleep(600)
         yield from rows
-    threading.Thread(target=lambda: spark.sparkContext.parallelize(range(2), 2).mapPartitions(hang).collect(), daemon=True).start()
+    threading.Thread(target=lambda: executor.spark.sparkContext.parallelize(range(2), 2).mapPartitions(hang).collect(), daemon=True).start()
     open(os.path.join({folder!r}, f"driver-{{os.getpid()}}"), "w").close()
     open(os.path.join({folder!r}, f"jvm-{{os.getppid()}}"), "w").close()
     time.sleep(600)  # in Python, where nothing hears of the JVM

@@ -18,10 +18,11 @@ import inventory as inventory_job
 import plan as plan_job
 import pytest
 import verify as verify_job
-from pyspark.sql import SparkSession
 
+from kafkats.flow import applying
 from kafkats.plan import read_plan
 from kafkats.run import read_actions
+from pyspark_kafkats.execution import SparkExecutor
 from tests.golden import case, tree
 
 ROOT = Path(__file__).parents[2]
@@ -67,9 +68,9 @@ def words(**more: Any) -> Namespace:
     return Namespace(**given | more)
 
 
-def planned(spark: SparkSession, volume: Path, name: str = "plan", **more: Any) -> dict[str, Any]:
+def planned(executor: SparkExecutor, volume: Path, name: str = "plan", **more: Any) -> dict[str, Any]:
     out = volume.parents[1] / name
-    return dict(plan_job.plan(spark, words(log_dirs=[str(volume)], output=out, **more)))
+    return dict(plan_job.plan(executor, words(log_dirs=[str(volume)], output=out, **more)))
 
 
 def differing(root: Path) -> list[str]:
@@ -94,81 +95,81 @@ def rows_of(*given: object) -> list[dict[str, Any]]:
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
-def test_the_same_plan_as_the_command(spark: SparkSession, volume: Path, tmp_path: Path) -> None:
+def test_the_same_plan_as_the_command(executor: SparkExecutor, volume: Path, tmp_path: Path) -> None:
     before = tree(volume)
-    result = planned(spark, volume)
+    result = planned(executor, volume)
     assert result["totals"]["files"] == 3, "an empty .index on a whole segment is no defect"
     assert kafkats("plan", "rebuild", volume, "-o", tmp_path / "other")["digest"] == result["digest"]
     assert tree(volume) == before
 
 
 def test_missing_records_are_told_and_left_alone_as_by_the_command(
-    spark: SparkSession, volume: Path, tmp_path: Path
+    executor: SparkExecutor, volume: Path, tmp_path: Path
 ) -> None:
     partition = volume / Path(LOST[0]).parent
     last = sorted(partition.glob("*.log"))[-1]
     for path in partition.glob(f"{last.stem}.*"):
         path.unlink()
     (partition / LOST[0].rpartition("/")[2]).unlink(missing_ok=True)
-    found = verify_job.verify(spark, words(log_dirs=[str(volume)], report=tmp_path / "report"))
+    found = verify_job.verify(executor, words(log_dirs=[str(volume)], report=tmp_path / "report"))
     assert (found["exit_code"], found["worst"], found["kinds"]["missing-records"]) == (1, "danger", 1)
     theirs = kafkats("verify", volume)
     assert (theirs["kinds"], theirs["severities"]) == (found["kinds"], found["severities"])
-    result = planned(spark, volume)
+    result = planned(executor, volume)
     items = read_plan(Path(result["plan"])).items.to_pylist()
     reasons = {row["reason"] for row in items if row["partition_dir"] == partition.name}
     assert len(reasons) == 1 and reasons.pop().startswith("records are missing: offset")
     assert result["totals"]["files"], "other partitions are planned for"
     assert kafkats("plan", "rebuild", volume, "-o", tmp_path / "other")["digest"] == result["digest"]
-    given = planned(spark, volume, "given", accept_loss="offsets")
+    given = planned(executor, volume, "given", accept_loss="offsets")
     assert given["totals"]["blocked"] < result["totals"]["blocked"]
-    assert (result["exit_code"], planned(spark, volume, "going-on", go_on=True)["exit_code"]) == (1, 0)
+    assert (result["exit_code"], planned(executor, volume, "going-on", go_on=True)["exit_code"]) == (1, 0)
 
 
 def test_an_interval_that_the_indexes_contradict_is_a_remark_as_of_the_command(
-    spark: SparkSession, volume: Path, tmp_path: Path
+    executor: SparkExecutor, volume: Path, tmp_path: Path
 ) -> None:
     setting = "index.interval.bytes=4096"
-    [remark] = planned(spark, volume, config=[setting])["remarks"]
+    [remark] = planned(executor, volume, config=[setting])["remarks"]
     assert "sparser" in remark
     assert kafkats("plan", "rebuild", volume, "-o", tmp_path / "other", "--config", setting)["remarks"] == [remark]
-    assert planned(spark, volume, "true")["remarks"] == []
+    assert planned(executor, volume, "true")["remarks"] == []
 
 
-def test_apply_and_proof(spark: SparkSession, volume: Path, tmp_path: Path) -> None:
-    result = planned(spark, volume, report=tmp_path / "before")
+def test_apply_and_proof(executor: SparkExecutor, volume: Path, tmp_path: Path) -> None:
+    result = planned(executor, volume, report=tmp_path / "before")
     assert result["seen"]["kinds"]["missing-index"] == 2
     apply = words(plan=Path(result["plan"]), digest=result["digest"][:12])
-    done = apply_job.apply(spark, apply)
+    done = apply_job.apply(executor, apply)
     assert (done["outcomes"], done["exit_code"]) == ({"done": 3}, 0)
     assert differing(volume) == ["gzip-ct-0/00000000000000000000.index"]
     proof = words(log_dirs=[str(volume)], of_plan=Path(result["plan"]), report=tmp_path / "after")
-    assert verify_job.verify(spark, proof)["equal"] == 3
+    assert verify_job.verify(executor, proof)["equal"] == 3
 
-    again = apply_job.apply(spark, apply)
+    again = apply_job.apply(executor, apply)
     assert (again["outcomes"], again["exit_code"]) == ({"already": 3}, 0), "a finished plan is a no-op that says so"
-    assert planned(spark, volume, "second")["totals"]["files"] == 0
+    assert planned(executor, volume, "second")["totals"]["files"] == 0
 
     (volume / LOST[0]).write_bytes(bytes(12))
-    wrong = verify_job.verify(spark, proof)
+    wrong = verify_job.verify(executor, proof)
     assert (wrong["equal"], wrong["exit_code"], wrong["not_equal"]) == (2, 1, [str(volume / LOST[0])])
 
 
 @pytest.mark.parametrize("by", ["topic", "segment"])
 def test_the_same_inventory_as_the_command(
-    spark: SparkSession, volume: Path, by: str, capsys: pytest.CaptureFixture[str]
+    executor: SparkExecutor, volume: Path, by: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    inventory_job.inventory(spark, words(log_dirs=[str(volume)], by=by))
+    inventory_job.inventory(executor, words(log_dirs=[str(volume)], by=by))
     ours = [line for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
     assert [json.loads(line) for line in ours] == rows_of("inventory", volume, "--by", by)[: len(ours)]
     assert ours
 
 
-def test_several_volumes_are_one_plan(spark: SparkSession, volume: Path) -> None:
+def test_several_volumes_are_one_plan(executor: SparkExecutor, volume: Path) -> None:
     second = volume.parents[1] / "other-broker" / "data"
     shutil.copytree(volume, second, copy_function=shutil.copy2)
     out = volume.parents[1] / "plan"
-    result = plan_job.plan(spark, words(log_dirs=[str(second), str(volume)], output=out))
+    result = plan_job.plan(executor, words(log_dirs=[str(second), str(volume)], output=out))
     assert result["totals"]["files"] == 6
     assert {row["log_dir"] for row in read_plan(out).items.to_pylist()} == {str(volume), str(second)}
 
@@ -180,12 +181,12 @@ class Killed:
         self.marker = marker
         self.after = after
 
-    def __call__(self, work: Any, *, last_attempt: bool) -> Any:
+    def __call__(self, work: Any) -> Any:
         from kafkats.operations.apply import apply_partition
 
         if not self.after:
             self.die_once()
-        rows = apply_partition(work, last_attempt=last_attempt)
+        rows = apply_partition(work)
         if self.after:
             self.die_once()
         return rows
@@ -200,22 +201,22 @@ class Killed:
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_killed_task_is_run_again(
-    spark: SparkSession, volume: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, after: bool
+    executor: SparkExecutor, volume: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, after: bool
 ) -> None:
-    result = planned(spark, volume)
-    monkeypatch.setattr(apply_job, "apply_partition", Killed(tmp_path / "died", after=after))
-    done = apply_job.apply(spark, words(plan=Path(result["plan"]), digest=result["digest"]))
+    result = planned(executor, volume)
+    monkeypatch.setattr(applying, "apply_partition", Killed(tmp_path / "died", after=after))
+    done = apply_job.apply(executor, words(plan=Path(result["plan"]), digest=result["digest"]))
     assert (tmp_path / "died").exists()
     assert sum(done["outcomes"].values()) == 3
     assert set(done["outcomes"]) <= {"done", "already"}
     assert differing(volume) == ["gzip-ct-0/00000000000000000000.index"]
 
 
-def test_what_cannot_be_done_is_in_the_report(spark: SparkSession, volume: Path) -> None:
-    result = planned(spark, volume)
+def test_what_cannot_be_done_is_in_the_report(executor: SparkExecutor, volume: Path) -> None:
+    result = planned(executor, volume)
     (volume / EMPTIED[0]).write_bytes(b"changed")
     plan = Path(result["plan"])
-    done = apply_job.apply(spark, words(plan=plan, digest=result["digest"]))
+    done = apply_job.apply(executor, words(plan=plan, digest=result["digest"]))
     assert done["outcomes"] == {"done": 2, "refused": 1}
     assert done["exit_code"] == 3
     rows = {row["partition_dir"]: row for row in read_actions(plan.with_name("plan.run")).to_pylist()}

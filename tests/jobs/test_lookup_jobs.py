@@ -11,7 +11,6 @@ import lookup as lookup_job
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from pyspark.sql import SparkSession
 
 from kafkats import search, tables
 from kafkats.cli import cli
@@ -19,6 +18,7 @@ from kafkats.clouds import CLOUDS, clouds_in, read_cloud
 from kafkats.errors import BadInput, UsageError
 from kafkats.operations.lookup import LookupOptions, lookup, lookup_partitions
 from kafkats.report import read_json, read_table
+from pyspark_kafkats.execution import SparkExecutor
 from tests.golden import Unpacked
 
 CASE = "timestamps-4.3.1"
@@ -28,12 +28,12 @@ FIRST = 444_444 * HOUR_MS
 TIMES = [FIRST + 1_600_000, FIRST + 1_600_500, FIRST + 3 * HOUR_MS]
 
 
-def looked_up(spark: SparkSession, *given: object) -> dict[str, Any]:
-    return dict(lookup_job.lookup(spark, lookup_job.words().parse_args([str(word) for word in given])))
+def looked_up(executor: SparkExecutor, *given: object) -> dict[str, Any]:
+    return dict(lookup_job.lookup(executor, lookup_job.words().parse_args([str(word) for word in given])))
 
 
-def exported(spark: SparkSession, *given: object) -> dict[str, Any]:
-    return dict(export_job.export(spark, export_job.words().parse_args([str(word) for word in given])))
+def exported(executor: SparkExecutor, *given: object) -> dict[str, Any]:
+    return dict(export_job.export(executor, export_job.words().parse_args([str(word) for word in given])))
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -42,12 +42,12 @@ def content(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize(("how", "generation"), [("exact", "3.8"), ("kafka", "0.11")])
 def test_the_rows_of_the_library(
-    spark: SparkSession, golden: Unpacked, tmp_path: Path, how: str, generation: str
+    executor: SparkExecutor, golden: Unpacked, tmp_path: Path, how: str, generation: str
 ) -> None:
     root = golden(CASE, "data")
     words = [word for ms in TIMES for word in ("--at", ms)]
     more = ["--at", "latest", "--how", how, "--generation", generation, "--report", tmp_path / "rows"]
-    said = looked_up(spark, root, *words, *more)
+    said = looked_up(executor, root, *words, *more)
     ours = pq.read_table(tmp_path / "rows" / "lookup.parquet")
     theirs = lookup([root], [*TIMES, search.LATEST], LookupOptions(how, generation))
     assert ours.to_pylist() == theirs.to_pylist()
@@ -56,7 +56,7 @@ def test_the_rows_of_the_library(
 
 
 def test_what_cannot_be_read_fails_the_job_unless_told_to_go_on(
-    spark: SparkSession, golden: Unpacked, tmp_path: Path
+    executor: SparkExecutor, golden: Unpacked, tmp_path: Path
 ) -> None:
     root = tmp_path / "data"
     shutil.copytree(golden(CASE, "data"), root)
@@ -64,18 +64,18 @@ def test_what_cannot_be_read_fails_the_job_unless_told_to_go_on(
     data = bytearray(log.read_bytes())
     data[40] ^= 1
     log.write_bytes(data)
-    said = looked_up(spark, root, "--at", TIMES[0])
+    said = looked_up(executor, root, "--at", TIMES[0])
     assert (said["unreadable"], said["exit_code"]) == (1, 1)
-    assert looked_up(spark, root, "--at", TIMES[0], "--go-on")["exit_code"] == 0
+    assert looked_up(executor, root, "--at", TIMES[0], "--go-on")["exit_code"] == 0
 
 
 @pytest.mark.parametrize("exact", [[], ["--depth", "full"]], ids=["indexes", "exact"])
-def test_the_table_of_the_library(spark: SparkSession, golden: Unpacked, tmp_path: Path, exact: list[str]) -> None:
+def test_the_table_of_the_library(executor: SparkExecutor, golden: Unpacked, tmp_path: Path, exact: list[str]) -> None:
     root = golden(CASE, "data")
     hours = [(FIRST + n * HOUR_MS, FIRST + (n + 1) * HOUR_MS) for n in (1, 0)]
     for begin, end in hours:
         said = looked_up(
-            spark, root, "--every", "1s", "--from", begin, "--until", end, "-o", tmp_path / "spark", *exact
+            executor, root, "--every", "1s", "--from", begin, "--until", end, "-o", tmp_path / "spark", *exact
         )
         theirs = tables.build(tmp_path / "library", lookup_partitions([root]), begin, end, step_ms=1000)
         assert {name: said[name] for name in theirs._fields} == theirs._asdict()
@@ -85,7 +85,7 @@ def test_the_table_of_the_library(spark: SparkSession, golden: Unpacked, tmp_pat
     assert len(ours) == 3, "two hours and the manifest"
 
 
-def test_what_is_kept_for_pictures(spark: SparkSession, golden: Unpacked, tmp_path: Path) -> None:
+def test_what_is_kept_for_pictures(executor: SparkExecutor, golden: Unpacked, tmp_path: Path) -> None:
     root = golden("retention-4.1.0", "after")
     words = [
         "--every",
@@ -99,7 +99,7 @@ def test_what_is_kept_for_pictures(spark: SparkSession, golden: Unpacked, tmp_pa
         "--report",
         tmp_path / "r",
     ]
-    said = looked_up(spark, root, *words)
+    said = looked_up(executor, root, *words)
     rows = tables.read(tmp_path / "t").rows
     clouds = clouds_in(read_table(tmp_path / "r" / "clouds.parquet", CLOUDS))
     assert set(clouds) == set(tables.busiest(rows))
@@ -111,7 +111,7 @@ def test_what_is_kept_for_pictures(spark: SparkSession, golden: Unpacked, tmp_pa
     at, edge = FIRST + 1_650_000, 2**63 - 1
     for target, around in ((at, "20s"), (at, "0s"), (edge, "1d"), (0, "1d"), (-5, "1s")):
         asked = ["--at", target, "--around", around, "--at", "latest", "--report", tmp_path / f"{target}-{around}"]
-        step_ms = looked_up(spark, root, *asked)["cells_step_ms"]
+        step_ms = looked_up(executor, root, *asked)["cells_step_ms"]
         assert step_ms == (0 if target == edge else 288_000 if around == "1d" else 1000)
         if step_ms:
             cells = read_table(tmp_path / f"{target}-{around}" / "cells.parquet", tables.TABLE)
@@ -119,19 +119,19 @@ def test_what_is_kept_for_pictures(spark: SparkSession, golden: Unpacked, tmp_pa
             assert min(times) <= target < max(times) + step_ms
 
 
-def test_a_broker_with_none_of_the_topics(spark: SparkSession, golden: Unpacked, tmp_path: Path) -> None:
+def test_a_broker_with_none_of_the_topics(executor: SparkExecutor, golden: Unpacked, tmp_path: Path) -> None:
     root, more = golden(CASE, "data"), ["--topics", "none-like-this"]
     said = looked_up(
-        spark, root, *more, "--every", "1m", "--from", FIRST, "--until", FIRST + HOUR_MS, "-o", tmp_path / "t"
+        executor, root, *more, "--every", "1m", "--from", FIRST, "--until", FIRST + HOUR_MS, "-o", tmp_path / "t"
     )
     assert (said["added"], tables.read_manifest(tmp_path / "t").covered) == (0, ((FIRST, FIRST + HOUR_MS),))
-    assert looked_up(spark, root, *more, "--at", FIRST, "--go-on")["partitions"] == 0
+    assert looked_up(executor, root, *more, "--at", FIRST, "--go-on")["partitions"] == 0
 
 
-def test_the_exports_of_the_command(spark: SparkSession, golden: Unpacked, tmp_path: Path) -> None:
+def test_the_exports_of_the_command(executor: SparkExecutor, golden: Unpacked, tmp_path: Path) -> None:
     root = golden(CASE, "data")
     begin, end = FIRST, FIRST + HOUR_MS
-    looked_up(spark, root, "--every", "1s", "--from", begin, "--until", end, "-o", tmp_path / "table")
+    looked_up(executor, root, "--every", "1s", "--from", begin, "--until", end, "-o", tmp_path / "table")
     for place in (root, tmp_path / "table"):
         for to, more in (
             ("spark-offsets", ["--until", TIMES[1]]),
@@ -140,7 +140,7 @@ def test_the_exports_of_the_command(spark: SparkSession, golden: Unpacked, tmp_p
         ):
             asked = [place, "--at", TIMES[0], "--to", to, "--missing", "all", *more]
             ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-            said = exported(spark, *asked, "-o", ours)
+            said = exported(executor, *asked, "-o", ours)
             ran = CliRunner().invoke(cli, [str(word) for word in ("export", *asked, "-o", theirs)])
             assert said["exit_code"] == ran.exit_code, ran.output
             assert ours.read_bytes() == theirs.read_bytes() != b""
@@ -158,6 +158,6 @@ def test_the_exports_of_the_command(spark: SparkSession, golden: Unpacked, tmp_p
     ],
     ids=" ".join,
 )
-def test_words_that_lead_nowhere(spark: SparkSession, golden: Unpacked, words: list[str]) -> None:
+def test_words_that_lead_nowhere(executor: SparkExecutor, golden: Unpacked, words: list[str]) -> None:
     with pytest.raises((UsageError, BadInput)):
-        looked_up(spark, golden(CASE, "data"), *words)
+        looked_up(executor, golden(CASE, "data"), *words)

@@ -16,13 +16,13 @@ import certify as certify_job
 import plan as plan_job
 import pytest
 import undo as undo_job
-from pyspark.sql import SparkSession
 
 from kafkats.certificate import read_certificate
 from kafkats.errors import Refused
 from kafkats.ledger import append, read
 from kafkats.plan import read_plan
 from kafkats.run import read_actions
+from pyspark_kafkats.execution import SparkExecutor
 from tests.golden import case, tree
 
 ROOT = Path(__file__).parents[2]
@@ -66,23 +66,23 @@ def words(**more: Any) -> Namespace:
     return Namespace(**given | more)
 
 
-def planned(spark: SparkSession, volume: Path, name: str = "plan", **more: Any) -> dict[str, Any]:
+def planned(executor: SparkExecutor, volume: Path, name: str = "plan", **more: Any) -> dict[str, Any]:
     out = volume.parents[1] / name
-    return dict(plan_job.plan(spark, words(log_dirs=[str(volume)], output=out, **{"to_magic": 2} | more)))
+    return dict(plan_job.plan(executor, words(log_dirs=[str(volume)], output=out, **{"to_magic": 2} | more)))
 
 
-def applied(spark: SparkSession, plan: dict[str, Any]) -> dict[str, Any]:
-    return dict(apply_job.apply(spark, words(plan=Path(plan["plan"]), digest=plan["digest"])))
+def applied(executor: SparkExecutor, plan: dict[str, Any]) -> dict[str, Any]:
+    return dict(apply_job.apply(executor, words(plan=Path(plan["plan"]), digest=plan["digest"])))
 
 
-def certified(spark: SparkSession, volume: Path, **more: Any) -> dict[str, Any]:
+def certified(executor: SparkExecutor, volume: Path, **more: Any) -> dict[str, Any]:
     out = volume.parents[1] / "certificate"
-    return dict(certify_job.certify(spark, words(log_dirs=[str(volume)], output=out, **more)))
+    return dict(certify_job.certify(executor, words(log_dirs=[str(volume)], output=out, **more)))
 
 
-def undone(spark: SparkSession, run: str, **more: Any) -> dict[str, Any]:
+def undone(executor: SparkExecutor, run: str, **more: Any) -> dict[str, Any]:
     given = {"runs": [Path(run)], "certify": [], "output": None} | more
-    return dict(undo_job.undo(spark, words(**given)))
+    return dict(undo_job.undo(executor, words(**given)))
 
 
 def rows_of(*given: object) -> list[dict[str, Any]]:
@@ -97,9 +97,9 @@ def files(root: Path) -> dict[str, tuple[bytes, int]]:
     return {str(p.relative_to(root)): (p.read_bytes(), p.stat().st_mtime_ns) for p in root.rglob("*") if p.is_file()}
 
 
-def test_the_same_plan_and_the_same_bytes_as_the_command(spark: SparkSession, volume: Path, tmp_path: Path) -> None:
+def test_the_same_plan_and_the_same_bytes_as_the_command(executor: SparkExecutor, volume: Path, tmp_path: Path) -> None:
     before = tree(volume)
-    made = planned(spark, volume, report=tmp_path / "before")
+    made = planned(executor, volume, report=tmp_path / "before")
     assert made["totals"]["segments"] == 7
     assert made["census"]["magic_batches"] == [137, 0, 0]
     other = rows_of("plan", "migrate", volume, "--to-magic", 2, "-o", tmp_path / "other")[-1]["summary"]
@@ -108,9 +108,9 @@ def test_the_same_plan_and_the_same_bytes_as_the_command(spark: SparkSession, vo
     assert ours.drop_columns("seconds") == theirs.drop_columns("seconds")
     assert tree(volume) == before, "nothing was written"
 
-    assert applied(spark, made)["outcomes"] == {"done": made["totals"]["files"]}
+    assert applied(executor, made)["outcomes"] == {"done": made["totals"]["files"]}
     by_spark = files(volume)
-    assert undone(spark, str(tmp_path / "plan.run"))["exit_code"] == 0
+    assert undone(executor, str(tmp_path / "plan.run"))["exit_code"] == 0
     assert tree(volume).items() >= {k: v for k, v in before.items() if "/" in k}.items(), "the very same files"
     again = rows_of("plan", "migrate", volume, "--to-magic", 2, "-o", tmp_path / "again")[-1]["summary"]
     rows_of("apply", tmp_path / "again", "--digest", again["digest"], "--owner-stopped")
@@ -124,44 +124,46 @@ def read_table(path: Path) -> Any:
 
 
 def test_both_parity_digests_are_in_the_report_and_what_was_written_is_proved(
-    spark: SparkSession, volume: Path, tmp_path: Path
+    executor: SparkExecutor, volume: Path, tmp_path: Path
 ) -> None:
-    made = planned(spark, volume)
-    done = applied(spark, made)
+    made = planned(executor, volume)
+    done = applied(executor, made)
     logs = [row for row in read_actions(Path(done["run"])).to_pylist() if row["file"].endswith(".log")]
     assert len(logs) == 7
     assert all(len(row["parity_before"]) == 64 and row["parity_before"] == row["parity_after"] for row in logs)
     assert sum(row["records"] for row in logs) == len(OLD.records())
     plan = Path(made["plan"])
-    proof = certified(spark, volume, min_magic=2, of_plan=plan, report=tmp_path / "after")
+    proof = certified(executor, volume, min_magic=2, of_plan=plan, report=tmp_path / "after")
     assert (proof["equal"], proof["not_equal"], proof["exit_code"]) == (made["totals"]["files"], [], 0)
     assert (proof["certified"], proof["exceptions"], proof["census"]["magic_bytes"][:2]) == (True, 0, [0, 0])
 
     log = volume / logs[0]["partition_dir"] / logs[0]["file"]
     log.write_bytes(log.read_bytes()[:-1])
-    wrong = certified(spark, volume, min_magic=2, of_plan=plan)
+    wrong = certified(executor, volume, min_magic=2, of_plan=plan)
     assert wrong["exit_code"] == 1
     assert str(log) in wrong["not_equal"]
     assert not wrong["certificate"]
 
 
-def test_the_same_certificate_as_the_command_and_its_recheck(spark: SparkSession, volume: Path, tmp_path: Path) -> None:
-    ours = certified(spark, volume, max_magic=0)
+def test_the_same_certificate_as_the_command_and_its_recheck(
+    executor: SparkExecutor, volume: Path, tmp_path: Path
+) -> None:
+    ours = certified(executor, volume, max_magic=0)
     rows_of("certify", volume, "--max-magic", 0, "-o", tmp_path / "theirs")
     assert read_certificate(tmp_path / "theirs").digest == ours["certificate_digest"]
     check = words(log_dirs=[], output=None, check=Path(ours["certificate"]))
-    assert certify_job.certify(spark, check)["holds"]
-    applied(spark, planned(spark, volume))
-    later = certify_job.certify(spark, check)
+    assert certify_job.certify(executor, check)["holds"]
+    applied(executor, planned(executor, volume))
+    later = certify_job.certify(executor, check)
     assert (later["holds"], later["exit_code"]) == (False, 1)
-    assert certified(spark, volume, max_magic=0)["exit_code"] == 1
+    assert certified(executor, volume, max_magic=0)["exit_code"] == 1
 
 
 def test_the_same_census_as_the_command(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    executor: SparkExecutor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = unpacked(tmp_path / "broker" / "data", MIXED)
-    said = census_job.census(spark, words(log_dirs=[str(root)], by="topic", report=tmp_path / "report"))
+    said = census_job.census(executor, words(log_dirs=[str(root)], by="topic", report=tmp_path / "report"))
     ours = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
     assert ours == rows_of("inventory", root, "--by", "format")[: len(ours)]
     assert all(said["census"]["magic_batches"]), "three formats in one directory"
@@ -169,15 +171,15 @@ def test_the_same_census_as_the_command(
     assert json.loads((tmp_path / "report" / "zero-copy.json").read_text())["topics"]
 
 
-def test_phase_1_plans_for_strays_alone(spark: SparkSession, volume: Path, tmp_path: Path) -> None:
-    fine = planned(spark, volume, "fine", to_magic=0, only_newer=True, certify=tmp_path / "fine-certificate")
+def test_phase_1_plans_for_strays_alone(executor: SparkExecutor, volume: Path, tmp_path: Path) -> None:
+    fine = planned(executor, volume, "fine", to_magic=0, only_newer=True, certify=tmp_path / "fine-certificate")
     assert (fine["certified"], fine["totals"]["files"]) == (True, 0)
     assert read_certificate(tmp_path / "fine-certificate").certified
 
     root = unpacked(tmp_path / "mixed" / "data", MIXED)
     with pytest.raises(Refused, match="--accept-loss"):
-        planned(spark, root, "refused", to_magic=0, only_newer=True)
-    found = planned(spark, root, "strays", to_magic=1, only_newer=True, accept_loss="all", certify=tmp_path / "no")
+        planned(executor, root, "refused", to_magic=0, only_newer=True)
+    found = planned(executor, root, "strays", to_magic=1, only_newer=True, accept_loss="all", certify=tmp_path / "no")
     assert (found["certified"], (tmp_path / "no").exists()) == (False, False)
     strays = sorted({row["partition_dir"] for row in read_plan(Path(found["plan"])).items.to_pylist()})
     assert len(strays) == found["totals"]["partitions"]
@@ -187,11 +189,11 @@ def test_phase_1_plans_for_strays_alone(spark: SparkSession, volume: Path, tmp_p
 
 
 def test_what_can_be_undone_is_not_planned_and_what_cannot_is(
-    spark: SparkSession, volume: Path, tmp_path: Path
+    executor: SparkExecutor, volume: Path, tmp_path: Path
 ) -> None:
-    run = applied(spark, planned(spark, volume))["run"]
+    run = applied(executor, planned(executor, volume))["run"]
     back = {"to_magic": 0, "accept_loss": "all", "undo": [Path(run)]}
-    first = planned(spark, volume, "first", **back)
+    first = planned(executor, volume, "first", **back)
     assert (first["undo"], first["plan"], first["totals"]["files"]) == ([run], run, 21)
     assert not (tmp_path / "first").exists()
 
@@ -199,31 +201,31 @@ def test_what_can_be_undone_is_not_planned_and_what_cannot_is(
     stat = log.stat()
     log.write_bytes(log.read_bytes())  # the same bytes in the same file, but somebody was there
     assert log.stat().st_mtime_ns != stat.st_mtime_ns
-    assert "undo" not in planned(spark, volume, "changed", **back)
+    assert "undo" not in planned(executor, volume, "changed", **back)
 
     shutil.rmtree(volume.parent)
     unpacked(volume)
-    run = applied(spark, planned(spark, volume, "again"))["run"]
+    run = applied(executor, planned(executor, volume, "again"))["run"]
     rows_of("purge", run)
-    late = planned(spark, volume, "late", **back | {"undo": [Path(run)]})
+    late = planned(executor, volume, "late", **back | {"undo": [Path(run)]})
     assert "undo" not in late
     assert late["totals"]["segments"] == 7
-    assert applied(spark, late)["exit_code"] == 0
-    assert certified(spark, volume, max_magic=0)["certified"]
-    assert undone(spark, run)["exit_code"] == 3, "purged"
+    assert applied(executor, late)["exit_code"] == 0
+    assert certified(executor, volume, max_magic=0)["certified"]
+    assert undone(executor, run)["exit_code"] == 3, "purged"
 
 
-def test_undo_certifies_what_is_there_again(spark: SparkSession, volume: Path, tmp_path: Path) -> None:
+def test_undo_certifies_what_is_there_again(executor: SparkExecutor, volume: Path, tmp_path: Path) -> None:
     before = files(volume)
-    run = applied(spark, planned(spark, volume))["run"]
+    run = applied(executor, planned(executor, volume))["run"]
     out = {"certify": [str(volume)], "max_magic": 0, "output": tmp_path / "c", "report": tmp_path / "after"}
-    said = undone(spark, run, **out)
+    said = undone(executor, run, **out)
     assert (said["files"], said["certified"], said["census"]["magic_bytes"][2]) == (21, True, 0)
     assert files(volume) == before
-    assert undone(spark, run, **out)["exit_code"] == 0, "again is no harm"
+    assert undone(executor, run, **out)["exit_code"] == 0, "again is no harm"
 
 
-def test_the_ledger_is_told_by_who_does_it(spark: SparkSession, volume: Path, tmp_path: Path) -> None:
+def test_the_ledger_is_told_by_who_does_it(executor: SparkExecutor, volume: Path, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.jsonl"
     begin = {"from_magic": 0, "to_magic": 2, "brokers": ["1"]}
     append(ledger, "begin", by="tests", now_ms=1, details=begin)
@@ -234,10 +236,10 @@ def test_the_ledger_is_told_by_who_does_it(spark: SparkSession, volume: Path, tm
     step = {"ledger": ledger, "broker": "1", "phase": "canary"}
     for event, broker, phase, details in steps:
         with pytest.raises(Refused):
-            planned(spark, volume, "early", **step)
+            planned(executor, volume, "early", **step)
         append(ledger, event, by="tests", now_ms=1, broker=broker, phase=phase, details=details)
-    run = applied(spark, planned(spark, volume, **step))["run"]
-    assert undone(spark, run)["exit_code"] == 0
+    run = applied(executor, planned(executor, volume, **step))["run"]
+    assert undone(executor, run)["exit_code"] == 0
     told = [(entry.event, entry.details.get("folder")) for entry in read(ledger).entries][1 + len(steps) :]
     assert told == [("started", run), ("converted", run), ("undone", run)]
 

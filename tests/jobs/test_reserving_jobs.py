@@ -13,11 +13,12 @@ import plan as plan_job
 import pytest
 import release as release_job
 import undo as undo_job
-from pyspark.sql import SparkSession
 
 from kafkats.errors import Locked, Reserved, UsageError
+from kafkats.flow import planning
 from kafkats.logdir.reservation import Reservation, read_reservation, reservation_area, reserve
 from kafkats.reserving import now_ms
+from pyspark_kafkats.execution import SparkExecutor
 from tests.golden import case, retention_moment, retention_policy
 from tests.logdir.test_lock import other_process
 
@@ -53,70 +54,70 @@ def by_them(root: Path) -> Reservation:
     return reserve(reservation_area(root), THEIRS, at + HOUR, now_ms=at).reservation
 
 
-def planned(spark: SparkSession, *words: object, holder: str = OURS, until: int | None = None) -> dict[str, Any]:
+def planned(executor: SparkExecutor, *words: object, holder: str = OURS, until: int | None = None) -> dict[str, Any]:
     reserving = ["--reserve", holder, "--reserve-until", now_ms() + HOUR if until is None else until]
-    return dict(plan_job.plan(spark, plan_job.words().parse_args([str(word) for word in (*words, *reserving)])))
+    return dict(plan_job.plan(executor, plan_job.words().parse_args([str(word) for word in (*words, *reserving)])))
 
 
-def applied(spark: SparkSession, plan: dict[str, Any], *words: object) -> dict[str, Any]:
+def applied(executor: SparkExecutor, plan: dict[str, Any], *words: object) -> dict[str, Any]:
     given = [plan["plan"], "--digest", plan["digest"], "--owner-stopped", *words]
-    return dict(apply_job.apply(spark, apply_job.words().parse_args([str(word) for word in given])))
+    return dict(apply_job.apply(executor, apply_job.words().parse_args([str(word) for word in given])))
 
 
-def released(spark: SparkSession, *words: object) -> dict[str, Any]:
-    return dict(release_job.release(spark, release_job.words().parse_args([str(word) for word in words])))
+def released(executor: SparkExecutor, *words: object) -> dict[str, Any]:
+    return dict(release_job.release(executor, release_job.words().parse_args([str(word) for word in words])))
 
 
-def test_a_plan_reserves_what_it_writes_to(spark: SparkSession, roots: list[Path], tmp_path: Path) -> None:
+def test_a_plan_reserves_what_it_writes_to(executor: SparkExecutor, roots: list[Path], tmp_path: Path) -> None:
     until = now_ms() + 2 * HOUR
-    made = planned(spark, "rebuild", *roots, "-o", tmp_path / "plan", until=until)
+    made = planned(executor, "rebuild", *roots, "-o", tmp_path / "plan", until=until)
     assert (made["holder"], made["reserved_until_ms"], made["reserved"]) == (OURS, until, [])
     assert made["reserves"] == [str(root) for root in roots[:2]]
     assert holders(roots) == [OURS, OURS, ""]
     with pytest.raises(Reserved, match=f"^{roots[0]}: reserved by {OURS} until "):
-        planned(spark, "rebuild", *roots, "-o", tmp_path / "two", holder=THEIRS)
-    assert planned(spark, "rebuild", *roots, "-o", tmp_path / "again")["digest"] == made["digest"], "the next try"
+        planned(executor, "rebuild", *roots, "-o", tmp_path / "two", holder=THEIRS)
+    assert planned(executor, "rebuild", *roots, "-o", tmp_path / "again")["digest"] == made["digest"], "the next try"
     assert holders(roots) == [OURS, OURS, ""]
 
     with pytest.raises(Reserved, match=OURS):
-        applied(spark, other_plan(spark, roots, tmp_path), "--holder", THEIRS)
+        applied(executor, other_plan(executor, roots, tmp_path), "--holder", THEIRS)
     with pytest.raises(Reserved, match=OURS):
-        applied(spark, made, "--holder", THEIRS)
+        applied(executor, made, "--holder", THEIRS)
     assert not (tmp_path / "plan.run").exists() and not (roots[0] / LOST).exists()
-    done = applied(spark, made, "--holder", OURS)
+    done = applied(executor, made, "--holder", OURS)
     assert (done["outcomes"], done["exit_code"], done["remarks"]) == ({"done": 2}, 0, [])
     assert holders(roots) == ["", "", ""]
 
 
-def other_plan(spark: SparkSession, roots: list[Path], tmp_path: Path) -> dict[str, Any]:
+def other_plan(executor: SparkExecutor, roots: list[Path], tmp_path: Path) -> dict[str, Any]:
     """The same without a reservation: a dry run."""
     words = ["rebuild", *map(str, roots[:1]), "-o", str(tmp_path / "dry")]
-    made = dict(plan_job.plan(spark, plan_job.words().parse_args(words)))
+    made = dict(plan_job.plan(executor, plan_job.words().parse_args(words)))
     assert "holder" not in made and "reserves" not in made
     assert len(made["remarks"]) == 1 and f"reserved by {OURS}" in made["remarks"][0]
     return made
 
 
-def test_others_are_left_out(spark: SparkSession, roots: list[Path], tmp_path: Path) -> None:
+def test_others_are_left_out(executor: SparkExecutor, roots: list[Path], tmp_path: Path) -> None:
     theirs = by_them(roots[0])
-    made = planned(spark, "rebuild", *roots, "-o", tmp_path / "plan", "--skip-reserved")
+    made = planned(executor, "rebuild", *roots, "-o", tmp_path / "plan", "--skip-reserved")
     left_out = {"log_dir": str(roots[0]), "holder": THEIRS, "until_ms": theirs.until_ms}
     assert (made["reserved"], made["reserves"]) == ([left_out], [str(roots[1])])
     assert made["log_dirs"] == [str(root) for root in roots[1:]]
     assert made["totals"]["files"] == 1 and "left out" in made["remarks"][0]
     assert holders(roots) == [THEIRS, OURS, ""]
     with pytest.raises(Reserved, match=THEIRS) as refused:
-        planned(spark, "rebuild", roots[0], "-o", tmp_path / "none", "--skip-reserved")
+        planned(executor, "rebuild", roots[0], "-o", tmp_path / "none", "--skip-reserved")
     assert refused.value.exit_code == 3 and not (tmp_path / "none").exists()
 
-    made = planned(spark, "rebuild", *roots, "-o", tmp_path / "more", "--take-over", "x", "--take-over", THEIRS)
+    made = planned(executor, "rebuild", *roots, "-o", tmp_path / "more", "--take-over", "x", "--take-over", THEIRS)
     assert made["reserved"] == [] and holders(roots) == [OURS, OURS, ""]
     (remark,) = made["remarks"]
     assert THEIRS in remark and remark.endswith("is over and was taken over")
 
 
 def test_a_plan_that_fails_half_way_releases_all(
-    spark: SparkSession, roots: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    executor: SparkExecutor, roots: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
 
@@ -124,26 +125,26 @@ def test_a_plan_that_fails_half_way_releases_all(
         seen.extend(holders(roots))
         raise UsageError("fails")
 
-    monkeypatch.setattr(plan_job, "plan_rebuild", fails)
+    monkeypatch.setattr(planning, "plan_rebuild", fails)
     planned_before = reserve(reservation_area(roots[0]), OURS, now_ms() + HOUR, now_ms=now_ms())
     assert planned_before.remark == ""
     with pytest.raises(UsageError, match="fails"):
-        planned(spark, "rebuild", *roots, "-o", tmp_path / "plan")
+        planned(executor, "rebuild", *roots, "-o", tmp_path / "plan")
     assert (seen, holders(roots)) == ([OURS] * 3, [""] * 3)
 
 
-def test_a_brokers_lock(spark: SparkSession, roots: list[Path], tmp_path: Path) -> None:
+def test_a_brokers_lock(executor: SparkExecutor, roots: list[Path], tmp_path: Path) -> None:
     (roots[1] / ".lock").touch()
     with other_process(roots[1] / ".lock", fcntl.LOCK_EX):
         with pytest.raises(Locked, match="stop the broker"):
-            planned(spark, "rebuild", *roots, "-o", tmp_path / "plan", "--skip-reserved")
+            planned(executor, "rebuild", *roots, "-o", tmp_path / "plan", "--skip-reserved")
         assert holders(roots) == [""] * 3
         words = ["rebuild", *map(str, roots), "-o", str(tmp_path / "dry")]
-        (remark,) = plan_job.plan(spark, plan_job.words().parse_args(words))["remarks"]
+        (remark,) = plan_job.plan(executor, plan_job.words().parse_args(words))["remarks"]
         assert remark.startswith(f"{roots[1]}: process ") and "until it stops" in remark
 
 
-def test_beyond_the_guard_is_reserved_too(spark: SparkSession, tmp_path: Path) -> None:
+def test_beyond_the_guard_is_reserved_too(executor: SparkExecutor, tmp_path: Path) -> None:
     """What a guard keeps today is written to, if somebody approves it."""
     root = tmp_path / "disk" / "data"
     root.mkdir(parents=True)
@@ -153,39 +154,39 @@ def test_beyond_the_guard_is_reserved_too(spark: SparkSession, tmp_path: Path) -
         settings["kafkats.guard.max.share"] = 0.0
     (tmp_path / "policy.yaml").write_text(json.dumps(policy))
     words = ("retain", root, "--policy", tmp_path / "policy.yaml", "--now", retention_moment(RETENTION))
-    made = planned(spark, *words, "-o", tmp_path / "plan", "--beyond-guard", tmp_path / "beyond")
+    made = planned(executor, *words, "-o", tmp_path / "plan", "--beyond-guard", tmp_path / "beyond")
     assert (made["totals"]["files"], made["beyond"]["totals"]["files"] > 0) == (0, True)
     assert made["reserves"] == [str(root)] and holders([root]) == [OURS]
-    done = applied(spark, made["beyond"], "--holder", OURS)
+    done = applied(executor, made["beyond"], "--holder", OURS)
     assert done["exit_code"] == 0 and done["outcomes"]["done"] > 0
     assert holders([root]) == [""]
 
 
-def test_a_rollback_by_undo_keeps_it_until_undo_ends(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_rollback_by_undo_keeps_it_until_undo_ends(executor: SparkExecutor, tmp_path: Path) -> None:
     root = tmp_path / "disk" / "data"
     root.mkdir(parents=True)
     case("matrix-2.8.2-v1").unpack("data", root)
-    up = planned(spark, "migrate", root, "--to-magic", 2, "-o", tmp_path / "up")
-    assert applied(spark, up, "--holder", OURS, "--run", tmp_path / "run")["exit_code"] == 0
-    back = planned(spark, "migrate", root, "--to-magic", 1, "-o", tmp_path / "down", "--undo", tmp_path / "run")
+    up = planned(executor, "migrate", root, "--to-magic", 2, "-o", tmp_path / "up")
+    assert applied(executor, up, "--holder", OURS, "--run", tmp_path / "run")["exit_code"] == 0
+    back = planned(executor, "migrate", root, "--to-magic", 1, "-o", tmp_path / "down", "--undo", tmp_path / "run")
     assert back["undo"] == [str(tmp_path / "run")] and back["reserves"] == [str(root)]
     assert holders([root]) == [OURS]
     parser = undo_job.words()
     with pytest.raises(Reserved, match=OURS):
-        undo_job.undo(spark, parser.parse_args([str(tmp_path / "run"), "--holder", THEIRS]))
-    assert undo_job.undo(spark, parser.parse_args([str(tmp_path / "run"), "--holder", OURS]))["exit_code"] == 0
+        undo_job.undo(executor, parser.parse_args([str(tmp_path / "run"), "--holder", THEIRS]))
+    assert undo_job.undo(executor, parser.parse_args([str(tmp_path / "run"), "--holder", OURS]))["exit_code"] == 0
     assert holders([root]) == [""]
 
 
-def test_release(spark: SparkSession, roots: list[Path], tmp_path: Path) -> None:
+def test_release(executor: SparkExecutor, roots: list[Path], tmp_path: Path) -> None:
     theirs = by_them(roots[1])
-    planned(spark, "rebuild", roots[0], "-o", tmp_path / "plan")
-    said = released(spark, *roots, tmp_path / "nowhere", "--holder", OURS)
+    planned(executor, "rebuild", roots[0], "-o", tmp_path / "plan")
+    said = released(executor, *roots, tmp_path / "nowhere", "--holder", OURS)
     assert [one["log_dir"] for one in said["released"]] == [str(roots[0])]
     assert said["kept"] == [{"log_dir": str(roots[1]), "holder": THEIRS, "until_ms": theirs.until_ms}]
     assert (said["free"], said["failed"], said["exit_code"]) == ([str(roots[2])], [str(tmp_path / "nowhere")], 2)
     assert holders(roots) == ["", THEIRS, ""]
-    said = released(spark, *roots)
+    said = released(executor, *roots)
     assert [one["holder"] for one in said["released"]] == [THEIRS] and said["exit_code"] == 0
 
 
@@ -200,17 +201,17 @@ def test_release(spark: SparkSession, roots: list[Path], tmp_path: Path) -> None
         ("--reserve", ""),
     ],
 )
-def test_unfit_words(spark: SparkSession, roots: list[Path], tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_unfit_words(executor: SparkExecutor, roots: list[Path], tmp_path: Path, words: tuple[str, ...]) -> None:
     given = ["rebuild", str(roots[0]), "-o", str(tmp_path / "plan"), *words]
     with pytest.raises(UsageError):
-        plan_job.plan(spark, plan_job.words().parse_args(given))
+        plan_job.plan(executor, plan_job.words().parse_args(given))
     assert not (tmp_path / "plan").exists() and reserved(roots[0]) is None
 
 
-def test_a_ledger_is_told_of_all_log_dirs(spark: SparkSession, roots: list[Path], tmp_path: Path) -> None:
+def test_a_ledger_is_told_of_all_log_dirs(executor: SparkExecutor, roots: list[Path], tmp_path: Path) -> None:
     words = ("migrate", roots[0], "--to-magic", 2, "--ledger", tmp_path / "l", "--skip-reserved")
     with pytest.raises(UsageError, match="--skip-reserved"):
-        planned(spark, *words, "-o", tmp_path / "plan")
+        planned(executor, *words, "-o", tmp_path / "plan")
 
 
 @pytest.mark.slow(8)

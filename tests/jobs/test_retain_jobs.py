@@ -19,7 +19,6 @@ import pytest
 import undo as undo_job
 import verify as verify_job
 from click.testing import CliRunner
-from pyspark.sql import SparkSession
 
 from kafkats.cli import cli
 from kafkats.config import read_policy
@@ -32,6 +31,7 @@ from kafkats.plan import read_plan
 from kafkats.report import SEGMENTS
 from kafkats.run import read_run
 from kafkats.units import list_units
+from pyspark_kafkats.execution import SparkExecutor
 from tests.golden import case, retention_moment, retention_policy, tree
 
 ROOT = Path(__file__).parents[2]
@@ -54,22 +54,22 @@ def policy(tmp_path: Path) -> Path:
     return path
 
 
-def planned(spark: SparkSession, volume: Path, policy: Path, *given: object, name: str = "plan") -> dict[str, Any]:
+def planned(executor: SparkExecutor, volume: Path, policy: Path, *given: object, name: str = "plan") -> dict[str, Any]:
     words = ["retain", volume, "--policy", policy, "--now", NOW, *given, "-o", volume.parents[1] / name]
-    return dict(plan_job.plan(spark, plan_job.words().parse_args([str(word) for word in words])))
+    return dict(plan_job.plan(executor, plan_job.words().parse_args([str(word) for word in words])))
 
 
-def applied(spark: SparkSession, plan: dict[str, Any], run: Path) -> dict[str, Any]:
+def applied(executor: SparkExecutor, plan: dict[str, Any], run: Path) -> dict[str, Any]:
     words = [plan["plan"], "--digest", plan["digest"], "--run", str(run), "--owner-stopped"]
-    return dict(apply_job.apply(spark, apply_job.words().parse_args(words)))
+    return dict(apply_job.apply(executor, apply_job.words().parse_args(words)))
 
 
-def proved(spark: SparkSession, plan: dict[str, Any], volume: Path) -> dict[str, Any]:
-    return dict(verify_job.verify(spark, verify_job.words().parse_args([str(volume), "--of-plan", plan["plan"]])))
+def proved(executor: SparkExecutor, plan: dict[str, Any], volume: Path) -> dict[str, Any]:
+    return dict(verify_job.verify(executor, verify_job.words().parse_args([str(volume), "--of-plan", plan["plan"]])))
 
 
-def purged(spark: SparkSession, *given: object) -> dict[str, Any]:
-    return dict(purge_job.purge(spark, purge_job.words().parse_args([str(word) for word in given])))
+def purged(executor: SparkExecutor, *given: object) -> dict[str, Any]:
+    return dict(purge_job.purge(executor, purge_job.words().parse_args([str(word) for word in given])))
 
 
 def command(*given: object) -> dict[str, Any]:
@@ -100,9 +100,9 @@ INSIDE = ["--inside-segments", "--before", str(LIMIT)]
         INSIDE,
     ],
 )
-def test_the_same_plan_as_the_command(spark: SparkSession, volume: Path, policy: Path, more: list[str]) -> None:
+def test_the_same_plan_as_the_command(executor: SparkExecutor, volume: Path, policy: Path, more: list[str]) -> None:
     before = tree(volume)
-    made = planned(spark, volume, policy, *more)
+    made = planned(executor, volume, policy, *more)
     other = volume.parents[1] / "other"
     said = command("plan", "retain", volume, "--policy", policy, "--now", NOW, *more, "-o", other)
     assert (said["digest"], said["segments"]) == (made["digest"], made["totals"]["segments"])
@@ -112,18 +112,18 @@ def test_the_same_plan_as_the_command(spark: SparkSession, volume: Path, policy:
     assert tree(volume) == before
 
 
-def test_what_the_command_refuses(spark: SparkSession, volume: Path, policy: Path) -> None:
+def test_what_the_command_refuses(executor: SparkExecutor, volume: Path, policy: Path) -> None:
     with pytest.raises(UsageError, match="does not go with --free"):
-        planned(spark, volume, policy, *INSIDE, "--free", "30kB")
+        planned(executor, volume, policy, *INSIDE, "--free", "30kB")
 
 
-def test_the_remarks_of_the_command(spark: SparkSession, volume: Path, policy: Path) -> None:
+def test_the_remarks_of_the_command(executor: SparkExecutor, volume: Path, policy: Path) -> None:
     given = json.loads(policy.read_text())
     given["topics"] = {"tmie-*": {}} | given["topics"]
     policy.write_text(json.dumps(given))
     export = volume.parents[1] / "topics.txt"
     export.write_text("Topic: time-all PartitionCount: 1 Configs: retention.ms=77\n")
-    made = planned(spark, volume, policy, "--export", export)
+    made = planned(executor, volume, policy, "--export", export)
     words = ("--policy", policy, "--now", NOW, "--export", export)
     assert made["remarks"] == command("plan", "retain", volume, *words, "-o", volume.parents[1] / "other")["remarks"]
     assert any("tmie-*" in remark for remark in made["remarks"])
@@ -131,15 +131,16 @@ def test_the_remarks_of_the_command(spark: SparkSession, volume: Path, policy: P
     out = volume.parents[1] / "roll"
     words = ["roll", volume, "--policy", policy, "--now", NOW, "--export", export, "-o", out]
     assert (
-        plan_job.plan(spark, plan_job.words().parse_args([str(word) for word in words]))["remarks"] == made["remarks"]
+        plan_job.plan(executor, plan_job.words().parse_args([str(word) for word in words]))["remarks"]
+        == made["remarks"]
     )
 
 
-def test_the_same_plan_to_roll(spark: SparkSession, volume: Path, policy: Path) -> None:
+def test_the_same_plan_to_roll(executor: SparkExecutor, volume: Path, policy: Path) -> None:
     policy.write_text(json.dumps({"topics": {"time-*": {"segment.ms": 60_000}}}))
     out = volume.parents[1] / "plan"
     words = ["roll", volume, "--policy", policy, "--now", NOW, "-o", out]
-    made = plan_job.plan(spark, plan_job.words().parse_args([str(word) for word in words]))
+    made = plan_job.plan(executor, plan_job.words().parse_args([str(word) for word in words]))
     facts = pa.Table.from_batches([inventory_units(list_units([volume]))], SEGMENTS)
     expected, due = plan_roll(facts, read_policy(policy), RollOptions(int(NOW)))
     assert made["digest"] == expected.digest
@@ -147,23 +148,23 @@ def test_the_same_plan_to_roll(spark: SparkSession, volume: Path, policy: Path) 
     assert pq.read_table(out / "due.parquet").sort_by("partition_dir") == due.sort_by("partition_dir")
 
 
-def test_from_plan_to_purge(spark: SparkSession, volume: Path, policy: Path, tmp_path: Path) -> None:
-    made = planned(spark, volume, policy, "--last-segment")
-    done = applied(spark, made, tmp_path / "run")
+def test_from_plan_to_purge(executor: SparkExecutor, volume: Path, policy: Path, tmp_path: Path) -> None:
+    made = planned(executor, volume, policy, "--last-segment")
+    done = applied(executor, made, tmp_path / "run")
     assert set(done["outcomes"]) <= {"done", "already"} and not done["exit_code"]
     expected = {name: told["segments_after"] for name, told in GOLDEN.info["retention"].items()}
     expected["start-offset-0"] = [0, 34, 68, 102]  # there a client deleted records meanwhile
     assert logs(volume) == expected
-    said = proved(spark, made, volume)
+    said = proved(executor, made, volume)
     assert (said["equal"], said["exit_code"]) == (made["totals"]["files"], 0)
 
     run = read_run(tmp_path / "run")
-    assert purged(spark, tmp_path / "run", "--older-than", "1h")["not_due"] == [str(tmp_path / "run")]
-    said = purged(spark, tmp_path / "run")
+    assert purged(executor, tmp_path / "run", "--older-than", "1h")["not_due"] == [str(tmp_path / "run")]
+    said = purged(executor, tmp_path / "run")
     assert said["runs"] == [str(tmp_path / "run")]
     assert said["freed_bytes"] >= made["totals"]["freed_bytes"], "whole blocks"
     assert json.loads((tmp_path / "run" / "purge.json").read_text())["freed_bytes"] == said["freed_bytes"]
-    assert purged(spark, tmp_path / "run")["freed_bytes"] == 0, "again: nothing is there any more"
+    assert purged(executor, tmp_path / "run")["freed_bytes"] == 0, "again: nothing is there any more"
     assert run.operation == "retain"
 
 
@@ -176,42 +177,42 @@ def records(partition: Path) -> list[list[Record]]:
     return found
 
 
-def test_expired_heads_go_and_come_back(spark: SparkSession, volume: Path, policy: Path, tmp_path: Path) -> None:
+def test_expired_heads_go_and_come_back(executor: SparkExecutor, volume: Path, policy: Path, tmp_path: Path) -> None:
     before = {name: records(volume / name) for name in GOLDEN.info["retention"]}
     files = {path: path.read_bytes() for path in volume.rglob("*") if path.is_file()}
-    whole = planned(spark, volume, policy, "--before", LIMIT, name="whole")["totals"]
-    made = planned(spark, volume, policy, *INSIDE)
+    whole = planned(executor, volume, policy, "--before", LIMIT, name="whole")["totals"]
+    made = planned(executor, volume, policy, *INSIDE)
     cut = {item["partition_dir"] for item in read_plan(Path(made["plan"])).items.to_pylist() if item["log"]}
     assert len(cut) == made["totals"]["heads"] >= 3
     assert made["totals"]["segments"] == whole["segments"] + len(cut)
-    assert not applied(spark, made, tmp_path / "run")["exit_code"]
+    assert not applied(executor, made, tmp_path / "run")["exit_code"]
     for name, batches in before.items():
         now = records(volume / name)
         fresh = next((n for n, one in enumerate(batches) if max(r.timestamp for r in one) >= LIMIT), 0)
         assert now == batches[fresh if name in cut else len(batches) - len(now) :]
         assert logs(volume)[name][0] == now[0][0].offset, "the log starts there"
-    said = proved(spark, made, volume)
+    said = proved(executor, made, volume)
     assert (said["equal"], said["exit_code"]) == (made["totals"]["files"], 0)
 
     undo = Namespace(runs=[tmp_path / "run"], by="tests", certify=[], holder="", approval=None)
-    assert not undo_job.undo(spark, undo)["exit_code"]
+    assert not undo_job.undo(executor, undo)["exit_code"]
     assert {path: path.read_bytes() for path in volume.rglob("*") if path.is_file() and path.name != ".lock"} == files
-    again = planned(spark, volume, policy, *INSIDE, name="again")
-    assert not applied(spark, again, tmp_path / "second")["exit_code"]
-    assert purged(spark, tmp_path / "second")["freed_bytes"] >= again["totals"]["freed_bytes"]
+    again = planned(executor, volume, policy, *INSIDE, name="again")
+    assert not applied(executor, again, tmp_path / "second")["exit_code"]
+    assert purged(executor, tmp_path / "second")["freed_bytes"] >= again["totals"]["freed_bytes"]
     name = min(cut)
     (volume / name / f"{logs(volume)[name][0]:020}.log").unlink()
-    assert proved(spark, again, volume)["exit_code"] == 1
+    assert proved(executor, again, volume)["exit_code"] == 1
 
 
-def test_the_proof_can_fail(spark: SparkSession, volume: Path, policy: Path, tmp_path: Path) -> None:
-    made = planned(spark, volume, policy)
-    applied(spark, made, tmp_path / "run")
-    assert proved(spark, made, volume)["exit_code"] == 0
+def test_the_proof_can_fail(executor: SparkExecutor, volume: Path, policy: Path, tmp_path: Path) -> None:
+    made = planned(executor, volume, policy)
+    applied(executor, made, tmp_path / "run")
+    assert proved(executor, made, volume)["exit_code"] == 0
     (volume / "time-all-0" / "00000000000000000000.log").touch()
     (volume / "time-some-0" / "00000000000000000102.log").unlink()
     (volume / "size-0" / "leader-epoch-checkpoint").write_text("0\n1\n0 33\n")
-    said = proved(spark, made, volume)
+    said = proved(executor, made, volume)
     assert said["exit_code"] == 1
     assert sorted(said["not_equal"]) == [
         str(volume / path)
@@ -223,18 +224,20 @@ def test_the_proof_can_fail(spark: SparkSession, volume: Path, policy: Path, tmp
     ]
 
 
-def test_beyond_the_guard_is_a_plan_of_its_own(spark: SparkSession, volume: Path, policy: Path, tmp_path: Path) -> None:
+def test_beyond_the_guard_is_a_plan_of_its_own(
+    executor: SparkExecutor, volume: Path, policy: Path, tmp_path: Path
+) -> None:
     given = json.loads(policy.read_text())
     given["topics"]["time-all"]["kafkats.guard.max.share"] = 0.3
     policy.write_text(json.dumps(given))
-    made = planned(spark, volume, policy, "--beyond-guard", tmp_path / "beyond")
+    made = planned(executor, volume, policy, "--beyond-guard", tmp_path / "beyond")
     assert made["over_guard"] == 3, "two, and the last one behind them"
     assert made["beyond"]["totals"]["segments"] == made["totals"]["segments"] + 2
     assert read_plan(tmp_path / "beyond").digest == made["beyond"]["digest"]
-    assert planned(spark, volume, policy, "--over-guard", name="again")["digest"] == made["beyond"]["digest"]
+    assert planned(executor, volume, policy, "--over-guard", name="again")["digest"] == made["beyond"]["digest"]
     given["topics"]["time-all"].pop("kafkats.guard.max.share")
     policy.write_text(json.dumps(given))
-    assert "beyond" not in planned(spark, volume, policy, "--beyond-guard", tmp_path / "none", name="third")
+    assert "beyond" not in planned(executor, volume, policy, "--beyond-guard", tmp_path / "none", name="third")
     assert not (tmp_path / "none").exists()
 
 
@@ -253,4 +256,4 @@ def test_words_are_the_commands_words() -> None:
         "--go-on",
     }  # it knows other runs and tries
     assert ours - theirs <= {"--report", "--help", "--beyond-guard", *of_a_scheduler}
-    assert {word for word in theirs if word.startswith("--")} - ours <= {"--json", "--reserve-for"}
+    assert {word for word in theirs if word.startswith("--")} - ours <= {"--json", "--jobs", "--reserve-for"}

@@ -1,7 +1,7 @@
-"""The proof of what runs wrote: each file that one of them has done is read again, and must be as its plan meant it.
+"""The proof of what runs wrote: each file that one of them has written is read again, and must be as its plan meant it.
 
-Runs are named from the earliest to the latest. Where a later one wrote the same file, the later one counts. What a run did is said
-by its journals beside the log directories, so a run whose report was never written is proved too; what was undone is left out.
+Runs are named from the earliest to the latest. Where a later one wrote the same file, the later one counts. What a run did is read
+from its journals beside the log directories, so a run whose report was never written is proved too; what was undone is left out.
 A run that is proved gets a `proof.json`.
 """
 
@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import proving
 import pyarrow as pa
-import retaining
-import rolling
-from fanout import spread
-from pyspark.sql import SparkSession
 
-from kafkats.errors import CorruptPlan, KafkatsError, UsageError
+from kafkats.errors import CorruptPlan, KafkatsError
+from kafkats.execution import Executor
+from kafkats.flow.proving import Directory, Proof, prove
 from kafkats.operations.ending import ENDED_AS, ended_as, note_proved
 from kafkats.operations.verify import VerifyOptions
 from kafkats.plan import Plan, read_plan
@@ -27,11 +25,9 @@ from kafkats.report import SEGMENTS, read_json
 from kafkats.run import Run, directories, read_actions, read_run
 from kafkats.units import Unit
 
-NAMED: Final = 20
 _SEGMENT: Final = ("log_dir", "partition_dir", "base_offset")
 _WROTE: Final = {"done", "already", "nothing"}
 
-Directory = tuple[str, str]
 File = tuple[str, str, str]
 
 
@@ -43,37 +39,32 @@ class Done(NamedTuple):
     undone: list[Directory]
 
 
-def prove_runs(
-    spark: SparkSession, folders: Sequence[Path], units: Sequence[Unit], options: VerifyOptions
-) -> tuple[pa.Table, Mapping[str, Any]]:
-    """Look again at what these runs wrote: report.SEGMENTS, and how many files are as they should be.
-
-    Raises CorruptPlan for a run without its plan beside it, StorageFailed, UsageError for a run that proves itself.
-    """
-    segments = SEGMENTS.empty_table()
-    said: dict[str, Any] = {"files": 0, "equal": 0, "not_equal": [], "runs": [str(folder) for folder in folders]}
+def prove_runs(executor: Executor, folders: Sequence[Path], units: Sequence[Unit], options: VerifyOptions) -> Proof:
+    """Prove these runs. Raises CorruptPlan for a run without its plan beside it, and as `prove`."""
+    whole = Proof(SEGMENTS.empty_table(), 0, 0, [], [])
     files: set[File] = set()
     places: set[Directory] = set()
     for folder in reversed(folders):
         run = read_run(folder)
         plan_folder = plan_of(run, folder)
-        done = what_was_done(spark, run, folder)
+        done = what_was_done(executor, run, folder)
         plan = _part(read_plan(plan_folder), done.wrote, files, places)
-        found, proof = _prove(spark, plan, plan_folder, units, options, places)
+        proof = prove(executor, plan, plan_folder, units, options, later=places)
         half = [
             f"{Path(*where)}: {folder.name} was interrupted; apply it again, or undo it" for where in done.interrupted
         ]
-        for line in half:
-            print(f"not as it should be: {line}")
-        wrong = [*proof["not_equal"], *half]
-        segments = _laid_over(found, segments)
-        said |= {name: said[name] + proof[name] for name in ("files", "equal")}
-        said["not_equal"] = [*said["not_equal"], *wrong][:NAMED]
-        if not wrong:
-            note_proved(folder, files=proof["files"], undone=len(done.undone))
+        whole = Proof(
+            _laid_over(proof.segments, whole.segments),
+            whole.files + proof.files,
+            whole.equal + proof.equal,
+            [*whole.not_equal, *proof.not_equal, *half],
+            [*whole.reasons, *proof.reasons, *half],
+        )
+        if not proof.not_equal and not half:
+            note_proved(folder, files=proof.files, undone=len(done.undone))
         files |= {(row["log_dir"], row["partition_dir"], row["file"]) for row in plan.items.to_pylist()}
         places |= done.wrote
-    return segments, said
+    return whole
 
 
 def plan_of(run: Run, folder: Path) -> Path:
@@ -86,13 +77,10 @@ def plan_of(run: Run, folder: Path) -> Path:
     raise CorruptPlan(f"its plan with digest {run.digest[:16]} does not lie beside it", path=folder)
 
 
-def what_was_done(spark: SparkSession, run: Run, folder: Path) -> Done:
+def what_was_done(executor: Executor, run: Run, folder: Path) -> Done:
     """By the journals; where there is none, by the run's report."""
-
-    def do(where: Directory) -> pa.RecordBatch:
-        return pa.RecordBatch.from_pylist([ended_as(run, *where)], schema=ENDED_AS)
-
-    table = spread(spark, "read journals", list(directories(run)), do, ENDED_AS, size=lambda _: 1)
+    do = partial(_ended_as, run)
+    table = executor.map("read journals", list(directories(run)), do, ENDED_AS, size=lambda _: 1)
     phases = {(row["log_dir"], row["partition_dir"]): row["phase"] for row in table.to_pylist()}
     told = _told(folder)
     return Done(
@@ -100,6 +88,10 @@ def what_was_done(spark: SparkSession, run: Run, folder: Path) -> Done:
         [where for where, phase in phases.items() if phase in {"intent", "undo"}],
         [where for where, phase in phases.items() if phase == "undone"],
     )
+
+
+def _ended_as(run: Run, where: Directory) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([ended_as(run, *where)], schema=ENDED_AS)
 
 
 def _told(folder: Path) -> set[Directory]:
@@ -123,18 +115,6 @@ def _part(plan: Plan, wrote: set[Directory], files: set[File], places: set[Direc
 
     keep = [counts(row) for row in plan.items.select(["log_dir", "partition_dir", "file", "action"]).to_pylist()]
     return replace(plan, items=plan.items.filter(pa.array(keep, pa.bool_())))
-
-
-def _prove(
-    spark: SparkSession, plan: Plan, folder: Path, units: Sequence[Unit], options: VerifyOptions, later: set[Directory]
-) -> tuple[pa.Table, Mapping[str, Any]]:
-    if plan.operation == "retain":
-        return retaining.prove(spark, plan, folder, units, later=later)
-    if plan.operation == "roll":
-        return rolling.prove(spark, plan, units, options)
-    if plan.operation == "split":
-        raise UsageError("a split is proved while it is made: there is nothing to prove of its run", path=folder)
-    return proving.prove(spark, plan, units, options)
 
 
 def _laid_over(earlier: pa.Table, later: pa.Table) -> pa.Table:

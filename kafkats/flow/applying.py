@@ -1,0 +1,147 @@
+"""Apply a plan, and end a run: undo puts the old files back, purge frees them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from kafkats.execution import Executor
+from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize, tell_ledger
+from kafkats.operations.ending import ENDED, end_partition, note_purged, note_undone, undoable
+from kafkats.plan import Plan
+from kafkats.report import ACTIONS
+from kafkats.reserving import changing
+from kafkats.run import Run, directories, finish_run, open_run, read_run, run_of, wrote_in
+
+_ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset", "file")]
+_UNDOABLE: Final = pa.schema([("undoable", pa.bool_())])
+
+Directory = tuple[str, str]
+"""A log directory and a partition directory in it."""
+
+
+class Applied(NamedTuple):
+    """Rows of report.ACTIONS, `summarize` of them, and remarks on the reservation of the log directories."""
+
+    actions: pa.Table
+    summary: dict[str, Any]
+    remarks: Sequence[str]
+
+
+class Ended(NamedTuple):
+    """A row of ENDED per partition directory, and what else to say."""
+
+    rows: Sequence[Mapping[str, Any]]
+    remarks: Sequence[str]
+
+    @property
+    def exit_code(self) -> int:
+        return max((row["exit_code"] for row in self.rows), default=0)
+
+    @property
+    def errors(self) -> list[str]:
+        return [
+            f"{row['outcome']}: {row['log_dir']}/{row['partition_dir']}: {row['error']}"
+            for row in self.rows
+            if row["error"]
+        ]
+
+    def total(self, name: str) -> int:
+        """The sum of a column."""
+        return sum(row[name] for row in self.rows)
+
+
+def apply(
+    executor: Executor,
+    plan: Plan,
+    plan_folder: Path,
+    folder: Path,
+    *,
+    place: Path | None,
+    owner_stopped: bool,
+    holder: str,
+    by: str,
+    show: Callable[[Applied], None],
+) -> Applied:
+    """Do what an approved plan says; `folder` is the run's.
+
+    `show` is called when the work is done, also where the report cannot be written: then it is all there is to know of it.
+    Raises Refused and its children, StorageFailed, CorruptPlan.
+    """
+    run = run_of(plan, place=place, owner_stopped=owner_stopped)
+    with changing(run, folder, holder=holder, plan_folder=plan_folder) as held:
+        run, _ = open_run(plan, plan_folder, folder, place=place, owner_stopped=owner_stopped)
+        held.record(folder)
+        works = partition_works(plan, run, folder)
+        tell_ledger(run, "started", folder=folder, by=by, now_ms=_now_ms())
+        rows = [
+            executor.map("apply", together, apply_partition, ACTIONS, size=lambda work: work.bytes)
+            for together in rounds(works)
+        ]
+        actions = pa.concat_tables(rows or [ACTIONS.empty_table()]).sort_by(_ORDER)
+        applied = Applied(actions, summarize(actions), held.remarks)
+        try:
+            finish_run(folder, actions, applied.summary)
+            if not applied.summary["exit_code"]:
+                tell_ledger(run, "finished", folder=folder, by=by, now_ms=_now_ms())
+        finally:
+            show(applied)
+    return applied
+
+
+def undo(executor: Executor, folder: Path, *, holder: str, by: str) -> Ended:
+    """Put back every file of a run, and tell its migration's ledger when all of it is undone."""
+    run = read_run(folder)
+    with changing(run, folder, holder=holder, going_back=True) as held:
+        do = partial(_undo_directory, run, frozenset(wrote_in(folder)))
+        ended = Ended(_of_directories(executor, "undo", run, do, ENDED).to_pylist(), held.remarks)
+        if not ended.exit_code:
+            note_undone(folder, now_ms=_now_ms())
+            tell_ledger(run, "undone", folder=folder, by=by, now_ms=_now_ms())
+    return ended
+
+
+def purge(executor: Executor, folder: Path, *, abandon: bool = False) -> Ended:
+    """End a run's undo window; `abandon` ends an interrupted run, too, whose files then stay as they are."""
+    run = read_run(folder)
+    rows = _of_directories(executor, "purge", run, partial(_purge_directory, run, abandon), ENDED).to_pylist()
+    ended = Ended(rows, ())
+    remark = "" if ended.exit_code else note_purged(folder, rows, now_ms=_now_ms())
+    return ended._replace(remarks=(remark,)) if remark else ended
+
+
+def closed(executor: Executor, folders: Iterable[Path]) -> bool:
+    """Whether one of the runs cannot be undone any more: old files are gone, or the new ones have changed since."""
+    for folder in folders:
+        run = read_run(folder)
+        do = partial(_undoable_directory, run, frozenset(wrote_in(folder)))
+        if not all(_of_directories(executor, "look for old files", run, do, _UNDOABLE)["undoable"].to_pylist()):
+            return True
+    return False
+
+
+def _of_directories(
+    executor: Executor, stage: str, run: Run, do: Callable[[Directory], pa.RecordBatch], schema: pa.Schema
+) -> pa.Table:
+    return executor.map(stage, list(directories(run)), do, schema, size=lambda _: 1)
+
+
+def _undo_directory(run: Run, wrote: frozenset[Directory], where: Directory) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([end_partition(run, "undo", *where, wrote=where in wrote)], schema=ENDED)
+
+
+def _purge_directory(run: Run, abandon: bool, where: Directory) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([end_partition(run, "purge", *where, abandon=abandon)], schema=ENDED)
+
+
+def _undoable_directory(run: Run, wrote: frozenset[Directory], where: Directory) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"undoable": undoable(run, *where, wrote=where in wrote)}], schema=_UNDOABLE)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

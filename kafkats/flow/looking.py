@@ -1,0 +1,92 @@
+"""Stages that read log directories. Each returns one table, with rows in the order of its units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from kafkats.certificate import Certificate, CertifyOptions
+from kafkats.execution import Executor
+from kafkats.forecast import FORECAST, forecast_unit
+from kafkats.formats.convert import Target
+from kafkats.operations.census import CENSUS, census_unit
+from kafkats.operations.certify import SEEN, Key, Recheck, certified_bytes, certify_unit, compare, make_certificate
+from kafkats.operations.inventory import inventory_units
+from kafkats.operations.lookup import LOOKUP, LookupOptions, PartitionUnit, lookup_unit
+from kafkats.operations.verify import VerifyOptions, verify_unit
+from kafkats.report import SEGMENTS
+from kafkats.search import Target as Time
+from kafkats.units import Unit, list_units
+
+_ENDS_AT_ONCE: Final = 100
+"""Segments that one call looks at, where only their ends are read: each takes a fraction of a millisecond."""
+_END_BYTES: Final = 16 * 1024
+"""Read of a segment's files then, about."""
+
+
+def verify(executor: Executor, units: Sequence[Unit], options: VerifyOptions) -> pa.Table:
+    """Every defect of the units: report.SEGMENTS."""
+    return executor.map("verify", units, partial(verify_unit, options=options), SEGMENTS, size=_bytes)
+
+
+def look_at_ends(executor: Executor, units: Sequence[Unit]) -> pa.Table:
+    """Read the ends of logs and indexes: report.SEGMENTS of depth tail."""
+    chunks = [tuple(units[n : n + _ENDS_AT_ONCE]) for n in range(0, len(units), _ENDS_AT_ONCE)]
+    return executor.map("inventory", chunks, inventory_units, SEGMENTS, size=lambda chunk: len(chunk) * _END_BYTES)
+
+
+def count_formats(executor: Executor, units: Sequence[Unit], *, deep: bool = False) -> pa.Table:
+    """Batches, records and bytes by format: census.CENSUS."""
+    return executor.map("census", units, partial(census_unit, deep=deep), CENSUS, size=_bytes)
+
+
+def forecast(executor: Executor, units: Sequence[Unit], target: Target) -> pa.Table:
+    """What a conversion to another format would give: forecast.FORECAST."""
+    return executor.map("forecast", units, partial(forecast_unit, target=target), FORECAST, size=_bytes)
+
+
+def certify(executor: Executor, units: Sequence[Unit], options: CertifyOptions) -> Certificate:
+    """The certificate, or why there is none."""
+    return make_certificate(
+        executor.map("certify", units, partial(certify_unit, deep=options.deep), SEEN, size=_bytes), options
+    )
+
+
+def recheck(executor: Executor, certificate: Certificate) -> Recheck:
+    """Whether a certificate is still true. Raises as `units.list_units`."""
+    options = certificate.options
+    known: dict[tuple[str, str], dict[Key, int]] = {}
+    for key, size in certified_bytes(certificate).items():
+        known.setdefault(key[:2], {})[key] = size
+    units = list(list_units(options.log_dirs, topics=options.topics))
+    asked = [(unit, known.get((unit.log_dir, unit.partition_dir), {})) for unit in units]
+    do = partial(_certify_again, deep=options.deep)
+    return compare(certificate, executor.map("certify", asked, do, SEEN, size=lambda one: one[0].bytes))
+
+
+def _certify_again(asked: tuple[Unit, Mapping[Key, int]], *, deep: bool) -> pa.RecordBatch:
+    return certify_unit(asked[0], deep=deep, upto=asked[1])
+
+
+def lookup(
+    executor: Executor, units: Sequence[PartitionUnit], times: Sequence[Time], options: LookupOptions
+) -> pa.Table:
+    """Which offset it was at these times: lookup.LOOKUP, times in their order for each partition."""
+    suffix = ".timeindex" if options.depth == "tail" else ".log"
+    do = partial(lookup_unit, targets=times, options=options)
+    return executor.map("lookup", units, do, LOOKUP, size=lambda unit: partition_bytes(unit, suffix))
+
+
+def partition_bytes(unit: PartitionUnit, suffix: str) -> int:
+    """Bytes of all files of a kind. A directory that cannot be read counts 0 here: the search reports it."""
+    with suppress(OSError):
+        return sum(path.stat().st_size for path in unit.path.glob(f"*{suffix}"))
+    return 0
+
+
+def _bytes(unit: Unit) -> int:
+    return unit.bytes

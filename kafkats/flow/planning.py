@@ -1,0 +1,130 @@
+"""Plans: look at the units, decide, and write the plan's folder. One function per operation that makes plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from kafkats.config import Policy
+from kafkats.contradictions import interval_remarks
+from kafkats.execution import Executor
+from kafkats.flow import looking
+from kafkats.forecast import target_of
+from kafkats.operations.apply import refuse_unpermitted
+from kafkats.operations.migrate import MigrateOptions, plan_migrate
+from kafkats.operations.rebuild import RebuildOptions, plan_rebuild
+from kafkats.operations.retain import RetainOptions, plan_retain
+from kafkats.operations.retain.heads import check_options, look_at, plan_inside
+from kafkats.operations.retain.suspects import SHARES, look_into, suspects
+from kafkats.operations.roll import RollOptions, plan_roll
+from kafkats.operations.split import plan_split
+from kafkats.operations.verify import VerifyOptions
+from kafkats.parts import PARTS, SplitOptions
+from kafkats.parts import look as look_for_parts
+from kafkats.plan import Plan
+from kafkats.reserving import Planning
+from kafkats.units import Unit, refuse_parts
+
+_GUARDS: Final = ("over the guard", "over the run's guard")
+
+
+class Planned(NamedTuple):
+    """A plan; what was seen for it (report.SEGMENTS); and the tables that are written beside it, by name.
+
+    `remarks` are about settings that the files contradict. They are no part of the plan.
+    """
+
+    plan: Plan
+    segments: pa.Table
+    beside: Mapping[str, pa.Table]
+    remarks: Sequence[str] = ()
+
+
+def write(planned: Planned, planning: Planning, folder: Path) -> None:
+    """Write the plan's folder. Raises NotPermitted where its files could not be given their attributes, StorageFailed."""
+    refuse_unpermitted(planned.plan)
+    planning.write(planned.plan, folder, **planned.beside)
+
+
+def rebuild(executor: Executor, units: Sequence[Unit], options: RebuildOptions, policy: Policy) -> Planned:
+    """Which index files to rebuild."""
+    segments = looking.verify(executor, units, VerifyOptions(rule=options.rule, policy=policy))
+    plan = plan_rebuild(segments, options)
+    return Planned(plan, segments, {}, interval_remarks(plan, segments))
+
+
+def migrate(executor: Executor, units: Sequence[Unit], options: MigrateOptions, policy: Policy) -> Planned:
+    """Which segments to convert to another message format; `forecast` is beside the plan."""
+    target = target_of(options.to_magic, options.compression_type)
+    segments = looking.verify(executor, units, VerifyOptions(rule=options.rule, policy=policy))
+    forecast = looking.forecast(executor, units, target)
+    plan = plan_migrate(segments, forecast, options)
+    return Planned(plan, segments, {"forecast": forecast}, interval_remarks(plan, segments))
+
+
+def retain(
+    executor: Executor,
+    units: Sequence[Unit],
+    options: RetainOptions,
+    policy: Policy,
+    *,
+    inside_segments: bool = False,
+    segments: pa.Table | None = None,
+) -> Planned:
+    """Which segments to delete; `retention` (the decision on every segment) is beside the plan.
+
+    With `inside_segments` also expired heads of segments that are kept. `segments` are the facts, where they are known already.
+    """
+    refuse_parts(units)
+    check_options(options, inside_segments=inside_segments)
+    if segments is None:
+        segments = looking.look_at_ends(executor, units)
+    if not inside_segments:
+        plan, verdicts = plan_retain(segments, policy, options)
+        return Planned(plan, segments, {"retention": verdicts})
+    verified: list[pa.Table] = []
+
+    def verify(chosen: Sequence[Unit]) -> pa.Table:
+        verified.append(looking.verify(executor, chosen, VerifyOptions(policy=policy)))
+        return verified[-1]
+
+    plan, verdicts = plan_inside(
+        units,
+        segments,
+        policy,
+        options,
+        look=lambda targets: executor.map("heads", targets, look_at, PARTS, size=lambda target: target[0].bytes),
+        verify=verify,
+    )
+    remarks = [remark for table in verified for remark in interval_remarks(plan, table)]
+    return Planned(plan, segments, {"retention": verdicts}, remarks)
+
+
+def over_guard(plan: Plan) -> int:
+    """How many segments nothing but a guard keeps."""
+    return sum(count for veto, count in plan.header["totals"]["vetoes"].items() if veto.startswith(_GUARDS))
+
+
+def suspect_shares(executor: Executor, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """How much of the segments that keep others has timestamps that cannot be: SHARES, for rows of `retain.board`."""
+    return executor.map("suspects", suspects(rows), look_into, SHARES, size=lambda suspect: suspect.bytes)
+
+
+def roll(executor: Executor, units: Sequence[Unit], options: RollOptions, policy: Policy) -> Planned:
+    """Which active segments to roll; `due` is beside the plan."""
+    segments = looking.look_at_ends(executor, units)
+    plan, due = plan_roll(segments, policy, options)
+    return Planned(plan, segments, {"due": due})
+
+
+def split(executor: Executor, units: Sequence[Unit], options: SplitOptions, policy: Policy) -> Planned:
+    """Which segments to cut, and where; `parts` is beside the plan."""
+    segments = looking.verify(executor, units, VerifyOptions(rule=options.rule, policy=policy))
+    do = partial(look_for_parts, options=options)
+    parts = executor.map("parts", units, do, PARTS, size=lambda unit: unit.bytes)
+    plan = plan_split(segments, parts, options)
+    return Planned(plan, segments, {"parts": parts}, interval_remarks(plan, segments))

@@ -1,0 +1,193 @@
+"""An executor on Spark: units are worked on in Python tasks of one application.
+
+One task per bin of units of about equal bytes. The task reads and writes the files itself, in Python. Only the pickled units go
+through the JVM on the way out, and one Arrow stream of rows per bin on the way back. Spark runs a lost task again; operations are
+made for that.
+"""
+
+from __future__ import annotations
+
+import gc
+import heapq
+import pickle  # ruff: ignore[suspicious-pickle-import] - only what our own driver and tasks pickled is read back
+import re
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+import kafkats
+from kafkats.codecs.limit import allow, allowed
+from kafkats.errors import KafkatsError, UsageError
+from kafkats.execution import UNIT_COST, attempt
+
+U = TypeVar("U")
+
+ATTEMPTS: Final = "kafkats.attempts"
+"""Local property: how often Spark tries a task."""
+BIN_BYTES: Final = (16 * 1024**2, 1024**3)
+"""A bin is at least this large, so that the task's start does not show, and at most that, so that progress does."""
+BIN_UNITS: Final = 2000
+PROGRESS_SECONDS: Final = 2.0
+
+
+class SparkExecutor:
+    """Runs units in the tasks of a Spark application (kafkats.execution.Executor).
+
+    `progress` is called every PROGRESS_SECONDS of a stage and at its end with: stage, done and total units and bytes, seconds,
+    bytes per second, seconds left, failed tasks. `rates` has the last of them per stage.
+    """
+
+    def __init__(self, spark: SparkSession, progress: Callable[[Mapping[str, Any]], None] = lambda _: None) -> None:
+        self.spark = spark
+        self.rates: dict[str, Mapping[str, Any]] = {}
+        self._progress = progress
+
+    def map(
+        self,
+        stage: str,
+        units: Sequence[U],
+        do: Callable[[U], pa.RecordBatch],
+        schema: pa.Schema,
+        *,
+        size: Callable[[U], int],
+    ) -> pa.Table:
+        """As `Executor.map`. Raises the first KafkatsError that no retry could help."""
+        if not units:
+            return schema.empty_table()
+        sc = self.spark.sparkContext
+        sizes = [size(unit) for unit in units]
+        bins = pack(sizes, slots=sc.defaultParallelism)
+        done, done_bytes = sc.accumulator(0), sc.accumulator(0)
+        attempts = attempts_of(sc.master, sc.getConf().get("spark.task.maxFailures", "4"))
+        sc.setLocalProperty(ATTEMPTS, str(attempts))
+        version, limit = kafkats.__version__, allowed()
+
+        def task(work: Iterator[bytes]) -> Iterator[bytes]:
+            for packed in work:
+                last = _last_attempt()
+                try:
+                    allow(limit)
+                    with attempt(last=last):
+                        yield _run_bin(packed, do, schema, version, done, done_bytes)
+                except KafkatsError as e:
+                    if e.retryable and not last:
+                        raise
+                    yield pickle.dumps(e)
+
+        work = [pickle.dumps([(units[i], sizes[i]) for i in chosen]) for chosen in bins]
+        sc.setJobDescription(f"{stage}: {len(units)} units, {sum(sizes)} bytes")
+        with self._watched(stage, len(units), sum(sizes), lambda: (done.value, done_bytes.value)):
+            answers = sc.parallelize(work, len(work)).mapPartitions(task).collect()
+        batches: dict[int, pa.RecordBatch] = {}
+        for chosen, answer in zip(bins, answers, strict=True):
+            batches.update(zip(chosen, _batches(answer), strict=True))
+        ordered = [batches[i] for i in range(len(units))]
+        return pa.Table.from_batches(ordered).combine_chunks().cast(schema)
+
+    @contextmanager
+    def _watched(
+        self, stage: str, units: int, total: int, done: Callable[[], tuple[int, int]]
+    ) -> Generator[None, None, None]:
+        """Reports how far the stage is, every PROGRESS_SECONDS while it runs and once at its end."""
+        tracker = self.spark.sparkContext.statusTracker()
+        began, over, failed = time.monotonic(), threading.Event(), [0]
+
+        def report(*, last: bool = False) -> None:
+            for number in tracker.getActiveStageIds():
+                if info := tracker.getStageInfo(number):
+                    failed[0] = max(failed[0], info.numFailedTasks)
+            seconds = time.monotonic() - began
+            # A repeated task counts twice until the stage ends.
+            now_units, now_bytes = (
+                (units, total) if last else (min(n, of) for n, of in zip(done(), (units, total), strict=True))
+            )
+            rate = now_bytes / seconds if seconds > 0 else 0.0
+            self.rates[stage] = {
+                "stage": stage,
+                "units": now_units,
+                "of_units": units,
+                "bytes": now_bytes,
+                "of_bytes": total,
+                "seconds": round(seconds, 1),
+                "bytes_per_second": round(rate),
+                "seconds_left": round((total - now_bytes) / rate) if rate else None,
+                "failed_tasks": failed[0],
+            }
+            self._progress(self.rates[stage])
+
+        def loop() -> None:
+            while not over.wait(PROGRESS_SECONDS):
+                report()
+
+        thread = threading.Thread(target=loop, daemon=True, name="progress")
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+        report(last=True)
+
+
+def pack(sizes: Sequence[int], *, slots: int) -> list[list[int]]:
+    """Indexes into `sizes`, in bins of about equal bytes: enough to keep `slots` busy and to show progress.
+
+    The largest first, each into the bin that is lightest so far; bins come back heaviest first.
+    """
+    costs = [size + UNIT_COST for size in sizes]
+    low, high = BIN_BYTES
+    target = min(max(sum(costs) // (4 * slots), low), high)
+    count = max(-(-sum(costs) // target), -(-len(costs) // BIN_UNITS), min(slots, len(costs)))
+    heap: list[tuple[int, int, list[int]]] = [(0, n, []) for n in range(min(count, len(costs)))]
+    for i in sorted(range(len(costs)), key=lambda i: (-costs[i], i)):
+        cost, n, chosen = heap[0]
+        chosen.append(i)
+        heapq.heapreplace(heap, (cost + costs[i], n, chosen))
+    return [chosen for _, _, chosen in sorted(heap, key=lambda one: (-one[0], one[1]))]
+
+
+def attempts_of(master: str, max_failures: str) -> int:
+    """How often Spark tries a task: in local mode once, if the master does not say otherwise."""
+    local = re.fullmatch(r"local\[[^,\]]*(?:,\s*(\d+))?\]|local", master)
+    return int(local[1] or 1) if local else int(max_failures)
+
+
+def _last_attempt() -> bool:
+    context = TaskContext.get()
+    return context is None or context.attemptNumber() + 1 >= int(context.getLocalProperty(ATTEMPTS) or 1)
+
+
+def _run_bin(
+    packed: bytes, do: Callable[[Any], pa.RecordBatch], schema: pa.Schema, version: str, done: Any, done_bytes: Any
+) -> bytes:
+    if kafkats.__version__ != version:
+        raise UsageError(f"this worker has kafkats {kafkats.__version__}, the driver {version}")
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for unit, size in pickle.loads(packed):  # ruff: ignore[suspicious-pickle-usage]
+            writer.write_batch(do(unit))
+            done.add(1)
+            done_bytes.add(size)
+    _keep_modules()
+    packed_rows: bytes = sink.getvalue().to_pybytes()
+    return packed_rows
+
+
+def _keep_modules() -> None:
+    """Spark's worker collects garbage after each task: 75 ms of looking at what numba and pyarrow brought, while its slot waits.
+    What is there after the first bin stays as long as the process, so it need not be looked at again."""
+    if not gc.get_freeze_count():
+        gc.freeze()
+
+
+def _batches(answer: bytes) -> list[pa.RecordBatch]:
+    """One batch per unit. Raises the error that a task gave back instead."""
+    if answer[:1] == b"\x80":  # a pickle; an Arrow stream begins with 0xff
+        raise pickle.loads(answer)  # ruff: ignore[suspicious-pickle-usage]
+    return list(pa.ipc.open_stream(answer))

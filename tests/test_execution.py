@@ -1,0 +1,220 @@
+"""The local executor: the same rows from any number of workers, errors as they are, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kafkats import execution
+from kafkats.codecs import limit
+from kafkats.errors import CorruptFile, WorkerLost
+from kafkats.execution import LocalExecutor, attempt, is_last_attempt, path_of
+from kafkats.run import PartitionWork
+from kafkats.units import Unit
+
+SCHEMA = pa.schema([("unit", pa.string()), ("pid", pa.int64()), ("limit", pa.int64())])
+LARGE = execution.SMALL_BYTES
+
+
+def row(unit: str) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"unit": unit, "pid": os.getpid(), "limit": limit.allowed()}], schema=SCHEMA)
+
+
+def two_rows_or_none(unit: int) -> pa.RecordBatch:
+    rows = [{"unit": f"{unit}-{n}", "pid": 0, "limit": 0} for n in range(unit % 3)]
+    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+
+def killed(unit: tuple[str, str]) -> pa.RecordBatch:
+    if unit[1] == "bad-0":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return row(unit[1])
+
+
+def leaves(unit: str) -> pa.RecordBatch:
+    os._exit(3)
+
+
+def out_of_memory(unit: str) -> pa.RecordBatch:
+    raise MemoryError
+
+
+def corrupt(unit: int) -> pa.RecordBatch:
+    """The later units fail at once, the first of them last."""
+    if unit == 3:
+        time.sleep(0.3)
+    if unit >= 3:
+        raise CorruptFile("no such thing", path=f"/dir/{unit}", position=7)
+    return row(str(unit))
+
+
+def mistaken(unit: int) -> pa.RecordBatch:
+    return {}["nothing"]  # type: ignore[return-value, index]
+
+
+@pytest.fixture
+def two() -> Iterator[LocalExecutor]:
+    with LocalExecutor(2) as executor:
+        yield executor
+
+
+def test_rows_are_in_the_order_of_the_units(two: LocalExecutor) -> None:
+    units = [f"unit-{n}" for n in range(1200)]
+    table = two.map("verify", units, row, SCHEMA, size=lambda unit: LARGE if unit == "unit-700" else 10**5)
+    assert table.schema == SCHEMA
+    assert table["unit"].to_pylist() == units
+    pids = set(table["pid"].to_pylist())
+    assert len(pids) == 2 and os.getpid() not in pids
+    again = two.map("verify", units, row, SCHEMA, size=lambda _: LARGE)
+    assert set(again["pid"].to_pylist()) <= pids, "workers are kept from stage to stage"
+
+
+def test_rows_do_not_depend_on_the_number_of_workers(two: LocalExecutor) -> None:
+    units = list(range(700))
+    alone = LocalExecutor(1).map("x", units, two_rows_or_none, SCHEMA, size=lambda _: LARGE)
+    assert alone.num_rows == sum(n % 3 for n in units)
+    assert two.map("x", units, two_rows_or_none, SCHEMA, size=lambda _: LARGE).equals(alone)
+
+
+@pytest.mark.parametrize(("units", "size"), [(100, 1000), (1, LARGE), (0, LARGE)])
+def test_little_work_is_done_here(two: LocalExecutor, units: int, size: int) -> None:
+    table = two.map("x", [str(n) for n in range(units)], row, SCHEMA, size=lambda _: size)
+    assert table.num_rows == units and set(table["pid"].to_pylist()) <= {os.getpid()}
+
+
+def test_jobs_are_processors_if_not_given() -> None:
+    assert LocalExecutor().jobs == len(os.sched_getaffinity(0))
+
+
+def test_the_limit_of_a_batch_holds_in_workers_too(two: LocalExecutor) -> None:
+    try:
+        limit.allow(12345)
+        table = two.map("x", ["a", "b"], row, SCHEMA, size=lambda _: LARGE)
+        assert set(table["limit"].to_pylist()) == {12345} and os.getpid() not in table["pid"].to_pylist()
+    finally:
+        limit.allow(limit.MAX_OUTPUT_BYTES)
+
+
+def test_a_killed_worker_is_an_error_that_names_the_unit(two: LocalExecutor) -> None:
+    units = [("/data", name) for name in ("good-0", "bad-0", "good-1")]
+    with pytest.raises(WorkerLost, match=r"^/data/bad-0: the worker process was killed by SIGKILL") as caught:
+        two.map("apply", units, killed, SCHEMA, size=lambda _: 10 * LARGE)
+    assert caught.value.retryable and caught.value.exit_code == 2
+    assert two.map("x", ["a", "b"], row, SCHEMA, size=lambda _: LARGE).num_rows == 2, "it can be used again"
+
+
+def test_a_worker_that_ends_by_itself(two: LocalExecutor) -> None:
+    with pytest.raises(WorkerLost, match="ended with exit code 3"):
+        two.map("x", ["a", "b"], leaves, SCHEMA, size=lambda _: LARGE)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_memory_that_ends(jobs: int) -> None:
+    with LocalExecutor(jobs) as executor, pytest.raises(WorkerLost, match=r"^/data/topic-0: out of memory"):
+        executor.map("x", [("/data", "topic-0")] * 2, out_of_memory, SCHEMA, size=lambda _: LARGE)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_error_is_that_of_the_first_unit_that_has_one(jobs: int) -> None:
+    with LocalExecutor(jobs) as executor, pytest.raises(CorruptFile, match=r"^/dir/3 at byte 7: no such thing$"):
+        executor.map("x", list(range(8)), corrupt, SCHEMA, size=lambda _: LARGE)
+
+
+def test_a_mistake_shows_where_it_was_made(two: LocalExecutor) -> None:
+    with pytest.raises(KeyError) as caught:
+        two.map("x", [1, 2], mistaken, SCHEMA, size=lambda _: LARGE)
+    assert "in mistaken" in caught.value.__notes__[0]
+
+
+def test_attempts() -> None:
+    assert is_last_attempt()
+    with attempt(last=False):
+        assert not is_last_attempt()
+    assert is_last_attempt()
+
+
+def test_the_place_of_a_unit() -> None:
+    assert path_of(("/data", "topic-0")) == "/data/topic-0"
+    assert path_of(Unit("/data", "topic-0", -1)) == "/data/topic-0"
+    assert path_of([(Unit("/data", "topic-0", 7), 1)]) == "/data/topic-0/00000000000000000007.log"
+    assert path_of({"log_dir": "/data", "partition_dir": "topic-0", "base_offset": 0}).endswith("0.log")
+    work = PartitionWork("rebuild", {}, "/data", "topic-0", "run", None, False, ())
+    assert path_of(work) == "/data/topic-0", "a tuple that has names"
+    assert path_of(3) == "3"
+
+
+SLEEPS = """
+import sys, time
+from pathlib import Path
+import pyarrow as pa
+from kafkats.execution import SMALL_BYTES, LocalExecutor
+
+SCHEMA = pa.schema([("unit", pa.string())])
+
+def sleep(unit):
+    import os
+    path = Path(unit)
+    path.with_suffix(".new").write_text(str(os.getpid()))
+    path.with_suffix(".new").rename(path)
+    try:
+        time.sleep(600)
+    finally:
+        path.with_suffix(".cleared").touch()
+
+if __name__ == "__main__":
+    with LocalExecutor(2) as executor:
+        executor.map("x", sys.argv[1:], sleep, SCHEMA, size=lambda _: SMALL_BYTES)
+"""
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("whole_group", [False, True])
+def test_no_process_is_left_behind(tmp_path: Path, how: signal.Signals, whole_group: bool) -> None:
+    """Ctrl-C reaches the whole group of a terminal; kill the parent alone. SIGKILL of the group would kill all by itself."""
+    program = tmp_path / "sleeps.py"
+    program.write_text(SLEEPS)
+    units = [tmp_path / "a", tmp_path / "b"]
+    parent = subprocess.Popen(
+        [sys.executable, str(program), *map(str, units)], start_new_session=True, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        while not all(unit.exists() for unit in units):
+            assert parent.poll() is None
+            time.sleep(0.05)
+        workers = [int(unit.read_text()) for unit in units]
+        (os.killpg if whole_group else os.kill)(parent.pid, how)
+        _, errors = parent.communicate(timeout=60)
+        assert parent.returncode != 0
+        while any(map(alive, workers)):
+            time.sleep(0.05)
+        if how == signal.SIGINT:
+            assert errors.count("KeyboardInterrupt") == 1, "only the parent speaks"
+            assert all(unit.with_suffix(".cleared").exists() for unit in units), "workers clear what they have staged"
+    finally:
+        parent.kill()
+
+
+def test_the_threshold_of_a_command_is_one_of_bytes_and_units() -> None:
+    """Where many small files are opened that counts, too."""
+    few, many = 900, 1100
+    with LocalExecutor(2) as executor:
+        seen = [
+            executor.map("x", [str(n) for n in range(count)], row, SCHEMA, size=lambda _: 0)["pid"].to_pylist()
+            for count in (few, many)
+        ]
+    assert set(seen[0]) == {os.getpid()} and os.getpid() not in seen[1]
