@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from kafkats import paths
 from kafkats.errors import KafkatsError
-from kafkats.records.piece import read_piece
 from kafkats.records.plan import ReadOptions, plan_read
+from kafkats.records.settled import read_settled
 from kafkats.segment.arrow import COLUMNS
 
 CLOUDS: Final = pa.schema([
@@ -99,7 +99,7 @@ def read_cloud(partition: Path, from_ms: int | None = None, to_ms: int | None = 
             if left < 0:
                 error = f"more than {MOST_BYTES} bytes"
                 break
-            for batch in read_piece(piece, _READ):
+            for batch in read_settled(piece, _READ):
                 offsets.append(batch["offset"].to_numpy())
                 times.append(batch["timestampMs"].to_numpy())
     except KafkatsError as e:

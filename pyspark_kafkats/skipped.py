@@ -1,4 +1,4 @@
-"""Report the bytes that a task skipped, on its standard error and in a file."""
+"""Report the bytes that a task skipped, on its standard error and in a file, and what a broker deleted."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ from kafkats.report import make_folder
 from pyspark_kafkats.options import Wanted
 
 MARKER = "KAFKATS_SKIPPED"
+DELETED = "KAFKATS_DELETED"
+
+
+def say_deleted(said: str) -> None:
+    """Say on standard error what a running broker has deleted since it was listed."""
+    print(DELETED, said, file=sys.stderr, flush=True)
 
 
 @contextmanager

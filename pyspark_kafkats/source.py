@@ -64,15 +64,17 @@ class Reader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from kafkats.records import read_piece
-        from pyspark_kafkats.skipped import told
+        from kafkats.records import read_settled
+        from pyspark_kafkats.skipped import say_deleted, told
 
         _keep_modules()
         schema = to_arrow_schema(self.fields, timezone="UTC")
         for piece in partition.value or ():
             with told(piece, self.wanted) as on_skip:
                 # Spark's worker writes each batch before it requests the next.
-                yield from read_piece(piece, schema, control=self.wanted.control, on_skip=on_skip, reuse=True)
+                yield from read_settled(
+                    piece, schema, control=self.wanted.control, on_skip=on_skip, on_deleted=say_deleted, reuse=True
+                )
 
 
 def _tasks(pieces: Sequence[Piece], most: int) -> list[list[Piece]]:

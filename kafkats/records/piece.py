@@ -49,6 +49,15 @@ class Piece(NamedTuple):
     """Aborted transactions whose records are left out; None: keep all records."""
     live: bool = False
     """A broker may truncate the file: read it instead of mapping it."""
+    first: int = LEAST_OFFSET
+    behind: int = MOST_OFFSET
+    """The piece has the wanted records from offset `first` up to, but not including, `behind`."""
+    inode: int = -1
+    """Of the listed log; -1: any file with its name."""
+    listed_ns: int = -1
+    """ctime of the partition directory when it was listed."""
+    required: bool = False
+    """The read asks for these offsets by number, so that they must not be deleted meanwhile."""
 
 
 class Skipped(NamedTuple):
@@ -67,8 +76,12 @@ def read_piece(
     control: bool = False,
     on_skip: Callable[[Skipped], None] | None = None,
     reuse: bool = False,
+    on_read: Callable[[int], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of `piece` in file order, without empty batches.
+
+    Beside a running broker use `settled.read_settled`: its segments come and go. `on_read` is told
+    the last offset of what is yielded next, or was left out.
 
     `schema` names columns of segment.arrow.COLUMNS. `control` includes control records, which
     consumers never see. With `reuse` a batch is valid only until the next one is requested, which
@@ -85,6 +98,8 @@ def read_piece(
         transactions = Transactions(piece.aborted)
         ask |= {"key": True, "batch": True, "control": True}
     with open_source(piece.log, mapped=not piece.live) as source:
+        if piece.inode >= 0 and source.inode != piece.inode:
+            raise Changed("is another file than the one that was listed", path=piece.log)
         if source.size < piece.end:
             raise Changed(f"has {source.size} bytes, and {piece.end} when it was listed", path=piece.log)
         at = piece.start
@@ -92,6 +107,8 @@ def read_piece(
             try:
                 for chunk in _chunks(source, at, piece, ask):
                     batch = _wanted_rows(chunk, piece, schema, origin, transactions, control=control)
+                    if on_read is not None and chunk.rows:
+                        on_read(int(chunk.offset.max()))
                     if batch is not None:
                         yield batch
                 return

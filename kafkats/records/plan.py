@@ -16,18 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats import paths
-from kafkats.errors import BadInput, KafkatsError, UsageError
+from kafkats.errors import BadInput, Changed, KafkatsError, UsageError, Vanished
+from kafkats.formats.v2 import MAGIC as MAGIC_V2
 from kafkats.index import offset_index
 from kafkats.logdir.partition import scan_partition
+from kafkats.logdir.steady import steady
 from kafkats.records.committed import Aborted, aborted_transactions, last_stable_offset
 from kafkats.records.piece import LEAST_OFFSET, MOST_OFFSET, Piece, batch_at
 from kafkats.search import Partition, find_exact, open_partition
 from kafkats.segment.reader import Source, open_source
 from kafkats.topics import is_internal, topic_filter
-from kafkats.units import Unit, list_units, unseen
+from kafkats.units import Unit, list_again, list_units, unseen
 
 EARLIEST: Final = -2
 LATEST: Final = -1
+_MAGIC_AT, _HEAD, _CODEC_BITS = 16, 18, 0b111
 PIECE_BYTES: Final = 128 * 1024 * 1024
 _NOT_CUT: Final = 1024 * 1024
 """Segments up to this many bytes are read as a whole, even if few records are wanted."""
@@ -91,7 +94,7 @@ def plan_read(log_dirs: Sequence[str | os.PathLike[str]], options: ReadOptions) 
             )
     _known(options.starting_offsets, partitions, "startingOffsets")
     _known(options.ending_offsets, partitions, "endingOffsets")
-    return [piece for key in sorted(partitions) for piece in _partition_pieces(key, partitions[key], options)]
+    return [piece for key in sorted(partitions) for piece in _settled_pieces(key, partitions[key], options)]
 
 
 def _log(unit: Unit) -> Path:
@@ -127,9 +130,38 @@ def _known(offsets: Offsets, partitions: Mapping[tuple[str, int], object], word:
 # ---------------------------------------------------------------- one partition
 
 
+def _settled_pieces(key: tuple[str, int], units: Sequence[Unit], options: ReadOptions) -> list[Piece]:
+    """Return the pieces of a partition; beside a running broker those of one listing.
+
+    A partition that its broker has deleted meanwhile has none.
+    """
+    if not units[0].live:
+        return list(_partition_pieces(key, units, options))
+    named = {unit.base_offset for unit in units}
+    whole = units[0].base_offset == (units[0].claims.first_base if units[0].claims else -1) and units[-1].active
+
+    def look() -> list[Piece] | KafkatsError:
+        try:
+            now = [unit for unit in list_again(units[0]) if unit.base_offset >= 0]
+            return list(_partition_pieces(key, [u for u in now if whole or u.base_offset in named], options))
+        except (Vanished, Changed, BadInput) as e:
+            return e
+
+    found = steady(
+        Path(units[0].log_dir, units[0].partition_dir), look, lambda one: isinstance(one, KafkatsError), live=True, any_change=True
+    )  # fmt: skip
+    if isinstance(found, KafkatsError):
+        raise found
+    return found or []
+
+
 def _partition_pieces(key: tuple[str, int], units: Sequence[Unit], options: ReadOptions) -> Iterator[Piece]:
+    if not units:
+        return
     directory = Path(units[0].log_dir, units[0].partition_dir)
     wanted = _wanted(key, directory, units, options)
+    times = options.starting_timestamp is not None or options.ending_timestamp is not None
+    required = options.fail_on_data_loss and not times and not isinstance(options.starting_offsets, int)
     aborted: tuple[Aborted, ...] | None = None
     if options.committed:
         open_at = last_stable_offset(directory)
@@ -142,11 +174,39 @@ def _partition_pieces(key: tuple[str, int], units: Sequence[Unit], options: Read
         if unit.base_offset >= wanted.end or behind <= wanted.begin or not unit.bytes:
             continue
         own = aborted and tuple(a for a in aborted if a.first_offset < behind and a.last_offset >= unit.base_offset)
-        for start, end in _cut(unit, wanted, options.piece_bytes):
+        log = unit.files[0]
+        first = max(unit.base_offset, wanted.begin)
+        for start, end, last in _with_offsets(unit, _cut(unit, wanted, options.piece_bytes)):
+            until = min(behind, wanted.end) if last is None else last
             yield Piece(
                 str(_log(unit)), *key, unit.base_offset, start, end, unit.active and end == unit.bytes,
                 wanted.begin if wanted.begin > unit.base_offset else LEAST_OFFSET, wanted.end if wanted.end < behind else MOST_OFFSET, own, unit.live,
+                first, until, log.inode if log and unit.live else -1, unit.directory_ctime_ns, required,
             )  # fmt: skip
+            first = until
+
+
+def _with_offsets(unit: Unit, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int | None]]:
+    """Yield (start, end, the offset at which the next span begins; None for the last).
+
+    Spans of a live unit are joined where only a decompressed wrapper would tell that offset.
+    """
+    begin = spans[0][0]
+    for start, end in spans[:-1]:
+        offset = _first_offset(unit, end) if unit.live else -1
+        if offset is not None:
+            yield begin, end, offset
+            begin = end
+    yield begin, spans[-1][1], None
+
+
+def _first_offset(unit: Unit, position: int) -> int | None:
+    with open_source(_log(unit)) as source:
+        head = source.read(position, _HEAD)
+    magic, attributes = head[_MAGIC_AT], head[_MAGIC_AT + 1]
+    if magic < MAGIC_V2 and attributes & _CODEC_BITS:
+        return None
+    return int.from_bytes(head[:8], "big", signed=True)
 
 
 def _wanted(key: tuple[str, int], directory: Path, units: Sequence[Unit], options: ReadOptions) -> _Range:

@@ -57,6 +57,8 @@ class Source(NamedTuple):
     window: Callable[[int, int], Window]
     read: Callable[[int, int], bytes]
     only_zeros: Callable[[int], bool]
+    inode: int = -1
+    """-1 for bytes in memory."""
 
 
 @contextmanager
@@ -158,7 +160,10 @@ def _mapped_source(fd: int, facts: os.stat_result, view: Bytes, path: str | os.P
     def read(position: int, length: int) -> bytes:
         return view[position : position + length].tobytes()
 
-    return Source(size, facts.st_mtime_ns // 1_000_000, window, read, lambda position: _only_zeros(fd, position, path))
+    def only_zeros(position: int) -> bool:
+        return _only_zeros(fd, position, path)
+
+    return Source(size, facts.st_mtime_ns // 1_000_000, window, read, only_zeros, facts.st_ino)
 
 
 def _read_source(fd: int, facts: os.stat_result, path: str | os.PathLike[str]) -> Source:
@@ -193,7 +198,10 @@ def _read_source(fd: int, facts: os.stat_result, path: str | os.PathLike[str]) -
         with storage(path, "read"):
             return os.pread(fd, length, position)
 
-    return Source(size, facts.st_mtime_ns // 1_000_000, window, read, lambda position: _only_zeros(fd, position, path))
+    def only_zeros(position: int) -> bool:
+        return _only_zeros(fd, position, path)
+
+    return Source(size, facts.st_mtime_ns // 1_000_000, window, read, only_zeros, facts.st_ino)
 
 
 def _read_into(fd: int, buffer: Bytes, position: int) -> int:

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench.segments import V2_100, write_indexes, write_segment
 from tests.golden import Unpacked, case
+from tests.operations.test_certify import broker
 from tests.records.rows import ASKED, differences, views
 
 SAMPLE = ("timestamps-4.3.1", "transactions-4.3.1", "upgrade-0.9-to-2.8")
@@ -94,6 +95,22 @@ def test_damage_fails_or_is_told(load: Any, golden: Unpacked, tmp_path: Path) ->
     assert 0 < found < whole
     assert (told["topic"], told["partition"], told["log"]) == ("shapes", 0, str(log))
     assert told["position"] <= 300 < told["position"] + told["bytes"]
+
+
+def test_retention_between_plan_and_read(load: Any, tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    root.mkdir()
+    case("retention-4.3.1").unpack("before", root)
+    logs = sorted((root / "time-some-0").glob("*.log"))
+    with broker(root):
+        frame = load(root, topics="time-some", columns="offset", maxPartitionBytes=1)
+        rows = frame.rdd
+        assert rows.getNumPartitions() > 1, "planned"
+        whole = frame.count()
+        for log in logs[:2]:
+            log.unlink()
+        left = sorted(row.offset for row in rows.collect())
+    assert (left[0], len(left)) == (int(logs[2].stem), whole - int(logs[2].stem))
 
 
 def test_wrong_words(load: Any, golden: Unpacked) -> None:

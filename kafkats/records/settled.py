@@ -1,0 +1,102 @@
+"""Read a piece beside a running broker, which deletes, rewrites and truncates segments meanwhile.
+
+A piece stands for a range of offsets. If its file is gone or another one, the directory is listed
+again and the rest of that range is read from the segments that have it now. Offsets stay, whoever
+rewrites a segment, so no record comes twice and none is left out that is still there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from kafkats import paths
+from kafkats.errors import Changed, CorruptBatch, KafkatsError, Vanished
+from kafkats.logdir.partition import PAUSES, scan_at_rest
+from kafkats.records.piece import LEAST_OFFSET, MOST_OFFSET, Piece, Skipped, read_piece
+
+
+def read_settled(
+    piece: Piece,
+    schema: pa.Schema,
+    *,
+    control: bool = False,
+    on_skip: Callable[[Skipped], None] | None = None,
+    on_deleted: Callable[[str], None] | None = None,
+    reuse: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of `piece` as `read_piece` does, and of a live one what its broker left.
+
+    `on_deleted` is told, in a sentence, which offsets the broker has deleted since the listing.
+    Raises Vanished for deleted offsets that are `required`, and for a segment that is gone though
+    no broker deletes it alone. Raises as `read_piece` what is so in two looks.
+    """
+    reached = [piece.first - 1]
+    todo, before = [piece], ""
+    for pause in (*PAUSES, None) if piece.live else (None,):
+        try:
+            for one in todo:
+                yield from read_piece(
+                    one, schema, control=control, on_skip=on_skip, reuse=reuse, on_read=reached.append
+                )
+                del reached[:-1]
+        except (Vanished, Changed, CorruptBatch) as e:
+            if pause is None or (isinstance(e, CorruptBatch) and str(e) == before):
+                raise
+            time.sleep(pause)
+            before = str(e)
+            todo = _again(piece, max(reached[-1] + 1, piece.first), e, on_deleted)
+        else:
+            return
+
+
+def _again(piece: Piece, begin: int, error: KafkatsError, on_deleted: Callable[[str], None] | None) -> list[Piece]:
+    """Return pieces for the offsets from `begin` on, of the segments that there are now."""
+    directory = Path(piece.log).parent
+    try:
+        partition = scan_at_rest(directory, live=True)
+    except Vanished:
+        _deleted(piece, begin, piece.behind, "the partition's directory is gone", on_deleted)
+        return []
+    segments = partition.segments
+    if not segments:
+        raise error
+    begins = segments[0].base_offset
+    if begins > begin:
+        _deleted(piece, begin, min(begins, piece.behind), f"the log begins at {begins}", on_deleted)
+    behinds = [*(segment.base_offset for segment in segments[1:]), MOST_OFFSET]
+    found = []
+    for segment, behind in zip(segments, behinds, strict=True):
+        if segment.base_offset >= piece.behind or behind <= begin:
+            continue
+        log = segment.log
+        other = segment.base_offset != piece.base_offset
+        if other and segment.base_offset < begin and log.ctime_ns <= piece.listed_ns:
+            raise error  # nothing was merged into it: the segment that was listed is missing
+        low, high = max(begin, segment.base_offset), min(piece.behind, behind)
+        found.append(
+            piece._replace(
+                log=str(directory / paths.segment_file(segment.base_offset, paths.LOG)),
+                base_offset=segment.base_offset,
+                start=0,
+                end=log.size,
+                log_end=behind == MOST_OFFSET,
+                from_offset=low if low > segment.base_offset else LEAST_OFFSET,
+                to_offset=high if high < behind else MOST_OFFSET,
+                first=low,
+                inode=log.inode,
+            )
+        )
+    return found
+
+
+def _deleted(piece: Piece, begin: int, behind: int, why: str, on_deleted: Callable[[str], None] | None) -> None:
+    until = f" to {behind - 1}" if behind < MOST_OFFSET else " on"
+    said = f"offsets {max(begin, 0)}{until} were deleted by the broker since the directory was listed: {why}"
+    if piece.required:
+        raise Vanished(f"{said}; failOnDataLoss=false reads what is there", path=piece.log)
+    if on_deleted is not None:
+        on_deleted(f"{piece.topic}-{piece.partition}: {said}")
