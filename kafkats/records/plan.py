@@ -192,7 +192,7 @@ def _with_offsets(unit: Unit, spans: Sequence[tuple[int, int]]) -> Iterator[tupl
     Spans of a live unit are joined where only a decompressed wrapper would tell that offset.
     """
     begin = spans[0][0]
-    for start, end in spans[:-1]:
+    for _, end in spans[:-1]:
         offset = _first_offset(unit, end) if unit.live else -1
         if offset is not None:
             yield begin, end, offset
