@@ -47,6 +47,9 @@ class Claims(NamedTuple):
     could not be examined.
     """
 
+    replacing: bool = False
+    """Whether that is for unfinished segment replacements alone: every log was examined."""
+
     @property
     def flushed_to(self) -> int:
         """The offset below which the log was flushed, so that an unclean stop loses nothing of it.
@@ -64,6 +67,8 @@ def claims_of(partition: PartitionDir, root: LogDir | None, *, live: bool, tiere
         offsets = root.checkpoints.get(checkpoint, {}) if root else {}
         return offsets.get(name, -1) if name else -1
 
+    replacements = unfinished_swaps(finding.file for finding in partition.findings)
+    unseen = _has_unseen_logs(partition)
     return Claims(
         recovery_point=told(paths.RECOVERY_POINT),
         high_watermark=told(paths.HIGH_WATERMARK),
@@ -76,7 +81,8 @@ def claims_of(partition: PartitionDir, root: LogDir | None, *, live: bool, tiere
         compacted=told(paths.CLEANER) >= 0 or (name is not None and name.topic in _ALWAYS_COMPACTED),
         tiered=tiered,
         deleting=any(f.name.endswith(f"{paths.LOG}.deleted") for f in partition.others),
-        unsettled=_unsettled(partition),
+        unsettled=bool(replacements) or unseen,
+        replacing=bool(replacements) and not unseen,
     )
 
 
@@ -96,11 +102,8 @@ def _snapshots(partition: PartitionDir) -> Iterable[int]:
             yield parsed.base_offset
 
 
-def _unsettled(partition: PartitionDir) -> bool:
-    """The same rule as `report.swapping` and `report.unseen_logs` apply to findings."""
-    names = [finding.file for finding in partition.findings]
-    if unfinished_swaps(names):
-        return True
+def _has_unseen_logs(partition: PartitionDir) -> bool:
+    """The same rule as `report.unseen_logs` applies to findings."""
     unseen = ("stray", "unreadable", "vanished")
     logs = (f.file for f in partition.findings if f.kind in unseen)
     return any(parsed is not None and parsed.kind == paths.LOG for parsed in map(paths.parse_segment_file, logs))

@@ -36,10 +36,18 @@ _ABSENT: Final = -(2**63)
 
 
 def replay_findings(partition: PartitionDir, claims: Claims, epochs: Sequence[EpochStart]) -> Iterator[Finding]:
-    """Yield the errors in epochs, aborted transactions and snapshots of one partition directory."""
-    if claims.unsettled or not partition.segments:
+    """Yield the errors in epochs, aborted transactions and snapshots of one partition directory.
+
+    Beside an unfinished replacement of segments only the transaction indexes that it leaves alone
+    are compared, up to the first gap. The rest changes at the next start of the broker.
+    """
+    if not partition.segments or (claims.unsettled and not claims.replacing):
         return
     replay = _Replay(partition, claims, epochs)
+    if claims.unsettled:
+        with suppress(KafkatsError):  # a finding of its segment
+            yield from replay.indexes_left_alone(f.file for f in partition.findings)
+        return
     with suppress(KafkatsError):  # damaged, or deleted meanwhile: a finding of its segment
         for segment in partition.segments:
             yield from replay.segment(segment)
@@ -107,6 +115,22 @@ class _Replay:
             yield from self._epochs.findings(log)
         if not self._recovered(segment):
             yield from self._aborted(segment)
+
+    def indexes_left_alone(self, replacements: Iterable[str]) -> Iterator[Finding]:
+        """Yield the findings of transaction indexes that no `.swap` file of `replacements` replaces.
+
+        Raises CorruptBatch, Changed, Vanished, StorageFailed.
+        """
+        self._whole = False
+        parsed = [paths.parse_segment_file(name) for name in replacements if name.endswith(".swap")]
+        replaced = {one.base_offset for one in parsed if one is not None}
+        for segment in self._segments:
+            if segment.base_offset != max(self._end, self._first):
+                return
+            name = paths.segment_file(segment.base_offset, paths.TXN_INDEX)
+            found = [finding for finding in self.segment(segment) if finding.file == name]
+            if segment.base_offset not in replaced:
+                yield from found
 
     def _recovered(self, segment: SegmentFiles) -> bool:
         """Whether a broker still writes this .txnindex, or rebuilds it at its next start."""

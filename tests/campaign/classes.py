@@ -54,7 +54,8 @@ def _compacted(change: Change, root: Root) -> bool:
 
 
 def _recovered(change: Change, root: Root) -> bool:
-    return change.kind == "txnindex" and ".kafka_cleanshutdown" not in root.files
+    replaced = change.file.replace(".txnindex", ".log.swap") in root.files
+    return change.kind == "txnindex" and (replaced or ".kafka_cleanshutdown" not in root.files)
 
 
 CLASSES: Final = (
@@ -65,7 +66,11 @@ CLASSES: Final = (
     Class("first segments", "retention deletes them, and before 0.11 no file keeps the log start", _first_segments),
     Class("end", "records at the end that no checkpoint, epoch, snapshot or index entry knows of", _end),
     Class("compacted", "compaction removes whole segments, and entries of transactions that are gone", _compacted),
-    Class("rebuilt", "after an unclean stop the broker builds these transaction indexes anew", _recovered),
+    Class(
+        "rebuilt",
+        "a broker builds these anew at its next start: after an unclean stop, or of a log that it replaces",
+        _recovered,
+    ),
 )
 
 

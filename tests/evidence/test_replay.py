@@ -50,6 +50,14 @@ def told(partition: Path) -> list[tuple[str, str]]:
     return [(finding["kind"], finding["file"]) for finding in findings]
 
 
+def _alarms(partition: Path) -> list[tuple[str, str]]:
+    found = []
+    for unit in list_units([partition.parent], topics=partition.name.rpartition("-")[0]):
+        for row in verify_unit(unit, VerifyOptions(deep=True)).to_pylist():
+            found += [(f["kind"], f["file"]) for f in row["findings"] if f["severity"] in ("damage", "danger")]
+    return found
+
+
 def indexes(partition: Path) -> list[Path]:
     return sorted(path for path in partition.glob("*.txnindex") if path.stat().st_size)
 
@@ -75,6 +83,21 @@ def test_an_index_without_one_of_its_entries(partition: Path) -> None:
     for n in range(0, len(content), txn_index.ENTRY_SIZE):
         index.write_bytes(content[:n] + content[n + txn_index.ENTRY_SIZE :])
         assert told(partition) == [("missing-aborted", index.name)]
+
+
+@pytest.mark.parametrize("name", ["cleaned-left-0", "swap-log-only-0"])
+@pytest.mark.parametrize("case", ["clean-start-1.1.1", "clean-start-4.3.1"])
+def test_an_index_beside_an_unfinished_replacement(golden: Unpacked, tmp_path: Path, case: str, name: str) -> None:
+    """The broker finishes or forgets the replacement, and keeps the index of every other segment."""
+    shutil.copytree(golden(case, "before"), tmp_path / "data")
+    (index,) = indexes(tmp_path / "data" / name)
+    assert index.stem != "0" * 20  # the one that is replaced
+    content, alarms = index.read_bytes(), lambda: _alarms(tmp_path / "data" / name)
+    assert alarms() == []
+    index.write_bytes(b"")
+    assert alarms() == [("missing-aborted", index.name)]
+    index.write_bytes(content[:10] + struct.pack(">q", 2**40) + content[18:])
+    assert alarms() == [("wrong-aborted", index.name)]
 
 
 @pytest.mark.parametrize("field", ["producer_id", "first_offset", "last_offset", "last_stable_offset"])
