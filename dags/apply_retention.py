@@ -1,33 +1,33 @@
 """
 ### Apply retention
 
-Deletes whole segments by `retention.ms` and `retention.bytes`, as a broker would, on volumes that no broker holds: those of
-stopped brokers, detached disks, snapshots. Over the volumes of running brokers it is a forecast, every day: what goes, when, and
-what stands in its way, such as one record from the future that pins its partition for years.
+Deletes whole segments by `retention.ms` and `retention.bytes`, as a broker would, on volumes that no broker holds: those of stopped
+brokers, detached disks, snapshots. For running brokers it forecasts daily what will be deleted, when, and what prevents it.
 
-**When.** Every night; it deletes only when `dry_run` is off (KAFKATS_RETENTION=apply on the workers and the DAG processor makes
-that the default). A run decides as of the end of its data interval: the backfill of a missed day deletes what that day would have.
-Triggered by hand it decides for that moment, or for `as_of`.
+**When.** Every night. It deletes only if `dry_run` is off (KAFKATS_RETENTION=apply on the workers and the DAG processor makes that the
+default). A scheduled run decides for the end of its data interval: the backfill of a missed day deletes what that day would have
+deleted. A run triggered by hand decides for that moment, or for `as_of`.
 
-**What it does.** `plan` reads the ends of all files on each Spark connection and gives every segment Kafka's verdict, our veto, a
-reason and the time from which it may go. Nothing goes of a topic whose `cleanup.policy` and limit the policy file or an export
-does not name. What a guard of the policy keeps, `approve` asks about (twelve hours; no answer: the guards stand, the rest
-goes on). `apply` moves whole families out of the log directory, `verify` proves that those and no others are gone, `purge` ends
-the undo window of runs that ended `undo_days` ago: only that frees bytes. `report` puts the board, per topic and partition, and
-pictures into `folder`, and says in `remarks` which globs of the policy no topic comes under, and where policy and export differ.
+**What it does.**
+- `plan` reads the ends of all files on each Spark connection. It gives every segment Kafka's verdict, our veto, a reason and a time. It
+  deletes only if the policy or an export gives the topic's `cleanup.policy` and a limit.
+- `approve` asks whether to delete what a guard of the policy keeps. Without an answer in twelve hours the guards stand.
+- `apply` moves segments with all their files out of the log directory. `verify` proves that these files, and no others, are gone.
+- `purge` ends the undo window of runs that ended `undo_days` ago: only that frees space. `report` writes the retention summary per
+  topic and partition, with plots, into `folder`. Its `remarks` name globs that match no topic, and keys in which policy and export
+  differ.
 
-With `inside_segments` the plan also has the expired head of the segment that retention stops at, one per partition: decided on as
-if it were a segment, by the same limits and guards. What has not expired of that segment is written anew, from its first batch on,
-and the log starts there; the old family goes. That reads such segments twice and writes a part of them, every night, and needs the
-room: for partitions whose segments live much longer than their records. It does not go with `free`, which is for full volumes.
+With `inside_segments` the plan also has the expired first part of the segment at which retention stops, one per partition. The same
+limits and guards apply. `apply` writes the rest of that segment into new files, and the log starts there. That reads such segments
+twice and writes a part of them, every night, and needs free space: use it for partitions whose segments live much longer than their
+records. It excludes `free`, which is for full volumes.
 
-**When it fails.** `apply` says which partition and why: a broker holds the lock, or a file changed since the plan. Clear the run
-to plan anew; killed half-way, it finishes on the next try. `purge` refuses a run that was interrupted: clear that one first. A
-segment whose index is wrong is not believed, nor deleted: run `rebuild_time_indexes`.
+**When it fails.** `apply` names the partition and the reason: a broker holds the lock, or a file changed since the plan. Clear the run
+to make a new plan. If it was killed half-way, the next try finishes it. `purge` refuses an interrupted run: clear that one first. A
+segment with a wrong index is not deleted: run `rebuild_time_indexes`. A run that writes reserves its volumes until its work is done;
+other runs skip them, or refuse and say who holds them.
 
-A run that writes reserves its volumes until its work is done: other runs leave them out, or say who holds them and refuse.
-
-**Afterwards.** `report.json` names each RUN; `kafkats undo RUN` puts every file back, as long as it is not purged.
+**Afterwards.** `report.json` names each RUN. `kafkats undo RUN` restores every file until the run is purged.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ with DAG(
         "policy": Param(POLICY, type="string", description="The policy file, which names the volumes and the limits. Default: KAFKATS_POLICY"),
         "volumes": Param([], type=["null", "array"], items={"type": "string"}, description="Only these volumes: globs over paths or broker names, one per line. Empty: all"),
         "topics": Param("*", type="string", description="Only topics whose name matches this glob"),
-        "generation": Param("3.0", type="string", enum=["3.0", "0.11", "0.10.1", "0.8", "kip33"], description="Delete as this version of Kafka does, or a later one"),
+        "generation": Param("3.0", type="string", enum=["3.0", "0.11", "0.10.1", "0.8", "kip33"], description="Delete by the rules of this Kafka version and later ones"),
         "as_of": Param(None, type=["null", "string"], format="date-time", description="Decide as if it were this moment. Empty: the moment of the run"),
         "before": Param(None, type=["null", "string"], format="date-time", description="Delete what is older than this moment, whatever retention.ms says. Empty: by retention.ms"),
         "free": Param(None, type=["null", "string"], description="Stop when this much would be freed, such as 20GiB. Empty: delete all that has expired"),
-        "inside_segments": Param(False, type="boolean", description="Also delete what has expired inside a segment that stays; the rest of it is written anew"),
+        "inside_segments": Param(False, type="boolean", description="Also delete the expired first part of a segment that is kept; the rest is rewritten"),
         "last_segment": Param(False, type="boolean", description="Also delete the last segment of a partition, as a broker does"),
         "need_approval": Param(True, type="boolean", description="Ask a person whether to delete what a guard of the policy keeps. Off: it is kept"),
-        "undo_days": Param(UNDO_DAYS, type="integer", minimum=0, description="Purge runs that ended this many days ago (default: 7): then they cannot be undone any more"),
+        "undo_days": Param(UNDO_DAYS, type="integer", minimum=0, description="Purge runs that ended this many days ago (default: 7): they cannot be undone any more"),
         "dry_run": Param(DRY_RUN, type="boolean", description="Only forecast and report, write nothing. On unless KAFKATS_RETENTION=apply"),
         "folder": Param(FOLDER, type="string", description="Where plans, runs and reports are written. Default: KAFKATS_FOLDER"),
     },

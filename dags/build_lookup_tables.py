@@ -1,30 +1,39 @@
 """
 ### Build lookup tables
 
-Which offset was it at 10:00, for every partition, also when the data is long gone: adds an hour to each broker's lookup table, a
-Parquet folder that Spark, DuckDB and pandas read as it is. A cell per partition and minute has the first offset of that time or later.
+Adds an hour to each broker's lookup table, which answers "which offset was it at 10:00?" for every partition, even after the data
+has been deleted. A table is a Parquet folder that Spark, DuckDB and pandas can read. It has one cell per partition and minute,
+with the first offset at or after that time.
 
-**When.** Every hour: the run for hour H adds the cells of H, and closes those of earlier hours that were waiting for a record. It
-reads only, so it runs beside brokers; it should come more often than retention deletes. A run adds its data interval, whenever it
-runs: backfill any hours in any order (in the UI, or `airflow backfill create`); over a directory that does not change the files are
-the same, byte for byte, and an hour that was built twice is as if built once. Triggered by hand it adds the last
-full hour, or all from `from` to `to`.
+**When.** Every hour. The run for hour H adds the cells of H, and closes cells of earlier hours that waited for a record. It only
+reads, so it runs beside brokers. Schedule it more often than retention deletes. Backfill any hours in any order (in the UI, or
+with `airflow backfill create`): over an unchanged directory the files are the same, byte for byte, also if an hour is built
+twice. A run triggered by hand adds the last full hour, or everything from `from` to `to`.
 
-**What it does.** `tables` makes one application per broker and Spark connection; `build` searches its partitions on the workers, by
-time indexes and the few batches they lead to (`exact`: by all batch headers and checksums), and writes the table once, in the driver,
-under the table's lock. Files of hours become those of days and months by themselves. `report` tells of each table in an event of its
-own asset, `kafkats://lookup/NAME`, whose extra has the table's folder, the interval, and cells added, closed and still open; and draws
-it in the run's folder: `staircase.png` (the offset of each time over the records, of twelve partitions), `disorder.png` (how late these
-came: what `margin` of an export should be), `calendar.png` (the hours that the table has).
+**What it does.**
 
-**When it fails.** `Locked`: another run writes the table; it is tried again. Another `step` than the table's is refused: take another
-folder. A corrupt table is named and left as it is: restore it, or build it anew by a backfill while the data is there. Partitions that
-cannot be read fail nothing: their cells stay open as `unreadable`, later runs close them, and the report counts them. So do cells whose
-records are not below the high watermark that the broker checkpointed, every 5 s; of a killed broker or a snapshot it is old: `high_watermark`.
-A topic that was deleted and made anew is named in the report (`other_logs`): its cells stay open, as the table tells of the log that was;
-for the new one begin another table (`tables`, another folder).
+- `tables` makes one application per broker and Spark connection.
+- `build` searches the partitions on the workers, by time indexes and the few batches that they lead to (`exact`: by all batch
+  headers and checksums). The driver writes the table once, under the table's lock. Files of hours are combined into files of days
+  and months.
+- `report` emits an event of the asset `kafkats://lookup/NAME` for each table. Its extra has the table's folder, the interval, and
+  the cells added, closed and still open. It also draws plots in the run's folder: `staircase.png` (the offset of each time over
+  the records of twelve partitions), `disorder.png` (how late the records came: a `margin` for exports), `calendar.png` (the hours
+  that the table has).
 
-**Afterwards.** `export_offsets` with `source: tables` gives offsets of any time in a table to Spark and to Kafka's own tools.
+**When it fails.**
+
+- `Locked`: another run writes the table. The task is retried.
+- A `step` other than the table's is refused: use another folder.
+- A corrupt table is named and not changed. Restore it, or build it again by a backfill while the data exists.
+- Unreadable partitions do not fail the run. Their cells stay open as `unreadable`, later runs close them, and the report counts
+  them.
+- Cells also stay open if their records lie above the checkpointed high watermark. Brokers write it every 5 s; after a kill or in
+  a snapshot it is old: see `high_watermark`.
+- A topic that was deleted and recreated is named in the report (`other_logs`). Its cells stay open, because the table describes
+  the old log. Start another table for the new one (`tables`, another folder).
+
+**Afterwards.** `export_offsets` with `source: tables` exports the offsets of any time in a table for Spark and Kafka's own tools.
 """
 
 from __future__ import annotations
@@ -48,9 +57,9 @@ with DAG(
         "topics": Param("*", type="string", description="Only topics whose name matches this glob"),
         "step": Param("1m", type="string", description="One cell per this much time, at least 1s; a table keeps the step it began with"),
         "exact": Param(False, type="boolean", description="Read the headers and checksums of all batches instead of the time indexes: slower"),
-        "high_watermark": Param("checkpoint", type="string", enum=["checkpoint", "log-end"], description="Up to where records count. checkpoint: the high watermark that the broker wrote to disk; log-end: all"),
+        "high_watermark": Param("checkpoint", type="string", enum=["checkpoint", "log-end"], description="Up to which offset records count. checkpoint: the high watermark that the broker wrote to disk; log-end: all"),
         "from": Param(None, type=["null", "string"], format="date-time", description="Add cells from this time on. Empty: the data interval of the run"),
-        "to": Param(None, type=["null", "string"], format="date-time", description="Add cells up to this time, itself not included. Goes with from"),
+        "to": Param(None, type=["null", "string"], format="date-time", description="Add cells up to this time, exclusive. Needs from"),
         "tables": Param(None, type=["null", "string"], description="Where the tables are. Empty: lookup in the folder"),
         "folder": Param(FOLDER, type="string", description="Where reports are written. Default: KAFKATS_FOLDER"),
     },

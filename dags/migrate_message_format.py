@@ -1,26 +1,25 @@
 """
 ### Migrate the message format
 
-Brings stored segments to another message format, broker by broker, as KIP-31 and KIP-32 planned it: magic 0 and 1 of Kafka
-0.8 to 0.10 to magic 2, which Kafka 4 needs and does not make of its own accord. One run is one phase; offsets never change.
+Converts stored segments to another message format, broker by broker, as planned in KIP-31 and KIP-32. Kafka 0.8 to 0.10 wrote magic 0
+and 1. Kafka 4 needs magic 2, and does not convert stored segments on its own. One run is one phase; offsets never change.
 
-**When.** While the broker is stopped, or on a detached volume or snapshot: what a broker holds is never written. The schedule
-runs phase `census`, which only counts. Try the others with `dry_run` first: it forecasts, and writes nothing.
+**When.** While the broker is stopped, or on a detached volume or snapshot: a directory that a broker holds is never written. The
+schedule runs phase `census`, which only counts. Try the other phases with `dry_run` first: it forecasts, and writes nothing.
 
-**Phases.** `phase-1`: `attested_by` vouches that the brokers understand the new format, and a certificate says that no disk
-holds it yet (strays are converted back). `canary`: one broker, named in `volumes`, is converted and, at the end, approved.
-`phase-2`: the others, one a run; the next one, without `volumes`. `rollback` of one broker: by undo while the old files are
-there and the new ones unchanged, else by conversion back, which loses what `accept_loss` names. The ledger (`kafkats ledger
-show`) refuses what is out of order, with the reason. Repeats and backfills find nothing to do.
+**Phases.** The ledger (`kafkats ledger show`) refuses a phase out of order. Repeats and backfills find nothing to do.
+- `phase-1`: `attested_by` vouches that brokers understand the new format. Newer batches are converted back, and certified to be gone.
+- `canary`: one broker, named in `volumes`, is converted and, at the end, approved. `phase-2`: the other brokers, one per run.
+- `rollback`: by undo while the old files exist and the new ones are unchanged; otherwise by converting back (see `accept_loss`).
 
-**What it does.** `look` counts formats, converts every segment without writing, and plans; `approve` waits for a yes to that
-plan; `convert` builds each new log and its indexes beside the old, compares both record by record, and swaps them as one
-family; `parity` holds the digests of both against each other; `certify` proves from the disk what was written and certifies
-the format; `record` tells the ledger; `report` puts it all into `folder`; `approve_canary` waits for a week.
+**What it does.**
+- `look` counts formats, converts every segment without writing, and makes a plan; `approve` waits for a yes to that plan.
+- `convert` builds each new log with its indexes, compares both logs record by record, and swaps the segment's files together.
+- `parity` compares the digests of both; `certify` checks on the disk what was written, and certifies the format.
+- `record` records it in the ledger; `report` writes everything into `folder`; `approve_canary` waits for a week.
 
-**When it fails.** A difference stops the run, with nothing changed in that partition. Clear the run to go on: what was done
-is done. What cannot be converted stays as it is and is named: mixed formats are legal. Both copies stay on the disk until
-`kafkats purge RUN`; `report.json` names each RUN.
+**When it fails.** A difference stops the run, with nothing changed in that partition. Clear the run to continue. Segments that cannot
+be converted are kept and named: mixed formats are legal. Old and new files stay until `kafkats purge RUN`; see `report.json` for RUN.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ with DAG(
         "volumes": Param([], type=["null", "array"], items={"type": "string"}, description="Only these volumes: globs over paths or broker names, one per line. Empty: all"),
         "phase": Param("census", type="string", enum=["census", "phase-1", "canary", "phase-2", "rollback"], description="Which phase of the migration to run; census only counts"),
         "from_magic": Param(1, type="integer", enum=[0, 1], description="Message format that the brokers write now: 0 up to Kafka 0.9, 1 up to 0.10"),
-        "to_magic": Param(2, type="integer", enum=[1, 2], description="Message format that the disks shall hold: 2 is what Kafka 4 needs"),
+        "to_magic": Param(2, type="integer", enum=[1, 2], description="Message format to convert to: Kafka 4 needs 2"),
         "compression_type": Param("producer", type="string", enum=["producer", "none", "gzip", "snappy", "lz4", "zstd"], description="Codec of what is written; producer keeps that of each batch"),
         "rule": Param("last-offset", type="string", enum=["last-offset", "first-offset"], description="last-offset: indexes as Kafka 2.0 and later writes them; first-offset: as Kafka up to 1.1"),
         "accept_loss": Param([], type=["null", "array"], items={"type": "string"}, description="What may be lost in an older format, one word per line, or all. Empty: nothing"),
         "attested_by": Param(None, type=["null", "string"], description="Phase 1: the name of the person who vouches that the brokers understand to_magic"),
         "need_approval": Param(True, type="boolean", description="Ask a person before anything is written, and after a canary"),
         "dry_run": Param(False, type="boolean", description="Only forecast and report, write nothing"),
-        "ledger": Param(None, type=["null", "string"], description="The file that says how far the migration is. Empty: ledger.jsonl in the folder"),
+        "ledger": Param(None, type=["null", "string"], description="The ledger file of the migration. Empty: ledger.jsonl in the folder"),
         "folder": Param(FOLDER, type="string", description="Where plans, runs and reports are written. Default: KAFKATS_FOLDER"),
     },
 ) as dag:  # fmt: skip

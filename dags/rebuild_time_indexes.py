@@ -1,27 +1,31 @@
 """
 ### Rebuild time indexes
 
-Finds `.timeindex` and `.index` files that are missing, empty, padded, short or simply wrong, and writes anew those and
-only those, byte for byte what the broker's own recovery would write. A broker that starts after a hard failure does not
-look inside its indexes: a wrong one makes retention by time delete too early or never, and searches by time find nothing.
+Finds `.timeindex` and `.index` files that are missing, empty, padded, short or wrong. It rebuilds only these, with the bytes that
+the broker's own recovery would write. A broker that starts after a hard failure does not look inside its indexes: a wrong one
+makes retention by time delete too early or never, and searches by time find nothing.
 
-**When.** After a broker was killed or its host lost power, before it is started again; after restoring a snapshot; every
-night on the volumes of stopped brokers or replicas under repair. A directory whose broker runs is never written: the run
-says so and fails. A run that finds nothing changes nothing: schedules, retries, backfills (one at a time) are harmless.
+**When.** After a broker was killed or its host lost power, before the broker is started again; after restoring a snapshot; every
+night on the volumes of stopped brokers or replicas under repair. A directory whose broker runs is never written: the run says so
+and fails. A run that finds nothing changes nothing, so schedules, retries and backfills (one at a time) are harmless.
 
-**What it does.** The policy file lists the volumes, and the Spark connection whose workers see each of them. `plan` looks at
-every segment and writes a plan; `approve` waits for a yes to exactly that plan (one day, then it counts as no); `apply`
-writes the files, each by one atomic rename, keeping the old ones; `verify` reads logs and indexes again and proves each
-file equal to a rebuild; `report` puts everything in `folder`: numbers, every finding, plot.
+**What it does.** The policy file lists the volumes, and the Spark connection whose workers see each of them.
 
-**When it fails.** `apply` says which file and why: a broker holds the lock, or a file changed since it was planned. Clear
-the run to plan anew. Killed half-way, it finishes on the next try. Corrupt logs are blocked and left alone; where one is a
-danger (offsets would be given out twice) the run fails even so: read the report before that broker is started.
+- `plan` reads every segment and writes a plan.
+- `approve` waits for a yes to exactly that plan (one day, then it counts as no).
+- `apply` writes the files, each by one atomic rename, and keeps the old ones.
+- `verify` reads logs and indexes again, and proves that each file equals a rebuild.
+- `report` writes numbers, every finding and a plot into `folder`.
 
-A run that is going to write reserves its volumes until its question is answered and its work is done: another run leaves them out,
-or refuses at once where it names them, and says who holds them. `release` gives them back after a no or a failure.
+**When it fails.** `apply` names the file and the reason: a broker holds the lock, or a file changed since the plan. Clear the run
+to make a new plan. If it was killed half-way, the next try finishes it. Corrupt logs are blocked and not changed. If one is a
+danger (a broker would assign offsets twice), the run fails even so: read the report before you start that broker.
 
-**Afterwards.** `report.json` names each RUN. `kafkats undo RUN` puts every old file back; `kafkats purge RUN` frees them.
+A run that is going to write reserves its volumes until its question is answered and its work is done. Another run skips these
+volumes; if it names them, it refuses at once and says who holds them. `release` ends the reservation after a no or a failure.
+
+**Afterwards.** `report.json` names each RUN. `kafkats undo RUN` restores every old file; `kafkats purge RUN` deletes the old
+files and frees their space.
 """
 
 from __future__ import annotations

@@ -1,30 +1,34 @@
 """
 ### Roll segments
 
-Closes active segments that are due by message time and begins an empty one at the log end, as a broker does when the next
-message comes. On a volume that no broker holds, no message comes: a topic that fell silent keeps its last segment open for ever, and
-retention, which goes by whole segments, never gets to it.
+Closes active segments that are due by message time and creates an empty one at the log end, as a broker does when the next
+message arrives. On a volume that no broker holds, no message arrives: a topic without new records keeps its last segment open for
+ever, and retention, which deletes whole segments, never deletes it.
 
-**When.** Before `apply_retention`, on the volumes of stopped brokers, detached disks and snapshots. Only after a clean stop: an
-active segment that a broker would recover first is left alone. It writes only when `dry_run` is off (KAFKATS_RETENTION=apply on the
-workers and the DAG processor makes that the default); over running brokers it says what is due. A run decides as of the end of
-its data interval, so that a backfill closes what that day would have; triggered by hand it decides for that moment, or
-for `as_of`.
+**When.** Before `apply_retention`, on the volumes of stopped brokers, detached disks and snapshots. It rolls only after a clean
+stop: an active segment that a broker would recover first is skipped. It writes only if `dry_run` is off (KAFKATS_RETENTION=apply
+on the workers and the DAG processor makes that the default); on volumes of running brokers it reports what is due. A scheduled
+run decides for the end of its data interval, so a backfill closes what that day would have closed. A run triggered by hand
+decides for that moment, or for `as_of`.
 
-**What it does.** `plan` reads the ends of all files on each Spark connection and holds each active segment against `segment.ms`,
-`segment.bytes` and `segment.index.bytes` of the policy: due is what would roll at a message stamped at that moment. The time counts
-from the segment's first message; where that has none, from when the segment was made, which is weak evidence. `apply` adds the time
-index's closing entry where it is missing, and an empty family with its producer snapshot; `verify` reads the closed segment and
-the new one; `purge` ends the undo window of runs that ended `undo_days` ago; `report` puts everything into `folder`.
+**What it does.**
 
-**When it fails.** `apply` says which partition and why: a broker holds the lock, the marker of its clean stop is gone, or the log
-has grown since the plan. Clear the run to plan anew; killed half-way, it finishes on the next try. A segment with a wrong index
-is blocked and named: run `rebuild_time_indexes`.
+- `plan` reads the ends of all files on each Spark connection. It compares each active segment with `segment.ms`, `segment.bytes`
+  and `segment.index.bytes` of the policy. A segment is due if a message stamped at that moment would roll it. Its age counts from
+  its first message; without a timestamp there, from the segment's creation, which is weak evidence.
+- `apply` adds the time index's closing entry if it is missing, and an empty segment with its producer snapshot.
+- `verify` reads the closed segment and the new one.
+- `purge` ends the undo window of runs that ended `undo_days` ago.
+- `report` writes everything into `folder`.
 
-A run that is going to write reserves its volumes until its question is answered and its work is done: another run leaves them out,
-or refuses at once where it names them, and says who holds them. `release` gives them back after a no or a failure.
+**When it fails.** `apply` names the partition and the reason: a broker holds the lock, the marker of its clean stop is gone, or
+the log has grown since the plan. Clear the run to make a new plan. If it was killed half-way, the next try finishes it. A segment
+with a wrong index is blocked and named: run `rebuild_time_indexes`.
 
-**Afterwards.** `report.json` names each RUN; `kafkats undo RUN` takes the new families away again. No record is ever touched.
+A run that is going to write reserves its volumes until its question is answered and its work is done. Another run skips these
+volumes; if it names them, it refuses at once and says who holds them. `release` ends the reservation after a no or a failure.
+
+**Afterwards.** `report.json` names each RUN. `kafkats undo RUN` removes the new segments again. No record is ever changed.
 """
 
 from __future__ import annotations
@@ -51,10 +55,10 @@ with DAG(
         "policy": Param(POLICY, type="string", description="The policy file, which names the volumes and the limits. Default: KAFKATS_POLICY"),
         "volumes": Param([], type=["null", "array"], items={"type": "string"}, description="Only these volumes: globs over paths or broker names, one per line. Empty: all"),
         "topics": Param("*", type="string", description="Only topics whose name matches this glob"),
-        "generation": Param("4.1", type="string", enum=["4.1", "0.10.1", "0.8", "largest"], description="Roll as this version of Kafka does, or a later one"),
+        "generation": Param("4.1", type="string", enum=["4.1", "0.10.1", "0.8", "largest"], description="Roll by the rules of this Kafka version and later ones"),
         "as_of": Param(None, type=["null", "string"], format="date-time", description="Decide as if it were this moment. Empty: the moment of the run"),
         "need_approval": Param(False, type="boolean", description="Ask a person before anything is written"),
-        "undo_days": Param(UNDO_DAYS, type="integer", minimum=0, description="Purge runs that ended this many days ago (default: 7): then they cannot be undone any more"),
+        "undo_days": Param(UNDO_DAYS, type="integer", minimum=0, description="Purge runs that ended this many days ago (default: 7): they cannot be undone any more"),
         "dry_run": Param(DRY_RUN, type="boolean", description="Only say what is due, write nothing. On unless KAFKATS_RETENTION=apply"),
         "folder": Param(FOLDER, type="string", description="Where plans, runs and reports are written. Default: KAFKATS_FOLDER"),
     },

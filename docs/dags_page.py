@@ -14,57 +14,67 @@ PAGE = ROOT / "docs" / "DAGs.md"
 HEAD = """\
 # The DAGs
 
-Made from the docstrings of `dags/` by `docs/dags_page.py`; change those, then run `scripts/lint --fix`.
+For operators who deploy, trigger and supervise the DAGs: settings, permissions, and a runbook with
+the params of each DAG. The runbooks are made from the docstrings of `dags/` by `docs/dags_page.py`;
+change those, then run `scripts/lint --fix`.
 
 ## Settings of a deployment
 
-Environment variables of the scheduler, the DAG processor and every worker; restart these after a change. A value that cannot be read
-breaks no import: every task fails and says which value it is.
+These are environment variables of the scheduler, the DAG processor and every worker. Restart them
+after a change. A wrong value does not break the import of the DAGs: every task fails and names the
+value.
 
 | variable | default | meaning |
 |---|---|---|
 | `KAFKATS_POLICY` | `/etc/kafkats/policy.yaml` | default of the param `policy` |
-| `KAFKATS_FOLDER` | `/var/lib/kafkats` | default of the param `folder`; every Spark driver sees it at this path |
+| `KAFKATS_FOLDER` | `/var/lib/kafkats` | default of the param `folder`; every Spark driver needs it at this path |
 | `KAFKATS_RETENTION` |  | `apply`: retention and rolling write by default |
-| `KAFKATS_TIMEOUTS` | `job=12h approval=24h guards=12h canary=7d` | how long a task that submits to Spark may run, and how long a question waits: for a plan, for what a guard keeps, for a canary. What is not named keeps its default |
-| `KAFKATS_POOL` | `default_pool` | the pool of every task that submits to Spark. Its slots bound how many run at once; an open question takes none. Make it first: `airflow pools set NAME SLOTS TEXT` |
+| `KAFKATS_TIMEOUTS` | `job=12h approval=24h guards=12h canary=7d` | time limits: `job` of a task that submits to Spark; `approval`, `guards`, `canary` of a question about a plan, about what a guard keeps, about a canary. A missing one keeps its default |
+| `KAFKATS_POOL` | `default_pool` | the pool of every task that submits to Spark. Its slots limit how many run at once; an open question takes none. Create it first: `airflow pools set NAME SLOTS TEXT` |
 | `KAFKATS_APPROVERS` |  | who approves, such as `alice,bob`; see below |
-| `KAFKATS_UNDO_DAYS_FLOOR` | `7` | with approvers: the least `undo_days` |
+| `KAFKATS_UNDO_DAYS_FLOOR` | `7` | with approvers: the smallest allowed `undo_days` |
 
-After the time limit of a job its JVM, its driver and their Python processes are killed. Clear the task to go on with what is left.
+After a job's time limit its JVM, its driver and their Python processes are killed. Clear the task
+to continue with the rest.
 
-**Failures.** The first line of a failed task says what, where and why, and what to do. `report.json` repeats it in `failures`, and the
-failed `report` task begins with it. What only a person can mend (the policy, a volume, a connection, the folder) is not tried again.
-`remarks` in `report.json` are no failures, such as a glob over topics that no topic comes under.
+**Failures.** The first line of a failed task says what failed, where and why, and what to do.
+`report.json` repeats it in `failures`, and the failed `report` task begins with it. Failures that
+only a person can mend (the policy, a volume, a connection, the folder) are not retried. `remarks`
+in `report.json` are no failures, such as a glob that matches no topic.
 
-**Forms.** A box without a red star may stay empty; a box that was written in and cleared is as if it had stayed empty. Nothing that is
-written into a form, a run id or a note is a template: `{{ conn.x.password }}` is handed on letter by letter
-([why](decisions/templates.md)).
+**Forms.** A box without a red star may stay empty. A box that was filled in and cleared counts as
+empty. Text in a form, a run id or a note is never rendered as a template: `{{ conn.x.password }}`
+is passed on literally ([why](decisions/templates.md)).
 
-**Times.** Every time needs its offset from UTC (`2026-01-31T10:00:00Z`). A run of the schedule, and of a backfill, decides for the end of
-its data interval. A run that was triggered decides for when it was triggered (its `run_after`), whatever logical date the form filled in,
-unless `as_of` is given.
+**Times.** Every time needs its offset from UTC (`2026-01-31T10:00:00Z`). A scheduled run and a
+backfill decide for the end of their data interval. A run that was triggered by hand decides for the
+time of triggering (its `run_after`), whatever logical date the form filled in, unless `as_of` is
+given.
 
 ## Who may write
 
-Without `KAFKATS_APPROVERS`, **whoever may trigger a DAG may write**: `need_approval`, `dry_run`, `policy`, `folder` and `undo_days` are
-params of the run. The question before a change protects from mistakes, not from people. Give the permission to trigger these DAGs
-to those who may change the volumes.
+Without `KAFKATS_APPROVERS`, **everybody who may trigger a DAG may write**: `need_approval`,
+`dry_run`, `policy`, `folder` and `undo_days` are params of the run. The question before a change
+protects from mistakes, not from people. Give the permission to trigger these DAGs only to those who
+may change the volumes.
 
-With `KAFKATS_APPROVERS="alice,bob"`, triggering is not enough. Names are those of Airflow's users; where an auth manager's ids are not
-names (FAB), write `ID:NAME`. Every task checks the following on the worker, and the Spark job checks the answer's record again:
+With `KAFKATS_APPROVERS="alice,bob"`, triggering is not enough. The names are those of Airflow's
+users; if an auth manager's ids are not names (FAB), write `ID:NAME`. Every task checks the
+following on the worker, and the Spark job checks the record of the answer again:
 
-- Nothing is written without the yes of an approver to the digest of that plan, whatever `need_approval` says. Only approvers are asked, and
-  an answer of anybody else is refused.
-- `policy` and `folder` are `KAFKATS_POLICY` and `KAFKATS_FOLDER`, letter by letter. `ledger` and `tables` lie in that folder.
-- The guards of the policy cannot be lifted: nobody is asked to.
+- Nothing is written without an approver's yes to the digest of that plan, whatever `need_approval`
+  says. Only approvers are asked, and an answer from anybody else is refused.
+- `policy` and `folder` are exactly `KAFKATS_POLICY` and `KAFKATS_FOLDER`. `ledger` and `tables` are
+  in that folder.
+- The guards of the policy cannot be lifted: there is no question about them.
 - `undo_days` is not below `KAFKATS_UNDO_DAYS_FLOOR`.
 - `attested_by` is the user who triggered the run.
-- A submit has no words, paths and connections but those that the DAGs, the policy and the folder give.
-- An Airflow in which everybody is an admin (`simple_auth_manager_all_admins`) runs nothing.
+- A Spark submit has only options, paths and connections from the DAGs, the policy and the folder.
+- If everybody in Airflow is an admin (`simple_auth_manager_all_admins`), nothing runs.
 
-This does not protect from who can log in on a worker, write in the folder, edit the policy or the DAGs, or change Airflow's connections and
-database. What tasks hand to each other (XComs) is believed where it only goes into reports, tables and a migration's ledger.
+This does not protect from people who can log in on a worker, write in the folder, edit the policy
+or the DAGs, or change Airflow's connections and database. Values that tasks pass to each other
+(XComs) are trusted where they only go into reports, tables and a migration's ledger.
 """
 
 
