@@ -1,13 +1,16 @@
 """Compile kernels: without the GIL, and cached on disk where the cache directory is writable.
 
-numba checks only a kernel's own file for changes. Everything that a kernel inlines must therefore
-live in the kernel's module, or in a module whose functions never change (memory.py, varints.py,
-offsets.py).
+numba checks only a kernel's own file for changes, but the machine code of a kernel also holds what it
+inlines from other files. The name of a cache file therefore contains a digest of all files in this
+directory. A change in any of them compiles every kernel again.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -26,10 +29,24 @@ def kernel(function: F) -> F:
     """
     if numba.config.DISABLE_JIT:
         raise UsageError("NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it")
+    name = function.__qualname__
+    function.__qualname__ = f"{name}_{_content()}"  # numba names the cache file by it, now
     try:
-        return cast(F, numba.njit(function, nogil=True, cache=True))
+        compiled = numba.njit(function, nogil=True, cache=True)
     except RuntimeError:  # numba: "cannot cache function: no locator available"
-        return cast(F, numba.njit(function, nogil=True))
+        compiled = numba.njit(function, nogil=True)
+    compiled.__qualname__ = function.__qualname__ = name
+    return cast(F, compiled)
+
+
+@cache
+def _content() -> str:
+    """Digest of the source of all kernels, 12 hex digits. Takes less than a millisecond."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        source = path.read_bytes()
+        digest.update(f"{path.name} {len(source)}\n".encode() + source)
+    return digest.hexdigest()[:12]
 
 
 def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,9 +2,6 @@
 
 Numbers in files are big endian; numbers in Arrow buffers have the machine's byte order. Addresses
 need not be aligned.
-
-Never change the meaning of a function here: numba caches a kernel's compiled code, with a copy of
-these functions, until the kernel's own file changes. Give a new meaning a new name.
 """
 
 from __future__ import annotations

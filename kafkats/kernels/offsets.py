@@ -1,4 +1,4 @@
-"""Find offsets that no log can hold. As in memory.py, the meaning of this function never changes.
+"""Find offsets that no log can hold.
 
 The rule and its reason: `formats.framing.check_offsets`.
 """

@@ -1,7 +1,4 @@
-"""Varints as in Java: zigzag, at most 5 or 10 bytes; bits above 32 or 64 are dropped.
-
-As in memory.py, the meaning of these functions never changes.
-"""
+"""Varints as in Java: zigzag, at most 5 or 10 bytes; bits above 32 or 64 are dropped."""
 
 from __future__ import annotations
 
