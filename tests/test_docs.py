@@ -1,4 +1,4 @@
-"""Every relative link in the Markdown pages leads to a file, and every anchor to a heading."""
+"""Links of the Markdown pages lead to files and headings, and commands have the options that pages name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
+import click
 import pytest
+
+from kafkats.cli import cli
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -76,3 +79,37 @@ def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     )
     wrong = [line.partition(":")[0] for line in broken(page)]
     assert wrong == ["gone.md", "#three", "page.md#same-2", "../outside.md"]
+
+
+COMMAND = re.compile(r"kafkats ((?:[^`\n|#]|(?<=\S)\|(?=\S))*)")
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The words after `kafkats` in code spans and code blocks of a page."""
+    text = page.read_text(encoding="utf-8").replace("\\|", "|")
+    code = [match[0] for match in FENCE.finditer(text)] + INLINE_CODE.findall(FENCE.sub("", text))
+    return [match[1].split() for part in code for match in COMMAND.finditer(part)]
+
+
+def unknown_options(words: list[str]) -> list[str]:
+    """The options among `words` that the command they begin with does not have."""
+    command: click.Command = cli
+    while isinstance(command, click.Group) and words and words[0] in command.commands:
+        command, words = command.commands[words[0]], words[1:]
+    options = {name for parameter in command.params for name in parameter.opts + parameter.secondary_opts}
+    options |= {"--help", "--version"}
+    given = [word.strip("[]().,;:").partition("=")[0] for word in words]
+    named = {name for name in given if name.startswith("--") and not isinstance(command, click.Group)}
+    return sorted(named - options)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_have_the_options_that_pages_name(page: Path) -> None:
+    wrong = {" ".join(words): unknown for words in commands(page) if (unknown := unknown_options(words))}
+    assert wrong == {}
+
+
+def test_unknown_options_are_found() -> None:
+    assert unknown_options(["plan", "split", "LOG_DIR", "--where", "mixed", "-o", "PLAN"]) == []
+    assert unknown_options(["plan", "split", "LOG_DIR", "--at", "mixed"]) == ["--at"]
+    assert sum(len(commands(page)) for page in PAGES) > 100
