@@ -23,7 +23,7 @@ from kafkats.plan import Plan
 from kafkats.reserving import DAY_MS, Wish, now_ms
 from kafkats.terminal import remark_sentences
 from kafkats.units import Unit, topics_of
-from kafkats.used import INDEXES
+from kafkats.used import READS
 
 
 class _Parser(ArgumentParser):
@@ -96,9 +96,11 @@ def policy(args: Namespace, *, reads: frozenset[str] | None = None) -> Policy:
     return found
 
 
-def remarks(args: Namespace, policy: Policy, units: Iterable[Unit]) -> list[str]:
-    """What whoever wrote the policy should know, of the topics that were looked for, in a few lines; printed, too."""
-    said = remark_sentences(policy.remarks(topics_of(units), all_topics=args.topics == "*"))
+def remarks(args: Namespace, policy: Policy, units: Iterable[Unit], *, operation: str) -> list[str]:
+    """What whoever wrote the policy should know, of the topics that were looked for and the settings that `operation` does not
+    read (kafkats.used.READS), in a few lines; printed, too."""
+    all_topics = args.topics == "*"
+    said = remark_sentences(policy.remarks(topics_of(units), all_topics=all_topics, reads=READS[operation]))
     for remark in said:
         print(remark)
     return said
@@ -164,7 +166,9 @@ def named_by_digest(folder: Path, plan: Plan) -> Path:
 
 
 def verify_options(args: Namespace) -> VerifyOptions:
-    return VerifyOptions(rule=args.generation, deep=getattr(args, "deep", False), policy=policy(args, reads=INDEXES))
+    return VerifyOptions(
+        rule=args.generation, deep=getattr(args, "deep", False), policy=policy(args, reads=READS["verify"])
+    )
 
 
 def _worded(parse: Callable[[str], int]) -> Callable[[str], int]:

@@ -23,7 +23,7 @@ from kafkats.flow import looking
 from kafkats.operations import lookup as operation
 from kafkats.operations.lookup import LookupOptions, target_of
 from kafkats.report import make_folder, write_text
-from kafkats.used import SEARCHES
+from kafkats.used import READS
 
 NAMED: Final = 20
 
@@ -34,7 +34,7 @@ def export(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     at = target_of(args.at, "--at")
     until = None if args.until is None else target_of(args.until, "--until")
     at, until = exports.with_margin(at, until, args.margin)
-    options = LookupOptions(now_ms=time.time_ns() // 1_000_000, policy=arguments.policy(args, reads=SEARCHES))
+    options = LookupOptions(now_ms=time.time_ns() // 1_000_000, policy=arguments.policy(args, reads=READS["export"]))
     limits = operation.limits(operation.lookup_partitions(args.logs, topics=args.topics)) if args.logs else None
     starts, ends = exports.marks(
         args.log_dirs, at, until, lambda targets: looking.lookup(executor, partitions(args), targets, options),

@@ -39,7 +39,7 @@ from kafkats.report import make_folder, write_json, write_table
 from kafkats.search import DEPTHS
 from kafkats.tables import Busiest
 from kafkats.tables.store import check_interval
-from kafkats.used import SEARCHES
+from kafkats.used import READS
 
 NAMED: Final = 20
 MINUTE_MS: Final = 60_000
@@ -58,7 +58,7 @@ def rows_at(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     targets = [target_of(word, "--at") for word in args.at]
     now_ms = time.time_ns() // 1_000_000 if args.now is None else args.now
     options = LookupOptions(
-        args.how, args.generation, args.depth, args.margin, now_ms, arguments.policy(args, reads=SEARCHES)
+        args.how, args.generation, args.depth, args.margin, now_ms, arguments.policy(args, reads=READS["lookup"])
     )
     units = partitions(args, needed=not args.go_on)
     found = looking.lookup(executor, units, targets, options)

@@ -28,7 +28,7 @@ from kafkats.generations import COMPRESSION_TYPES, PRODUCER
 from kafkats.operations.migrate import MigrateOptions, check_phase
 from kafkats.run import read_actions, read_run
 from kafkats.units import list_units
-from kafkats.used import INDEXES
+from kafkats.used import READS
 
 
 def migrate(executor: Executor, args: Namespace) -> tuple[Planned | None, Mapping[str, Any]]:
@@ -48,7 +48,7 @@ def migrate(executor: Executor, args: Namespace) -> tuple[Planned | None, Mappin
         said |= certify.tell(certificate, args.certify)
         strays = {(row["log_dir"], row["partition_dir"]) for row in certificate.exceptions}
         units = [unit for unit in units if (unit.log_dir, unit.partition_dir) in strays]
-    return planning.migrate(executor, units, options, arguments.policy(args, reads=INDEXES)), said
+    return planning.migrate(executor, units, options, arguments.policy(args, reads=READS["migrate"])), said
 
 
 def _options(args: Namespace) -> MigrateOptions:

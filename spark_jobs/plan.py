@@ -41,7 +41,7 @@ from kafkats.operations.rebuild import RebuildOptions
 from kafkats.reserving import Planning, planning
 from kafkats.run import read_run
 from kafkats.units import list_units
-from kafkats.used import INDEXES
+from kafkats.used import READS
 
 
 def plan(executor: Executor, args: Namespace) -> Mapping[str, Any]:
@@ -70,7 +70,7 @@ def _plan(executor: Executor, args: Namespace, ours: Planning) -> tuple[Planned 
     if args.operation == "roll":
         return rolling.roll(executor, args)
     units = list(list_units(args.log_dirs, topics=args.topics))
-    policy = arguments.policy(args, reads=INDEXES)
+    policy = arguments.policy(args, reads=READS["rebuild"])
     if args.operation == "split":
         return flow.split(executor, units, splitting.options(args), policy), {}
     options = RebuildOptions(

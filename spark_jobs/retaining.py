@@ -25,6 +25,7 @@ from kafkats.operations.retain import RetainOptions, board
 from kafkats.operations.retain.suspects import with_shares
 from kafkats.reserving import Planning
 from kafkats.units import list_units
+from kafkats.used import retaining
 
 LOOKED_INTO: Final = 200
 """Segments with timestamps that cannot be: all of each is read."""
@@ -51,7 +52,8 @@ def retain(executor: Executor, args: Namespace, ours: Planning) -> tuple[Planned
     print_rows([*with_shares(rows[:PRINTED], shares), *rows[PRINTED:]])
     said: dict[str, Any] = {"now_ms": options.now_ms, "before_ms": options.before_ms}
     said["over_guard"] = over_guard(planned.plan)
-    said["remarks"] = rule_remarks(options.rule) + arguments.remarks(args, policy, units)
+    operation = retaining(inside_segments=args.inside_segments)
+    said["remarks"] = rule_remarks(options.rule) + arguments.remarks(args, policy, units, operation=operation)
     if args.beyond_guard and said["over_guard"]:
         beyond = decide(replace(options, over_guard=True), segments=planned.segments)
         more = beyond.plan

@@ -24,7 +24,7 @@ def roll(executor: Executor, args: Namespace) -> tuple[Planned, Mapping[str, Any
     units = list(list_units(args.log_dirs, topics=args.topics))
     planned = planning.roll(executor, units, options, policy)
     print_rows(planned.beside["due"].to_pylist())
-    return planned, {"now_ms": options.now_ms, "remarks": arguments.remarks(args, policy, units)}
+    return planned, {"now_ms": options.now_ms, "remarks": arguments.remarks(args, policy, units, operation="roll")}
 
 
 def words(parser: ArgumentParser) -> None:

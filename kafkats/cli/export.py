@@ -13,7 +13,7 @@ from kafkats.cli.lookup import HIGH_WATERMARK, LOGS, limits_of
 from kafkats.cli.options import CONFIG, JOBS, MAX_BATCH_BYTES, POLICY, SPAN, TOPICS, policy_of
 from kafkats.errors import UsageError
 from kafkats.terminal import say, shown
-from kafkats.used import SEARCHES
+from kafkats.used import READS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +77,7 @@ def export(
     if group and to != "group-csv":
         raise UsageError("--group is for group-csv")
     options = operation.LookupOptions(
-        now_ms=time.time_ns() // 1_000_000, policy=policy_of(policy_file, settings, reads=SEARCHES)
+        now_ms=time.time_ns() // 1_000_000, policy=policy_of(policy_file, settings, reads=READS["export"])
     )
 
     def look(targets: list[Target]) -> pa.Table:

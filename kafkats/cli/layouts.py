@@ -23,7 +23,7 @@ from kafkats.cli.options import (
 )
 from kafkats.errors import UsageError
 from kafkats.terminal import say_summary, show_rows
-from kafkats.used import LAYOUTS
+from kafkats.used import READS
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor
@@ -73,7 +73,7 @@ def layouts(
 
     if every < 1 or any(time < 0 for time in times):
         raise UsageError("an index by time is asked for a step of 1 ms or more, and for times from 1970 on")
-    options = operation.LayoutOptions(times, every, output, policy_of(policy_file, settings, reads=LAYOUTS))
+    options = operation.LayoutOptions(times, every, output, policy_of(policy_file, settings, reads=READS["layouts"]))
     units = units_in(log_dirs, topics)
     do = partial(operation.layouts_unit, options=options)
     found = executor.map("layouts", units, do, operation.LAYOUTS, size=lambda unit: unit.bytes).to_pylist()

@@ -13,7 +13,7 @@ from kafkats.cli.options import CONFIG, JOBS, JSON, MAX_BATCH_BYTES, POLICY, SPA
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
 from kafkats.terminal import say_summary, show_rows
-from kafkats.used import SEARCHES
+from kafkats.used import READS
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor
@@ -144,7 +144,7 @@ def lookup(
             raise UsageError(f"a table has the exact answers, not those of --how {how}")
         return _table(executor, units, (begins, until, every), output, exact=depth != "tail", as_json=as_json)
     targets = [operation.target_of(word, "--at") for word in times]
-    policy = policy_of(policy_file, settings, reads=SEARCHES)
+    policy = policy_of(policy_file, settings, reads=READS["lookup"])
     options = operation.LookupOptions(how, rule, depth, margin, time.time_ns() // 1_000_000, policy)
     found = looking.lookup(executor, units, targets, options)
     rows = found.to_pylist()

@@ -32,7 +32,7 @@ from kafkats.cli.retention import RETAIN, ROLL, now_or, policy_remarks
 from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, OFFSETS_LOSS, PRODUCER, rule_remarks
 from kafkats.paths import LEADER_EPOCH, LOG_START, OFFSET_INDEX, SEGMENT_KINDS, TIME_INDEX
 from kafkats.terminal import plan_sentences, remark_sentences, say_summary, show_rows
-from kafkats.used import INDEXES
+from kafkats.used import READS, retaining
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor
@@ -95,7 +95,7 @@ def plan_rebuild(
         not_for_a_broker=not_for_a_broker,
         accept_loss=accept_loss,
     )
-    policy = policy_of(policy_file, settings, reads=INDEXES)
+    policy = policy_of(policy_file, settings, reads=READS["rebuild"])
     with planning(log_dirs, wish, place) as ours:
         planned = rebuild(executor, units_in(ours.log_dirs, topics), options, policy)
         write(planned, ours, output)
@@ -162,7 +162,7 @@ def plan_migrate(
         broker=broker,
     )
     check_phase(options)
-    policy = policy_of(policy_file, settings, reads=INDEXES)
+    policy = policy_of(policy_file, settings, reads=READS["migrate"])
     with planning(log_dirs, wish, place) as ours:
         planned = migrate(executor, units_in(ours.log_dirs, topics), options, policy)
         write(planned, ours, output)
@@ -212,7 +212,9 @@ def plan_retain(
         units = units_in(ours.log_dirs, topics)
         planned = retain(executor, units, options, policy, inside_segments=inside_segments)
         write(planned, ours, output)
-    return show_planned(planned, output, as_json, policy_remarks(policy, units, topics), ours=ours)
+    operation = retaining(inside_segments=inside_segments)
+    remarks = policy_remarks(policy, units, topics, operation=operation)
+    return show_planned(planned, output, as_json, remarks, ours=ours)
 
 
 @plan.command("roll")
@@ -252,7 +254,7 @@ def plan_roll(
         units = units_in(ours.log_dirs, topics)
         planned = roll(executor, units, RollOptions(now_or(now), rule, accept_loss), policy)
         write(planned, ours, output)
-    return show_planned(planned, output, as_json, policy_remarks(policy, units, topics), ours=ours)
+    return show_planned(planned, output, as_json, policy_remarks(policy, units, topics, operation="roll"), ours=ours)
 
 
 @plan.command("split")
@@ -302,7 +304,7 @@ def plan_split(
 
     options = SplitOptions(where, segment_bytes, segment_ms, earliest, now_or(latest), before, rule, accept_loss)
     check_options(options)
-    policy = policy_of(policy_file, settings, reads=INDEXES)
+    policy = policy_of(policy_file, settings, reads=READS["split"])
     with planning(log_dirs, wish, place) as ours:
         planned = flow.split(executor, units_in(ours.log_dirs, topics), options, policy)
         flow.write(planned, ours, output)

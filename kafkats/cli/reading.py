@@ -34,7 +34,7 @@ from kafkats.terminal import (
     show_rows,
     unread_sentences,
 )
-from kafkats.used import INDEXES
+from kafkats.used import READS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -110,7 +110,7 @@ def verify(
     from kafkats.operations.verify import VerifyOptions
 
     check_step(ledger, phase, broker, topics)
-    options = VerifyOptions(rule=rule, deep=deep, policy=policy_of(policy_file, settings, reads=INDEXES))
+    options = VerifyOptions(rule=rule, deep=deep, policy=policy_of(policy_file, settings, reads=READS["verify"]))
     segments = looking.verify(executor, units_in(log_dirs, topics), options)
     summary = report.summary(segments)
     if output is not None:

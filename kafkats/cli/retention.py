@@ -24,6 +24,7 @@ from kafkats.cli.options import (
 )
 from kafkats.generations import DEFAULT_RETENTION_RULE, DEFAULT_ROLL_RULE, RETENTION_RULES, ROLL_RULES, rule_remarks
 from kafkats.terminal import board_sentences, remark_sentences, say_summary, show_rows
+from kafkats.used import READS, retaining
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
@@ -85,11 +86,11 @@ def now_or(now_ms: int | None) -> int:
     return time.time_ns() // 1_000_000 if now_ms is None else now_ms
 
 
-def policy_remarks(policy: Policy, units: list[Unit], topics: str) -> list[str]:
-    """Of the topics that were looked for by the glob `topics`."""
+def policy_remarks(policy: Policy, units: list[Unit], topics: str, *, operation: str) -> list[str]:
+    """Of the topics that were looked for by the glob `topics`, and settings that `operation` (kafkats.used.READS) does not read."""
     from kafkats.units import topics_of
 
-    return list(policy.remarks(topics_of(units), all_topics=topics == "*"))
+    return list(policy.remarks(topics_of(units), all_topics=topics == "*", reads=READS[operation]))
 
 
 @click.group()
@@ -130,7 +131,8 @@ def simulate_retain(
     options = RetainOptions(now_or(now), rule, before, free_bytes, over_guard, last_segment)
     units = units_in(log_dirs, topics)
     planned = retain(executor, units, options, policy, inside_segments=inside_segments)
-    remarks = [*rule_remarks(rule), *policy_remarks(policy, units, topics), *planned.remarks]
+    operation = retaining(inside_segments=inside_segments)
+    remarks = [*rule_remarks(rule), *policy_remarks(policy, units, topics, operation=operation), *planned.remarks]
     rows = board(planned.beside["retention"], options.now_ms)
     rows = with_shares(rows, suspect_shares(executor, rows))
     show_rows(rows, _BOARD, as_json)
@@ -187,6 +189,6 @@ def simulate_roll(
         f"{totals['segments']} segments would be {totals['simulated']}; {totals['open_files']} open files"
         f" {totals['simulated_open_files']}, after retention"
     ]
-    remarks = policy_remarks(policy, units, topics)
+    remarks = policy_remarks(policy, units, topics, operation="simulate roll")
     say_summary(totals | {"remarks": remarks}, as_json, said + remark_sentences(remarks))
     return int(any(row["error"] for row in rows))

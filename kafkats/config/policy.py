@@ -180,17 +180,19 @@ class Policy(PolicyFile):
             if ours[name] != theirs[name]
         )
 
-    def remarks(self, topics: Iterable[str], *, all_topics: bool = True) -> tuple[str, ...]:
+    def remarks(
+        self, topics: Iterable[str], *, all_topics: bool = True, reads: frozenset[str] | None = None
+    ) -> tuple[str, ...]:
         """Return remarks for the author of the policy, given the existing `topics`.
 
-        They name ignored settings, globs that match no topic (only with `all_topics`), and
+        They name ignored settings (`reads` as in `ignored`), globs that match no topic (only with `all_topics`), and
         contradictions.
         """
         known = sorted(set(topics))
         nobody = self.unmatched(known) if all_topics else ()
         said = [f"policy: no topic comes under {glob!r}: is it misspelt?" for glob in nobody]
         return (
-            *self.ignored(),
+            *self.ignored(reads),
             *said,
             *(f"policy: {topic}: {differs}" for topic in known for differs in self.contradictions(topic)),
         )
