@@ -42,6 +42,11 @@ to continue with the rest.
 only a person can mend (the policy, a volume, a connection, the folder) are not retried. `remarks`
 in `report.json` are no failures, such as a glob that matches no topic.
 
+**Clearing a run** makes a new plan and asks again. `report.json` names the RUNs of all tries, and
+`verify` proves all of them. The answer to a question is a file in the run's folder that names the
+digests of the approved plans. `apply` writes nothing else, also after *Mark success* on `approve`
+([folders, answers and tries](decisions/dag-runs.md)).
+
 **Forms.** A box without a red star may stay empty. A box that was filled in and cleared counts as
 empty. Text in a form, a run id or a note is never rendered as a template: `{{ conn.x.password }}`
 is passed on literally ([why](decisions/templates.md)).

@@ -81,10 +81,10 @@ def to_release(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _kept(plan: Mapping[str, Any]) -> bool:
     """Whether the plan may still hold its reservation: an apply that has ended has released it, whatever came of it."""
-    plans = [plan, {**plan, **plan.get("beyond", {})}]
-    if any((run_of(one) / "report.json").exists() for one in plans) and not plan.get("undo"):
+    if not plan.get("reserves"):  # a census reserves nothing, and has no plan either
         return False
-    return bool(plan.get("reserves"))
+    plans = [plan, {**plan, **plan.get("beyond", {})}]
+    return bool(plan.get("undo")) or not any((run_of(one) / "report.json").exists() for one in plans)
 
 
 def _over(context: Context, holders: list[str], known: list[str]) -> list[str]:

@@ -421,6 +421,7 @@ def test_a_scheduled_run_only_counts(bag: Any, tmp_path: Path, pretended: Preten
     done = run(bag, tmp_path, "census")
     assert str(done.state) == "success"
     assert {task for task, state in states(done).items() if state == "success"} == {"gate", "look", "changes", "report"}
+    assert states(done)["release"] == "skipped", "nothing was reserved"
 
 
 def test_strays_are_converted_back_and_certified_after(bag: Any, tmp_path: Path, pretended: Pretended) -> None:
