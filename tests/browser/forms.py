@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, TimeoutError, sync_playwright
 
 from tests.browser.standalone import Standalone
 
@@ -17,6 +17,8 @@ CHROMIUM: Final = os.environ.get("KAFKATS_CHROMIUM") or "/usr/bin/chromium"
 """Debian's package `chromium`; no browser is downloaded."""
 PATIENCE_MS: Final = 60_000
 """For one thing on a page, on a busy machine."""
+CLICK_MS: Final = 30_000
+"""Until a click has made the page send something."""
 
 
 @contextmanager
@@ -108,14 +110,20 @@ class Form:
         self._click(self.run_backfill, "/backfills")
 
     def _click(self, button: Locator, path: str) -> dict[str, Any]:
-        """Again where SQLite had another writer, of which Airflow makes an error."""
+        """Again where the page was just drawn anew, which loses a click, and where SQLite had another writer, which is an error."""
+        answer = None
         for _ in range(10):
-            with self.page.expect_response(lambda r: r.request.method == "POST" and r.url.endswith(path)) as answer:
-                button.click()
-            if answer.value.ok or "Database error" not in answer.value.text():
+            with suppress(TimeoutError):
+                with self.page.expect_request(
+                    lambda r: r.method == "POST" and r.url.endswith(path), timeout=CLICK_MS
+                ) as sent:
+                    button.click()
+                answer = sent.value.response()
+            if answer is not None and (answer.ok or "Database error" not in answer.text()):
                 break
-        assert answer.value.ok, answer.value.text()
-        made = dict(answer.value.json())
+        assert answer is not None, f"the page has not sent anything to {path}"
+        assert answer.ok, answer.text()
+        made = dict(answer.json())
         self.page.goto("about:blank")  # Airflow's pages ask for news all the time
         return made
 
