@@ -1,4 +1,4 @@
-"""Links of the Markdown pages lead to files and headings, and commands have the options that pages name."""
+"""Links of the Markdown pages lead somewhere; files and options of commands that pages name exist."""
 
 from __future__ import annotations
 
@@ -79,6 +79,27 @@ def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     )
     wrong = [line.partition(":")[0] for line in broken(page)]
     assert wrong == ["gone.md", "#three", "page.md#same-2", "../outside.md"]
+
+
+FOLDERS = "kafkats|pyspark_kafkats|tests|docs|scripts|bench|plugins|spark_jobs|dags"
+CODE_PATH = re.compile(rf"`((?:{FOLDERS})/[\w./-]+)`")
+
+
+def missing_paths(page: Path) -> list[str]:
+    """Paths of the repository that a page names in code spans and that do not exist."""
+    prose = FENCE.sub("", page.read_text(encoding="utf-8"))
+    return [path for path in CODE_PATH.findall(prose) if not (ROOT / path).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_pages_name_exist(page: Path) -> None:
+    assert missing_paths(page) == []
+
+
+def test_a_missing_path_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("`kafkats/errors.py` `kafkats/gone.py` `tests/real-logs/` `build/anything.py`\n")
+    assert missing_paths(page) == ["kafkats/gone.py"]
 
 
 COMMAND = re.compile(r"kafkats ((?:[^`\n|#]|(?<=\S)\|(?=\S))*)")
