@@ -1,1 +1,1 @@
-"""All that Airflow needs to know of kafkats: an operator for its Spark jobs, an approval, volumes, reports."""
+"""The Airflow side of kafkats: operators for its Spark jobs, approvals, volumes, reports."""

@@ -1,9 +1,10 @@
-"""What was asked about a DAG run's plans, and what was answered: files in the run's folder.
+"""The question about a DAG run's plans and its answer, as files in the run's folder.
 
-question.json    what is asked: per option the digests that it lets be applied, the plans, when
-approval.json    the answer (kafkats.approval); `apply` writes nothing without a yes to its plan's digest in it
+question.json    for each option the digests that it allows, the plans, and the time of the question
+approval.json    the answer (kafkats.approval); `apply` writes nothing unless it allows the digest
 
-Files, because XComs and the states of tasks can be changed by whoever may use Airflow's API. A new question removes the old answer.
+They are files because whoever may use Airflow's API can change XComs and the states of tasks.
+A new question removes the old answer.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ Plan = Mapping[str, Any]
 
 
 def approval_of(context: Context) -> Path:
-    """Where the answer is recorded."""
+    """Return the file that records the answer."""
     return folder_of(context) / "approval.json"
 
 
 def forget(context: Context) -> None:
-    """Take back the answer to an earlier question: what it was about may be another plan by now."""
+    """Remove the earlier question and its answer: the plan may be another one now."""
     for name in ("approval.json", "question.json"):
         (folder_of(context) / name).unlink(missing_ok=True)
 
 
 def ask(context: Context, options: Mapping[str, Sequence[Plan]], timeout_ms: int) -> None:
-    """Write down what is asked: which plans each option lets be applied."""
+    """Write the question: the plans that each option allows to be applied."""
     from kafkats.report import make_folder, write_json
 
     path, now_ms = folder_of(context) / "question.json", _now_ms()
@@ -53,9 +54,10 @@ def ask(context: Context, options: Mapping[str, Sequence[Plan]], timeout_ms: int
 
 
 def answered(context: Context, event: Mapping[str, Any]) -> None:
-    """Record what Airflow's `event` says was answered to the last question; record nothing where it reports an error.
+    """Record the answer in Airflow's `event` to the last question; record nothing if it is an error.
 
-    Raises Refused when nobody was asked, or when the deployment names approvers and the responder is none; CorruptPlan.
+    Raises Refused if nobody was asked, or if the deployment names approvers and the responder is not
+    one of them; CorruptPlan.
     """
     from kafkats.report import read_json
 
@@ -76,12 +78,12 @@ def answered(context: Context, event: Mapping[str, Any]) -> None:
 
 
 def not_asked(context: Context, option: str, plans: Sequence[Plan], why: str) -> None:
-    """Record that nobody had to be asked about these plans."""
+    """Record that these plans needed no question, and why."""
     _write(context, option, digests_of(plans), "", why)
 
 
 def digests_of(plans: Iterable[Plan]) -> list[str]:
-    """What an approval of these covers: the plans, or the RUNs that are undone in their place."""
+    """Return the digests that an approval of these plans covers: of the RUNs, if a plan undoes RUNs."""
     from kafkats.run import read_run
 
     found = [
@@ -93,9 +95,10 @@ def digests_of(plans: Iterable[Plan]) -> list[str]:
 
 
 def from_disk(context: Context, plan: Plan) -> dict[str, Any]:
-    """The plan with totals and digest as its files have them, so that what is shown is what would be applied.
+    """Return the plan with totals and digest from its files: people see what would be applied.
 
-    Raises Refused for a plan of another DAG run, Changed when its digest is another, CorruptPlan, StorageFailed.
+    Raises Refused for a plan of another DAG run, Changed if its digest differs, CorruptPlan,
+    StorageFailed.
     """
     from kafkats.report import read_json
 
@@ -113,7 +116,7 @@ def from_disk(context: Context, plan: Plan) -> dict[str, Any]:
 
 
 def inside(context: Context, path: Path) -> Path:
-    """`path` when it lies in the DAG run's own folder. Raises Refused."""
+    """Return `path`. Raises Refused unless it lies in the DAG run's own folder."""
     folder = folder_of(context)
     if ".." in path.parts or not path.is_relative_to(folder) or path == folder:
         raise Refused(f"not a plan of this DAG run, whose folder is {folder}", path=path)

@@ -1,7 +1,8 @@
-"""Which Spark applications a run needs: one per connection, each with the words of its jobs.
+"""The Spark applications of a run, with the arguments of their jobs.
 
-Volumes that differ in whether a stopped broker is vouched for, or in their work area, go into separate applications of the same
-connection, and so do volumes of different brokers where a run is to be ended broker by broker.
+There is one application per Spark connection. Volumes that differ in `owner_stopped` or
+`work_area` get separate applications. So do volumes of different brokers, in DAGs that handle one
+broker at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _LONGEST: Final = 200
 
 
 class Group(NamedTuple):
-    """Volumes that one application looks at. `broker` is "" where brokers are not told apart."""
+    """The volumes of one application. `broker` is "" if the DAG does not separate brokers."""
 
     connection: str
     broker: str
@@ -42,9 +43,9 @@ Key = tuple[str, str, bool, str]
 
 
 def groups_of(params: Mapping[str, Any], *, by_broker: bool = False, writes: bool = True) -> list[Group]:
-    """The volumes that the run was asked for, cut into applications; where it `writes` also by owner_stopped and work_area.
+    """Group the volumes of the run into applications; `writes`: also by owner_stopped and work_area.
 
-    Raises UsageError when the policy cannot be read or has no such volume.
+    Raises UsageError if the policy cannot be read or has no such volume.
     """
 
     def key_of(volume: Volume) -> Key:
@@ -61,12 +62,12 @@ def groups_of(params: Mapping[str, Any], *, by_broker: bool = False, writes: boo
 
 
 def listed(given: Sequence[str] | None) -> list[str]:
-    """The words of a list param. A form leaves an empty line where a word was taken out, or nothing at all."""
+    """Return the words of a list param. A form gives None, or an empty line for a removed word."""
     return [word for line in given or [] if (word := line.strip())]
 
 
 def _names(keys: Iterable[Key]) -> dict[Key, str]:
-    """A folder's name for each, readable; with a digest where two would read the same, or a path would lead elsewhere."""
+    """Name a folder for each key. A name gets a digest if it is not unique or not a safe path."""
 
     def text(key: Key) -> str:
         return "-".join(filter(None, [key[0], key[1], "owner-stopped" if key[2] else "", key[3]]))
@@ -82,7 +83,7 @@ def _names(keys: Iterable[Key]) -> dict[Key, str]:
 
 @in_our_words
 def planning(context: Context) -> list[dict[str, Any]]:
-    """Arguments of KafkatsJobOperator(job="plan") for a rebuild, one dict per application. Raises as `groups_of`."""
+    """Return arguments of PlanJobOperator for a rebuild, one dict per application. Raises as `groups_of`."""
     params = context["params"]
     checks.writable(params["folder"])
     flags = ["--only-after-unclean-stop"] if params["only_after_unclean_stop"] else []
@@ -102,7 +103,7 @@ def planning(context: Context) -> list[dict[str, Any]]:
 def changing(
     params: Mapping[str, Any], planning: Sequence[Mapping[str, Any]], plans: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The Work of each application (kafkats_airflow.tries). Empty for a dry run."""
+    """Return the Work of each application (kafkats_airflow.tries); nothing for a dry run."""
     if params["dry_run"]:
         return []
     proof = _reading(params)
@@ -114,13 +115,13 @@ def changing(
 
 
 def places(folder: Path, group: Group) -> list[str]:
-    """Where the plan of an application goes, named by its digest, the report of what it saw, and what reserves its volumes."""
+    """Return the arguments that name the plan's folder, the report of the look, and the work area."""
     area = ["--work-area", group.work_area] if group.work_area else []
     return ["--into", str(folder), "--report", str(folder / "before"), *area]
 
 
 def _chosen(volumes: Sequence[Volume], wanted: Sequence[str]) -> list[Volume]:
-    """The volumes whose path or broker matches one of the globs; all when none is given."""
+    """Return the volumes whose path or broker matches one of the globs; all volumes without a glob."""
 
     def matches(volume: Volume, glob: str) -> bool:
         return fnmatch.fnmatchcase(str(volume.path), glob) or fnmatch.fnmatchcase(volume.broker, glob)

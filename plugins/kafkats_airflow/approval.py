@@ -1,4 +1,4 @@
-"""A person's yes, asked for when the run wants it: to a plan's digest before it is applied, to a canary after it has run."""
+"""Questions to a person: whether a plan may be applied, and whether a canary does well."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ MILLISECOND = timedelta(milliseconds=1)
 
 
 class PlanApproval(ApprovalOperator):
-    """Waits for a person when the run's param `need_approval` is true and a plan writes something; else records why nobody is asked.
+    """Asks a person if a plan writes something and the run's param `need_approval` is true.
 
-    What is asked and what is answered is recorded in the run's folder, by digest: without that record nothing is applied, whatever
-    state this task is in. No answer within `response_timeout` is a no. `question` gives the body of what is asked, as Markdown;
-    `always` asks whatever `need_approval` says.
+    Otherwise it records why nobody is asked. Question and answer are files in the run's folder and
+    name digests. Without them nothing is applied, whatever the state of this task. No answer within
+    `response_timeout` is a no. `question` returns the text of the question, as Markdown. With
+    `always` it asks whatever `need_approval` says.
     """
 
     template_fields = ()  # a template in a run id or a name would be rendered, and can read passwords
@@ -55,7 +56,7 @@ class PlanApproval(ApprovalOperator):
         return {"chosen_options": [self.APPROVE], "params_input": {}}
 
     def plans(self, context: Context) -> list[Plan]:
-        """What the answer is about."""
+        """Return the plans that the answer is about."""
         work = context["ti"].xcom_pull(task_ids="changes") or []
         return [one["plan"] for one in work if one["plan"] and one.get("convert", True)]
 
@@ -66,7 +67,10 @@ class PlanApproval(ApprovalOperator):
 
 
 class CanaryApproval(ApprovalOperator):
-    """Asks whether a canary that was converted and verified does well, and tells the ledger of a yes; skipped in every other run."""
+    """Asks whether a converted and verified canary does well; skipped in runs without one.
+
+    A yes is written to the ledger.
+    """
 
     template_fields = ()
 

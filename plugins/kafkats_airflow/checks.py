@@ -1,6 +1,6 @@
-"""What a run needs before anything is submitted: a policy that can be read, a folder that can be written, connections.
+"""Checks before a submit: a readable policy, a writable folder, known connections.
 
-Whatever is wrong here stays wrong until somebody mends it, so all of it is a UsageError: no task tries it again.
+Only a person can mend what is wrong here, so every failure is a UsageError, which is not retried.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Params = Mapping[str, Any]
 
 
 def policy_of(params: Params) -> Policy:
-    """The run's policy. Raises UsageError when it cannot be read or says something wrong."""
+    """Return the run's policy. Raises UsageError if it cannot be read or is wrong."""
     path, other = Path(params["policy"]), "name another with the param policy, or KAFKATS_POLICY"
     try:
         with storage(path, "looking for it"):
@@ -32,7 +32,7 @@ def policy_of(params: Params) -> Policy:
 
 
 def amount(parse: Callable[[str], int], text: str, name: str) -> int:
-    """What `parse` makes of the param `name`. Raises UsageError."""
+    """Return the parsed value of the param `name`. Raises UsageError."""
     try:
         return parse(text)
     except ValueError as e:
@@ -40,7 +40,9 @@ def amount(parse: Callable[[str], int], text: str, name: str) -> int:
 
 
 def writable(folder: str | Path) -> Path:
-    """The folder of all runs, which is made if it is not there. Raises UsageError when nothing can be written in it, DiskFull."""
+    """Return the folder of all runs; create it if it is missing. Raises UsageError if it is not
+    writable, DiskFull.
+    """
     path = Path(folder)
     try:
         with storage(path, "writing in it"):
@@ -60,7 +62,7 @@ def writable(folder: str | Path) -> Path:
 
 
 def connected(conn_id: str) -> None:
-    """Raises UsageError for a connection that Airflow does not know: a submit would go to a YARN that is not there."""
+    """Raises UsageError for a connection unknown to Airflow: the provider would submit to YARN."""
     try:
         BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:

@@ -1,6 +1,6 @@
-"""An error of ours fails a task in its own words, and without another try when none can help.
+"""Tasks that fail with our own sentences, and without a retry if none can help.
 
-What a task says of its failure is also kept in its XCom FAILURE, from where the run's report repeats it.
+The first line of a failure is also kept in the task's XCom FAILURE. The run's report repeats it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 def in_our_words(do: Callable[P, R]) -> Callable[P, R]:
-    """For the functions of Python tasks."""
+    """Decorate the function of a Python task: errors of ours fail it in their own words."""
 
     @wraps(do)
     def told(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -40,19 +40,19 @@ def in_our_words(do: Callable[P, R]) -> Callable[P, R]:
 
 
 def _context(args: tuple[object, ...]) -> Mapping[str, Any]:
-    """The task's context: given, or Airflow's own."""
+    """Return the task's context: the argument if there is one, else Airflow's own."""
     given = (arg for arg in args if isinstance(arg, Mapping) and "params" in arg and "dag_run" in arg)
     return next(given, None) or get_current_context()
 
 
 def failed(said: str, *, retryable: bool = False, context: Mapping[str, Any] | None = None) -> AirflowException:
-    """What is to be raised; the sentence is kept for the report."""
+    """Return the exception to raise, and keep its sentence for the report."""
     keep(said, context)
     return AirflowException(said) if retryable else AirflowFailException(said)
 
 
 def keep(said: str, context: Mapping[str, Any] | None = None) -> None:
-    """Keep the first line of a sentence for the report. Outside of a task only the log has it."""
+    """Keep the first line of a sentence for the report. Outside of a task, only log it."""
     first = said.partition("\n")[0]
     logging.getLogger(__name__).error(first)
     if context is None:
@@ -64,7 +64,7 @@ def keep(said: str, context: Mapping[str, Any] | None = None) -> None:
 
 
 def failures(context: Context) -> list[str]:
-    """What the run's other tasks say of their failures, as `TASK: sentence`, in the order of the tasks."""
+    """Return the failures of the run's other tasks as `TASK: sentence`, in the order of the tasks."""
     ti, run_id, found = context["ti"], context["run_id"], []
     states = ti.get_task_states(dag_id=context["dag"].dag_id, run_ids=[run_id]).get(run_id, {})
     bad = sorted(key for key, state in states.items() if str(getattr(state, "value", state)) == "failed")
@@ -79,13 +79,13 @@ def failures(context: Context) -> list[str]:
 
 
 def _instance(key: str, task_id: str) -> tuple[str, int]:
-    """The task and the map index of a key of `get_task_states`; -1 for a task that is not mapped."""
+    """Split a key of `get_task_states` into task and map index; -1 for a task that is not mapped."""
     number = key.removeprefix(f"{task_id}_")
     return (task_id, int(number)) if number != key and number.isdecimal() else (key, -1)
 
 
 def unfinished(end: str, said: Mapping[str, Any]) -> AirflowException:
-    """The failure of a report: how the run ended, and the first reason. `said` is what report.json has."""
+    """Return the exception of a report: how the run ended, and the first reason. `said` is report.json."""
     causes = said.get("failures", [])
     more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
     why = f": {causes[0]}{more}" if causes else ""

@@ -21,10 +21,10 @@ NOTHING: Final = "Delete nothing"
 
 
 class GuardApproval(HITLOperator):
-    """Waits for a person where a guard keeps something and the run's param `need_approval` is true; else the guards stand.
+    """Asks a person if a guard keeps something and the run's param `need_approval` is true.
 
-    A no, or no answer within `response_timeout`, is no failure: the run goes on within the guards. With `always` it asks about
-    whatever would be deleted, within the guards too, and no answer means that nothing is deleted.
+    A no, or no answer within `response_timeout`, is no failure: the run deletes what the guards
+    allow. With `always` it asks about every deletion, and no answer means that nothing is deleted.
     """
 
     template_fields = ()  # a template in a run id or a name would be rendered, and can read passwords
@@ -68,15 +68,15 @@ class GuardApproval(HITLOperator):
 
 
 def beyond_guards(plan: Plan) -> Plan:
-    """The plan without guards, where these keep something; else the plan itself."""
+    """Return the plan without guards if they keep something, else the plan itself."""
     return {**plan, **plan["beyond"], "over_guard": 0} if "beyond" in plan else plan
 
 
 def over_guards(answer: Any) -> bool:
-    """Whether the answer lets more go than the guards do."""
+    """Whether the answer allows more than the guards do."""
     return bool(answer) and YES in answer["chosen_options"]
 
 
 def nothing(answer: Any) -> bool:
-    """Whether the answer lets nothing go."""
+    """Whether the answer allows nothing."""
     return bool(answer) and NOTHING in answer["chosen_options"]

@@ -1,7 +1,8 @@
-"""The time that a run decides for: one for all of its tasks and tries.
+"""The moment that a run decides for; all its tasks and tries use the same.
 
-A run of the schedule or of a backfill decides for the end of its data interval, whenever it runs. Every other run decides
-for its `run_after`: that is when it was triggered, also where the form filled in a logical date.
+A scheduled run or a backfill decides for the end of its data interval, whenever it runs. Every
+other run decides for its `run_after`, the time of triggering, even if the form filled in a logical
+date.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from kafkats.errors import UsageError
 
 
 def by_schedule(context: Context) -> bool:
-    """Whether the run has a data interval that is meant."""
+    """Whether the run has a data interval of its schedule or of a backfill."""
     run = context["dag_run"]
     kind = str(getattr(run.run_type, "value", run.run_type))
     return kind in {"scheduled", "backfill"} and context.get("data_interval_end") is not None
 
 
 def moment(context: Context) -> str:
-    """What the run decides for, ISO 8601 with its offset: the param `as_of` where it is given. Raises UsageError."""
+    """Return the moment, ISO 8601 with its offset; the param `as_of` if given. Raises UsageError."""
     if given := context["params"]["as_of"]:
         return time_of(given, "as_of").isoformat()
     decided = context["data_interval_end"] if by_schedule(context) else context["dag_run"].run_after
@@ -30,7 +31,7 @@ def moment(context: Context) -> str:
 
 
 def time_of(text: Any, name: str) -> datetime:
-    """A time that somebody gave as the param `name`. Raises UsageError where it has no offset from UTC."""
+    """Parse the time in the param `name`. Raises UsageError if it has no offset from UTC."""
     try:
         found = datetime.fromisoformat(text)
     except (TypeError, ValueError):

@@ -1,8 +1,9 @@
-"""The operators that reserve the log directories of a plan, and that release them when nothing will be applied.
+"""The operators that reserve the log directories of a plan, and release them.
 
-A plan that is going to be applied reserves its volumes for its DAG run, until the question's deadline and the tasks' time limits
-are over; a dry run reserves nothing. What another run holds is refused at once where it was asked for by name, else left out. The
-reservation of a DAG run that is over, or does not exist any more, counts no more.
+A plan that may be applied reserves its volumes for its DAG run. The reservation ends after the
+question's deadline and the time limits of the tasks. A dry run reserves nothing. If another run
+holds a volume, the plan fails at once if the volume was named, else it leaves the volume out. The
+reservation of a DAG run that is over, or no longer exists, does not count.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ HELD: Final = re.compile(r"reserved by (airflow \S+ .+?) until \d{4}-\d\d-\d\d \
 
 
 class PlanJobOperator(KafkatsJobOperator):
-    """A plan job that reserves its volumes, unless the run is a dry run; takes over what runs that are over have left."""
+    """Plans, and reserves the volumes unless the run is a dry run.
+
+    It takes over the reservations of DAG runs that are over.
+    """
 
     def execute(self, context: Context) -> dict[str, Any]:
         if self.job != "plan":
@@ -53,7 +57,7 @@ class PlanJobOperator(KafkatsJobOperator):
 
 
 class ReleaseJobOperator(KafkatsJobOperator):
-    """Releases what the application of the same map index has reserved and nobody is going to write to any more."""
+    """Releases the volumes that the application with the same map index will not write to any more."""
 
     def __init__(self, *, looks: str = "plan", **kwargs: Any) -> None:
         super().__init__(job="release", **kwargs)
@@ -70,7 +74,7 @@ class ReleaseJobOperator(KafkatsJobOperator):
 
 
 def to_release(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of ReleaseJobOperator, from those of the plan."""
+    """Return arguments of ReleaseJobOperator, from those of the plan."""
     look = asked.get("look", asked)
     words = look["application_args"]
     first = next((n for n, word in enumerate(words) if str(word).startswith("--")), len(words))
@@ -80,7 +84,7 @@ def to_release(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kept(plan: Mapping[str, Any]) -> bool:
-    """Whether the plan may still hold its reservation: an apply that has ended has released it, whatever came of it."""
+    """Whether the plan may still hold its reservation. An apply that ended has released it."""
     if not plan.get("reserves"):  # a census reserves nothing, and has no plan either
         return False
     plans = [plan, {**plan, **plan.get("beyond", {})}]
@@ -88,7 +92,7 @@ def _kept(plan: Mapping[str, Any]) -> bool:
 
 
 def _over(context: Context, holders: list[str], known: list[str]) -> list[str]:
-    """Those that are DAG runs which Airflow says are over, or does not know any more."""
+    """Return the holders that are DAG runs which are over or no longer exist."""
     found = []
     for holder in dict.fromkeys(holders):
         _, dag_id, run_id = (
@@ -104,6 +108,6 @@ def _active(context: Context, dag_id: str, run_id: str) -> bool:
 
 
 def _until_ms() -> int:
-    """When a reservation made now is over: the plan, the question, and the apply with its second try."""
+    """Return the end of a reservation made now, epoch ms: plan, question, two tries of apply."""
     lasts = min(3 * TIMEOUTS.job + max(TIMEOUTS.approval, TIMEOUTS.guards), LONGEST)
     return time.time_ns() // 1_000_000 + lasts // timedelta(milliseconds=1)

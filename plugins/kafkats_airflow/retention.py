@@ -1,6 +1,6 @@
-"""Runs that decide for a moment, retain and roll: the words of their jobs, and which runs' old files are due to be purged.
+"""The tasks of apply_retention and roll_segments: arguments of their jobs, and RUNs due for a purge.
 
-A backfilled run decides what its own day would have decided: kafkats_airflow.moment.
+Both decide for a moment (kafkats_airflow.moment).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DAY_MS: Final = 86_400_000
 
 @in_our_words
 def planning(context: Context, operation: str) -> list[dict[str, Any]]:
-    """Arguments of KafkatsJobOperator(job="plan"), one dict per application."""
+    """Return arguments of PlanJobOperator, one dict per application."""
     params, now = context["params"], moment(context)
     checks.writable(params["folder"])
     words = [
@@ -64,9 +64,9 @@ def _deleting(params: Mapping[str, Any], folder: Path) -> list[str]:
 
 @in_our_words
 def changing(context: Context, asked: Any, plans: Any, answer: Any = None) -> list[dict[str, Any]]:
-    """The Work of each application (kafkats_airflow.tries). Empty for a dry run.
+    """Return the Work of each application (kafkats_airflow.tries); nothing for a dry run.
 
-    The plan is the one that keeps to the guards, unless `answer` lets more go, or nothing.
+    The plan is the one within the guards, unless `answer` allows more, or nothing.
     """
     params = context["params"]
     if params["dry_run"]:
@@ -82,9 +82,9 @@ def changing(context: Context, asked: Any, plans: Any, answer: Any = None) -> li
 
 @in_our_words
 def due(context: Context, operation: str) -> list[dict[str, Any]]:
-    """Arguments of KafkatsJobOperator(job="purge"): the runs of this operation that ended `undo_days` ago or earlier.
+    """Return arguments of the purge job: RUNs of this operation that ended `undo_days` ago or earlier.
 
-    By the clock, whatever day the run decides for: an undo window is for people. Empty for a dry run.
+    The clock counts, not the moment that the run decides for. Nothing for a dry run.
     """
     params = context["params"]
     if params["dry_run"]:
@@ -102,7 +102,7 @@ def due(context: Context, operation: str) -> list[dict[str, Any]]:
 
 
 def _waits(folder: Path, operation: str, window_ms: int) -> set[str]:
-    """The log directories of a run that is to be purged; none for one that is not."""
+    """Return the log directories of a RUN that is due for a purge, else nothing."""
     from kafkats.run import read_run
 
     ended = folder / "report.json"
@@ -119,11 +119,11 @@ def _waits(folder: Path, operation: str, window_ms: int) -> set[str]:
 
 
 def chosen(asked: Any, plans: Any, work: Any) -> list[Mapping[str, Any]]:
-    """Per application the plan that counts: the one that was applied, else the one that keeps to the guards."""
+    """Return for each application the applied plan, else the plan within the guards."""
     applied = {one["folder"]: one["plan"] for one in work or [] if one["plan"]}
     return [applied.get(str(Path(plan["plan"]).parent), plan) for plan in plans or []]
 
 
 def unfinished(asked: Sequence[Any] | None, plans: Sequence[Any]) -> bool:
-    """Whether some application did not get as far as its plan."""
+    """Whether an application has no plan."""
     return asked is None or len(plans) != len(asked)

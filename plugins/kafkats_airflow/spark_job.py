@@ -31,7 +31,7 @@ JOBS: Final = Path(os.environ.get("KAFKATS_SPARK_JOBS", Path(__file__).parents[2
 
 
 class SparkUiLink(BaseOperatorLink):
-    """To the driver's own UI, as long as it runs."""
+    """A link to the driver's own UI, while the driver runs."""
 
     name = "Spark UI"
     xcom_key = "spark_ui"
@@ -41,10 +41,11 @@ class SparkUiLink(BaseOperatorLink):
 
 
 class KafkatsJobOperator(SparkSubmitOperator):
-    """Submits `spark_jobs/<job>.py` with `application_args`; returns the job's result. `about` names it among its like.
+    """Submits `spark_jobs/<job>.py` with `application_args` and returns the job's result.
 
-    A job that failed with an error of ours fails the task with that error's own words, and without a retry when no
-    retry can help. `application_args` may hold Paths and numbers.
+    If the job failed with an error of ours, the task fails with the error's own words, and without a
+    retry if none can help. `application_args` may hold Paths and numbers. `about` labels a mapped
+    task.
     """
 
     operator_extra_links = (SparkUiLink(),)
@@ -99,7 +100,7 @@ class KafkatsJobOperator(SparkSubmitOperator):
         checks.connected(self.connection)
 
     def _failed(self, error: AirflowException) -> AirflowException:
-        """What the job said of its failure, in a sentence; else what the provider says."""
+        """Return the exception with the job's own sentence, else with the provider's words."""
         result = self._result or {}
         if said := result.get("error"):
             sentence = sentences.of_error(str(result.get("kind")), said)
@@ -124,7 +125,7 @@ class KafkatsJobOperator(SparkSubmitOperator):
         return hook
 
     def _tap(self, lines: Iterable[str]) -> Iterator[str]:
-        """Everything but the marker lines, which are acted upon."""
+        """Yield all lines but the marker lines, and handle those."""
         for line in lines:
             if line.startswith(RESULT):
                 self._result = json.loads(line.removeprefix(RESULT))

@@ -1,7 +1,8 @@
-"""A migration's ledger as a DAG run needs it: whose turn it is, and what is told of results and of people's words.
+"""The ledger of a migration in a DAG run: which broker is next, and the entries of this run.
 
-What happens on disks is told by who does it: the applying job (started, converted), the undoing one (undone). Here it is told
-what follows from their results (verified, certified) and what people said (begin, attest, approved).
+The jobs write what happens on disks: apply writes started and converted, undo writes undone. This
+module writes what follows from their results (verified, certified) and what people decided (begin,
+attest, approved).
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ Params = Mapping[str, Any]
 
 
 def ledger_of(params: Params) -> Path:
-    """The ledger's file: as the param says, or in the folder of all runs."""
+    """Return the ledger's file: the param, else ledger.jsonl in the folder of all runs."""
     return Path(params["ledger"] or Path(params["folder"], "ledger.jsonl"))
 
 
 def state_of(params: Params) -> Any:
-    """kafkats.migration.Migration, None before it has begun. Raises CorruptFile, Locked, StorageFailed."""
+    """Return kafkats.migration.Migration, None before it began. Raises CorruptFile, Locked, StorageFailed."""
     from kafkats import ledger, phases
 
     path = ledger_of(params)
@@ -34,7 +35,7 @@ def state_of(params: Params) -> Any:
 
 
 def rows(params: Params) -> list[dict[str, Any]]:
-    """Where each broker stands, for people."""
+    """Return the state of each broker, for people."""
     from kafkats import phases
 
     migration = state_of(params)
@@ -60,7 +61,7 @@ def let_in(params: Params, named: Sequence[str], known: Iterable[str], by: str) 
 
 
 def _begin(params: Params, brokers: Iterable[str], by: str) -> None:
-    """Begin, or add the brokers that the policy has by now."""
+    """Write begin, or add brokers that are new in the policy."""
     migration, magics = state_of(params), _asked_magics(params)
     before = list(migration.brokers) if migration and _magics(migration) == magics else []
     after = list(dict.fromkeys([*before, *brokers]))
@@ -69,7 +70,7 @@ def _begin(params: Params, brokers: Iterable[str], by: str) -> None:
 
 
 def _attest(params: Params, named: Sequence[str]) -> None:
-    """Somebody vouches for those that nobody has vouched for."""
+    """Write the attestation of brokers that have none."""
     migration, who = state_of(params), params["attested_by"]
     for broker in named:
         if who and migration.brokers[broker].status == "listed":
@@ -78,7 +79,7 @@ def _attest(params: Params, named: Sequence[str]) -> None:
 
 
 def _next(params: Params) -> list[str]:
-    """The broker that phase 2 is at, else the next that was never converted; nobody when all were."""
+    """Return the broker that phase 2 is at, else the next unconverted broker, else nothing."""
     migration = state_of(params)
     brokers = migration.brokers.values() if migration else []
     at_it = [b.name for b in brokers if b.phase == "phase-2" and b.status in {"converting", "converted"}]
@@ -98,7 +99,7 @@ def _gate(params: Params, broker: str) -> None:
 
 
 def standing_runs(params: Params, broker: str) -> list[str]:
-    """The folders of the runs whose undoing is the rollback, the latest first; none when one of them is not known."""
+    """Return the RUNs that a rollback undoes, the latest first; nothing if one of them is unknown."""
     from kafkats import ledger, phases
 
     entries = ledger.read(ledger_of(params)).entries
@@ -108,7 +109,7 @@ def standing_runs(params: Params, broker: str) -> list[str]:
 
 
 def record(params: Params, broker: str, runs: Sequence[str], certificates: Sequence[Any], by: str) -> None:
-    """Tell what is proved of a broker: that `runs` were verified, and which certificates there are, if it has them all."""
+    """Write what is proved of a broker: the verified `runs`, and its certificates if it has all."""
     phase = params["phase"]
     if phase in UP and state_of(params).brokers[broker].status == "converted":
         tell(params, "verified", broker, phase, by=by, details={"runs": list(runs)})
@@ -126,19 +127,19 @@ def record(params: Params, broker: str, runs: Sequence[str], certificates: Seque
 
 
 def waits_for_approval(params: Params) -> bool:
-    """Whether this run made a canary that nobody has approved yet."""
+    """Whether this run made a canary that is not approved yet."""
     migration = state_of(params) if params["phase"] == "canary" and not params["dry_run"] else None
     return bool(migration and migration.canary and migration.canary.status == "verified")
 
 
 def approve(params: Params, by: str) -> None:
-    """The canary has done well: the other brokers may follow."""
+    """Write that the canary is approved: the other brokers may follow."""
     if waits_for_approval(params):  # else somebody was quicker, with `kafkats ledger approve`
         tell(params, "approved", state_of(params).canary.name, "canary", by=by, details={})
 
 
 def tell(params: Params, event: str, broker: str = "", phase: str = "", *, by: str, details: Mapping[str, Any]) -> None:
-    """Add an entry. Raises Refused when it is not its turn, UsageError, StorageFailed."""
+    """Add an entry. Raises Refused if the phases do not allow it, UsageError, StorageFailed."""
     from kafkats import ledger, phases
 
     path, now_ms = ledger_of(params), time.time_ns() // 1_000_000

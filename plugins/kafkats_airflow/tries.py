@@ -1,7 +1,7 @@
-"""What all tries of a DAG run have written: a run that is cleared plans anew, and what its earlier tries did stands.
+"""The tries of a DAG run: clearing a run makes a new plan, and keeps what earlier tries wrote.
 
-Each try's plan has a RUN of its own beside it. One Work per application says what is still to be applied; what is to be proved is
-seen when the proof begins, from the RUNs that are there then.
+The plan of each try has its own RUN beside it. The Work of an application is what is still to be
+applied. What is to be proved is decided when `verify` begins, from the RUNs that exist then.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Ending = Literal["unfinished", "rejected", "nothing", "proved"]
 
 
 class Try(NamedTuple):
-    """A RUN. `complete`: nothing of its plan was refused or failed. `proved`: files read again since, -1: not proved."""
+    """A RUN. `complete`: nothing was refused or failed. `proved`: files proved since, -1: not proved."""
 
     run: Path
     complete: bool
@@ -32,18 +32,18 @@ class Try(NamedTuple):
 
 
 def tries_in(*folders: Path) -> list[Try]:
-    """The RUNs in these folders of applications, the earliest first."""
+    """Return the RUNs in these folders of applications, the earliest first."""
     runs = {run.parent: run.stat().st_mtime_ns for folder in folders for run in folder.glob("run-*/run.json")}
     return [_try(run) for run in sorted(runs, key=lambda run: (runs[run], run.name))]
 
 
 def tries_of(folder: Path) -> list[Try]:
-    """Those of a DAG run, whose folder this is."""
+    """Return the RUNs of the DAG run with this folder."""
     return tries_in(*(one for one in sorted(folder.glob("*")) if one.is_dir()))
 
 
 def work_of(conn_id: str, plan: Plan, proof: Sequence[str], *, writes: bool) -> dict[str, Any] | None:
-    """The Work of one application; None where nothing is to be written and nothing was."""
+    """Return the Work of one application; None if nothing is to be written and nothing was."""
     folder = Path(plan["plan"]).parent
     if not writes and not tries_in(folder):
         return None
@@ -57,14 +57,14 @@ def work_of(conn_id: str, plan: Plan, proof: Sequence[str], *, writes: bool) -> 
 
 
 def to_apply(work: Work) -> dict[str, Any]:
-    """Arguments of WriteJobOperator; skips an application whose new plan writes nothing."""
+    """Return arguments of WriteJobOperator; skip an application whose new plan writes nothing."""
     if not work["plan"]:
         raise AirflowSkipException("the plan of this try writes nothing")
     return {"conn_id": work["conn_id"], "plan": {key: work["plan"][key] for key in ("plan", "digest", "log_dirs")}}
 
 
 def to_prove(work: Work) -> dict[str, Any]:
-    """Arguments of KafkatsJobOperator(job="verify"): all RUNs of the application that are not proved yet; skips it without one."""
+    """Return arguments of the verify job for all unproved RUNs; skip an application without one."""
     if not (runs := unproved(Path(work["folder"]))):
         raise AirflowSkipException("nothing was written that is not proved yet")
     report = ["--report", str(Path(work["folder"], "after"))]
@@ -72,14 +72,16 @@ def to_prove(work: Work) -> dict[str, Any]:
 
 
 def unproved(folder: Path) -> list[str]:
-    """The words that name the RUNs to be proved: --of-run RUN each, the earliest first."""
+    """Return `--of-run RUN` for each unproved RUN, the earliest first."""
     runs = [one.run for one in tries_in(folder) if not one.undone and one.proved < 0]
     return [word for run in runs for word in ("--of-run", str(run))]
 
 
 def ending(folder: Path, plans: Sequence[Plan], *, rejected: bool) -> Ending:
-    """How a DAG run ended whose last try has made these plans, all of them: what they write is done and proved, and so is what
-    earlier tries wrote."""
+    """Return how a DAG run ended. `plans` are all plans of its last try.
+
+    "proved": what they write is done and proved, and so is what earlier tries wrote.
+    """
     tries = tries_of(folder)
     if any(not one.undone and one.proved < 0 for one in tries):
         return "unfinished"
@@ -92,7 +94,7 @@ def ending(folder: Path, plans: Sequence[Plan], *, rejected: bool) -> Ending:
 
 
 def rejected(folder: Path) -> bool:
-    """Whether the answer about this DAG run's plans was a no to all of them."""
+    """Whether the answer rejected all plans of this DAG run."""
     from kafkats.approval import read_approval
 
     found = read_approval(folder / "approval.json")
@@ -100,7 +102,7 @@ def rejected(folder: Path) -> bool:
 
 
 def told(folder: Path) -> dict[str, Any]:
-    """What every report says of the tries: `runs` of all of them, those that were undone, and files that were proved."""
+    """Return the fields of every report about tries: all RUNs, undone RUNs, number of proved files."""
     tries = tries_of(folder)
     return {
         "runs": [str(one.run) for one in tries],

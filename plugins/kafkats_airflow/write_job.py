@@ -1,7 +1,8 @@
 """The operator of the jobs that write: apply and undo.
 
-Its words are made here, from the plan and the policy's file, when the task runs. What an XCom says is only which plan of this DAG
-run is meant: whether that may be applied is said by the record of the answer, which the job reads itself.
+Their arguments are made when the task runs, from the plan and the policy file. An XCom only names
+a plan of this DAG run. Whether it may be applied is in the record of the answer, which the job
+reads itself.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _JOBS: Final = ("apply", "undo")
 
 
 class WriteJobOperator(KafkatsJobOperator):
-    """Applies `plan` ({plan, digest, log_dirs}), or undoes RUNs: `application_args` are then the undo job's own words."""
+    """Applies `plan` ({plan, digest, log_dirs}), or undoes RUNs with `application_args`."""
 
     def __init__(self, *, plan: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -61,14 +62,14 @@ def _applying(context: Context, plan: Mapping[str, Any]) -> list[str]:
 
 
 def _written(folder: Path) -> list[str]:
-    """The log dirs that the plan's own rows name."""
+    """Return the log directories in the plan's rows."""
     from kafkats.plan import read_plan
 
     return [str(log_dir) for log_dir in read_plan(folder).items["log_dir"].unique().to_pylist()]
 
 
 def _own_words(words: Sequence[Any]) -> list[str]:
-    """Raises UsageError for a word that would stand in for those that are added here."""
+    """Return the words. Raises UsageError for one that would replace an argument added here."""
     said = [str(word) for word in words]
     for word in said:
         if word == "--" or word.startswith(("--a", "--h", "--b")):
