@@ -33,6 +33,7 @@ value.
 | `KAFKATS_POOL` | `default_pool` | the pool of every task that submits to Spark. Its slots limit how many run at once; an open question takes none. Create it first: `airflow pools set NAME SLOTS TEXT` |
 | `KAFKATS_APPROVERS` |  | who approves, such as `alice,bob`; see below |
 | `KAFKATS_UNDO_DAYS_FLOOR` | `7` | with approvers: the smallest allowed `undo_days` |
+| `KAFKATS_SPARK_JOBS` | `spark_jobs/` beside `plugins/` | folder of the scripts that are submitted to Spark; the image sets it |
 
 After a job's time limit its JVM, its driver and their Python processes are killed. Clear the task
 to continue with the rest.
