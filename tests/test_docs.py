@@ -69,6 +69,12 @@ def test_the_pages_are_found() -> None:
     assert sum(len(links(page)) for page in PAGES) > 50
 
 
+def test_the_index_links_every_page() -> None:
+    index = ROOT / "docs" / "README.md"
+    linked = {(index.parent / link.partition("#")[0]).resolve() for link in links(index)}
+    assert {page for page in (ROOT / "docs").rglob("*.md")} - linked == {index}
+
+
 def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.test_docs.ROOT", tmp_path)
     page = tmp_path / "page.md"
