@@ -2,8 +2,8 @@
 
 A producer that the snapshot lacks has expired by the broker's clock, unless a later snapshot still
 has it or its transaction is open. A producer that the snapshot has must match the log: its last
-batch lies below the snapshot's offset and belongs to it, and no later batch of it follows. Up to
-2.x a marker counts as a batch. A batch that the cleaner or retention removed contradicts nothing.
+batch lies below the snapshot's offset and belongs to it, and no later batch of it follows. In 0.11
+a marker counts as a batch. A batch that the cleaner or retention removed contradicts nothing.
 Source: ProducerStateManager of Kafka 0.11 to 4.3.
 """
 
