@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from kafkats.errors import CorruptPlan, Refused
+from kafkats.errors import CorruptPlan, Refused, exists
 from kafkats.report import make_folder, read_json, write_json
 
 FORMAT: Final = 1
@@ -46,7 +46,7 @@ def write_approval(path: Path, approval: Approval, **more: Any) -> None:
 
 def read_approval(path: Path) -> Approval | None:
     """Return the record, None when there is none. Raises CorruptPlan, StorageFailed."""
-    if not path.exists():
+    if not exists(path, "looking for an approval"):
         return None
     content = read_json(path)
     if content.get("format") != FORMAT:

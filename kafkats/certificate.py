@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kafkats import __version__
-from kafkats.errors import CorruptPlan, UsageError, storage
+from kafkats.errors import CorruptPlan, UsageError, is_file, storage
 from kafkats.plan import digest_of
 from kafkats.report import make_folder, read_json, read_table, write_json, write_table
 
@@ -139,7 +139,7 @@ def read_certificate(folder: Path) -> Certificate:
 
     Raises CorruptPlan when it is incomplete, of another format, or was edited; StorageFailed.
     """
-    if not (folder / "certificate.json").is_file():
+    if not is_file(folder / "certificate.json", "looking for the certificate"):
         raise CorruptPlan("no certificate here: certificate.json is missing", path=folder)
     header = read_json(folder / "certificate.json")
     digest, _ = header.pop("digest", None), header.pop("at", None)

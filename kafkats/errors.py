@@ -28,6 +28,7 @@ import errno
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 
 class KafkatsError(Exception):
@@ -182,3 +183,15 @@ def storage(path: str | os.PathLike[str], doing: str) -> Generator[None, None, N
     except OSError as e:
         kind = _KINDS.get(e.errno or 0, StorageFailed)
         raise kind(f"{doing}: {e.strerror or e}", path=e.filename or path) from e
+
+
+def exists(path: str | os.PathLike[str], doing: str) -> bool:
+    """Whether there is something at `path`, where links are followed. Raises StorageFailed."""
+    with storage(path, doing):
+        return Path(path).exists()
+
+
+def is_file(path: str | os.PathLike[str], doing: str) -> bool:
+    """Whether there is a regular file at `path`, where links are followed. Raises StorageFailed."""
+    with storage(path, doing):
+        return Path(path).is_file()

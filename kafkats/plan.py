@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from kafkats import __version__
 from kafkats.canonical import json_lines
-from kafkats.errors import Changed, CorruptPlan, UsageError, storage
+from kafkats.errors import Changed, CorruptPlan, UsageError, is_file, storage
 from kafkats.generations import INDEX_INTERVAL_BYTES, RETENTION_RULES, SEGMENT_INDEX_BYTES
 from kafkats.report import FILE, make_folder, read_json, read_table, write_json, write_table
 
@@ -163,7 +163,7 @@ def read_plan(folder: Path) -> Plan:
 
     Raises CorruptPlan when it is incomplete, of another format, or was edited; StorageFailed.
     """
-    if not (folder / "plan.json").is_file():
+    if not is_file(folder / "plan.json", "looking for the plan"):
         raise CorruptPlan("no plan here: plan.json is missing", path=folder)
     header = read_json(folder / "plan.json")
     digest = header.pop("digest", None)

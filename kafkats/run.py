@@ -19,7 +19,17 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.errors import CorruptPlan, DiskFull, KafkatsError, Refused, StorageFailed, UsageError, storage
+from kafkats.errors import (
+    CorruptPlan,
+    DiskFull,
+    KafkatsError,
+    Refused,
+    StorageFailed,
+    UsageError,
+    exists,
+    is_file,
+    storage,
+)
 from kafkats.logdir.changeset import Change
 from kafkats.logdir.identity import FileIdentity
 from kafkats.plan import Plan
@@ -172,7 +182,7 @@ def begin_run(run: Run, folder: Path) -> None:
 
     Raises UsageError when the folder belongs to another run or names another place, StorageFailed.
     """
-    if (folder / "run.json").exists():
+    if exists(folder / "run.json", "looking for the run"):
         before = read_run(folder)
         if before.run_id != run.run_id:
             raise UsageError("belongs to another run; --run names another folder", path=folder)
@@ -210,7 +220,7 @@ def _file(row: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def read_run(folder: Path) -> Run:
     """Read `run.json`. Raises CorruptPlan when the folder is no run, StorageFailed."""
-    if not (folder / "run.json").is_file():
+    if not is_file(folder / "run.json", "looking for the run"):
         raise CorruptPlan("no run here: run.json is missing", path=folder)
     content = read_json(folder / "run.json")
     if content.pop("format", None) != FORMAT:

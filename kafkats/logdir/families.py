@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kafkats import paths
-from kafkats.errors import Changed, CorruptFile, CorruptPlan, NotEqual, Refused, storage
+from kafkats.errors import Changed, CorruptFile, CorruptPlan, NotEqual, Refused, exists, storage
 from kafkats.generations import MAX_RELATIVE_OFFSET, RULES, Rule
 from kafkats.index import txn_index
 from kafkats.index.build import Built, IndexBuilder, first_offset_reader, with_first_offset
@@ -215,7 +215,7 @@ def good_snapshot_stays(
 
 def refuse_unclean(log_dir: str | os.PathLike[str]) -> None:
     """Raise Refused without a clean-shutdown marker: recovery may still move the log end."""
-    if not Path(log_dir, paths.CLEAN_SHUTDOWN).exists():
+    if not exists(Path(log_dir, paths.CLEAN_SHUTDOWN), "looking for the clean-shutdown marker"):
         raise Refused(f"{paths.CLEAN_SHUTDOWN} is gone: plan anew after a clean stop", path=log_dir)
 
 

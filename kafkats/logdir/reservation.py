@@ -127,7 +127,7 @@ def extend(area: WorkArea, token: str, until_ms: int, *, disk: Disk = DISK) -> b
 
     False when it is gone. Raises CorruptFile, Locked, StorageFailed.
     """
-    if not disk.is_dir(area.path):
+    if not _has_area(area, disk, "extending the reservation"):
         return False
     with storage(area.path, "extending the reservation"), _exclusive(area, disk):
         found = _read(area, disk)
@@ -146,7 +146,7 @@ def release(
     `holder` and `token` restrict this to a matching reservation. Without either, an unreadable one
     is removed too. Raises CorruptFile, Locked, StorageFailed.
     """
-    if not disk.is_dir(area.path):
+    if not _has_area(area, disk, "releasing the log directory"):
         return None
     with storage(area.path, "releasing the log directory"), _exclusive(area, disk):
         try:
@@ -160,6 +160,11 @@ def release(
         disk.unlink(_path(area))
         disk.sync_dir(area.path)
     return found
+
+
+def _has_area(area: WorkArea, disk: Disk, doing: str) -> bool:
+    with storage(area.path, doing):
+        return disk.is_dir(area.path)
 
 
 def read_reservation(area: WorkArea, *, disk: Disk = DISK) -> Reservation | None:

@@ -23,7 +23,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.errors import Changed, CorruptPlan, KafkatsError, NotEqual, Refused, storage
+from kafkats.errors import Changed, CorruptPlan, KafkatsError, NotEqual, Refused, exists, storage
 from kafkats.execution import is_last_attempt
 from kafkats.logdir.changeset import commit, resume
 from kafkats.logdir.disk import DISK
@@ -186,7 +186,7 @@ def _stop_others(stop_file: str, error: str) -> str:
 
 
 def _refuse_stopped(work: PartitionWork) -> None:
-    if work.stop_file and Path(work.stop_file).exists():
+    if work.stop_file and exists(work.stop_file, "looking whether the run was stopped"):
         raise Refused("the run was stopped by another partition; nothing was changed here")
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-from kafkats.errors import DiskFull, KafkatsError, Refused, StorageFailed, storage
+from kafkats.errors import DiskFull, KafkatsError, Refused, StorageFailed, exists, storage
 from kafkats.logdir.changeset import purge, undo
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.home import check_way_back
@@ -88,7 +88,7 @@ def note_purged(folder: Path, rows: Sequence[Mapping[str, Any]], *, now_ms: int)
     """
     path = folder / "purge.json"
     freed = {name: sum(row[name] for row in rows) for name in ("files", "freed_bytes")}
-    if path.exists() and not freed["freed_bytes"]:
+    if not freed["freed_bytes"] and exists(path, "looking for an earlier purge"):
         return ""
     try:
         write_json(path, freed | {"at_ms": now_ms})

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.errors import Changed, CorruptPlan, NotEqual, Refused, UsageError, storage
+from kafkats.errors import Changed, CorruptPlan, NotEqual, Refused, UsageError, exists, storage
 from kafkats.forecast import target_of
 from kafkats.formats.convert import Target
 from kafkats.generations import ALL_LOSSES, DEFAULT_RULE, LOSSES, OFFSETS_LOSS, PRODUCER, RULES
@@ -320,7 +320,7 @@ def _refuse_changed(work: PartitionWork, directory: Path) -> None:
     partition = scan_partition(directory)
     bases = [segment.base_offset for segment in partition.segments]
     following = dict(pairwise([*bases, -1]))
-    stopped_cleanly = Path(work.log_dir, paths.CLEAN_SHUTDOWN).exists()
+    stopped_cleanly = exists(Path(work.log_dir, paths.CLEAN_SHUTDOWN), "looking for the clean-shutdown marker")
     for item in work.items:
         path = directory / item["file"]
         if identify(path) != (FileIdentity(**item["before"]) if item["before"] else None):

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kafkats.errors import CorruptPlan, KafkatsError, storage
+from kafkats.errors import CorruptPlan, KafkatsError, exists, storage
 from kafkats.logdir.place import locate
 from kafkats.logdir.reservation import Entered, Reservation, release, time_in_words
 from kafkats.report import read_json, write_json
@@ -74,7 +74,7 @@ def read_record(folder: Path) -> Recorded | None:
     Raises CorruptPlan, StorageFailed.
     """
     path = folder / RECORD
-    if not path.exists():
+    if not exists(path, "looking for a reservation"):
         return None
     content = read_json(path)
     holder, until_ms, tokens = (content.get(name) for name in Recorded._fields)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from tests.campaign.contradiction import METADATA
 from tests.campaign.corpus import Root
-from tests.campaign.mutations import Change
+from tests.campaign.mutations import Change, borders
 
 
 class Class(NamedTuple):
@@ -31,7 +31,18 @@ def _exchanged(change: Change, root: Root) -> bool:
 
 
 def _sealed(change: Change, root: Root) -> bool:
-    return change.kind == "log" and change.mutation == "field"
+    return change.kind == "log" and (change.mutation == "field" or _in_offsets(change, root))
+
+
+def _in_offsets(change: Change, root: Root) -> bool:
+    """Whether only offsets of batches were changed, which their checksums do not cover."""
+    if change.mutation == "bits":
+        touched = {position for position, _ in change.args}
+    elif change.mutation == "zeros" and not change.args[2]:
+        touched = set(range(change.args[0], change.args[1]))
+    else:
+        return False
+    return touched <= {at + n for at in borders(root.path / change.file) for n in range(8)}
 
 
 def _log_start(change: Change, root: Root) -> bool:
@@ -61,7 +72,11 @@ def _recovered(change: Change, root: Root) -> bool:
 CLASSES: Final = (
     Class("metadata log", "no checkpoint names the KRaft metadata log, and brokers recover it from 0", _of_metadata),
     Class("exchanged files", "whole files under each other's names that agree with what is beside them", _exchanged),
-    Class("sealed change", "a batch was changed and its checksum with it: it is another valid batch", _sealed),
+    Class(
+        "sealed change",
+        "a batch was changed and its checksum with it, or its offset, which none covers: it is another valid batch",
+        _sealed,
+    ),
     Class("log start", "the log start checkpoint is the only word on records that were deleted", _log_start),
     Class("first segments", "retention deletes them, and before 0.11 no file keeps the log start", _first_segments),
     Class("end", "records at the end that no checkpoint, epoch, snapshot or index entry knows of", _end),

@@ -60,6 +60,11 @@ class Root(NamedTuple):
     files: tuple[str, ...]
     partitions: tuple[str, ...]
 
+    @property
+    def state(self) -> str:
+        """The golden directory and its state, such as `crash-4.3.1:before`."""
+        return ":".join(self.name.split(":")[:2])
+
 
 def kind_of(path: str) -> str | None:
     """What kind of file a path of a root is; None for one that no campaign changes."""

@@ -46,7 +46,7 @@ class Deck:
                 if kind := kind_of(file):
                     self.places[kind].append((root.name, file))
                     if "/" in file and len(root.partitions) == 1:
-                        self.neighbours[kind, _state(root)].append(root.path / file)
+                        self.neighbours[kind, root.state].append(root.path / file)
             self.places[DIRECTORY] += [(root.name, partition) for partition in root.partitions]
         cost = {name: max(1, sum(file.endswith(".log") for file in root.files)) ** 2 for name, root in roots.items()}
         self.weights = {
@@ -90,7 +90,7 @@ class Deck:
     def _from_another_partition(self, rng: Random, root: Root, file: str, kind: str) -> Change | None:
         """The file of another partition of the same log directory in its place, of the same name if there is one."""
         folder, _, name = file.partition("/")
-        others = [path for path in self.neighbours[kind, _state(root)] if path.parent.name != folder]
+        others = [path for path in self.neighbours[kind, root.state] if path.parent.name != folder]
         same = [path for path in others if path.name == name]
         if not others:
             return None
@@ -108,8 +108,3 @@ class Deck:
         Random(f"{seed}/{cell}/{turn // pairs}").shuffle(names)
         at = 2 * (turn % pairs)
         return names[at : at + 2]
-
-
-def _state(root: Root) -> str:
-    """The golden directory and its state, by the name of a root cut from it."""
-    return ":".join(root.name.split(":")[:2])

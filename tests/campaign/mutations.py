@@ -93,8 +93,8 @@ def _cut(rng: Random, root: Root, file: str) -> Args | None:
     used = _used(root.path / file)
     if not used:
         return None
-    borders = _borders(root.path / file) if file.endswith(".log") and rng.random() < 0.4 else []
-    return [rng.choice(borders) if borders else rng.randrange(used)]
+    ends = borders(root.path / file) if file.endswith(".log") and rng.random() < 0.4 else []
+    return [rng.choice(ends) if ends else rng.randrange(used)]
 
 
 def _do_cut(path: Path, args: Args) -> None:
@@ -121,7 +121,7 @@ def _field(rng: Random, root: Root, file: str) -> Args | None:
     """One field of the format set to an extreme value, with the checksum made right."""
     data = (root.path / file).read_bytes()
     if file.endswith(".log"):
-        at = rng.choice(_borders(root.path / file) or [0])
+        at = rng.choice(borders(root.path / file) or [0])
         if len(data) < at + 34:
             return None
         fields = {0: _V0_FIELDS, 1: _V1_FIELDS}.get(data[at + 16], _V2_FIELDS)
@@ -354,7 +354,7 @@ def _used(path: Path) -> int:
     return min(len(data), len(data.rstrip(b"\0")) + 64)
 
 
-def _borders(path: Path) -> list[int]:
+def borders(path: Path) -> list[int]:
     """Where the frames of a log begin."""
     data, at, found = path.read_bytes(), 0, []
     while len(data) - at >= 18:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -15,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from kafkats.errors import CorruptFile, KafkatsError, Locked, ReadOnly, Refused, Reserved, UsageError
+from kafkats.errors import CorruptFile, KafkatsError, Locked, ReadOnly, Refused, Reserved, StorageFailed, UsageError
 from kafkats.logdir import reservation, workarea
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.reservation import (
@@ -123,6 +124,21 @@ def test_release(area: WorkArea) -> None:
     broken = release(area)
     assert broken is not None and broken.holder == "them"
     ours(area)
+
+
+class _Unreadable(Disk):
+    """A disk that fails when it is asked for a directory."""
+
+    def is_dir(self, path: Path) -> bool:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+
+def test_a_disk_that_fails_before_the_area_is_found(area: WorkArea) -> None:
+    token = reserve(area, "a", HOUR, now_ms=0).reservation.token
+    with pytest.raises(StorageFailed, match="releasing the log directory"):
+        release(area, token=token, disk=_Unreadable())
+    with pytest.raises(StorageFailed, match="extending the reservation"):
+        extend(area, token, 2 * HOUR, disk=_Unreadable())
 
 
 def test_an_earlier_attempt_does_not_release_the_later_ones(area: WorkArea) -> None:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -114,12 +115,22 @@ def _waited(child: int) -> int:
     return -100
 
 
-def warm(*words: str) -> None:
-    """`kafkats WORDS` in this process, so that its children find all code loaded."""
+def here(*words: str) -> Ended:
+    """`kafkats WORDS` in this process: where nothing fails, a child would only cost time."""
     from kafkats.cli import main
 
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), contextlib.suppress(SystemExit):
-        main(list(words))
+    out, code = io.StringIO(), 70
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        try:
+            main(list(words))
+        except SystemExit as e:
+            code = e.code if isinstance(e.code, int) else 71
+        except BaseException:
+            traceback.print_exc(file=out)
+    return Ended(code, out.getvalue(), 0, "")
+
+
+def freeze() -> None:
+    """Have children share all that is loaded by now."""
     gc.collect()
     gc.freeze()

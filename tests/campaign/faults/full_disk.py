@@ -33,7 +33,7 @@ def filled(scene: Scene, roots: Mapping[str, Root], parent: Path, args: argparse
     for step in STEPS:
         for what in ("blocks", "inodes"):
             for left in LEFT if args.full else LEFT[::3]:
-                report.counts[f"{scene.name} {step} full of {what}"] += 1
+                report.counts[f"{scene.name}, {step}: few {what} left"] += 1
                 with _mounted(parent) as place, trial(scene, roots, place) as one:
                     _try(one, step, what, left, bytes_of(after), report)
 
@@ -43,7 +43,7 @@ def _try(one: Trial, step: str, what: str, left: int, after: Mapping[str, str], 
     filler = one.folder / "filler"
     _fill(filler, what, left)
     name = f"{one.scene.name} {step} with {left} {what} left"
-    ended = one.do(step)
+    ended = one.do(step, apart=True)
     report.hold(ended.code in (0, 1, 2, 3) and "Traceback" not in ended.text, name, ended)
     if step == "purge":
         report.hold(ended.code == 0, f"{name}: does not free", ended)

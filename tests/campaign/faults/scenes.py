@@ -27,6 +27,13 @@ class Scene(NamedTuple):
     partitions: tuple[str, ...]
     plan: tuple[str, ...]
     damage: Callable[[Path], None] = lambda log_dir: None
+    tiny: bool = False
+    """Whether --full tries every call: the others have a sample of their calls tried."""
+
+
+def _without_its_time_index(log_dir: Path) -> None:
+    for path in log_dir.glob("*/*.timeindex"):
+        path.unlink()
 
 
 def _without_time_indexes(log_dir: Path) -> None:
@@ -51,6 +58,20 @@ SCENES: Final = (
         "split", "matrix-4.3.1-v2:data", ("none-ct-0",),
         ("split", "--where", "rolled", "--segment-bytes", "1KiB"),
     ),
+    Scene("tiny rebuild", "rolling-4.3.1:data", ("by-ms-old-0",), ("rebuild",), _without_its_time_index, tiny=True),
+    Scene("tiny migrate", "timestamps-0.10.2.2:data", ("ts-negative-0",), ("migrate", "--to-magic", "2"), tiny=True),
+    Scene(
+        "tiny retain", "rolling-1.1.1:data", ("by-ms-jump-0",),
+        ("retain", "--now", NOW, "--policy", str(policy_of(base_folder()))), tiny=True,
+    ),
+    Scene(
+        "tiny roll", "rolling-4.3.1:data", ("by-ms-old-0",),
+        ("roll", "--now", NOW, "--config", "segment.ms=3600000"), tiny=True,
+    ),
+    Scene(
+        "tiny split", "rolling-4.3.1:data", ("by-ms-jump-0",),
+        ("split", "--where", "rolled", "--segment-bytes", "200"), tiny=True,
+    ),
 )  # fmt: skip
 
 
@@ -58,10 +79,10 @@ def build(scene: Scene, roots: Mapping[str, Root], folder: Path) -> Path:
     """A volume of the scene in the existing `folder`; returns its log directory."""
     log_dir = folder / "volume" / "kafka"
     log_dir.mkdir(parents=True)
-    sources = [one for name, one in roots.items() if name.startswith(scene.root + ":")]
-    for root in sources:
-        for partition in set(root.partitions) & set(scene.partitions):
-            shutil.copytree(root.path / partition, log_dir / partition)
+    of_one = {one.partitions[0]: one for one in roots.values() if len(one.partitions) == 1 and one.state == scene.root}
+    sources = [of_one[partition] for partition in scene.partitions]
+    for partition, root in zip(scene.partitions, sources, strict=True):
+        shutil.copytree(root.path / partition, log_dir / partition)
         for file in root.files:
             if "/" not in file and not (log_dir / file).exists() and file not in CHECKPOINTS:
                 shutil.copy2(root.path / file, log_dir / file)

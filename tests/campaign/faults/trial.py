@@ -7,12 +7,12 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.campaign.corpus import Root
-from tests.campaign.faults.commands import Ended, Fault, run, warm
+from tests.campaign.faults.commands import Ended, Fault, freeze, here, run
 from tests.campaign.faults.scenes import Content, Scene, build, content
 
 STEPS = ("apply", "undo", "purge")
@@ -21,23 +21,24 @@ STEPS = ("apply", "undo", "purge")
 class Trial:
     """A volume of a scene, planned, and what its files are before and after an undisturbed apply."""
 
-    def __init__(
-        self, scene: Scene, roots: Mapping[str, Root], folder: Path, do: Callable[..., Ended | None] = run
-    ) -> None:
+    def __init__(self, scene: Scene, roots: Mapping[str, Root], folder: Path) -> None:
         self.scene, self.folder = scene, folder
         self.log_dir = build(scene, roots, folder)
         self.plan, self.run = folder / "plan", folder / "plan.run"
         self.before = content(self.log_dir)
-        ended = do("plan", *scene.plan[:1], str(self.log_dir), *scene.plan[1:], "-o", str(self.plan))
-        if ended and ended.code not in (0, 1):
+        ended = here("plan", *scene.plan[:1], str(self.log_dir), *scene.plan[1:], "-o", str(self.plan))
+        if ended.code not in (0, 1):
             raise SystemExit(f"{scene.name}: not planned: {ended.text}")
 
     @property
     def volume(self) -> Path:
         return self.folder / "volume"
 
-    def do(self, step: str, fault: Fault | None = None, *, count: bool = False) -> Ended:
+    def do(self, step: str, fault: Fault | None = None, *, count: bool = False, apart: bool = False) -> Ended:
+        """Do a step: in a child where it may fail or is counted, or where `apart` says so."""
         words = ["apply", str(self.plan), "--digest", "any"] if step == "apply" else [step, str(self.run)]
+        if fault is None and not count and not apart:
+            return here(*words)
         return run(*words, fault=fault, count=self.volume if count else None)
 
     def before_step(self, step: str) -> None:
@@ -46,12 +47,10 @@ class Trial:
 
 
 @contextmanager
-def trial(
-    scene: Scene, roots: Mapping[str, Root], parent: Path, do: Callable[..., Ended | None] = run
-) -> Generator[Trial]:
-    folder = Path(tempfile.mkdtemp(prefix=f"{scene.name}-", dir=parent))
+def trial(scene: Scene, roots: Mapping[str, Root], parent: Path) -> Generator[Trial]:
+    folder = Path(tempfile.mkdtemp(prefix=f"{scene.name.replace(' ', '-')}-", dir=parent))
     try:
-        yield Trial(scene, roots, folder, do)
+        yield Trial(scene, roots, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -78,9 +77,10 @@ class Report:
 def load(scene: Scene, roots: Mapping[str, Root], parent: Path) -> None:
     """Everything once in this process."""
     for ending in ("undo", "purge"):
-        with trial(scene, roots, parent, warm) as one:
-            warm("apply", str(one.plan), "--digest", "any")
-            warm(ending, str(one.run))
+        with trial(scene, roots, parent) as one:
+            one.do("apply")
+            one.do(ending)
+    freeze()
 
 
 def undisturbed(scene: Scene, roots: Mapping[str, Root], parent: Path) -> tuple[Content, dict[str, int]]:

@@ -1,0 +1,24 @@
+"""Questions to a disk that fails are answered with an error of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kafkats.errors import StorageFailed, exists, is_file
+
+
+def test_what_is_there(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    assert exists(file, "looking") and is_file(file, "looking")
+    assert exists(tmp_path, "looking") and not is_file(tmp_path, "looking")
+    assert not exists(tmp_path / "none", "looking") and not is_file(tmp_path / "none", "looking")
+
+
+@pytest.mark.parametrize("ask", [exists, is_file])
+def test_a_place_that_cannot_be_looked_at(tmp_path: Path, ask: Callable[[Path, str], bool]) -> None:
+    with pytest.raises(StorageFailed, match="looking for it: "):
+        ask(tmp_path / ("x" * 300), "looking for it")
