@@ -15,7 +15,7 @@ RUN apt-get update \
 USER airflow
 WORKDIR /opt/kafkats
 
-# Its own environment, made from the lock alone: nothing of the base image's packages shines through.
+# A separate environment, made only from the lock: packages of the base image are not visible in it.
 COPY --chown=airflow:kafka requirements.lock ./
 RUN python3.11 -m venv .venv \
     && .venv/bin/pip install --quiet --no-cache-dir uv==0.13.8 \
@@ -38,5 +38,5 @@ ENV PATH=/opt/kafkats/.venv/bin:$PATH \
     AIRFLOW__CORE__LOAD_EXAMPLES=False \
     KAFKATS_SPARK_JOBS=/opt/kafkats/spark_jobs
 
-# The base image's entry point takes every command for one of Airflow's; ours are whole commands.
+# The base image's entry point takes every command for an Airflow command; ours are complete commands.
 ENTRYPOINT []
