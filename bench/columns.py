@@ -35,7 +35,7 @@ from bench.segments import Shape, write_segment
 from kafkats.formats.framing import frames
 from kafkats.formats.model import Codec
 from kafkats.segment.columns import Binary, columns
-from kafkats.segment.parity import digest_records, prove
+from kafkats.segment.parity import digest_records
 from kafkats.segment.reader import Bytes, Source, array_source, open_segment
 
 SIZE = 128 * MIB
@@ -98,7 +98,6 @@ def _shape(goals: Goals, log: Path) -> Figures:
         contestants = {
             "columns": cpu(partial(to_arrow, source)),
             "digest": cpu(partial(digest_records, source, **PROFILE)),
-            "prove": cpu(partial(prove, source, source, **PROFILE)),
             "memcpy": cpu(partial(copy, view)),
             "sha256": cpu(partial(hashlib.sha256, view)),
             "aiokafka": lambda: cpu_seconds(partial(by_aiokafka, peer)) / len(peer),
@@ -119,7 +118,6 @@ def _shape(goals: Goals, log: Path) -> Figures:
     yield beside("columns", "aiokafka", goals.aiokafka, "aiokafka into Arrow")
     yield beside("columns", "decode", goals.decode, "Kafka's decode")
     yield beside("digest", "sha256", None, "sha256 of the file")
-    yield beside("prove", "digest", None, "one digest")
 
 
 def to_arrow(source: Source) -> int:

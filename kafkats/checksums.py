@@ -61,9 +61,18 @@ def library_addresses() -> Addresses | None:
 
     Returns None if one is missing or fails the known-answer test.
     """
-    crc32_at = _address(_deflate.__file__, "libdeflate_crc32") or _address(isal_zlib.__file__, "crc32_gzip_refl")
+    crc32_at = _of_deflate() or _address(isal_zlib.__file__, "crc32_gzip_refl")
     found = Addresses(crc32_at, _address(isal_zlib.__file__, "crc32_iscsi"))
     return found if all(found) and answers(found) else None
+
+
+def crc32_library() -> str:
+    """Return the library that `library_addresses` takes CRC-32 from."""
+    return "deflate" if _of_deflate() else "isal, slower on large batches"
+
+
+def _of_deflate() -> int:
+    return _address(_deflate.__file__, "libdeflate_crc32")
 
 
 def _address(library: str | None, name: str) -> int:

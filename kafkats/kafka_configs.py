@@ -59,18 +59,6 @@ class Export(NamedTuple):
     configs: tuple[Config, ...]
 
 
-def read_topic_configs(text: str) -> dict[str, dict[str, str]]:
-    """Return the configs as printed, by topic and key.
-
-    Raises BadInput with the line of other text.
-    """
-    export = read_export(text)
-    found: dict[str, dict[str, str]] = {topic: {} for topic in sorted(export.topics)}
-    for config in export.configs:
-        found[config.topic][config.key] = config.value
-    return found
-
-
 def read_export(text: str) -> Export:
     """Return the configs with their lines. Raises BadInput."""
     if text and not text.endswith("\n"):

@@ -20,9 +20,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from kafkats.errors import CorruptFile, Refused, UsageError
 from kafkats.ledger import Entry
 from kafkats.migration import EVENTS, PHASES, UP, Broker, Migration, as_phase, find, missing, refuse_for, standing, step
@@ -36,18 +33,16 @@ __all__ = [
     "Migration",
     "Work",
     "check",
-    "concerns",
     "gate",
     "lose_zero_copy",
     "rows",
     "state",
-    "strays",
     "work",
 ]
 
 
 class Work(NamedTuple):
-    """The work of a phase on a broker: convert batches that `concerns` selects to `target_magic`.
+    """The work of a phase on a broker: convert batches to `target_magic`.
 
     `event` ends it in the ledger. The certificate afterwards claims `min_magic` or `max_magic`.
     `undo` are the runs, latest first, to undo instead of a rollback by conversion.
@@ -111,34 +106,6 @@ def work(migration: Migration, phase: str, broker: str) -> Work:
         return Work(old, "down", "converted", None, old, ())
     runs = tuple(run.run_id for run in reversed(standing(who)) if run.phase != "phase-1")
     return Work(old, "down", "converted-back", None, old, runs)
-
-
-def concerns(work: Work, magic: int) -> bool:
-    """Whether to convert a batch of this magic: only those on the other side of the target."""
-    return magic < work.target_magic if work.direction == "up" else magic > work.target_magic
-
-
-_SEGMENT: Final = ["log_dir", "partition_dir", "topic", "partition", "base_offset", "magic"]
-_COUNTS: Final = [
-    "bytes",
-    "batches",
-    "control_batches",
-    "transactional_batches",
-    "producer_batches",
-    "delete_horizon_batches",
-]
-
-
-def strays(census: pa.Table, from_magic: int) -> pa.Table:
-    """Return the batches newer than the format of phase 1, one row per segment and magic, sorted.
-
-    `census` has a row per segment, magic, codec and timestamp type, with the columns named here.
-    The counts show what converting them back would lose.
-    """
-    newer = census.filter(pc.greater(census["magic"], from_magic)).select([*_SEGMENT, *_COUNTS])
-    summed = newer.group_by(_SEGMENT, use_threads=False).aggregate([(name, "sum") for name in _COUNTS])
-    named = summed.select([*_SEGMENT, *(f"{name}_sum" for name in _COUNTS)]).rename_columns([*_SEGMENT, *_COUNTS])
-    return named.sort_by([(name, "ascending") for name in _SEGMENT])
 
 
 class Fetcher(NamedTuple):

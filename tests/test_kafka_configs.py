@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kafkats.config import Policy
 from kafkats.errors import BadInput
-from kafkats.kafka_configs import read_export, read_topic_configs
+from kafkats.kafka_configs import read_export
 
 FOLDER = Path(__file__).parent / "kafka_configs"
 SET = {
@@ -31,6 +31,15 @@ SET = {
 SHORT = ["0.10.2.2-configs", "1.1.1-configs", "2.8.2-configs-zk", "2.8.2-configs", "4.3.1-configs"]
 TOPICS = ["0.10.2.2-topics", "1.1.1-topics", "2.8.2-topics", "4.3.1-topics"]
 ALL = ["2.8.2-configs-all", "4.3.1-configs-all"]
+
+
+def read_topic_configs(text: str) -> dict[str, dict[str, str]]:
+    """The configs as printed, by topic and key."""
+    export = read_export(text)
+    found: dict[str, dict[str, str]] = {topic: {} for topic in sorted(export.topics)}
+    for config in export.configs:
+        found[config.topic][config.key] = config.value
+    return found
 
 
 def transcript(name: str) -> str:

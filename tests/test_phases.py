@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkats import ledger, phases
+from kafkats import ledger
 from kafkats.errors import CorruptFile, KafkatsError, Refused, UsageError
 from kafkats.ledger import Entry
 from kafkats.migration import NEW, OLD
-from kafkats.phases import EVENTS, FETCHERS, PHASES, Migration, check, concerns, gate, lose_zero_copy, rows, state, work
+from kafkats.phases import EVENTS, FETCHERS, PHASES, Migration, check, gate, lose_zero_copy, rows, state, work
 
 BROKERS = ("1", "2", "3")
 
@@ -385,9 +384,6 @@ def test_what_each_phase_does() -> None:
     assert down == (1, "down", "converted", None, 1, ())
     assert up == work(migration, "phase-2", "2") == (2, "up", "converted", 2, None, ())
     assert work(migration, "rollback", "1") == (1, "down", "converted-back", None, 1, ())
-    assert [concerns(down, magic) for magic in range(3)] == [False, False, True]
-    assert [concerns(up, magic) for magic in range(3)] == [True, True, False]
-    assert not concerns(work(now(story(BEGUN)), "canary", "1"), 2)  # newer than the target: not this migration's
     with pytest.raises(Refused):
         work(migration, "canary", "9")
     with pytest.raises(UsageError):
@@ -421,44 +417,6 @@ def test_the_rows_for_people() -> None:
         BACK: "canary",
     }
     assert {told: rows(now(story(told)))[0]["next"] for told in nexts} == nexts
-
-
-CENSUS_KEYS = ("log_dir", "partition_dir", "topic", "partition", "base_offset", "magic", "codec", "timestamp_type")
-COUNTS = ("bytes", "batches", "control_batches", "transactional_batches", "producer_batches", "delete_horizon_batches")
-
-
-def census(*found: tuple[Any, ...]) -> pa.Table:
-    ints = {"partition", "base_offset", "magic", *COUNTS}
-    schema = pa.schema([(name, pa.int64() if name in ints else pa.string()) for name in (*CENSUS_KEYS, *COUNTS)])
-    lines = [dict(zip((*CENSUS_KEYS, *COUNTS), row, strict=True)) for row in found]
-    return pa.Table.from_pylist(lines, schema=schema)
-
-
-def test_strays_are_summed_per_segment() -> None:
-    found = phases.strays(
-        census(
-            ("/b", "t-0", "t", 0, 50, 2, "lz4", "CreateTime", 10, 1, 0, 1, 1, 0),
-            ("/a", "t-0", "t", 0, 50, 2, "none", "CreateTime", 20, 2, 1, 0, 0, 0),
-            ("/a", "t-0", "t", 0, 50, 2, "none", "LogAppendTime", 30, 3, 1, 0, 2, 1),
-            ("/a", "t-0", "t", 0, 50, 1, "none", "CreateTime", 40, 4, 0, 0, 0, 0),
-            ("/a", "t-0", "t", 0, 0, 0, "none", "none", 50, 5, 0, 0, 0, 0),
-            ("/a", "t-0", "t", 0, 0, -1, "", "", 7, 0, 0, 0, 0, 0),
-        ),
-        0,
-    )
-    assert [tuple(row.values()) for row in found.to_pylist()] == [
-        ("/a", "t-0", "t", 0, 50, 1, 40, 4, 0, 0, 0, 0),
-        ("/a", "t-0", "t", 0, 50, 2, 50, 5, 2, 0, 2, 1),
-        ("/b", "t-0", "t", 0, 50, 2, 10, 1, 0, 1, 1, 0),
-    ]
-    assert phases.strays(census(), 0).num_rows == 0
-    assert phases.strays(census(), 0).schema == found.schema
-
-
-def test_strays_takes_the_census_as_it_is() -> None:
-    from kafkats.operations.census import CENSUS
-
-    assert phases.strays(CENSUS.empty_table(), 1).num_rows == 0
 
 
 def test_who_loses_zero_copy() -> None:

@@ -20,8 +20,29 @@ from kafkats.errors import KafkatsError, UsageError
 from kafkats.terminal import ready_streams, shown
 
 
+def _remember(context: click.Context, _option: click.Parameter, verbose: bool) -> None:
+    context.meta["kafkats.verbose"] = verbose
+
+
+def _version(context: click.Context, _option: click.Parameter, asked: bool) -> None:
+    verbose = context.meta.get("kafkats.verbose", False)
+    if not asked and verbose:
+        raise click.UsageError("-v goes with --version")
+    if not asked or context.resilient_parsing:
+        return
+    click.echo(f"kafkats, version {__version__}")
+    if verbose:
+        from kafkats.segment.native import native_lines
+
+        for line in native_lines():
+            click.echo(line)
+    context.exit()
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, prog_name="kafkats")
+@click.option("-v", "verbose", is_flag=True, is_eager=True, expose_value=False, callback=_remember,
+              help="With --version: which checksums and codecs run in a C library.")  # fmt: skip
+@click.option("--version", is_flag=True, expose_value=False, callback=_version, help="Show the version and exit.")
 def cli() -> None:
     """Keeps Kafka log directories right by time.
 

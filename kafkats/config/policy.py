@@ -213,7 +213,7 @@ class Policy(PolicyFile):
         )
 
     def with_export(self, configs: Mapping[str, Mapping[str, Any]]) -> Policy:
-        """Return this policy with the configs of an export (kafka_configs.read_topic_configs).
+        """Return this policy with the configs of an export (by topic, Kafka's keys).
 
         Unused keys are skipped. A later export takes precedence over an earlier one. Raises
         UsageError for a value that Kafka would not print.

@@ -12,23 +12,19 @@ truncated looks like one that ends with entries of zeros.
 from __future__ import annotations
 
 import os
-from typing import Final, NamedTuple
+import struct
+from typing import Final
 
 import numpy as np
 
 from kafkats.errors import CorruptIndex
 from kafkats.index.entries import Entries, read_index_bytes, whole_entries
+from kafkats.index.slots import Slot, Slots, lower_bound
 
 ENTRY_SIZE: Final = 8
 ENTRY: Final = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
-assert ENTRY.itemsize == ENTRY_SIZE
-
-
-class OffsetEntry(NamedTuple):
-    """Start reading at `position` to find `offset` and later offsets."""
-
-    offset: int
-    position: int
+STRUCT: Final = struct.Struct(">ii")
+assert ENTRY.itemsize == STRUCT.size == ENTRY_SIZE
 
 
 def read(path: str | os.PathLike[str]) -> Entries:
@@ -43,13 +39,10 @@ def read(path: str | os.PathLike[str]) -> Entries:
     return whole_entries(data, ENTRY_SIZE, ENTRY)
 
 
-def lookup(entries: Entries, base_offset: int, target: int) -> OffsetEntry:
-    """Return the greatest entry at or below `target`, or else (base offset, 0).
+def lookup(data: Slots, count: int, relative_offset: int, *, warm: bool) -> Slot:
+    """Return the greatest of the first `count` entries at or below `relative_offset`, as a broker finds it.
 
-    Entries must increase, as in Kafka's search.
+    `key` is its relative offset, `value` its position in the log: start reading there. Where all
+    entries are greater, `number` is -1: start at the log's beginning.
     """
-    found = int(np.searchsorted(entries["relative_offset"].astype(np.int64), target - base_offset, side="right")) - 1
-    if found < 0:
-        return OffsetEntry(base_offset, 0)
-    entry = entries[found]
-    return OffsetEntry(base_offset + int(entry["relative_offset"]), int(entry["position"]))
+    return lower_bound(data, count, STRUCT, relative_offset, warm=warm)

@@ -10,14 +10,8 @@ import mmap
 import struct
 from typing import Final, NamedTuple, TypeAlias
 
-from kafkats.index import offset_index, time_index
-
 Slots: TypeAlias = bytes | mmap.mmap
 
-TIME: Final = struct.Struct(">qi")
-OFFSET: Final = struct.Struct(">ii")
-assert TIME.size == time_index.ENTRY_SIZE
-assert OFFSET.size == offset_index.ENTRY_SIZE
 _WARM_BYTES: Final = 8192
 
 

@@ -11,23 +11,19 @@ Retention by time and searches by time depend on it; without an entry they use t
 from __future__ import annotations
 
 import os
-from typing import Final, NamedTuple
+import struct
+from typing import Final
 
 import numpy as np
 
 from kafkats.errors import CorruptIndex
 from kafkats.index.entries import Entries, read_index_bytes, whole_entries
+from kafkats.index.slots import Slot, Slots, lower_bound
 
 ENTRY_SIZE: Final = 12
 ENTRY: Final = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
-assert ENTRY.itemsize == ENTRY_SIZE
-
-
-class TimeEntry(NamedTuple):
-    """All batches that end before `offset` are older than `timestamp`."""
-
-    timestamp: int
-    offset: int
+STRUCT: Final = struct.Struct(">qi")
+assert ENTRY.itemsize == STRUCT.size == ENTRY_SIZE
 
 
 def read(path: str | os.PathLike[str]) -> Entries:
@@ -43,13 +39,9 @@ def read(path: str | os.PathLike[str]) -> Entries:
     return whole_entries(data if data or size != ENTRY_SIZE else bytes(ENTRY_SIZE), ENTRY_SIZE, ENTRY)
 
 
-def lookup(entries: Entries, base_offset: int, target: int) -> TimeEntry:
-    """Return the greatest entry at or before `target` (ms), or else (-1, base offset).
+def lookup(data: Slots, count: int, timestamp: int, *, warm: bool) -> Slot:
+    """Return the greatest of the first `count` entries at or before `timestamp` (ms), as a broker finds it.
 
-    Entries must increase.
+    `key` is its timestamp, `value` its relative offset. Where all entries are later, `number` is -1.
     """
-    found = int(np.searchsorted(entries["timestamp"].astype(np.int64), target, side="right")) - 1
-    if found < 0:
-        return TimeEntry(-1, base_offset)
-    entry = entries[found]
-    return TimeEntry(int(entry["timestamp"]), base_offset + int(entry["relative_offset"]))
+    return lower_bound(data, count, STRUCT, timestamp, warm=warm)

@@ -91,11 +91,6 @@ def read_partition_metadata(path: str | os.PathLike[str]) -> PartitionMetadata:
     return PartitionMetadata(_version(lines[0], values[0], known=(0,)), values[1])
 
 
-def encode_partition_metadata(metadata: PartitionMetadata) -> bytes:
-    """Return the bytes of the file, without a newline at the end."""
-    return f"version: {metadata.version}\ntopic_id: {metadata.topic_id}".encode()
-
-
 def read_clean_shutdown(path: str | os.PathLike[str]) -> int | None:
     """Return the broker epoch in the marker, or None when it has none.
 

@@ -27,7 +27,7 @@ from kafkats.findings import KINDS, SEVERITIES, Finding, failure, worst
 from kafkats.report import FINDING, all_findings, finding_rows
 from kafkats.segment.census import Census, take_census
 from kafkats.settling import settled
-from kafkats.units import Unit, list_again, list_units, unseen
+from kafkats.units import Unit, list_again, unseen
 
 SEEN: Final = pa.schema([
     *ROWS,
@@ -282,13 +282,6 @@ def certified_bytes(certificate: Certificate) -> dict[Key, int]:
 
 def _key(row: Mapping[str, Any]) -> Key:
     return row["log_dir"], row["partition_dir"], row["base_offset"]
-
-
-def recheck(certificate: Certificate) -> Recheck:
-    """List and look again, in this process. Raises as list_units."""
-    options, known = certificate.options, certified_bytes(certificate)
-    units = list_units(options.log_dirs, topics=options.topics)
-    return compare(certificate, _table(row for unit in units for row in _rows(unit, options.deep, known)))
 
 
 def compare(certificate: Certificate, seen: pa.Table) -> Recheck:

