@@ -42,7 +42,7 @@ def _in_offsets(change: Change, root: Root) -> bool:
         touched = set(range(change.args[0], change.args[1]))
     else:
         return False
-    return touched <= {at + n for at in borders(root.path / change.file) for n in range(8)}
+    return bool(touched) and touched <= {at + n for at in borders(root.path / change.file) for n in range(8)}
 
 
 def _log_start(change: Change, root: Root) -> bool:

@@ -108,7 +108,12 @@ def test_at_most_eight_classes(deck: Deck, roots: dict[str, Root]) -> None:
     assert len(CLASSES) <= 8
     root = of(roots, "matrix-4.3.1-v2:data", "none-ct-0")
     assert class_of(Change(root.name, "none-ct-0", "removed", []), root) == "end"
-    assert class_of(Change(root.name, "none-ct-0/00000000000000000000.log", "bits", []), root) is None
+    log = "none-ct-0/00000000000000000000.log"
+    assert class_of(Change(root.name, log, "bits", [[7, 1]]), root) == "sealed change"  # the offset of the first batch
+    assert class_of(Change(root.name, log, "bits", [[8, 1]]), root) is None  # its length
+    assert class_of(Change(root.name, log, "bits", [[7, 1], [40, 1]]), root) is None
+    assert class_of(Change(root.name, log, "zeros", [0, 8, 0]), root) == "sealed change"
+    assert class_of(Change(root.name, log, "zeros", [0, 9, 0]), root) is None
 
 
 @pytest.mark.slow(20)
