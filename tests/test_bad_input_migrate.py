@@ -122,7 +122,7 @@ def test_a_bad_segment_is_left_and_named_and_the_rest_goes_on(kafkats: Any, tmp_
     data, reason = BAD_LOGS[what]
     root = log_dir(tmp_path / "data", {"t-0": [(0, good(0)), (100, data), (2**32, good(2**32))], "u-0": [(0, good(0))]})
     before = contents(root)
-    plan = kafkats("plan", "migrate", root, "--to-magic", 2, "-o", tmp_path / "plan", code=0)
+    plan = kafkats("plan", "migrate", root, "--to-magic", 2, "-o", tmp_path / "plan", code=1)
     blocked = plan.reasons("blocked")
     assert list(blocked) == [f"t-0/{LOG.format(100)}"], plan
     assert reason in blocked[f"t-0/{LOG.format(100)}"], blocked
@@ -165,7 +165,7 @@ def test_odd_and_convertible(kafkats: Any, tmp_path: Path, what: str) -> None:
 def test_more_than_a_segment_holds(kafkats: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkats.segment.convert.MAX_SEGMENT_BYTES", 2000)
     root = log_dir(tmp_path / "data", {"t-0": [(0, good(0)), (100, good(100, count=40)), (200, good(200))]})
-    plan = kafkats("plan", "migrate", root, "--to-magic", 2, "-o", tmp_path / "plan", code=0)
+    plan = kafkats("plan", "migrate", root, "--to-magic", 2, "-o", tmp_path / "plan", code=1)
     assert "more than 2000 bytes" in plan.reasons("blocked")[f"t-0/{LOG.format(100)}"]
     kafkats("apply", tmp_path / "plan", "--digest", "any", code=0)
 

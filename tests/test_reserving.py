@@ -287,7 +287,7 @@ def test_the_other_plans_reserve_too(
         case("matrix-4.3.1-v2").unpack("data", root)
     plan = ("plan", words[0], root, *words[1:], "--reserve", "-o")
     code, text = run(capsys, *plan, tmp_path / "one", "--json")
-    assert code == 0, text
+    assert code == int(summary(text)["blocked"] > 0), text
     assert summary(text)["files"] > 0, "a plan that writes nothing shows nothing"
     mine = reserved(root)
     assert mine is not None and mine.holder.endswith(f" plan {tmp_path / 'one'}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 import time
@@ -73,11 +74,16 @@ def kafkats(folder: Path, whom: str, at: int, *words: object) -> tuple[int, str,
     return ran.returncode, ran.stdout + ran.stderr, workers
 
 
+def files_of(root: Path) -> dict[str, tuple[int, int, int, int]]:
+    """Of all files, not of directories, whose times a rename changes, and not of the lock that apply makes."""
+    return {name: seen for name, seen in tree(root).items() if stat.S_ISREG(seen[2]) and name != ".lock"}
+
+
 @pytest.mark.slow(20)
 @pytest.mark.parametrize("whom", ["worker", "parent"])
-@pytest.mark.parametrize("at", [0, 6, 13])
+@pytest.mark.parametrize("at", [0, 9])
 def test_killed(volume: Path, tmp_path: Path, whom: str, at: int) -> None:
-    plan, before = tmp_path / "plan", tree(volume)
+    plan, before = tmp_path / "plan", files_of(volume)
     never = 10**9
     assert kafkats(tmp_path, whom, never, "plan", "rebuild", volume, "-o", plan, "--jobs", 2)[0] == 0
     code, said, workers = kafkats(tmp_path, whom, at, "apply", plan, "--digest", "any", "--jobs", 2)
@@ -98,4 +104,4 @@ def test_killed(volume: Path, tmp_path: Path, whom: str, at: int) -> None:
     assert len(workers) == 2
     assert {name: (volume / name).stat().st_size for name in BROKEN} == {name: whole[name][0] for name in BROKEN}
     assert kafkats(tmp_path, whom, never, "undo", f"{plan}.run", "--jobs", 2)[0] == 0
-    assert tree(volume) == before
+    assert files_of(volume) == before
