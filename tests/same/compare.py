@@ -85,6 +85,11 @@ def printed(text: str, out: Path) -> Any:
     return rows
 
 
+def last_row(text: str) -> Any:
+    """The last line as JSON: what comes before are a library's log lines."""
+    return json.loads(text.splitlines()[-1])
+
+
 def folder(path: Path, out: Path) -> dict[str, Any]:
     """The content of every file below `path`: rows of Parquet, JSON, or a digest of the bytes."""
     return {str(one.relative_to(path)): _content(one, out) for one in sorted(path.rglob("*")) if one.is_file()}

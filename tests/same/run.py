@@ -305,7 +305,10 @@ def dags(found: Comparison) -> None:
     for side in found.sides:
         side.ask("dags", [str(side.tree / "dags")], found.into)
     one, other = (side.answer() for side in found.sides)
-    found.note("dags", "dags", found._ends(one, other))
+    found.note("dags", "dags", found._ends(one, other, codes_only=True))
+    if one.code == other.code == 0:
+        ids = (compare.last_row(ended.out) for ended in (one, other))
+        found.note("dags", "dags ids, tasks, edges, params", compare.differences(*ids, "dags"))
 
 
 def report(found: Comparison, seconds: float) -> int:

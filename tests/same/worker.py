@@ -91,7 +91,7 @@ def _dags(words: list[str]) -> None:
         }
         for dag_id, dag in sorted(bag.dags.items())
     }
-    print(json.dumps(found))
+    print("\n" + json.dumps(found, default=repr))
 
 
 def _param(param: Any) -> dict[str, Any]:
