@@ -31,7 +31,7 @@ from kafkats.index import time_index
 from kafkats.index.build import time_bytes
 from kafkats.index.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from kafkats.index.tail import read_tail
-from kafkats.logdir.families import good_snapshot_stays, refuse_unclean, stage_bytes
+from kafkats.logdir.families import good_snapshot_stays, noted, refuse_unclean, stage_bytes
 from kafkats.logdir.identity import FileIdentity, identify, identity_of
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.producers import snapshot_at
@@ -242,8 +242,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
         stage_bytes(name, _content(directory, name, end, tail), before, lease, before and before.mtime_ns)
         for name, before in files.items()
     ]
-    notes = {one.name: {"sha256": one.sha256, "after_bytes": one.staged.stat().st_size} for one in changes}
-    return Staged(changes, unchanged, notes)
+    return Staged(changes, unchanged, noted(changes))
 
 
 def _content(directory: Path, name: str, end: int, tail: SegmentFacts) -> bytes:
