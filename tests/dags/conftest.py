@@ -85,7 +85,7 @@ def errors() -> list[BaseException]:
 
 
 @pytest.fixture
-def here(spark: Any, monkeypatch: pytest.MonkeyPatch, submitted: set[str], errors: list[BaseException]) -> list[str]:
+def here(executor: Any, monkeypatch: pytest.MonkeyPatch, submitted: set[str], errors: list[BaseException]) -> list[str]:
     """The operator runs its jobs in the shared session, with the very words of the command line; gives what ran."""
     from airflow.sdk.exceptions import AirflowException, AirflowFailException
     from kafkats_airflow.failing import in_our_words
@@ -101,7 +101,7 @@ def here(spark: Any, monkeypatch: pytest.MonkeyPatch, submitted: set[str], error
         job = importlib.import_module(self.job)
         words = [str(word) for word in self.application_args or []]
         try:
-            said = dict(in_our_words(getattr(job, self.job))(spark, job.words().parse_args(words)))
+            said = dict(in_our_words(getattr(job, self.job))(executor, job.words().parse_args(words)))
         except AirflowException as e:
             errors.append(e.__cause__ or e)
             raise

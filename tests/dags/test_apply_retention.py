@@ -310,7 +310,7 @@ def test_purge_of_what_is_due(bag: Any, volume: Path, here: list[str], layout: s
     assert retention.due({"params": where}, "retain") == [], "once is enough"  # type: ignore[typeddict-item]
 
 
-def test_rolling(bag: Any, volume: Path, here: list[str], spark: Any) -> None:
+def test_rolling(bag: Any, volume: Path, here: list[str], executor: Any) -> None:
     given = policy(volume, {"time-*": {"segment.ms": 60_000}, "size*": {"segment.ms": 2**62}})
     run = run_dag(bag, "roll_segments", volume, given)
     assert (str(run.state), here) == ("success", ["plan", "apply", "verify"])
@@ -323,7 +323,7 @@ def test_rolling(bag: Any, volume: Path, here: list[str], spark: Any) -> None:
     (volume / "time-all-0" / "00000000000000000130.index").write_bytes(b"12345678")
     plan = dict(read_plan(Path(said["plans"][0]["plan"])).header["totals"])
     verify = importlib.import_module("verify")
-    proof = verify.verify(spark, verify.words().parse_args([str(volume), "--of-plan", said["plans"][0]["plan"]]))
+    proof = verify.verify(executor, verify.words().parse_args([str(volume), "--of-plan", said["plans"][0]["plan"]]))
     assert (proof["exit_code"], proof["equal"]) == (1, plan["files"] - 4)
 
 

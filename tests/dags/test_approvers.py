@@ -127,7 +127,7 @@ def test_marking_the_approval_as_a_success_writes_nothing(run: Callable[..., Any
 
 @pytest.mark.parametrize("by", ["mallory", "", "nobody", None])
 def test_the_job_itself_wants_the_record_of_an_approver(
-    run: Callable[..., Any], answering: dict[str, Any], spark: Any, volume: Path, tmp_path: Path, by: str | None
+    run: Callable[..., Any], answering: dict[str, Any], executor: Any, volume: Path, tmp_path: Path, by: str | None
 ) -> None:
     """A record that somebody else's answer left, or a run that asked nobody."""
     import apply
@@ -142,12 +142,12 @@ def test_the_job_itself_wants_the_record_of_an_approver(
         write_approval(record, Approval("Approve", (read_plan(plan).digest,), by, "", 1))
         words += ["--approval", str(record)]
     with pytest.raises(Refused, match=r"KAFKATS_APPROVERS"):
-        apply.apply(spark, apply.words().parse_args(words))
+        apply.apply(executor, apply.words().parse_args(words))
     assert tree(volume) == before
 
 
 def test_no_job_applies_what_goes_over_a_guard(
-    run: Callable[..., Any], answering: dict[str, Any], spark: Any, volume: Path, tmp_path: Path
+    run: Callable[..., Any], answering: dict[str, Any], executor: Any, volume: Path, tmp_path: Path
 ) -> None:
     """Not even with the record of an approver: the question showed it as one within the guards."""
     import apply
@@ -161,7 +161,7 @@ def test_no_job_applies_what_goes_over_a_guard(
     write_approval(record, Approval("Keep to the guard", (plan.digest,), "alice", "", 1))
     words = [str(folder), "--digest", plan.digest, "--run", str(folder.with_name("run-1")), "--owner-stopped"]
     with pytest.raises(Refused, match="over the guards"):
-        apply.apply(spark, apply.words().parse_args([*words, "--approval", str(record)]))
+        apply.apply(executor, apply.words().parse_args([*words, "--approval", str(record)]))
     assert tree(volume) == before
 
 
