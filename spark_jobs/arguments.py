@@ -67,7 +67,7 @@ def reading(
 
 
 def decoding(parser: ArgumentParser) -> None:
-    """What every job that decodes records takes; it holds for this process and, by `fanout.spread`, for its tasks."""
+    """What every job that decodes records takes; it holds for this process and, by the executor, for its tasks."""
     what = "what one batch may decompress to; 256 MiB if not given"
     parser.add_argument("--max-batch-bytes", type=BATCH_LIMIT, metavar="SIZE", help=what)
 
