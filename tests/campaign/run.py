@@ -61,7 +61,8 @@ def campaign(args: argparse.Namespace) -> int:
     deck = Deck(corpus(base))
     tally = Tally.load(args.state, args.seed, deck)
     began = time.monotonic()
-    tally.runs_on(commit())
+    if not args.again:
+        tally.runs_on(commit())
     workers = [Worker(base, base / f"work-{os.getpid()}-{n}") for n in range(args.jobs)]
     try:
         if args.replay:

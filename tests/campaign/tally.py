@@ -26,6 +26,11 @@ KEPT: Final = ("next", "seconds", "slowest", "most_memory", "failures", "mended"
 """What a state holds beside the counters."""
 
 
+AIM: Final = 100_000
+RARE: Final = 50
+"""What a committed run should have: so many inputs, and each command on each cell so often."""
+
+
 class Tally:
     """Counts of a seed's inputs. `next` is the number of the first input that was not judged yet."""
 
@@ -108,12 +113,14 @@ class Tally:
         if self.commits:
             yield f"They ran with the code of {', '.join(self.commits)}, and took {self.seconds / 3600:.1f} hours."
         if self.mended:
-            yield f"{len(self.mended)} more failed when they first ran; with the code of today they hold."
+            yield f"{len(self.mended)} of them failed when they first ran; with the code of today they hold."
         yield f"Slowest input {self.slowest:.1f} s; most memory above an idle worker {self.most_memory // 1024**2} MiB."
         lossy = sum(self.lossy.values())
         yield f"{lossy} inputs lost or changed readable records; a finding says so in {lossy - self.classes.total()}."
         rare, cell = min((self.ran[*cell, verb], (*cell, verb)) for cell in self._possible() for verb in VERBS)
         yield f"The rarest combination is {' × '.join(cell)}: {rare} times."
+        if self.inputs < AIM or rare < RARE:
+            yield f"The aim is {AIM} inputs, and each combination {RARE} times: this run was stopped before."
 
     def _possible(self) -> list[tuple[str, str]]:
         return [cell for cell in self.deck.cells if self.ran[*cell, DEEP] or self.next < len(self.deck.cells)]
@@ -162,7 +169,7 @@ def _faults(faults: Mapping[str, Any]) -> Iterator[str]:
     if not faults:
         return
     yield f"Faults under everything that writes (`scripts/campaign faults --full`): {sum(faults['counts'].values())} in"
-    yield f"{faults['seconds'] / 60:.0f} minutes, {len(faults['failures'])} did not hold."
+    yield f"{faults['seconds'] / 60:.0f} minutes, {len(faults['failures'])} did not hold. {faults.get('remark', '')}".rstrip()
     yield ""
     yield "| scene and step | fault | times |"
     yield "|---|---|--:|"
