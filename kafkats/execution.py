@@ -39,6 +39,8 @@ U = TypeVar("U")
 
 SMALL_BYTES: Final = 64 * 1024**2
 """Less work than this is done in one process: starting a worker takes about as long."""
+WORKER_BYTES: Final = 256 * 1024**2
+"""Bytes per worker where the number of workers is not given: fewer take less time than its start."""
 UNIT_COST: Final = 64 * 1024
 """Bytes that could be read in the time it takes to open one unit's files."""
 _CHUNK_BYTES: Final = (4 * 1024**2, 256 * 1024**2)
@@ -93,7 +95,9 @@ def _no_display(_stage: str, _total: int) -> Generator[Callable[[int], None]]:
 
 
 class LocalExecutor:
-    """Runs units on this machine, in up to `jobs` worker processes: one per processor if not given.
+    """Runs units on this machine, in up to `jobs` worker processes.
+
+    If not given, as many as processors, but no more than one per WORKER_BYTES of work.
 
     Work of less than `SMALL_BYTES` and all work with one job is done in this process. Workers are kept from stage to stage until
     `close`. The rows do not depend on `jobs`.
@@ -101,6 +105,7 @@ class LocalExecutor:
 
     def __init__(self, jobs: int | None = None, *, display: Display = _no_display) -> None:
         self.jobs = jobs or len(os.sched_getaffinity(0))
+        self._given = jobs is not None
         self._display = display
         self._workers: list[_Worker] = []
 
@@ -132,11 +137,17 @@ class LocalExecutor:
 
         sizes = [size(unit) for unit in units]
         with self._display(stage, sum(sizes)) as advance:
-            if min(self.jobs, len(units)) < 2 or sum(sizes) + UNIT_COST * len(sizes) < SMALL_BYTES:
+            if self._workers_for(sizes) < 2:
                 tables = _in_this_process(units, sizes, do, schema, advance)
             else:
                 tables = self._in_workers(units, sizes, do, schema, advance)
             return pa.concat_tables([schema.empty_table(), *tables])
+
+    def _workers_for(self, sizes: Sequence[int]) -> int:
+        """How many workers the work is worth; with less than 2 it is done in this process."""
+        work = sum(sizes) + UNIT_COST * len(sizes)
+        jobs = self.jobs if self._given else min(self.jobs, work // WORKER_BYTES)
+        return min(jobs, len(sizes)) if work >= SMALL_BYTES else 1
 
     def _in_workers(
         self,
@@ -146,8 +157,9 @@ class LocalExecutor:
         schema: pa.Schema,
         advance: Callable[[int], None],
     ) -> Iterator[pa.Table]:
-        chunks = _chunks(sizes, self.jobs)
-        while len(self._workers) < min(self.jobs, len(chunks)):
+        jobs = self._workers_for(sizes)
+        chunks = _chunks(sizes, jobs)
+        while len(self._workers) < min(jobs, len(chunks)):
             self._workers.append(_Worker())
         try:
             return iter(_Stage(units, sizes, do, schema, advance, chunks).run(self._workers))

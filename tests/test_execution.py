@@ -90,8 +90,16 @@ def test_little_work_is_done_here(two: LocalExecutor, units: int, size: int) -> 
     assert table.num_rows == units and set(table["pid"].to_pylist()) <= {os.getpid()}
 
 
-def test_jobs_are_processors_if_not_given() -> None:
+def test_jobs_that_are_not_given_go_by_processors_and_bytes() -> None:
+    executor = LocalExecutor()
+    executor.jobs = 8
+    worker = execution.WORKER_BYTES
+    assert executor._workers_for([worker // 2] * 3) < 2
+    assert executor._workers_for([worker // 2] * 6) == 3
+    assert executor._workers_for([worker] * 100) == 8
     assert LocalExecutor().jobs == len(os.sched_getaffinity(0))
+    assert LocalExecutor(8)._workers_for([worker // 8] * 8) == 8, "what is given holds"
+    assert LocalExecutor(8)._workers_for([1000]) == 1
 
 
 def test_the_limit_of_a_batch_holds_in_workers_too(two: LocalExecutor) -> None:

@@ -68,7 +68,7 @@ def _executor(context: click.Context, _parameter: click.Parameter, jobs: int | N
 
 JOBS = click.option(
     "--jobs", "executor", type=click.IntRange(1), metavar="N", callback=_executor,
-    help="Worker processes; one per processor if not given. Less than 64 MiB of work is done in one.",
+    help="Worker processes. If not given: one per 256 MiB of work, up to one per processor. Below 64 MiB none.",
 )  # fmt: skip
 BY = click.option(
     "--by",
