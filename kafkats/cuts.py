@@ -58,9 +58,16 @@ def why_not(segment: Mapping[str, Any], chain: Sequence[Mapping[str, Any]]) -> s
     """
     if chain[0]["action"] == "blocked":
         return str(chain[0]["reason"])
+    if segment["valid_bytes"] is None:
+        return unread_reason(segment["findings"])
     if segment["log"] is None or segment["log"]["size"] != chain[-1]["end"]:
         return "came or went while it was looked at; plan anew"
     if segment["stop"] or segment["valid_bytes"] != segment["log"]["size"]:
         return f"the log is corrupt at byte {segment['valid_bytes']} ({segment['stop']}): kafkats verify names it"
     overlaps = [f["reason"] for f in segment["findings"] if f["kind"] == "overlap"]
     return str(segment["blocked"] or (overlaps[0] if overlaps else ""))
+
+
+def unread_reason(findings: Sequence[Mapping[str, Any]] | None) -> str:
+    found = [f"{f['file']}: {f['reason']}" for f in findings or () if f["kind"] in {"unreadable", "vanished"}]
+    return "; ".join(found) or "it could not be looked at; kafkats verify says why"

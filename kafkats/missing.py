@@ -72,6 +72,11 @@ def _lacking(segments: pa.Table) -> dict[tuple[str, str], tuple[dict[str, Any], 
 
 def _row(segment: Mapping[str, Any], why: str, rule: str) -> dict[str, Any]:
     file = next(finding["file"] for finding in segment["findings"] if finding["kind"] == KIND)
+    return blocked_row(segment, file, why, rule)
+
+
+def blocked_row(segment: Mapping[str, Any], file: str, why: str, rule: str) -> dict[str, Any]:
+    """Return a blocked row of plan.ITEMS for a file of a segment of which little may be known."""
     item = item_of(segment, segment["base_offset"], file, rule)
     known = {name: value for name, value in item.items() if value is not None or name in ("before", "log")}
     return (

@@ -376,7 +376,7 @@ def test_a_plan_that_was_tampered_with(
     plan = tmp_path / "plan"
     kafkats("plan", "migrate", root, "--to-magic", 2, "-o", plan, code=0)
     tampered(plan, change, header)
-    kafkats("show", plan, code=(0, 2))
+    kafkats("show", plan, code=(0, 1, 2))
     said = kafkats("apply", plan, "--digest", "any", code=codes)
     if said.code:
         assert contents(root) == before

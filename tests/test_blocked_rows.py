@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -93,3 +94,21 @@ def test_a_plan_of_nothing_but_blocked_rows(root: Path, tmp_path: Path, capsys: 
     with pytest.raises(SystemExit):
         main(["apply", str(plan), "--digest", made["digest"]])
     assert "blocked rows, left alone: 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("operation", ["rebuild", "migrate", "split"])
+@pytest.mark.parametrize("kind", ["fifo", "directory"])
+def test_an_index_that_cannot_be_read(
+    kind: str, operation: str, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = root / WELL / f"{43:020d}.index"
+    index.unlink()
+    os.mkfifo(index) if kind == "fifo" else index.mkdir()
+    plan = tmp_path / "plan"
+    code, rows, err = said(capsys, "plan", operation, root, "-o", plan, *PLANS[operation], "--json")
+    made = rows.pop()["summary"]
+    [blocked] = [row for row in rows if row["action"] == "blocked"]
+    assert blocked["partition_dir"] == WELL and blocked["file"].startswith(index.stem), err
+    assert "not a regular file" in blocked["reason"] or "irectory" in blocked["reason"]
+    assert (code, made["blocked"], made["files"] > 0) == (1, 1, True)
+    assert said(capsys, "apply", plan, "--digest", made["digest"], "--json")[0] == 0

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
+from kafkats.cuts import unread_reason
 from kafkats.errors import Changed, CorruptPlan, NotEqual, Refused, UsageError, exists, storage
 from kafkats.forecast import target_of
 from kafkats.formats.convert import Target
@@ -143,12 +144,7 @@ def _unread(segments: pa.Table) -> dict[tuple[str, str, int], str]:
     """Return why nothing is known of a segment, for segments with an unreadable file."""
     rows = segments.filter(pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_null(segments["valid_bytes"])))
     named = ("log_dir", "partition_dir", "base_offset", "findings")
-    return {_key(row): _reasons(row["findings"]) for row in rows.select(list(named)).to_pylist()}
-
-
-def _reasons(findings: Sequence[Mapping[str, Any]] | None) -> str:
-    found = [f"{f['file']}: {f['reason']}" for f in findings or () if f["kind"] in {"unreadable", "vanished"}]
-    return "; ".join(found) or "it could not be looked at; kafkats verify says why"
+    return {_key(row): unread_reason(row["findings"]) for row in rows.select(list(named)).to_pylist()}
 
 
 def _directory(row: Mapping[str, Any]) -> tuple[str, str]:

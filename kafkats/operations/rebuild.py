@@ -23,7 +23,7 @@ from kafkats.index.build import build_from
 from kafkats.logdir.changeset import Replace
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.lease import Lease
-from kafkats.missing import Missing, check_accepted, missing_records, options_of, with_blocked
+from kafkats.missing import Missing, blocked_row, check_accepted, missing_records, options_of, with_blocked
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
 from kafkats.plan import ITEMS, Plan, make_plan
 from kafkats.report import damaged
@@ -83,8 +83,21 @@ def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
         ),
         schema=ITEMS,
     )
+    unread = pa.Table.from_pylist(list(_unread_items(segments, missing, options)), schema=ITEMS)
+    table = pa.concat_tables([table, unread])
     table = with_blocked(table, _of_topics(segments, options), missing, options.rule)
     return make_plan(OPERATION, options_of(options), _totals(table, segments), table)
+
+
+def _unread_items(segments: pa.Table, missing: Missing, options: RebuildOptions) -> Iterator[dict[str, Any]]:
+    """Yield a blocked row for each index or log that could not be read: nothing is known of the segment."""
+    unknown = pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_null(segments["valid_bytes"]))
+    for row in _of_topics(segments.filter(unknown), options).to_pylist():
+        if (row["log_dir"], row["partition_dir"]) in missing or (options.only_after_unclean_stop and row["clean"]):
+            continue
+        for finding in row["findings"]:
+            if finding["kind"] == "unreadable":
+                yield blocked_row(row, finding["file"], f"it could not be read: {finding['reason']}", options.rule)
 
 
 def _wanted(options: RebuildOptions) -> tuple[str, ...]:
