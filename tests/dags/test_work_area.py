@@ -117,10 +117,10 @@ def groups(tmp_path: Path, *areas: str | None) -> Any:
 
 
 def test_volumes_with_another_one_are_an_application_of_their_own(tmp_path: Path) -> None:
-    params = groups(tmp_path, None, "/work/a", "/work/b", "/work/a", "/work_a")
+    params = groups(tmp_path, None, "/area/a", "/area/b", "/area/a", "/area_a")
     found = groups_of(params)
     assert [(one.work_area, one.log_dirs) for one in found] == [
-        ("", ["/v/0"]), ("/work/a", ["/v/1", "/v/3"]), ("/work/b", ["/v/2"]), ("/work_a", ["/v/4"]),
+        ("", ["/v/0"]), ("/area/a", ["/v/1", "/v/3"]), ("/area/b", ["/v/2"]), ("/area_a", ["/v/4"]),
     ]  # fmt: skip
     assert len({one.name for one in found}) == 4 and found[0].name == "spark_default"
     [reading] = groups_of(params, by_broker=True, writes=False)
@@ -133,12 +133,12 @@ def test_release_is_told_of_it() -> None:
 
 
 def test_a_deployment_with_approvers_takes_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    params = groups(tmp_path, None, "/work/a")
+    params = groups(tmp_path, None, "/area/a")
     monkeypatch.setattr(deployment.settings, "HARDENED", True)
     monkeypatch.setattr(deployment.settings, "POLICY", params["policy"])
     monkeypatch.setattr(deployment.settings, "FOLDER", str(tmp_path))
     words = ["rebuild", "/v/1", "--policy", params["policy"], "--work-area"]
-    deployment.check_words("plan", "spark_default", [*words, "/work/a"], params)
-    for other in ("/work/b", "/v/0", str(tmp_path)):
+    deployment.check_words("plan", "spark_default", [*words, "/area/a"], params)
+    for other in ("/area/b", "/v/0", str(tmp_path)):
         with pytest.raises(Refused, match=r"--work-area .* is none of the policy's"):
             deployment.check_words("plan", "spark_default", [*words, other], params)
