@@ -52,6 +52,7 @@ def bag() -> Iterator[Any]:
     """All DAGs, parsed and known to the database."""
     from airflow.dag_processing import dagbag
     from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.sdk import DAG
     from airflow.utils.db import initdb
 
     initdb()
@@ -59,13 +60,22 @@ def bag() -> Iterator[Any]:
     dags = ROOT / "dags"
     found = dagbag.BundleDagBag(dag_folder=dags, bundle_path=dags, bundle_name="dags-folder")
     dagbag.sync_bag_to_db(found, "dags-folder", None)
-    # Before any run: a DAG object remembers the params of its runs.
     found.defaults = {
         name: {key: dag.params.get_param(key).value for key in dag.params} for name, dag in found.dags.items()
     }
-    sleep = time.sleep
+    sleep, test = time.sleep, DAG.test
+
+    def tested(dag: DAG, *given: Any, **more: Any) -> Any:
+        # A DAG object remembers the params of its runs: the next test would begin with them.
+        try:
+            return test(dag, *given, **more)
+        finally:
+            for key, value in found.defaults[dag.dag_id].items():
+                dag.params[key] = value
+
     # Each dag.test() parses and stores all DAGs again, and waits by seconds.
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DAG, "test", tested)
         patch.setattr(dagbag, "BundleDagBag", lambda **_: found)
         patch.setattr(dagbag, "sync_bag_to_db", lambda *_: None)
         patch.setattr(time, "sleep", lambda seconds: sleep(0.02 if seconds == 1 else seconds))
