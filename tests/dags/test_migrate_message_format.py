@@ -27,8 +27,8 @@ from kafkats_airflow.write_job import WriteJobOperator
 
 from kafkats import ledger, phases
 from kafkats.cli import main
+from kafkats.flow import applying
 from kafkats.formats.dispatch import batches
-from kafkats.operations import apply as apply_operation
 from kafkats.operations.ending import note_proved
 from tests.crash.real import fork
 from tests.golden import case, tree
@@ -608,14 +608,14 @@ def killed_apply() -> int:
     begun = itertools.count()
 
     def act() -> None:
-        real = apply_operation.apply_partition
+        real = applying.apply_partition
 
         def apply_partition(work: Any, **given: Any) -> Any:
             if next(begun) == 1:
                 os.kill(os.getpid(), signal.SIGKILL)
             return real(work, **given)
 
-        apply_operation.apply_partition = apply_partition  # type: ignore[assignment]
+        applying.apply_partition = apply_partition  # type: ignore[assignment]
         main(["apply", "plan", "--digest", "any"])
 
     _, status = os.waitpid(fork(act), 0)
