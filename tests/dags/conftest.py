@@ -71,7 +71,7 @@ def bag() -> Iterator[Any]:
             return test(dag, *given, **more)
         finally:
             for key, value in found.defaults[dag.dag_id].items():
-                dag.params[key] = value
+                dag.params.get_param(key).value = value
 
     # Each dag.test() parses and stores all DAGs again, and waits by seconds.
     with pytest.MonkeyPatch.context() as patch:
