@@ -88,7 +88,7 @@ def row(name: str) -> str:
 
 
 def page(text: str) -> str:
-    """The page with its tables made anew."""
+    """Return the page with its tables generated anew from the models."""
     return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n{tables()}\n{END}", text, flags=re.DOTALL)
 
 

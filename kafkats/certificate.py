@@ -45,7 +45,7 @@ ROWS: Final = pa.schema([
 
 @dataclass(frozen=True)
 class CertifyOptions:
-    """What to certify: `log_dirs` as list_units takes them, and one or both bounds.
+    """The scope of a certificate: `log_dirs` as list_units takes them, and one or both bounds.
 
     Raises UsageError without a bound, or for a bound that is no magic.
     """

@@ -144,7 +144,7 @@ class LocalExecutor:
             return pa.concat_tables([schema.empty_table(), *tables])
 
     def _workers_for(self, sizes: Sequence[int]) -> int:
-        """How many workers the work is worth; with less than 2 it is done in this process."""
+        """Return how many workers to use; below 2 this process does the work."""
         work = sum(sizes) + UNIT_COST * len(sizes)
         jobs = self.jobs if self._given else min(self.jobs, work // WORKER_BYTES)
         return min(jobs, len(sizes)) if work >= SMALL_BYTES else 1
@@ -210,7 +210,7 @@ def _table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
 
 
 def path_of(unit: object) -> str:
-    """Where a unit lies, for messages."""
+    """Return the path of a unit, for messages."""
     named = unit if isinstance(unit, Mapping) else {name: getattr(unit, name, None) for name in _PLACE}
     log_dir, partition_dir, base_offset = map(named.get, _PLACE)
     if not isinstance(log_dir, str) or not isinstance(partition_dir, str):
@@ -226,7 +226,7 @@ _PLACE: Final = ("log_dir", "partition_dir", "base_offset")
 
 
 class _Work(NamedTuple):
-    """What a worker is sent: one chunk of a stage."""
+    """One chunk of a stage, as a worker receives it."""
 
     units: Sequence[Any]
     do: Callable[[Any], pa.RecordBatch]

@@ -99,7 +99,9 @@ def export(
 
 
 def sentences(made: exports.Export, output: Path | None) -> list[str]:
-    """What was written in the place of an answer, by reason; and which partitions were left out."""
+    """Return a sentence per reason for which another offset replaces a missing answer, and one
+    naming the partitions left out.
+    """
     said = [f"{made.partitions} partitions" + (f" in {output}" if output else "")]
     words = {None: "no answer", -1: "the latest", -2: "the earliest"}
     told = [

@@ -161,12 +161,14 @@ def lookup(
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
-    """For people: what was asked for as it was said. -1 is nowhere else a value, and shown as none."""
+    """Return the row with its target as text: tables leave a number of -1 empty."""
     return {**row, "target_ms": row["word"] or str(row["target_ms"])}
 
 
 def above_sentences(above: Mapping[str, int]) -> list[str]:
-    """What to know of partitions (by name) that hold so many offsets which brokers do not give out yet."""
+    """Return the sentence about partitions that hold offsets above the high watermark; `above`
+    counts them by partition.
+    """
     if not above:
         return []
     most = sorted(above, key=lambda name: (-above[name], name))[:_NAMED]
@@ -178,7 +180,9 @@ def above_sentences(above: Mapping[str, int]) -> list[str]:
 
 
 def limits_of(logs: tuple[Path, ...], topics: str) -> Limits | None:
-    """Where the logs in these directories begin and end now; None without any."""
+    """Return the log start and log end of each partition in these directories; None without
+    directories.
+    """
     from kafkats.operations import lookup as operation
 
     return operation.limits(operation.lookup_partitions(logs, topics=topics)) if logs else None

@@ -162,7 +162,9 @@ def RESERVE(command: Any) -> Any:  # noqa: N802  # stands among the constants, a
 
 
 def _wish(output: Path, reserve_for_ms: int | None) -> Wish:
-    """Each plan's folder is a holder of its own: the same user's next plan waits, too, and a plan made anew does not."""
+    """Return the reservation to ask for. Each plan folder is its own holder: only planning into the
+    same folder again does not wait.
+    """
     from kafkats.reserving import DAY_MS, Wish, now_ms, somebody
 
     lasting = DAY_MS if reserve_for_ms is None else reserve_for_ms
@@ -219,7 +221,10 @@ def units_in(log_dirs: Iterable[str | os.PathLike[str]], topics: str) -> list[Un
 def policy_of(
     file: Path | None, settings: Iterable[str], export: Path | None = None, *, reads: frozenset[str] | None = None
 ) -> Policy:
-    """The policy, and settings laid over it. With `reads`, the keys that the verb goes by, others are said on standard error."""
+    """Return the policy with the settings laid over it.
+
+    If `reads` (the keys that the verb reads) is given, report ignored keys on standard error.
+    """
     from kafkats.config import Policy, read_policy, with_export_file, with_settings
 
     policy = read_policy(file) if file else Policy()

@@ -81,7 +81,7 @@ def plan_rebuild(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """Which index files to write anew, made from what, and why."""
+    """Plan which index files to rebuild, and say why."""
     from kafkats.flow.planning import rebuild, write
     from kafkats.operations.rebuild import RebuildOptions
     from kafkats.reserving import planning
@@ -144,7 +144,9 @@ def plan_migrate(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """Which segments to convert to another message format, what that gives, and what it would lose."""
+    """Plan which segments to convert to another message format, with the result's size and every
+    loss.
+    """
     from kafkats.flow.planning import migrate, write
     from kafkats.forecast import target_of
     from kafkats.operations.migrate import MigrateOptions, check_phase
@@ -201,7 +203,7 @@ def plan_retain(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """Which segments to delete, as a broker would, and which not, and why."""
+    """Plan which segments to delete, as a broker would, and say why the others are kept."""
     from kafkats.flow.planning import retain, write
     from kafkats.operations.retain import RetainOptions
     from kafkats.reserving import planning
@@ -244,7 +246,9 @@ def plan_roll(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """Which active segments are due by message time, so that retention can reach what is in them."""
+    """Plan which active segments to roll by message time, so that retention can reach their
+    records.
+    """
     from kafkats.flow.planning import roll, write
     from kafkats.operations.roll import RollOptions
     from kafkats.reserving import planning
@@ -297,7 +301,9 @@ def plan_split(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """Which segments to cut at batch borders, and where, so that retention by time works again."""
+    """Plan which segments to cut at batch borders, and where, so that retention by time works
+    again.
+    """
     from kafkats.flow import planning as flow
     from kafkats.parts import SplitOptions, check_options
     from kafkats.reserving import planning
@@ -325,7 +331,9 @@ def show(folder: Path, as_json: bool) -> int:
 
 
 def follows(made: Plan, row: Mapping[str, Any]) -> bool:
-    """Whether the row is about a file that goes where the plan's .log of the same segment goes: nobody needs to be told."""
+    """Return whether the row's file changes together with the .log of its segment: the table then
+    leaves it out.
+    """
     beside = SEGMENT_KINDS[1:]
     kinds = {
         "migrate": (OFFSET_INDEX, TIME_INDEX),

@@ -58,7 +58,9 @@ FINDINGS_EXIT: Final = 1
 @JSON
 @MAX_BATCH_BYTES
 def inventory(log_dirs: tuple[Path, ...], by: str, topics: str, executor: Executor, as_json: bool) -> None:
-    """What is on the disks: bytes, offsets, times, formats. Reads the ends of indexes and logs: only verify proves health."""
+    """List what is on the disks: bytes, offsets, times, formats. Reads only the ends of indexes and
+    logs; only verify proves health.
+    """
     from kafkats import report
     from kafkats.flow.looking import look_at_ends
     from kafkats.operations.inventory import group

@@ -1,4 +1,6 @@
-"""What retain's verbs share, and simulate: what a broker with these settings will do, and when."""
+"""`simulate`, which forecasts what a broker with these settings will do, and what the verbs of
+retention share.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,9 @@ def now_or(now_ms: int | None) -> int:
 
 
 def policy_remarks(policy: Policy, units: list[Unit], topics: str, *, operation: str) -> list[str]:
-    """Of the topics that were looked for by the glob `topics`, and settings that `operation` (kafkats.used.READS) does not read."""
+    """Return remarks on topics that the glob `topics` matched, and on settings that `operation`
+    (kafkats.used.READS) does not read.
+    """
     from kafkats.units import topics_of
 
     return list(policy.remarks(topics_of(units), all_topics=topics == "*", reads=READS[operation]))
@@ -95,7 +99,9 @@ def policy_remarks(policy: Policy, units: list[Unit], topics: str, *, operation:
 
 @click.group()
 def simulate() -> None:
-    """What a broker with these settings will do, and when. Changes nothing, and may look at a running broker's disk."""
+    """Forecast what a broker with these settings will do, and when. Changes nothing; a broker may
+    run on the directory.
+    """
 
 
 @simulate.command("retain")
@@ -122,7 +128,9 @@ def simulate_retain(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """What retention deletes now, in a day, in a week; and what keeps the rest. Exits with 1 when something expired is kept."""
+    """Show what retention deletes now, within a day and within a week, and what keeps the rest.
+    Exits with 1 when an expired segment is kept.
+    """
     from kafkats.flow.planning import retain, suspect_shares
     from kafkats.operations.retain import RetainOptions, board
     from kafkats.operations.retain.suspects import with_shares
@@ -165,7 +173,9 @@ def simulate_roll(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """What segments the stored batches would lie in with these settings, how many files that keeps open, how long it is kept."""
+    """Show the segments that the stored batches would make with these settings, the files they keep
+    open, and how long they are kept.
+    """
     from kafkats.operations import simulate as operation
 
     policy = policy_of(policy_file, settings, export)

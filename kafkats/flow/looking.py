@@ -45,7 +45,7 @@ def count_formats(executor: Executor, units: Sequence[Unit], *, deep: bool = Fal
 
 
 def forecast(executor: Executor, units: Sequence[Unit], target: Target) -> pa.Table:
-    """What a conversion to another format would give: forecast.FORECAST."""
+    """Convert in memory and return the results' sizes and losses: forecast.FORECAST."""
     return executor.map("forecast", units, partial(forecast_unit, target=target), FORECAST, size=_bytes)
 
 
@@ -75,7 +75,8 @@ def _certify_again(asked: tuple[Unit, Mapping[Key, int]], *, deep: bool) -> pa.R
 def lookup(
     executor: Executor, units: Sequence[PartitionUnit], times: Sequence[Time], options: LookupOptions
 ) -> pa.Table:
-    """Which offset it was at these times: lookup.LOOKUP, times in their order for each partition."""
+    """Look up the offset at each time: lookup.LOOKUP, for each partition in the order of `times`.
+    """
     suffix = ".timeindex" if options.depth == "tail" else ".log"
     do = partial(lookup_unit, targets=times, options=options)
     return executor.map("lookup", units, do, LOOKUP, size=lambda unit: partition_bytes(unit, suffix))

@@ -51,14 +51,16 @@ def write(planned: Planned, planning: Planning, folder: Path) -> None:
 
 
 def rebuild(executor: Executor, units: Sequence[Unit], options: RebuildOptions, policy: Policy) -> Planned:
-    """Which index files to rebuild."""
+    """Plan which index files to rebuild."""
     segments = looking.verify(executor, units, VerifyOptions(rule=options.rule, policy=policy))
     plan = plan_rebuild(segments, options)
     return Planned(plan, segments, {}, interval_remarks(plan, segments))
 
 
 def migrate(executor: Executor, units: Sequence[Unit], options: MigrateOptions, policy: Policy) -> Planned:
-    """Which segments to convert to another message format; `forecast` is beside the plan."""
+    """Plan which segments to convert to another message format; `forecast` is written beside the
+    plan.
+    """
     target = target_of(options.to_magic, options.compression_type)
     segments = looking.verify(executor, units, VerifyOptions(rule=options.rule, policy=policy))
     forecast = looking.forecast(executor, units, target)
@@ -75,7 +77,8 @@ def retain(
     inside_segments: bool = False,
     segments: pa.Table | None = None,
 ) -> Planned:
-    """Which segments to delete; `retention` (the decision on every segment) is beside the plan.
+    """Plan which segments to delete; `retention` (the decision on every segment) is written beside
+    the plan.
 
     With `inside_segments` also expired heads of segments that are kept. `segments` are the facts, where they are known already.
     """
@@ -105,24 +108,26 @@ def retain(
 
 
 def over_guard(plan: Plan) -> int:
-    """How many segments nothing but a guard keeps."""
+    """Return how many segments only a guard keeps."""
     return sum(count for veto, count in plan.header["totals"]["vetoes"].items() if veto.startswith(_GUARDS))
 
 
 def suspect_shares(executor: Executor, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """How much of the segments that keep others has timestamps that cannot be: SHARES, for rows of `retain.board`."""
+    """Count the implausible timestamps in the segments that keep others: SHARES, for rows of
+    `retain.board`.
+    """
     return executor.map("suspects", suspects(rows), look_into, SHARES, size=lambda suspect: suspect.bytes)
 
 
 def roll(executor: Executor, units: Sequence[Unit], options: RollOptions, policy: Policy) -> Planned:
-    """Which active segments to roll; `due` is beside the plan."""
+    """Plan which active segments to roll; `due` is written beside the plan."""
     segments = looking.look_at_ends(executor, units)
     plan, due = plan_roll(segments, policy, options)
     return Planned(plan, segments, {"due": due})
 
 
 def split(executor: Executor, units: Sequence[Unit], options: SplitOptions, policy: Policy) -> Planned:
-    """Which segments to cut, and where; `parts` is beside the plan."""
+    """Plan which segments to cut, and where; `parts` is written beside the plan."""
     segments = looking.verify(executor, units, VerifyOptions(rule=options.rule, policy=policy))
     do = partial(look_for_parts, options=options)
     parts = executor.map("parts", units, do, PARTS, size=lambda unit: unit.bytes)

@@ -32,7 +32,7 @@ File = tuple[str, str, str]
 
 
 class Done(NamedTuple):
-    """What a run did: the directories it wrote in, and those where it was interrupted or undone."""
+    """The directories that a run wrote in, and those where it was interrupted or undone."""
 
     wrote: set[Directory]
     interrupted: list[Directory]
