@@ -137,10 +137,11 @@ class LocalExecutor:
 
         sizes = [size(unit) for unit in units]
         with self._display(stage, sum(sizes)) as advance:
-            if self._workers_for(sizes) < 2:
+            jobs = self._workers_for(sizes)
+            if jobs < 2:
                 tables = _in_this_process(units, sizes, do, schema, advance)
             else:
-                tables = self._in_workers(units, sizes, do, schema, advance)
+                tables = self._in_workers(jobs, units, sizes, do, schema, advance)
             return pa.concat_tables([schema.empty_table(), *tables])
 
     def _workers_for(self, sizes: Sequence[int]) -> int:
@@ -151,13 +152,13 @@ class LocalExecutor:
 
     def _in_workers(
         self,
+        jobs: int,
         units: Sequence[Any],
         sizes: Sequence[int],
         do: Callable[[Any], pa.RecordBatch],
         schema: pa.Schema,
         advance: Callable[[int], None],
     ) -> Iterator[pa.Table]:
-        jobs = self._workers_for(sizes)
         chunks = _chunks(sizes, jobs)
         while len(self._workers) < min(jobs, len(chunks)):
             self._workers.append(_Worker())

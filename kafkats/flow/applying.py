@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from kafkats.operations.apply import apply_partition, partition_works, rounds, s
 from kafkats.operations.ending import ENDED, end_partition, note_purged, note_undone, undoable
 from kafkats.plan import Plan
 from kafkats.report import ACTIONS
-from kafkats.reserving import changing
+from kafkats.reserving import changing, now_ms
 from kafkats.run import Run, directories, finish_run, open_run, read_run, run_of, wrote_in
 
 _ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset", "file")]
@@ -78,7 +77,7 @@ def apply(
         run, _ = open_run(plan, plan_folder, folder, place=place, owner_stopped=owner_stopped)
         held.record(folder)
         works = partition_works(plan, run, folder)
-        tell_ledger(run, "started", folder=folder, by=by, now_ms=_now_ms())
+        tell_ledger(run, "started", folder=folder, by=by, now_ms=now_ms())
         rows = [
             executor.map("apply", together, apply_partition, ACTIONS, size=lambda work: work.bytes)
             for together in rounds(works)
@@ -88,7 +87,7 @@ def apply(
         try:
             finish_run(folder, actions, applied.summary)
             if not applied.summary["exit_code"]:
-                tell_ledger(run, "finished", folder=folder, by=by, now_ms=_now_ms())
+                tell_ledger(run, "finished", folder=folder, by=by, now_ms=now_ms())
         finally:
             show(applied)
     return applied
@@ -99,19 +98,19 @@ def undo(executor: Executor, folder: Path, *, holder: str, by: str) -> Ended:
     run = read_run(folder)
     with changing(run, folder, holder=holder, going_back=True) as held:
         do = partial(_undo_directory, run, frozenset(wrote_in(folder)))
-        ended = Ended(_of_directories(executor, "undo", run, do, ENDED).to_pylist(), held.remarks)
+        ended = Ended(over_directories(executor, "undo", run, do, ENDED).to_pylist(), held.remarks)
         if not ended.exit_code:
-            note_undone(folder, now_ms=_now_ms())
-            tell_ledger(run, "undone", folder=folder, by=by, now_ms=_now_ms())
+            note_undone(folder, now_ms=now_ms())
+            tell_ledger(run, "undone", folder=folder, by=by, now_ms=now_ms())
     return ended
 
 
 def purge(executor: Executor, folder: Path, *, abandon: bool = False) -> Ended:
     """End a run's undo window; `abandon` ends an interrupted run, too, whose files then stay as they are."""
     run = read_run(folder)
-    rows = _of_directories(executor, "purge", run, partial(_purge_directory, run, abandon), ENDED).to_pylist()
+    rows = over_directories(executor, "purge", run, partial(_purge_directory, run, abandon), ENDED).to_pylist()
     ended = Ended(rows, ())
-    remark = "" if ended.exit_code else note_purged(folder, rows, now_ms=_now_ms())
+    remark = "" if ended.exit_code else note_purged(folder, rows, now_ms=now_ms())
     return ended._replace(remarks=(remark,)) if remark else ended
 
 
@@ -120,14 +119,15 @@ def closed(executor: Executor, folders: Iterable[Path]) -> bool:
     for folder in folders:
         run = read_run(folder)
         do = partial(_undoable_directory, run, frozenset(wrote_in(folder)))
-        if not all(_of_directories(executor, "look for old files", run, do, _UNDOABLE)["undoable"].to_pylist()):
+        if not all(over_directories(executor, "look for old files", run, do, _UNDOABLE)["undoable"].to_pylist()):
             return True
     return False
 
 
-def _of_directories(
+def over_directories(
     executor: Executor, stage: str, run: Run, do: Callable[[Directory], pa.RecordBatch], schema: pa.Schema
 ) -> pa.Table:
+    """The rows that `do` returns for each partition directory of a run."""
     return executor.map(stage, list(directories(run)), do, schema, size=lambda _: 1)
 
 
@@ -141,7 +141,3 @@ def _purge_directory(run: Run, abandon: bool, where: Directory) -> pa.RecordBatc
 
 def _undoable_directory(run: Run, wrote: frozenset[Directory], where: Directory) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{"undoable": undoable(run, *where, wrote=where in wrote)}], schema=_UNDOABLE)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

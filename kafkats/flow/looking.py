@@ -75,8 +75,7 @@ def _certify_again(asked: tuple[Unit, Mapping[Key, int]], *, deep: bool) -> pa.R
 def lookup(
     executor: Executor, units: Sequence[PartitionUnit], times: Sequence[Time], options: LookupOptions
 ) -> pa.Table:
-    """Look up the offset at each time: lookup.LOOKUP, for each partition in the order of `times`.
-    """
+    """Look up the offset at each time: lookup.LOOKUP, for each partition in the order of `times`."""
     suffix = ".timeindex" if options.depth == "tail" else ".log"
     do = partial(lookup_unit, targets=times, options=options)
     return executor.map("lookup", units, do, LOOKUP, size=lambda unit: partition_bytes(unit, suffix))

@@ -17,12 +17,13 @@ import pyarrow as pa
 
 from kafkats.errors import CorruptPlan, KafkatsError
 from kafkats.execution import Executor
+from kafkats.flow.applying import over_directories
 from kafkats.flow.proving import Directory, Proof, prove
 from kafkats.operations.ending import ENDED_AS, ended_as, note_proved
 from kafkats.operations.verify import VerifyOptions
 from kafkats.plan import Plan, read_plan
 from kafkats.report import SEGMENTS, read_json
-from kafkats.run import Run, directories, read_actions, read_run
+from kafkats.run import Run, read_actions, read_run
 from kafkats.units import Unit
 
 _SEGMENT: Final = ("log_dir", "partition_dir", "base_offset")
@@ -79,8 +80,7 @@ def plan_of(run: Run, folder: Path) -> Path:
 
 def what_was_done(executor: Executor, run: Run, folder: Path) -> Done:
     """By the journals; where there is none, by the run's report."""
-    do = partial(_ended_as, run)
-    table = executor.map("read journals", list(directories(run)), do, ENDED_AS, size=lambda _: 1)
+    table = over_directories(executor, "read journals", run, partial(_ended_as, run), ENDED_AS)
     phases = {(row["log_dir"], row["partition_dir"]): row["phase"] for row in table.to_pylist()}
     told = _told(folder)
     return Done(

@@ -24,6 +24,7 @@ from kafkats.plan import read_plan
 from kafkats.run import read_actions
 from pyspark_kafkats.execution import SparkExecutor
 from tests.golden import case, tree
+from tests.jobs.words import UNRESERVED
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = case("matrix-4.3.1-v2")
@@ -57,15 +58,7 @@ def words(**more: Any) -> Namespace:
         "by": "ops",
         "operation": "rebuild",
     }
-    given |= {
-        "reserve": None,
-        "reserve_until": None,
-        "skip_reserved": False,
-        "take_over": [],
-        "holder": "",
-        "go_on": False,
-    }
-    return Namespace(**given | more)
+    return Namespace(**given | UNRESERVED | more)
 
 
 def planned(executor: SparkExecutor, volume: Path, name: str = "plan", **more: Any) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from kafkats.plan import read_plan
 from kafkats.run import read_actions
 from pyspark_kafkats.execution import SparkExecutor
 from tests.golden import case, tree
+from tests.jobs.words import OF_A_SCHEDULER, UNRESERVED
 
 ROOT = Path(__file__).parents[2]
 OLD = case("matrix-0.10.2.2-v0")
@@ -55,15 +56,7 @@ def words(**more: Any) -> Namespace:
         "min_magic": None,
         "max_magic": None,
     }
-    given |= {
-        "reserve": None,
-        "reserve_until": None,
-        "skip_reserved": False,
-        "take_over": [],
-        "holder": "",
-        "go_on": False,
-    }
-    return Namespace(**given | more)
+    return Namespace(**given | UNRESERVED | more)
 
 
 def planned(executor: SparkExecutor, volume: Path, name: str = "plan", **more: Any) -> dict[str, Any]:
@@ -247,14 +240,7 @@ def test_the_ledger_is_told_by_who_does_it(executor: SparkExecutor, volume: Path
 def test_words_are_the_commands_words() -> None:
     from kafkats.cli import cli
 
-    of_a_scheduler = {
-        "--reserve-until",
-        "--skip-reserved",
-        "--take-over",
-        "--into",
-        "--go-on",
-    }  # it knows other runs and tries
-    planning = {"--only-newer", "--certify", "--undo", *of_a_scheduler}
+    planning = {"--only-newer", "--certify", "--undo", *OF_A_SCHEDULER}
     commands = {
         ("plan", "migrate"): (cli.commands["plan"].commands["migrate"], planning),
         ("release",): (cli.commands["release"], set()),

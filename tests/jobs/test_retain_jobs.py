@@ -33,6 +33,7 @@ from kafkats.run import read_run
 from kafkats.units import list_units
 from pyspark_kafkats.execution import SparkExecutor
 from tests.golden import case, retention_moment, retention_policy, tree
+from tests.jobs.words import OF_A_SCHEDULER
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = case("retention-4.3.1")
@@ -248,12 +249,5 @@ def test_words_are_the_commands_words() -> None:
     ).stdout  # fmt: skip
     ours = {word for word in shown.replace(",", " ").split() if word.startswith("--")} - {"--describe"}
     theirs = {option for parameter in cli.commands["plan"].commands["retain"].params for option in parameter.opts}
-    of_a_scheduler = {
-        "--reserve-until",
-        "--skip-reserved",
-        "--take-over",
-        "--into",
-        "--go-on",
-    }  # it knows other runs and tries
-    assert ours - theirs <= {"--report", "--help", "--beyond-guard", *of_a_scheduler}
+    assert ours - theirs <= {"--report", "--help", "--beyond-guard", *OF_A_SCHEDULER}
     assert {word for word in theirs if word.startswith("--")} - ours <= {"--json", "--jobs", "--reserve-for"}
