@@ -183,11 +183,12 @@ def _copy(home: Path, logs: list[Path]) -> Path:
 
 
 def _rebuild(root: Path) -> None:
-    from kafkats.operations import rebuild, verify
-    from kafkats.operations.apply import apply_partition, partition_works
-    from kafkats.report import ACTIONS
-    from kafkats.run import run_of
-    from kafkats.units import list_units
+    from kafkats.flow.apply import apply_partition, partition_works
+    from kafkats.inspect import verify
+    from kafkats.plans.facts import ACTIONS
+    from kafkats.plans.run import run_of
+    from kafkats.plans.units import list_units
+    from kafkats.rebuild import plan as rebuild
 
     options = verify.VerifyOptions()
     segments = pa.Table.from_batches([verify.verify_unit(unit, options) for unit in list_units([root])])

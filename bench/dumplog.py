@@ -40,10 +40,10 @@ from bench.harness import (
 )
 from bench.java import java_command
 from bench.segments import V1_100, V2_1K, V2_100, V2_GZIP, Shape, write_indexes, write_segment
-from kafkats.operations.verify import VerifyOptions, verify_unit
+from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.paths import CLEAN_SHUTDOWN, LOG, META_PROPERTIES, OFFSET_INDEX, TIME_INDEX
-from kafkats.report import SEGMENTS, all_findings
-from kafkats.units import list_units
+from kafkats.plans.facts import SEGMENTS, all_findings
+from kafkats.plans.units import list_units
 
 MAIN = "org.apache.kafka.tools.DumpLogSegments"
 ROUNDS = 3

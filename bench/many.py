@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from bench.harness import Figure, Figures, cpu_seconds, scratch, take_turns, tell, wall_seconds
 from bench.segments import V2_100, make_log
 from kafkats.findings import Finding
-from kafkats.operations.inventory import inventory_units
-from kafkats.operations.rebuild import RebuildOptions, plan_rebuild
+from kafkats.inspect.inventory import inventory_units
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
-from kafkats.report import SEGMENTS, finding_rows
-from kafkats.units import list_units
+from kafkats.plans.facts import SEGMENTS, finding_rows
+from kafkats.plans.units import list_units
+from kafkats.rebuild.plan import RebuildOptions, plan_rebuild
 
 COUNT = 100_000
 PER_PARTITION = 100

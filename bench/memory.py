@@ -73,8 +73,8 @@ def job(name: str, log: Path) -> None:
         built.mkdir(exist_ok=True)
         rebuild(log, built)
         return
-    from kafkats.operations.verify import VerifyOptions, verify_unit
-    from kafkats.units import list_units
+    from kafkats.inspect.verify import VerifyOptions, verify_unit
+    from kafkats.plans.units import list_units
 
     for unit in list_units([log]):
         verify_unit(unit, VerifyOptions(deep=name.endswith("--deep")))

@@ -34,20 +34,20 @@ from bench.many import PER_PARTITION, synthetic_facts, take, write_root
 from bench.memory import anonymous, most_while
 from bench.segments import V2_100, write_indexes, write_segment
 from kafkats.config import Policy
+from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize
 from kafkats.generations import DEFAULT_RULE
 from kafkats.index.build import build
+from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.logdir.identity import FileIdentity
-from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize
-from kafkats.operations.retain import RetainOptions, plan_retain
-from kafkats.operations.split import plan_split
-from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.parts import PARTS, SplitOptions, look
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
-from kafkats.plan import Plan
-from kafkats.report import ACTIONS, FILE, SEGMENTS
-from kafkats.run import run_of
+from kafkats.plans.facts import ACTIONS, FILE, SEGMENTS
+from kafkats.plans.plan import Plan
+from kafkats.plans.run import run_of
+from kafkats.plans.units import Unit, list_units
+from kafkats.retention import RetainOptions, plan_retain
 from kafkats.segment.reader import open_segment
-from kafkats.units import Unit, list_units
+from kafkats.split.parts import PARTS, SplitOptions, look
+from kafkats.split.plan import plan_split
 
 ROWS = 1_000_000
 SEGMENTS_DELETED = 4_000
@@ -200,7 +200,7 @@ def _split_plan(root: Path, options: SplitOptions) -> Plan:
 
 
 def _undo(plan: Plan, root: Path) -> None:
-    from kafkats.operations.ending import end_partition
+    from kafkats.flow.ending import end_partition
 
     for verb in ("undo", "purge"):
         if (ended := end_partition(run_of(plan), verb, str(root), "orders-0"))["exit_code"]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkats.checksums import crc32, crc32c
+from kafkats.compression.checksums import crc32, crc32c
 from kafkats.formats import v0, v1, v2
 from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file

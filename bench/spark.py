@@ -26,11 +26,11 @@ import yaml
 
 from bench.harness import MIB, ROOT, Figure, Figures, process, scratch, take_turns, tell, times_cheaper, wall_seconds
 from bench.segments import V2_GZIP, write_indexes, write_segment
-from kafkats.forecast import FORECAST, forecast_unit
 from kafkats.formats.convert import Target
-from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.report import SEGMENTS
-from kafkats.units import Unit, list_units
+from kafkats.inspect.verify import VerifyOptions, verify_unit
+from kafkats.migration.forecast import FORECAST, forecast_unit
+from kafkats.plans.facts import SEGMENTS
+from kafkats.plans.units import Unit, list_units
 
 SEGMENT_COUNT = 32
 ROUNDS = 3

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kafkats.config import PolicyFile
 from kafkats.config.settings import ALIASES, STRONGER, TopicSettings
-from kafkats.used import NOWHERE
+from kafkats.config.settings_read import NOWHERE
 
 DOCS = Path(__file__).parent
 SCHEMA = DOCS / "policy.schema.json"
@@ -42,7 +42,7 @@ DEFAULTS: Final = {
     "kafkats.legal.hold": "false",
     "kafkats.guard.max.share": "none",
     "kafkats.guard.max.bytes": "none",
-    "kafkats.bogus.timestamps": "report",
+    "kafkats.retention.implausible_timestamps.timestamps": "report",
     "kafkats.keep.segments": "1",
 }
 """What holds where a key is not given, in words: Kafka's own defaults (LogConfig, 0.10.2 to 4.3), and ours."""

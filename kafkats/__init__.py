@@ -2,15 +2,20 @@
 
 The layers, from the lowest; nothing imports upwards:
 
-    errors generations paths            used by every module
-    primitives checksums compression    bytes, CRCs, codecs
+    errors paths generations findings   used by every module
+    primitives  compression/            bytes, CRCs, codecs
+    execution                           work in this process, in workers, or on Spark
     formats/                            bytes <-> batches, the readable reference
     kernels/                            the same work on whole files at memory speed
     segment/  index/                    one .log file; its .index and .timeindex
     logdir/                             a partition directory, a log.dirs root, and their changes
-    config plan run report              what operations exchange
-    operations/                         one module or package per verb
-    cli                                 the command line
+    search/  evidence/  config/         searches by time; comparison of files; the policy
+    plans/                              what operations exchange
+    tables/  records/  reserving/       lookup tables; records as rows; reservations
+    split/  retention/  rebuild/  migration/  rolling/  lookup/  inspect/
+                                        one room per operation
+    flow/                               operations put together
+    cli/                                the command line
 
 Importing this package imports nothing else, so that an Airflow DAG file stays cheap to parse.
 """

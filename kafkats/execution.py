@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from kafkats import paths
-from kafkats.codecs.limit import allow, allowed
+from kafkats.compression.limit import allow, allowed
 from kafkats.errors import KafkatsError, WorkerLost
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import kafkats
-from kafkats.codecs.limit import allow, allowed
+from kafkats.compression.limit import allow, allowed
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.execution import UNIT_COST, attempt
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kafkats.errors import storage
+from kafkats.plans.facts import make_folder
 from kafkats.records import Piece, Skipped
-from kafkats.report import make_folder
 from pyspark_kafkats.options import Wanted
 
 MARKER = "KAFKATS_SKIPPED"

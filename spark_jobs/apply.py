@@ -22,8 +22,8 @@ from fanout import run_job
 from kafkats.execution import Executor
 from kafkats.flow import applying
 from kafkats.flow.applying import Applied
-from kafkats.plan import check_digest, read_plan
-from kafkats.who import this_user
+from kafkats.plans.current_user import this_user
+from kafkats.plans.plan import check_digest, read_plan
 
 
 def apply(executor: Executor, args: Namespace) -> Mapping[str, Any]:

@@ -11,19 +11,19 @@ from typing import NoReturn
 
 from fanout import RESULT, say
 
-from kafkats.approval import check_approved, read_approval
-from kafkats.approvers import NAME as APPROVERS
-from kafkats.approvers import read_approvers
-from kafkats.codecs.limit import allow
+from kafkats.cli.terminal import remark_sentences
+from kafkats.compression.limit import allow
 from kafkats.config import Policy, parse_duration, parse_size, parse_time, read_policy, with_export_file, with_settings
+from kafkats.config.approvers import NAME as APPROVERS
+from kafkats.config.approvers import read_approvers
+from kafkats.config.settings_read import READS
 from kafkats.errors import Refused, UsageError
 from kafkats.generations import DEFAULT_RULE, RULES
-from kafkats.operations.verify import VerifyOptions
-from kafkats.plan import Plan
+from kafkats.inspect.verify import VerifyOptions
+from kafkats.plans.approval import check_approved, read_approval
+from kafkats.plans.plan import Plan
+from kafkats.plans.units import Unit, topics_of
 from kafkats.reserving import DAY_MS, Wish, now_ms
-from kafkats.terminal import remark_sentences
-from kafkats.units import Unit, topics_of
-from kafkats.used import READS
 
 
 class _Parser(ArgumentParser):
@@ -98,7 +98,7 @@ def policy(args: Namespace, *, reads: frozenset[str] | None = None) -> Policy:
 
 def remarks(args: Namespace, policy: Policy, units: Iterable[Unit], *, operation: str) -> list[str]:
     """What whoever wrote the policy should know, of the topics that were looked for and the settings that `operation` does not
-    read (kafkats.used.READS), in a few lines; printed, too."""
+    read (kafkats.config.settings_read.READS), in a few lines; printed, too."""
     all_topics = args.topics == "*"
     said = remark_sentences(policy.remarks(topics_of(units), all_topics=all_topics, reads=READS[operation]))
     for remark in said:

@@ -17,9 +17,9 @@ from reports import keep_census, print_rows
 
 from kafkats.execution import Executor
 from kafkats.flow.looking import count_formats
-from kafkats.operations.census import GROUPS, group_census, zero_copy
-from kafkats.report import write_json
-from kafkats.units import list_units
+from kafkats.migration.census import GROUPS, group_census, zero_copy
+from kafkats.plans.facts import write_json
+from kafkats.plans.units import list_units
 
 
 def census(executor: Executor, args: Namespace) -> Mapping[str, Any]:

@@ -17,14 +17,14 @@ import arguments
 from fanout import run_job
 from reports import PRINTED, keep, keep_census, print_proof
 
-from kafkats.certificate import Certificate, CertifyOptions, read_certificate, write_certificate
 from kafkats.execution import Executor
 from kafkats.flow import looking
 from kafkats.flow.looking import count_formats, recheck
 from kafkats.flow.proving import prove
 from kafkats.flow.proving_runs import prove_runs
-from kafkats.plan import read_plan
-from kafkats.units import Unit, list_units
+from kafkats.migration.certificate import Certificate, CertifyOptions, read_certificate, write_certificate
+from kafkats.plans.plan import read_plan
+from kafkats.plans.units import Unit, list_units
 
 
 def certify(executor: Executor, args: Namespace) -> Mapping[str, Any]:

@@ -16,14 +16,14 @@ import arguments
 from fanout import run_job
 from lookup import partitions, policy_words
 
-from kafkats import exports
+from kafkats.config.settings_read import READS
 from kafkats.errors import UsageError
 from kafkats.execution import Executor
 from kafkats.flow import looking
-from kafkats.operations import lookup as operation
-from kafkats.operations.lookup import LookupOptions, target_of
-from kafkats.report import make_folder, write_text
-from kafkats.used import READS
+from kafkats.lookup import exports
+from kafkats.lookup import partitions as operation
+from kafkats.lookup.partitions import LookupOptions, target_of
+from kafkats.plans.facts import make_folder, write_text
 
 NAMED: Final = 20
 

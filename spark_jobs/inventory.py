@@ -17,8 +17,8 @@ from reports import keep, print_rows
 
 from kafkats.execution import Executor
 from kafkats.flow.looking import look_at_ends
-from kafkats.operations.inventory import GROUPS, group
-from kafkats.units import list_units
+from kafkats.inspect.inventory import GROUPS, group
+from kafkats.plans.units import list_units
 
 
 def inventory(executor: Executor, args: Namespace) -> Mapping[str, Any]:

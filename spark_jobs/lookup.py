@@ -21,12 +21,13 @@ from fanout import run_job
 from picturing import keep_around, keep_clouds
 from reports import print_rows
 
+from kafkats.config.settings_read import READS
 from kafkats.errors import UsageError
 from kafkats.execution import Executor
 from kafkats.flow import looking
 from kafkats.flow.building import build_table
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
-from kafkats.operations.lookup import (
+from kafkats.lookup.partitions import (
     HIGH_WATERMARKS,
     HOW,
     LookupOptions,
@@ -35,11 +36,10 @@ from kafkats.operations.lookup import (
     lookup_partitions,
     target_of,
 )
-from kafkats.report import make_folder, write_json, write_table
+from kafkats.plans.facts import make_folder, write_json, write_table
 from kafkats.search import DEPTHS
 from kafkats.tables import Busiest
 from kafkats.tables.store import check_interval
-from kafkats.used import READS
 
 NAMED: Final = 20
 MINUTE_MS: Final = 60_000

@@ -18,17 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from reports import keep_census
 
-from kafkats.certificate import CertifyOptions
+from kafkats.config.settings_read import READS
 from kafkats.execution import Executor
 from kafkats.flow import looking, planning
 from kafkats.flow.applying import closed
 from kafkats.flow.planning import Planned
-from kafkats.forecast import target_of
 from kafkats.generations import COMPRESSION_TYPES, PRODUCER
-from kafkats.operations.migrate import MigrateOptions, check_phase
-from kafkats.run import read_actions, read_run
-from kafkats.units import list_units
-from kafkats.used import READS
+from kafkats.migration.certificate import CertifyOptions
+from kafkats.migration.forecast import target_of
+from kafkats.migration.plan import MigrateOptions, check_phase
+from kafkats.plans.run import read_actions, read_run
+from kafkats.plans.units import list_units
 
 
 def migrate(executor: Executor, args: Namespace) -> tuple[Planned | None, Mapping[str, Any]]:

@@ -14,12 +14,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.clouds import CLOUDS, MOST_BYTES, cloud_unit
 from kafkats.execution import Executor
 from kafkats.flow.looking import partition_bytes
-from kafkats.operations.lookup import PartitionUnit
+from kafkats.lookup.partitions import PartitionUnit
+from kafkats.lookup.record_scatter import CLOUDS, MOST_BYTES, cloud_unit
 from kafkats.paths import parse_partition
-from kafkats.report import write_table
+from kafkats.plans.facts import write_table
 from kafkats.tables import TABLE, grid
 from kafkats.tables.cells import build_unit
 

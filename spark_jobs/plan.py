@@ -25,6 +25,7 @@ import splitting
 from fanout import run_job
 from reports import keep
 
+from kafkats.config.settings_read import READS
 from kafkats.errors import UsageError
 from kafkats.execution import Executor
 from kafkats.flow import planning as flow
@@ -37,11 +38,10 @@ from kafkats.generations import (
     ROLL_RULES,
     RULES,
 )
-from kafkats.operations.rebuild import RebuildOptions
+from kafkats.plans.run import read_run
+from kafkats.plans.units import list_units
+from kafkats.rebuild.plan import RebuildOptions
 from kafkats.reserving import Planning, planning
-from kafkats.run import read_run
-from kafkats.units import list_units
-from kafkats.used import READS
 
 
 def plan(executor: Executor, args: Namespace) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from fanout import run_job
 from kafkats.errors import storage
 from kafkats.execution import Executor
 from kafkats.flow import applying
-from kafkats.run import read_run
+from kafkats.plans.run import read_run
 
 
 def purge(executor: Executor, args: Namespace) -> Mapping[str, Any]:

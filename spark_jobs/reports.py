@@ -10,8 +10,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kafkats.flow.proving import Proof
-from kafkats.operations.census import summarize
-from kafkats.report import make_folder, summary, write_report, write_table
+from kafkats.migration.census import summarize
+from kafkats.plans.facts import make_folder, summary, write_report, write_table
 
 PRINTED: Final = 200
 """Lines that a job prints about rows; its report has them all."""

@@ -17,15 +17,15 @@ import arguments
 import pyarrow as pa
 from reports import PRINTED, print_rows
 
+from kafkats.config.settings_read import retaining
 from kafkats.execution import Executor
 from kafkats.flow import planning
 from kafkats.flow.planning import Planned, over_guard, suspect_shares
 from kafkats.generations import rule_remarks
-from kafkats.operations.retain import RetainOptions, board
-from kafkats.operations.retain.suspects import with_shares
+from kafkats.plans.units import list_units
 from kafkats.reserving import Planning
-from kafkats.units import list_units
-from kafkats.used import retaining
+from kafkats.retention import RetainOptions, board
+from kafkats.retention.suspects import with_shares
 
 LOOKED_INTO: Final = 200
 """Segments with timestamps that cannot be: all of each is read."""

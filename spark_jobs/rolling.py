@@ -13,8 +13,8 @@ from reports import print_rows
 from kafkats.execution import Executor
 from kafkats.flow import planning
 from kafkats.flow.planning import Planned
-from kafkats.operations.roll import RollOptions
-from kafkats.units import list_units
+from kafkats.plans.units import list_units
+from kafkats.rolling.plan import RollOptions
 
 
 def roll(executor: Executor, args: Namespace) -> tuple[Planned, Mapping[str, Any]]:

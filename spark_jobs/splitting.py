@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 
 import arguments
 
-from kafkats.parts import SPLITS, SplitOptions, check_options
+from kafkats.split.parts import SPLITS, SplitOptions, check_options
 
 
 def options(args: Namespace) -> SplitOptions:

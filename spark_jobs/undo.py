@@ -17,12 +17,12 @@ import certify
 from fanout import run_job
 from reports import keep_census
 
-from kafkats.certificate import CertifyOptions
 from kafkats.execution import Executor
 from kafkats.flow import applying, looking
-from kafkats.run import read_run
-from kafkats.units import list_units
-from kafkats.who import this_user
+from kafkats.migration.certificate import CertifyOptions
+from kafkats.plans.current_user import this_user
+from kafkats.plans.run import read_run
+from kafkats.plans.units import list_units
 
 
 def undo(executor: Executor, args: Namespace) -> Mapping[str, Any]:

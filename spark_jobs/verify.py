@@ -22,9 +22,9 @@ from kafkats.execution import Executor
 from kafkats.flow import looking
 from kafkats.flow.proving import prove
 from kafkats.flow.proving_runs import prove_runs
-from kafkats.plan import read_plan
-from kafkats.report import all_findings
-from kafkats.units import list_units
+from kafkats.plans.facts import all_findings
+from kafkats.plans.plan import read_plan
+from kafkats.plans.units import list_units
 
 
 def verify(executor: Executor, args: Namespace) -> Mapping[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafkats.approval import Approval, check_approved, read_approval, write_approval
 from kafkats.errors import Refused
+from kafkats.plans.approval import Approval, check_approved, read_approval, write_approval
 
 ONE, OTHER = "1" * 64, "2" * 64
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from kafkats.errors import BadInput, KafkatsError, StorageFailed, UsageError
+from kafkats.inspect.dump import dump
 from kafkats.logdir.root import scan_root
-from kafkats.operations.dump import dump
 from tests.golden import Unpacked
 
 ROOT_OF = ("root-4.3.1", "running")

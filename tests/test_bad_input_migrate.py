@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from kafkats.certificate import read_certificate
 from kafkats.cli import main
 from kafkats.errors import KafkatsError
 from kafkats.formats import dispatch, v2
 from kafkats.formats.model import Record, TimestampType
-from kafkats.plan import digest_of, make_plan, read_plan, write_plan
+from kafkats.migration.certificate import read_certificate
+from kafkats.plans.plan import digest_of, make_plan, read_plan, write_plan
 from tests.crash.migration import contents, good, log_dir, message, unsynced
 from tests.formats.logs import nullable, raw_message
 from tests.golden import Unpacked

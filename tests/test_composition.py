@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-SHARED_NAMES: Final = 58
+SHARED_NAMES: Final = 57
 """Names of the library that both front ends import. The goal is 0; whoever lowers the count lowers this."""
 COMPOSITION: Final = ("kafkats.execution", "kafkats.flow")
 """Modules that both are to import: executors, and the operations put together."""

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from kafkats import execution
-from kafkats.codecs import limit
+from kafkats.compression import limit
 from kafkats.errors import CorruptFile, WorkerLost
 from kafkats.execution import LocalExecutor, attempt, is_last_attempt, path_of
-from kafkats.run import PartitionWork
-from kafkats.units import Unit
+from kafkats.plans.run import PartitionWork
+from kafkats.plans.units import Unit
 
 SCHEMA = pa.schema([("unit", pa.string()), ("pid", pa.int64()), ("limit", pa.int64())])
 LARGE = execution.SMALL_BYTES

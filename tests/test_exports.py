@@ -13,10 +13,22 @@ import pytest
 
 from kafkats.cli import main
 from kafkats.errors import BadInput, UsageError
-from kafkats.exports import FORMATS, MISSING, Mark, Note, export, marks, marks_in, marks_of, read_marks, with_margin
-from kafkats.operations.lookup import LookupOptions, limits, lookup, lookup_partitions
+from kafkats.lookup.exports import (
+    FORMATS,
+    MISSING,
+    Mark,
+    Note,
+    export,
+    marks,
+    marks_in,
+    marks_of,
+    read_marks,
+    with_margin,
+)
+from kafkats.lookup.partitions import LookupOptions, limits, lookup_partitions
 from kafkats.search import EARLIEST, LATEST, MAX_TIMESTAMP
 from kafkats.tables import build, read
+from tests.answers import lookup
 from tests.golden import Unpacked, case
 from tests.tables.test_tables import HOUR, T0, grown
 

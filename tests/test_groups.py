@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkats.errors import BadInput
-from kafkats.groups import Committed, read_committed_offsets
+from kafkats.lookup.consumer_groups import Committed, read_committed_offsets
 
 NOW = """
 Consumer group 'night shift' has no active members.

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkats.config import Policy
+from kafkats.config.kafka_configs import read_export
 from kafkats.errors import BadInput
-from kafkats.kafka_configs import read_export
 
 FOLDER = Path(__file__).parent / "kafka_configs"
 SET = {

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from kafkats.groups import Committed
-from kafkats.lag import LAG, REASONS, lag, lag_by_table
-from kafkats.operations.lookup import PartitionUnit, lookup, lookup_partitions
+from kafkats.lookup.consumer_groups import Committed
+from kafkats.lookup.lag import LAG, REASONS, lag, lag_by_table
+from kafkats.lookup.partitions import PartitionUnit, lookup_partitions
 from kafkats.search import MAX_TIMESTAMP
 from kafkats.tables import build, read
+from tests.answers import lookup
 from tests.golden import Unpacked, case
 
 NOW = 1_700_000_000_000

@@ -9,8 +9,8 @@ import numpy as np
 
 from kafkats.formats import v1, v2
 from kafkats.formats.model import Codec, Record, TimestampType
-from kafkats.latency import LATENCY, latency, most_ms
-from kafkats.operations.lookup import lookup_partitions
+from kafkats.lookup.latency import LATENCY, latency, most_ms
+from kafkats.lookup.partitions import lookup_partitions
 from tests.golden import Unpacked, case
 
 T0 = 1_600_000_000_000

@@ -15,14 +15,15 @@ from typing import Any
 
 import pytest
 
-from kafkats import ledger, paths
+from kafkats import paths
 from kafkats.errors import CorruptFile, DiskFull, Locked, Refused, StorageFailed, UsageError
-from kafkats.ledger import START, Entry, append, read
+from kafkats.migration import ledger
+from kafkats.migration.ledger import START, Entry, append, read
 
 ROOT = Path(__file__).parents[1]
 WRITER = """
 import sys
-from kafkats.ledger import append
+from kafkats.migration.ledger import append
 path, who, count = sys.argv[1:]
 for n in range(int(count)):
     append(path, "note", by=who, now_ms=n, details={"n": n, "fill": who * 300})

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from kafkats.cli import main
-from kafkats.codecs import limit
-from kafkats.codecs.gzip import HEADER as GZIP
-from kafkats.compression import Codec, compress, decompress
+from kafkats.compression import Codec, compress, decompress, limit
+from kafkats.compression.gzip import HEADER as GZIP
 from kafkats.errors import OversizedBatch, UsageError
 from kafkats.formats import v2
 from kafkats.formats.model import Record, TimestampType
@@ -77,7 +76,7 @@ def peak():
 """The most memory that a process of its own has taken, in KiB."""
 MEASURED = """
 import sys
-from kafkats.codecs import limit
+from kafkats.compression import limit
 from kafkats.compression import decompress
 from kafkats.errors import OversizedBatch
 codec, data = int(sys.argv[1]), open(sys.argv[2], "rb").read()

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkats import ledger
 from kafkats.errors import CorruptFile, KafkatsError, Refused, UsageError
-from kafkats.ledger import Entry
-from kafkats.migration import NEW, OLD
-from kafkats.phases import EVENTS, FETCHERS, PHASES, Migration, check, gate, lose_zero_copy, rows, state, work
+from kafkats.migration import ledger
+from kafkats.migration.ledger import Entry
+from kafkats.migration.phases import EVENTS, FETCHERS, PHASES, Migration, check, gate, lose_zero_copy, rows, state, work
+from kafkats.migration.state import NEW, OLD
 
 BROKERS = ("1", "2", "3")
 

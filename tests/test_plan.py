@@ -13,8 +13,8 @@ import pytest
 from kafkats.cli import planning
 from kafkats.cli.planning import show
 from kafkats.errors import Changed, CorruptPlan, KafkatsError, StorageFailed, UsageError
-from kafkats.plan import ITEMS, Plan, check_digest, make_plan, read_plan, write_plan
-from kafkats.report import read_table, write_table
+from kafkats.plans.facts import read_table, write_table
+from kafkats.plans.plan import ITEMS, Plan, check_digest, make_plan, read_plan, write_plan
 
 
 def item(number: int) -> dict[str, Any]:

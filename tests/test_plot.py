@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafkats import plot
 from kafkats.errors import StorageFailed
 from kafkats.findings import KINDS
-from kafkats.operations.census import CENSUS
-from kafkats.report import FINDING, SEGMENTS
+from kafkats.migration import plot as migration_plot
+from kafkats.migration.census import CENSUS
+from kafkats.plans.facts import FINDING, SEGMENTS
+from kafkats.rebuild import plot
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -76,7 +77,7 @@ def test_a_place_that_cannot_be_written_is_our_error(tmp_path: Path) -> None:
 
 
 def test_importing_does_not_import_matplotlib() -> None:
-    code = "import sys, kafkats.plot; raise SystemExit('matplotlib' in sys.modules)"
+    code = "import sys, kafkats.rebuild.plot; raise SystemExit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -103,25 +104,25 @@ FORMATS = census(
 
 
 def test_topics_with_most_old_bytes_come_first() -> None:
-    assert plot.format_shares(FORMATS) == {
+    assert migration_plot.format_shares(FORMATS) == {
         "/one": [("all topics", [25, 30, 901]), ("mid", [0, 30, 0]), ("old", [25, 0, 1]), ("new", [0, 0, 900])],
         "/two": [("all topics", [0, 0, 7]), ("new", [0, 0, 7])],
     }
-    assert plot.magic_bytes(FORMATS) == [25, 30, 908]
+    assert migration_plot.magic_bytes(FORMATS) == [25, 30, 908]
 
 
 def test_many_topics_are_one_bar() -> None:
     many = census(*(("/one", f"t{n:03}", n % 3, n + 1) for n in range(500)))
-    [bars] = plot.format_shares(many).values()
+    [bars] = migration_plot.format_shares(many).values()
     assert (len(bars), bars[-1][0]) == (62, "440 other topics")
     assert sum(sum(sizes) for _, sizes in bars[1:]) == sum(bars[0][1]) == sum(range(501))
 
 
 @pytest.mark.parametrize("table", [FORMATS, CENSUS.empty_table()], ids=["some", "none"])
 def test_pictures_of_formats(table: pa.Table, tmp_path: Path) -> None:
-    plot.plot_formats(table, tmp_path / "formats.png")
+    migration_plot.plot_formats(table, tmp_path / "formats.png")
     for runs in ([], [(0, table)], [(86_400_000, FORMATS), (0, table)]):
-        plot.plot_burn_down(runs, tmp_path / "burn-down.png")
+        migration_plot.plot_burn_down(runs, tmp_path / "burn-down.png")
         assert (tmp_path / "burn-down.png").read_bytes().startswith(PNG)
     assert (tmp_path / "formats.png").read_bytes().startswith(PNG)
 
@@ -137,13 +138,13 @@ def test_the_burn_down_shows_each_run_at_its_time(tmp_path: Path, monkeypatch: p
         return plotted(axes, times, sizes, **more)
 
     monkeypatch.setattr(Axes, "plot", spy)
-    plot.plot_burn_down([(5000, census(("/one", "t", 0, 3))), (1000, FORMATS)], tmp_path / "x.png")
+    migration_plot.plot_burn_down([(5000, census(("/one", "t", 0, 3))), (1000, FORMATS)], tmp_path / "x.png")
     assert drawn == [([1, 5], [25, 3]), ([1, 5], [30, 0]), ([1, 5], [908, 0])]
 
 
 def test_what_was_promised_stands_beside_what_came_of_it(tmp_path: Path) -> None:
-    from kafkats.forecast import FORECAST
-    from kafkats.report import ACTIONS
+    from kafkats.migration.forecast import FORECAST
+    from kafkats.plans.facts import ACTIONS
 
     def promised(partition: str, action: str, before: int, after: int) -> dict[str, Any]:
         sizes = {"before_bytes": before, "after_bytes": after, "seconds": 0.5}
@@ -172,12 +173,12 @@ def test_what_was_promised_stands_beside_what_came_of_it(tmp_path: Path) -> None
         ],
         schema=ACTIONS,
     )
-    rows = plot.forecast_outcome(forecast, actions)
+    rows = migration_plot.forecast_outcome(forecast, actions)
     names = ("name", "before_bytes", "forecast_bytes", "outcome_bytes", "forecast_seconds", "outcome_seconds")
     assert [tuple(row[name] for name in names) for row in rows] == [
         ("b-0", 350, 350, 350, 1.0, 0.75),
         ("a-0", 100, 120, 0, 0.5, 0),
     ]
     for n, tables in enumerate([(forecast, actions), (FORECAST.empty_table(), ACTIONS.empty_table())]):
-        plot.plot_forecast(*tables, tmp_path / f"{n}.png")
+        migration_plot.plot_forecast(*tables, tmp_path / f"{n}.png")
         assert (tmp_path / f"{n}.png").read_bytes().startswith(PNG)

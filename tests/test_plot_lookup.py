@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from kafkats import tables
-from kafkats.clouds import LATE, POINTS, cloud_of, cloud_unit, clouds_in, read_cloud
 from kafkats.errors import StorageFailed
-from kafkats.exports import marks_in
-from kafkats.operations.lookup import lookup_partitions
-from kafkats.plot_lookup import HOUR_MS, coverage, plot_calendar, plot_disorder, plot_staircase
+from kafkats.lookup.exports import marks_in
+from kafkats.lookup.partitions import lookup_partitions
+from kafkats.lookup.plot import HOUR_MS, coverage, plot_calendar, plot_disorder, plot_staircase
+from kafkats.lookup.record_scatter import LATE, POINTS, cloud_of, cloud_unit, clouds_in, read_cloud
 from tests.golden import Unpacked, case
 
 FIRST = 444_444 * HOUR_MS

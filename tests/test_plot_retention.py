@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from kafkats.errors import StorageFailed
-from kafkats.operations.retain import RETENTION
-from kafkats.plot_retention import DAY_MS, STATES, plot_reclaimable, plot_timeline, reclaimable, segment_states
+from kafkats.retention import RETENTION
+from kafkats.retention.plot import DAY_MS, STATES, plot_reclaimable, plot_timeline, reclaimable, segment_states
 
 NOW = 1_700_000_000_000
 

@@ -1,4 +1,4 @@
-"""The table of which operation reads which setting (kafkats.used.READS), held against what the commands do."""
+"""The table of which operation reads which setting (kafkats.config.settings_read.READS), held against what the commands do."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from kafkats.cli import main
 from kafkats.config import TopicSettings
 from kafkats.config.settings import KEYS
-from kafkats.used import NOWHERE, READS
+from kafkats.config.settings_read import NOWHERE, READS
 from tests.golden import case
 
 VALUES = {
     "cleanup.policy": "delete", "retention.ms": "1000", "retention.bytes": "5000", "segment.bytes": "3000", "segment.ms": "60000",
     "segment.jitter.ms": "5", "segment.index.bytes": "1000", "index.interval.bytes": "512", "max.compaction.lag.ms": "1000",
     "remote.storage.enable": "true", "message.format.version": "2.8", "kafkats.legal.hold": "true", "kafkats.guard.max.share": "0.1",
-    "kafkats.guard.max.bytes": "1", "kafkats.bogus.timestamps": "ignore", "kafkats.keep.segments": "2",
+    "kafkats.guard.max.bytes": "1", "kafkats.retention.implausible_timestamps.timestamps": "ignore", "kafkats.keep.segments": "2",
 }  # fmt: skip
 COMMANDS: dict[str, list[tuple[str, ...]]] = {
     "verify": [("verify", "ROOT")],

@@ -20,8 +20,8 @@ from kafkats.flow import applying
 from kafkats.flow import planning as flow
 from kafkats.logdir import workarea
 from kafkats.logdir.reservation import Reservation, read_reservation, release, reservation_area, reserve
+from kafkats.plans.run import Run
 from kafkats.reserving import Wish, changing, now_ms, planning
-from kafkats.run import Run
 from tests.crash.commands import small_disk
 from tests.crash.real import fork
 from tests.golden import case, retention_moment, retention_policy, tree

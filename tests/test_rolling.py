@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkats.generations import RETENTION_RULES, ROLL_RULES
-from kafkats.retention import Limits
-from kafkats.rolling import (
+from kafkats.retention.rules import Limits
+from kafkats.rolling.rules import (
     Active,
     Append,
     Batch,

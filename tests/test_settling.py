@@ -14,26 +14,27 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafkats import paths, settling, units
-from kafkats.certificate import CertifyOptions
+from kafkats import paths
 from kafkats.config import Policy
 from kafkats.findings import Finding
-from kafkats.groups import Committed
-from kafkats.lag import lag
-from kafkats.latency import latency
+from kafkats.inspect.inventory import inventory_units
+from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.logdir import partition as scanning
 from kafkats.logdir import steady
-from kafkats.operations.census import census_unit
-from kafkats.operations.certify import certify
-from kafkats.operations.inventory import inventory_units
-from kafkats.operations.layouts import LayoutOptions, layouts_unit
-from kafkats.operations.lookup import lookup_partitions, lookup_unit
-from kafkats.operations.simulate import SimulateOptions, partitions, simulate_partition
-from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.report import all_findings
-from kafkats.settling import settled
+from kafkats.lookup.consumer_groups import Committed
+from kafkats.lookup.lag import lag
+from kafkats.lookup.latency import latency
+from kafkats.lookup.layouts import LayoutOptions, layouts_unit
+from kafkats.lookup.partitions import lookup_partitions, lookup_unit
+from kafkats.migration.census import census_unit
+from kafkats.migration.certificate import Certificate, CertifyOptions
+from kafkats.migration.certify import SEEN, certify_unit, make_certificate
+from kafkats.plans import settling, units
+from kafkats.plans.facts import all_findings
+from kafkats.plans.settling import settled
+from kafkats.plans.units import Unit, list_units
+from kafkats.rolling.simulate import SimulateOptions, partitions, simulate_partition
 from kafkats.tables.cells import build_unit
-from kafkats.units import Unit, list_units
 from tests.golden import case
 
 CLEANED = ("compaction-2.8.2", "compaction-4.3.1")
@@ -43,6 +44,11 @@ LOOKS: dict[str, Callable[[Unit], pa.RecordBatch]] = {
     "verify --deep": lambda unit: verify_unit(unit, VerifyOptions(deep=True)),
     "inventory": lambda unit: inventory_units([unit]),
 }
+
+
+def certify(units: Iterable[Unit], options: CertifyOptions) -> Certificate:
+    seen = [certify_unit(unit, deep=options.deep) for unit in units]
+    return make_certificate(pa.Table.from_batches(seen, schema=SEEN), options)
 
 
 @pytest.fixture

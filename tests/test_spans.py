@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkats.spans import rounded, setting_text, span_text
+from kafkats.config.durations import rounded, setting_text, span_text
 
 DAY = 86_400_000
 

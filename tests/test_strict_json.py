@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkats.strict_json import int64, loads
+from kafkats.logdir.strict_json import int64, loads
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kafkats.config import Policy
+from kafkats.config.topics import topic_filter
+from kafkats.plans.units import list_units, topics_of
 from kafkats.records import ReadOptions, plan_read
-from kafkats.topics import topic_filter
-from kafkats.units import list_units, topics_of
 from tests.test_search import batch
 
 NAMES = ("__consumer_offsets", "_schemas", "my-offsets", "orders", "payments-eu")

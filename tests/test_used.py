@@ -10,11 +10,11 @@ import pytest
 
 from kafkats.cli import main
 from kafkats.config import Policy, TopicSettings
-from kafkats.operations.inventory import inventory_units
-from kafkats.operations.retain import RetainOptions, plan_retain
-from kafkats.report import SEGMENTS
-from kafkats.units import list_units
-from kafkats.used import INDEXES, NOWHERE
+from kafkats.config.settings_read import INDEXES, NOWHERE
+from kafkats.inspect.inventory import inventory_units
+from kafkats.plans.facts import SEGMENTS
+from kafkats.plans.units import list_units
+from kafkats.retention import RetainOptions, plan_retain
 from tests.golden import case
 
 

@@ -16,8 +16,8 @@ from kafkats.cli.layouts import layouts
 from kafkats.cli.ledger import ledger
 from kafkats.cli.lookup import lookup
 from kafkats.cli.retention import simulate
+from kafkats.cli.terminal import ready_streams, shown
 from kafkats.errors import KafkatsError, UsageError
-from kafkats.terminal import ready_streams, shown
 
 
 def _remember(context: click.Context, _option: click.Parameter, verbose: bool) -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkats import exports
 from kafkats.cli.lookup import HIGH_WATERMARK, LOGS, limits_of
 from kafkats.cli.options import CONFIG, JOBS, MAX_BATCH_BYTES, POLICY, SPAN, TOPICS, policy_of
+from kafkats.cli.terminal import say, shown
+from kafkats.config.settings_read import READS
 from kafkats.errors import UsageError
-from kafkats.terminal import say, shown
-from kafkats.used import READS
+from kafkats.lookup import exports
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,8 +69,8 @@ def export(
     A TABLE is a folder of lookup tables. Exits with 1 when partitions had no answer and `json` says so.
     """
     from kafkats.flow import looking
-    from kafkats.operations import lookup as operation
-    from kafkats.report import make_folder, write_text
+    from kafkats.lookup import partitions as operation
+    from kafkats.plans.facts import make_folder, write_text
 
     end = None if until is None else operation.target_of(until, "--until")
     begin, end = exports.with_margin(operation.target_of(at, "--at"), end, margin)

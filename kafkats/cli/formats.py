@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkats.cli.options import BY, JOBS, JSON, MAX_BATCH_BYTES, STEP, TOPICS, check_step, tell_step, units_in
+from kafkats.cli.terminal import formats_sentences, say, say_summary, show_rows
 from kafkats.errors import UsageError
-from kafkats.terminal import formats_sentences, say, say_summary, show_rows
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor
@@ -36,7 +36,7 @@ _ZERO_COPY = ("log_dir", "topic", "bytes", "fetch_0_1_converted", "fetch_2_3_con
 def census(log_dirs: tuple[Path, ...], topics: str, executor: Executor, as_json: bool) -> None:
     """Bytes, batches and records by magic, codec and timestamp type, and what that costs in zero-copy."""
     from kafkats.flow.looking import count_formats
-    from kafkats.operations import census as operation
+    from kafkats.migration import census as operation
 
     table = count_formats(executor, units_in(log_dirs, topics))
     rows = operation.group_census(table, "topic")
@@ -86,8 +86,8 @@ def certify(
     as_json: bool,
 ) -> int:
     """State, from every batch, that nothing below or above a format lies there. Exits with 1 when that is not so."""
-    from kafkats import certificate as made
     from kafkats.flow import looking
+    from kafkats.migration import certificate as made
 
     if bool(log_dirs) == bool(check):
         raise UsageError("name log directories, or a certificate to --check")
@@ -114,8 +114,8 @@ def certify(
 
 
 def _check(folder: Path, executor: Executor, as_json: bool) -> int:
-    from kafkats.certificate import read_certificate
     from kafkats.flow.looking import recheck
+    from kafkats.migration.certificate import read_certificate
 
     certificate = read_certificate(folder)
     found = recheck(executor, certificate)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkats import exports
 from kafkats.cli.options import JSON, LOG_DIRS, MAX_BATCH_BYTES, SPAN, TIME, TOPICS
+from kafkats.cli.terminal import progress, say, say_summary, show_rows, shown
+from kafkats.config.topics import topic_filter
 from kafkats.errors import UsageError, storage
-from kafkats.terminal import progress, say, say_summary, show_rows, shown
-from kafkats.topics import topic_filter
+from kafkats.lookup import exports
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,9 +42,9 @@ def lag(paths: tuple[Path, ...], committed: Path, group: str, as_json: bool) -> 
 
     By a TABLE it is at most that much. Exits with 1 when that could not be told of some.
     """
-    from kafkats import lag as operation
-    from kafkats.groups import read_committed_offsets
-    from kafkats.operations.lookup import lookup_partitions
+    from kafkats.lookup import lag as operation
+    from kafkats.lookup.consumer_groups import read_committed_offsets
+    from kafkats.lookup.partitions import lookup_partitions
     from kafkats.tables import read, table_in
 
     asked = read_committed_offsets(_text(committed), path=str(committed), group=group)
@@ -72,8 +72,8 @@ def latency(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> int:
 
     Exits with 1 when a partition could not be read.
     """
-    from kafkats import latency as operation
-    from kafkats.operations.lookup import lookup_partitions
+    from kafkats.lookup import latency as operation
+    from kafkats.lookup.partitions import lookup_partitions
 
     units = list(lookup_partitions(log_dirs, topics=topics))
     if not units:
@@ -124,7 +124,7 @@ def diff(
     """
     import pyarrow.compute as pc
 
-    from kafkats import compare
+    from kafkats.lookup import cluster_diff
     from kafkats.tables import read
 
     if begins is not None and until is not None and begins >= until:
@@ -132,10 +132,10 @@ def diff(
     one, other = (read(path, from_ms=_before(begins, margin), to_ms=until) for path in (first, second))
     if one.step_ms != other.step_ms:
         raise UsageError(f"a step of {one.step_ms} ms and one of {other.step_ms} ms: build both tables with the same")
-    found = compare.diff(_of_topics(one.rows, topics), _of_topics(other.rows, topics), margin_ms=margin)
+    found = cluster_diff.diff(_of_topics(one.rows, topics), _of_topics(other.rows, topics), margin_ms=margin)
     if begins is not None:
         found = found.filter(pc.greater_equal(found["target_ms"], begins))
-    partitions = compare.by_partition(found)
+    partitions = cluster_diff.by_partition(found)
     if not partitions.num_rows:
         raise UsageError("neither table has a row of that" + (f", of a topic like {topics!r}" if topics != "*" else ""))
     show_rows((found if by == "time" else partitions).to_pylist(), _DIFF[by], as_json)
@@ -184,9 +184,9 @@ def failover(
     The tables are those of the cluster that it leaves and of the one that it goes to.
     """
     from kafkats.cli.export import sentences
-    from kafkats.compare import failover as find
-    from kafkats.groups import read_committed_offsets
-    from kafkats.report import make_folder, write_text
+    from kafkats.lookup.cluster_diff import failover as find
+    from kafkats.lookup.consumer_groups import read_committed_offsets
+    from kafkats.plans.facts import make_folder, write_text
     from kafkats.tables import read
 
     asked = read_committed_offsets(_text(committed), path=str(committed), group=group)

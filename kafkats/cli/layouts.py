@@ -21,9 +21,9 @@ from kafkats.cli.options import (
     policy_of,
     units_in,
 )
+from kafkats.cli.terminal import say_summary, show_rows
+from kafkats.config.settings_read import READS
 from kafkats.errors import UsageError
-from kafkats.terminal import say_summary, show_rows
-from kafkats.used import READS
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor
@@ -69,7 +69,7 @@ def layouts(
     Builds each from the logs, and asks it for times: does a search begin at the batch with the first record that late, how many
     bytes before it, or behind it, so that records are missed? Exits with 1 when a segment could not be read.
     """
-    from kafkats.operations import layouts as operation
+    from kafkats.lookup import layouts as operation
 
     if every < 1 or any(time < 0 for time in times):
         raise UsageError("an index by time is asked for a step of 1 ms or more, and for times from 1970 on")

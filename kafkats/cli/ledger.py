@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from kafkats.cli.options import BY, JSON, tell_step
-from kafkats.terminal import say, say_summary, show_rows
+from kafkats.cli.terminal import say, say_summary, show_rows
 
 _FILE = click.argument("file", metavar="LEDGER", type=click.Path(path_type=Path))
 _BROKER = click.option("--broker", required=True, metavar="NAME", help="Which broker.")
@@ -58,8 +58,8 @@ def approve(file: Path, broker: str, by: str) -> None:
 @JSON
 def show(file: Path, as_json: bool) -> None:
     """Where each broker stands, and what it waits for."""
-    from kafkats import phases
-    from kafkats.ledger import read
+    from kafkats.migration import phases
+    from kafkats.migration.ledger import read
 
     found = read(file)
     migration = phases.state(found.entries)

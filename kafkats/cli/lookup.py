@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkats.cli.options import CONFIG, JOBS, JSON, MAX_BATCH_BYTES, POLICY, SPAN, TIME, TOPICS, policy_of
+from kafkats.cli.terminal import say_summary, show_rows
+from kafkats.config.settings_read import READS
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
-from kafkats.terminal import say_summary, show_rows
-from kafkats.used import READS
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor
-    from kafkats.exports import Limits
-    from kafkats.operations.lookup import PartitionUnit
+    from kafkats.lookup.exports import Limits
+    from kafkats.lookup.partitions import PartitionUnit
     from kafkats.search import Target
 
 _NAMED = 5
@@ -118,7 +118,7 @@ def lookup(
     message.format.version is below 0.10: the policy and its exports tell.
     """
     from kafkats.flow import looking
-    from kafkats.operations import lookup as operation
+    from kafkats.lookup import partitions as operation
     from kafkats.tables import table_in
 
     if bool(times) == (every is not None):
@@ -183,13 +183,13 @@ def limits_of(logs: tuple[Path, ...], topics: str) -> Limits | None:
     """Return the log start and log end of each partition in these directories; None without
     directories.
     """
-    from kafkats.operations import lookup as operation
+    from kafkats.lookup import partitions as operation
 
     return operation.limits(operation.lookup_partitions(logs, topics=topics)) if logs else None
 
 
 def _from_table(table: Path, targets: list[Target], topics: str, limits: Limits | None, *, as_json: bool) -> int:
-    from kafkats.exports import read_marks
+    from kafkats.lookup.exports import read_marks
 
     marks = [mark for target in targets for mark in read_marks(table, target, topics=topics, limits=limits)[0]]
     rows = [mark._asdict() for mark in marks]

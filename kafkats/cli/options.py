@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kafkats.cli.terminal import progress_bar, shown
 from kafkats.errors import UsageError
 from kafkats.generations import RULES
-from kafkats.terminal import progress_bar, shown
-from kafkats.who import this_user
+from kafkats.plans.current_user import this_user
 
 # Everything that imports numpy, pyarrow or numba is imported by the verb that needs it: --help answers at once.
 if TYPE_CHECKING:
     from kafkats.config import Policy
     from kafkats.execution import LocalExecutor
+    from kafkats.plans.units import Unit
     from kafkats.reserving import Wish
-    from kafkats.units import Unit
 
 LOG_DIRS = click.argument("log_dirs", metavar="LOG_DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
@@ -127,7 +127,7 @@ SPAN: Final = _Parsed("DURATION", _span)
 
 
 def _allow(context: click.Context, parameter: click.Parameter, limit: int) -> None:
-    from kafkats.codecs.limit import allow
+    from kafkats.compression.limit import allow
 
     allow(limit)
 
@@ -203,14 +203,14 @@ def tell_step(
     """Add a step to a migration's ledger; nothing without one. Raises Refused when it is not its turn."""
     if ledger is None:
         return
-    from kafkats import phases
-    from kafkats.ledger import append
+    from kafkats.migration import phases
+    from kafkats.migration.ledger import append
 
     append(ledger, event, by=by, now_ms=now_ms, broker=broker, phase=phase, details=details, check=phases.check)
 
 
 def units_in(log_dirs: Iterable[str | os.PathLike[str]], topics: str) -> list[Unit]:
-    from kafkats.units import list_units
+    from kafkats.plans.units import list_units
 
     units = list(list_units(log_dirs, topics=topics))
     if topics != "*" and not any(unit.partition_dir for unit in units):

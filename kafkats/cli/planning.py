@@ -29,15 +29,15 @@ from kafkats.cli.options import (
     words_of,
 )
 from kafkats.cli.retention import RETAIN, ROLL, now_or, policy_remarks
+from kafkats.cli.terminal import plan_sentences, remark_sentences, say_summary, show_rows
+from kafkats.config.settings_read import READS, retaining
 from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, OFFSETS_LOSS, PRODUCER, rule_remarks
 from kafkats.paths import LEADER_EPOCH, LOG_START, OFFSET_INDEX, SEGMENT_KINDS, TIME_INDEX
-from kafkats.terminal import plan_sentences, remark_sentences, say_summary, show_rows
-from kafkats.used import READS, retaining
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor
     from kafkats.flow.planning import Planned
-    from kafkats.plan import Plan
+    from kafkats.plans.plan import Plan
     from kafkats.reserving import Planning, Wish
 
 
@@ -83,7 +83,7 @@ def plan_rebuild(
 ) -> int:
     """Plan which index files to rebuild, and say why."""
     from kafkats.flow.planning import rebuild, write
-    from kafkats.operations.rebuild import RebuildOptions
+    from kafkats.rebuild.plan import RebuildOptions
     from kafkats.reserving import planning
 
     options = RebuildOptions(
@@ -148,8 +148,8 @@ def plan_migrate(
     loss.
     """
     from kafkats.flow.planning import migrate, write
-    from kafkats.forecast import target_of
-    from kafkats.operations.migrate import MigrateOptions, check_phase
+    from kafkats.migration.forecast import target_of
+    from kafkats.migration.plan import MigrateOptions, check_phase
     from kafkats.reserving import planning
 
     check_step(ledger, phase, broker, topics)
@@ -205,8 +205,8 @@ def plan_retain(
 ) -> int:
     """Plan which segments to delete, as a broker would, and say why the others are kept."""
     from kafkats.flow.planning import retain, write
-    from kafkats.operations.retain import RetainOptions
     from kafkats.reserving import planning
+    from kafkats.retention import RetainOptions
 
     policy = policy_of(policy_file, settings, export)
     options = RetainOptions(now_or(now), rule, before, free_bytes, over_guard, last_segment, accept_loss)
@@ -250,8 +250,8 @@ def plan_roll(
     records.
     """
     from kafkats.flow.planning import roll, write
-    from kafkats.operations.roll import RollOptions
     from kafkats.reserving import planning
+    from kafkats.rolling.plan import RollOptions
 
     policy = policy_of(policy_file, settings, export)
     with planning(log_dirs, wish, place) as ours:
@@ -305,8 +305,8 @@ def plan_split(
     again.
     """
     from kafkats.flow import planning as flow
-    from kafkats.parts import SplitOptions, check_options
     from kafkats.reserving import planning
+    from kafkats.split.parts import SplitOptions, check_options
 
     options = SplitOptions(where, segment_bytes, segment_ms, earliest, now_or(latest), before, rule, accept_loss)
     check_options(options)
@@ -322,7 +322,7 @@ def plan_split(
 @JSON
 def show(folder: Path, as_json: bool) -> int:
     """What a plan would do, to which bytes, and why. Exits with 1 when the plan has blocked rows."""
-    from kafkats.plan import check_totals, read_plan
+    from kafkats.plans.plan import check_totals, read_plan
 
     made = read_plan(folder)
     check_totals(made, folder)

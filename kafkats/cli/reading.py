@@ -26,15 +26,15 @@ from kafkats.cli.options import (
     tell_step,
     units_in,
 )
-from kafkats.findings import SEVERITIES
-from kafkats.terminal import (
+from kafkats.cli.terminal import (
     say,
     say_summary,
     seen_sentences,
     show_rows,
     unread_sentences,
 )
-from kafkats.used import READS
+from kafkats.config.settings_read import READS
+from kafkats.findings import SEVERITIES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,9 +61,9 @@ def inventory(log_dirs: tuple[Path, ...], by: str, topics: str, executor: Execut
     """List what is on the disks: bytes, offsets, times, formats. Reads only the ends of indexes and
     logs; only verify proves health.
     """
-    from kafkats import report
     from kafkats.flow.looking import look_at_ends
-    from kafkats.operations.inventory import group
+    from kafkats.inspect.inventory import group
+    from kafkats.plans import facts as report
 
     if by == "format":
         census(log_dirs, topics, executor, as_json)
@@ -106,10 +106,10 @@ def verify(
     as_json: bool,
 ) -> int:
     """Every defect, classified. Exits with 1 when there is one."""
-    from kafkats import report
     from kafkats.flow import looking
-    from kafkats.missing import missing_records
-    from kafkats.operations.verify import VerifyOptions
+    from kafkats.inspect.verify import VerifyOptions
+    from kafkats.plans import facts as report
+    from kafkats.plans.missing import missing_records
 
     check_step(ledger, phase, broker, topics)
     options = VerifyOptions(rule=rule, deep=deep, policy=policy_of(policy_file, settings, reads=READS["verify"]))
@@ -141,7 +141,7 @@ def _to_rebuild(segments: pa.Table) -> bool:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from kafkats.report import all_findings
+    from kafkats.plans.facts import all_findings
 
     bad = pa.array(["missing", "defective"])
     rows = segments.filter(pc.or_(pc.is_in(segments["offset_index"], bad), pc.is_in(segments["time_index"], bad)))
@@ -157,7 +157,7 @@ def _to_rebuild(segments: pa.Table) -> bool:
 @MAX_BATCH_BYTES
 def dump(file: Path, deep: bool) -> None:
     """Any file of a log directory, entry by entry. Prints one JSON object per line."""
-    from kafkats.operations.dump import dump as operation
+    from kafkats.inspect.dump import dump as operation
 
     for row in operation(file, deep=deep):
         say(json.dumps(row))

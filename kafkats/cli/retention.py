@@ -24,14 +24,14 @@ from kafkats.cli.options import (
     policy_of,
     units_in,
 )
+from kafkats.cli.terminal import board_sentences, remark_sentences, say_summary, show_rows
+from kafkats.config.settings_read import READS, retaining
 from kafkats.generations import DEFAULT_RETENTION_RULE, DEFAULT_ROLL_RULE, RETENTION_RULES, ROLL_RULES, rule_remarks
-from kafkats.terminal import board_sentences, remark_sentences, say_summary, show_rows
-from kafkats.used import READS, retaining
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
     from kafkats.execution import Executor
-    from kafkats.units import Unit
+    from kafkats.plans.units import Unit
 
 _BOARD = (
     "partition_dir",
@@ -90,9 +90,9 @@ def now_or(now_ms: int | None) -> int:
 
 def policy_remarks(policy: Policy, units: list[Unit], topics: str, *, operation: str) -> list[str]:
     """Return remarks on topics that the glob `topics` matched, and on settings that `operation`
-    (kafkats.used.READS) does not read.
+    (kafkats.config.settings_read.READS) does not read.
     """
-    from kafkats.units import topics_of
+    from kafkats.plans.units import topics_of
 
     return list(policy.remarks(topics_of(units), all_topics=topics == "*", reads=READS[operation]))
 
@@ -132,8 +132,8 @@ def simulate_retain(
     Exits with 1 when an expired segment is kept.
     """
     from kafkats.flow.planning import retain, suspect_shares
-    from kafkats.operations.retain import RetainOptions, board
-    from kafkats.operations.retain.suspects import with_shares
+    from kafkats.retention import RetainOptions, board
+    from kafkats.retention.suspects import with_shares
 
     policy = policy_of(policy_file, settings, export)
     options = RetainOptions(now_or(now), rule, before, free_bytes, over_guard, last_segment)
@@ -176,7 +176,7 @@ def simulate_roll(
     """Show the segments that the stored batches would make with these settings, the files they keep
     open, and how long they are kept.
     """
-    from kafkats.operations import simulate as operation
+    from kafkats.rolling import simulate as operation
 
     policy = policy_of(policy_file, settings, export)
     options = operation.SimulateOptions(now_or(now), rule, seed=seed)

@@ -10,14 +10,14 @@ import click
 
 from kafkats.cli.options import BY, HOLDER, JOBS, JSON, LOG_DIRS, MAX_BATCH_BYTES, PLACE, STOPPED
 from kafkats.cli.planning import follows, show_plan
+from kafkats.cli.terminal import freed_sentences, run_sentences, say_summary, show_rows
 from kafkats.errors import UsageError
-from kafkats.terminal import freed_sentences, run_sentences, say_summary, show_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkats.execution import Executor
-    from kafkats.plan import Plan
+    from kafkats.plans.plan import Plan
 
 
 @click.command()
@@ -51,7 +51,7 @@ def apply(
     """Do what the approved plan says. Repeating it finishes an interrupted run, and does nothing to a finished one."""
     from kafkats.flow.applying import Applied
     from kafkats.flow.applying import apply as flow
-    from kafkats.plan import check_digest, read_plan
+    from kafkats.plans.plan import check_digest, read_plan
 
     plan = read_plan(folder)
     if digest is None:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from kafkats.config.topics import INTERNAL
 from kafkats.config.values import wrong
-from kafkats.topics import INTERNAL
 
 MOST_ALIKE: Final = 1000
 """The most globs with the same text before the first wildcard. Each is tried on every such name."""

@@ -13,10 +13,10 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kafkats.config.globs import GLOB, Globs, useless
 from kafkats.config.settings import KEYS, TopicSettings
+from kafkats.config.settings_read import INSTEAD, NOWHERE
+from kafkats.config.topics import INTERNAL
 from kafkats.config.values import Boolean, Share, Size, wrong
 from kafkats.errors import UsageError
-from kafkats.topics import INTERNAL
-from kafkats.used import INSTEAD, NOWHERE
 
 LIMITS: Final = ("retention.ms", "retention.bytes")
 _LITERAL: Final = re.compile(r"[A-Za-z0-9._\-]")

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Final
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from kafkats.config.kafka_configs import read_export
 from kafkats.config.policy import Guard, Policy, PolicyFile, Volume, exported_settings
 from kafkats.config.settings import ALIASES, KEYS, OTHER_KEYS, STRONGER, TopicSettings
 from kafkats.errors import BadInput, KafkatsError, UsageError, storage
-from kafkats.kafka_configs import read_export
 
 _MOST_SAID: Final = 10
 _MERGE: Final = "tag:yaml.org,2002:merge"

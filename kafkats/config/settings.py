@@ -183,7 +183,7 @@ class TopicSettings(BaseModel):
     )
     kafkats_bogus_timestamps: Bogus | None = Field(
         None,
-        alias="kafkats.bogus.timestamps",
+        alias="kafkats.retention.implausible_timestamps.timestamps",
         description="What retention uses instead of an impossible timestamp: report uses it and reports it; ignore takes"
         " the largest plausible index entry, mtime the file's mtime, clamp the timestamp in the unit it seems to be in.",
     )

@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from kafkats.execution import Executor
-from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize, tell_ledger
-from kafkats.operations.ending import ENDED, end_partition, note_purged, note_undone, undoable
-from kafkats.plan import Plan
-from kafkats.report import ACTIONS
+from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize, tell_ledger
+from kafkats.flow.ending import ENDED, end_partition, note_purged, note_undone, undoable
+from kafkats.plans.facts import ACTIONS
+from kafkats.plans.plan import Plan
+from kafkats.plans.run import Run, directories, finish_run, open_run, read_run, run_of, wrote_in
 from kafkats.reserving import changing, now_ms
-from kafkats.run import Run, directories, finish_run, open_run, read_run, run_of, wrote_in
 
 _ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset", "file")]
 _UNDOABLE: Final = pa.schema([("undoable", pa.bool_())])

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kafkats.execution import Executor
 from kafkats.flow.looking import partition_bytes
-from kafkats.operations.lookup import PartitionUnit
+from kafkats.lookup.partitions import PartitionUnit
 from kafkats.tables import TABLE, Busiest, Written, open_cells, write
 from kafkats.tables.cells import build_unit, pieces, spans_of
 from kafkats.tables.store import check_interval

@@ -9,18 +9,18 @@ from typing import Final
 
 import pyarrow as pa
 
-from kafkats.certificate import Certificate, CertifyOptions
 from kafkats.execution import Executor
-from kafkats.forecast import FORECAST, forecast_unit
 from kafkats.formats.convert import Target
-from kafkats.operations.census import CENSUS, census_unit
-from kafkats.operations.certify import SEEN, Key, Recheck, certified_bytes, certify_unit, compare, make_certificate
-from kafkats.operations.inventory import inventory_units
-from kafkats.operations.lookup import LOOKUP, LookupOptions, PartitionUnit, lookup_unit
-from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.report import SEGMENTS
+from kafkats.inspect.inventory import inventory_units
+from kafkats.inspect.verify import VerifyOptions, verify_unit
+from kafkats.lookup.partitions import LOOKUP, LookupOptions, PartitionUnit, lookup_unit
+from kafkats.migration.census import CENSUS, census_unit
+from kafkats.migration.certificate import Certificate, CertifyOptions
+from kafkats.migration.certify import SEEN, Key, Recheck, certified_bytes, certify_unit, compare, make_certificate
+from kafkats.migration.forecast import FORECAST, forecast_unit
+from kafkats.plans.facts import SEGMENTS
+from kafkats.plans.units import Unit, list_units
 from kafkats.search import Target as Time
-from kafkats.units import Unit, list_units
 
 _ENDS_AT_ONCE: Final = 100
 """Segments that one call looks at, where only their ends are read: each takes a fraction of a millisecond."""

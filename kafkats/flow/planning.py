@@ -10,24 +10,24 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from kafkats.config import Policy
-from kafkats.contradictions import interval_remarks
 from kafkats.execution import Executor
 from kafkats.flow import looking
-from kafkats.forecast import target_of
-from kafkats.operations.apply import refuse_unpermitted
-from kafkats.operations.migrate import MigrateOptions, plan_migrate
-from kafkats.operations.rebuild import RebuildOptions, plan_rebuild
-from kafkats.operations.retain import RetainOptions, plan_retain
-from kafkats.operations.retain.heads import check_options, look_at, plan_inside
-from kafkats.operations.retain.suspects import SHARES, look_into, suspects
-from kafkats.operations.roll import RollOptions, plan_roll
-from kafkats.operations.split import plan_split
-from kafkats.operations.verify import VerifyOptions
-from kafkats.parts import PARTS, SplitOptions
-from kafkats.parts import look as look_for_parts
-from kafkats.plan import Plan
+from kafkats.flow.apply import refuse_unpermitted
+from kafkats.flow.contradictions import interval_remarks
+from kafkats.inspect.verify import VerifyOptions
+from kafkats.migration.forecast import target_of
+from kafkats.migration.plan import MigrateOptions, plan_migrate
+from kafkats.plans.plan import Plan
+from kafkats.plans.units import Unit, refuse_parts
+from kafkats.rebuild.plan import RebuildOptions, plan_rebuild
 from kafkats.reserving import Planning
-from kafkats.units import Unit, refuse_parts
+from kafkats.retention import RetainOptions, plan_retain
+from kafkats.retention.expired_heads import check_options, look_at, plan_inside
+from kafkats.retention.suspects import SHARES, look_into, suspects
+from kafkats.rolling.plan import RollOptions, plan_roll
+from kafkats.split.parts import PARTS, SplitOptions
+from kafkats.split.parts import look as look_for_parts
+from kafkats.split.plan import plan_split
 
 _GUARDS: Final = ("over the guard", "over the run's guard")
 

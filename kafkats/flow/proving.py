@@ -20,13 +20,13 @@ from kafkats.errors import UsageError, storage
 from kafkats.execution import Executor
 from kafkats.findings import SEVERITIES
 from kafkats.flow import looking
-from kafkats.operations.retain import RETENTION
-from kafkats.operations.retain.proof import WRONG, not_kept, wrong_files
-from kafkats.operations.verify import VerifyOptions
+from kafkats.inspect.verify import VerifyOptions
 from kafkats.paths import LOG, TIME_INDEX
-from kafkats.plan import Plan
-from kafkats.report import read_table
-from kafkats.units import Unit
+from kafkats.plans.facts import read_table
+from kafkats.plans.plan import Plan
+from kafkats.plans.units import Unit
+from kafkats.retention import RETENTION
+from kafkats.retention.proof import WRONG, not_kept, wrong_files
 
 NAMED: Final = 20
 """Wrong files that a result names."""

@@ -18,13 +18,13 @@ import pyarrow as pa
 from kafkats.errors import CorruptPlan, KafkatsError
 from kafkats.execution import Executor
 from kafkats.flow.applying import over_directories
+from kafkats.flow.ending import ENDED_AS, ended_as, note_proved
 from kafkats.flow.proving import Directory, Proof, prove
-from kafkats.operations.ending import ENDED_AS, ended_as, note_proved
-from kafkats.operations.verify import VerifyOptions
-from kafkats.plan import Plan, read_plan
-from kafkats.report import SEGMENTS, read_json
-from kafkats.run import Run, read_actions, read_run
-from kafkats.units import Unit
+from kafkats.inspect.verify import VerifyOptions
+from kafkats.plans.facts import SEGMENTS, read_json
+from kafkats.plans.plan import Plan, read_plan
+from kafkats.plans.run import Run, read_actions, read_run
+from kafkats.plans.units import Unit
 
 _SEGMENT: Final = ("log_dir", "partition_dir", "base_offset")
 _WROTE: Final = {"done", "already", "nothing"}

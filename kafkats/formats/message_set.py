@@ -25,8 +25,8 @@ import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
-from kafkats.checksums import crc32
 from kafkats.compression import Codec, decompress
+from kafkats.compression.checksums import crc32
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats.framing import FRAME, MAGIC_AT, MAX_OFFSET, MIN_SIZE, OVERHEAD, Frame, FrameHeader, decompressed
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Record, TimestampType, codec_of

@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from kafkats.checksums import crc32, crc32c
+from kafkats.compression.checksums import crc32, crc32c
 from kafkats.errors import NotConvertible
 from kafkats.formats import dispatch, message_set, v1, v2
 from kafkats.formats.build import Target, build, target_codec

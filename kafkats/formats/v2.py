@@ -41,8 +41,8 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from kafkats.checksums import crc32c
 from kafkats.compression import compress, decompress
+from kafkats.compression.checksums import crc32c
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats.framing import MAX_OFFSET, OVERHEAD, Frame, check_offsets, decompressed
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Header, Record, TimestampType, codec_of

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numba import carray, cfunc, types
 
-from kafkats.checksums import Addresses, answers, library_addresses
+from kafkats.compression.checksums import Addresses, answers, library_addresses
 from kafkats.errors import KafkatsError
 
 _CRC32_POLYNOMIAL: Final = 0xEDB88320

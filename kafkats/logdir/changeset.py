@@ -26,11 +26,10 @@ from typing import Any, Literal, NamedTuple
 
 from kafkats.errors import Changed, Refused, storage
 from kafkats.logdir.disk import DISK, Disk
-from kafkats.logdir.home import check_home, check_way_back, refuse_beside_unfinished
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.journal import Journal, advance, read_journal, write_journal
-from kafkats.logdir.kept import keep_old, kept_old
 from kafkats.logdir.lease import Lease, check_lease, claim, exclusive, fence, take_over
+from kafkats.logdir.resume_checks import check_home, check_way_back, refuse_beside_unfinished
 from kafkats.logdir.staging import (
     Change,
     Remove,
@@ -41,6 +40,7 @@ from kafkats.logdir.staging import (
     prepare,
 )
 from kafkats.logdir.swap import Source, check_standing, drive
+from kafkats.logdir.undo_store import keep_old, kept_old
 from kafkats.logdir.workarea import Site, WorkArea, clear_folder, site
 
 __all__ = ["Change", "Outcome", "Remove", "Replace", "claim", "commit", "purge", "resume", "undo"]

@@ -24,8 +24,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from kafkats import strict_json
 from kafkats.errors import CorruptFile
+from kafkats.logdir import strict_json
 from kafkats.logdir.disk import Disk
 from kafkats.logdir.identity import Attributes, FileIdentity
 from kafkats.logdir.workarea import Site, write_durably

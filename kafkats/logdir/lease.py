@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from kafkats import strict_json
 from kafkats.errors import CorruptFile, Fenced, storage
+from kafkats.logdir import strict_json
 from kafkats.logdir.disk import DISK, FULL, Disk
 from kafkats.logdir.workarea import Site, WorkArea, make_folder, make_run, site, write_durably
 

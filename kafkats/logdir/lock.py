@@ -28,8 +28,8 @@ from typing import Final, Literal, NamedTuple
 
 from kafkats import paths
 from kafkats.errors import KafkatsError, Locked, NotPermitted, Refused, storage
+from kafkats.logdir.location import locate
 from kafkats.logdir.mounts import mount_of
-from kafkats.logdir.place import locate
 
 _FLOCK: Final = struct.Struct("hhqqi4x")
 """struct flock of 64-bit Linux: type, whence, start, length, pid."""

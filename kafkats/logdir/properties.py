@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kafkats import strict_json
 from kafkats.errors import CorruptFile
+from kafkats.logdir import strict_json
 from kafkats.logdir.text import Line, read_lines, read_small
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")

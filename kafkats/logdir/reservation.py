@@ -24,8 +24,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kafkats import strict_json
 from kafkats.errors import BadInput, CorruptFile, Locked, ReadOnly, Refused, Reserved, UsageError, storage
+from kafkats.logdir import strict_json
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.workarea import WorkArea, make_area, work_area, write_durably
 

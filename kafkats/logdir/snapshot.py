@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from kafkats.checksums import crc32c
+from kafkats.compression.checksums import crc32c
 from kafkats.errors import CorruptFile
 from kafkats.logdir.text import read_small
 

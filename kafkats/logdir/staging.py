@@ -9,10 +9,10 @@ from typing import NamedTuple
 from kafkats import paths
 from kafkats.errors import Changed, Refused, UsageError
 from kafkats.logdir.disk import Disk
-from kafkats.logdir.home import home_of, logs_behind
 from kafkats.logdir.identity import FileIdentity, model_of
 from kafkats.logdir.journal import Journal, Step
 from kafkats.logdir.lease import Lease
+from kafkats.logdir.resume_checks import home_of, logs_behind
 from kafkats.logdir.swap import INDEXES, base_of
 from kafkats.logdir.workarea import Site, WorkArea, clear_folder
 

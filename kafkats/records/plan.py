@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats import paths
+from kafkats.config.topics import is_internal, topic_filter
 from kafkats.errors import BadInput, Changed, KafkatsError, UsageError, Vanished
 from kafkats.formats.v2 import MAGIC as MAGIC_V2
 from kafkats.index import offset_index
 from kafkats.logdir.partition import scan_partition
 from kafkats.logdir.steady import steady
+from kafkats.plans.units import Unit, list_again, list_units, unseen
 from kafkats.records.committed import Aborted, aborted_transactions, last_stable_offset
 from kafkats.records.piece import LEAST_OFFSET, MOST_OFFSET, Piece, batch_at
 from kafkats.search import Partition, find_exact, open_partition
 from kafkats.segment.reader import Source, open_source
-from kafkats.topics import is_internal, topic_filter
-from kafkats.units import Unit, list_again, list_units, unseen
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -44,7 +44,7 @@ class ReadOptions:
     """Options of a read. Timestamps take precedence over offsets, as in Spark's Kafka source."""
 
     topics: tuple[str, ...] = ()
-    """Filters as in kafkats.topics.
+    """Filters as in kafkats.config.topics.
 
     If empty: all topics except Kafka's own (`__*`), and those of Kafka's own that a path names.
     """

@@ -23,9 +23,9 @@ from kafkats.logdir.reservation import (
     reservation_area,
     reserve,
 )
-from kafkats.plan import Plan, write_plan
+from kafkats.plans.plan import Plan, write_plan
+from kafkats.plans.run import run_of
 from kafkats.reserving.record import foreign, give_back, now_ms, root_of, write_record
-from kafkats.run import run_of
 
 
 class Wish(NamedTuple):

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkats.errors import CorruptPlan, KafkatsError, exists, storage
-from kafkats.logdir.place import locate
+from kafkats.logdir.location import locate
 from kafkats.logdir.reservation import Entered, Reservation, release, time_in_words
-from kafkats.report import read_json, write_json
-from kafkats.who import this_user
+from kafkats.plans.current_user import this_user
+from kafkats.plans.facts import read_json, write_json
 
 RECORD: Final = "reservation.json"
 DAY_MS: Final = 86_400_000

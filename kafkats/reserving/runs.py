@@ -20,8 +20,8 @@ from kafkats.logdir.reservation import (
     reservation_area,
     reserve,
 )
+from kafkats.plans.run import Run
 from kafkats.reserving.record import DAY_MS, foreign, give_back, now_ms, read_record, somebody, write_record
-from kafkats.run import Run
 
 _RENEW_SECONDS: Final = 600.0
 

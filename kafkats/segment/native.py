@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkats import checksums
+from kafkats.compression import checksums
 from kafkats.segment import pack, unpack
 
 
@@ -24,7 +24,7 @@ class NativePath(NamedTuple):
 def native_paths() -> tuple[NativePath, ...]:
     """Return every operation that calls a C function by its address. Takes 30 ms: each gets a trial."""
     crc = checksums.library_addresses() is not None
-    python = "the reader of kafkats.codecs"
+    python = "the reader of kafkats.compression"
     return (
         NativePath("CRC-32 of magic 0 and 1", crc, checksums.crc32_library(), "functions compiled by numba"),
         NativePath("CRC-32C of magic 2", crc, "isal", "functions compiled by numba"),

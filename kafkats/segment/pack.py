@@ -5,7 +5,7 @@ buffer. `kafkats.compression` compresses instead, and its bytes are copied, if a
 export the functions or does not give the same bytes in a trial.
 
     gzip     deflate of the zlib that Python's own module is linked with, by address
-    snappy   cramjam, as `kafkats.codecs` calls it
+    snappy   cramjam, as `kafkats.compression` calls it
     lz4      LZ4_compress_default of the lz4 wheel, by address; for kernels
     zstd     ZSTD_compressStream2 of the zstandard wheel, by address
 """
@@ -22,9 +22,8 @@ from typing import Any, Final, NamedTuple
 
 import cramjam
 
-from kafkats.checksums import crc32
-from kafkats.codecs import gzip, snappy, zstd
-from kafkats.compression import Codec, compress
+from kafkats.compression import Codec, compress, gzip, snappy, zstd
+from kafkats.compression.checksums import crc32
 from kafkats.primitives import INT32
 from kafkats.segment.unpack import exported
 

@@ -25,8 +25,7 @@ import numpy as np
 from isal import isal_zlib
 from numpy.typing import NDArray
 
-from kafkats.codecs import snappy
-from kafkats.compression import Codec, decompress
+from kafkats.compression import Codec, decompress, snappy
 from kafkats.primitives import INT32
 
 _ROOM: Final = 4 * 1024 * 1024

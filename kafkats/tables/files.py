@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafkats import strict_json
 from kafkats.errors import BadInput
-from kafkats.strict_json import int64
+from kafkats.logdir import strict_json
+from kafkats.logdir.strict_json import int64
 from kafkats.tables.runs import CHUNK_ROWS, Run
 from kafkats.tables.schema import TABLE, OpenRun, closed, ints, normal, together, word_codes
 

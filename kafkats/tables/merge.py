@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from kafkats.errors import BadInput, CorruptFile, StorageFailed, UsageError, Vanished
 from kafkats.tables import store
-from kafkats.tables.anew import without_other_logs
+from kafkats.tables.recreated_logs import without_other_logs
 from kafkats.tables.runs import CHUNK_ROWS, MEMORY_ROWS, MOST_SOURCES, NOTHING, Run, Scratch, joined, merged
 from kafkats.tables.schema import CLOSED, TABLE, Ints, OpenRun, ints, order, standing, taken, together
 from kafkats.tables.store import MANIFEST, Manifest, Part, Span, read_manifest, write_part, writing

@@ -26,10 +26,10 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from kafkats import strict_json
 from kafkats.errors import BadInput, CorruptFile, KafkatsError, Locked, UsageError, Vanished, storage
-from kafkats.report import make_folder
-from kafkats.strict_json import int64
+from kafkats.logdir import strict_json
+from kafkats.logdir.strict_json import int64
+from kafkats.plans.facts import make_folder
 from kafkats.tables.files import decode, decode_open, encode
 from kafkats.tables.runs import Run
 from kafkats.tables.schema import TABLE_VERSION, OpenRun, ints

@@ -1,7 +1,7 @@
 """The question about a DAG run's plans and its answer, as files in the run's folder.
 
 question.json    for each option the digests that it allows, the plans, and the time of the question
-approval.json    the answer (kafkats.approval); `apply` writes nothing unless it allows the digest
+approval.json    the answer (kafkats.plans.approval); `apply` writes nothing unless it allows the digest
 
 They are files because whoever may use Airflow's API can change XComs and the states of tasks.
 A new question removes the old answer.
@@ -39,7 +39,7 @@ def forget(context: Context) -> None:
 
 def ask(context: Context, options: Mapping[str, Sequence[Plan]], timeout_ms: int) -> None:
     """Write the question: the plans that each option allows to be applied."""
-    from kafkats.report import make_folder, write_json
+    from kafkats.plans.facts import make_folder, write_json
 
     path, now_ms = folder_of(context) / "question.json", _now_ms()
     make_folder(path.parent, "the question")
@@ -59,7 +59,7 @@ def answered(context: Context, event: Mapping[str, Any]) -> None:
     Raises Refused if nobody was asked, or if the deployment names approvers and the responder is not
     one of them; CorruptPlan.
     """
-    from kafkats.report import read_json
+    from kafkats.plans.facts import read_json
 
     if "error" in event:
         return
@@ -84,7 +84,7 @@ def not_asked(context: Context, option: str, plans: Sequence[Plan], why: str) ->
 
 def digests_of(plans: Iterable[Plan]) -> list[str]:
     """Return the digests that an approval of these plans covers: of the RUNs, if a plan undoes RUNs."""
-    from kafkats.run import read_run
+    from kafkats.plans.run import read_run
 
     found = [
         digest
@@ -100,7 +100,7 @@ def from_disk(context: Context, plan: Plan) -> dict[str, Any]:
     Raises Refused for a plan of another DAG run, Changed if its digest differs, CorruptPlan,
     StorageFailed.
     """
-    from kafkats.report import read_json
+    from kafkats.plans.facts import read_json
 
     if plan.get("undo"):
         return dict(plan)  # the RUNs' own digests count
@@ -124,7 +124,7 @@ def inside(context: Context, path: Path) -> Path:
 
 
 def _write(context: Context, option: str, digests: Sequence[str], by: str, why: str, **more: Any) -> None:
-    from kafkats.approval import Approval, write_approval
+    from kafkats.plans.approval import Approval, write_approval
 
     for digest in digests:
         if not isinstance(digest, str):

@@ -22,8 +22,8 @@ from typing import Any, Final
 
 from airflow.configuration import conf
 
-from kafkats.approvers import Approver
 from kafkats.config import parse_duration
+from kafkats.config.approvers import Approver
 from kafkats.errors import Refused
 from kafkats_airflow import checks, settings
 

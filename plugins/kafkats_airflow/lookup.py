@@ -15,8 +15,8 @@ from airflow.providers.common.compat.sdk import Asset, Context
 from airflow.sdk import AssetAlias
 
 from kafkats.config import parse_duration
+from kafkats.config.topics import topic_filter
 from kafkats.errors import UsageError
-from kafkats.topics import topic_filter
 from kafkats_airflow import checks, reports
 from kafkats_airflow.applications import Group, groups_of
 from kafkats_airflow.failing import failures, in_our_words, unfinished
@@ -82,7 +82,7 @@ def built(context: Context, asked: Any, results: Any) -> dict[str, Any]:
 
     Fails when not all of `asked` were. Both may be None: what comes of tasks that failed.
     """
-    from kafkats.report import write_json
+    from kafkats.plans.facts import write_json
     from kafkats_airflow import lookup_reports
 
     begin, end = interval(context)
@@ -138,8 +138,8 @@ def looking(context: Context) -> list[dict[str, Any]]:
 @in_our_words
 def export(context: Context, looked: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
     """Write the export of all that was looked up, or of the tables, into the run's folder, with a report."""
-    from kafkats import exports
-    from kafkats.report import write_json, write_text
+    from kafkats.lookup import exports
+    from kafkats.plans.facts import write_json, write_text
     from kafkats_airflow import lookup_reports
 
     params = context["params"]
@@ -168,9 +168,9 @@ def export(context: Context, looked: Sequence[Mapping[str, Any]] | None) -> dict
 
 
 def _from_rows(params: Mapping[str, Any], looked: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
-    from kafkats import exports
-    from kafkats.operations.lookup import LOOKUP
-    from kafkats.report import read_table
+    from kafkats.lookup import exports
+    from kafkats.lookup.partitions import LOOKUP
+    from kafkats.plans.facts import read_table
 
     rows = reports.concat([read_table(Path(one["report"]) / "lookup.parquet", LOOKUP) for one in looked], LOOKUP)
     if not rows.num_rows:
@@ -180,7 +180,7 @@ def _from_rows(params: Mapping[str, Any], looked: Sequence[Mapping[str, Any]]) -
 
 
 def _from_tables(params: Mapping[str, Any]) -> tuple[Any, Any]:
-    from kafkats import exports
+    from kafkats.lookup import exports
 
     at, *until = _times(params)
     starts, ends = exports.read_marks(_table(params), at, *until)
@@ -202,7 +202,7 @@ def _table(params: Mapping[str, Any]) -> Path:
 
 def _times(params: Mapping[str, Any]) -> list[int]:
     """The begin and, where one is given, the end, epoch ms; with the margin. Raises UsageError."""
-    from kafkats.exports import with_margin
+    from kafkats.lookup.exports import with_margin
 
     margin = checks.amount(parse_duration, params["margin"], "margin") if params["margin"] else 0
     until = _ms(time_of(params["until"], "until")) if params["until"] else None

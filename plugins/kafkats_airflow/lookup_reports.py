@@ -19,7 +19,7 @@ DAY_MS = 86_400_000
 
 def of_table(folder: Path, built: Mapping[str, Any]) -> list[str]:
     """Draw a table that was written, with the time that was added; returns the pictures' names."""
-    from kafkats.plot_lookup import plot_staircase
+    from kafkats.lookup.plot import plot_staircase
     from kafkats.tables import read
 
     clouds = _clouds([built])
@@ -30,8 +30,8 @@ def of_table(folder: Path, built: Mapping[str, Any]) -> list[str]:
 
 def of_export(folder: Path, looked: Sequence[Mapping[str, Any]], marks: Sequence[Any]) -> list[str]:
     """Draw the time around what was exported from volumes, with the answers."""
-    from kafkats.plot_lookup import plot_staircase
-    from kafkats.report import read_table
+    from kafkats.lookup.plot import plot_staircase
+    from kafkats.plans.facts import read_table
     from kafkats.tables import TABLE, View
 
     drawn = [one for one in looked if one.get("cells_step_ms")]
@@ -46,7 +46,7 @@ def of_export(folder: Path, looked: Sequence[Mapping[str, Any]], marks: Sequence
 
 def of_export_from_table(folder: Path, table: Path, marks: Sequence[Any], around_ms: int) -> list[str]:
     """Draw the same from a table, which has no records."""
-    from kafkats.plot_lookup import plot_staircase
+    from kafkats.lookup.plot import plot_staircase
     from kafkats.tables import read
 
     times = [mark.target_ms for mark in marks]
@@ -57,7 +57,7 @@ def of_export_from_table(folder: Path, table: Path, marks: Sequence[Any], around
 
 
 def calendar(folder: Path, table: Any) -> str:
-    from kafkats.plot_lookup import plot_calendar
+    from kafkats.lookup.plot import plot_calendar
     from kafkats.tables import open_runs
 
     plot_calendar(*open_runs(table), folder / "calendar.png")
@@ -65,15 +65,15 @@ def calendar(folder: Path, table: Any) -> str:
 
 
 def _clouds(results: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], Any]:
-    from kafkats.clouds import CLOUDS, clouds_in
-    from kafkats.report import read_table
+    from kafkats.lookup.record_scatter import CLOUDS, clouds_in
+    from kafkats.plans.facts import read_table
 
     rows = [read_table(Path(one["report"]) / "clouds.parquet", CLOUDS) for one in results]
     return clouds_in(reports.concat(rows, CLOUDS))
 
 
 def _disorder(folder: Path, clouds: Mapping[tuple[str, int], Any]) -> list[str]:
-    from kafkats.plot_lookup import plot_disorder
+    from kafkats.lookup.plot import plot_disorder
 
     plot_disorder(clouds, folder / "disorder.png")
     return ["disorder.png"]

@@ -156,7 +156,7 @@ def parity(work: Sequence[Work]) -> list[dict[str, Any]]:
 
 def _proved(broker: str, run: Path, outcomes: Collection[str] = ()) -> dict[str, Any]:
     """Of the logs with these outcomes; of all without any."""
-    from kafkats.run import read_actions
+    from kafkats.plans.run import read_actions
 
     rows = read_actions(run).to_pylist()
     logs = [row for row in rows if row["file"].endswith(".log") and (not outcomes or row["outcome"] in outcomes)]

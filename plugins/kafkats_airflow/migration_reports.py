@@ -1,10 +1,10 @@
 """The report of one phase of a migration, put together in one folder.
 
 report.json           outcome, brokers as they stand now, bytes by magic before and after, losses, parity, certificates
-segments.parquet      kafkats.report.SEGMENTS before the change, one row per segment
-forecast.parquet      kafkats.forecast.FORECAST, one row per segment: what was promised
-actions.parquet       kafkats.report.ACTIONS, one row per file: what was done, with both parity digests of each log
-census.parquet        kafkats.operations.census.CENSUS as it is at the end
+segments.parquet      kafkats.plans.facts.SEGMENTS before the change, one row per segment
+forecast.parquet      kafkats.migration.forecast.FORECAST, one row per segment: what was promised
+actions.parquet       kafkats.plans.facts.ACTIONS, one row per file: what was done, with both parity digests of each log
+census.parquet        kafkats.migration.census.CENSUS as it is at the end
 census-before.parquet the same before the change
 zero-copy.json        per topic the bytes that brokers of 0.10 to 3.9 convert for old fetches, at the end
 formats.png           share of bytes by magic, per volume and topic, at the end; formats-before.png before the change
@@ -105,11 +105,11 @@ def write_report(
     `stages` are the results of look, convert, parity and certify; `times_ms` when the run began and when it ended.
     """
     checks.writable(folder)
-    from kafkats.forecast import FORECAST
-    from kafkats.operations.census import zero_copy
-    from kafkats.phases import lose_zero_copy
-    from kafkats.plot import magic_bytes, plot_burn_down, plot_forecast, plot_formats
-    from kafkats.report import read_table, write_json, write_table
+    from kafkats.migration.census import zero_copy
+    from kafkats.migration.forecast import FORECAST
+    from kafkats.migration.phases import lose_zero_copy
+    from kafkats.migration.plot import magic_bytes, plot_burn_down, plot_forecast, plot_formats
+    from kafkats.plans.facts import read_table, write_json, write_table
 
     looked = stages["look"]
     plans = [one for one in looked if "plan" in one]
@@ -154,8 +154,8 @@ def write_report(
 
 
 def _censuses(results: Results) -> Any:
-    from kafkats.operations.census import CENSUS as SCHEMA
-    from kafkats.report import read_table
+    from kafkats.migration.census import CENSUS as SCHEMA
+    from kafkats.plans.facts import read_table
 
     tables = [read_table(Path(one["census"]["report"]) / "census.parquet", SCHEMA) for one in results]
     return reports.concat(tables, SCHEMA)
@@ -166,7 +166,7 @@ def _history(*folders: Path) -> list[tuple[int, Any]]:
 
     Earlier versions had the runs of all DAGs in one folder.
     """
-    from kafkats.report import read_json
+    from kafkats.plans.facts import read_json
 
     found = [(read_json(path), path.parent) for folder in folders for path in folder.glob("*/report.json")]
     runs = sorted(
@@ -186,8 +186,8 @@ def _history(*folders: Path) -> list[tuple[int, Any]]:
 
 def _by_volume(path: Path) -> dict[str, list[dict[str, Any]]]:
     """Per volume the bytes of each magic: all that a burn-down needs of a census."""
-    from kafkats.operations.census import CENSUS as SCHEMA
-    from kafkats.report import read_table
+    from kafkats.migration.census import CENSUS as SCHEMA
+    from kafkats.plans.facts import read_table
 
     summed = read_table(path, SCHEMA).group_by(["log_dir", "magic"]).aggregate([("bytes", "sum")]).to_pylist()
     volumes: dict[str, list[dict[str, Any]]] = {}

@@ -1,9 +1,9 @@
 """The report of one DAG run: what its applications wrote, put together in one folder.
 
 report.json         what was found, done and proved, in numbers, and where the plans and runs are
-segments.parquet    kafkats.report.SEGMENTS before the change, one row per segment
+segments.parquet    kafkats.plans.facts.SEGMENTS before the change, one row per segment
 after.parquet       the same for the segments that were changed, after it
-actions.parquet     kafkats.report.ACTIONS, one row per file
+actions.parquet     kafkats.plans.facts.ACTIONS, one row per file
 health.png          time-index health, partitions x segments, before and after (rebuild)
 
 A migration's folder has its own pages: kafkats_airflow.migration_reports.
@@ -72,8 +72,8 @@ def write_report(
     folder: Path, plans: Results, runs: Results, proofs: Results, *, outcome: str, topics: str, more: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Write the folder of a rebuild; returns the content of report.json, with `more` in it. Repeating it writes the same again."""
-    from kafkats.plot import plot_health
-    from kafkats.report import ACTIONS, SEGMENTS, summary, write_json, write_table
+    from kafkats.plans.facts import ACTIONS, SEGMENTS, summary, write_json, write_table
+    from kafkats.rebuild.plot import plot_health
 
     checks.writable(folder)
     before = segments_of(plan["seen"]["report"] for plan in plans)
@@ -144,8 +144,8 @@ def common(folder: Path, plans: Results, stages: Mapping[str, Results]) -> dict[
 
 def actions_of(folder: Path, *more: Path) -> Any:
     """Every file that a try touched or was refused, report.ACTIONS; also of `more` RUNs."""
-    from kafkats.report import ACTIONS
-    from kafkats.run import read_actions
+    from kafkats.plans.facts import ACTIONS
+    from kafkats.plans.run import read_actions
 
     runs = [*more, *(one.run for one in tries.tries_of(folder))]
     return concat([read_actions(run) for run in runs if (run / "report.parquet").exists()], ACTIONS)
@@ -158,7 +158,7 @@ def after_of(folder: Path) -> Any:
 
 def segments_of(folders: Any) -> Any:
     """The segments of several reports, report.SEGMENTS."""
-    from kafkats.report import SEGMENTS, read_table
+    from kafkats.plans.facts import SEGMENTS, read_table
 
     return concat([read_table(Path(folder) / "segments.parquet", SEGMENTS) for folder in folders], SEGMENTS)
 

@@ -103,7 +103,7 @@ def due(context: Context, operation: str) -> list[dict[str, Any]]:
 
 def _waits(folder: Path, operation: str, window_ms: int) -> set[str]:
     """Return the log directories of a RUN that is due for a purge, else nothing."""
-    from kafkats.run import read_run
+    from kafkats.plans.run import read_run
 
     ended = folder / "report.json"
     now_ms = time.time_ns() // 1_000_000

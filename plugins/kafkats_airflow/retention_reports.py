@@ -1,15 +1,15 @@
 """The reports of apply_retention and roll_segments, each put together in one folder.
 
 report.json         outcome, the moment it was decided for, plans, runs, bytes freed and kept, what was purged, remarks on the policy
-segments.parquet    kafkats.report.SEGMENTS (depth tail) before the change
+segments.parquet    kafkats.plans.facts.SEGMENTS (depth tail) before the change
 after.parquet       the same for the partitions that were changed, after it
-actions.parquet     kafkats.report.ACTIONS, one row per file
-retention.parquet   kafkats.operations.retain.RETENTION, one row per segment: verdict, veto, reason, from when on
+actions.parquet     kafkats.plans.facts.ACTIONS, one row per file
+retention.parquet   kafkats.retention.RETENTION, one row per segment: verdict, veto, reason, from when on
 board.json          per topic and per partition: bytes that go now, in a day, in a week; what keeps the others, until when, and which share of
                     a suspect segment's batches is in which unit
 reclaimable.png     bytes per topic by what becomes of them
 timeline.png        segments from first to largest timestamp, and the retention line
-due.parquet         kafkats.operations.roll.DUE, one row per active segment (roll_segments)
+due.parquet         kafkats.rolling.plan.DUE, one row per active segment (roll_segments)
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def report(context: Context, operation: str, asked: Any, work: Any, stages: Mapp
     said["remarks"] = _remarks(folder, context["params"], plans, operation)
     reports.log_remarks(said)
     said |= _deleted(folder, context["params"], plans) if operation == "retain" else _rolled(folder, plans)
-    from kafkats.report import write_json
+    from kafkats.plans.facts import write_json
 
     write_json(folder / "report.json", said)
     context["outlet_events"][INVENTORY].extra = {key: said[key] for key in ("volumes", "outcome", "as_of", "report")}
@@ -104,7 +104,7 @@ def _common(folder: Path, plans: Results, stages: Mapping[str, Results]) -> dict
 
 
 def _tables(folder: Path, plans: Results) -> dict[str, Any]:
-    from kafkats.report import summary, write_table
+    from kafkats.plans.facts import summary, write_table
 
     before = reports.segments_of(plan["seen"]["report"] for plan in plans)
     write_table(folder / "segments.parquet", before)
@@ -116,7 +116,7 @@ def _tables(folder: Path, plans: Results) -> dict[str, Any]:
 def _remarks(folder: Path, params: Mapping[str, Any], plans: Results, operation: str) -> list[str]:
     """Of all topics that were looked for: a plan knows those of one connection only, a glob may be for another's."""
     from kafkats.generations import rule_remarks
-    from kafkats.report import SEGMENTS, read_table
+    from kafkats.plans.facts import SEGMENTS, read_table
 
     if not plans:
         return []
@@ -134,10 +134,10 @@ def _remarks(folder: Path, params: Mapping[str, Any], plans: Results, operation:
 
 
 def _deleted(folder: Path, params: Mapping[str, Any], plans: Results) -> dict[str, Any]:
-    from kafkats.operations.retain import RETENTION, board, by_topic
-    from kafkats.operations.retain.suspects import SHARES, with_shares
-    from kafkats.plot_retention import plot_reclaimable, plot_timeline
-    from kafkats.report import read_table, write_json, write_table
+    from kafkats.plans.facts import read_table, write_json, write_table
+    from kafkats.retention import RETENTION, board, by_topic
+    from kafkats.retention.plot import plot_reclaimable, plot_timeline
+    from kafkats.retention.suspects import SHARES, with_shares
 
     verdicts = reports.concat([read_table(Path(p["plan"]) / "retention.parquet", RETENTION) for p in plans], RETENTION)
     now_ms = max((plan["now_ms"] for plan in plans), default=0)
@@ -167,8 +167,8 @@ def _lines(params: Mapping[str, Any], verdicts: Any, plans: Results, now_ms: int
 
 
 def _rolled(folder: Path, plans: Results) -> dict[str, Any]:
-    from kafkats.operations.roll import DUE
-    from kafkats.report import read_table, write_table
+    from kafkats.plans.facts import read_table, write_table
+    from kafkats.rolling.plan import DUE
 
     found = reports.concat([read_table(Path(plan["plan"]) / "due.parquet", DUE) for plan in plans], DUE)
     write_table(folder / "due.parquet", found)

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final, NamedTuple, TypeVar
 
-from kafkats.approvers import NAME as APPROVERS_NAME
-from kafkats.approvers import read_approvers
 from kafkats.config import parse_duration
+from kafkats.config.approvers import NAME as APPROVERS_NAME
+from kafkats.config.approvers import read_approvers
 from kafkats.errors import UsageError
 
 T = TypeVar("T")

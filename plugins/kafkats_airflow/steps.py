@@ -27,8 +27,8 @@ def ledger_of(params: Params) -> Path:
 
 
 def state_of(params: Params) -> Any:
-    """Return kafkats.migration.Migration, None before it began. Raises CorruptFile, Locked, StorageFailed."""
-    from kafkats import ledger, phases
+    """Return kafkats.migration.state.Migration, None before it began. Raises CorruptFile, Locked, StorageFailed."""
+    from kafkats.migration import ledger, phases
 
     path = ledger_of(params)
     return phases.state(ledger.read(path).entries) if path.exists() else None
@@ -36,7 +36,7 @@ def state_of(params: Params) -> Any:
 
 def rows(params: Params) -> list[dict[str, Any]]:
     """Return the state of each broker, for people."""
-    from kafkats import phases
+    from kafkats.migration import phases
 
     migration = state_of(params)
     return phases.rows(migration) if migration else []
@@ -90,7 +90,7 @@ def _next(params: Params) -> list[str]:
 
 
 def _gate(params: Params, broker: str) -> None:
-    from kafkats import ledger, phases
+    from kafkats.migration import ledger, phases
 
     migration = state_of(params)
     if migration and _magics(migration) != _asked_magics(params):
@@ -100,7 +100,7 @@ def _gate(params: Params, broker: str) -> None:
 
 def standing_runs(params: Params, broker: str) -> list[str]:
     """Return the RUNs that a rollback undoes, the latest first; nothing if one of them is unknown."""
-    from kafkats import ledger, phases
+    from kafkats.migration import ledger, phases
 
     entries = ledger.read(ledger_of(params)).entries
     folders = {e.details.get("run_id"): e.details["folder"] for e in entries if "folder" in e.details}
@@ -140,7 +140,7 @@ def approve(params: Params, by: str) -> None:
 
 def tell(params: Params, event: str, broker: str = "", phase: str = "", *, by: str, details: Mapping[str, Any]) -> None:
     """Add an entry. Raises Refused if the phases do not allow it, UsageError, StorageFailed."""
-    from kafkats import ledger, phases
+    from kafkats.migration import ledger, phases
 
     path, now_ms = ledger_of(params), time.time_ns() // 1_000_000
     ledger.append(path, event, by=by, now_ms=now_ms, broker=broker, phase=phase, details=details, check=phases.check)

@@ -95,7 +95,7 @@ def ending(folder: Path, plans: Sequence[Plan], *, rejected: bool) -> Ending:
 
 def rejected(folder: Path) -> bool:
     """Whether the answer rejected all plans of this DAG run."""
-    from kafkats.approval import read_approval
+    from kafkats.plans.approval import read_approval
 
     found = read_approval(folder / "approval.json")
     return found is not None and not found.digests and bool(found.by)

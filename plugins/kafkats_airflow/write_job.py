@@ -63,7 +63,7 @@ def _applying(context: Context, plan: Mapping[str, Any]) -> list[str]:
 
 def _written(folder: Path) -> list[str]:
     """Return the log directories in the plan's rows."""
-    from kafkats.plan import read_plan
+    from kafkats.plans.plan import read_plan
 
     return [str(log_dir) for log_dir in read_plan(folder).items["log_dir"].unique().to_pylist()]
 

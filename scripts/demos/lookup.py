@@ -20,7 +20,7 @@ from typing import Any
 from rich.table import Table
 
 from kafkats import tables
-from kafkats.exports import read_marks
+from kafkats.lookup.exports import read_marks
 from scripts.demo_stage import (
     HOME,
     LOG,
@@ -113,7 +113,7 @@ def build(hour: int) -> bool:
 
 def not_as_library(root: Path, folder: Path) -> Iterator[str]:
     """The same hours in the other order, in one process: the same files."""
-    from kafkats.operations.lookup import lookup_partitions
+    from kafkats.lookup.partitions import lookup_partitions
 
     first = int(FIRST.timestamp() * 1000)
     for begin_ms in (first, first + HOUR_MS):

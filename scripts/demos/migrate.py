@@ -20,7 +20,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.memory_records import MemoryRecords
 from rich.table import Table
 
-from kafkats.plot import forecast_outcome
+from kafkats.rebuild.plot import forecast_outcome
 from scripts.demo_stage import LOG, REPORTS, begin, console, differences, run_dag, unpack, write_policy
 from tests.golden import Case, case, partitions
 

@@ -23,7 +23,7 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from kafkats.formats import dispatch
-from kafkats.plan import read_plan
+from kafkats.plans.plan import read_plan
 from scripts.demo_stage import HOME, LOG, POLICY, begin, console, differences, run_dag, unpack, write_policy
 from tests.golden import Case, case, retention_moment, retention_policy
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkats.operations import verify
+from kafkats.inspect import verify
 from tests.campaign import classes
 from tests.campaign.classes import Class, class_of
 from tests.campaign.corpus import Root, corpus

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from kafkats.codecs import gzip
+from kafkats.compression import gzip
 from kafkats.errors import CorruptBatch
 
 LIMIT = 1 << 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 import lz4.frame
 import pytest
 
-from kafkats.codecs import lz4 as kafka_lz4
-from kafkats.codecs.xxhash32 import xxhash32
+from kafkats.compression import lz4 as kafka_lz4
+from kafkats.compression.xxhash32 import xxhash32
 from kafkats.errors import CorruptBatch
 
 LIMIT = 16 << 20

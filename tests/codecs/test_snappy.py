@@ -5,7 +5,7 @@ from __future__ import annotations
 import cramjam
 import pytest
 
-from kafkats.codecs import snappy
+from kafkats.compression import snappy
 from kafkats.errors import CorruptBatch
 
 LIMIT = 1 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import zstandard
 
-from kafkats.codecs import zstd
+from kafkats.compression import zstd
 from kafkats.errors import CorruptBatch
 
 LIMIT = 32 << 20

@@ -24,9 +24,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from kafkats.approval import Approval, write_approval
 from kafkats.cli import main as kafkats
 from kafkats.logdir.disk import DISK
+from kafkats.plans.approval import Approval, write_approval
 from tests.crash.real import fork
 from tests.crash.watched import WatchedDisk
 from tests.golden import case, forget_others

@@ -173,7 +173,7 @@ def test_a_certificate_is_read(read: Replayed, capsys: Capture) -> None:
 
 
 def test_an_approval_is_read(read: Replayed) -> None:
-    from kafkats.approval import check_approved
+    from kafkats.plans.approval import check_approved
 
     digest = json.loads((read.into / "plan" / "plan.json").read_text())["digest"]
     approval = read.into / "approval.json"

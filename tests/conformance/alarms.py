@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from kafkats.checksums import crc32c
+from kafkats.compression.checksums import crc32c
 from kafkats.errors import BadInput
 from tests.conformance import conversion, migrated
 from tests.conformance.conversion import OURS, Ours, Subject

@@ -18,12 +18,13 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyspark
 
-from kafkats.exports import Mark, export, marks_of
-from kafkats.groups import Committed, read_committed_offsets
-from kafkats.lag import lag
-from kafkats.operations.lookup import LookupOptions, lookup, lookup_partitions
+from kafkats.lookup.consumer_groups import Committed, read_committed_offsets
+from kafkats.lookup.exports import Mark, export, marks_of
+from kafkats.lookup.lag import lag
+from kafkats.lookup.partitions import LookupOptions, lookup_partitions
 from kafkats.paths import HIGH_WATERMARK
 from kafkats.search import Word
+from tests.answers import lookup
 from tests.conformance import broker
 from tests.conformance.alarms import quiet_tally
 from tests.conformance.stage import stage

@@ -12,16 +12,16 @@ import pyarrow as pa
 
 from kafkats import paths
 from kafkats.config import Policy
+from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize
 from kafkats.formats import dispatch
-from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize
-from kafkats.operations.inventory import inventory_units
-from kafkats.operations.retain import RetainOptions
-from kafkats.operations.retain.heads import look_at, plan_inside
-from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.parts import PARTS
-from kafkats.report import ACTIONS, SEGMENTS
-from kafkats.run import run_of
-from kafkats.units import list_units
+from kafkats.inspect.inventory import inventory_units
+from kafkats.inspect.verify import VerifyOptions, verify_unit
+from kafkats.plans.facts import ACTIONS, SEGMENTS
+from kafkats.plans.run import run_of
+from kafkats.plans.units import list_units
+from kafkats.retention import RetainOptions
+from kafkats.retention.expired_heads import look_at, plan_inside
+from kafkats.split.parts import PARTS
 from tests.conformance.repair import circumstances
 from tests.conformance.tally import Tally
 from tests.conformance.workers import Ask

@@ -12,9 +12,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kafkats import paths
-from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.report import all_findings
-from kafkats.units import list_units
+from kafkats.inspect.verify import VerifyOptions, verify_unit
+from kafkats.plans.facts import all_findings
+from kafkats.plans.units import list_units
 from tests.conformance.soaked import Broker
 from tests.conformance.tally import Tally
 

@@ -242,7 +242,7 @@ def migrate(old: Old, goal: Goal, work: Path, tally: Tally) -> New:
 
 
 def _items(plan: Path) -> list[dict[str, Any]]:
-    from kafkats.plan import read_plan
+    from kafkats.plans.plan import read_plan
 
     return read_plan(plan).items.to_pylist()
 

@@ -156,7 +156,7 @@ def _verify(one: Repair) -> list[dict[str, Any]]:
 
 
 def _items(plan: Path) -> list[dict[str, Any]]:
-    from kafkats.plan import read_plan
+    from kafkats.plans.plan import read_plan
 
     return read_plan(plan).items.to_pylist()
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from kafkats.retention import Decision, decide
-from kafkats.rolling import Rolled, simulate
+from kafkats.retention.rules import Decision, decide
+from kafkats.rolling.rules import Rolled, simulate
 from tests.conformance import heads, retained, rolled
 from tests.conformance.stage import stage
 from tests.conformance.tally import Tally

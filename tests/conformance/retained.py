@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from kafkats.generations import RETENTION_RULES
 from kafkats.index.tail import read_tail
-from kafkats.retention import Decision, Limits, Segment, decide
+from kafkats.retention.rules import Decision, Limits, Segment, decide
 from tests.conformance.judge import Judge
 from tests.conformance.tally import Tally
 from tests.conformance.workers import Ask

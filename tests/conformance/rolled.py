@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats.generations import ROLL_RULES
-from kafkats.rolling import Append, Batch, Rolled, Settings, replay, simulate
+from kafkats.rolling.rules import Append, Batch, Rolled, Settings, replay, simulate
 from tests.conformance.judge import Judge
 from tests.conformance.tally import Tally
 from tests.conformance.workers import Ask

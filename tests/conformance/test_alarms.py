@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kafkats.operations.inventory import inventory_units
-from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.report import SEVERITIES
-from kafkats.units import list_units
+from kafkats.inspect.inventory import inventory_units
+from kafkats.inspect.verify import VerifyOptions, verify_unit
+from kafkats.plans.facts import SEVERITIES
+from kafkats.plans.units import list_units
 from tests.golden import Case, Unpacked, cases, topic_of
 
 ALARMS = SEVERITIES[2:]

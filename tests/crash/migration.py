@@ -18,19 +18,19 @@ import pyarrow as pa
 import pytest
 
 from kafkats import paths
-from kafkats.forecast import FORECAST, forecast_unit, target_of
+from kafkats.flow.apply import apply_partition, partition_works
+from kafkats.flow.ending import end_partition
+from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.logdir.checkpoints import encode_offsets
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.workarea import WorkArea, site, work_area
-from kafkats.operations.apply import apply_partition, partition_works
-from kafkats.operations.ending import end_partition
-from kafkats.operations.migrate import MigrateOptions, plan_migrate
-from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.plan import Plan
-from kafkats.report import SEGMENTS
-from kafkats.run import PartitionWork, Run, run_of
+from kafkats.migration.forecast import FORECAST, forecast_unit, target_of
+from kafkats.migration.plan import MigrateOptions, plan_migrate
+from kafkats.plans.facts import SEGMENTS
+from kafkats.plans.plan import Plan
+from kafkats.plans.run import PartitionWork, Run, run_of
+from kafkats.plans.units import list_units
 from kafkats.segment import convert as segment_convert
-from kafkats.units import list_units
 from tests.crash.watched import WatchedDisk
 from tests.formats.logs import nullable, raw_message
 from tests.golden import Unpacked

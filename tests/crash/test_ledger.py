@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from kafkats import ledger
-from kafkats.ledger import Entry, append, read
+from kafkats.migration import ledger
+from kafkats.migration.ledger import Entry, append, read
 from tests.crash.real import fork
 
 STARTS = ("no folder", "no file", "an empty file", "entries", "entries and a torn line", "no line end")

@@ -275,7 +275,7 @@ def test_nobody_reads_a_staged_log(root: Path, tmp_path: Path, monkeypatch: pyte
     modes = tmp_path / "modes"
 
     def watch() -> None:
-        from kafkats.operations import migrate
+        from kafkats.migration import plan as migrate
 
         real = migrate.digest_records
 
@@ -364,7 +364,7 @@ def test_the_ledger_cannot_be_told_of_the_end(root: Path, ledger: Path, tmp_path
     plan = canary(root, ledger, tmp_path)
 
     def fail_at_the_end() -> None:
-        from kafkats import ledger as book
+        from kafkats.migration import ledger as book
 
         real = book.append
 

@@ -21,7 +21,7 @@ from kafkats_airflow.spark_job import KafkatsJobOperator
 from kafkats.cli import cli
 from kafkats.formats import dispatch
 from kafkats.logdir.checkpoints import read_epochs, read_offsets
-from kafkats.plan import read_plan
+from kafkats.plans.plan import read_plan
 from tests.golden import retention_policy, tree
 from tests.retained import AS_OF, GOLDEN, RETAIN
 

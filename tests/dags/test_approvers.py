@@ -14,10 +14,10 @@ from kafkats_airflow import deployment, settings
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
-from kafkats.approval import Approval, write_approval
-from kafkats.approvers import read_approvers
+from kafkats.config.approvers import read_approvers
 from kafkats.errors import Refused
-from kafkats.plan import read_plan
+from kafkats.plans.approval import Approval, write_approval
+from kafkats.plans.plan import read_plan
 from tests.golden import case, tree
 
 GOLDEN = case("retention-4.3.1")

@@ -12,9 +12,10 @@ import pytest
 import yaml
 from kafkats_airflow import lookup
 
-from kafkats import exports, tables
+from kafkats import tables
 from kafkats.errors import UsageError
-from kafkats.operations.lookup import lookup_partitions
+from kafkats.lookup import exports
+from kafkats.lookup.partitions import lookup_partitions
 from tests.golden import case, tree
 
 GOLDEN = case("timestamps-4.3.1")

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafkats_airflow import deployment, settings
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
-from kafkats.approvers import Approver, read_approvers
+from kafkats.config.approvers import Approver, read_approvers
 from kafkats.errors import Refused, UsageError
 from tests.golden import case, tree
 

@@ -25,11 +25,11 @@ from kafkats_airflow.folders import run_of
 from kafkats_airflow.spark_job import KafkatsJobOperator
 from kafkats_airflow.write_job import WriteJobOperator
 
-from kafkats import ledger, phases
 from kafkats.cli import main
 from kafkats.flow import applying
+from kafkats.flow.ending import note_proved
 from kafkats.formats.dispatch import batches
-from kafkats.operations.ending import note_proved
+from kafkats.migration import ledger, phases
 from tests.crash.real import fork
 from tests.golden import case, tree
 
@@ -184,8 +184,8 @@ class Pretended:
         return {"log_dirs": dirs(args), "census": self.counted()}
 
     def counted(self) -> dict[str, Any]:
-        from kafkats.operations.census import CENSUS
-        from kafkats.report import write_table
+        from kafkats.migration.census import CENSUS
+        from kafkats.plans.facts import write_table
 
         report = self.folder / f"census-{next(self.number)}"
         report.mkdir()
@@ -193,9 +193,9 @@ class Pretended:
         return {"report": str(report)}
 
     def plan(self, args: list[str]) -> dict[str, Any]:
-        from kafkats.forecast import FORECAST
-        from kafkats.plan import ITEMS, make_plan, write_plan
-        from kafkats.report import SEGMENTS, write_report, write_table
+        from kafkats.migration.forecast import FORECAST
+        from kafkats.plans.facts import SEGMENTS, write_report, write_table
+        from kafkats.plans.plan import ITEMS, make_plan, write_plan
 
         said = {"log_dirs": dirs(args), "census": self.counted()}
         totals = {"files": self.files, "blocked": self.blocked, "write_bytes": 7, "losses": {}}
@@ -218,7 +218,7 @@ class Pretended:
         return {"certified": certified, **said, **bounds}
 
     def apply(self, args: list[str]) -> dict[str, Any]:
-        from kafkats.report import ACTIONS, write_json, write_table
+        from kafkats.plans.facts import ACTIONS, write_json, write_table
 
         run = Path(option(args, "--run"))
         run.mkdir(parents=True, exist_ok=True)
@@ -272,7 +272,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Prete
     jobs = Pretended(tmp_path)
     monkeypatch.setattr(KafkatsJobOperator, "execute", lambda self, context: jobs.run(self.job, self.application_args))
     for picture in ("plot_formats", "plot_burn_down", "plot_forecast"):  # the real run draws them
-        monkeypatch.setattr(f"kafkats.plot.{picture}", lambda *given: given[-1].touch())
+        monkeypatch.setattr(f"kafkats.migration.plot.{picture}", lambda *given: given[-1].touch())
     yield jobs
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kafkats_airflow import folders
 
-from kafkats import ledger
+from kafkats.migration import ledger
 from tests.dags.test_migrate_message_format import (
     CANARY,
     DAG,

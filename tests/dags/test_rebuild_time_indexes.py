@@ -130,9 +130,9 @@ def test_a_corrupt_log_is_blocked_and_the_other_partitions_are_asked_about(
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
     """The operator without Spark: records what it was to run; plans two files of two, none on /volumes/fine."""
-    from kafkats.operations.ending import note_proved
-    from kafkats.plan import ITEMS, make_plan, write_plan
-    from kafkats.report import ACTIONS, SEGMENTS, write_json, write_report, write_table
+    from kafkats.flow.ending import note_proved
+    from kafkats.plans.facts import ACTIONS, SEGMENTS, write_json, write_report, write_table
+    from kafkats.plans.plan import ITEMS, make_plan, write_plan
 
     ran: list[str] = []
 
@@ -293,7 +293,7 @@ def test_wrong_params_are_refused_before_the_run(
 
 def planned(folder: Path, files: int) -> dict[str, Any]:
     """A plan's folder in that of a DAG run, and what the job would say of it."""
-    from kafkats.plan import ITEMS, make_plan, write_plan
+    from kafkats.plans.plan import ITEMS, make_plan, write_plan
 
     totals = {"files": files, "write_bytes": 36, "blocked": 1, "not_repaired": {"danger": 2, "damage": 0}}
     made = make_plan("rebuild", {}, totals, ITEMS.empty_table())
@@ -335,8 +335,8 @@ def test_approval_waits_for_a_person_when_asked(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_how_a_run_ended(tmp_path: Path) -> None:
-    from kafkats.approval import Approval, write_approval
-    from kafkats.report import write_json
+    from kafkats.plans.approval import Approval, write_approval
+    from kafkats.plans.facts import write_json
 
     def plan(danger: int, damage: int, files: int = 0) -> dict[str, Any]:
         totals = {"files": files, "not_repaired": {"danger": danger, "damage": damage}}

@@ -13,12 +13,12 @@ import pytest
 from kafkats import paths
 from kafkats.evidence.borders import Witness, empty_findings, end_findings, first_findings, gap_findings
 from kafkats.evidence.claims import Claims
+from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.logdir.checkpoints import EpochStart, encode_offsets, read_offsets
-from kafkats.missing import missing_records
-from kafkats.operations.verify import VerifyOptions, verify_unit
 from kafkats.paths import PartitionName
-from kafkats.report import SEGMENTS
-from kafkats.units import list_units
+from kafkats.plans.facts import SEGMENTS
+from kafkats.plans.missing import missing_records
+from kafkats.plans.units import list_units
 from tests.golden import Unpacked
 
 CLEAN = Claims(rooted=True, clean=True, first_base=0)

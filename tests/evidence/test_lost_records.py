@@ -12,12 +12,12 @@ import pytest
 
 from kafkats import paths
 from kafkats.cli import main
+from kafkats.inspect.inventory import inventory_units
 from kafkats.logdir.checkpoints import encode_offsets, read_offsets
-from kafkats.operations.inventory import inventory_units
 from kafkats.paths import PartitionName
+from kafkats.plans.units import list_units
 from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import open_source
-from kafkats.units import list_units
 from tests.golden import Unpacked
 
 CASES = ("rolling-2.8.2", "rolling-4.3.1", "rolling-1.1.1")

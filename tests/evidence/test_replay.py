@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from kafkats import paths
-from kafkats.checksums import crc32c
+from kafkats.compression.checksums import crc32c
 from kafkats.evidence.epochs import EpochCheck
 from kafkats.index import txn_index
+from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.logdir.checkpoints import EpochStart, read_epochs
 from kafkats.logdir.snapshot import ProducerEntry, encode_snapshot, read_snapshot
-from kafkats.operations.verify import VerifyOptions, verify_unit
+from kafkats.plans.units import list_units
 from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import open_source
-from kafkats.units import list_units
 from tests.golden import Unpacked
 
 CASES = ("transactions-0.11.0.3", "transactions-2.8.2", "transactions-3.9.1", "transactions-4.3.1")

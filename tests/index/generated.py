@@ -6,7 +6,7 @@ import struct
 
 from hypothesis import strategies as st
 
-from kafkats.checksums import crc32, crc32c
+from kafkats.compression.checksums import crc32, crc32c
 from kafkats.formats import v0, v1, v2
 from kafkats.formats.model import Codec, Record, TimestampType
 

@@ -20,8 +20,8 @@ import pytest
 import verify as verify_job
 
 from kafkats.flow import applying
-from kafkats.plan import read_plan
-from kafkats.run import read_actions
+from kafkats.plans.plan import read_plan
+from kafkats.plans.run import read_actions
 from pyspark_kafkats.execution import SparkExecutor
 from tests.golden import case, tree
 from tests.jobs.words import UNRESERVED
@@ -175,7 +175,7 @@ class Killed:
         self.after = after
 
     def __call__(self, work: Any) -> Any:
-        from kafkats.operations.apply import apply_partition
+        from kafkats.flow.apply import apply_partition
 
         if not self.after:
             self.die_once()

@@ -14,11 +14,12 @@ from click.testing import CliRunner
 
 from kafkats import search, tables
 from kafkats.cli import cli
-from kafkats.clouds import CLOUDS, clouds_in, read_cloud
 from kafkats.errors import BadInput, UsageError
-from kafkats.operations.lookup import LookupOptions, lookup, lookup_partitions
-from kafkats.report import read_json, read_table
+from kafkats.lookup.partitions import LookupOptions, lookup_partitions
+from kafkats.lookup.record_scatter import CLOUDS, clouds_in, read_cloud
+from kafkats.plans.facts import read_json, read_table
 from pyspark_kafkats.execution import SparkExecutor
+from tests.answers import lookup
 from tests.golden import Unpacked
 
 CASE = "timestamps-4.3.1"

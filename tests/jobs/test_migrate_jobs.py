@@ -17,11 +17,11 @@ import plan as plan_job
 import pytest
 import undo as undo_job
 
-from kafkats.certificate import read_certificate
 from kafkats.errors import Refused
-from kafkats.ledger import append, read
-from kafkats.plan import read_plan
-from kafkats.run import read_actions
+from kafkats.migration.certificate import read_certificate
+from kafkats.migration.ledger import append, read
+from kafkats.plans.plan import read_plan
+from kafkats.plans.run import read_actions
 from pyspark_kafkats.execution import SparkExecutor
 from tests.golden import case, tree
 from tests.jobs.words import OF_A_SCHEDULER, UNRESERVED

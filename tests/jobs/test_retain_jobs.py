@@ -25,12 +25,12 @@ from kafkats.config import read_policy
 from kafkats.errors import UsageError
 from kafkats.formats import dispatch
 from kafkats.formats.model import Record
-from kafkats.operations.inventory import inventory_units
-from kafkats.operations.roll import RollOptions, plan_roll
-from kafkats.plan import read_plan
-from kafkats.report import SEGMENTS
-from kafkats.run import read_run
-from kafkats.units import list_units
+from kafkats.inspect.inventory import inventory_units
+from kafkats.plans.facts import SEGMENTS
+from kafkats.plans.plan import read_plan
+from kafkats.plans.run import read_run
+from kafkats.plans.units import list_units
+from kafkats.rolling.plan import RollOptions, plan_roll
 from pyspark_kafkats.execution import SparkExecutor
 from tests.golden import case, retention_moment, retention_policy, tree
 from tests.jobs.words import OF_A_SCHEDULER

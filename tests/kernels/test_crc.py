@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkats import checksums
+from kafkats.compression import checksums
 from kafkats.kernels import crc
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kafkats import paths
 from kafkats.findings import Finding
-from kafkats.logdir.place import locate
+from kafkats.logdir.location import locate
 from kafkats.logdir.root import LogDir, scan_root
 from kafkats.logdir.smallfiles import check_small_files
 from tests.golden import Case, Unpacked, case, partitions, states, tree

@@ -7,7 +7,7 @@ import pytest
 
 from kafkats import paths
 from kafkats.errors import BadInput, UsageError, Vanished
-from kafkats.logdir.place import locate
+from kafkats.logdir.location import locate
 from kafkats.logdir.root import list_root, read_root, scan_root
 from kafkats.paths import PartitionName
 

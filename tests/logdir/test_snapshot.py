@@ -72,7 +72,7 @@ def test_real_snapshots_come_back_to_the_byte(golden: Unpacked) -> None:
 
 
 def test_a_huge_count_costs_nothing(tmp_path: Path) -> None:
-    from kafkats.checksums import crc32c
+    from kafkats.compression.checksums import crc32c
 
     body = b"\x7f\xff\xff\xff"
     with pytest.raises(CorruptFile, match="announced"):

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafkats.operations.census import CENSUS, census_unit, group_census, problems, summarize, zero_copy
-from kafkats.units import Unit, list_units
+from kafkats.migration.census import CENSUS, census_unit, group_census, problems, summarize, zero_copy
+from kafkats.plans.units import Unit, list_units
 from tests.golden import Case, Unpacked, case, cases, topic_of, tree
 
 BATCH = re.compile(

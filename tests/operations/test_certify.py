@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafkats.certificate import Certificate, CertifyOptions, read_certificate, write_certificate
 from kafkats.errors import CorruptPlan, UsageError
 from kafkats.execution import LocalExecutor
 from kafkats.flow import looking
 from kafkats.formats import v0, v2
 from kafkats.formats.model import Record, TimestampType
-from kafkats.operations.certify import (
+from kafkats.migration.certificate import Certificate, CertifyOptions, read_certificate, write_certificate
+from kafkats.migration.certify import (
     SEEN,
     Recheck,
     certified_bytes,
@@ -31,8 +31,8 @@ from kafkats.operations.certify import (
     compare,
     make_certificate,
 )
-from kafkats.plan import digest_of
-from kafkats.units import list_units
+from kafkats.plans.plan import digest_of
+from kafkats.plans.units import list_units
 from tests.golden import Case, Unpacked, cases, tree
 from tests.index.generated import reseal
 

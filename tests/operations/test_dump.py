@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kafkats import paths
 from kafkats.errors import BadInput, CorruptBatch, CorruptIndex, KafkatsError, UsageError
-from kafkats.operations.dump import Row, dump
+from kafkats.inspect.dump import Row, dump
 from tests.golden import Unpacked, case
 
 Lines = list[tuple[object, ...]]
@@ -214,13 +214,13 @@ def test_a_wrong_crc_does_not_end_the_dump(log: Path) -> None:
 def test_batches_across_windows(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = taken(log)
     for window in (1, 20, 100, 333):
-        monkeypatch.setattr("kafkats.operations.dump.WINDOW", window)
+        monkeypatch.setattr("kafkats.inspect.dump.WINDOW", window)
         assert taken(log) == whole
 
 
 def test_a_batch_larger_than_memory_allows(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkats.operations.dump.WINDOW", 64)
-    monkeypatch.setattr("kafkats.operations.dump.MAX_FRAME", 100)
+    monkeypatch.setattr("kafkats.inspect.dump.WINDOW", 64)
+    monkeypatch.setattr("kafkats.inspect.dump.MAX_FRAME", 100)
     rows, error = taken(log)
     assert isinstance(error, CorruptBatch)
     assert (rows, error.position) == ([], 0)

@@ -13,21 +13,21 @@ import pytest
 from kafkats import paths
 from kafkats.config import Policy
 from kafkats.errors import CorruptPlan
+from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize
+from kafkats.flow.ending import end_partition
 from kafkats.formats import dispatch
+from kafkats.inspect.inventory import inventory_units
+from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.logdir.checkpoints import read_epochs
 from kafkats.logdir.producers import snapshot_at
-from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize
-from kafkats.operations.ending import end_partition
-from kafkats.operations.inventory import inventory_units
-from kafkats.operations.retain import RetainOptions, board, plan_retain
-from kafkats.operations.retain.heads import Target, look_at, plan_inside, targets
-from kafkats.operations.retain.proof import not_kept, wrong_files
-from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.parts import PARTS
-from kafkats.plan import Plan, make_plan
-from kafkats.report import ACTIONS, SEGMENTS, damaged
-from kafkats.run import directories, run_of
-from kafkats.units import Unit, list_units
+from kafkats.plans.facts import ACTIONS, SEGMENTS, damaged
+from kafkats.plans.plan import Plan, make_plan
+from kafkats.plans.run import directories, run_of
+from kafkats.plans.units import Unit, list_units
+from kafkats.retention import RetainOptions, board, plan_retain
+from kafkats.retention.expired_heads import Target, look_at, plan_inside, targets
+from kafkats.retention.proof import not_kept, wrong_files
+from kafkats.split.parts import PARTS
 from tests.golden import case
 
 MINUTE = 60_000

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from kafkats.operations.inventory import group, inventory_units
-from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.report import SEGMENTS
-from kafkats.units import list_units
+from kafkats.inspect.inventory import group, inventory_units
+from kafkats.inspect.verify import VerifyOptions, verify_unit
+from kafkats.plans.facts import SEGMENTS
+from kafkats.plans.units import list_units
 from tests.golden import case
 
 Golden = Callable[[str, str], Path]

@@ -14,10 +14,10 @@ from kafkats.errors import UsageError
 from kafkats.formats import dispatch
 from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.index import build, enriched_index, minute_index
-from kafkats.operations.dump import dump
-from kafkats.operations.layouts import STEPS, LayoutOptions, by_partition, layouts_unit
+from kafkats.inspect.dump import dump
+from kafkats.lookup.layouts import STEPS, LayoutOptions, by_partition, layouts_unit
+from kafkats.plans.units import list_units
 from kafkats.segment.reader import array_source
-from kafkats.units import list_units
 from tests.golden import Unpacked, case
 from tests.index.generated import reseal
 from tests.tables.test_tables import T0, Grown, grown

@@ -15,7 +15,7 @@ import pytest
 from kafkats import search
 from kafkats.config import Policy, with_settings
 from kafkats.errors import UsageError
-from kafkats.operations.lookup import (
+from kafkats.lookup.partitions import (
     LOOKUP,
     LookupOptions,
     PartitionUnit,

@@ -13,18 +13,18 @@ import pyarrow as pa
 import pytest
 
 from kafkats.errors import CorruptPlan, Refused, UsageError
-from kafkats.forecast import FORECAST, forecast_unit, target_of
+from kafkats.flow.apply import apply_partition, partition_works, summarize
+from kafkats.flow.ending import end_partition
 from kafkats.generations import LOSSES
-from kafkats.operations import migrate
-from kafkats.operations.apply import apply_partition, partition_works, summarize
-from kafkats.operations.ending import end_partition
-from kafkats.operations.migrate import MigrateOptions, plan_migrate
-from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.plan import Plan, make_plan
-from kafkats.report import ACTIONS, SEGMENTS, damaged
-from kafkats.run import directories, run_of
+from kafkats.inspect.verify import VerifyOptions, verify_unit
+from kafkats.migration import plan as migrate
+from kafkats.migration.forecast import FORECAST, forecast_unit, target_of
+from kafkats.migration.plan import MigrateOptions, plan_migrate
+from kafkats.plans.facts import ACTIONS, SEGMENTS, damaged
+from kafkats.plans.plan import Plan, make_plan
+from kafkats.plans.run import directories, run_of
+from kafkats.plans.units import list_units
 from kafkats.segment.parity import Parity
-from kafkats.units import list_units
 from tests.golden import case
 
 FILE = {"size": 100, "mtime_ns": 1, "ctime_ns": 2, "inode": 3}

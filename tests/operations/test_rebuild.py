@@ -13,14 +13,14 @@ import pytest
 from kafkats.config import Policy, TopicSettings
 from kafkats.errors import CorruptPlan, Refused, UsageError
 from kafkats.findings import Finding
-from kafkats.operations.apply import apply_partition, partition_works, summarize
-from kafkats.operations.ending import end_partition
-from kafkats.operations.rebuild import RebuildOptions, plan_rebuild
-from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.plan import Plan, make_plan
-from kafkats.report import ACTIONS, SEGMENTS, finding_rows
-from kafkats.run import directories, run_of
-from kafkats.units import list_units
+from kafkats.flow.apply import apply_partition, partition_works, summarize
+from kafkats.flow.ending import end_partition
+from kafkats.inspect.verify import VerifyOptions, verify_unit
+from kafkats.plans.facts import ACTIONS, SEGMENTS, finding_rows
+from kafkats.plans.plan import Plan, make_plan
+from kafkats.plans.run import directories, run_of
+from kafkats.plans.units import list_units
+from kafkats.rebuild.plan import RebuildOptions, plan_rebuild
 from tests.golden import case
 
 FILE = {"size": 100, "mtime_ns": 1, "ctime_ns": 2, "inode": 3}

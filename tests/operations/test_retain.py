@@ -11,15 +11,15 @@ import pytest
 from kafkats.config import Policy
 from kafkats.errors import CorruptPlan, UsageError
 from kafkats.findings import Finding
-from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize
-from kafkats.operations.ending import end_partition
-from kafkats.operations.inventory import inventory_units
-from kafkats.operations.retain import RETENTION, RetainOptions, board, by_topic, plan_retain
-from kafkats.operations.retain.proof import not_kept
-from kafkats.plan import Plan, make_plan
-from kafkats.report import ACTIONS, SEGMENTS, directory_row, finding_rows
-from kafkats.run import directories, run_of
-from kafkats.units import list_units, refuse_parts
+from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize
+from kafkats.flow.ending import end_partition
+from kafkats.inspect.inventory import inventory_units
+from kafkats.plans.facts import ACTIONS, SEGMENTS, directory_row, finding_rows
+from kafkats.plans.plan import Plan, make_plan
+from kafkats.plans.run import directories, run_of
+from kafkats.plans.units import list_units, refuse_parts
+from kafkats.retention import RETENTION, RetainOptions, board, by_topic, plan_retain
+from kafkats.retention.proof import not_kept
 from tests.golden import Case, case, cases
 
 NOW = 1_000_000
@@ -170,7 +170,9 @@ def test_what_is_believed_of_a_timestamp_does_not_stand_for_it() -> None:
     now = 1_700_000_000_000
     micros = now * 1000
     rows = [segment(0, now - 2000, 10), segment(10, micros, 20, log=file(90, now - 5)), segment(20, now)]
-    given = Policy.model_validate({"topics": {"orders": RETAIN | {"kafkats.bogus.timestamps": "mtime"}}})
+    given = Policy.model_validate({
+        "topics": {"orders": RETAIN | {"kafkats.retention.implausible_timestamps.timestamps": "mtime"}}
+    })
     _, verdicts = plan_retain(pa.Table.from_pylist(rows, schema=SEGMENTS), given, RetainOptions(now))
     assert verdicts["largest_timestamp"].to_pylist() == [now - 2000, micros, now]
     assert verdicts["counted_from"].to_pylist() == [now - 2000, now - 5, now]
@@ -296,7 +298,7 @@ def test_a_timestamp_in_microseconds_pins_unless_the_policy_says_how_to_take_it(
     entries = [(MTIME - 5, 1), (MTIME * 1000, 9)]
     data = b"".join(t.to_bytes(8, "big") + o.to_bytes(4, "big") for t, o in entries)
     (tmp_path / "orders-0" / "00000000000000000000.timeindex").write_bytes(data)
-    settings = {"topics": {"orders": RETAIN | {"kafkats.bogus.timestamps": policy}}}
+    settings = {"topics": {"orders": RETAIN | {"kafkats.retention.implausible_timestamps.timestamps": policy}}}
     made, verdicts = plan_retain(
         pa.Table.from_pylist(rows, schema=SEGMENTS), Policy.model_validate(settings), RetainOptions(MTIME + 2000)
     )

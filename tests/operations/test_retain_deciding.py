@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkats.generations import RETENTION_RULES, RetentionRule
-from kafkats.operations.retain.deciding import Limits, Segments, decide, rows_of, running_max
-from kafkats.retention import Limits as Plain
-from kafkats.retention import Segment, Verdict
-from kafkats.retention import decide as decide_plainly
+from kafkats.retention.columns import Limits, Segments, decide, rows_of, running_max
+from kafkats.retention.rules import Limits as Plain
+from kafkats.retention.rules import Segment, Verdict
+from kafkats.retention.rules import decide as decide_plainly
 from tests.test_retention import LIMITS, NOW, RULES, TABLE, partitions
 
 Partition = tuple[list[Segment], Plain]

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from kafkats.errors import CorruptFile
-from kafkats.operations.retain import RETENTION
-from kafkats.operations.retain.proof import not_kept, wrong_files
-from kafkats.report import SEGMENTS
+from kafkats.plans.facts import SEGMENTS
+from kafkats.retention import RETENTION
+from kafkats.retention.proof import not_kept, wrong_files
 
 LOG = "00000000000000000040.log"
 

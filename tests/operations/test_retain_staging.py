@@ -14,17 +14,17 @@ import pytest
 
 from kafkats.config import Policy
 from kafkats.errors import Changed, CorruptPlan
-from kafkats.operations import apply
-from kafkats.operations.apply import apply_partition, partition_works, rounds, summarize
-from kafkats.operations.ending import end_partition, undoable
-from kafkats.operations.inventory import inventory_units
-from kafkats.operations.rebuild import RebuildOptions, plan_rebuild
-from kafkats.operations.retain import RetainOptions, plan_retain
-from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.plan import Plan, make_plan
-from kafkats.report import ACTIONS, SEGMENTS
-from kafkats.run import begin_run, directories, finish_run, read_run, run_of, wrote_in
-from kafkats.units import list_units
+from kafkats.flow import apply
+from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize
+from kafkats.flow.ending import end_partition, undoable
+from kafkats.inspect.inventory import inventory_units
+from kafkats.inspect.verify import VerifyOptions, verify_unit
+from kafkats.plans.facts import ACTIONS, SEGMENTS
+from kafkats.plans.plan import Plan, make_plan
+from kafkats.plans.run import begin_run, directories, finish_run, read_run, run_of, wrote_in
+from kafkats.plans.units import list_units
+from kafkats.rebuild.plan import RebuildOptions, plan_rebuild
+from kafkats.retention import RetainOptions, plan_retain
 from tests.golden import case
 
 NOW = 1_700_000_000_000

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from kafkats.config import Policy
-from kafkats.operations.inventory import inventory_units
-from kafkats.operations.retain import RetainOptions, board, plan_retain
-from kafkats.operations.retain.suspects import SHARES, look_into, shares_text, suspects, with_shares
-from kafkats.report import SEGMENTS
-from kafkats.units import list_units
+from kafkats.inspect.inventory import inventory_units
+from kafkats.plans.facts import SEGMENTS
+from kafkats.plans.units import list_units
+from kafkats.retention import RetainOptions, board, plan_retain
+from kafkats.retention.suspects import SHARES, look_into, shares_text, suspects, with_shares
 from tests.golden import case
 
 NOW = 1_795_237_333_755

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from kafkats import paths
 from kafkats.config import Policy
 from kafkats.generations import RETENTION_RULES
-from kafkats.operations.retain import RetainOptions, plan_retain
-from kafkats.report import SEGMENTS
-from kafkats.retention import Limits, Segment, Verdict, decide
+from kafkats.plans.facts import SEGMENTS
+from kafkats.retention import RetainOptions, plan_retain
+from kafkats.retention.rules import Limits, Segment, Verdict, decide
 
 NOW = 1_700_000_000_000
 TOPICS = ("a", "b", "held", "__c")

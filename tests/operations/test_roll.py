@@ -13,16 +13,16 @@ from kafkats import paths
 from kafkats.config import Policy
 from kafkats.errors import CorruptPlan, UsageError
 from kafkats.findings import Finding
+from kafkats.flow.apply import apply_partition, partition_works, summarize
+from kafkats.flow.ending import end_partition
+from kafkats.inspect.inventory import inventory_units
+from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.logdir.snapshot import encode_snapshot
-from kafkats.operations.apply import apply_partition, partition_works, summarize
-from kafkats.operations.ending import end_partition
-from kafkats.operations.inventory import inventory_units
-from kafkats.operations.roll import RollOptions, plan_roll
-from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.plan import Plan, make_plan
-from kafkats.report import ACTIONS, SEGMENTS, all_findings, damaged, directory_row
-from kafkats.run import directories, run_of
-from kafkats.units import list_units
+from kafkats.plans.facts import ACTIONS, SEGMENTS, all_findings, damaged, directory_row
+from kafkats.plans.plan import Plan, make_plan
+from kafkats.plans.run import directories, run_of
+from kafkats.plans.units import list_units
+from kafkats.rolling.plan import RollOptions, plan_roll
 from tests.golden import case, partitions
 
 DAY = 86_400_000

@@ -16,17 +16,17 @@ import pyarrow as pa
 import pytest
 
 from kafkats.config import Policy
+from kafkats.flow.apply import apply_partition, partition_works, summarize
+from kafkats.inspect.inventory import inventory_units
+from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.logdir.producers import snapshot_at
-from kafkats.operations.apply import apply_partition, partition_works, summarize
-from kafkats.operations.inventory import inventory_units
-from kafkats.operations.roll import RollOptions, plan_roll
-from kafkats.operations.split import plan_split
-from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.parts import PARTS, SplitOptions, look
-from kafkats.plan import Plan
-from kafkats.report import ACTIONS, SEGMENTS
-from kafkats.run import run_of
-from kafkats.units import list_units
+from kafkats.plans.facts import ACTIONS, SEGMENTS
+from kafkats.plans.plan import Plan
+from kafkats.plans.run import run_of
+from kafkats.plans.units import list_units
+from kafkats.rolling.plan import RollOptions, plan_roll
+from kafkats.split.parts import PARTS, SplitOptions, look
+from kafkats.split.plan import plan_split
 from tests.conformance.judge import Judge
 from tests.golden import case, partitions
 

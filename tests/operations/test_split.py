@@ -13,22 +13,22 @@ import pytest
 
 from kafkats import paths
 from kafkats.errors import CorruptPlan, Refused, UsageError
+from kafkats.flow.apply import apply_partition, partition_works, summarize
+from kafkats.flow.ending import end_partition
 from kafkats.formats import dispatch
 from kafkats.index import txn_index
+from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.logdir import families
 from kafkats.logdir.producers import snapshot_at
-from kafkats.operations.apply import apply_partition, partition_works, summarize
-from kafkats.operations.ending import end_partition
-from kafkats.operations.split import plan_split
-from kafkats.operations.verify import VerifyOptions, verify_unit
-from kafkats.parts import PARTS, SplitOptions, look
-from kafkats.plan import Plan, make_plan
-from kafkats.report import ACTIONS, SEGMENTS, all_findings, damaged
-from kafkats.run import directories, run_of
+from kafkats.plans.facts import ACTIONS, SEGMENTS, all_findings, damaged
+from kafkats.plans.plan import Plan, make_plan
+from kafkats.plans.run import directories, run_of
+from kafkats.plans.units import list_units
 from kafkats.segment.copying import copy_range
 from kafkats.segment.parity import digest_records
 from kafkats.segment.reader import array_source
-from kafkats.units import list_units
+from kafkats.split.parts import PARTS, SplitOptions, look
+from kafkats.split.plan import plan_split
 from tests.golden import case, partitions
 
 FILE = {"size": 100, "mtime_ns": 1, "ctime_ns": 2, "inode": 3}

@@ -11,7 +11,7 @@ import fanout
 import pyarrow as pa
 import pytest
 
-from kafkats.codecs import limit
+from kafkats.compression import limit
 from kafkats.errors import CorruptFile, Locked
 from kafkats.execution import UNIT_COST, is_last_attempt
 from pyspark_kafkats.execution import BIN_UNITS, SparkExecutor, attempts_of, pack

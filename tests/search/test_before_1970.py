@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from kafkats import search, tables
 from kafkats.compression import Codec
 from kafkats.errors import BadInput, UsageError
-from kafkats.exports import Mark, export, marks_of, read_marks
-from kafkats.operations.lookup import PartitionUnit, lookup
+from kafkats.lookup.exports import Mark, export, marks_of, read_marks
+from kafkats.lookup.partitions import PartitionUnit
 from kafkats.records import ReadOptions, plan_read, read_piece
 from kafkats.search.sweep import sweep
 from kafkats.segment.arrow import COLUMNS
+from tests.answers import lookup
 from tests.test_search import NONE, Made, batch, made
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kafkats.checksums import crc32c
+from kafkats.compression.checksums import crc32c
 from kafkats.errors import BadInput, Vanished
 from kafkats.formats import v2
 from kafkats.formats.model import Record, TimestampType

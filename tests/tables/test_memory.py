@@ -18,7 +18,7 @@ import contextlib, io, json, sys, threading
 from pathlib import Path
 from kafkats import tables
 from kafkats.cli import main
-from kafkats.operations.lookup import lookup_partitions
+from kafkats.lookup.partitions import lookup_partitions
 
 def anonymous():
     lines = Path("/proc/self/status").read_text().splitlines()

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from kafkats import search, tables
 from kafkats.compression import Codec
 from kafkats.errors import BadInput, CorruptFile, KafkatsError, Locked, UsageError
-from kafkats.operations.lookup import PartitionUnit, lookup_partitions
+from kafkats.lookup.partitions import PartitionUnit, lookup_partitions
 from kafkats.tables import merge, store
 from tests.golden import Unpacked, cases, partitions, tree
 from tests.test_search import batch, decoded, write_indexes

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kafkats.plan import ITEMS, Plan, digest_of, read_plan, write_plan
+from kafkats.plans.plan import ITEMS, Plan, digest_of, read_plan, write_plan
 from tests.campaign.corpus import Root
 from tests.campaign.faults.scenes import Content, Scene, content
 from tests.campaign.faults.trial import Report, Trial, trial

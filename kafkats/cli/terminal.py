@@ -1,0 +1,276 @@
+"""Terminal output: tables, sentences and progress for people, and the same rows as JSON lines."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from kafkats.errors import StorageFailed
+from kafkats.findings import SEVERITIES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkats.plans.plan import Plan
+
+T = TypeVar("T")
+_LONGEST_LINE: Final = 100_000
+_MOST_REMARKS: Final = 20
+
+
+def ready_streams() -> None:
+    if sys.stdout is None:  # closed by the parent process
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # an unencodable character must not end the work
+            stream.reconfigure(errors="backslashreplace")
+
+
+def say(text: str) -> None:
+    """Print a line.
+
+    Exits with 2 when the reader closed the pipe, raises StorageFailed for other errors.
+    """
+    try:
+        click.echo(text)
+    except OSError as e:
+        with suppress(OSError, ValueError):  # what is left in the buffer would fail again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(e, BrokenPipeError):
+            raise click.exceptions.Exit(2) from e
+        raise StorageFailed(f"writing the output: {e.strerror or e}") from e
+
+
+def say_summary(summary: Mapping[str, Any], as_json: bool, sentences: Sequence[str]) -> None:
+    if as_json:
+        say(json.dumps({"summary": summary}))
+    else:
+        for sentence in sentences:
+            say(shown(sentence))
+
+
+def seen_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """Return how much was looked at, and the number of findings by severity."""
+    counts = summary["severities"]
+    found = ", ".join(f"{counts.get(s, 0)} {s}" for s in reversed(SEVERITIES))
+    return [f"{_looked_at(summary)}: {found}"]
+
+
+def formats_sentences(summary: Mapping[str, Any], problems: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the bytes by magic, and the problems."""
+    held = ", ".join(f"{_bytes(size)} of magic {magic}" for magic, size in enumerate(summary["magic_bytes"]) if size)
+    said = [f"{_looked_at(summary)}: {held or 'no batches'}"]
+    said += [
+        f"{p['problem']}: {Path(p['log_dir'], p['partition_dir'])} from offset {p['base_offset']}: {p['reason']}"
+        for p in problems[:20]
+    ]
+    return said + ([f"and {len(problems) - 20} more"] if len(problems) > 20 else [])
+
+
+def _looked_at(summary: Mapping[str, Any]) -> str:
+    return f"{summary['segments']} segments in {summary['partitions']} partitions, {_bytes(summary['log_bytes'])}"
+
+
+def unread_sentences(segments: pa.Table) -> list[str]:
+    from kafkats.plans.facts import all_findings
+
+    unread = [f for f in all_findings(segments) if f["kind"] == "unreadable"]
+    said = [f"not read: {Path(f['log_dir'], f['partition_dir'], f['file'])}: {f['reason']}" for f in unread[:20]]
+    return said + ([f"and {len(unread) - 20} more"] if len(unread) > 20 else [])
+
+
+def plan_sentences(made: Plan, folder: Path) -> list[str]:
+    """Return what a plan of any operation does, and the next command."""
+    totals = made.header["totals"]
+    said = [
+        f"{totals['files']} files to change for {totals['segments']} segments in {totals['partitions']} partitions, reading"
+        f" {_bytes(totals['read_bytes'])} of logs, writing {_bytes(totals['write_bytes'])}; {totals['blocked']} blocked;"
+        f" {totals['segments_seen']} segments seen"
+    ]
+    said += _SENTENCES[made.operation](totals) if made.operation in _SENTENCES else []
+    said.append(f"digest {made.digest}")
+    if totals["files"]:
+        said.append(f"to do it: kafkats apply {folder} --digest {made.digest[:12]}")
+    return said
+
+
+def _rebuild_sentences(totals: Mapping[str, Any]) -> list[str]:
+    said = []
+    if totals["recovery_segments"]:
+        said.append(
+            "no clean-shutdown marker: whatever is rebuilt, the broker's next start recovers"
+            f" {totals['recovery_segments']} segments ({_bytes(totals['recovery_bytes'])}) by itself"
+        )
+    origins = {k: v for k, v in totals["settings_from"].items() if k != "given"}
+    if origins:
+        words = {"inferred": "inferred from other index files", "default": "taken as Kafka's default"}
+        how = ", ".join(f"{words[k]} for {v} files" for k, v in sorted(origins.items()))
+        said.append(f"index.interval.bytes was not given (--config or --policy): {how}")
+    left = {severity: count for severity, count in totals["not_repaired"].items() if count}
+    if left:
+        counts = ", ".join(f"{count} {severity}" for severity, count in left.items())
+        said.append(f"NOT repaired by this plan: {counts}; kafkats verify names them")
+    return said
+
+
+def _migrate_sentences(totals: Mapping[str, Any]) -> list[str]:
+    said = [
+        f"{totals['batches_before']} batches become {totals['batches_after']}, {totals['records']} records;"
+        f" {_bytes(totals['read_bytes'])} of logs become {_bytes(totals['write_bytes'])}, and both lie on the disk until purge"
+    ]
+    if totals["losses"]:
+        said.append("LOST by this: " + ", ".join(f"{loss} ({count})" for loss, count in totals["losses"].items()))
+    return said
+
+
+def _retain_sentences(totals: Mapping[str, Any]) -> list[str]:
+    said = [
+        f"{_bytes(totals['freed_bytes'])} in {totals['segments']} segments would go, and are free after purge; a broker would"
+        f" delete {_bytes(totals['kafka_bytes'])} in {totals['kafka_segments']} segments"
+    ]
+    if totals.get("heads"):
+        said.append(
+            f"{totals['heads']} of them are expired heads of segments: what lies behind them, {_bytes(totals['write_bytes'])}, is"
+            " written anew, and is on the disk twice until purge"
+        )
+    said += [f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()]
+    if totals["blocked_segments"]:
+        said.append(
+            f"{_bytes(totals['blocked_bytes'])} in {totals['blocked_segments']} segments have expired behind one that has not:"
+            " kafkats simulate retain names it"
+        )
+    return said
+
+
+_SENTENCES: Final = {"migrate": _migrate_sentences, "rebuild": _rebuild_sentences, "retain": _retain_sentences}
+
+
+def remark_sentences(remarks: Sequence[str]) -> list[str]:
+    """Return the remarks, of many only the first."""
+    more = len(remarks) - _MOST_REMARKS
+    return [*remarks[:_MOST_REMARKS], *([f"and {more} more remarks"] if more > 0 else [])]
+
+
+def board_sentences(totals: Mapping[str, Any]) -> list[str]:
+    """Return a summary of retention."""
+    said = [
+        f"{_bytes(totals['bytes'])} in {totals['segments_seen']} segments: {_bytes(totals['now_bytes'])} go now,"
+        f" {_bytes(totals['day_bytes'])} within a day, {_bytes(totals['week_bytes'])} within a week"
+    ]
+    if totals["pinned_bytes"]:
+        said.append(
+            f"{_bytes(totals['pinned_bytes'])} have expired behind a segment that has not: retention does not reach them"
+        )
+    return said + [f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()]
+
+
+def run_sentences(summary: Mapping[str, Any], folder: Path) -> list[str]:
+    words = {"already": "done before", "nothing": "as wanted without it"}
+    counts = ", ".join(f"{n} {words.get(o, o)}" for o, n in summary["outcomes"].items()) or "nothing to do"
+    said = [f"{summary['files']} files: {counts}; {_bytes(summary['written_bytes'])} written"]
+    said += [f"error: {error}" for error in summary["errors"]]
+    said += [summary["note"]] if "note" in summary else []
+    if summary["outcomes"].keys() & {"done", "already"}:
+        said.append(
+            f"next: kafkats verify proves it; kafkats undo {folder} takes it back; kafkats purge {folder} frees the old bytes"
+        )
+    return [*said, f"run {folder}"]
+
+
+def freed_sentences(freed: int) -> list[str]:
+    return [f"{_bytes(freed)} freed"]
+
+
+def _bytes(count: int) -> str:
+    from rich.filesize import decimal
+
+    return str(decimal(count))
+
+
+def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
+    if as_json:
+        for row in rows:
+            say(json.dumps(row))
+        return
+    if not rows:
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    columns = [c for c in columns if any(_cell(row.get(c)) for row in rows)]
+    if len({row.get("log_dir") for row in rows}) > 1 and "log_dir" not in columns:
+        columns = ["log_dir", *columns]
+    for column in columns:
+        number = isinstance(rows[0].get(column), int)
+        table.add_column(column.replace("_", " "), justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(row.get(column)) for column in columns))
+    lines = io.StringIO()
+    tty = sys.stdout.isatty()
+    width = None if tty else _LONGEST_LINE  # a pipe has no width: whole lines, for grep
+    Console(file=lines, force_terminal=tty, width=width, markup=False, emoji=False, highlight=False).print(table)
+    say(lines.getvalue().rstrip("\n"))
+
+
+def _cell(value: object) -> str:
+    return "" if value is None or value == -1 else shown(str(value))
+
+
+def shown(text: str) -> str:
+    """Return `text` for a terminal, with control characters and broken UTF-8 escaped."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+_DOING: Final = {
+    "apply": "writing",
+    "census": "counting",
+    "certify": "certifying",
+    "forecast": "forecasting",
+    "heads": "looking inside",
+    "inventory": "looking",
+    "layouts": "building",
+    "lookup": "searching",
+    "parts": "looking",
+    "simulate": "replaying",
+    "table": "searching",
+    "verify": "verifying",
+}
+"""What the terminal shows while a stage runs; others are shown by their own name."""
+
+
+@contextmanager
+def progress_bar(stage: str, total: int) -> Generator[Callable[[int], None]]:
+    """Shows a stage of `total` bytes on standard error: bytes done, rate and time left. Yields what to call with bytes done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(_DOING.get(stage, stage), total=total)
+        yield lambda size: progress.advance(task, size)
+
+
+def progress(items: Sequence[T], what: str, size: Callable[[T], int]) -> Iterator[T]:
+    """Yield `items`, and show bytes done, rate and time left on standard error meanwhile."""
+    with progress_bar(what, sum(map(size, items))) as advance:
+        for item in items:
+            yield item
+            advance(size(item))

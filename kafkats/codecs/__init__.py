@@ -1,1 +1,0 @@
-"""One module per codec: the framing that Kafka writes and accepts. See kafkats.compression."""

@@ -1,0 +1,300 @@
+"""Apply an approved plan of any operation.
+
+One unit of work is one partition directory. The operation stages its new files, and
+`logdir.changeset` commits them; no other code changes the directory. An operation that writes is a
+module with
+
+    check_item(item)                raises CorruptPlan for an item that it does not plan
+    stage_partition(work, lease)    builds the new files and returns the changes
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats.errors import Changed, CorruptPlan, KafkatsError, NotEqual, Refused, exists, storage
+from kafkats.execution import is_last_attempt
+from kafkats.logdir.changeset import commit, resume
+from kafkats.logdir.disk import DISK
+from kafkats.logdir.identity import permitted
+from kafkats.logdir.journal import Journal, read_journal
+from kafkats.logdir.lease import Lease, claim
+from kafkats.logdir.lock import hold_shared
+from kafkats.logdir.resume_checks import check_home
+from kafkats.logdir.staging import refuse_not_undoable
+from kafkats.logdir.workarea import ROOT, Site, WorkArea, clear_folder, site, work_area
+from kafkats.paths import LOCK
+from kafkats.plans.facts import ACTIONS
+from kafkats.plans.plan import Plan
+from kafkats.plans.run import PartitionWork, Run, about, run_of, stop_file
+
+_WRITERS: Final = {
+    "rebuild": "kafkats.rebuild.plan",
+    "migrate": "kafkats.migration.plan",
+    "retain": "kafkats.retention.stage",
+    "roll": "kafkats.rolling.plan",
+    "split": "kafkats.split.plan",
+}
+"""The module with `check_item` and `stage_partition` of each operation, imported when it is needed."""
+_ACTIONS: Final = ("add", "replace", "remove", "update")
+
+
+def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[PartitionWork]:
+    """Return the plan's work by partition directory: each is changed as a whole, with one journal.
+
+    `folder` is the run's: a partition whose proof fails stops the others by a file in it. Raises
+    CorruptPlan for items that no operation plans, since a digest only proves approval.
+    """
+    writer = _writer(plan.operation)
+    by_directory: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for item in plan.items.to_pylist():
+        if item["action"] != "blocked":
+            _check_item(item)
+            writer.check_item(item)
+            by_directory.setdefault((item["log_dir"], item["partition_dir"]), []).append(item)
+    for (log_dir, partition), items in by_directory.items():
+        if len({item["file"] for item in items}) != len(items):
+            raise CorruptPlan("a plan that names a file twice", path=Path(log_dir, partition))
+    stop = str(stop_file(folder)) if folder else ""
+    return [
+        PartitionWork(
+            plan.operation, plan.header["options"], *where, run.run_id, run.place, run.owner_stopped, tuple(items), stop
+        )
+        for where, items in by_directory.items()
+    ]
+
+
+def rounds(works: Sequence[PartitionWork]) -> list[list[PartitionWork]]:
+    """Return the works in rounds that may run in parallel: partitions, then the log dirs' files.
+
+    The log dirs' own files describe the partitions, so they are changed last.
+    """
+    roots = [work for work in works if work.partition_dir == ROOT]
+    partitions = [work for work in works if work.partition_dir != ROOT]
+    return [together for together in (partitions, roots) if together]
+
+
+def _writer(operation: str) -> ModuleType:
+    if operation not in _WRITERS:
+        raise CorruptPlan(f"a plan to {operation}, which nothing here can do")
+    return import_module(_WRITERS[operation])
+
+
+def _check_item(item: Mapping[str, Any]) -> None:
+    partition, file = item["partition_dir"], item["file"]
+    inside = Path(partition).name == partition or (partition == ROOT and item["action"] == "update")
+    place = item["log_dir"]
+    if not Path(place).is_absolute() or any("\0" in name for name in (place, partition, file)):
+        raise CorruptPlan(f"not a log directory and a file in it: {place!r}, {partition!r}, {file!r}")
+    if item["base_offset"] < 0 or not inside or Path(file).name != file:
+        raise CorruptPlan(f"not a file of a partition directory: {file!r} in {partition!r}")
+    if item["action"] not in _ACTIONS or (item["before"] is None) != (item["action"] in ("add", "update")):
+        raise CorruptPlan(f"{file}: action {item['action']!r} does not go with what was there before")
+
+
+def tell_ledger(run: Run, event: str, *, folder: Path, by: str, now_ms: int) -> None:
+    """Append a run's step to the ledger of its migration, if it belongs to one.
+
+    `event` is started, finished (converted, or converted-back in a rollback) or undone. `folder` is
+    the run's: a rollback reads there what to undo, also for an interrupted run. Raises Refused for
+    a step out of order, UsageError, CorruptFile, StorageFailed.
+    """
+    if not run.ledger:
+        return
+    from kafkats.migration import ledger, phases
+
+    if event == "finished":
+        event = "converted-back" if run.phase == "rollback" else "converted"
+    with about(run.ledger):
+        ledger.append(
+            run.ledger,
+            event,
+            by=by,
+            now_ms=now_ms,
+            broker=run.broker,
+            phase=run.phase,
+            details={"run_id": run.run_id, "plan": run.digest, "folder": str(folder.absolute())},
+            check=phases.check,
+        )
+
+
+def refuse_unpermitted(plan: Plan) -> None:
+    """Check before the approval that this user may give new files the attributes of the old ones.
+
+    Raises NotPermitted, Vanished when a directory is gone, StorageFailed.
+    """
+    for work in partition_works(plan, run_of(plan)):
+        written = [item["file"] for item in work.items if item["action"] != "remove"]
+        permitted(Path(work.log_dir, work.partition_dir), written)
+
+
+def apply_partition(work: PartitionWork) -> pa.RecordBatch:
+    """Build the partition's new files beside it and swap them in. Return rows of report.ACTIONS.
+
+    An error is in the rows. Then nothing in this partition was changed, or a repeated apply resumes
+    it. If the executor tries again, retryable errors are raised instead.
+    """
+    began = time.monotonic()
+    notes: Mapping[str, Mapping[str, Any]] = {}
+    try:
+        _refuse_stopped(work)
+        (outcome, notes), error = _apply(work), ""
+    except KafkatsError as e:
+        if e.retryable and not is_last_attempt():
+            raise
+        outcome, error = "refused" if isinstance(e, Refused) else "failed", str(e)
+        if isinstance(e, NotEqual) and work.stop_file:
+            error += _stop_others(work.stop_file, error)
+    seconds = (time.monotonic() - began) / len(work.items)
+    rows = [
+        {
+            "log_dir": work.log_dir,
+            "partition_dir": work.partition_dir,
+            "file": item["file"],
+            "base_offset": item["base_offset"],
+            "action": item["action"],
+            "reason": item["reason"],
+            "outcome": outcome,
+            "error": error,
+            "before_bytes": item["before"]["size"] if item["before"] else -1,
+            "after_bytes": item["after_bytes"],
+            "read_bytes": item["log_valid_bytes"],
+            "seconds": seconds,
+            "sha256": item["after_sha256"],
+            "records": -1,
+            "parity_before": "",
+            "parity_after": "",
+            **notes.get(item["file"], {}),
+        }
+        for item in work.items
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=ACTIONS)
+
+
+def _stop_others(stop_file: str, error: str) -> str:
+    """Stop the run's other partitions. Return a text to add to the error if that fails."""
+    try:
+        with storage(stop_file, "stopping the run"):
+            Path(stop_file).write_text(error, encoding="utf-8", errors="backslashreplace")
+    except KafkatsError as e:
+        return f"; and the run's other partitions were not told to stop: {e}"
+    return ""
+
+
+def _refuse_stopped(work: PartitionWork) -> None:
+    if work.stop_file and exists(work.stop_file, "looking whether the run was stopped"):
+        raise Refused("the run was stopped by another partition; nothing was changed here")
+
+
+def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
+    area = work_area(work.log_dir, work.place)
+    _refuse_unplanned(work)
+    with hold_shared(work.log_dir, work.owner_stopped):
+        before = resume(area, work.partition_dir, work.run_id, owner_stopped=work.owner_stopped).state
+        if before != "nothing":
+            return _finished(area, work, before)
+        refuse_not_undoable(area, [item["file"] for item in work.items])
+        lease = claim(area, work.partition_dir, work.run_id)
+        with _staging(lease):
+            staged = _writer(work.operation).stage_partition(work, lease)
+            if not staged.changes:
+                return "nothing", staged.notes
+            directory = Path(work.log_dir, work.partition_dir).resolve()
+            vouched = work.owner_stopped
+            commit(directory, staged.changes, staged.unchanged, lease, notes=staged.notes, owner_stopped=vouched)
+        return "done", staged.notes
+
+
+def _refuse_unplanned(work: PartitionWork) -> None:
+    """Raise Changed, before a `.lock` is created, if the plan's partition directory is missing."""
+    root, directory = Path(work.log_dir), Path(work.log_dir, work.partition_dir)
+    with storage(directory, "looking for the partition"):
+        if not os.path.lexists(root / LOCK) and not directory.is_dir():
+            raise Changed("the plan's partition directory is not there; nothing was locked or changed", path=directory)
+
+
+@contextmanager
+def _staging(lease: Lease) -> Generator[None]:
+    """Remove the staged files if nothing was committed: they take as much space as the live ones.
+
+    This includes files of earlier attempts, which were killed or are fenced. With a journal the
+    files are kept, since resume needs them.
+    """
+    place = lease.site
+    _clear_staging(place, range(1, lease.epoch))
+    try:
+        yield
+    finally:
+        with suppress(KafkatsError):  # an error in flight takes precedence
+            _clear_staging(place, (lease.epoch,))
+
+
+def _clear_staging(place: Site, epochs: Iterable[int]) -> None:
+    with storage(place.run, "clearing what was staged"):
+        if read_journal(place, DISK) is not None:
+            return
+        if place.area.linked:
+            present = set(DISK.names(place.run))
+            for folder in (place.staging(epoch) for epoch in epochs):
+                if folder.name in present:
+                    clear_folder(folder, DISK)
+            return
+        beginnings = tuple(f"{place.temporary}{epoch}~" for epoch in epochs)
+        for name in DISK.names(place.directory):
+            if name.startswith(beginnings):
+                DISK.unlink(place.directory / name)
+
+
+def _finished(area: WorkArea, work: PartitionWork, state: str) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
+    """Return how an earlier attempt of this run, which has a journal, ended."""
+    place = site(area, work.partition_dir, work.run_id)
+    journal = read_journal(place, DISK)
+    if journal is None or journal.phase in {"undo", "undone"}:
+        raise Refused("this run was undone; plan anew", path=Path(work.log_dir, work.partition_dir))
+    _check_unchanged(work, place, journal)
+    return "done" if state == "finished" else "already", journal.notes
+
+
+def _check_unchanged(work: PartitionWork, place: Site, journal: Journal) -> None:
+    """Raise Changed unless the files are still as the journal says."""
+    with storage(work.log_dir, "looking whether it is the directory of an earlier attempt"):
+        check_home(place, journal, DISK)
+    for step in journal.steps:
+        path = Path(work.log_dir, work.partition_dir, step.name)
+        with storage(path, "reading what an earlier attempt wrote"):
+            now = _sha256(path) if step.sha256 or path.exists() else None
+        if now != step.sha256:
+            raise Changed("this plan was applied before, and the file has changed since; plan anew", path=path)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def summarize(actions: pa.Table) -> dict[str, Any]:
+    """Return counts, bytes and the exit code of a run's ACTIONS."""
+    counted = actions.group_by(["outcome"]).aggregate([("file", "count")])
+    outcomes = {row["outcome"]: row["file_count"] for row in counted.to_pylist()}
+    done = actions.filter(pc.equal(actions["outcome"], "done"))
+    summary = {
+        "files": actions.num_rows,
+        "outcomes": dict(sorted(outcomes.items())),
+        "written_bytes": pc.sum(pc.max_element_wise(done["after_bytes"], 0)).as_py() or 0,
+        "errors": sorted(set(actions["error"].to_pylist()) - {""})[:20],
+        "exit_code": 3 if "refused" in outcomes else 2 if "failed" in outcomes else 0,
+    }
+    if "already" in outcomes and set(outcomes) <= {"already", "nothing"}:
+        summary["note"] = "this plan had been applied before: nothing was changed"
+    return summary

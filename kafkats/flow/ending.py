@@ -1,0 +1,148 @@
+"""The end of a run: undo restores the old files, purge frees them.
+
+One partition directory at a time. Nothing can be undone after a purge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+
+from kafkats.errors import DiskFull, KafkatsError, Refused, StorageFailed, exists, storage
+from kafkats.logdir.changeset import purge, undo
+from kafkats.logdir.disk import DISK
+from kafkats.logdir.journal import read_journal
+from kafkats.logdir.resume_checks import check_way_back
+from kafkats.logdir.workarea import Site, site, work_area
+from kafkats.plans.facts import write_json
+from kafkats.plans.run import Run
+
+ENDED: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("outcome", pa.string()),     # changeset.Outcome.state; refused, failed
+    ("files", pa.int64()),
+    ("freed_bytes", pa.int64()),  # disk space freed by purge
+    ("error", pa.string()),
+    ("exit_code", pa.int64()),
+])  # fmt: skip
+"""The result of undo or purge in one partition directory."""
+
+ENDED_AS: Final = pa.schema([("log_dir", pa.string()), ("partition_dir", pa.string()), ("phase", pa.string())])
+"""`phase` is the journal's (logdir.journal.Phase), "" if the run has changed nothing."""
+
+
+def end_partition(
+    run: Run,
+    verb: Literal["undo", "purge"],
+    log_dir: str,
+    partition_dir: str,
+    *,
+    wrote: bool = False,
+    abandon: bool = False,
+) -> dict[str, Any]:
+    """Undo or purge a run in one partition directory. Return a row of ENDED.
+
+    `wrote`: the run's report says that it wrote here, so an undo must find something. `abandon`
+    allows purge to end an interrupted run too, and leaves its files as they are.
+    """
+    row = {
+        "log_dir": log_dir,
+        "partition_dir": partition_dir,
+        "files": 0,
+        "freed_bytes": 0,
+        "error": "",
+        "exit_code": 0,
+    }
+    try:
+        area = work_area(log_dir, run.place)
+        place = site(area, partition_dir, run.run_id)
+        if verb == "undo":
+            outcome = undo(area, partition_dir, run.run_id, owner_stopped=run.owner_stopped)
+        else:
+            before = _kept_alone(place)
+            outcome = purge(area, partition_dir, run.run_id, abandon=abandon)
+            row["freed_bytes"] = before - _kept_alone(place)
+    except KafkatsError as e:
+        word = "refused" if isinstance(e, Refused) else "failed"
+        return row | {"outcome": word, "error": str(e), "exit_code": e.exit_code}
+    if verb == "undo" and wrote and outcome.state == "nothing":
+        return row | {
+            "outcome": "failed",
+            "error": "this run wrote here, but its undo material is gone",
+            "exit_code": 2,
+        }
+    return row | {"outcome": outcome.state, "files": len(outcome.names)}
+
+
+def note_purged(folder: Path, rows: Sequence[Mapping[str, Any]], *, now_ms: int) -> str:
+    """Write `purge.json` in a run's folder: its undo window is closed everywhere.
+
+    `rows` are of ENDED, without errors. A repeated purge that freed nothing more keeps the file.
+    Returns a remark if the disk has no room for the file, since the purge itself succeeded. Raises
+    StorageFailed.
+    """
+    path = folder / "purge.json"
+    freed = {name: sum(row[name] for row in rows) for name in ("files", "freed_bytes")}
+    if not freed["freed_bytes"] and exists(path, "looking for an earlier purge"):
+        return ""
+    try:
+        write_json(path, freed | {"at_ms": now_ms})
+    except DiskFull as e:
+        return f"purged, but not noted: {e}"
+    return ""
+
+
+def note_undone(folder: Path, *, now_ms: int) -> None:
+    """Write `undone.json` in a run's folder. A failure to write it does not affect the undo."""
+    with suppress(StorageFailed):
+        write_json(folder / "undone.json", {"at_ms": now_ms})
+
+
+def note_proved(folder: Path, *, files: int, undone: int) -> None:
+    """Write `proof.json` in a run's folder: the number of files read again that are as planned.
+
+    `undone` is the number of directories in which the run was undone before. Raises StorageFailed.
+    """
+    write_json(folder / "proof.json", {"files": files, "undone": undone})
+
+
+def ended_as(run: Run, log_dir: str, partition_dir: str) -> dict[str, Any]:
+    """Return the phase of the run in one partition directory: a row of ENDED_AS.
+
+    Raises CorruptFile, StorageFailed.
+    """
+    place = site(work_area(log_dir, run.place), partition_dir, run.run_id)
+    with storage(place.run, "reading what a run did"):
+        journal = read_journal(place, DISK)
+    return {"log_dir": log_dir, "partition_dir": partition_dir, "phase": journal.phase if journal else ""}
+
+
+def undoable(run: Run, log_dir: str, partition_dir: str, *, wrote: bool) -> bool:
+    """Whether an undo would restore the old state.
+
+    The old files must be kept, and the new ones must be as the run left them. True as well if the
+    run has changed nothing. Raises CorruptFile, StorageFailed.
+    """
+    place = site(work_area(log_dir, run.place), partition_dir, run.run_id)
+    with storage(place.run, "looking for the old files"):
+        journal = read_journal(place, DISK)
+        if journal is None:
+            return not wrote
+        if journal.phase in {"intent", "done"}:
+            try:
+                check_way_back(place, journal, DISK)
+            except Refused:
+                return False
+        return journal.phase != "purged"
+
+
+def _kept_alone(place: Site) -> int:
+    """Return the bytes on the disk that only this run's undo folder keeps."""
+    with storage(place.undo, "looking what purge frees"):
+        files = [path.lstat() for path in place.undo.iterdir()] if place.undo.is_dir() else []
+    return sum(512 * file.st_blocks for file in files if file.st_nlink == 1)

@@ -1,0 +1,150 @@
+"""Inventory: the contents of the disks by segment, partition or topic.
+
+It reads only the ends of index files and logs (depth tail), so a whole disk takes seconds.
+Contradictions at these ends are findings. The census tells the message formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats import paths
+from kafkats.errors import KafkatsError
+from kafkats.evidence.judging import directory_evidence, segment_evidence, told_at
+from kafkats.findings import SEVERITIES, Finding, failure, worst
+from kafkats.generations import DEFAULT_RULE
+from kafkats.index.tail import read_tail
+from kafkats.plans.facts import SEGMENTS, directory_row, facts_columns, finding_rows
+from kafkats.plans.settling import settled
+from kafkats.plans.units import Unit, unit_columns
+
+GROUPS: Final = ("segment", "partition", "topic")
+_KEYS: Final = {"partition": ["log_dir", "partition_dir"], "topic": ["log_dir", "topic"]}
+
+
+def inventory_units(units: Iterable[Unit]) -> pa.RecordBatch:
+    """Return rows of report.SEGMENTS for `units`, depth tail.
+
+    A directory has a row if it has findings.
+    """
+    return pa.RecordBatch.from_pylist([row for unit in units for row in _rows(unit)], schema=SEGMENTS)
+
+
+def _rows(unit: Unit) -> list[dict[str, Any]]:
+    if unit.base_offset < 0:
+        _, _, findings, _ = settled(unit, lambda now: (None, _of_directory(now)))
+        return [directory_row(unit.log_dir, unit.partition_dir, findings)] if findings else []
+    _, row, findings, _ = settled(unit, _seen)
+    return [row | {"worst": worst(findings), "findings": finding_rows(findings)}]
+
+
+def _seen(unit: Unit) -> tuple[dict[str, Any], Sequence[Finding]]:
+    """Return the row of report.SEGMENTS without findings, and the findings."""
+    row = unit_columns(unit, DEFAULT_RULE.name)
+    log = paths.segment_file(unit.base_offset, paths.LOG)
+    try:
+        facts, found = read_tail(
+            f"{unit.log_dir}/{unit.partition_dir}/{log}", active=unit.active, live=unit.live or not unit.clean
+        )
+    except KafkatsError as e:
+        found = (failure(log, e),)
+    else:
+        row |= facts_columns(facts)
+        # Brokers without time indexes wrote magic 0, which has no timestamps.
+        expected = unit.time_index_expected or max(facts.first_timestamp, facts.max_timestamp) >= 0
+        found = tuple(
+            f for f in found if expected or not f.file.endswith(paths.TIME_INDEX) or f.kind != "missing-index"
+        )
+        if unit.claims:
+            directory = Path(unit.log_dir, unit.partition_dir)
+            evidence = segment_evidence(directory, unit.claims, facts, found, next_base_offset=unit.next_base_offset)
+            found = (*found, *told_at(evidence, deep=False))
+    return row, found
+
+
+def _of_directory(unit: Unit) -> list[Finding]:
+    evidence = directory_evidence(Path(unit.log_dir, unit.partition_dir), unit.claims) if unit.claims else ()
+    return told_at((*unit.findings, *evidence), deep=False)
+
+
+def group(segments: pa.Table, by: str) -> list[dict[str, Any]]:
+    """Return one row per segment, partition or topic (`GROUPS`)."""
+    real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
+    if by == "segment":
+        return [_segment(row) for row in real.to_pylist()]
+    return _grouped(real, _KEYS[by])
+
+
+def _segment(row: dict[str, Any]) -> dict[str, Any]:
+    def size(column: str) -> int:
+        return row[column]["size"] if row[column] else -1
+
+    return {
+        "log_dir": row["log_dir"],
+        "partition_dir": row["partition_dir"],
+        "base_offset": row["base_offset"],
+        "log_bytes": size("log"),
+        "index_bytes": size("index"),
+        "timeindex_bytes": size("timeindex"),
+        "last_offset": row["last_offset"],
+        "first_timestamp": row["first_timestamp"],
+        "max_timestamp": row["max_timestamp"],
+        "active": row["active"],
+        "depth": row["depth"],
+        "worst": row["worst"],
+    }
+
+
+def _grouped(real: pa.Table, keys: list[str]) -> list[dict[str, Any]]:
+    ranks = pc.index_in(real["worst"], pa.array(SEVERITIES))
+    flat = pa.table({
+        **{key: real[key] for key in keys},
+        "partition_dir": real["partition_dir"],
+        "log_bytes": pc.struct_field(real["log"], "size"),
+        "index_bytes": pc.add(_size(real["index"]), _size(real["timeindex"])),
+        "base_offset": real["base_offset"],
+        "last_offset": real["last_offset"],
+        "first_timestamp": _timestamps(real["first_timestamp"]),
+        "max_timestamp": _timestamps(real["max_timestamp"]),
+        "rank": ranks,
+    })  # fmt: skip
+    sums = flat.group_by(keys, use_threads=False).aggregate([
+        ("partition_dir", "count_distinct"),
+        ("base_offset", "count"),
+        ("log_bytes", "sum"),
+        ("index_bytes", "sum"),
+        ("base_offset", "min"),
+        ("last_offset", "max"),
+        ("first_timestamp", "min"),
+        ("max_timestamp", "max"),
+        ("rank", "max"),
+    ])  # fmt: skip
+    return [
+        {key: row[key] for key in keys}
+        | {
+            "partitions": row["partition_dir_count_distinct"],
+            "segments": row["base_offset_count"],
+            "log_bytes": row["log_bytes_sum"] or 0,
+            "index_bytes": row["index_bytes_sum"] or 0,
+            "log_start_offset": row["base_offset_min"],
+            "last_offset": row["last_offset_max"],
+            "first_timestamp": row["first_timestamp_min"],
+            "max_timestamp": row["max_timestamp_max"],
+            "worst": "" if row["rank_max"] is None else SEVERITIES[row["rank_max"]],
+        }
+        for row in sums.to_pylist()
+    ]
+
+
+def _size(files: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.fill_null(pc.struct_field(files, "size"), 0)
+
+
+def _timestamps(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Replace -1, "none", by null, so that it is neither the smallest nor the largest."""
+    return pc.if_else(pc.equal(values, -1), None, values)

@@ -1,0 +1,236 @@
+"""Verify: find and classify every defect of every segment, and compute a rebuild of its indexes.
+
+`verify_unit` checks one unit in any process that sees the files. It takes no lock and never writes,
+so it works beside a running broker.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kafkats import paths
+from kafkats.config import Policy, TopicSettings
+from kafkats.errors import KafkatsError, Vanished, storage
+from kafkats.evidence.judging import directory_evidence, segment_evidence, told_at
+from kafkats.evidence.looking import epochs_of
+from kafkats.evidence.replay import replay_findings
+from kafkats.findings import KINDS, Finding, failure, worst
+from kafkats.formats.framing import MIN_LEFT
+from kafkats.generations import RULES, Rule
+from kafkats.index import txn_index
+from kafkats.index.build import Built
+from kafkats.index.check import SegmentCheck, check_segment
+from kafkats.index.infer import DEFAULT, INFERRED, infer_interval
+from kafkats.index.structure import examine_offset_index
+from kafkats.logdir.partition import PartitionDir, scan_partition
+from kafkats.logdir.smallfiles import check_small_files
+from kafkats.plans.facts import SEGMENTS, directory_row, facts_columns, finding_rows
+from kafkats.plans.settling import settled
+from kafkats.plans.units import Unit, unit_columns
+from kafkats.segment.reader import open_source
+
+_ASKED_NEIGHBOURS: Final = 4
+_INDEXES: Final = (paths.OFFSET_INDEX, paths.TIME_INDEX)
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    """`rule` is the generation to compare with. The policy gives the topics' index settings."""
+
+    rule: str = "last-offset"
+    deep: bool = False
+    policy: Policy = Policy()  # ruff: ignore[function-call-in-dataclass-default-argument]
+
+
+def verify_unit(unit: Unit, options: VerifyOptions) -> pa.RecordBatch:
+    """Check one unit. Return its row of report.SEGMENTS, none for a directory without findings.
+
+    An unreadable file becomes a finding, not an error.
+    """
+    if unit.base_offset >= 0:
+        _, row, findings, _ = settled(unit, lambda now: _segment(now, options))
+        rows = [row | {"worst": worst(findings), "findings": finding_rows(findings)}]
+    else:
+        _, _, findings, _ = settled(unit, lambda now: (None, _directory(now, options)))
+        rows = [directory_row(unit.log_dir, unit.partition_dir, findings)] if findings else []
+    return pa.RecordBatch.from_pylist(rows, schema=SEGMENTS)
+
+
+def _directory(unit: Unit, options: VerifyOptions) -> list[Finding]:
+    return told_at((*unit.findings, *_small_files(unit, deep=options.deep)), deep=options.deep)
+
+
+def _small_files(unit: Unit, *, deep: bool) -> tuple[Finding, ...]:
+    """Return findings about epochs, metadata, snapshots and aborted transactions."""
+    directory = Path(unit.log_dir, unit.partition_dir)
+    if not unit.partition_dir or any(f.kind in ("vanished", "unreadable") for f in unit.findings):
+        return ()
+    try:
+        partition = scan_partition(directory)
+        evidence = directory_evidence(directory, unit.claims) if unit.claims else ()
+        replayed = replay_findings(partition, unit.claims, epochs_of(directory)) if deep and unit.claims else ()
+        return (*check_small_files(partition), *_transactions(partition), *evidence, *replayed)
+    except KafkatsError as e:
+        return (failure(unit.partition_dir, e),)
+
+
+def _transactions(partition: PartitionDir) -> Iterator[Finding]:
+    for segment in partition.segments:
+        if paths.TXN_INDEX in segment.files:
+            yield from txn_index.check(partition.path / segment.files[paths.TXN_INDEX].name, segment.base_offset)
+
+
+def _segment(unit: Unit, options: VerifyOptions) -> tuple[dict[str, Any], list[Finding]]:
+    """Return the row of report.SEGMENTS without findings, and the findings."""
+    directory = Path(unit.log_dir, unit.partition_dir)
+    name = paths.parse_partition(unit.partition_dir)
+    settings = options.policy.settings(name.topic if name else "")
+    log = paths.segment_file(unit.base_offset, paths.LOG)
+    row = unit_columns(unit, options.rule)
+    try:
+        check = _check(unit, directory / log, settings.index_interval_bytes, settings.segment_index_bytes, options)
+    except Vanished as e:
+        findings = [failure(log, e)]
+    except KafkatsError as e:
+        findings = [failure(Path(e.path).name if e.path else log, e)]
+    else:
+        row |= _check_columns(check)
+        links = [k for k in _INDEXES if (directory / paths.segment_file(unit.base_offset, k)).is_symlink()]
+        if links:  # a rebuild would replace the link and leave its target
+            row["blocked"] = f"the {' and '.join(links)} is a symbolic link"
+        evidence = _evidence(unit, check, settings)
+        findings = told_at((*_in_context(unit, check, RULES[options.rule]), *evidence), deep=options.deep)
+    return row, findings
+
+
+def _evidence(unit: Unit, check: SegmentCheck, settings: TopicSettings) -> Iterator[Finding]:
+    if unit.claims is None:
+        return iter(())
+    claims = unit.claims._replace(tiered=unit.claims.tiered or bool(settings.remote_storage_enable))
+    directory = Path(unit.log_dir, unit.partition_dir)
+    compacted = "compact" in (settings.cleanup_policy or ())
+    return segment_evidence(
+        directory, claims, check.facts, check.findings, next_base_offset=unit.next_base_offset, compacted=compacted
+    )
+
+
+def _check(
+    unit: Unit, log: Path, interval: int | None, index_bytes: int | None, options: VerifyOptions
+) -> SegmentCheck:
+    def check(interval: int | None) -> SegmentCheck:
+        return check_segment(
+            log,
+            rule=RULES[options.rule],
+            index_interval_bytes=interval,
+            segment_index_bytes=index_bytes,
+            deep=options.deep,
+            active=unit.active,
+            live=unit.live or not unit.clean,
+            next_base_offset=None if unit.active else unit.next_base_offset,
+        )
+
+    found = check(interval)
+    if found.interval_from != DEFAULT or not (found.built.offset_index or found.facts.batches > 1):
+        return found
+    # This segment's index does not show the interval. Its neighbours have the same topic setting.
+    with storage(log.parent, "looking at it"):
+        mtime_ns = log.parent.stat().st_mtime_ns
+    beside = interval_of_partition(log.parent, mtime_ns)
+    if beside in (None, found.index_interval_bytes):
+        return found
+    return replace(check(beside), interval_from=INFERRED)
+
+
+@lru_cache(maxsize=64)
+def interval_of_partition(directory: Path, mtime_ns: int) -> int | None:
+    """Return index.interval.bytes, inferred from the fullest offset indexes there, or None.
+
+    `mtime_ns` is the directory's: a cached answer is valid only as long as its files are the same.
+    """
+    indexes = sorted(directory.glob(f"*{paths.OFFSET_INDEX}"), key=_size, reverse=True)
+    for index in indexes[:_ASKED_NEIGHBOURS]:
+        log = index.with_suffix(paths.LOG)
+        name = paths.parse_segment_file(log.name)
+        if name is None or not _size(log):
+            continue
+        with suppress(KafkatsError), open_source(log) as source:
+            interval, origin = infer_interval(None, examine_offset_index(index), source, name.base_offset)
+            if origin == INFERRED:
+                return interval
+    return None
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _why(built: Built) -> str:
+    """Return why no index can be built, "" when it can."""
+    if not built.blocked:
+        return ""
+    reason = built.blocked_reason or KINDS[built.blocked][1]
+    return f"{built.blocked}: {reason}; recovery itself would fail or empty the segment"
+
+
+def _check_columns(check: SegmentCheck) -> dict[str, Any]:
+    facts, built = check.facts, check.built
+    return facts_columns(facts) | {
+        "offset_index": check.offset_index,
+        "time_index": check.time_index,
+        "index_interval_bytes": check.index_interval_bytes,
+        "segment_index_bytes": check.segment_index_bytes,
+        "settings_from": check.interval_from,
+        "blocked": _why(built),
+        "rebuilt_index_bytes": len(built.offset_index),
+        "rebuilt_index_sha256": hashlib.sha256(built.offset_index).hexdigest(),
+        "rebuilt_timeindex_bytes": len(built.time_index),
+        "rebuilt_timeindex_sha256": hashlib.sha256(built.time_index).hexdigest(),
+    }
+
+
+def _taken_for_the_end(finding: Finding, check: SegmentCheck) -> bool:
+    """Whether a loading broker does not notice this tail.
+
+    It is an unfinished batch, or has too few zeros for a batch header.
+    """
+    left = check.facts.log_bytes - check.facts.valid_bytes
+    return finding.kind == "torn-tail" or (finding.kind == "zero-tail" and left < MIN_LEFT)
+
+
+def _in_context(unit: Unit, check: SegmentCheck, rule: Rule) -> Iterator[Finding]:
+    """Yield the segment's own findings, adjusted to its place in the directory."""
+    expected = unit.time_index_expected or any(check.facts.magics[1:]) or rule.mtime_entry
+    for finding in check.findings:
+        if finding.kind == "missing-index" and finding.file.endswith(paths.TIME_INDEX) and not expected:
+            continue
+        if finding.kind == "moving-tail" and not unit.live:
+            # No broker is writing: a killed broker left this, and its recovery will cut it.
+            yield finding._replace(kind=str(check.facts.stop))
+        elif unit.active and unit.clean and _taken_for_the_end(finding, check):
+            yield finding._replace(
+                kind="torn-tail-marked-clean",
+                reason=f"{finding.reason}; the broker's next start would set the log end back to as low as"
+                f" {unit.base_offset} and give out offsets again: remove {paths.CLEAN_SHUTDOWN} before it starts",
+            )
+        else:
+            yield finding
+    if not unit.active and check.facts.last_offset >= unit.next_base_offset:
+        log = paths.segment_file(unit.base_offset, paths.LOG)
+        yield Finding(
+            "overlap",
+            log,
+            "ends above the next segment's base offset",
+            expected=f"below {unit.next_base_offset}",
+            found=str(check.facts.last_offset),
+        )

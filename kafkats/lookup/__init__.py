@@ -1,0 +1,12 @@
+"""Answer which offset it was at a time, for every partition.
+
+partitions       answers from log directories
+exports          answers in the formats of consumers: Spark options, group resets, JSON
+consumer_groups  committed offsets of consumer groups
+lag              the lag of consumer groups in time
+latency          the delay between a record's timestamp and its append
+cluster_diff     offsets of one cluster translated to another
+layouts          where the records of a time range lie
+record_scatter   sampled records for pictures
+plot             the pictures
+"""

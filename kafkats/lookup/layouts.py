@@ -1,0 +1,250 @@
+"""Compare proposed time index layouts, never shipped, with Kafka's own: size and accuracy.
+
+Each layout is built from the log and looked up for the same times. Each lookup leads to a position
+in the log. The best position is the start of the batch with the first record of that time or later.
+From an earlier position bytes are read in vain; from a later one records are missed. Nothing is
+written, unless a folder outside log directories is named: `dump` reads the files there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kafkats import paths
+from kafkats.config import Policy
+from kafkats.errors import CorruptBatch, KafkatsError, UsageError
+from kafkats.findings import Finding, failure
+from kafkats.generations import DEFAULT_RULE, INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES
+from kafkats.index import enriched_index, minute_index, offset_index, time_index
+from kafkats.index.build import Built, build_from
+from kafkats.index.compared import compare
+from kafkats.plans.facts import make_folder, write_bytes
+from kafkats.plans.settling import settled
+from kafkats.plans.units import Unit
+from kafkats.segment.columns import columns
+from kafkats.segment.reader import Source, open_source
+from kafkats.segment.walk import Points, walk
+
+LAYOUTS: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("base_offset", pa.int64()),
+    ("layout", pa.string()),        # time-index (Kafka's), minute, second, enriched
+    ("fill", pa.string()),          # of minute and second: append-time or create-time
+    ("bytes", pa.int64()),          # of the file
+    ("bytes_in_all", pa.int64()),   # with the offset index, which all but `enriched` need beside it
+    ("times", pa.int64()),  # looked up, and with a record of that time or later in the segment
+    ("exact", pa.int64()),          # of these: leads to the batch that holds the first such record
+    ("early", pa.int64()),          # leads to an earlier batch
+    ("late", pa.int64()),           # leads to a later batch: records are missed
+    ("bytes_in_vain", pa.int64()),  # of the log before that batch, over all times
+    ("most_in_vain", pa.int64()),   # for one time
+    ("reason", pa.string()),  # why a segment could not be read; the row has no other values then
+])  # fmt: skip
+"""One row per segment and layout."""
+
+STEPS: Final = {"minute": 60_000, "second": 1000}
+_SUMS: Final = ("bytes", "bytes_in_all", "times", "exact", "early", "late", "bytes_in_vain")
+_EVERY_BATCH: Final = -1
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LayoutOptions:
+    """`times` (ms) to look up, by default each step of `every_ms` with a record.
+
+    `folder` gets the files.
+    """
+
+    times: tuple[int, ...] = ()
+    every_ms: int = 60_000
+    folder: Path | None = None
+    policy: Policy = Policy()  # ruff: ignore[function-call-in-dataclass-default-argument]
+
+
+class _Index(NamedTuple):
+    layout: str
+    fill: str
+    data: bytes
+    find: Callable[[Ints], Ints]
+    """Return the positions in the log at which to begin, for times."""
+
+    @property
+    def suffix(self) -> str:
+        if self.layout not in STEPS:
+            return enriched_index.SUFFIX if self.layout == "enriched" else paths.TIME_INDEX
+        return f".{self.fill}.{self.layout}{minute_index.SUFFIX}"
+
+
+def layouts_unit(unit: Unit, options: LayoutOptions) -> pa.RecordBatch:
+    """Return rows of LAYOUTS for one segment, none for a directory's unit.
+
+    An unreadable segment becomes a row, not an error. Raises UsageError for a folder that is a log
+    directory, StorageFailed when it cannot be written.
+    """
+    where = {"log_dir": unit.log_dir, "partition_dir": unit.partition_dir, "base_offset": unit.base_offset}
+    if unit.base_offset < 0:
+        return pa.RecordBatch.from_pylist([], LAYOUTS)
+    unit, seen, findings, gone = settled(unit, lambda now: _look(now, options))
+    if gone:
+        return pa.RecordBatch.from_pylist([], LAYOUTS)
+    if isinstance(seen, KafkatsError):
+        reason = f"{seen}" if findings[0].kind != "transient" else findings[0].reason
+        return pa.RecordBatch.from_pylist([dict.fromkeys(_SUMS, 0) | where | {"reason": reason}], LAYOUTS)
+    built, rows = seen
+    if options.folder is not None:
+        _keep(unit, built, options.folder)
+    return pa.RecordBatch.from_pylist([where | row | {"reason": ""} for row in rows], LAYOUTS)
+
+
+def _look(
+    unit: Unit, options: LayoutOptions
+) -> tuple[tuple[list[_Index], list[dict[str, Any]]] | KafkatsError, tuple[Finding, ...]]:
+    """Return the indexes and rows of one segment, or its error and the finding for it."""
+    name = paths.parse_partition(unit.partition_dir)
+    interval = options.policy.settings(name.topic if name else "").index_interval_bytes
+    log = Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset, paths.LOG))
+    try:
+        with open_source(log, mapped=not unit.live) as source:
+            every = INDEX_INTERVAL_BYTES if interval is None else interval
+            return _looked(source, unit.base_offset, every, options), ()
+    except KafkatsError as e:
+        return e, (failure(log.name, e),)
+
+
+def _keep(unit: Unit, built: list[_Index], to: Path) -> None:
+    folder = to / unit.partition_dir
+    if folder.resolve() == Path(unit.log_dir, unit.partition_dir).resolve():
+        raise UsageError("is the log directory itself: no index of these belongs there", path=to)
+    make_folder(folder, "the indexes")
+    for index in built:
+        write_bytes(folder / paths.segment_file(unit.base_offset, index.suffix), index.data)
+
+
+def _looked(
+    source: Source, base_offset: int, interval: int, options: LayoutOptions
+) -> tuple[list[_Index], list[dict[str, Any]]]:
+    built = build_from(source, base_offset, DEFAULT_RULE, interval, SEGMENT_INDEX_BYTES)
+    if built.blocked:
+        raise CorruptBatch(f"no index can be built: {built.blocked}", position=0)
+    times, offsets = _rises(source)
+    steps = _steps(source, options.every_ms) if not options.times else np.array(sorted(options.times), np.int64)
+    starts, lasts = _batches(source, base_offset)
+    hits = np.searchsorted(times, steps)
+    known = steps[hits < len(times)]
+    first = _batch_of(offsets[hits[hits < len(times)]], starts, lasts)
+    indexes = list(_indexes(source, base_offset, interval, built))
+    rows = []
+    for one in indexes:
+        found = compare(len(one.data), one.find(known), first)
+        beside = 0 if one.layout == "enriched" else len(built.offset_index)
+        rows.append(
+            {"layout": one.layout, "fill": one.fill, "bytes": found.bytes, "bytes_in_all": found.bytes + beside}
+            | {"times": found.targets, "exact": found.exact, "early": found.early, "late": found.late}
+            | {"bytes_in_vain": found.in_vain, "most_in_vain": found.most_in_vain}
+        )
+    return indexes, rows
+
+
+def _indexes(source: Source, base_offset: int, interval: int, built: Built) -> Iterator[_Index]:
+    places = np.frombuffer(built.offset_index, offset_index.ENTRY)
+
+    def position(offsets: Ints) -> Ints:
+        return _at_or_below(places["relative_offset"], places["position"], offsets - base_offset)
+
+    entries = np.frombuffer(built.time_index, time_index.ENTRY)
+    yield _Index(
+        "time-index", "", built.time_index,
+        lambda times: position(base_offset + _at_or_below(entries["timestamp"], entries["relative_offset"], times)),
+    )  # fmt: skip
+    for layout, step in STEPS.items():
+        for fill in minute_index.OPTIONS:
+            data = minute_index.build(source, base_offset, option=fill, step_ms=step, index_interval_bytes=interval)
+            yield _Index(layout, fill, data, _by_steps(data, base_offset, fill, step, position))
+    data = enriched_index.build(source, base_offset, index_interval_bytes=interval)
+    enriched = np.frombuffer(data, enriched_index.ENTRY)
+    yield _Index("enriched", "", data, lambda times: enriched_index.lookup(enriched, times))
+
+
+def _by_steps(
+    data: bytes, base_offset: int, fill: str, step: int, position: Callable[[Ints], Ints]
+) -> Callable[[Ints], Ints]:
+    entries = np.frombuffer(data, minute_index.ENTRY)
+    return lambda times: position(minute_index.lookup(entries, base_offset, times, option=fill, step_ms=step))
+
+
+def _batch_of(offsets: Ints, starts: Ints, lasts: Ints) -> Ints:
+    """Return the position of the batch with each of `offsets`.
+
+    Raises CorruptBatch beyond the last batch.
+    """
+    number = np.searchsorted(lasts, offsets)
+    beyond = np.flatnonzero(number == len(starts))
+    if beyond.size:
+        reason = f"a record's offset is {offsets[beyond[0]]}, above the last one that any batch's header says"
+        raise CorruptBatch(reason, position=int(starts[-1]) if len(starts) else 0)
+    return starts[number]
+
+
+def _at_or_below(keys: NDArray[np.int_], values: NDArray[np.int_], wanted: Ints) -> Ints:
+    """Return the value of the greatest key at or below each of `wanted`, 0 where there is none."""
+    padded = np.concatenate(([0], values.astype(np.int64)))
+    return padded[np.searchsorted(keys.astype(np.int64), wanted, side="right")]
+
+
+def _rises(source: Source) -> tuple[Ints, Ints]:
+    """Return timestamps (ascending) and offsets of records later than all before them."""
+    times, offsets, newest = [np.empty(0, np.int64)], [np.empty(0, np.int64)], -1
+    for chunk in columns(source, key=False, value=False, headers=False, quiet_zeros=True):
+        largest = np.maximum.accumulate(np.concatenate(([newest], chunk.timestamp)))
+        rises = largest[1:] > largest[:-1]  # not by their difference, which may exceed 64 bits
+        times.append(chunk.timestamp[rises])
+        offsets.append(chunk.offset[rises])
+        newest = int(largest[-1])
+    return np.concatenate(times), np.concatenate(offsets)
+
+
+def _steps(source: Source, every_ms: int) -> Ints:
+    """Return the steps that contain records."""
+    found = [np.empty(0, np.int64)]
+    for chunk in columns(source, key=False, value=False, headers=False, quiet_zeros=True):
+        found.append(np.unique(chunk.timestamp[chunk.timestamp >= 0] // every_ms))
+    return np.unique(np.concatenate(found)) * every_ms
+
+
+def _batches(source: Source, base_offset: int) -> tuple[Ints, Ints]:
+    """Return the position and the last offset of each batch."""
+    parts: list[Points] = [np.empty((0, 5), np.int64)]
+    walk(source, base_offset, interval=_EVERY_BATCH, on_points=lambda points: parts.append(points.copy()))
+    points = np.concatenate(parts)
+    return points[:, 0], points[:, 2]
+
+
+def by_partition(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Sum up rows of LAYOUTS by partition; `segments` counts them.
+
+    Rows with a reason are kept apart.
+    """
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        alone = row["base_offset"] if row["reason"] else None
+        key = row["log_dir"], row["partition_dir"], row["layout"], row["fill"], alone
+        if key not in found:
+            found[key] = dict(row) | {"segments": 1}
+            if alone is None:
+                del found[key]["base_offset"]
+            continue
+        one = found[key]
+        one["segments"] += 1
+        one["most_in_vain"] = max(one["most_in_vain"], row["most_in_vain"])
+        for name in _SUMS:
+            one[name] += row[name]
+    return list(found.values())

@@ -1,0 +1,326 @@
+"""Look up the offsets at given times for many partitions, with the reason and a broker's answer.
+
+The answer is `exact` (the default), `safe`, or a broker's own (`kafka`), as requested. The row also
+has the broker's answer and, if that differs from the exact one, why. A partition that cannot be
+searched gives rows with the reason `unreadable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats import paths, search
+from kafkats.config import Policy, magic_of, parse_time
+from kafkats.errors import KafkatsError, UsageError
+from kafkats.generations import DEFAULT_SEARCH_RULE, INDEX_INTERVAL_BYTES, SEARCH_RULES
+from kafkats.logdir.steady import steady
+from kafkats.plans.units import Unit, list_units, unseen
+
+LOOKUP: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("target_ms", pa.int64()),
+    ("offset", pa.int64()),        # -1: none
+    ("timestamp", pa.int64()),     # of the record, ms; -1: none
+    ("leader_epoch", pa.int32()),
+    ("reason", pa.string()),       # search.REASONS
+    ("segment", pa.int64()),       # base offset of the segment that decided; -1: none
+    ("evidence", pa.string()),     # what decided, as text
+    ("depth", pa.string()),        # of the exact search: tail, full, deep
+    ("kafka_offset", pa.int64()),  # the answer of a broker of `rule`
+    ("kafka_reason", pa.string()),
+    ("rule", pa.string()),         # generations.SEARCH_RULES
+    # why the broker's answer is not the exact one (search.compare), "" if it is
+    # no-such-word: this generation takes the word's number for a time
+    # last-of-batch: up to 3.7, -3 gives the last offset of the batch with the maximum
+    ("differs", pa.string()),
+    # latest, earliest, ..., "" for an instant; target_ms is then its number in Kafka
+    ("word", pa.string()),
+    # offsets from the checkpointed high watermark on; 0 without one
+    ("above_high_watermark", pa.int64()),
+])  # fmt: skip
+"""One row per partition and time."""
+
+HOW: Final = ("exact", "safe", "kafka")
+HIGH_WATERMARKS: Final = ("checkpoint", "log-end")
+"""Up to where a broker returns records.
+
+`checkpoint`: the checkpointed high watermark, written every 5 s, which may be far behind after a
+kill. `log-end`: everything, as for a restarted broker that leads alone.
+"""
+_WORDS: Final = {word.text: word for word in search.Word}
+"""Words by their names in Kafka's own tools."""
+
+
+def target_of(text: str, option: str) -> search.Target:
+    """Return the word of this name, else the instant: a number is epoch ms, also -1.
+
+    Raises UsageError, which names the `option`.
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    try:
+        return parse_time(text)
+    except ValueError as e:
+        raise UsageError(f"{option}: {e}, or one of {', '.join(_WORDS)}") from None
+
+
+@dataclass(frozen=True)
+class LookupOptions:
+    """How to search.
+
+    `margin_ms` is how late records may have come, for `safe`. `now_ms` is the clock for rule 0.8.
+    The policy gives the topics' message.format.version (below 0.10 brokers refuse to search by
+    time) and index.interval.bytes.
+    """
+
+    how: str = "exact"
+    rule: str = DEFAULT_SEARCH_RULE.name
+    depth: str = "tail"
+    margin_ms: int = 0
+    now_ms: int = 2**63 - 1
+    policy: Policy = Policy()  # ruff: ignore[function-call-in-dataclass-default-argument]
+
+    def __post_init__(self) -> None:
+        for value, allowed, what in (
+            (self.how, HOW, "way to look up"),
+            (self.rule, SEARCH_RULES, "search rule"),
+            (self.depth, search.DEPTHS, "depth to search at"),
+        ):
+            if value not in allowed:
+                raise UsageError(f"no {what} {value!r}; there are {', '.join(allowed)}")
+        if self.margin_ms < 0:
+            raise UsageError(f"a margin of {self.margin_ms} ms: it must not be negative")
+
+
+@dataclass(frozen=True)
+class PartitionUnit:
+    """One partition to search, from names and checkpoints alone. It is small and can be pickled."""
+
+    log_dir: str
+    partition_dir: str
+    log_start_offset: int = 0
+    high_watermark: int | None = None
+    clean: bool = False
+    live: bool = False
+    hidden: str = ""
+    """Why files that a broker reads are hidden from us: then there is no answer."""
+
+    @property
+    def path(self) -> Path:
+        return Path(self.log_dir, self.partition_dir)
+
+
+def lookup_partitions(
+    log_dirs: Iterable[str | Path], *, topics: str = "*", high_watermark: str = "checkpoint"
+) -> Iterator[PartitionUnit]:
+    """Yield the partitions that brokers serve from these roots, directories or segments.
+
+    `high_watermark` is one of HIGH_WATERMARKS. Raises UsageError and as `units.list_units`.
+    """
+    if high_watermark not in HIGH_WATERMARKS:
+        raise UsageError(f"no high watermark {high_watermark!r}; there are {', '.join(HIGH_WATERMARKS)}")
+    for unit in _listed(log_dirs, topics):
+        yield unit if high_watermark == "checkpoint" else replace(unit, high_watermark=None)
+
+
+def _listed(log_dirs: Iterable[str | Path], topics: str) -> Iterator[PartitionUnit]:
+    about: Unit | None = None
+    segment: Unit | None = None
+    for unit in list_units(log_dirs, topics=topics):
+        if about is None or (unit.log_dir, unit.partition_dir) != (about.log_dir, about.partition_dir):
+            yield from _partition(about, segment)
+            about, segment = unit, None
+        if segment is None and unit.base_offset >= 0:
+            segment = unit
+    yield from _partition(about, segment)
+
+
+def _partition(about: Unit | None, segment: Unit | None) -> Iterator[PartitionUnit]:
+    if about is None:
+        return
+    name = paths.parse_partition(about.partition_dir)
+    if name is not None and name.state:
+        return  # a copy in progress: another directory is served
+    hidden = "; ".join(f"{finding.file}: {finding.reason}" for finding in unseen(about))
+    if not about.partition_dir and not hidden:
+        return
+    facts = segment or about
+    yield PartitionUnit(
+        about.log_dir,
+        about.partition_dir,
+        max(facts.log_start_offset, 0),
+        facts.high_watermark if facts.high_watermark >= 0 else None,
+        facts.clean,
+        facts.live,
+        hidden,
+    )
+
+
+def limits(partitions: Iterable[PartitionUnit]) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return the current log start and log end by topic and partition, for `exports.read_marks`.
+
+    -1 for an unreadable end. Of several replicas the highest values count: a lagging replica still
+    has what the others deleted.
+    """
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    for unit in partitions:
+        name = paths.parse_partition(unit.partition_dir)
+        if name is not None:
+            start, end = _limits(unit)
+            key = name.topic, name.partition
+            most = found.get(key, (-1, -1))
+            found[key] = max(start, most[0]), max(end, most[1])
+    return found
+
+
+def _limits(unit: PartitionUnit) -> tuple[int, int]:
+    start = unit.log_start_offset
+    with suppress(KafkatsError), search.open_partition(unit.path, log_start_offset=start, live=unit.live) as partition:
+        start = partition.log_start_offset
+        return start, partition.log_end_offset
+    return start, -1
+
+
+def lookup_unit(
+    unit: PartitionUnit, targets: Sequence[search.Target], options: LookupOptions | None = None
+) -> pa.RecordBatch:
+    """Return rows of LOOKUP for one partition: one per target (instant in ms, or word), in order.
+
+    An unreadable partition gives rows, not an error. A partition that a running broker deleted
+    meanwhile has no rows.
+    """
+    options = options or LookupOptions()
+    rows = steady(
+        unit.path,
+        lambda: list(_rows(unit, targets, options)),
+        lambda found: any("unreadable" in (row["reason"], row["kafka_reason"]) for row in found),
+        live=unit.live,
+        any_change=True,
+    )
+    if rows is None:
+        rows = []
+    return pa.RecordBatch.from_pylist([_where(unit) | row for row in rows], schema=LOOKUP)
+
+
+def above_high_watermark(rows: pa.Table) -> dict[str, int]:
+    """Return, by partition directory, how many offsets lie above the checkpointed high watermark.
+
+    Only partitions with such offsets are included. `rows` are of LOOKUP.
+    """
+    rows = rows.filter(pc.greater(rows["above_high_watermark"], 0))
+    counts = rows.group_by(["log_dir", "partition_dir"]).aggregate([("above_high_watermark", "max")]).to_pylist()
+    twice = len({row["partition_dir"] for row in counts}) < len(counts)
+    return {
+        str(Path(row["log_dir"], row["partition_dir"])) if twice else row["partition_dir"]: row[
+            "above_high_watermark_max"
+        ]
+        for row in counts
+    }
+
+
+def _where(unit: PartitionUnit) -> dict[str, Any]:
+    name = paths.parse_partition(unit.partition_dir)
+    return {
+        "log_dir": unit.log_dir,
+        "partition_dir": unit.partition_dir,
+        "topic": name.topic if name else "",
+        "partition": name.partition if name else -1,
+    }
+
+
+def _rows(unit: PartitionUnit, targets: Sequence[search.Target], options: LookupOptions) -> Iterator[dict[str, Any]]:
+    if unit.hidden:
+        yield from (_row(_unreadable(target, unit.hidden), None, "", options) for target in targets)
+        return
+    name = paths.parse_partition(unit.partition_dir)
+    settings = options.policy.settings(name.topic if name else "")
+    interval, version = settings.index_interval_bytes, settings.message_format_version
+    try:
+        partition = search.open_partition(
+            unit.path,
+            log_start_offset=unit.log_start_offset,
+            high_watermark=unit.high_watermark,
+            clean=unit.clean,
+            live=unit.live,
+            searchable=version is None or magic_of(version) > 0,
+            index_interval_bytes=INDEX_INTERVAL_BYTES if interval is None else interval,
+        )
+    except KafkatsError as e:
+        yield from (_row(_unreadable(target, str(e)), None, "", options) for target in targets)
+        return
+    with partition:
+        above = _above_high_watermark(partition)
+        yield from (_answer(partition, target, options) | {"above_high_watermark": above} for target in targets)
+
+
+def _above_high_watermark(partition: search.Partition) -> int:
+    if partition.high_watermark is None:
+        return 0
+    try:
+        return max(partition.log_end_offset - partition.high_watermark, 0)
+    except KafkatsError:  # each answer contains the error
+        return 0
+
+
+def _answer(partition: search.Partition, target: search.Target, options: LookupOptions) -> dict[str, Any]:
+    kafka = _try(target, lambda: search.find(partition, target, options.rule, now_ms=options.now_ms))
+    exact = _try(target, lambda: search.find_exact(partition, target, depth=options.depth))
+    if "unreadable" in (kafka.reason, exact.reason):
+        differs = "" if kafka.reason == exact.reason else "unreadable"
+    else:
+        rule = SEARCH_RULES[options.rule]
+        differs = search.compare(partition, kafka, exact)
+        if differs and isinstance(target, search.Word) and target.value not in rule.specials:
+            differs = "no-such-word"
+        elif (
+            differs
+            and target == search.MAX_TIMESTAMP
+            and kafka.timestamp == exact.timestamp
+            and not rule.record_of_maximum
+        ):
+            differs = "last-of-batch"
+    answer = kafka if options.how == "kafka" else exact
+    if options.how == "safe" and isinstance(target, int):
+        margin, depth = options.margin_ms, options.depth
+        answer = _try(target, partial(search.find_safe, partition, target, margin, depth=depth))
+    return _row(answer, kafka, differs, options)
+
+
+def _try(target: search.Target, find: Callable[[], search.Answer]) -> search.Answer:
+    try:
+        return find()
+    except UsageError:
+        raise
+    except KafkatsError as e:
+        return _unreadable(target, str(e))
+
+
+def _unreadable(target: search.Target, text: str) -> search.Answer:
+    return search.Answer(target, reason="unreadable", evidence=text)
+
+
+def _row(answer: search.Answer, kafka: search.Answer | None, differs: str, options: LookupOptions) -> dict[str, Any]:
+    kafka = kafka or answer
+    target = answer.target_ms
+    word = target if isinstance(target, search.Word) else None
+    return answer._asdict() | {
+        "target_ms": target if word is None else word.value,
+        "word": "" if word is None else word.text,
+        "depth": options.depth,
+        "kafka_offset": kafka.offset,
+        "kafka_reason": kafka.reason,
+        "rule": options.rule,
+        "differs": differs,
+        "above_high_watermark": 0,
+    }

@@ -1,0 +1,181 @@
+"""Plots of lookups: a table's answers over the records, lateness of records, coverage.
+
+They need matplotlib (the extra `plot`), which is imported only when a picture is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kafkats.lookup.exports import Mark
+from kafkats.lookup.record_scatter import LATE, Cloud
+from kafkats.plans.figure import begin_figure
+from kafkats.tables import Manifest, OpenRun, View, busiest, closed
+
+Ints = NDArray[np.int64]
+HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
+STATES: Final = {"not built": "#f0f0f0", "closed": "#67a9cf", "some open": "#e08214", "some unreadable": "#b2182b"}
+"""States of an hour of a table, with their colours."""
+_DAYS: Final = 92
+_NONE: Final = np.empty(0, np.int64)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EARLIEST_MS: Final = -62_135_596_800_000
+_LATEST_MS: Final = 253_402_300_799_000
+"""The years 1 to 9999, the range of a calendar."""
+
+
+def plot_staircase(
+    view: View, clouds: Mapping[tuple[str, int], Cloud], path: Path, *, marks: Sequence[Mark] = ()
+) -> None:
+    """Draw a table's answers as PNG: a line over the records as points, a panel per partition.
+
+    `marks` are answers to show. A record to the right of a step must not lie below it: the answer
+    would have missed it. The `tables.busiest` partitions come first; the rest is left out. Raises
+    UsageError when matplotlib is not installed, StorageFailed.
+    """
+    figure, save = begin_figure()
+    chosen = busiest(view.rows)
+    down = max(-(-len(chosen) // 2), 1)
+    figure.set_size_inches(12.0, 1.0 + 2.2 * down)
+    for number, key in enumerate(chosen):
+        axes = figure.add_subplot(down, 2, number + 1)
+        _stairs(axes, *_cells(view, key), clouds.get(key), view.step_ms)
+        _show_marks(axes, [mark for mark in marks if (mark.topic, mark.partition) == key and not mark.word])
+        axes.set_title(f"{key[0]}-{key[1]}", fontsize=8)
+        axes.tick_params(labelsize=6)
+    title = "the first offset of a time or later (line), and the records (points)"
+    figure.suptitle(f"{title}; what was asked for (rings)" if marks else title, fontsize=10)
+    save(path)
+
+
+def _cells(view: View, key: tuple[str, int]) -> tuple[Ints, Ints]:
+    """Return times and offsets of a partition's closed cells."""
+    topic, partition = key
+    mine = pc.and_(pc.equal(view.rows["topic"].cast("string"), topic), pc.equal(view.rows["partition"], partition))
+    rows = view.rows.filter(mine)
+    rows = rows.filter(closed(rows))
+    return rows["timestamp"].to_numpy(), rows["offset"].to_numpy()
+
+
+def _stairs(axes: Any, times: Ints, offsets: Ints, cloud: Cloud | None, step_ms: int) -> None:
+    if len(times):
+        # One point per change is enough. The line breaks where cells are missing.
+        edges = np.flatnonzero(np.concatenate(([True], (np.diff(offsets) != 0) | (np.diff(times) != step_ms))))
+        ends = np.append(edges[1:], len(times)) - 1
+        left, right = (np.clip(ms, _EARLIEST_MS, _LATEST_MS) for ms in (times[edges], times[ends] + step_ms))
+        axes.hlines(offsets[edges], _moments(left), _moments(right), color="#2166ac", linewidth=1.5)
+    shown = _NONE if cloud is None or not len(times) else _inside(cloud, int(times.min()), int(times.max()) + step_ms)
+    if cloud is not None and len(shown):
+        axes.plot(_moments(cloud.timestamp[shown]), cloud.offset[shown], ".", color="#e08214", markersize=3, zorder=3)
+        # Show the time of the records only, not the hours before and after them without changes.
+        first, last = int(cloud.timestamp[shown].min()), int(cloud.timestamp[shown].max())
+        pad = max((last - first) // 20, 2 * step_ms)
+        axes.set_xlim(*_moments(np.array([first - pad, last + pad])))
+    if not len(times):
+        axes.text(
+            0.5,
+            0.5,
+            "no record of these times or later",
+            ha="center",
+            va="center",
+            transform=axes.transAxes,
+            fontsize=7,
+        )
+        axes.set_xticks([])
+        axes.set_yticks([])
+    axes.set_ylabel("offset", fontsize=6)
+
+
+def _inside(cloud: Cloud, begin: int, end: int) -> Ints:
+    """Return which records are of the time from `begin` to `end`."""
+    return np.flatnonzero((cloud.timestamp >= max(begin, _EARLIEST_MS)) & (cloud.timestamp < min(end, _LATEST_MS)))
+
+
+def _show_marks(axes: Any, marks: Iterable[Mark]) -> None:
+    """Draw a line at each time, and a ring where it meets the offset."""
+    for mark in marks:
+        at = _moments(np.array([min(max(mark.target_ms, _EARLIEST_MS), _LATEST_MS)]))[0]
+        axes.axvline(at, color="#b2182b", linewidth=0.8, linestyle="--")
+        low, high = axes.get_xlim()
+        axes.set_xlim(min(low, axes.convert_xunits(at)), max(high, axes.convert_xunits(at)))
+        if mark.offset >= 0:
+            axes.plot([at], [mark.offset], "o", color="#b2182b", markersize=6, fillstyle="none", zorder=4)
+
+
+def plot_disorder(clouds: Mapping[tuple[str, int], Cloud], path: Path) -> None:
+    """Draw how many records came how late, of all partitions, as PNG at `path`.
+
+    Raises as `plot_staircase`.
+    """
+    figure, save = begin_figure()
+    names = list(LATE)
+    counts = np.sum([np.zeros(len(names), np.int64), *(cloud.late for cloud in clouds.values())], axis=0)
+    figure.set_size_inches(8.0, 3.2)
+    axes = figure.add_subplot()
+    axes.bar(range(len(names)), counts, color=["#67a9cf"] + ["#e08214"] * (len(names) - 1))
+    axes.set_yscale("symlog")
+    axes.set_xticks(range(len(names)), names, fontsize=7)
+    axes.set_ylabel("records", fontsize=8)
+    figure.suptitle("how much older records are than the newest before them", fontsize=10)
+    save(path)
+
+
+def coverage(covered: Sequence[tuple[int, int]], runs: Iterable[OpenRun]) -> tuple[int, NDArray[np.int8]]:
+    """Return the first day (ms) and the state of each hour from then on, shape (days, 24).
+
+    States are numbers in STATES. Only the last days are included.
+    """
+    if not covered:
+        return 0, np.zeros((0, 24), np.int8)
+    first, last = covered[0][0] // DAY_MS, -(-covered[-1][1] // DAY_MS)
+    first = max(first, last - _DAYS)
+    hours = np.zeros((last - first) * 24, np.int8)
+    spans = [(begin, end, 1) for begin, end in covered]
+    spans += [(run.from_ms, run.to_ms, 3 if run.reason == "unreadable" else 2) for run in runs]
+    for begin, end, state in spans:
+        low, high = begin // HOUR_MS - first * 24, -(-end // HOUR_MS) - first * 24
+        some = slice(max(low, 0), max(high, 0))
+        hours[some] = np.maximum(hours[some], state)
+    return first * DAY_MS, hours.reshape(-1, 24)
+
+
+def plot_calendar(manifest: Manifest, runs: Iterable[OpenRun], path: Path) -> None:
+    """Draw the hours of each day that a table has, and those with open or unreadable cells, as PNG.
+
+    `tables.open_runs` returns `manifest` and `runs`. Raises as `plot_staircase`.
+    """
+    figure, save = begin_figure()
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch
+
+    first, days = coverage(manifest.covered, runs)
+    figure.set_size_inches(8.0, 1.6 + 0.2 * max(len(days), 4))
+    axes = figure.add_subplot()
+    if len(days):
+        axes.pcolormesh(
+            days, cmap=ListedColormap(list(STATES.values())), vmin=0, vmax=len(STATES) - 1, edgecolors="white"
+        )
+    names = [f"{_moment(first + n * DAY_MS):%Y-%m-%d}" for n in range(len(days))]
+    axes.set_yticks(np.arange(len(days)) + 0.5, names, fontsize=7)
+    axes.set_xticks(range(0, 25, 3), [f"{hour:02}:00" for hour in range(0, 25, 3)], fontsize=7)
+    axes.invert_yaxis()
+    patches = [Patch(color=colour, label=state) for state, colour in STATES.items()]
+    figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), fontsize=8, frameon=False)
+    figure.suptitle(f"hours of the table, UTC; a cell every {manifest.step_ms / 1000:g} s", fontsize=10)
+    save(path)
+
+
+def _moment(ms: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=min(max(ms, _EARLIEST_MS), _LATEST_MS))
+
+
+def _moments(times: Ints) -> NDArray[np.datetime64]:
+    return times.astype("datetime64[ms]")

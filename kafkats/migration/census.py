@@ -1,0 +1,258 @@
+"""The census: the bytes on the disks by magic, codec and timestamp type, and who loses zero-copy.
+
+Formats are known only from every batch header, so the census walks whole logs and checks their
+checksums. There is no other source: a topic's settings tell the format of the next write, not of
+stored batches (KIP-724).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats import paths
+from kafkats.compression import Codec
+from kafkats.errors import KafkatsError
+from kafkats.findings import KINDS, Finding, failure
+from kafkats.formats.model import TimestampType
+from kafkats.plans.settling import settled
+from kafkats.plans.units import Unit, unseen
+from kafkats.segment.census import Census, take_census
+from kafkats.segment.facts import Cell
+
+CENSUS: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("base_offset", pa.int64()),       # -1: a problem of a directory
+    ("magic", pa.int8()),              # -1: a row without batches, see `problem`
+    ("codec", pa.string()),            # none, gzip, snappy, lz4, zstd
+    ("timestamp_type", pa.string()),   # none (magic 0), CreateTime, LogAppendTime
+    ("bytes", pa.int64()),
+    ("batches", pa.int64()),           # magic 0 and 1: messages and wrappers
+    ("records", pa.int64()),           # -1: in wrappers that were not decompressed
+    ("control_batches", pa.int64()),
+    ("transactional_batches", pa.int64()),
+    ("producer_batches", pa.int64()),  # with a producer id
+    ("delete_horizon_batches", pa.int64()),
+    # a kind of `findings.KINDS` if something was unreadable or is wrong, else ""
+    ("problem", pa.string()),
+    ("reason", pa.string()),
+])  # fmt: skip
+"""One row per segment, magic, codec and timestamp type.
+
+Rows of magic -1 are for bytes without batches: those after the last good batch, or another problem.
+An empty segment has one such row without a problem. So the bytes of a segment's rows add up to its
+file's.
+"""
+
+CELL: Final = ("magic", "codec", "timestamp_type", "problem")
+GROUPS: Final = {
+    "segment": ("log_dir", "partition_dir", "base_offset"),
+    "partition": ("log_dir", "partition_dir"),
+    "topic": ("log_dir", "topic"),
+    "volume": ("log_dir",),
+    "format": (),
+}
+_FLAGS: Final = ("control_batches", "transactional_batches", "producer_batches", "delete_horizon_batches")
+_TYPES: Final = {
+    TimestampType.NONE: "none",
+    TimestampType.CREATE_TIME: "CreateTime",
+    TimestampType.LOG_APPEND_TIME: "LogAppendTime",
+}
+_CODECS: Final = {int(codec): codec.name.lower() for codec in Codec}
+
+
+def census_unit(unit: Unit, *, deep: bool = False) -> pa.RecordBatch:
+    """Return rows of CENSUS for one unit. `deep` also counts the records in wrappers.
+
+    An unreadable file becomes a row of magic -1, not an error. Any process that sees the files may
+    call this.
+    """
+    return pa.RecordBatch.from_pylist(list(_rows(unit, deep)), schema=CENSUS)
+
+
+def _rows(unit: Unit, deep: bool) -> Iterator[dict[str, Any]]:
+    where = _where(unit)
+    if unit.base_offset < 0:
+        _, _, findings, _ = settled(unit, lambda now: (None, tuple(unseen(now))))
+        yield from (where | _problem(finding, 0) for finding in findings)
+        return
+    now, census, findings, _ = settled(unit, lambda now: _census(now, deep))
+    if census is not None:
+        yield from (where | _cell(cell) for cell in census.cells)
+    yield from (where | row for row in _rest(census, findings, now.bytes))
+
+
+def _census(unit: Unit, deep: bool) -> tuple[Census | None, tuple[Finding, ...]]:
+    log = paths.segment_file(unit.base_offset, paths.LOG)
+    try:
+        census = take_census(
+            Path(unit.log_dir, unit.partition_dir, log),
+            unit.base_offset,
+            active=unit.active,
+            clean=unit.clean,
+            live=unit.live,
+            deep=deep,
+        )
+    except KafkatsError as e:
+        return None, (failure(log, e),)
+    return census, census.findings
+
+
+def _where(unit: Unit) -> dict[str, Any]:
+    name = paths.parse_partition(unit.partition_dir)
+    return {
+        "log_dir": unit.log_dir,
+        "partition_dir": unit.partition_dir,
+        "topic": name.topic if name else "",
+        "partition": name.partition if name else -1,
+        "base_offset": unit.base_offset,
+    }
+
+
+def _cell(cell: Cell) -> dict[str, Any]:
+    codec = _CODECS.get(cell.codec, f"codec {cell.codec}")
+    return cell._asdict() | {"codec": codec, "timestamp_type": _TYPES[cell.timestamp_type], "problem": "", "reason": ""}
+
+
+def _rest(census: Census | None, findings: Sequence[Finding], size: int) -> Iterator[dict[str, Any]]:
+    """Yield the problems, the first with the unwalked bytes, and a row for an empty segment."""
+    left = size if census is None else census.facts.log_bytes - census.facts.valid_bytes
+    for finding in findings:
+        yield _problem(finding, left)
+        left = 0
+    if census is not None and not census.facts.log_bytes:
+        yield _nothing("", "")
+
+
+def _problem(finding: Finding, size: int) -> dict[str, Any]:
+    return _nothing(finding.kind, finding.reason) | {"bytes": size}
+
+
+def _nothing(problem: str, reason: str) -> dict[str, Any]:
+    counts = dict.fromkeys(("bytes", "batches", "records", *_FLAGS), 0)
+    return counts | {"magic": -1, "codec": "", "timestamp_type": "", "problem": problem, "reason": reason}
+
+
+def group_census(census: pa.Table, by: str) -> list[dict[str, Any]]:
+    """Sum up by segment, partition, topic or volume; `format` sums up all.
+
+    `share` is the share of the bytes of that segment, partition, topic or volume. `segments` counts
+    those with such batches.
+    """
+    keys = list(GROUPS[by])
+    order = [(name, "ascending") for name in (*keys, *CELL)]
+    summed = _summed(census, [*keys, *CELL]).sort_by(order).to_pylist()
+    totals: dict[tuple[Any, ...], int] = {}
+    for row in summed:
+        group = tuple(row[key] for key in keys)
+        totals[group] = totals.get(group, 0) + row["bytes_sum"]
+    return [
+        {name: row[name] for name in (*keys, *CELL)}
+        | {
+            "segments": row["base_offset_count"],
+            "bytes": row["bytes_sum"],
+            "share": round(row["bytes_sum"] / max(totals[tuple(row[key] for key in keys)], 1), 4),
+            "batches": row["batches_sum"],
+            "records": row["records_sum"] if row["records_min"] >= 0 else -1,
+        }
+        | {name: row[f"{name}_sum"] for name in _FLAGS}
+        for row in summed
+        if row["bytes_sum"] or row["problem"]
+    ]
+
+
+def _summed(census: pa.Table, keys: list[str]) -> pa.Table:
+    sums = [(name, "sum") for name in ("bytes", "batches", "records", *_FLAGS)]
+    counts = [("base_offset", "count"), ("records", "min")]
+    return census.combine_chunks().group_by(keys, use_threads=False).aggregate([*sums, *counts])
+
+
+def _where_at_least(census: pa.Table, name: str, least: int) -> pa.Table:
+    # A census has one batch per unit. On a table of as many chunks everything is a hundred times
+    # slower.
+    whole = census.combine_chunks()
+    return whole.filter(pc.greater_equal(whole[name], least))
+
+
+def summarize(census: pa.Table) -> dict[str, Any]:
+    """Count segments, partitions, bytes and batches per magic, and problems by kind."""
+    census = census.combine_chunks()
+    real = _where_at_least(census, "base_offset", 0)
+    magics = {row["magic"]: row for row in _summed(real, ["magic"]).to_pylist()}
+    problems = pc.value_counts(census.filter(pc.not_equal(census["problem"], ""))["problem"]).to_pylist()
+    return {
+        "segments": len(real.group_by(["log_dir", "partition_dir", "base_offset"]).aggregate([])),
+        "partitions": len(real.group_by(["log_dir", "partition_dir"]).aggregate([])),
+        "log_bytes": sum(row["bytes_sum"] for row in magics.values()),
+        "magic_bytes": [magics[m]["bytes_sum"] if m in magics else 0 for m in range(3)],
+        "magic_batches": [magics[m]["batches_sum"] if m in magics else 0 for m in range(3)],
+        "problems": {row["values"]: row["counts"] for row in sorted(problems, key=lambda row: str(row["values"]))},
+    }
+
+
+def problems(census: pa.Table) -> list[dict[str, Any]]:
+    """Return the problems: directory, base offset, kind, severity and reason."""
+    names = ["log_dir", "partition_dir", "base_offset", "problem", "reason"]
+    whole = census.select(names).combine_chunks()
+    rows = whole.filter(pc.not_equal(whole["problem"], "")).to_pylist()
+    return [row | {"severity": KINDS[row["problem"]][0]} for row in rows]
+
+
+ON_4X: Final = "a 4.x broker converts nothing: it refuses fetch versions 0 to 3 and sends to all others what is stored"
+
+
+def zero_copy(census: pa.Table) -> list[dict[str, Any]]:
+    """Return, per topic of a volume, the bytes that a broker of 0.10 to 3.9 converts on a fetch.
+
+    The broker cannot send them from the file then. A fetch of version 0 or 1 is answered in magic
+    0, one of 2 or 3 in magic 1, and later ones in the stored format; newer batches are converted.
+    `*_beside` counts the other bytes in segments with newer batches: they lose zero-copy if one
+    fetch covers both. `zstd_bytes` cannot be converted: such a fetch fails. Source: KIP-31, KIP-32,
+    KafkaApis of 0.11 to 3.9.
+    """
+    held = _where_at_least(census, "magic", 0)
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for segment in _by_magic(held):
+        row = rows.setdefault((segment["log_dir"], segment["topic"]), _no_bytes(segment))
+        sizes = segment["sizes"]
+        row["bytes"] += sum(sizes)
+        row["zstd_bytes"] += segment["zstd"]
+        for name, magic in (("fetch_0_1", 0), ("fetch_2_3", 1)):
+            newer = sum(sizes[magic + 1 :])
+            row[f"{name}_converted"] += newer
+            row[f"{name}_beside"] += sum(sizes) - newer if newer else 0
+    return [rows[key] for key in sorted(rows)]
+
+
+def _no_bytes(segment: dict[str, Any]) -> dict[str, Any]:
+    names = (
+        "fetch_0_1_converted",
+        "fetch_0_1_beside",
+        "fetch_2_3_converted",
+        "fetch_2_3_beside",
+        "fetch_4_up_converted",
+    )
+    return (
+        {"log_dir": segment["log_dir"], "topic": segment["topic"], "bytes": 0}
+        | dict.fromkeys(names, 0)
+        | {"zstd_bytes": 0}
+    )
+
+
+def _by_magic(held: pa.Table) -> Iterable[dict[str, Any]]:
+    """Return, per segment, the topic, the bytes per magic, and the bytes in zstd."""
+    keys = ["log_dir", "topic", "partition_dir", "base_offset"]
+    segments: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in held.group_by([*keys, "magic", "codec"], use_threads=False).aggregate([("bytes", "sum")]).to_pylist():
+        first = {"log_dir": row["log_dir"], "topic": row["topic"], "sizes": [0, 0, 0], "zstd": 0}
+        segment = segments.setdefault(tuple(row[key] for key in keys), first)
+        segment["sizes"][row["magic"]] += row["bytes_sum"]
+        segment["zstd"] += row["bytes_sum"] if row["codec"] == "zstd" else 0
+    return segments.values()

@@ -1,0 +1,163 @@
+"""A certificate: a statement about the message formats on a volume, with a digest of what was seen.
+
+A certificate is a folder: `certificate.json` (statement, options, totals, digest) and
+`segments.parquet` (one row per segment). The digest covers the header and the rows, as a plan's
+does (`plan.digest_of`), and not the time of writing. Each row has the segment's fingerprint, so
+other batches give another digest even if size and mtime are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kafkats import __version__
+from kafkats.errors import CorruptPlan, UsageError, is_file, storage
+from kafkats.plans.facts import make_folder, read_json, read_table, write_json, write_table
+from kafkats.plans.plan import digest_of
+
+FORMAT: Final = 1
+MAGICS: Final = range(3)
+
+ROWS: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("base_offset", pa.int64()),
+    ("next_offset", pa.int64()),  # the statement covers offsets below this one
+    ("active", pa.bool_()),
+    ("live", pa.bool_()),         # a broker held the directory and wrote to this segment
+    ("log_bytes", pa.int64()),
+    ("mtime_ns", pa.int64()),
+    ("inode", pa.int64()),
+    ("bytes", pa.int64()),        # up to the end of the last batch
+    ("batches", pa.int64()),
+    ("magic_bytes", pa.list_(pa.int64(), 3)),
+    ("magic_batches", pa.list_(pa.int64(), 3)),
+    # 16 hex digits over offset, size, checksum and magic of every batch
+    ("fingerprint", pa.string()),
+])  # fmt: skip
+"""One row per segment of a certificate."""
+
+
+@dataclass(frozen=True)
+class CertifyOptions:
+    """The scope of a certificate: `log_dirs` as list_units takes them, and one or both bounds.
+
+    Raises UsageError without a bound, or for a bound that is no magic.
+    """
+
+    log_dirs: tuple[str, ...]
+    topics: str = "*"
+    min_magic: int | None = None
+    max_magic: int | None = None
+    deep: bool = False
+
+    def __post_init__(self) -> None:
+        bounds = [magic for magic in (self.min_magic, self.max_magic) if magic is not None]
+        if not bounds or any(magic not in MAGICS for magic in bounds):
+            raise UsageError("a certificate needs a least or a greatest magic: 0, 1 or 2")
+
+    @property
+    def claim(self) -> str:
+        """The claim about magics, without counts of what was seen."""
+        below = [] if self.min_magic is None else [f"nothing below magic {self.min_magic}"]
+        above = [] if self.max_magic is None else [f"nothing above magic {self.max_magic}"]
+        return ", ".join(below + above)
+
+    def allows(self, magic: int) -> bool:
+        """Whether this magic lies within the bounds."""
+        return (self.min_magic or 0) <= magic <= (MAGICS[-1] if self.max_magic is None else self.max_magic)
+
+    def breaks(self, magic_batches: list[int]) -> int:
+        """Return how many of these batches per magic lie outside the bounds."""
+        return sum(count for magic, count in enumerate(magic_batches) if not self.allows(magic))
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A statement about segments.
+
+    `header` has statement, options and totals. `segments` is a table of ROWS, sorted. `digest`
+    covers both. The statement is certified only without `exceptions` (segments with batches outside
+    the bounds) and without `refusals` (findings: unreadable or corrupt files).
+    """
+
+    header: Mapping[str, Any]
+    segments: pa.Table
+    digest: str
+    exceptions: tuple[Mapping[str, Any], ...] = ()
+    refusals: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def certified(self) -> bool:
+        return not self.exceptions and not self.refusals
+
+    @property
+    def statement(self) -> str:
+        return str(self.header["statement"])
+
+    @property
+    def options(self) -> CertifyOptions:
+        given = dict(self.header["options"])
+        return CertifyOptions(**given | {"log_dirs": tuple(given["log_dirs"])})
+
+
+def seal(statement: str, options: CertifyOptions, totals: Mapping[str, Any], segments: pa.Table) -> Certificate:
+    """Return the certificate, with its digest, for a statement about `segments` (ROWS, sorted)."""
+    header = {
+        "format": FORMAT,
+        "kafkats": __version__,
+        "statement": statement,
+        "options": asdict(options) | {"log_dirs": [str(Path(d).absolute()) for d in options.log_dirs]},
+        "totals": dict(totals),
+    }
+    return Certificate(header, segments, digest_of(header, segments))
+
+
+def write_certificate(certificate: Certificate, folder: Path, *, at: str) -> None:
+    """Write the certificate's folder. The digest does not cover `at` (ISO 8601).
+
+    Raises UsageError for an uncertified statement, and when `folder` is no certificate or lies in a
+    log directory; StorageFailed.
+    """
+    if not certificate.certified:
+        raise UsageError(certificate.statement, path=folder)
+    make_folder(folder, "the certificate")
+    with storage(folder, "writing the certificate"):
+        if any(folder.iterdir()) and not (folder / "certificate.json").exists():
+            raise UsageError("exists and is no certificate", path=folder)
+    write_table(folder / "segments.parquet", certificate.segments)
+    write_json(folder / "certificate.json", dict(certificate.header) | {"digest": certificate.digest, "at": at})
+
+
+def read_certificate(folder: Path) -> Certificate:
+    """Read a certificate's folder and check its digest.
+
+    Raises CorruptPlan when it is incomplete, of another format, or was edited; StorageFailed.
+    """
+    if not is_file(folder / "certificate.json", "looking for the certificate"):
+        raise CorruptPlan("no certificate here: certificate.json is missing", path=folder)
+    header = read_json(folder / "certificate.json")
+    digest, _ = header.pop("digest", None), header.pop("at", None)
+    if header.get("format") != FORMAT:
+        raise CorruptPlan(f"a certificate of format {header.get('format')}; this kafkats reads {FORMAT}", path=folder)
+    segments = read_table(folder / "segments.parquet", ROWS)
+    if digest_of(header, segments) != digest:
+        raise CorruptPlan("the digest does not match: the certificate was edited or damaged", path=folder)
+    certificate = Certificate(header, segments, digest)
+    try:
+        options = certificate.options
+    except (KeyError, TypeError, ValueError, UsageError) as e:
+        raise CorruptPlan(f"no options in it: {e}", path=folder) from e
+    texts = (certificate.header.get("statement"), options.topics, *options.log_dirs)
+    if not isinstance(header["options"]["log_dirs"], list) or not all(isinstance(text, str) for text in texts):
+        raise CorruptPlan("its statement, topics or log directories are no texts", path=folder)
+    if any(segments[name].null_count for name in ROWS.names):
+        raise CorruptPlan("a segment lacks something", path=folder)
+    if any(options.breaks(counts) for counts in segments["magic_batches"].to_pylist()):
+        raise CorruptPlan("its segments do not bear out its statement", path=folder)
+    return certificate

@@ -1,0 +1,348 @@
+"""Certify "nothing below magic N on this volume", or above, and check a certificate again later.
+
+The statement covers every batch header and checksum. If any byte of a log is unreadable or corrupt,
+there are findings and no certificate. While a broker writes, the statement covers what was on the
+disk: the row of each active segment gives the end offset. The magic is that of the batch or
+wrapper, as for brokers; messages inside a wrapper are not examined (KAFKA-4298).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kafkats import paths
+from kafkats.errors import KafkatsError, Vanished
+from kafkats.findings import KINDS, SEVERITIES, Finding, failure, worst
+from kafkats.migration.certificate import MAGICS, ROWS, Certificate, CertifyOptions, seal
+from kafkats.plans.facts import FINDING, all_findings, finding_rows
+from kafkats.plans.settling import settled
+from kafkats.plans.units import Unit, list_again, unseen
+from kafkats.segment.census import Census, take_census
+
+SEEN: Final = pa.schema([
+    *ROWS,
+    ("prefix_fingerprint", pa.string()),  # in a re-check, of the bytes that the certificate covers
+    ("compacted", pa.bool_()),  # whether a log cleaner rewrites segments of this partition
+    # time of the look; a segment that was replaced meanwhile has two rows, and the later one counts
+    ("looked_ns", pa.int64()),
+    ("worst", pa.string()),
+    ("findings", pa.list_(FINDING)),
+])  # fmt: skip
+"""The result for one segment, or with base_offset -1 what could not be read of a directory."""
+
+_ROWS_AT_ONCE: Final = 10_000
+"""A row takes 2 kB until it is in a table."""
+_ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset")]
+
+
+Key = tuple[str, str, int]
+"""log_dir, partition_dir, base_offset."""
+Upto = int | Mapping[Key, int]
+
+
+class Difference(NamedTuple):
+    """A segment that is not as certified.
+
+    `what` is changed (other batches), grown, touched (the same batches in a file of another mtime,
+    size or inode), vanished, new, or damaged (no longer readable). `now` says so where a log
+    cleaner or retention did it. `breaks`: it now has batches outside the bounds.
+    """
+
+    log_dir: str
+    partition_dir: str
+    base_offset: int
+    what: str
+    was: str
+    now: str
+    breaks: bool = False
+
+
+class Recheck(NamedTuple):
+    """The result of a re-check.
+
+    `holds`: the statement is true of all present segments. `unchanged`: in addition everything is
+    as certified, except what a broker that ran at that time has done since: appended, rolled,
+    compacted, deleted from the front of a log.
+    """
+
+    differences: tuple[Difference, ...]
+    holds: bool
+    unchanged: bool
+
+
+def certify_unit(unit: Unit, *, deep: bool = False, upto: Upto = 0) -> pa.RecordBatch:
+    """Return rows of SEEN for one unit. `upto` adds the fingerprint of the first `upto` bytes.
+
+    `upto` by segment (`certified_bytes`) also holds for segments that are looked at in place of
+    this one.
+
+    A segment that a running broker deleted meanwhile has no row. If the broker merged it into
+    another segment, the row is that segment's. An unreadable file becomes a finding, not an error.
+    Any process that sees the files may call this.
+    """
+    return pa.RecordBatch.from_pylist(_rows(unit, deep, upto), schema=SEEN)
+
+
+def _rows(unit: Unit, deep: bool, upto: Upto) -> list[dict[str, Any]]:
+    others = 0 if isinstance(upto, int) else upto
+    if unit.base_offset < 0:
+        return _directory_rows(unit, deep, others)
+    key = unit.log_dir, unit.partition_dir, unit.base_offset
+    covered = upto if isinstance(upto, int) else upto.get(key, 0)
+    seen = settled(unit, lambda now: _look(now, deep, covered))
+    if seen.gone:
+        rows = _rows_instead(unit, deep, others)
+        return [seen.seen | _found(seen.findings)] if rows is None else rows
+    return [seen.seen | _found(seen.findings)]
+
+
+def _directory_rows(unit: Unit, deep: bool, upto: Upto) -> list[dict[str, Any]]:
+    seen = settled(unit, lambda now: (None, tuple(unseen(now))))
+    name = paths.parse_partition(unit.partition_dir)
+    if seen.gone and name and name.state != "future":  # else its segments are elsewhere now
+        return []
+    rows = [_row(unit) | _found([finding]) for finding in seen.findings]
+    if seen.unit is not unit and not rows:  # not all of its segments were listed before
+        rows = [row for one in list_again(unit) if one.base_offset >= 0 for row in _rows(one, deep, upto)]
+    return rows
+
+
+def _rows_instead(unit: Unit, deep: bool, upto: Upto) -> list[dict[str, Any]] | None:
+    """Return rows for the replacement of a segment, None if no broker seems to have replaced it."""
+    name = paths.parse_partition(unit.partition_dir)
+    try:
+        units = [one for one in list_again(unit) if one.base_offset >= 0]
+    except Vanished:
+        return [] if name and name.state != "future" else None
+    except KafkatsError:
+        return None
+    before = [one for one in units if one.base_offset < unit.base_offset]
+    if not before:  # retention deletes from the front
+        return []
+    log = before[-1].files[0]
+    # unchanged since: nothing was merged into it
+    if log is None or log.ctime_ns <= unit.directory_ctime_ns:
+        return None
+    return _rows(before[-1], deep, upto)
+
+
+def _look(unit: Unit, deep: bool, upto: int) -> tuple[dict[str, Any], tuple[Finding, ...]]:
+    """Return the row of SEEN without findings, and the findings."""
+    log = paths.segment_file(unit.base_offset, paths.LOG)
+    try:
+        census = take_census(
+            Path(unit.log_dir, unit.partition_dir, log),
+            unit.base_offset,
+            active=unit.active,
+            clean=unit.clean,
+            live=unit.live,
+            deep=deep,
+            upto=upto,
+        )
+    except KafkatsError as e:
+        return _row(unit), (failure(log, e),)
+    return _row(unit) | _counts(census), census.findings
+
+
+def _row(unit: Unit) -> dict[str, Any]:
+    file = unit.files[0]
+    return {
+        "log_dir": unit.log_dir,
+        "partition_dir": unit.partition_dir,
+        "base_offset": unit.base_offset,
+        "active": unit.active,
+        "live": unit.live and unit.active,
+        "mtime_ns": file.mtime_ns if file else -1,
+        "inode": file.inode if file else -1,
+        "looked_ns": time.time_ns(),
+        "compacted": unit.claims is not None and unit.claims.compacted,
+    }
+
+
+def _found(findings: Iterable[Finding]) -> dict[str, Any]:
+    findings = list(findings)
+    return {"worst": worst(findings), "findings": finding_rows(findings)}
+
+
+def _counts(census: Census) -> dict[str, Any]:
+    batches = [sum(cell.batches for cell in census.cells if cell.magic == magic) for magic in MAGICS]
+    return {
+        "next_offset": census.facts.next_offset,
+        "log_bytes": census.facts.log_bytes,
+        "bytes": census.facts.valid_bytes,
+        "batches": census.facts.batches,
+        "magic_bytes": census.facts.magics,
+        "magic_batches": batches,
+        "fingerprint": f"{census.fingerprint:016x}",
+        "prefix_fingerprint": f"{census.prefix_fingerprint:016x}",
+    }
+
+
+def make_certificate(seen: pa.Table, options: CertifyOptions) -> Certificate:
+    """Decide from rows of SEEN, which may come from several processes in any order."""
+    seen = _latest(seen)
+    refusals = tuple(f for f in all_findings(seen) if f["severity"] in SEVERITIES[2:] or f["kind"] == "vanished")
+    real = seen.filter(pc.and_(pc.greater_equal(seen["base_offset"], 0), pc.is_valid(seen["fingerprint"])))
+    segments = real.select(ROWS.names).sort_by(_ORDER).combine_chunks()
+    names = ["log_dir", "partition_dir", "base_offset", "magic_batches", "magic_bytes"]
+    outside = _by_magic(segments["magic_batches"])[:, [not options.allows(magic) for magic in MAGICS]].any(axis=1)
+    exceptions = tuple(segments.select(names).filter(pa.array(outside)).to_pylist())
+    totals = _totals(segments)
+    statement = _statement(options, totals, segments, exceptions, refusals)
+    return replace(seal(statement, options, totals, segments), exceptions=exceptions, refusals=refusals)
+
+
+def _latest(seen: pa.Table) -> pa.Table:
+    """Drop the rows of segments that were looked at again later."""
+    keys = [name for name, _ in _ORDER]
+    real = pc.greater_equal(seen["base_offset"], 0)
+    segments = seen.filter(real).select([*keys, "looked_ns"]).combine_chunks()
+    newest = segments.group_by(keys).aggregate([("looked_ns", "max")])
+    if newest.num_rows == segments.num_rows:
+        return seen
+    columns = [newest[name].to_pylist() for name in (*keys, "looked_ns_max")]
+    known = set(zip(*columns, strict=True))
+    rows = zip(*(seen[name].to_pylist() for name in (*keys, "looked_ns")), strict=True)
+    return seen.filter(pa.array([row[2] < 0 or row in known for row in rows]))
+
+
+def _totals(segments: pa.Table) -> dict[str, Any]:
+    return {
+        "segments": segments.num_rows,
+        "partitions": len(segments.group_by(["log_dir", "partition_dir"]).aggregate([])),
+        "bytes": pc.sum(segments["bytes"]).as_py() or 0,
+        "batches": pc.sum(segments["batches"]).as_py() or 0,
+        "magic_bytes": _by_magic(segments["magic_bytes"]).sum(axis=0).tolist(),
+        "magic_batches": _by_magic(segments["magic_batches"]).sum(axis=0).tolist(),
+        "live_segments": pc.sum(segments["live"]).as_py() or 0,
+    }
+
+
+def _by_magic(lists: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Return the lists as an array of shape (segments, 3)."""
+    return np.asarray(pc.list_flatten(lists).to_numpy(), np.int64).reshape(-1, len(MAGICS))
+
+
+def _statement(
+    options: CertifyOptions,
+    totals: Mapping[str, Any],
+    segments: pa.Table,
+    exceptions: tuple[Mapping[str, Any], ...],
+    refusals: tuple[Mapping[str, Any], ...],
+) -> str:
+    seen = (
+        f"{totals['batches']} batches ({totals['bytes']} bytes) in {totals['segments']} segments of"
+        f" {totals['partitions']} partitions"
+    )
+    if refusals:
+        return f"refused: {len(refusals)} findings, so that nobody can say {options.claim}; {seen} were read"
+    if exceptions:
+        batches = sum(options.breaks(row["magic_batches"]) for row in exceptions)
+        return f"not so: {options.claim}; {batches} batches in {len(exceptions)} segments break it, {seen} were read"
+    return f"{options.claim}: {seen}{_reach(segments)}"
+
+
+def _reach(segments: pa.Table) -> str:
+    """Return the end of the statement while a broker was writing, or ""."""
+    live = segments.filter(segments["live"])
+    if not live.num_rows:
+        return ""
+    if live.num_rows == 1:
+        row = live.to_pylist()[0]
+        return f", of {row['partition_dir']} up to offset {row['next_offset']}, which a broker was writing"
+    return f", of {live.num_rows} partitions that a broker was writing up to the next_offset of their last segment"
+
+
+def certified_bytes(certificate: Certificate) -> dict[Key, int]:
+    """Return certified bytes by (log_dir, partition_dir, base_offset), `upto` of `certify_unit`."""
+    names = ("log_dir", "partition_dir", "base_offset", "bytes")
+    rows = zip(*(certificate.segments[name].to_pylist() for name in names), strict=True)
+    return {(log_dir, partition_dir, base): size for log_dir, partition_dir, base, size in rows}
+
+
+def _key(row: Mapping[str, Any]) -> Key:
+    return row["log_dir"], row["partition_dir"], row["base_offset"]
+
+
+def compare(certificate: Certificate, seen: pa.Table) -> Recheck:
+    """Compare rows of SEEN, made with `certified_bytes`, with the certificate."""
+    options, seen = certificate.options, _latest(seen)
+    known = {_key(row): row for row in certificate.segments.to_pylist()}
+    working = {row["log_dir"] for row in known.values() if row["live"]}
+    present: dict[tuple[str, str], dict[int, bool]] = {}
+    found: list[tuple[Difference, bool]] = []
+    for row in (row for chunk in seen.to_batches(max_chunksize=_ROWS_AT_ONCE) for row in chunk.to_pylist()):
+        was = known.pop(_key(row), None)
+        difference = _difference(was, row, options)
+        cleaned = difference is not None and was is not None and _is_cleaned(difference, was, row)
+        if row["base_offset"] >= 0:
+            present.setdefault(_key(row)[:2], {})[row["base_offset"]] = cleaned
+        if difference is not None:
+            usual = cleaned or ((was is None or was["live"]) and difference.what in {"grown", "new"})
+            now = f"{difference.now}; rewritten, as by the log cleaner" if cleaned else difference.now
+            found.append((difference._replace(now=now), usual and row["log_dir"] in working))
+    for key, row in known.items():
+        why = _why_gone(row, present.get(key[:2], {}))
+        found.append((Difference(*key, "vanished", _extent(row), why), bool(why) and row["log_dir"] in working))
+    found.sort(key=lambda pair: pair[0])
+    holds = not any(d.breaks or d.what == "damaged" for d, _ in found)
+    return Recheck(tuple(d for d, _ in found), holds, holds and all(usual for _, usual in found))
+
+
+def _is_cleaned(difference: Difference, was: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Return whether a log cleaner may have put another file in the segment's place.
+
+    That file has the records that are left of one or several segments, maybe all of them.
+    """
+    rewritten = difference.what in {"changed", "grown", "touched"} and row["inode"] != was["inode"]
+    return rewritten and bool(row["compacted"]) and not row["active"]
+
+
+def _why_gone(row: Mapping[str, Any], present: Mapping[int, bool]) -> str:
+    """Return how a broker may have deleted a segment, "" if none deletes this one alone.
+
+    `present` are the partition's base offsets, and whether a cleaner has rewritten the segment.
+    """
+    if not present:
+        return "no segment of its partition is there"
+    base = row["base_offset"]
+    if before := [one for one in present if one < base]:
+        return f"merged into segment {max(before)}, as by the log cleaner" if present[max(before)] else ""
+    begin = min(present)
+    return f"deleted from the front, as by retention: the log begins at {begin}" if begin >= row["next_offset"] else ""
+
+
+def _difference(was: Mapping[str, Any] | None, row: Mapping[str, Any], options: CertifyOptions) -> Difference | None:
+    bad = [f for f in row["findings"] if f["severity"] in SEVERITIES[2:] or f["kind"] == "vanished"]
+    before = _extent(was) if was else ""
+    if bad:
+        said = "; ".join(f"{f['kind']} ({KINDS[f['kind']][1]}): {f['reason']}" for f in bad)
+        return Difference(*_key(row), "damaged", before, said)
+    breaks = options.breaks(row["magic_batches"]) > 0
+    if was is None:
+        return Difference(*_key(row), "new", "", _extent(row), breaks)
+    if row["bytes"] < was["bytes"] or row["prefix_fingerprint"] != was["fingerprint"]:
+        return Difference(*_key(row), "changed", before, _extent(row), breaks)
+    if row["bytes"] > was["bytes"]:
+        return Difference(*_key(row), "grown", before, _extent(row), breaks)
+    if not was["live"] and _file(row) != _file(was):
+        return Difference(*_key(row), "touched", _file(was), _file(row), breaks)
+    return None
+
+
+def _file(row: Mapping[str, Any]) -> str:
+    return f"{row['log_bytes']} bytes, mtime {row['mtime_ns']} ns, inode {row['inode']}"
+
+
+def _extent(row: Mapping[str, Any]) -> str:
+    magics = ", ".join(f"{count} of magic {magic}" for magic, count in enumerate(row["magic_batches"]) if count)
+    return f"{row['bytes']} bytes up to offset {row['next_offset']}, batches: {magics or 'none'}, {row['fingerprint']}"

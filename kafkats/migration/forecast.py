@@ -1,0 +1,154 @@
+"""Forecast the result of converting stored segments, by converting without writing.
+
+One row per segment gives its new size, what would be lost, and whether it can be converted. A
+directory's own rows name small files to remove, and what blocks the whole partition.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kafkats import paths
+from kafkats.compression import Codec
+from kafkats.errors import BadInput, KafkatsError, UsageError
+from kafkats.formats.convert import Target
+from kafkats.generations import COMPRESSION_TYPES, LOSSES, PRODUCER
+from kafkats.logdir.identity import FileIdentity
+from kafkats.logdir.partition import UNFINISHED, FileFacts, scan_partition, unfinished_swaps
+from kafkats.logdir.snapshot import read_snapshot
+from kafkats.plans.facts import FILE
+from kafkats.plans.units import Unit
+from kafkats.segment.reader import open_source
+
+FORECAST: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("base_offset", pa.int64()),  # -1: the directory as a whole
+    ("file", pa.string()),
+    ("action", pa.string()),  # convert, keep (nothing to convert), remove (a small file), blocked
+    ("reason", pa.string()),      # why it is blocked or removed
+    ("before", FILE),             # of a file to remove; the facts have a .log's
+    ("before_bytes", pa.int64()),
+    ("after_bytes", pa.int64()),
+    ("after_sha256", pa.string()),
+    ("batches_before", pa.int64()),
+    ("batches_after", pa.int64()),
+    ("records", pa.int64()),
+    ("kept_last", pa.bool_()),    # the log's last batch stays magic 2, to keep the log end offset
+    *((f"loses_{loss}", pa.int64()) for loss in LOSSES),
+    ("seconds", pa.float64()),    # the time of the forecast; an apply takes about as long
+])  # fmt: skip
+
+
+def target_of(to_magic: int, compression_type: str) -> Target:
+    """Return the target format.
+
+    Raises UsageError for a magic or compression.type that Kafka does not know, or that do not go
+    together.
+    """
+    if to_magic not in (0, 1, 2) or compression_type not in COMPRESSION_TYPES:
+        raise UsageError(f"no format has magic {to_magic} and compression.type {compression_type!r}")
+    if to_magic < 2 and compression_type == "zstd":
+        raise UsageError("zstd needs magic 2")
+    return Target(to_magic, None if compression_type == PRODUCER else Codec[compression_type.upper()])
+
+
+def forecast_unit(unit: Unit, target: Target) -> pa.RecordBatch:
+    """Return rows of FORECAST: the result for one segment, or a directory's files to remove.
+
+    Writes nothing. A segment that cannot be converted is a blocked row.
+    """
+    rows = _directory_rows(unit, target) if unit.base_offset < 0 else [_segment_row(unit, target)]
+    return pa.RecordBatch.from_pylist(rows, schema=FORECAST)
+
+
+def _row(unit: Unit, file: str, action: str, reason: str = "") -> dict[str, Any]:
+    counts = dict.fromkeys(("before_bytes", "after_bytes", "batches_before", "batches_after", "records"), 0)
+    return {
+        "log_dir": unit.log_dir,
+        "partition_dir": unit.partition_dir,
+        "base_offset": unit.base_offset,
+        "file": file,
+        "action": action,
+        "reason": reason,
+        "after_sha256": "",
+        "kept_last": False,
+        "seconds": 0.0,
+        **counts,
+        **{f"loses_{loss}": 0 for loss in LOSSES},
+    }
+
+
+def _segment_row(unit: Unit, target: Target) -> dict[str, Any]:
+    # numba takes 0.4 s to import: only where something is converted
+    from kafkats.segment.convert import convert_source
+
+    log = paths.segment_file(unit.base_offset, paths.LOG)
+    if unit.active and not unit.clean:
+        return _row(
+            unit, log, "blocked", "the active segment, and no clean-shutdown marker: a broker has yet to recover it"
+        )
+    began = time.monotonic()
+    try:
+        with open_source(Path(unit.log_dir, unit.partition_dir, log), mapped=not unit.live) as source:
+            made = convert_source(source, unit.base_offset, target, None, log_end=unit.active)
+    except BadInput as e:
+        where = "" if e.position is None else f" at byte {e.position}"
+        return _row(unit, log, "blocked", f"cannot be converted{where}: {e.reason}")
+    except KafkatsError as e:
+        return _row(unit, log, "blocked", str(e))
+    return _row(unit, log, "convert" if made.changed else "keep") | {
+        "before_bytes": source.size,
+        "after_bytes": made.bytes,
+        "after_sha256": made.sha256,
+        "batches_before": made.batches_in,
+        "batches_after": made.batches_out,
+        "records": made.records,
+        "kept_last": made.kept_last,
+        "seconds": time.monotonic() - began,
+        **{f"loses_{loss}": made.losses.get(loss, 0) for loss in LOSSES},
+    }
+
+
+def _directory_rows(unit: Unit, target: Target) -> list[dict[str, Any]]:
+    if not unit.partition_dir:
+        return []
+    try:
+        partition = scan_partition(Path(unit.log_dir, unit.partition_dir))
+        if unfinished := unfinished_swaps(f.file for f in partition.findings):
+            return [_row(unit, "", "blocked", f"{unfinished[0]}: {UNFINISHED}")]
+        files = [f for segment in partition.segments for f in segment.files.values()] + list(partition.others)
+        return list(_removals(unit, files)) if target.magic < 2 else []
+    except KafkatsError as e:
+        return [_row(unit, "", "blocked", str(e))]
+
+
+def _removals(unit: Unit, files: Sequence[FileFacts]) -> Iterator[dict[str, Any]]:
+    """Yield the files to remove below magic 2, which has neither producers nor transactions.
+
+    A broker without these files starts with none.
+    """
+    for file in sorted(files):
+        name = paths.parse_segment_file(file.name)
+        if name is None or name.suffix or not file.size:
+            continue
+        if name.kind == paths.TXN_INDEX:
+            reason = "aborted transactions, which this format does not know"
+        elif name.kind == paths.SNAPSHOT and _has_producers(Path(unit.log_dir, unit.partition_dir, file.name)):
+            reason = "producers, which this format does not know"
+        else:
+            continue
+        identity = FileIdentity(file.size, file.mtime_ns, file.ctime_ns, file.inode)._asdict()
+        yield _row(unit, file.name, "remove", reason) | {"base_offset": name.base_offset, "before": identity}
+
+
+def _has_producers(snapshot: Path) -> bool:
+    try:
+        return bool(read_snapshot(snapshot))
+    except BadInput:
+        return True  # a broker rebuilds a damaged one

@@ -1,4 +1,0 @@
-"""One module or package per verb.
-
-`plan_x` is a pure function; `stage_partition` builds the new files.
-"""

@@ -1,0 +1,10 @@
+"""What operations exchange: units of work, facts of segments, plans, runs, approvals.
+
+units         the partition directories and segments that an operation looks at
+facts         the table of segments that a look returns, and reports made from it
+plan          a plan: options, totals, items, and the digest over them
+run           the folder of an applied plan
+approval      the digests that somebody approved
+missing       partitions with missing records: blocked until somebody accepts the loss
+settling      repeated looks beside a running broker
+"""

@@ -1,0 +1,73 @@
+"""The record of an approval: the digests of the plans that somebody approved.
+
+The task that asks writes the record beside the plans (`approval.json`). The task that applies a
+plan reads it and refuses every digest that is not in it. So a plan that nobody saw is not applied,
+whatever happens to the tasks in between.
+
+    {"format": 1, "option": "Approve", "digests": ["<64 hex digits>", ...], "by": "Ada",
+     "why": "...", "answered_ms": ...}
+
+`digests` are those that may be applied, none after a rejection. `by` is "" where no approval was
+needed; `why` then gives the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from kafkats.errors import CorruptPlan, Refused, exists
+from kafkats.plans.facts import make_folder, read_json, write_json
+
+FORMAT: Final = 1
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class Approval(NamedTuple):
+    """An answer. `answered_ms` is epoch milliseconds."""
+
+    option: str
+    digests: tuple[str, ...]
+    by: str
+    why: str
+    answered_ms: int
+
+
+def write_approval(path: Path, approval: Approval, **more: Any) -> None:
+    """Write the record atomically. `more` are further fields for readers.
+
+    Raises StorageFailed, UsageError.
+    """
+    make_folder(path.parent, "the record of an approval")
+    write_json(path, {**more, "format": FORMAT, **approval._asdict(), "digests": list(approval.digests)})
+
+
+def read_approval(path: Path) -> Approval | None:
+    """Return the record, None when there is none. Raises CorruptPlan, StorageFailed."""
+    if not exists(path, "looking for an approval"):
+        return None
+    content = read_json(path)
+    if content.get("format") != FORMAT:
+        raise CorruptPlan(f"not a record of an approval of format {FORMAT}", path=path)
+    digests = content.get("digests")
+    if not isinstance(digests, list) or any(not isinstance(d, str) or not _DIGEST.fullmatch(d) for d in digests):
+        raise CorruptPlan("its digests are not those of plans", path=path)
+    option, by, why = (str(content.get(name, "")) for name in ("option", "by", "why"))
+    answered = content.get("answered_ms")
+    return Approval(option, tuple(digests), by, why, answered if type(answered) is int else 0)
+
+
+def check_approved(path: Path, digests: Iterable[str]) -> None:
+    """Raise Refused unless the record at `path` approves each of `digests` (full digests)."""
+    try:
+        found = read_approval(path)
+    except CorruptPlan as e:
+        raise Refused(f"the record of the approval cannot be read ({e.reason}): ask again", path=path) from e
+    for digest in digests:
+        if found is None:
+            raise Refused(f"nobody has said yes to plan {digest[:16]}: there is no record of an answer", path=path)
+        if digest not in found.digests:
+            named = ", ".join(one[:16] for one in found.digests) or "no plan"
+            raise Refused(f"the answer {found.option!r} lets {named} be applied, not plan {digest[:16]}", path=path)

@@ -1,0 +1,316 @@
+"""The reports of operations: Arrow tables with stable column names, and JSON made from them.
+
+    SEGMENTS    one row per segment with its findings; findings about a directory as a whole have
+                rows of their own, with base_offset -1
+    ACTIONS     one row per file that a run changed or refused to change
+
+Record timestamps are epoch milliseconds (-1: none), sizes are bytes, mtime and ctime are
+nanoseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kafkats import paths
+from kafkats.errors import CorruptPlan, UsageError, storage
+from kafkats.findings import SEVERITIES, Finding, worst
+from kafkats.logdir import strict_json
+from kafkats.logdir.partition import UNFINISHED, unfinished_swaps
+from kafkats.segment.facts import SegmentFacts
+
+FILE: Final = pa.struct([
+    ("size", pa.int64()),
+    ("mtime_ns", pa.int64()),
+    ("ctime_ns", pa.int64()),
+    ("inode", pa.int64()),
+])
+"""The identity of a file between planning and applying. null: the file is missing."""
+
+FINDING: Final = pa.struct([
+    ("kind", pa.string()),
+    ("severity", pa.string()),
+    ("file", pa.string()),
+    ("position", pa.int64()),
+    ("entry", pa.int64()),
+    ("expected", pa.string()),
+    ("found", pa.string()),
+    ("reason", pa.string()),
+])  # fmt: skip
+
+SEGMENTS: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    # of the partition directory: changes whenever a file is added or removed
+    ("directory_ctime_ns", pa.int64()),
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("base_offset", pa.int64()),
+    ("next_base_offset", pa.int64()),  # of the next segment; -1 for the active one
+    ("active", pa.bool_()),
+    ("clean", pa.bool_()),             # the root has a clean-shutdown marker
+    ("recovery", pa.bool_()),          # an unclean start of the broker would recover this segment
+    ("depth", pa.string()),            # stat, tail, full, deep
+    ("log", FILE),
+    ("index", FILE),
+    ("timeindex", FILE),
+    ("txnindex", FILE),
+    ("snapshot", FILE),
+    ("log_start_offset", pa.int64()),  # the partition's in the root's checkpoints; -1: none
+    ("high_watermark", pa.int64()),
+    ("valid_bytes", pa.int64()),  # up to the end of the last good batch; -1: unknown at this depth
+    ("stop", pa.string()),             # why reading stopped before the end of the file, or ""
+    ("batches", pa.int64()),
+    ("records", pa.int64()),           # -1 where wrappers were not decompressed
+    ("first_offset", pa.int64()),
+    ("last_offset", pa.int64()),
+    ("first_timestamp", pa.int64()),
+    ("max_timestamp", pa.int64()),
+    ("offset_of_max_timestamp", pa.int64()),
+    ("magic_bytes", pa.list_(pa.int64(), 3)),
+    ("codec_batches", pa.list_(pa.int64(), 5)),
+    ("offset_index", pa.string()),     # equal, sound, defective, missing; "" not examined
+    ("time_index", pa.string()),
+    ("rule", pa.string()),
+    ("index_interval_bytes", pa.int64()),
+    ("segment_index_bytes", pa.int64()),
+    # origin of both settings: given, inferred (from index files), default
+    ("settings_from", pa.string()),
+    ("blocked", pa.string()),          # why nothing can be rebuilt, or ""
+    ("rebuilt_index_bytes", pa.int64()),
+    ("rebuilt_index_sha256", pa.string()),
+    ("rebuilt_timeindex_bytes", pa.int64()),
+    ("rebuilt_timeindex_sha256", pa.string()),
+    ("worst", pa.string()),
+    ("findings", pa.list_(FINDING)),
+])  # fmt: skip
+
+ACTIONS: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("file", pa.string()),
+    ("base_offset", pa.int64()),
+    ("action", pa.string()),         # replace, add, remove, update
+    ("reason", pa.string()),
+    ("outcome", pa.string()),        # done, already, nothing (to do), refused, failed
+    ("error", pa.string()),
+    ("before_bytes", pa.int64()),    # -1: there was no file
+    ("after_bytes", pa.int64()),
+    ("read_bytes", pa.int64()),      # of the .log
+    ("seconds", pa.float64()),
+    ("sha256", pa.string()),         # of the new bytes
+    ("records", pa.int64()),         # compared before and after; -1: none were
+    ("parity_before", pa.string()),  # digest of what a consumer reads from the old log
+    ("parity_after", pa.string()),
+])  # fmt: skip
+
+
+def swapping(segments: pa.Table) -> dict[tuple[str, str], str]:
+    """Return directories where the next broker start restores deleted segments, with the reason.
+
+    The key is (log_dir, partition_dir).
+    """
+    rows = segments.filter(pc.less(segments["base_offset"], 0))
+    found = rows.select(["log_dir", "partition_dir", "findings"]).to_pylist()
+    names = {(row["log_dir"], row["partition_dir"]): [f["file"] for f in row["findings"]] for row in found}
+    return {where: f"{swaps[0]}: {UNFINISHED}" for where, files in names.items() if (swaps := unfinished_swaps(files))}
+
+
+def unseen_logs(segments: pa.Table) -> dict[tuple[str, str], str]:
+    """Return partitions with a `.log` that a broker may read and kafkats did not, with the reason.
+
+    The key is (log_dir, partition_dir). The `.log` is a link, or could not be listed or read. So
+    neither the last segment nor the log end is known.
+    """
+    found = pc.list_flatten(segments["findings"])
+    kinds = pc.is_in(pc.struct_field(found, "kind"), pa.array(["stray", "unreadable", "vanished"]))
+    logs = pc.and_(kinds, pc.match_substring_regex(pc.struct_field(found, "file"), _LOG_NAME))
+    rows = segments.select(["log_dir", "partition_dir"]).take(pc.list_parent_indices(segments["findings"]).filter(logs))
+    places = zip(*(column.to_pylist() for column in rows.columns), strict=True)
+    return {
+        place: f"{finding['file']} was not looked at: {finding['reason']}"
+        for place, finding in zip(places, found.filter(logs).to_pylist(), strict=True)
+    }
+
+
+_LOG_NAME: Final = rf"^[0-9]{{20}}\{paths.LOG}$"
+
+
+def finding_rows(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """Return findings as rows of the FINDING struct."""
+    return [f._asdict() | {"severity": f.severity} for f in findings]
+
+
+def directory_row(log_dir: str, partition_dir: str, findings: Sequence[Finding]) -> dict[str, Any]:
+    """Return a SEGMENTS row for findings that belong to no single segment."""
+    return {
+        "log_dir": log_dir,
+        "partition_dir": partition_dir,
+        "topic": "",
+        "partition": -1,
+        "base_offset": -1,
+        "worst": worst(findings),
+        "findings": finding_rows(findings),
+    }
+
+
+def facts_columns(facts: SegmentFacts) -> dict[str, Any]:
+    """Return the columns of report.SEGMENTS that SegmentFacts fill."""
+    return {
+        "depth": facts.depth,
+        "valid_bytes": facts.valid_bytes,
+        "stop": facts.stop or "",
+        "batches": facts.batches,
+        "records": facts.records,
+        "first_offset": facts.first_offset,
+        "last_offset": facts.last_offset,
+        "first_timestamp": facts.first_timestamp,
+        "max_timestamp": facts.max_timestamp,
+        "offset_of_max_timestamp": facts.offset_of_max_timestamp,
+        "magic_bytes": facts.magics,
+        "codec_batches": facts.codecs,
+    }
+
+
+def damaged(segments: pa.Table) -> pa.Table:
+    """Return the rows whose worst finding is damage or danger."""
+    return segments.filter(pc.is_in(segments["worst"], pa.array(SEVERITIES[2:])))
+
+
+def all_findings(segments: pa.Table) -> list[dict[str, Any]]:
+    """Return every finding as a flat row, with its directory and segment."""
+    rows = segments.filter(pc.not_equal(segments["worst"], "")).select([
+        "log_dir",
+        "partition_dir",
+        "base_offset",
+        "findings",
+    ])
+    return [
+        {"log_dir": row["log_dir"], "partition_dir": row["partition_dir"], "base_offset": row["base_offset"]} | finding
+        for row in rows.to_pylist()
+        for finding in row["findings"]
+    ]
+
+
+def summary(segments: pa.Table) -> dict[str, Any]:
+    """Return counts and bytes of a SEGMENTS table: segments, findings per severity and per kind."""
+    found = all_findings(segments)
+    real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
+    return {
+        "segments": real.num_rows,
+        "partitions": len(real.group_by(["log_dir", "partition_dir"]).aggregate([])),
+        "log_bytes": pc.sum(pc.struct_field(real["log"], "size")).as_py() or 0,
+        "severities": _counted(row["severity"] for row in found),
+        "kinds": _counted(row["kind"] for row in found),
+        "worst": max((row["severity"] for row in found), key=SEVERITIES.index, default=""),
+    }
+
+
+def _counted(words: Iterable[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for word in words:
+        counts[word] = counts.get(word, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def make_folder(folder: Path, what: str) -> None:
+    """Create a folder to write `what` into.
+
+    Raises UsageError inside a log directory, where a foreign directory keeps a broker from
+    starting; StorageFailed.
+    """
+    signs = (*paths.OFFSET_CHECKPOINTS, paths.META_PROPERTIES, paths.CLEAN_SHUTDOWN)
+    with storage(folder, f"writing {what}"):
+        real = folder.resolve()
+        for above in (real, *real.parents):
+            if any((above / name).exists() for name in signs):
+                raise UsageError(f"lies in the log directory {above}: no broker would start with it there", path=folder)
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a table as Parquet (zstd) atomically. Raises StorageFailed."""
+    with _whole(path) as file:  # Arrow accepts only UTF-8 names, so it gets an open file
+        pq.write_table(table, file, compression="zstd")
+
+
+def read_table(path: Path, schema: pa.Schema) -> pa.Table:
+    """Read a table that `write_table` wrote. Raises CorruptPlan for other files, StorageFailed."""
+    if not path.is_file():
+        raise CorruptPlan("is missing", path=path)
+    try:
+        with storage(path, "reading"), path.open("rb") as file:
+            table = pq.read_table(file)
+        table = table.select(schema.names).cast(schema)
+        table.validate(full=True)  # damage that no checksum detects, such as broken UTF-8
+    except (pa.ArrowException, KeyError) as e:
+        raise CorruptPlan(f"not a readable table: {e}", path=path) from e
+    return table
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write one JSON object, indented, atomically. Raises StorageFailed."""
+    with _whole(path) as file:
+        file.write(json.dumps(content, indent=2, sort_keys=True).encode() + b"\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text as UTF-8 atomically. Raises StorageFailed."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file atomically. Raises StorageFailed."""
+    with _whole(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def _whole(path: Path) -> Generator[IO[bytes], None, None]:
+    """Open a file that gets its name after a sync.
+
+    A killed process leaves the old file, or none.
+    """
+    # two applies of one run may write at the same time
+    new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with storage(path, "writing"):
+        try:
+            with new.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read one JSON object. Raises CorruptPlan for other content, StorageFailed."""
+    with storage(path, "reading"):
+        text = path.read_bytes()
+    try:
+        content = strict_json.loads(text)
+    except ValueError as e:
+        raise CorruptPlan(f"not JSON: {e}", path=path) from e
+    if not isinstance(content, dict):
+        raise CorruptPlan("not a JSON object", path=path)
+    return content
+
+
+def write_report(folder: Path, segments: pa.Table, said: Mapping[str, Any]) -> None:
+    """Write a SEGMENTS table and its summary into `folder`: `segments.parquet`, `report.json`.
+
+    Raises StorageFailed.
+    """
+    make_folder(folder, "the report")
+    write_table(folder / "segments.parquet", segments)
+    write_json(folder / "report.json", said)

@@ -1,0 +1,243 @@
+"""The units of operations that read: one per segment, built from names alone.
+
+Listing takes no lock and opens no log, so it works beside a running broker and takes a few
+microseconds per file. A unit is small and can be pickled: any process that sees the files can
+process it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from kafkats import paths
+from kafkats.config.topics import topic_filter
+from kafkats.errors import KafkatsError, UsageError
+from kafkats.evidence.claims import Claims, claims_of, is_tiered
+from kafkats.evidence.root import gone_findings, is_stale
+from kafkats.findings import Finding, failure
+from kafkats.logdir.identity import FileIdentity
+from kafkats.logdir.location import Place, locate
+from kafkats.logdir.lock import lock_state
+from kafkats.logdir.partition import FileFacts, PartitionDir, scan_at_rest
+from kafkats.logdir.recovery import recovery_of
+from kafkats.logdir.root import LogDir, RootNames, list_root, read_root
+
+_WIDEST_FIRST: Final = ("root", "partition", "segment")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One segment to look at, or with base_offset -1 a directory with findings from its names."""
+
+    log_dir: str
+    partition_dir: str
+    base_offset: int
+    bytes: int = 0
+    next_base_offset: int = -1
+    """-1: the active segment."""
+    clean: bool = False
+    live: bool = False
+    recovery: bool = False
+    time_index_expected: bool = True
+    directory_ctime_ns: int = -1
+    files: tuple[FileIdentity | None, ...] = (None,) * len(paths.SEGMENT_KINDS)
+    """The listed file of each of paths.SEGMENT_KINDS. A later change of the file is detectable."""
+    log_start_offset: int = -1
+    """The partition's entry in the root's checkpoints, -1 without one."""
+    high_watermark: int = -1
+    claims: Claims | None = None
+    """What files state about the partition. None in a root's own unit."""
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def active(self) -> bool:
+        return self.next_base_offset < 0
+
+
+def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*") -> Iterator[Unit]:
+    """Yield the units of log.dirs roots, partition directories or single segments.
+
+    `topics` is a filter as in kafkats.config.topics. Raises UsageError or BadInput for any other path,
+    StorageFailed when a path cannot be listed.
+    """
+    places = _distinct(sorted(map(locate, log_dirs), key=lambda place: _WIDEST_FIRST.index(place.kind)))
+    # A partition that moved, or remote storage, in one root of a broker explains what another
+    # lacks.
+    roots = {place.root: list_root(place.root) for place in places if place.root}
+    tiered = any(map(is_tiered, roots.values()))
+    directories = [paths.parse_partition(name) for names in roots.values() for name in names.partitions]
+    present = {name._replace(state="") for name in directories if name}
+    for place in places:
+        if place.partition is None:
+            # Plans and runs are used from other working directories.
+            yield from _root_units(place.path.absolute(), roots[place.path], present, topics, tiered=tiered)
+        else:
+            root = read_root(place.root, roots[place.root]) if place.root else None
+            live = _live(place.root)
+            partition = scan_at_rest(place.partition.absolute(), live=live)
+            if not topic_filter(topics).matches(partition.name.topic if partition.name else ""):
+                continue
+            units = _partition_units(partition, root, live=live, tiered=tiered)
+            yield from (u for u in units if place.base_offset is None or u.base_offset == place.base_offset)
+
+
+def _distinct(places: Iterable[Place]) -> list[Place]:
+    """Drop directories that are named twice or lie in another named one."""
+    listed: set[str] = set()
+    found = []
+    for place in places:
+        real = os.path.realpath(place.path)
+        if not listed & {real, *map(str, Path(real).parents[: _WIDEST_FIRST.index(place.kind)])}:
+            listed.add(real)
+            found.append(place)
+    return found
+
+
+def _root_units(
+    path: Path, names: RootNames, present: Collection[paths.PartitionName], topics: str, *, tiered: bool
+) -> Iterator[Unit]:
+    root = read_root(path, names)
+    live = _live(path)
+    gone = gone_findings(root, present, live=live, stale=is_stale(path, names))
+    chosen = tuple(f for f in gone if topic_filter(topics).matches(f.file.rpartition("-")[0]))
+    if root.findings or chosen:
+        yield Unit(str(path), "", -1, findings=(*root.findings, *chosen))
+    for name in names.partitions:
+        parsed = paths.parse_partition(name)
+        if parsed is None or parsed.state in ("delete", "stray") or not topic_filter(topics).matches(parsed.topic):
+            continue
+        try:
+            yield from _partition_units(scan_at_rest(path / name, live=live), root, live=live, tiered=tiered)
+        except KafkatsError as e:
+            yield Unit(str(path), name, -1, live=live, findings=(failure(name, e),))
+
+
+def _partition_units(partition: PartitionDir, root: LogDir | None, *, live: bool, tiered: bool) -> Iterator[Unit]:
+    log_dir = str(root.path if root else partition.path.parent)
+    claims = claims_of(partition, root, live=live, tiered=tiered)
+    yield Unit(
+        log_dir,
+        partition.path.name,
+        -1,
+        clean=claims.clean,
+        live=live,
+        directory_ctime_ns=partition.ctime_ns,
+        claims=claims,
+        findings=partition.findings,
+    )
+    recovered = {s.base_offset for s in recovery_of(root, partition).segments} if root and not live else set()
+    expected = _has_time_indexes(partition)
+    for segment, following in zip(partition.segments, [*partition.segments[1:], None], strict=False):
+        yield Unit(
+            log_dir,
+            partition.path.name,
+            segment.base_offset,
+            bytes=segment.log.size,
+            next_base_offset=following.base_offset if following else -1,
+            clean=claims.clean,
+            live=live,
+            recovery=segment.base_offset in recovered,
+            time_index_expected=expected,
+            directory_ctime_ns=partition.ctime_ns,
+            files=tuple(_identity(segment.files.get(kind)) for kind in paths.SEGMENT_KINDS),
+            log_start_offset=claims.log_start,
+            high_watermark=claims.high_watermark,
+            claims=claims,
+        )
+
+
+def list_again(unit: Unit) -> list[Unit]:
+    """Return the units of a unit's partition directory as it is now.
+
+    Raises Vanished, or another StorageFailed.
+    """
+    log_dir = Path(unit.log_dir)
+    rooted = unit.claims is None or unit.claims.rooted
+    live = _live(log_dir) if rooted else unit.live
+    partition = scan_at_rest(log_dir / unit.partition_dir, live=live)
+    root = read_root(log_dir) if rooted else None
+    return list(_partition_units(partition, root, live=live, tiered=bool(unit.claims and unit.claims.tiered)))
+
+
+def _identity(facts: FileFacts | None) -> FileIdentity | None:
+    return facts and FileIdentity(facts.size, facts.mtime_ns, facts.ctime_ns, facts.inode)
+
+
+def _has_time_indexes(partition: PartitionDir) -> bool:
+    """Whether the partition should have time indexes.
+
+    Brokers before 0.10.1 have none, so none is missing unless some file shows a later broker.
+    """
+    kinds = {kind for segment in partition.segments for kind in segment.files}
+    others = {f.name for f in partition.others}
+    later = {paths.TIME_INDEX, paths.TXN_INDEX, paths.SNAPSHOT}
+    return bool(kinds & later or others & {paths.LEADER_EPOCH, paths.PARTITION_METADATA})
+
+
+def _live(root: Path | None) -> bool:
+    return root is not None and lock_state(root).held
+
+
+def topics_of(units: Iterable[Unit]) -> set[str]:
+    """Return the topics that have a directory among these units."""
+    names = map(paths.parse_partition, {unit.partition_dir for unit in units})
+    return {name.topic for name in names if name is not None}
+
+
+def refuse_parts(units: Iterable[Unit]) -> None:
+    """Raise UsageError for single segments where a decision needs the whole partition."""
+    whole: set[tuple[str, str]] = set()
+    for unit in units:  # a directory's own unit comes before its segments
+        if unit.base_offset < 0:
+            whole.add((unit.log_dir, unit.partition_dir))
+        elif (unit.log_dir, unit.partition_dir) not in whole:
+            raise UsageError("name the directory, not its segments", path=Path(unit.log_dir, unit.partition_dir))
+
+
+def unseen(unit: Unit) -> Iterator[Finding]:
+    """Yield findings of a directory's unit about batches that only a broker can read.
+
+    These are unreadable entries, links (a broker follows them), and a finished swap that only lacks
+    its last rename.
+    """
+    for finding in unit.findings:
+        if finding.kind in ("unreadable", "vanished"):
+            yield finding
+        elif _hides_batches(unit, finding):
+            yield finding._replace(kind="unreadable")
+
+
+def _hides_batches(unit: Unit, finding: Finding) -> bool:
+    segment = paths.parse_segment_file(finding.file)
+    log = segment and paths.segment_file(segment.base_offset, paths.LOG)
+    if finding.kind == "transient":
+        return finding.file == f"{log}.swap"
+    if finding.kind != "stray":
+        return False
+    return finding.file == log if unit.partition_dir else Path(unit.log_dir, finding.file).is_dir()
+
+
+def unit_columns(unit: Unit, rule: str) -> dict[str, Any]:
+    """Return the columns of report.SEGMENTS that a segment's unit fills."""
+    name = paths.parse_partition(unit.partition_dir)
+    files = [identity and identity._asdict() for identity in unit.files]
+    return {
+        "log_dir": unit.log_dir,
+        "partition_dir": unit.partition_dir,
+        "directory_ctime_ns": unit.directory_ctime_ns,
+        "topic": name.topic if name else "",
+        "partition": name.partition if name else -1,
+        "base_offset": unit.base_offset,
+        "next_base_offset": unit.next_base_offset,
+        "active": unit.active,
+        "clean": unit.clean,
+        "recovery": unit.recovery,
+        "rule": rule,
+        "log_start_offset": unit.log_start_offset,
+        "high_watermark": unit.high_watermark,
+        **{kind.removeprefix("."): file for kind, file in zip(paths.SEGMENT_KINDS, files, strict=True)},
+    }

@@ -1,0 +1,5 @@
+"""Rebuild missing or wrong indexes from the log.
+
+plan     which index files a plan replaces, and the new bytes of each
+plot     the picture of index health
+"""

@@ -1,0 +1,274 @@
+"""Rebuild wrong `.index` and `.timeindex` files from the `.log`, which is never written.
+
+The contract is byte identity with what that Kafka generation's own recovery would build
+(`generations.RULES`). Sound indexes that merely differ from a rebuild are kept unless `all` is set.
+If the log itself is corrupt, nothing is done unless `valid_prefix` is set: then indexes are built
+for the part before the corruption.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats.config.topics import topic_filter
+from kafkats.errors import Changed, CorruptPlan, Refused, UsageError, storage
+from kafkats.generations import RULES
+from kafkats.index.build import build_from
+from kafkats.logdir.changeset import Replace
+from kafkats.logdir.identity import FileIdentity
+from kafkats.logdir.lease import Lease
+from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
+from kafkats.plans.facts import damaged
+from kafkats.plans.missing import Missing, blocked_row, check_accepted, missing_records, options_of, with_blocked
+from kafkats.plans.plan import ITEMS, Plan, make_plan
+from kafkats.plans.run import PartitionWork, Staged, by_segment
+from kafkats.segment.reader import open_source
+
+OPERATION: Final = "rebuild"
+_FILES: Final = (("offset_index", "index", OFFSET_INDEX), ("time_index", "timeindex", TIME_INDEX))
+_NEEDS_REBUILD: Final = ("missing", "defective")
+_ROWS_AT_ONCE: Final = 8192
+"""How many rows of facts are Python objects at a time: they take 50 times the memory of a table."""
+
+_Later = dict[tuple[str, str], list[tuple[int, int]]]
+"""Base offset and bytes of every segment in partitions with a corrupt log."""
+
+
+@dataclass(frozen=True)
+class RebuildOptions:
+    """What to rebuild.
+
+    `topics` is a filter; `not_for_a_broker` allows a rule that would mislead one.
+    """
+
+    rule: str = "last-offset"
+    topics: str = "*"
+    all: bool = False
+    valid_prefix: bool = False
+    only_after_unclean_stop: bool = False
+    not_for_a_broker: bool = False
+    accept_loss: tuple[str, ...] = ()
+    """`offsets`: rebuild partitions with missing records too."""
+
+    def __post_init__(self) -> None:
+        check_accepted(self.accept_loss)
+
+
+def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
+    """Decide from facts (report.SEGMENTS, depth full) which index files to write.
+
+    Raises UsageError for an unknown rule, Refused for a rule that would mislead brokers.
+    """
+    rule = RULES.get(options.rule)
+    if rule is None:
+        raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(RULES)}")
+    if not rule.for_brokers and not options.not_for_a_broker:
+        raise Refused(f"rule {rule.name} would mislead a broker; if none ever reads these files: --not-for-a-broker")
+    chosen = _chosen(segments, options)
+    missing = missing_records(segments, options.accept_loss)
+    later = _later_segments(segments)
+    table = pa.Table.from_batches(
+        (
+            pa.RecordBatch.from_pylist(
+                [item for row in rows.to_pylist() for item in _items(row, later, missing, options)], ITEMS
+            )
+            for rows in chosen.to_batches(max_chunksize=_ROWS_AT_ONCE)
+        ),
+        schema=ITEMS,
+    )
+    unread = pa.Table.from_pylist(list(_unread_items(segments, missing, options)), schema=ITEMS)
+    table = pa.concat_tables([table, unread])
+    table = with_blocked(table, _of_topics(segments, options), missing, options.rule)
+    return make_plan(OPERATION, options_of(options), _totals(table, segments), table)
+
+
+def _unread_items(segments: pa.Table, missing: Missing, options: RebuildOptions) -> Iterator[dict[str, Any]]:
+    """Yield a blocked row for each index or log that could not be read: nothing is known of the segment."""
+    unknown = pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_null(segments["valid_bytes"]))
+    for row in _of_topics(segments.filter(unknown), options).to_pylist():
+        if (row["log_dir"], row["partition_dir"]) in missing or (options.only_after_unclean_stop and row["clean"]):
+            continue
+        for finding in row["findings"]:
+            if finding["kind"] == "unreadable":
+                yield blocked_row(row, finding["file"], f"it could not be read: {finding['reason']}", options.rule)
+
+
+def _wanted(options: RebuildOptions) -> tuple[str, ...]:
+    """Return the states of an index that require a rebuild."""
+    return (*_NEEDS_REBUILD, "sound") if options.all else _NEEDS_REBUILD
+
+
+def _chosen(segments: pa.Table, options: RebuildOptions) -> pa.Table:
+    values = pa.array(_wanted(options))
+    mask = pc.or_(pc.is_in(segments["offset_index"], values), pc.is_in(segments["time_index"], values))
+    chosen = _of_topics(segments.filter(mask), options)
+    if options.only_after_unclean_stop:
+        chosen = chosen.filter(pc.invert(chosen["clean"]))
+    return chosen
+
+
+def _of_topics(segments: pa.Table, options: RebuildOptions) -> pa.Table:
+    if options.topics == "*":
+        return segments
+    topics = [t for t in pc.unique(segments["topic"]).to_pylist() if t and topic_filter(options.topics).matches(t)]
+    return segments.filter(pc.is_in(segments["topic"], pa.array(topics, pa.string())))
+
+
+def _later_segments(segments: pa.Table) -> _Later:
+    partitions = ["log_dir", "partition_dir"]
+    corrupt = segments.filter(pc.not_equal(segments["stop"], "")).group_by(partitions).aggregate([])
+    sizes = pa.table({
+        **{name: segments[name] for name in (*partitions, "base_offset")},
+        "bytes": pc.struct_field(segments["log"], "size"),
+    }).join(corrupt, partitions, join_type="left semi")  # fmt: skip
+    found: _Later = {}
+    for row in sizes.to_pylist():
+        found.setdefault((row["log_dir"], row["partition_dir"]), []).append((row["base_offset"], row["bytes"] or 0))
+    return found
+
+
+def _items(row: dict[str, Any], later: _Later, missing: Missing, options: RebuildOptions) -> Iterator[dict[str, Any]]:
+    wanted = _wanted(options)
+    blocked = missing.get((row["log_dir"], row["partition_dir"])) or _blocked(row, later, options)
+    for state, name, kind in _FILES:
+        file = segment_file(row["base_offset"], kind)
+        if row[state] not in wanted or (row[state] == "missing" and not _found(row, file)):
+            continue
+        action = "blocked" if blocked else "replace" if row[name] else "add"
+        yield {
+            "log_dir": row["log_dir"],
+            "partition_dir": row["partition_dir"],
+            "directory_ctime_ns": row["directory_ctime_ns"],
+            "base_offset": row["base_offset"],
+            "next_base_offset": row["next_base_offset"],
+            "file": file,
+            "action": action,
+            "reason": blocked or ", ".join(_found(row, file)),
+            "before": row[name],
+            "log": row["log"],
+            "log_valid_bytes": row["valid_bytes"],
+            "after_bytes": row[f"rebuilt_{name}_bytes"],
+            "after_sha256": row[f"rebuilt_{name}_sha256"],
+            "rule": row["rule"],
+            "index_interval_bytes": row["index_interval_bytes"],
+            "segment_index_bytes": row["segment_index_bytes"],
+            "settings_from": row["settings_from"],
+        }
+
+
+def _found(row: dict[str, Any], file: str) -> list[str]:
+    """Return the kinds of findings about one file, [] for a missing one that is not expected."""
+    return list(dict.fromkeys(f["kind"] for f in row["findings"] if f["file"] == file))
+
+
+def _blocked(row: dict[str, Any], later: _Later, options: RebuildOptions) -> str:
+    """Return why nothing may be written for this segment, or ""."""
+    if row["blocked"]:
+        return str(row["blocked"])
+    if not row["stop"] or options.valid_prefix:
+        return ""
+    cut = row["log"]["size"] - row["valid_bytes"]
+    beside = later[row["log_dir"], row["partition_dir"]]
+    dropped = [size for base_offset, size in beside if base_offset > row["base_offset"]]
+    return (
+        f"the log itself is corrupt at byte {row['valid_bytes']} ({row['stop']}): Kafka's recovery would cut {cut} bytes"
+        f" and drop {len(dropped)} later segments ({sum(dropped)} bytes)"
+    )
+
+
+def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
+    writes = items.filter(pc.not_equal(items["action"], "blocked"))
+    logs = writes.select(["log_dir", "partition_dir", "base_offset", "log_valid_bytes"]).group_by([
+        "log_dir",
+        "partition_dir",
+        "base_offset",
+        "log_valid_bytes",
+    ])
+    recovery = segments.filter(pc.equal(segments["recovery"], True))
+    per_log = logs.aggregate([])
+    return {
+        "files": writes.num_rows,
+        "blocked": items.num_rows - writes.num_rows,
+        "segments": per_log.num_rows,
+        "partitions": len(writes.group_by(["log_dir", "partition_dir"]).aggregate([])),
+        "read_bytes": pc.sum(per_log["log_valid_bytes"]).as_py() or 0,
+        "write_bytes": pc.sum(writes["after_bytes"]).as_py() or 0,
+        "segments_seen": segments.filter(pc.greater_equal(segments["base_offset"], 0)).num_rows,
+        "segments_damaged": damaged(segments).num_rows,
+        "not_repaired": _not_repaired(writes, segments),
+        "settings_from": {
+            row["settings_from"]: row["file_count"]
+            for row in writes.group_by("settings_from").aggregate([("file", "count")]).to_pylist()
+        },
+        "recovery_segments": recovery.num_rows,
+        "recovery_bytes": pc.sum(pc.struct_field(recovery["log"], "size")).as_py() or 0,
+    }
+
+
+def _not_repaired(writes: pa.Table, segments: pa.Table) -> dict[str, int]:
+    """Count findings of danger and damage in files that the plan does not write."""
+    found = segments["findings"].combine_chunks()
+    flat = pc.list_flatten(found)
+    where = segments.select(["log_dir", "partition_dir"]).take(pc.list_parent_indices(found))
+    bad = pc.is_in(pc.struct_field(flat, "severity"), pa.array(["damage", "danger"]))
+    files = _file_keys(where["log_dir"], where["partition_dir"], pc.struct_field(flat, "file"))
+    repaired = pc.is_in(files, _file_keys(writes["log_dir"], writes["partition_dir"], writes["file"]))
+    left = pc.struct_field(flat, "severity").filter(pc.and_not(bad, repaired))
+    counts = {row["values"]: row["counts"] for row in pc.value_counts(left).to_pylist()}
+    return {severity: counts.get(severity, 0) for severity in ("danger", "damage")}
+
+
+def _file_keys(*columns: Any) -> Any:
+    parts = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
+    return pc.binary_join_element_wise(*parts, "/")
+
+
+def check_item(item: Mapping[str, Any]) -> None:
+    """Raise CorruptPlan for an item that `plan_rebuild` does not plan."""
+    if item["file"] not in [segment_file(item["base_offset"], kind) for _, _, kind in _FILES]:
+        raise CorruptPlan(f"not an index file of segment {item['base_offset']}: {item['file']!r}")
+    if item["action"] not in ("add", "replace") or item["log"] is None or item["rule"] not in RULES:
+        raise CorruptPlan(f"{item['file']}: action {item['action']!r} by rule {item['rule']!r} is unknown")
+    if item["index_interval_bytes"] < 0 or item["segment_index_bytes"] <= 0:
+        raise CorruptPlan(f"{item['file']}: no index can be built with such settings")
+
+
+def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
+    """Build the partition's new files beside it, from logs that must not change meanwhile.
+
+    Raises Changed when a file would differ from the approved one, StorageFailed.
+    """
+    changes = [change for items in by_segment(work) for change in _stage_segment(work, items, lease)]
+    return Staged(changes, {segment_file(i["base_offset"], LOG): FileIdentity(**i["log"]) for i in work.items})
+
+
+def _stage_segment(work: PartitionWork, items: list[Mapping[str, Any]], lease: Lease) -> Iterator[Replace]:
+    """Build one segment's indexes again, and compare them with the approved ones."""
+    first = items[0]
+    log = Path(work.log_dir, work.partition_dir, segment_file(first["base_offset"], LOG))
+    with open_source(log, mapped=True) as source:  # under the lock no broker truncates it
+        built = build_from(
+            source,
+            first["base_offset"],
+            RULES[first["rule"]],
+            first["index_interval_bytes"],
+            first["segment_index_bytes"],
+            None if first["next_base_offset"] < 0 else first["next_base_offset"],
+        )
+    for item in items:
+        content = built.time_index if item["file"].endswith(TIME_INDEX) else built.offset_index
+        sha256 = hashlib.sha256(content).hexdigest()
+        if sha256 != item["after_sha256"]:
+            raise Changed("a rebuild gives other bytes than the plan says: the log has changed", path=log)
+        staged = lease.staged(item["file"])
+        with storage(staged, "writing the new index"):
+            staged.write_bytes(content)
+        before = FileIdentity(**item["before"]) if item["before"] else None
+        yield Replace(item["file"], staged, before, sha256)

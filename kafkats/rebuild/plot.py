@@ -1,0 +1,134 @@
+"""The picture of index health: the worst finding of each segment.
+
+It needs matplotlib (the extra `plot`), which is imported only when a plot is drawn.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats.findings import KINDS, SEVERITIES
+from kafkats.paths import TIME_INDEX
+from kafkats.plans.figure import LABELLED_ROWS, TALLEST_INCHES, begin_figure
+
+FINE: Final = "no defect"
+
+
+NONE: Final = "no segment"
+
+
+_COLOURS: Final = {"state": "Greys", "remark": "Blues", "damage": "YlOrRd", "danger": "magma"}
+
+
+_SPAN: Final = {"state": (0.35, 0.6), "remark": (0.4, 0.8), "damage": (0.3, 1.0), "danger": (0.0, 0.1)}
+
+
+def plot_health(panels: Mapping[str, pa.Table], path: Path) -> None:
+    """Draw one heatmap per panel (title -> report.SEGMENTS) as PNG at `path`.
+
+    All panels share partitions and colours. Raises UsageError when matplotlib is not installed,
+    StorageFailed when `path` cannot be written.
+    """
+    figure, save = begin_figure()
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch
+
+    grids = {title: worst_kinds(table) for title, table in panels.items()}
+    rows = sorted({row for grid in grids.values() for row in grid})
+    kinds = _present(grids)
+    colours = _palette(kinds)
+    width = max((len(cells) for grid in grids.values() for cells in grid.values()), default=1)
+
+    panel_width = min(max(2.5, 0.18 * width), 14.0)
+    height = min(1.6 + 0.17 * max(len(rows), 6), TALLEST_INCHES)
+    figure.set_size_inches(2.6 + (panel_width + 0.3) * len(grids) + 2.2, height)
+    for n, (title, grid) in enumerate(grids.items()):
+        axes = figure.add_subplot(1, max(len(grids), 1), n + 1)
+        axes.imshow(
+            _numbers(grid, rows, kinds, width),
+            cmap=ListedColormap([colours[kind] for kind in kinds]),
+            vmin=-0.5,
+            vmax=len(kinds) - 0.5,
+            aspect="auto",
+            interpolation="nearest",
+        )
+        axes.set_title(title)
+        axes.set_xlabel("segment, oldest first")
+        axes.set_yticks(*_labels(rows) if n == 0 else ([], []), fontsize=7)
+    legend = [Patch(color=colours[kind], label=_label(kind)) for kind in kinds if kind != NONE]
+    figure.legend(handles=legend, loc="outside right upper", fontsize=8, frameon=False)
+    figure.suptitle("time-index health: worst defect of each segment", fontsize=10)
+    save(path)
+
+
+def worst_kinds(segments: pa.Table) -> dict[tuple[str, str], list[str]]:
+    """Return each segment's worst kind of finding, or FINE, by (log dir, partition directory).
+
+    Segments are in order of base offset. Among findings of one severity those about the time index
+    come first.
+    """
+    real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
+    ordered = real.select(["log_dir", "partition_dir", "base_offset", "findings"]).sort_by([
+        ("log_dir", "ascending"),
+        ("partition_dir", "ascending"),
+        ("base_offset", "ascending"),
+    ])
+    grid: dict[tuple[str, str], list[str]] = {}
+    for row in ordered.to_pylist():
+        grid.setdefault((row["log_dir"], row["partition_dir"]), []).append(_worst(row["findings"] or []))
+    return grid
+
+
+def _worst(findings: list[dict[str, Any]]) -> str:
+    def rank(finding: dict[str, Any]) -> tuple[int, bool]:
+        return SEVERITIES.index(finding["severity"]), finding["file"].endswith(TIME_INDEX)
+
+    return str(max(findings, key=rank)["kind"]) if findings else FINE
+
+
+def _present(grids: Mapping[str, Mapping[tuple[str, str], list[str]]]) -> list[str]:
+    """Return the kinds in the grids, harmless first, after NONE and FINE."""
+    found = {kind for grid in grids.values() for cells in grid.values() for kind in cells} - {FINE}
+    order = list(KINDS)
+    return [NONE, FINE, *sorted(found, key=lambda kind: (SEVERITIES.index(KINDS[kind][0]), order.index(kind)))]
+
+
+def _palette(kinds: list[str]) -> dict[str, Any]:
+    from matplotlib import colormaps
+
+    chosen: dict[str, Any] = {NONE: "#ffffff", FINE: "#b7dfb9"}
+    for severity in SEVERITIES:
+        of_it = [kind for kind in kinds if kind in KINDS and KINDS[kind][0] == severity]
+        shades = np.linspace(*_SPAN[severity], max(len(of_it), 1))
+        chosen |= {kind: colormaps[_COLOURS[severity]](shade) for kind, shade in zip(of_it, shades, strict=False)}
+    return chosen
+
+
+def _numbers(
+    grid: Mapping[tuple[str, str], list[str]], rows: list[tuple[str, str]], kinds: list[str], width: int
+) -> np.ndarray[tuple[int, int], np.dtype[np.int16]]:
+    numbers = np.zeros((max(len(rows), 1), width), np.int16)
+    for y, row in enumerate(rows):
+        cells = grid.get(row, [])
+        numbers[y, : len(cells)] = [kinds.index(kind) for kind in cells]
+    return numbers
+
+
+def _labels(rows: list[tuple[str, str]]) -> tuple[list[int], list[str]]:
+    """Return tick positions and names: up to LABELLED_ROWS partitions, evenly chosen."""
+    log_dirs = {log_dir for log_dir, _ in rows}
+    shared = os.path.commonpath(log_dirs) if log_dirs else ""
+    step = -(-len(rows) // LABELLED_ROWS) or 1
+    at = list(range(0, len(rows), step))
+    return at, [str(Path(os.path.relpath(rows[y][0], shared), rows[y][1])) for y in at]
+
+
+def _label(kind: str) -> str:
+    return kind if kind == FINE else f"{kind} ({KINDS[kind][0]})"

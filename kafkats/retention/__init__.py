@@ -1,0 +1,34 @@
+"""Retain: delete whole segments as a broker of one generation would, within the allowed limits.
+
+    rules                   what a broker deletes, for one partition: the readable rule
+    columns                 the same for all partitions at once, in columns
+    evidence                columns of facts from the table of segments
+    implausible_timestamps  timestamps that pin a segment; suspects looks into the segments
+    vetoes                  what kafkats keeps although Kafka would delete it, with the reasons
+    plan                    the plan, and every segment's verdict
+    preconditions           a plan removes only the beginning of a log; the directory is as planned
+    stage                   removes the files of segments, and updates checkpoints
+    expired_heads           expired heads of kept segments, decided as if they were segments
+    proof                   checks the result
+    summary                 per partition: what is deleted, when, and what keeps the rest
+    plot                    the pictures
+
+Facts of depth tail are enough. A segment with a wrong time index has no trusted age, and no segment
+after it is deleted by time. Segments are deleted only for topics with an explicit cleanup.policy
+and limit.
+"""
+
+from kafkats.retention.plan import OPERATION, RETENTION, RetainOptions, plan_retain
+from kafkats.retention.stage import check_item, stage_partition
+from kafkats.retention.summary import board, by_topic
+
+__all__ = [
+    "OPERATION",
+    "RETENTION",
+    "RetainOptions",
+    "board",
+    "by_topic",
+    "check_item",
+    "plan_retain",
+    "stage_partition",
+]

@@ -1,0 +1,160 @@
+"""The plan of a retention, and every segment's verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats.config import Policy
+from kafkats.errors import UsageError
+from kafkats.generations import DEFAULT_RETENTION_RULE, RETENTION_RULES, RetentionRule
+from kafkats.plans.facts import swapping, unseen_logs
+from kafkats.plans.missing import check_accepted, missing_records, options_of, with_blocked
+from kafkats.plans.plan import ITEMS, Plan, make_plan
+from kafkats.retention.columns import Limits, Verdicts, decide
+from kafkats.retention.evidence import Facts, read_facts, without_times
+from kafkats.retention.items import items_of
+from kafkats.retention.vetoes import Sentences, lasting, refusals, run_guard, spare, unnamed, vetoes
+
+OPERATION: Final = "retain"
+_LARGEST: Final = 2**63 - 1
+
+RETENTION: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("topic", pa.string()),
+    ("base_offset", pa.int64()),
+    ("end_offset", pa.int64()),         # exclusive
+    ("bytes", pa.int64()),              # of all files of the segment
+    ("first_timestamp", pa.int64()),
+    ("largest_timestamp", pa.int64()),
+    ("largest_offset", pa.int64()),     # in the batch that has it; -1 or null: unknown
+    # the time from which age counts: the timestamp, the policy's replacement, or the mtime
+    ("counted_from", pa.int64()),
+    ("mtime_ms", pa.int64()),
+    # apparent unit of the largest timestamp: ms, s, us, ns, future, negative; "" old or none
+    ("unit", pa.string()),
+    ("evidence", pa.string()),          # offset, size, timestamp, mtime (weak); "" without an age
+    ("deletes", pa.bool_()),            # Kafka's verdict
+    ("by", pa.string()),                # start-offset, size, time
+    ("reason", pa.string()),
+    ("veto", pa.string()),              # why kafkats keeps it although Kafka would delete it
+    ("lasting", pa.string()),           # why it is kept at any age
+    ("deletable_from_ms", pa.int64()),  # by time, with all earlier segments; null: never
+    ("blocked_by", pa.int64()),         # the segment that keeps this expired one
+])  # fmt: skip
+"""One row per segment."""
+
+
+@dataclass(frozen=True)
+class RetainOptions:
+    """What to delete.
+
+    `now_ms` is the moment to decide for. `before_ms` deletes what is older, instead of applying the
+    policy's limits (KIP-47). `free_bytes` stops when that much would be freed. `over_guard` lifts
+    the guards, which requires approval. `last_segment` allows deleting the last segment too, as a
+    broker does, and begins an empty one at the log end.
+    """
+
+    now_ms: int
+    rule: str = DEFAULT_RETENTION_RULE.name
+    before_ms: int | None = None
+    free_bytes: int | None = None
+    over_guard: bool = False
+    last_segment: bool = False
+    accept_loss: tuple[str, ...] = ()
+    """`offsets`: delete in partitions with missing records too."""
+
+    def __post_init__(self) -> None:
+        check_accepted(self.accept_loss)
+
+
+def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> tuple[Plan, pa.Table]:
+    """Decide from facts (report.SEGMENTS, depth tail): the plan, and RETENTION with all verdicts.
+
+    Raises UsageError for an unknown rule.
+    """
+    rule = RETENTION_RULES.get(options.rule)
+    if rule is None:
+        raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(RETENTION_RULES)}")
+    facts = read_facts(segments, policy)
+    facts = without_times(facts) if rule.by_format else facts
+    lacking = missing_records(segments, options.accept_loss)
+    if not facts.topic:
+        nothing = RETENTION.empty_table(), with_blocked(ITEMS.empty_table(), segments, lacking, rule.name)
+        return make_plan(OPERATION, options_of(options), _totals(*nothing), nothing[1]), nothing[0]
+    limits = _limits(facts, policy.broker_limits, options)
+    found = decide(facts.rows, facts.segments, limits, rule, now_ms=options.now_ms)
+    explicit = _limits(facts, policy.limits, options)
+    allowed = found.deletes
+    if any((one != other).any() for one, other in zip(limits, explicit, strict=True)):
+        allowed = decide(facts.rows, facts.segments, explicit, rule, now_ms=options.now_ms).deletes
+    unsettled = {**swapping(segments), **unseen_logs(segments), **lacking}
+    refused = refusals(facts, policy, unsettled, limit_given=options.before_ms is not None)
+    stays, missing = lasting(facts, refused, last_segment=options.last_segment), unnamed(facts, policy)
+    veto = vetoes(facts, found.deletes, allowed, stays, missing, over_guard=options.over_guard)
+    if not options.over_guard:
+        veto[spare(facts, found.deletes & (veto == ""), run_guard(facts, policy.guard))] = "over the run's guard"
+    if options.free_bytes is not None:
+        beyond = spare(facts, found.deletes & (veto == ""), options.free_bytes, at_least=True)
+        veto[beyond] = "not needed for the bytes asked for"
+    by_time = np.where(limits.retention_ms != explicit.retention_ms, missing, "")
+    verdicts = _table(facts, found, veto, np.where(stays == "", by_time[facts.rows.of], stays), rule)
+    items = items_of(facts, found, found.deletes & (veto == ""), rule)
+    items = with_blocked(items, segments, lacking, rule.name)
+    return make_plan(OPERATION, options_of(options), _totals(verdicts, items), items), verdicts
+
+
+def _limits(facts: Facts, of_topic: Callable[[str], tuple[int, int]], options: RetainOptions) -> Limits:
+    limits = {topic: of_topic(topic) for topic in facts.settings}
+    if options.before_ms is not None:
+        age = min(max(options.now_ms - options.before_ms, 0), _LARGEST)
+        limits = dict.fromkeys(limits, (age, -1))
+    ms, size = np.array([limits[topic] for topic in facts.topic], np.int64).reshape(-1, 2).T
+    return Limits(ms, size, facts.log_start_offset, facts.high_watermark)
+
+
+def _table(facts: Facts, found: Verdicts, veto: Sentences, stays: Sentences, rule: RetentionRule) -> pa.Table:
+    believed, mtime = facts.segments.largest_timestamp, facts.segments.mtime_ms
+    seen = ("log_dir", "partition_dir", "topic", "base_offset", "first_timestamp")
+    columns = {
+        **{name: facts.table[name] for name in seen},
+        "end_offset": facts.segments.end_offset,
+        "bytes": facts.family_bytes,
+        "largest_timestamp": facts.largest_timestamp,
+        "largest_offset": facts.table["offset_of_max_timestamp"],
+        "counted_from": np.where((believed >= 0) & rule.timestamps, believed, mtime),
+        "mtime_ms": mtime,
+        "unit": facts.unit,
+        "veto": pa.array(veto, pa.string()),
+        "lasting": pa.array(stays, pa.string()),
+        **found._asdict(),
+    }
+    return pa.table(columns, schema=RETENTION)
+
+
+def _totals(verdicts: pa.Table, items: pa.Table) -> dict[str, Any]:
+    kafka = verdicts.filter(verdicts["deletes"])
+    ours = kafka.filter(pc.equal(kafka["veto"], ""))
+    vetoes = pc.value_counts(kafka.filter(pc.not_equal(kafka["veto"], ""))["veto"]).to_pylist()
+    blocked = verdicts.filter(pc.is_valid(verdicts["blocked_by"]))
+    return {
+        "files": items.num_rows - (held := pc.sum(pc.equal(items["action"], "blocked")).as_py() or 0),
+        "blocked": held,
+        "segments": ours.num_rows,
+        "segments_seen": verdicts.num_rows,
+        "partitions": len(ours.group_by(["log_dir", "partition_dir"]).aggregate([])),
+        "read_bytes": 0,
+        "write_bytes": 0,
+        "freed_bytes": pc.sum(ours["bytes"]).as_py() or 0,
+        "kafka_segments": kafka.num_rows,
+        "kafka_bytes": pc.sum(kafka["bytes"]).as_py() or 0,
+        "vetoes": {row["values"]: row["counts"] for row in sorted(vetoes, key=lambda row: str(row["values"]))},
+        "blocked_segments": blocked.num_rows,
+        "blocked_bytes": pc.sum(blocked["bytes"]).as_py() or 0,
+    }

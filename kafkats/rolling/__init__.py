@@ -1,0 +1,6 @@
+"""Roll: when a broker starts a new segment, and closing the active segment of a stopped broker.
+
+rules        the broker's rules, by Kafka generation
+plan         which active segments a plan closes
+simulate     what a broker with given settings would have done
+"""

@@ -1,0 +1,269 @@
+"""Roll: begin a new active segment where one is due, as a broker would for a message stamped now.
+
+    plan_roll    which active segments are due, from facts; only after a clean stop
+    stage        the closing time entry if missing, an empty segment at the log end, its snapshot
+
+No record is touched. A broker that starts on the directory takes the empty segment as its active
+one. So retention can delete the segment before, which no new message would ever have closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats import paths
+from kafkats.config import Policy, TopicSettings
+from kafkats.errors import Changed, CorruptPlan, UsageError, storage
+from kafkats.generations import (
+    DEFAULT_ROLL_RULE,
+    DEFAULT_RULE,
+    OFFSETS_LOSS,
+    ROLL_RULES,
+)
+from kafkats.index import time_index
+from kafkats.index.build import time_bytes
+from kafkats.index.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
+from kafkats.index.tail import read_tail
+from kafkats.logdir.families import good_snapshot_stays, noted, refuse_unclean, stage_bytes
+from kafkats.logdir.identity import FileIdentity, identify, identity_of
+from kafkats.logdir.lease import Lease
+from kafkats.logdir.producers import snapshot_at
+from kafkats.plans.facts import swapping, unseen_logs
+from kafkats.plans.missing import KIND as MISSING_RECORDS
+from kafkats.plans.missing import check_accepted, missing_records, options_of, with_blocked
+from kafkats.plans.plan import ITEMS, Plan, item_of, make_plan
+from kafkats.plans.run import PartitionWork, Staged, refuse_early
+from kafkats.rolling.rules import Active, Due, due, settings_of
+from kafkats.segment.facts import SegmentFacts
+from kafkats.split.items import blocked_item
+
+OPERATION: Final = "roll"
+
+DUE: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("topic", pa.string()),
+    ("base_offset", pa.int64()),
+    ("bytes", pa.int64()),
+    ("first_timestamp", pa.int64()),
+    ("rolls", pa.bool_()),         # at an append stamped now
+    ("by", pa.string()),           # size, time, offset-index, time-index, offsets
+    ("reason", pa.string()),
+    ("evidence", pa.string()),     # timestamp, created (weak)
+    # by time, with the largest possible segment.jitter.ms; null: never
+    ("due_from_ms", pa.int64()),
+    ("due_until_ms", pa.int64()),  # by time without jitter: certainly due
+    ("veto", pa.string()),         # why kafkats does not roll although a broker would
+])  # fmt: skip
+"""One row per active segment."""
+
+
+@dataclass(frozen=True)
+class RollOptions:
+    """`now_ms` is the timestamp of the assumed append, `rule` a word of generations.ROLL_RULES."""
+
+    now_ms: int
+    rule: str = DEFAULT_ROLL_RULE.name
+    accept_loss: tuple[str, ...] = ()
+    """`offsets`: roll partitions with missing records too."""
+
+    def __post_init__(self) -> None:
+        check_accepted(self.accept_loss)
+
+
+def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple[Plan, pa.Table]:
+    """Decide from facts (report.SEGMENTS, depth tail) which active segments to close.
+
+    Return the plan, and DUE of all active segments. Raises UsageError for an unknown rule.
+    """
+    rule = ROLL_RULES.get(options.rule)
+    if rule is None:
+        raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(ROLL_RULES)}")
+    real = segments.filter(pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_valid(segments["log"])))
+    written_before = _written_before(real)
+    missing = missing_records(segments, options.accept_loss)
+    unsettled = {**swapping(segments), **unseen_logs(segments), **missing}
+    items: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
+    for segment in real.filter(pc.less(real["next_base_offset"], 0)).to_pylist():
+        where = segment["log_dir"], segment["partition_dir"]
+        created_ms = written_before.get(where, segment["log"]["mtime_ns"])
+        settings = policy.settings(segment["topic"] or "")
+        found = due(_active(segment, created_ms // 1_000_000), settings_of(settings), rule, now_ms=options.now_ms)
+        veto = (unsettled.get(where) or _why_not_rolled(segment, options.accept_loss)) if found.rolls else ""
+        rows.append(_due_row(segment, found, veto))
+        if veto:
+            items.append(blocked_item(segment, veto, DEFAULT_RULE.name))
+        elif found.rolls:
+            items += _roll_items(segment, found, settings)
+    table = with_blocked(pa.Table.from_pylist(items, schema=ITEMS), segments, missing, DEFAULT_RULE.name)
+    plan = make_plan(OPERATION, options_of(options), _totals(table, segments), table)
+    return plan, pa.Table.from_pylist(rows, schema=DUE)
+
+
+def _written_before(real: pa.Table) -> dict[tuple[str, str], int]:
+    """Return the mtime (ns) of the last inactive .log by partition.
+
+    The active segment began about then.
+    """
+    inactive = real.filter(pc.greater_equal(real["next_base_offset"], 0))
+    flat = pa.table({
+        "log_dir": inactive["log_dir"],
+        "partition_dir": inactive["partition_dir"],
+        "mtime_ns": pc.struct_field(inactive["log"], "mtime_ns"),
+    })  # fmt: skip
+    newest = flat.group_by(["log_dir", "partition_dir"]).aggregate([("mtime_ns", "max")])
+    return {(row["log_dir"], row["partition_dir"]): row["mtime_ns_max"] for row in newest.to_pylist()}
+
+
+def _active(segment: Mapping[str, Any], created_ms: int) -> Active:
+    return Active(
+        segment["base_offset"],
+        segment["log"]["size"],
+        _or_none(segment["first_timestamp"]),
+        _or_none(segment["max_timestamp"]),
+        created_ms,
+        (segment["index"] or {"size": 0})["size"] // OFFSET_ENTRY_SIZE,
+        (segment["timeindex"] or {"size": 0})["size"] // time_index.ENTRY_SIZE,
+    )
+
+
+def _or_none(timestamp: int | None) -> int:
+    return -1 if timestamp is None else timestamp
+
+
+def _due_row(segment: Mapping[str, Any], found: Due, veto: str) -> dict[str, Any]:
+    names = ("log_dir", "partition_dir", "topic", "base_offset", "first_timestamp")
+    return {name: segment[name] for name in names} | {
+        "bytes": segment["log"]["size"],
+        "rolls": found.rolls,
+        "by": found.reason,
+        "reason": found.explanation,
+        "evidence": found.evidence,
+        "due_from_ms": found.due_from_ms,
+        "due_until_ms": found.due_until_ms,
+        "veto": veto,
+    }
+
+
+def _why_not_rolled(segment: Mapping[str, Any], accepted: Collection[str]) -> str:
+    """Return why kafkats does not roll although a broker would, "" if it rolls."""
+    if not segment["clean"]:
+        return "only after a clean stop: there is no clean-shutdown marker"
+    for finding in segment["findings"]:
+        if finding["kind"] == MISSING_RECORDS and OFFSETS_LOSS in accepted:
+            continue
+        if finding["severity"] in {"damage", "danger"} and not _only_not_closed(segment, finding):
+            return f"{finding['file']}: {finding['reason']}; kafkats plan rebuild"
+    if segment["last_offset"] is None or segment["last_offset"] < segment["base_offset"]:
+        return "its log end is not known"
+    return ""
+
+
+def _only_not_closed(segment: Mapping[str, Any], finding: Mapping[str, Any]) -> bool:
+    """Whether the time index lacks only its closing entry."""
+    if not finding["file"].endswith(paths.TIME_INDEX):
+        return False
+    # the whole log was read
+    unindexed = segment["index"] is not None and segment["index"]["size"] == 0
+    return finding["kind"] == "below-maximum" or (finding["kind"] == "empty-index" and unindexed)
+
+
+def _roll_items(segment: Mapping[str, Any], found: Due, given: TopicSettings) -> Iterator[dict[str, Any]]:
+    base, end = segment["base_offset"], segment["last_offset"] + 1
+    origin = "default" if given.segment_ms is None and given.segment_bytes is None else "given"
+    if any(f["file"].endswith(paths.TIME_INDEX) and f["severity"] == "damage" for f in segment["findings"]):
+        file = paths.segment_file(base, paths.TIME_INDEX)
+        yield item_of(segment, base, file, DEFAULT_RULE.name, settings_from=origin) | {
+            "action": "replace", "reason": "its closing entry is missing", "before": segment["timeindex"]
+        }  # fmt: skip
+    # Brokers without time indexes have no producer state either.
+    kinds = (paths.TIME_INDEX, paths.SNAPSHOT) if segment["timeindex"] else ()
+    for kind in (paths.LOG, paths.OFFSET_INDEX, *kinds):
+        reason = f"{found.reason}: {found.explanation}" if kind == paths.LOG else "of the new active segment"
+        file = paths.segment_file(end, kind)
+        yield item_of(segment, end, file, DEFAULT_RULE.name, settings_from=origin) | {
+            "action": "add",
+            "reason": "producers known at the log end" if kind == paths.SNAPSHOT else reason,
+            "after_bytes": -1 if kind == paths.SNAPSHOT else 0,
+        }
+
+
+def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
+    writes = items.filter(pc.not_equal(items["action"], "blocked"))
+    logs = writes.filter(pc.ends_with(writes["file"], paths.LOG))
+    added = logs.filter(pc.equal(logs["action"], "add"))
+    return {
+        "files": writes.num_rows,
+        "blocked": items.num_rows - writes.num_rows,
+        "segments_seen": segments.filter(pc.greater_equal(segments["base_offset"], 0)).num_rows,
+        "segments": added.num_rows,
+        "segments_added": added.num_rows,
+        "read_bytes": 0,
+        "partitions": len(writes.group_by(["log_dir", "partition_dir"]).aggregate([])),
+        "write_bytes": pc.sum(logs["after_bytes"]).as_py() or 0,
+    }
+
+
+def check_item(item: Mapping[str, Any]) -> None:
+    """Raise CorruptPlan for an item that `plan_roll` does not plan."""
+    name = paths.parse_segment_file(item["file"])
+    if name is None or item["file"] != paths.segment_file(item["base_offset"], name.kind) or item["log"] is None:
+        raise CorruptPlan(f"not a file of segment {item['base_offset']}: {item['file']!r}")
+    closing = item["action"] == "replace" and name.kind == paths.TIME_INDEX
+    if not closing and (item["action"] != "add" or name.kind == paths.TXN_INDEX):
+        raise CorruptPlan(f"{item['file']}: action {item['action']!r} is unknown here")
+
+
+def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
+    """Build the files that the partition's roll adds.
+
+    Raises Changed when the log is not as planned, Refused without a clean-shutdown marker and
+    before the moment that the plan decides for, StorageFailed.
+    """
+    refuse_early(work)
+    refuse_unclean(work.log_dir)
+    directory = Path(work.log_dir, work.partition_dir)
+    end = max(item["base_offset"] for item in work.items)
+    log = directory / paths.segment_file(_segment_before(directory, end), paths.LOG)
+    tail = read_tail(log).facts
+    if identify(log) != identity_of(work.items[0]["log"]) or tail.last_offset + 1 != end:
+        raise Changed(f"offset {end} is not its log end any more", path=log)
+    unchanged = {log.name: FileIdentity(**work.items[0]["log"])}
+    files = {item["file"]: identity_of(item["before"]) for item in work.items}
+    good_snapshot_stays(directory, files, unchanged)
+    changes = [
+        stage_bytes(name, _content(directory, name, end, tail), before, lease, before and before.mtime_ns)
+        for name, before in files.items()
+    ]
+    return Staged(changes, unchanged, noted(changes))
+
+
+def _content(directory: Path, name: str, end: int, tail: SegmentFacts) -> bytes:
+    if name.endswith(paths.SNAPSHOT):
+        return snapshot_at(directory, end, mapped=True)
+    return b"" if name.startswith(paths.segment_file(end, "")) else _closed(directory / name, tail)
+
+
+def _segment_before(directory: Path, offset: int) -> int:
+    with storage(directory, "listing the partition directory"):
+        logs = [name for log in directory.glob(f"*{paths.LOG}") if (name := paths.parse_segment_file(log.name))]
+    below = [name.base_offset for name in logs if name.base_offset < offset]
+    if not below:
+        raise Changed("the segment to roll is gone", path=directory)
+    return max(below)
+
+
+def _closed(path: Path, tail: SegmentFacts) -> bytes:
+    """Return a time index with the entry that it gets when its segment becomes inactive."""
+    entries = time_index.read(path)
+    last = int(entries["timestamp"][-1]) if len(entries) else -1
+    if tail.max_timestamp <= last:
+        return entries.tobytes()
+    return entries.tobytes() + time_bytes([tail.max_timestamp], [tail.offset_of_max_timestamp - tail.base_offset])

@@ -1,0 +1,401 @@
+"""Rolling: when a broker begins a new segment, under its settings or under others.
+
+Pure functions. A broker checks before each append, and rolls when any of these holds
+(`should_roll`, in this order):
+
+    size          the append would make the segment larger than segment.bytes
+    time          the segment is not empty, and more than segment.ms minus its jitter has passed
+                  (generations.RollRule tells from when to when)
+    offset-index  it is full: segment.index.bytes // 8 entries
+    time-index    it is full: segment.index.bytes // 12 - 1 entries; one is reserved for closing
+    offsets       the append ends 2^31 or more above the base offset
+
+Time is that of the append's own timestamps. Old records never roll a segment by time, and a record
+from the future rolls it at once. So does a transaction marker among old records, since it carries
+the broker's clock. Source: LogSegment.shouldRoll, Log.maybeRoll of Kafka 0.8 to 4.3; KIP-33.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from kafkats.config import TopicSettings
+from kafkats.config.durations import setting_text, span_text
+from kafkats.generations import INDEX_INTERVAL_BYTES, MAX_RELATIVE_OFFSET, SEGMENT_INDEX_BYTES, RetentionRule, RollRule
+from kafkats.retention.rules import Decision, Limits, Segment, decide
+
+_LARGEST: Final = 2**63 - 1
+
+
+class Settings(NamedTuple):
+    """Kafka's topic settings, with its defaults."""
+
+    segment_ms: int = 604_800_000
+    segment_bytes: int = 2**30
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = SEGMENT_INDEX_BYTES
+    index_interval_bytes: int = INDEX_INTERVAL_BYTES
+    compacted: bool = False
+    """Whether cleanup.policy includes compact."""
+    max_compaction_lag_ms: int = _LARGEST
+
+    @property
+    def longest_ms(self) -> int:
+        """The effective segment.ms. max.compaction.lag.ms limits it in compacted topics (2.3+)."""
+        bounded = self.compacted and self.max_compaction_lag_ms > 0
+        return min(self.segment_ms, self.max_compaction_lag_ms) if bounded else self.segment_ms
+
+
+def settings_of(given: TopicSettings) -> Settings:
+    """Return a policy's settings, with Kafka's defaults for those not given."""
+    known = {name: getattr(given, name) for name in Settings._fields if getattr(given, name, None) is not None}
+    return Settings(**known, compacted="compact" in (given.cleanup_policy or ()))
+
+
+class Batch(NamedTuple):
+    """One batch of an append; control batches count too.
+
+    For magic 0 and 1, a message or a wrapper.
+    """
+
+    first_offset: int
+    """-1: unknown, in a wrapper. A follower reads it only in magic 2."""
+    last_offset: int
+    bytes: int
+    max_timestamp: int
+
+
+class Append(NamedTuple):
+    """One append call: the batches of one produce request or one fetch for the partition."""
+
+    batches: tuple[Batch, ...]
+    now_ms: int
+    """The broker's clock."""
+
+    @property
+    def bytes(self) -> int:
+        return sum(batch.bytes for batch in self.batches)
+
+    @property
+    def max_timestamp(self) -> int:
+        return max(batch.max_timestamp for batch in self.batches)
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset
+
+
+class Active(NamedTuple):
+    """The known state of the active segment."""
+
+    base_offset: int
+    bytes: int
+    first_timestamp: int
+    """The largest timestamp of its first batch (or append, see RollRule). Negative: none.
+
+    After a restart it is always that of the batch.
+    """
+    largest_timestamp: int
+    created_ms: int
+    """When the broker opened it. Every restart resets this."""
+    offset_entries: int = 0
+    time_entries: int = 0
+    jitter_ms: int | None = None
+    """The jitter that the broker drew for it.
+
+    None: unknown, since it is only in the broker's memory.
+    """
+
+
+class Rolled(NamedTuple):
+    """A simulated segment. The last one is active, and its reason is ""."""
+
+    base_offset: int
+    end_offset: int
+    """Exclusive: the next segment's base offset, or the log end offset."""
+    bytes: int
+    batches: int
+    first_timestamp: int
+    largest_timestamp: int
+    created_ms: int
+    last_append_ms: int
+    """The time that the file's mtime would have."""
+    offset_entries: int
+    time_entries: int
+    jitter_ms: int
+    reason: str
+    """Why the next segment begins."""
+
+
+class Due(NamedTuple):
+    """Whether an append with the current time as its timestamp would begin a new segment."""
+
+    rolls: bool
+    reason: str
+    """size, time, offset-index, time-index, offsets; "" when it does not roll."""
+    explanation: str
+    evidence: str
+    """The start of the time: timestamp, or created (weak: the broker may know another time)."""
+    due_from_ms: int | None
+    """When time may first roll it, with the largest jitter possible. None: never."""
+    due_until_ms: int | None
+    """When time rolls it with any jitter. None: never."""
+
+
+class AfterRetention(NamedTuple):
+    """The simulated segments that retention keeps, and for how long."""
+
+    decision: Decision
+    segments: tuple[Rolled, ...]
+    """The remaining segments, without the empty one that replaces them when all are deleted."""
+    open_files: int
+    """.log, .index and .timeindex of each, which brokers keep open.
+
+    Transaction indexes are not counted.
+    """
+    kept_ms: tuple[int | None, ...]
+    """Per simulated segment, the time from its first timestamp to its deletion by time.
+
+    It is deleted with all earlier segments. None: never, or without timestamp.
+    """
+
+
+def should_roll(active: Active, append: Append, settings: Settings, rule: RollRule) -> str:
+    """Return why the broker rolls before this append: the first test that holds, else ""."""
+    if active.bytes > settings.segment_bytes - append.bytes:
+        return "size"
+    if active.bytes > 0:
+        since, until = _waited(active, append, rule)
+        if until - since > settings.longest_ms - (active.jitter_ms or 0):
+            return "time"
+    if active.offset_entries >= settings.segment_index_bytes // 8:
+        return "offset-index"
+    if not rule.relative:
+        return ""
+    if active.time_entries >= settings.segment_index_bytes // 12 - 1:
+        return "time-index"
+    return "offsets" if append.last_offset - active.base_offset > MAX_RELATIVE_OFFSET else ""
+
+
+def _waited(active: Active, append: Append, rule: RollRule) -> tuple[int, int]:
+    if rule.since == "largest" and active.largest_timestamp >= 0:
+        return active.largest_timestamp, append.now_ms
+    if rule.since in {"first-batch", "first-append"} and active.first_timestamp >= 0:
+        return active.first_timestamp, append.max_timestamp
+    return active.created_ms, append.now_ms
+
+
+def due(active: Active, settings: Settings, rule: RollRule, *, now_ms: int, append_bytes: int = 1) -> Due:
+    """Return whether an append of `append_bytes` stamped `now_ms` would certainly roll the segment.
+
+    An unknown jitter counts as none. `created_ms` of a directory without its broker is the caller's
+    choice.
+    """
+    timed = {"largest": active.largest_timestamp, "created": -1}.get(rule.since, active.first_timestamp) >= 0
+    evidence = "timestamp" if timed else "created"
+    if active.bytes == 0:
+        return Due(False, "", "it is empty", evidence, None, None)
+    end = active.base_offset  # the test for offsets does not apply here
+    append = Append((Batch(end, end, append_bytes, now_ms),), now_ms)
+    reason = should_roll(active, append, settings, rule)
+    since, _ = _waited(active, append, rule)
+    longest = settings.longest_ms - (active.jitter_ms or 0)
+    until_ms = _time_or_never(since + longest + 1)
+    drawn = max(_jitter_bound(settings) - 1, 0) if active.jitter_ms is None else 0
+    from_ms = _time_or_never(since + longest + 1 - drawn)
+    said = {
+        "size": f"{active.bytes} bytes, segment.bytes is {settings.segment_bytes}",
+        "time": f"{span_text(now_ms - since)} since its {_SINCE[rule.since] if timed else 'creation'}, allowed are {setting_text(longest)}",
+        "offset-index": f"the offset index is full with {active.offset_entries} entries",
+        "time-index": f"the time index is full with {active.time_entries} entries",
+        "": _by_time(from_ms, until_ms, now_ms),
+    }
+    return Due(bool(reason), reason, said[reason], evidence, from_ms, until_ms)
+
+
+def _time_or_never(ms: int) -> int | None:
+    return ms if ms <= _LARGEST else None
+
+
+def _by_time(from_ms: int | None, until_ms: int | None, now_ms: int) -> str:
+    if from_ms is None:
+        return "never by time"
+    begin = f"in {span_text(from_ms - now_ms)}" if from_ms > now_ms else "now"
+    if from_ms == until_ms:
+        return f"by time {begin}"
+    end = "never" if until_ms is None else f"in {span_text(until_ms - now_ms)}"
+    return f"by time {begin} with the most jitter, {end} without"
+
+
+_SINCE: Final = {
+    "first-batch": "first batch's timestamp",
+    "first-append": "first append's timestamp",
+    "largest": "largest timestamp",
+}
+
+
+def draw_jitter(settings: Settings, seed: int) -> Iterator[int]:
+    """Yield the jitter that a broker draws for each segment, in ms.
+
+    It is uniform from 0 to segment.jitter.ms, exclusive, and at most segment.ms.
+    """
+    draw = random.Random(seed)  # noqa: S311
+    bound = _jitter_bound(settings)
+    while True:
+        yield draw.randrange(2**31) % bound if bound > 0 else 0
+
+
+def _jitter_bound(settings: Settings) -> int:
+    """Return the exclusive bound of the jitter. Brokers draw a positive int."""
+    return min(settings.segment_jitter_ms, settings.segment_ms, 2**31)
+
+
+@dataclass
+class _Open:
+    """The active segment of a simulation."""
+
+    base_offset: int
+    created_ms: int
+    jitter_ms: int
+    bytes: int = 0
+    batches: int = 0
+    first_timestamp: int = -1
+    largest_timestamp: int = -1
+    last_append_ms: int = -1
+    offset_entries: int = 0
+    time_entries: int = 0
+    last_time_entry: int = -1
+    unindexed_bytes: int = 0
+
+    def facts(self) -> Active:
+        return Active(
+            self.base_offset,
+            self.bytes,
+            self.first_timestamp,
+            self.largest_timestamp,
+            self.created_ms,
+            self.offset_entries,
+            self.time_entries,
+            self.jitter_ms,
+        )
+
+    def take(self, append: Append, settings: Settings, rule: RollRule) -> None:
+        if self.bytes == 0:
+            first = append.batches[0].max_timestamp
+            self.first_timestamp = first if rule.since == "first-batch" else append.max_timestamp
+        units = [(b.bytes, b.max_timestamp) for b in append.batches] if rule.batches else None
+        for size, timestamp in units or [(append.bytes, append.max_timestamp)]:
+            self._index(size, timestamp, settings)
+        self.batches += len(append.batches)
+        self.last_append_ms = append.now_ms
+
+    def _index(self, size: int, timestamp: int, settings: Settings) -> None:
+        self.largest_timestamp = max(self.largest_timestamp, timestamp)
+        if self.unindexed_bytes > settings.index_interval_bytes:
+            self.offset_entries += 1
+            self.unindexed_bytes = 0
+            if self.largest_timestamp > self.last_time_entry:
+                self.time_entries += 1
+                self.last_time_entry = self.largest_timestamp
+        self.unindexed_bytes += size
+        self.bytes += size
+
+    def closed(self, end_offset: int, reason: str) -> Rolled:
+        return Rolled(
+            self.base_offset,
+            end_offset,
+            self.bytes,
+            self.batches,
+            self.first_timestamp,
+            self.largest_timestamp,
+            self.created_ms,
+            self.last_append_ms,
+            self.offset_entries,
+            self.time_entries,
+            self.jitter_ms,
+            reason,
+        )
+
+
+def simulate(
+    appends: Iterable[Append],
+    settings: Settings,
+    rule: RollRule,
+    *,
+    base_offset: int = 0,
+    created_ms: int | None = None,
+    jitter: Iterable[int] | None = None,
+) -> list[Rolled]:
+    """Return the segments that these appends create, starting with an empty one at `base_offset`.
+
+    `jitter` gives one number per segment (default: 0; see `draw_jitter`). `created_ms` is the first
+    segment's, by default the first append's time. An append must not be empty. Not simulated:
+    restarts, after which index entries count anew, and appends at which Kafka itself fails, such as
+    one whose batches overfill an index.
+    """
+    draws = iter(jitter) if jitter is not None else iter(lambda: 0, None)
+    log_end = base_offset
+    active: _Open | None = None
+    found: list[Rolled] = []
+    for append in appends:
+        if active is None:
+            active = _Open(base_offset, append.now_ms if created_ms is None else created_ms, next(draws))
+        reason = should_roll(active.facts(), append, settings, rule)
+        if reason:
+            new = new_base_offset(append, log_end, rule)
+            if active.bytes or new != active.base_offset:  # else the empty one is replaced
+                found.append(active.closed(new, reason))
+            active = _Open(new, append.now_ms, next(draws))
+        active.take(append, settings, rule)
+        log_end = append.last_offset + 1
+    return [*found, active.closed(log_end, "")] if active is not None else found
+
+
+def new_base_offset(append: Append, log_end_offset: int, rule: RollRule) -> int:
+    """Return the base offset of the segment that begins with this append.
+
+    From 0.10.2 on it is the append's first offset, or the lowest possible one if that is unknown,
+    but never below the log end offset. Before, it is always the log end offset.
+    """
+    if not rule.relative:
+        return log_end_offset
+    first = append.batches[0].first_offset
+    return max(log_end_offset, first if first >= 0 else append.last_offset - MAX_RELATIVE_OFFSET)
+
+
+def replay(segments: Iterable[tuple[Sequence[Batch], int]]) -> Iterator[Append]:
+    """Yield real segments, (batches, mtime in epoch ms) in order, as appends of one batch each.
+
+    The time of an append is not stored. It is taken to be the batch's timestamp, but not before the
+    previous append and not after the segment's mtime. Without a timestamp it is the segment's
+    mtime.
+    """
+    clock = -_LARGEST
+    for batches, mtime_ms in segments:
+        for batch in batches:
+            told = batch.max_timestamp if batch.max_timestamp >= 0 else mtime_ms
+            clock = max(clock, min(told, mtime_ms))
+            yield Append((batch,), clock)
+
+
+def after_retention(
+    segments: Sequence[Rolled], limits: Limits, retention: RetentionRule, rule: RollRule, *, now_ms: int
+) -> AfterRetention:
+    """Return the simulated segments that retention keeps, their open files, and for how long."""
+    facts = [Segment(s.base_offset, s.end_offset, s.bytes, s.largest_timestamp, s.last_append_ms) for s in segments]
+    decision = decide(facts, limits, retention, now_ms=now_ms)
+    left = tuple(s for s, verdict in zip(segments, decision.verdicts, strict=True) if not verdict.deletes)
+    end = segments[-1].end_offset if segments else 0
+    untouched = Limits(limits.retention_ms, -1, 0, end)
+    timed = decide(facts, untouched, retention, now_ms=-_LARGEST).verdicts
+    kept = tuple(
+        verdict.deletable_from_ms - s.first_timestamp
+        if verdict.deletable_from_ms is not None and s.first_timestamp >= 0
+        else None
+        for s, verdict in zip(segments, timed, strict=True)
+    )
+    files = max(len(left), 1) * (3 if rule.relative else 2)
+    return AfterRetention(decision, left, files, kept)

@@ -1,0 +1,139 @@
+"""Simulate rolling: the segments that these batches would be in under other settings.
+
+The batches of a partition are appended again to an empty log with these settings, each at the time
+of its timestamp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kafkats import paths
+from kafkats.config import Policy
+from kafkats.errors import KafkatsError, UsageError
+from kafkats.generations import DEFAULT_RETENTION_RULE, DEFAULT_ROLL_RULE, RETENTION_RULES, ROLL_RULES
+from kafkats.logdir.steady import steady
+from kafkats.plans.units import Unit, list_again
+from kafkats.retention.rules import Limits
+from kafkats.rolling.rules import Batch, Rolled, after_retention, draw_jitter, replay, settings_of, simulate
+from kafkats.segment.headers import batch_headers
+from kafkats.segment.reader import open_source
+
+FILES: Final = 3
+"""The files of a segment that a broker keeps open."""
+
+SIMULATED: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("batches", pa.int64()),
+    ("segments", pa.int64()),              # actual
+    ("simulated", pa.int64()),             # simulated
+    ("rolled_by", pa.string()),            # reasons and their counts
+    ("open_files", pa.int64()),            # actual
+    ("simulated_open_files", pa.int64()),  # after retention by the policy's limits
+    ("largest_bytes", pa.int64()),         # of a simulated segment
+    # from a segment's first timestamp to its deletion by time; null: never, or no limit
+    ("longest_kept_ms", pa.int64()),
+    ("error", pa.string()),
+])  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SimulateOptions:
+    """Rules and moment of a simulation. `seed` draws the jitter that segment.jitter.ms allows."""
+
+    now_ms: int
+    rule: str = DEFAULT_ROLL_RULE.name
+    retention_rule: str = DEFAULT_RETENTION_RULE.name
+    seed: int = 0
+
+
+def partitions(units: Sequence[Unit]) -> Iterator[list[Unit]]:
+    """Yield the segments of each partition."""
+    real = (unit for unit in units if unit.base_offset >= 0)
+    for _, some in groupby(real, lambda unit: (unit.log_dir, unit.partition_dir)):
+        yield list(some)
+
+
+def simulate_partition(units: Sequence[Unit], policy: Policy, options: SimulateOptions) -> pa.RecordBatch:
+    """Return a row of SIMULATED for the segments of one partition.
+
+    The row has the error of an unreadable partition. A partition that a running broker deleted
+    meanwhile has no row. Raises UsageError for an unknown rule.
+    """
+    if options.rule not in ROLL_RULES or options.retention_rule not in RETENTION_RULES:
+        raise UsageError(f"unknown rule: {options.rule!r} or {options.retention_rule!r}")
+    found = steady(
+        Path(units[0].log_dir, units[0].partition_dir), _Looking(units), lambda seen: bool(seen[2]), live=units[0].live
+    )
+    if found is None:
+        return pa.RecordBatch.from_pylist([], schema=SIMULATED)
+    units, read, error = found
+    first = units[0]
+    row: dict[str, Any] = {"log_dir": first.log_dir, "partition_dir": first.partition_dir, "error": ""}
+    row |= {"segments": len(units), "open_files": FILES * len(units)}
+    if error:
+        return pa.RecordBatch.from_pylist([row | {"error": error}], schema=SIMULATED)
+    row["batches"] = sum(len(batches) for batches, _ in read)
+    if row["batches"]:
+        row |= _simulated(first, read, policy, options)
+    return pa.RecordBatch.from_pylist([row], schema=SIMULATED)
+
+
+class _Looking:
+    """Reads the batches of these units. Lists the units again from the second call on."""
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        self._units, self._again = units, False
+
+    def __call__(self) -> tuple[Sequence[Unit], list[tuple[list[Batch], int]], str]:
+        try:
+            if self._again:
+                listed = [unit for unit in list_again(self._units[0]) if unit.base_offset >= 0]
+                self._units = listed or self._units
+            self._again = True
+            return self._units, [_batches(unit) for unit in self._units], ""
+        except KafkatsError as e:
+            return self._units, [], str(e)
+
+
+def _simulated(
+    first: Unit, read: Sequence[tuple[list[Batch], int]], policy: Policy, options: SimulateOptions
+) -> dict[str, Any]:
+    name = paths.parse_partition(first.partition_dir)
+    topic = name.topic if name else ""
+    settings = settings_of(policy.settings(topic))
+    rule = ROLL_RULES[options.rule]
+    rolled: list[Rolled] = simulate(
+        replay(read), settings, rule, base_offset=first.base_offset, jitter=draw_jitter(settings, options.seed)
+    )
+    limits = Limits(*policy.limits(topic), 0, rolled[-1].end_offset)
+    after = after_retention(rolled, limits, RETENTION_RULES[options.retention_rule], rule, now_ms=options.now_ms)
+    reasons = [segment.reason for segment in rolled if segment.reason]
+    kept = [ms for ms in after.kept_ms if ms is not None]
+    return {
+        "simulated": len(rolled),
+        "rolled_by": ", ".join(f"{why} {reasons.count(why)}" for why in dict.fromkeys(reasons)),
+        "simulated_open_files": after.open_files,
+        "largest_bytes": max(segment.bytes for segment in rolled),
+        "longest_kept_ms": max(kept) if kept and limits.retention_ms >= 0 else None,
+    }
+
+
+def _batches(unit: Unit) -> tuple[list[Batch], int]:
+    from kafkats.kernels import headers as k
+
+    log = Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset, paths.LOG))
+    found: list[Batch] = []
+    with open_source(log, mapped=not unit.live) as source:
+        for rows in batch_headers(source, quiet_zeros=True):
+            for row in rows.tolist():
+                offset = -1 if row[k.FIRST_OFFSET] == k.UNKNOWN else row[k.FIRST_OFFSET]
+                found.append(Batch(offset, row[k.LAST_OFFSET], row[k.SIZE], row[k.MAX_TIMESTAMP]))
+        return found, source.mtime_ms

@@ -1,0 +1,7 @@
+"""Split segments at batch borders into smaller ones.
+
+points       positions where a segment may be cut
+parts        the table of parts
+items        plan items for the files of the parts
+plan         which segments a plan splits
+"""

@@ -1,0 +1,143 @@
+"""Where segments can be cut: rows of PARTS from batch headers, for operations.split.
+
+rolled     where segment.bytes or segment.ms would have made a broker roll
+mixed      before and after batches without a timestamp, or with an implausible one
+expired    after the head that retention by time would delete if it were a segment (the
+           enriched-metadata document of 2014 wanted the cleaner to truncate such a head)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kafkats import paths
+from kafkats.errors import KafkatsError, Refused, UsageError
+from kafkats.generations import DEFAULT_RULE, RULES
+from kafkats.logdir.families import Part, aborted_in
+from kafkats.plans.units import Unit
+from kafkats.segment.reader import Source, open_source
+from kafkats.split.points import MOST, NO_LIMIT, Border, as_rolled, expired_head, unmixed
+
+SPLITS: Final = ("rolled", "mixed", "expired")
+
+PARTS: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("base_offset", pa.int64()),  # of the whole segment
+    ("part_offset", pa.int64()),  # base offset of the part
+    ("start", pa.int64()),        # bytes of the .log
+    ("end", pa.int64()),
+    ("aborted", pa.int64()),      # transactions whose abort marker lies in the part
+    # of its first batch, and the largest, beside the end of an expired head; else null
+    ("first_timestamp", pa.int64()),
+    ("largest_timestamp", pa.int64()),
+    ("action", pa.string()),      # split, or blocked with a reason
+    ("reason", pa.string()),
+])  # fmt: skip
+"""One row per part of a segment, none for a segment that is not cut."""
+
+
+@dataclass(frozen=True)
+class SplitOptions:
+    """Where to cut: `split` is a word of SPLITS.
+
+    `segment_bytes` and `segment_ms` are for `rolled`. For `mixed` a timestamp is plausible from
+    `earliest_ms` to `latest_ms`. For `expired` a timestamp before `expired_before_ms` has expired.
+    """
+
+    split: str
+    segment_bytes: int | None = None
+    segment_ms: int | None = None
+    earliest_ms: int = 0
+    latest_ms: int = 2**63 - 1
+    expired_before_ms: int | None = None
+    rule: str = DEFAULT_RULE.name
+    accept_loss: tuple[str, ...] = ()
+    """`offsets`: cut partitions with missing records too."""
+
+
+def look(unit: Unit, options: SplitOptions) -> pa.RecordBatch:
+    """Return rows of PARTS for one segment from its batch headers, none for a directory's unit.
+
+    A segment that cannot be cut is a blocked row. Raises UsageError for incomplete options.
+    """
+    check_options(options)
+    rows: list[dict[str, Any]] = []
+    small = options.split == "rolled" and not options.segment_ms and unit.bytes <= (options.segment_bytes or 0)
+    if unit.base_offset >= 0 and unit.bytes and not small:
+        directory = Path(unit.log_dir, unit.partition_dir)
+        try:
+            with open_source(
+                directory / paths.segment_file(unit.base_offset, paths.LOG), mapped=not unit.live
+            ) as source:
+                rows = _rows(unit, directory, source, options)
+        except KafkatsError as e:
+            rows = [_row(unit, unit.base_offset, 0, unit.bytes, action="blocked", reason=str(e))]
+    return pa.RecordBatch.from_pylist(rows, schema=PARTS)
+
+
+def check_options(options: SplitOptions) -> None:
+    """Raise UsageError for incomplete options, Refused for a rule that would mislead a broker."""
+    if options.split not in SPLITS:
+        raise UsageError(f"nothing is split for {options.split!r}; known are {', '.join(SPLITS)}")
+    if options.split == "rolled" and not (options.segment_bytes or options.segment_ms):
+        raise UsageError("a split as rolled needs segment.bytes or segment.ms")
+    if options.split == "expired" and options.expired_before_ms is None:
+        raise UsageError("a split for expiry needs the time before which a timestamp has expired")
+    if options.rule not in RULES or not RULES[options.rule].for_brokers:
+        raise Refused(f"rule {options.rule} would mislead a broker, or is unknown")
+
+
+def _rows(unit: Unit, directory: Path, source: Source, options: SplitOptions) -> list[dict[str, Any]]:
+    if options.split == "rolled":
+        size, time = options.segment_bytes or NO_LIMIT, options.segment_ms or NO_LIMIT
+        return _part_rows(unit, directory, as_rolled(source, segment_bytes=size, segment_ms=time), source.size)
+    if options.split == "mixed":
+        borders = unmixed(source, earliest_ms=options.earliest_ms, latest_ms=options.latest_ms)
+        return _part_rows(unit, directory, borders, source.size)
+    head = expired_head(source, expired_before_ms=options.expired_before_ms or 0)
+    if head is None:
+        return []
+    rows = _part_rows(unit, directory, [head.border], source.size)
+    rows[0]["largest_timestamp"], rows[-1]["first_timestamp"] = head.largest_timestamp, head.next_timestamp
+    return rows
+
+
+def _part_rows(unit: Unit, directory: Path, borders: Sequence[Border], size: int) -> list[dict[str, Any]]:
+    if not borders:
+        return []
+    if len(borders) > MOST:
+        reason = f"it would become more than {MOST} segments"
+        return [_row(unit, unit.base_offset, 0, size, action="blocked", reason=reason)]
+    if unit.active and not unit.clean:
+        reason = "the active segment is split only after a clean stop: there is no clean-shutdown marker"
+        return [_row(unit, unit.base_offset, 0, size, action="blocked", reason=reason)]
+    txn = unit.files[paths.SEGMENT_KINDS.index(paths.TXN_INDEX)]
+    chain = [Border(0, unit.base_offset), *borders, Border(size, unit.next_base_offset)]
+    rows = []
+    for here, following in pairwise(chain):
+        following_offset = None if following.offset < 0 else following.offset
+        part = Part(unit.base_offset, here.position, following.position, here.offset, following_offset)
+        aborted = len(aborted_in(directory, part)) if txn else 0
+        rows.append(_row(unit, here.offset, part.start, part.end, aborted=aborted))
+    return rows
+
+
+def _row(unit: Unit, offset: int, start: int, end: int, **columns: Any) -> dict[str, Any]:
+    return {
+        "log_dir": unit.log_dir,
+        "partition_dir": unit.partition_dir,
+        "base_offset": unit.base_offset,
+        "part_offset": offset,
+        "start": start,
+        "end": end,
+        "aborted": 0,
+        "action": "split",
+        "reason": "",
+    } | columns

@@ -1,0 +1,127 @@
+"""Split: cut a segment that should have been several, for operations on whole segments.
+
+    look         (kafkats.split.parts) where to cut: too large or long, mixed timestamps, an expired head
+    plan_split   the files of the new segments
+    stage        copies the parts of the log, builds indexes by recovery's rule, and the producer
+                 snapshot at each new base offset
+
+Batches move between files byte for byte. Offsets, order and mtime are kept. A broker sees more
+segments with the same log start and log end. Only retention, rolling and searches by time give
+other results, since they work on whole segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats import paths
+from kafkats.errors import Changed, CorruptPlan
+from kafkats.logdir.changeset import Change
+from kafkats.logdir.families import check_planned, noted, refuse_unclean, stage_planned
+from kafkats.logdir.identity import FileIdentity
+from kafkats.logdir.lease import Lease
+from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
+from kafkats.plans.facts import swapping
+from kafkats.plans.missing import check_accepted, missing_records, options_of, with_blocked
+from kafkats.plans.plan import ITEMS, Plan, make_plan
+from kafkats.plans.run import PartitionWork, Staged, refuse_full_disk
+from kafkats.split.items import blocked_item, part_items, why_not
+from kafkats.split.parts import SplitOptions, check_options
+
+OPERATION: Final = "split"
+
+
+def plan_split(segments: pa.Table, parts: pa.Table, options: SplitOptions) -> Plan:
+    """Decide from facts (report.SEGMENTS, depth full) and PARTS which segments to cut.
+
+    Raises UsageError for incomplete options.
+    """
+    check_options(options)
+    check_accepted(options.accept_loss)
+    by_segment: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for row in parts.to_pylist():
+        by_segment.setdefault((row["log_dir"], row["partition_dir"], row["base_offset"]), []).append(row)
+    items: list[dict[str, Any]] = []
+    missing = missing_records(segments, options.accept_loss)
+    unsettled = {**swapping(segments), **missing}
+    for segment in segments.filter(pc.greater_equal(segments["base_offset"], 0)).to_pylist():
+        chain = by_segment.pop((segment["log_dir"], segment["partition_dir"], segment["base_offset"]), None)
+        if chain:
+            why = unsettled.get((segment["log_dir"], segment["partition_dir"]), "") or why_not(segment, chain)
+            items += [blocked_item(segment, why, options.rule)] if why else _split_items(segment, chain, options)
+    table = with_blocked(pa.Table.from_pylist(items, schema=ITEMS), segments, missing, options.rule)
+    return make_plan(OPERATION, options_of(options), _totals(table, segments), table)
+
+
+def _split_items(
+    segment: Mapping[str, Any], chain: Sequence[Mapping[str, Any]], options: SplitOptions
+) -> Iterator[dict[str, Any]]:
+    following = [row["part_offset"] for row in chain[1:]] + [segment["next_base_offset"]]
+    words = f"{_FOR[options.split]}: becomes {len(chain)} segments"
+    for row, next_offset in zip(chain, following, strict=True):
+        yield from part_items(segment, row, next_offset, options.rule, words)
+
+
+_FOR: Final = {
+    "rolled": "larger or longer than segment.bytes and segment.ms allow",
+    "mixed": "its timestamps are mixed",
+    "expired": "its head has expired",
+}
+
+
+def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
+    writes = items.filter(pc.not_equal(items["action"], "blocked"))
+    logs = writes.filter(pc.ends_with(writes["file"], paths.LOG))
+    added = logs.filter(pc.equal(logs["action"], "add"))
+    return {
+        "files": writes.num_rows,
+        "blocked": items.num_rows - writes.num_rows,
+        "segments_seen": segments.filter(pc.greater_equal(segments["base_offset"], 0)).num_rows,
+        "segments": logs.num_rows - added.num_rows,
+        "segments_added": added.num_rows,
+        "read_bytes": pc.sum(logs.filter(pc.equal(logs["action"], "replace"))["log_valid_bytes"]).as_py() or 0,
+        "partitions": len(writes.group_by(["log_dir", "partition_dir"]).aggregate([])),
+        "write_bytes": pc.sum(logs["after_bytes"]).as_py() or 0,
+    }
+
+
+def check_item(item: Mapping[str, Any]) -> None:
+    """Raise CorruptPlan for an item that `plan_split` does not plan."""
+    check_planned(item)
+
+
+def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
+    """Build the files of the partition's new segments.
+
+    Raises Changed when a log is not as planned, Refused for an active segment without a clean stop,
+    NotEqual when a new log does not read to its end, DiskFull, StorageFailed.
+    """
+    if any(item["next_base_offset"] < 0 for item in work.items):
+        refuse_unclean(work.log_dir)
+    refuse_full_disk(work)
+    directory = Path(work.log_dir, work.partition_dir)
+    for name in unfinished_swaps(finding.file for finding in scan_partition(directory).findings):
+        raise Changed(UNFINISHED, path=directory / name)
+    by_log: dict[int, list[Mapping[str, Any]]] = {}
+    for item in sorted(work.items, key=lambda item: item["base_offset"]):
+        by_log.setdefault(item["log"]["inode"], []).append(item)
+    changes: list[Change] = []
+    unchanged: dict[str, FileIdentity] = {}
+    for items in by_log.values():
+        changes += _stage_segment(directory, items, unchanged, lease)
+    return Staged(changes, unchanged, noted(changes))
+
+
+def _stage_segment(
+    directory: Path, items: Sequence[Mapping[str, Any]], unchanged: dict[str, FileIdentity], lease: Lease
+) -> list[Change]:
+    logs = [item for item in items if item["file"].endswith(paths.LOG)]
+    size = logs[0]["log"]["size"]
+    if not logs[0]["before"] or any(item["before"] for item in logs[1:]) or sum(i["after_bytes"] for i in logs) != size:
+        raise CorruptPlan("the parts of a log are not the whole of it", path=directory / logs[0]["file"])
+    return stage_planned(directory, logs[0]["base_offset"], items, unchanged, lease)
