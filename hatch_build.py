@@ -11,7 +11,11 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 class PackagesAreThere(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Raises FileNotFoundError that names the packages of `[tool.hatch.build.targets.wheel]` that are not there."""
-        missing = [name for name in self.build_config.packages if not Path(self.root, name, "__init__.py").is_file()]
+        missing = [
+            name
+            for name in self.build_config.packages
+            if not Path(self.root, name, "__init__.py").is_file()
+        ]
         if missing:
             raise FileNotFoundError(
                 f"{self.root} lacks {' and '.join(missing)}: the wheel would be built without; "

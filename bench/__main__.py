@@ -31,21 +31,32 @@ FAMILIES = (
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measure kafkats against its goals.")
-    parser.add_argument(
-        "names", nargs="*", metavar="name", help=f"families of figures, all if none is given: {', '.join(FAMILIES)}"
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench", description="Measure kafkats against its goals."
     )
     parser.add_argument(
-        "--small", action="store_true", help="small inputs: tries the programs, says nothing about speed"
+        "names",
+        nargs="*",
+        metavar="name",
+        help=f"families of figures, all if none is given: {', '.join(FAMILIES)}",
+    )
+    parser.add_argument(
+        "--small",
+        action="store_true",
+        help="small inputs: tries the programs, says nothing about speed",
     )
     args = parser.parse_args()
     if unknown := set(args.names) - set(FAMILIES):
         parser.error(f"no such family: {', '.join(sorted(unknown))}")
     began = time.monotonic()
-    figures = [figure for name in args.names or FAMILIES for figure in _family(name, small=args.small)]
+    figures = [
+        figure for name in args.names or FAMILIES for figure in _family(name, small=args.small)
+    ]
     failed = [figure for figure in figures if figure.verdict == "FAIL"]
     seconds = time.monotonic() - began
-    print(f"\n{sum(f.verdict == 'PASS' for f in figures)} passed, {len(failed)} failed, {seconds:.0f} s")
+    print(
+        f"\n{sum(f.verdict == 'PASS' for f in figures)} passed, {len(failed)} failed, {seconds:.0f} s"
+    )
     for figure in failed:
         print(f"FAIL {figure.name}: {figure.value_text}, goal {figure.goal_text}")
     return int(bool(failed))

@@ -63,8 +63,12 @@ def figures(*, small: bool = False) -> Figures:
             tell(f"it took {theirs[-1]:.1f} s")
             root = _copy(folder / f"ours-{n}", logs)
             ours.append(wall_seconds(partial(_rebuild, root)))
-            processes.append(_rebuild_by_command(_copy(folder / f"command-{n}", logs), folder / f"plan-{n}"))
-    detail = f"{len(bases)} segments, {log_bytes / 1e9:.2f} GB: broker {statistics.median(theirs):.1f} s"
+            processes.append(
+                _rebuild_by_command(_copy(folder / f"command-{n}", logs), folder / f"plan-{n}")
+            )
+    detail = (
+        f"{len(bases)} segments, {log_bytes / 1e9:.2f} GB: broker {statistics.median(theirs):.1f} s"
+    )
     ratio = statistics.median(t / o for t, o in zip(theirs, ours, strict=True))
     yield Figure(
         "whole directory / broker's recovery",
@@ -92,9 +96,20 @@ def _create_topic(home: Path) -> Path:
         "log.dirs": home / "data", "num.recovery.threads.per.data.dir": 1, "log.cleaner.enable": "false",
         "log.retention.ms": -1, "offsets.topic.replication.factor": 1, "offsets.topic.num.partitions": 1,
     }  # fmt: skip
-    (home / "server.properties").write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    (home / "server.properties").write_text(
+        "".join(f"{key}={value}\n" for key, value in properties.items())
+    )
     cluster = "S2Fma2F0c0JlbmNoMDAwMA"
-    process(java_command("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(home / "server.properties")))
+    process(
+        java_command(
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            cluster,
+            "-c",
+            str(home / "server.properties"),
+        )
+    )
     with _broker(home) as said:
         _wait_for(said, "Kafka Server started")
         process(java_command(
@@ -135,7 +150,9 @@ def _broker(home: Path) -> Generator[Path, None, None]:
     options = (*HEAP, f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}")
     command = java_command("kafka.Kafka", str(home / "server.properties"), options=options)
     with said.open("wb") as out:
-        broker = subprocess.Popen(command, cwd=home, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+        broker = subprocess.Popen(
+            command, cwd=home, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+        )
     try:
         yield said
     finally:
@@ -154,7 +171,9 @@ def _wait_for(said: Path, pattern: str) -> re.Match[str]:
     try:
         _until(there)
     except TimeoutError:
-        raise RuntimeError(f"the broker never said {pattern!r}:\n{said.read_text(errors='replace')[-3000:]}") from None
+        raise RuntimeError(
+            f"the broker never said {pattern!r}:\n{said.read_text(errors='replace')[-3000:]}"
+        ) from None
     return found[0]
 
 
@@ -191,7 +210,9 @@ def _rebuild(root: Path) -> None:
     from kafkats.rebuild import plan as rebuild
 
     options = verify.VerifyOptions()
-    segments = pa.Table.from_batches([verify.verify_unit(unit, options) for unit in list_units([root])])
+    segments = pa.Table.from_batches([
+        verify.verify_unit(unit, options) for unit in list_units([root])
+    ])
     plan = rebuild.plan_rebuild(segments, rebuild.RebuildOptions())
     works = partition_works(plan, run_of(plan, place=None, owner_stopped=True))
     actions = pa.Table.from_batches([apply_partition(work) for work in works], schema=ACTIONS)
@@ -201,6 +222,15 @@ def _rebuild(root: Path) -> None:
 
 def _rebuild_by_command(root: Path, plan: Path) -> float:
     wall, _ = process([sys.executable, "-m", "kafkats", "plan", "rebuild", root, "-o", plan])
-    more, _ = process([sys.executable, "-m", "kafkats", "apply", plan, "--digest", "any", "--owner-stopped"])
+    more, _ = process([
+        sys.executable,
+        "-m",
+        "kafkats",
+        "apply",
+        plan,
+        "--digest",
+        "any",
+        "--owner-stopped",
+    ])
     shutil.rmtree(root.parent)
     return wall + more

@@ -29,7 +29,17 @@ from aiokafka.record.memory_records import MemoryRecords
 from isal import isal_zlib
 
 from bench import segments
-from bench.harness import MB, MIB, Figure, Figures, cpu_seconds, scratch, take_turns, tell, times_cheaper
+from bench.harness import (
+    MB,
+    MIB,
+    Figure,
+    Figures,
+    cpu_seconds,
+    scratch,
+    take_turns,
+    tell,
+    times_cheaper,
+)
 from bench.java import judge, race_seconds
 from bench.segments import Shape, write_segment
 from kafkats.formats.framing import frames
@@ -110,7 +120,13 @@ def _shape(goals: Goals, log: Path) -> Figures:
 
     def beside(us: str, them: str, goal: float | None, label: str) -> Figure:
         detail = f"{speed[us]:,.0f} / {speed[them]:,.0f} MB/s"
-        return Figure(f"{us}, {shape.name} / {label}", times_cheaper(costs, us, them), "x", goal, detail=detail)
+        return Figure(
+            f"{us}, {shape.name} / {label}",
+            times_cheaper(costs, us, them),
+            "x",
+            goal,
+            detail=detail,
+        )
 
     yield beside("columns", "memcpy", goals.memcpy, "memcpy")
     if shape.codec:
@@ -125,8 +141,15 @@ def to_arrow(source: Source) -> int:
     rows = 0
     for chunk in columns(source, headers=False):
         assert chunk.key is not None and chunk.value is not None
-        fixed = [(pa.int64(), chunk.offset), (pa.int64(), chunk.timestamp), (pa.int8(), chunk.timestamp_type)]
-        arrays = [pa.Array.from_buffers(kind, chunk.rows, [None, pa.py_buffer(data)]) for kind, data in fixed]
+        fixed = [
+            (pa.int64(), chunk.offset),
+            (pa.int64(), chunk.timestamp),
+            (pa.int8(), chunk.timestamp_type),
+        ]
+        arrays = [
+            pa.Array.from_buffers(kind, chunk.rows, [None, pa.py_buffer(data)])
+            for kind, data in fixed
+        ]
         batch = pa.RecordBatch.from_arrays([*arrays, _arrow(chunk.key), _arrow(chunk.value)], NAMES)
         rows += batch.num_rows
     return rows

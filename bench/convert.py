@@ -43,7 +43,18 @@ from isal import isal_zlib
 from numpy.typing import NDArray
 
 from bench import segments
-from bench.harness import MB, MIB, ROOT, Figure, Figures, cpu_seconds, scratch, take_turns, tell, times_cheaper
+from bench.harness import (
+    MB,
+    MIB,
+    ROOT,
+    Figure,
+    Figures,
+    cpu_seconds,
+    scratch,
+    take_turns,
+    tell,
+    times_cheaper,
+)
 from bench.java import Ask, judge, race_seconds
 from bench.memory import anonymous, most_while
 from bench.segments import Shape, write_segment
@@ -117,7 +128,11 @@ PACKED = (
     *(Packed(_packed(Codec.LZ4, 2, size), Target(2, Codec.ZSTD), 0.8, None) for size in (100, 1024)),
 )  # fmt: skip
 MEMORY_MB = 128
-MEMORY = ((segments.V1_100, Target(2)), (segments.V2_100, Target(0)), (segments.V1_LZ4_100, Target(2)))
+MEMORY = (
+    (segments.V1_100, Target(2)),
+    (segments.V2_100, Target(0)),
+    (segments.V1_LZ4_100, Target(2)),
+)
 
 
 def figures(*, small: bool = False) -> Figures:
@@ -128,7 +143,9 @@ def figures(*, small: bool = False) -> Figures:
             yield from _pair(pair, write_segment(folder / "log", pair.shape, SIZE // share), folder)
         for packed in PACKED:
             tell(f"{packed.shape.name} to {_name(packed.target)}")
-            yield from _compressed(packed, write_segment(folder / "log", packed.shape, PACKED_SIZE // share))
+            yield from _compressed(
+                packed, write_segment(folder / "log", packed.shape, PACKED_SIZE // share)
+            )
         yield from _memory(folder, (1024 if not small else 32) * MIB)
 
 
@@ -150,7 +167,9 @@ def _pair(pair: Pair, log: Path, folder: Path) -> Figures:
                 "converted": lambda: cpu_seconds(partial(in_memory, data, target)) / size,
                 "memcpy": lambda: cpu_seconds(partial(copied, data)) / size,
                 "new file": lambda: cpu_seconds(partial(into_file, log, target, new)) / size,
-                "with sha256": lambda: cpu_seconds(partial(into_file, log, target, new, digest=True)) / size,
+                "with sha256": lambda: (
+                    cpu_seconds(partial(into_file, log, target, new, digest=True)) / size
+                ),
                 "memcpy + new file": lambda: cpu_seconds(partial(copied_to_file, log, new)) / size,
                 "aiokafka": lambda: cpu_seconds(partial(by_aiokafka, peer, pair.magic)) / len(peer),
                 **races,
@@ -167,11 +186,18 @@ def _pair(pair: Pair, log: Path, folder: Path) -> Figures:
 
 
 def _beside(
-    label: str, costs: dict[str, list[float]], us: str, them: str, goal: float | None, named: str = ""
+    label: str,
+    costs: dict[str, list[float]],
+    us: str,
+    them: str,
+    goal: float | None,
+    named: str = "",
 ) -> Figure:
     speed = {name: 1 / MB / sorted(cost)[len(cost) // 2] for name, cost in costs.items()}
     detail = f"{speed[us]:,.0f} / {speed[them]:,.0f} MB/s"
-    return Figure(f"{label} / {named or them}", times_cheaper(costs, us, them), "x", goal, detail=detail)
+    return Figure(
+        f"{label} / {named or them}", times_cheaper(costs, us, them), "x", goal, detail=detail
+    )
 
 
 def _race(name: str, magic: int, old_kafka: Ask, new_kafka: Ask, log: Path) -> Callable[[], float]:
@@ -186,7 +212,9 @@ def _race(name: str, magic: int, old_kafka: Ask, new_kafka: Ask, log: Path) -> C
 
 
 def in_memory(data: NDArray[np.uint8], target: Target) -> Conversion:
-    return convert_source(array_source(data), 0, target, lambda piece: None, log_end=False, digest=False)
+    return convert_source(
+        array_source(data), 0, target, lambda piece: None, log_end=False, digest=False
+    )
 
 
 def into_file(log: Path, target: Target, new: Path, *, digest: bool = False) -> Conversion:
@@ -197,7 +225,9 @@ def into_file(log: Path, target: Target, new: Path, *, digest: bool = False) -> 
     return done
 
 
-def copied(data: NDArray[np.uint8], write: Callable[[memoryview], object] = lambda piece: None) -> None:
+def copied(
+    data: NDArray[np.uint8], write: Callable[[memoryview], object] = lambda piece: None
+) -> None:
     room = np.empty(_PIECE, np.uint8)
     for start in range(0, len(data), _PIECE):
         piece = data[start : start + _PIECE]
@@ -264,7 +294,10 @@ def alone(data: NDArray[np.uint8], target: Target) -> Callable[[], None]:
     pieces: list[memoryview] = []
     convert_source(array_source(data), 0, target, lambda p: pieces.append(memoryview(bytes(p))), log_end=False, digest=False)  # fmt: skip
     before = list(_payloads(data.tobytes()))
-    after = [(codec, decompress(codec, packed, broken_lz4=True)) for codec, packed in _payloads(b"".join(pieces))]
+    after = [
+        (codec, decompress(codec, packed, broken_lz4=True))
+        for codec, packed in _payloads(b"".join(pieces))
+    ]
     room = np.empty(4 * MIB, np.uint8)
     unpack = [_decompressor(codec, room) for codec, _ in before[:1]] * len(before)
     pack = [_compressor(codec, room) for codec, _ in after[:1]] * len(after)
@@ -285,7 +318,10 @@ def _payloads(log: bytes) -> Iterator[tuple[int, bytes]]:
         else:
             yield (
                 batch.codec,
-                message_set._key_and_value(memoryview(log)[: batch.end], batch.position, batch.magic)[1] or b"",
+                message_set._key_and_value(
+                    memoryview(log)[: batch.end], batch.position, batch.magic
+                )[1]
+                or b"",
             )
 
 
@@ -298,11 +334,15 @@ def _decompressor(codec: int, room: NDArray[np.uint8]) -> Callable[[bytes], Any]
     if codec == Codec.GZIP:
         return lambda data: isal_zlib.decompressobj(31).decompress(data)
     if codec == Codec.SNAPPY:
-        return lambda data: [cramjam.snappy.decompress_raw_into(block, room) for block in _blocks(data, 16, "big")]
+        return lambda data: [
+            cramjam.snappy.decompress_raw_into(block, room) for block in _blocks(data, 16, "big")
+        ]
     if codec == Codec.LZ4:
         function = lz4_decompress_safe()
         assert function
-        return lambda data: [function(_address(block), to, len(block), 65536) for block in _blocks(data, 7, "little")]
+        return lambda data: [
+            function(_address(block), to, len(block), 65536) for block in _blocks(data, 7, "little")
+        ]
     zstd = zstd_functions()
     assert zstd
     context = zstd.create()
@@ -321,7 +361,8 @@ def _compressor(codec: int, room: NDArray[np.uint8]) -> Callable[[bytes], Any]:
         return _deflate
     if codec == Codec.SNAPPY:
         return lambda data: [
-            cramjam.snappy.compress_raw_into(data[at : at + 32768], room) for at in range(0, len(data), 32768)
+            cramjam.snappy.compress_raw_into(data[at : at + 32768], room)
+            for at in range(0, len(data), 32768)
         ]
     if codec == Codec.LZ4:
         function = lz4_compress_default()

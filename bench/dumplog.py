@@ -84,7 +84,9 @@ def figures(*, small: bool = False) -> Figures:
 
 
 def _race(folder: Path, shape: Shape, depth: Depth, size: int) -> Figure:
-    tiny, log = (write_segment(folder / name, shape, n) for name, n in (("tiny-0", 4096), ("raced-0", size)))
+    tiny, log = (
+        write_segment(folder / name, shape, n) for name, n in (("tiny-0", 4096), ("raced-0", size))
+    )
     write_indexes(tiny)
     write_indexes(log)
     mark_clean(folder)
@@ -94,7 +96,9 @@ def _race(folder: Path, shape: Shape, depth: Depth, size: int) -> Figure:
             "tiny": lambda: _dump_seconds(tiny, depth),
             "dump-log": lambda: _dump_seconds(log, depth),
             "command": lambda: process(command)[1],
-            "verify": lambda: min(cpu_seconds(lambda: verify([log], deep=depth.deep)) for _ in range(3)),
+            "verify": lambda: min(
+                cpu_seconds(lambda: verify([log], deep=depth.deep)) for _ in range(3)
+            ),
         },
         ROUNDS,
         warm=0,
@@ -102,9 +106,7 @@ def _race(folder: Path, shape: Shape, depth: Depth, size: int) -> Figure:
     start = statistics.median(costs["tiny"])
     costs["dump-log, started"] = [cost - start for cost in costs["dump-log"]]
     rate = {name: log.stat().st_size / MB / statistics.median(cost) for name, cost in costs.items()}
-    whole = (
-        f"whole processes {statistics.median(costs['dump-log']):.1f} s / {statistics.median(costs['command']):.2f} s"
-    )
+    whole = f"whole processes {statistics.median(costs['dump-log']):.1f} s / {statistics.median(costs['command']):.2f} s"
     detail = f"{rate['verify']:,.0f} / {rate['dump-log, started']:,.1f} MB/s; {whole}"
     return Figure(
         f"verify / kafka-dump-log, {depth.name}, {shape.name}",
@@ -124,7 +126,9 @@ def mark_clean(root: Path) -> None:
 def verify(paths: Sequence[Path], *, deep: bool = False) -> pa.Table:
     """Verify as `kafkats verify` does before it prints."""
     options = VerifyOptions(deep=deep)
-    return pa.Table.from_batches([verify_unit(unit, options) for unit in list_units(paths)], schema=SEGMENTS)
+    return pa.Table.from_batches(
+        [verify_unit(unit, options) for unit in list_units(paths)], schema=SEGMENTS
+    )
 
 
 def _dump_seconds(log: Path, depth: Depth) -> float:
@@ -149,7 +153,12 @@ def _defects(folder: Path) -> Figures:
         kinds = _found_by_us(partition)
         said, code = _said_by_them(partition / healthy.name)
         rows.append((name, ", ".join(kinds) or "-", said or "-", str(code)))
-    head = ("defect", "kafkats verify --deep (exit code 1)", "kafka-dump-log --deep-iteration", "its exit code")
+    head = (
+        "defect",
+        "kafkats verify --deep (exit code 1)",
+        "kafka-dump-log --deep-iteration",
+        "its exit code",
+    )
     yield Table("Which defects each finds", head, tuple(rows))
     ours, theirs = (sum(row[n] != "-" for row in rows) for n in (1, 2))
     yield Figure("defects found by kafkats verify --deep", ours, f"of {len(rows)}", len(rows))
@@ -166,9 +175,17 @@ def _said_by_them(log: Path) -> tuple[str, int]:
 
     It truncates indexes to whole entries, so it runs last and on a copy.
     """
-    files = ",".join(str(p) for p in (log.with_suffix(kind) for kind in (LOG, OFFSET_INDEX, TIME_INDEX)) if p.exists())
+    files = ",".join(
+        str(p)
+        for p in (log.with_suffix(kind) for kind in (LOG, OFFSET_INDEX, TIME_INDEX))
+        if p.exists()
+    )
     command = java_command(
-        MAIN, "--deep-iteration", "--files", files, options=("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+        MAIN,
+        "--deep-iteration",
+        "--files",
+        files,
+        options=("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
     )
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     text = (done.stdout + done.stderr).lower()
@@ -218,7 +235,9 @@ def _with(data: bytes, at: int, new: bytes) -> bytes:
 
 def _lowered(data: bytes, at: int, width: int, by: int) -> bytes:
     """Return the bytes with the number of `width` bytes at `at` lowered by `by`."""
-    return _with(data, at, (int.from_bytes(data[at : at + width], "big") - by).to_bytes(width, "big"))
+    return _with(
+        data, at, (int.from_bytes(data[at : at + width], "big") - by).to_bytes(width, "big")
+    )
 
 
 _MESSAGE = 142

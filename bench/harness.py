@@ -44,11 +44,17 @@ class Figure:
 
     @property
     def goal_text(self) -> str:
-        return "" if self.goal is None else f"{'≥' if self.at_least else '≤'} {self.goal:g} {self.unit}".rstrip()
+        return (
+            ""
+            if self.goal is None
+            else f"{'≥' if self.at_least else '≤'} {self.goal:g} {self.unit}".rstrip()
+        )
 
     @property
     def value_text(self) -> str:
-        digits = 0 if self.value >= 100 or self.unit.startswith("of") else 1 if self.value >= 10 else 2
+        digits = (
+            0 if self.value >= 100 or self.unit.startswith("of") else 1 if self.value >= 10 else 2
+        )
         return f"{self.value:,.{digits}f} {self.unit}".rstrip()
 
 
@@ -63,7 +69,9 @@ class Table:
     @property
     def text(self) -> str:
         """The table for a terminal."""
-        widths = [max(len(row[n]) for row in (self.head, *self.rows)) for n in range(len(self.head))]
+        widths = [
+            max(len(row[n]) for row in (self.head, *self.rows)) for n in range(len(self.head))
+        ]
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             for row in (self.head, *self.rows)
@@ -79,7 +87,9 @@ class Table:
 Figures = Iterator["Figure | Table"]
 
 
-def take_turns(contestants: Mapping[str, Callable[[], float]], rounds: int, warm: int = 1) -> dict[str, list[float]]:
+def take_turns(
+    contestants: Mapping[str, Callable[[], float]], rounds: int, warm: int = 1
+) -> dict[str, list[float]]:
     """Return the costs of each contestant (seconds, or seconds per byte) in rounds A B C, ..."""
     costs: dict[str, list[float]] = {name: [] for name in contestants}
     for n in range(-warm, rounds):
@@ -108,7 +118,9 @@ def wall_seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def process(command: Sequence[str | Path], *, codes: Sequence[int] = (0,), **more: str) -> tuple[float, float]:
+def process(
+    command: Sequence[str | Path], *, codes: Sequence[int] = (0,), **more: str
+) -> tuple[float, float]:
     """Run a process and return its wall and CPU seconds, including its children.
 
     The output is discarded. `more` is added to the environment.

@@ -27,7 +27,10 @@ WARM_JVM = "-Xms1g -Xmx1g -XX:+UseG1GC"
 def jars(kafka: str = KAFKA) -> Path:
     """Return the folder of Kafka's jars. They are fetched if missing."""
     said = subprocess.run(
-        [sys.executable, str(JUDGE), "--kafka", kafka, "jars"], check=True, stdout=subprocess.PIPE, text=True
+        [sys.executable, str(JUDGE), "--kafka", kafka, "jars"],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     return Path(said.stdout.strip())
 
@@ -35,7 +38,14 @@ def jars(kafka: str = KAFKA) -> Path:
 def java_command(main: str, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
     """Return a command line for one of Kafka's own programs."""
     home = os.environ.get("JAVA_HOME")
-    return [str(Path(home, "bin", "java")) if home else "java", *options, "-cp", f"{jars()}/*", main, *arguments]
+    return [
+        str(Path(home, "bin", "java")) if home else "java",
+        *options,
+        "-cp",
+        f"{jars()}/*",
+        main,
+        *arguments,
+    ]
 
 
 Ask = Callable[..., dict[str, Any]]

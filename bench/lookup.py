@@ -69,10 +69,16 @@ def _searches(path: Path, records: int, shape: Shape) -> Figures:
     targets = [BEGIN_MS + chance.randrange(records) for _ in range(SEARCHES)]
     with search.open_partition(path, clean=True) as partition:
         yield _open(f"kafka, {shape.name}", targets, lambda t: search.find(partition, t))
-        yield _open(f"exact, tail, {shape.name}", targets, lambda t: search.find_exact(partition, t, depth="tail"))
+        yield _open(
+            f"exact, tail, {shape.name}",
+            targets,
+            lambda t: search.find_exact(partition, t, depth="tail"),
+        )
         seconds = cpu_seconds(lambda: search.find_exact(partition, 2**62))
         told = f"after {seconds * 1000:.0f} ms for all headers"
-        yield _open(f"exact, full, {shape.name}", targets, lambda t: search.find_exact(partition, t), told)
+        yield _open(
+            f"exact, full, {shape.name}", targets, lambda t: search.find_exact(partition, t), told
+        )
     with search.open_partition(path, live=True) as partition:
         yield _open(f"kafka, live, {shape.name}", targets, lambda t: search.find(partition, t))
 
@@ -83,7 +89,9 @@ def _searches(path: Path, records: int, shape: Shape) -> Figures:
     yield _figure(f"cold, {shape.name}", [_timed(cold, t) for t in targets[:COLD]][20:], COLD_GOAL)
 
 
-def _open(name: str, targets: list[int], find: Callable[[int], search.Answer], told: str = "") -> Figure:
+def _open(
+    name: str, targets: list[int], find: Callable[[int], search.Answer], told: str = ""
+) -> Figure:
     for target in targets[:50]:
         find(target)
     return _figure(f"open, {name}", [_timed(find, target) for target in targets], OPEN_GOAL, told)

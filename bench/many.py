@@ -61,22 +61,37 @@ def _inventory(count: int) -> Figures:
             return cpu
 
         walls: list[float] = []
-        costs = take_turns({"quarter": partial(look, "fourth"), "whole": partial(look, "*")}, ROUNDS)
+        costs = take_turns(
+            {"quarter": partial(look, "fourth"), "whole": partial(look, "*")}, ROUNDS
+        )
         if seen != {"fourth": count // 4, "*": count}:
             raise RuntimeError(f"not every segment was counted: {seen}")
         seconds = statistics.median(costs["whole"])
         told = f"{seconds / count * 1e6:.0f} µs per segment of three files; wall {statistics.median(walls[3::2]):.1f} s"
-        yield Figure(f"inventory of {count:,} segments, CPU", seconds, "s", 15, at_least=False, detail=told)
-        growth = statistics.median(w / q / 4 for w, q in zip(costs["whole"], costs["quarter"], strict=True))
+        yield Figure(
+            f"inventory of {count:,} segments, CPU", seconds, "s", 15, at_least=False, detail=told
+        )
+        growth = statistics.median(
+            w / q / 4 for w, q in zip(costs["whole"], costs["quarter"], strict=True)
+        )
         told = f"{statistics.median(costs['quarter']):.2f} s for {count // 4:,}"
-        yield Figure("the same / four times that of a quarter of them", growth, "x", 1.2, at_least=False, detail=told)
+        yield Figure(
+            "the same / four times that of a quarter of them",
+            growth,
+            "x",
+            1.2,
+            at_least=False,
+            detail=told,
+        )
         tell("removing them")
 
 
 def take(root: Path, topics: str = "*") -> pa.Table:
     """List as `kafkats inventory` does before it prints."""
     units = list(list_units([root], topics=topics))
-    return pa.Table.from_batches([inventory_units(units[i : i + AT_ONCE]) for i in range(0, len(units), AT_ONCE)])
+    return pa.Table.from_batches([
+        inventory_units(units[i : i + AT_ONCE]) for i in range(0, len(units), AT_ONCE)
+    ])
 
 
 def write_root(root: Path, count: int) -> None:
@@ -135,7 +150,8 @@ def synthetic_facts(rows: int, percent: int, *, after: int = 0) -> pa.Table:
         "time_index": _among(["equal", "missing"], bad),
         "worst": _among(["", "damage"], bad),
         "findings": pa.array(
-            [[_finding(n % 1000 * 1000)] if bad[n] else [] for n in range(rows)], SEGMENTS.field("findings").type
+            [[_finding(n % 1000 * 1000)] if bad[n] else [] for n in range(rows)],
+            SEGMENTS.field("findings").type,
         ),
         "rebuilt_timeindex_sha256": _among(["0" * 64], np.zeros(rows, np.int64)),
     }
@@ -145,7 +161,9 @@ def synthetic_facts(rows: int, percent: int, *, after: int = 0) -> pa.Table:
 
 
 def _finding(base_offset: int) -> dict[str, Any]:
-    return finding_rows([Finding("missing-index", segment_file(base_offset, TIME_INDEX), "the file does not exist")])[0]
+    return finding_rows([
+        Finding("missing-index", segment_file(base_offset, TIME_INDEX), "the file does not exist")
+    ])[0]
 
 
 def _among(words: list[str], which: NDArray[Any]) -> pa.Array:

@@ -25,12 +25,18 @@ def figures(*, small: bool = False) -> Figures:
         tiny = write_segment(folder / "tiny-0", V1_100, 4096)
         write_indexes(tiny)
         for shape in (V1_100, V2_SINGLE):
-            log = write_segment(folder / f"magic{shape.magic}-0", shape, (32 if small else 1024) * MIB)
+            log = write_segment(
+                folder / f"magic{shape.magic}-0", shape, (32 if small else 1024) * MIB
+            )
             write_indexes(log)
             for job in JOBS:
                 command = [sys.executable, "-m", "bench.memory", job, tiny, log]
                 said = subprocess.run(
-                    [str(c) for c in command], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+                    [str(c) for c in command],
+                    cwd=ROOT,
+                    check=True,
+                    stdout=subprocess.PIPE,
+                    text=True,
                 )
                 before, most = (int(word) / MB for word in said.stdout.split())
                 yield Figure(

@@ -34,7 +34,9 @@ For those who ask how fast kafkats is, compared with Kafka, aiokafka and the lim
 """
 
 
-def write_section(name: str, about: str, shown: Sequence[Figure | Table], load: float, order: Sequence[str]) -> None:
+def write_section(
+    name: str, about: str, shown: Sequence[Figure | Table], load: float, order: Sequence[str]
+) -> None:
     """Replace the section of family `name` and keep the others.
 
     `load` is the load average before.
@@ -49,7 +51,9 @@ def write_section(name: str, about: str, shown: Sequence[Figure | Table], load: 
         *(table.markdown + "\n" for table in shown if isinstance(table, Table)),
     ]
     sections[name] = "\n".join([*parts, f"Measured on {_machine(load)}."])
-    known = [f"## {family}\n\n{sections[family].strip()}\n" for family in order if family in sections]
+    known = [
+        f"## {family}\n\n{sections[family].strip()}\n" for family in order if family in sections
+    ]
     PAGE.write_text("\n".join([_HEAD, *known]), encoding="utf-8")
 
 
@@ -63,7 +67,10 @@ def _figures(figures: Sequence[Figure]) -> str:
     head = "| figure | measured | goal | | from |\n| --- | --- | --- | --- | --- |"
     return "\n".join([
         head,
-        *(f"| {f.name} | {f.value_text} | {f.goal_text} | {f.verdict} | {f.detail} |" for f in figures),
+        *(
+            f"| {f.name} | {f.value_text} | {f.goal_text} | {f.verdict} | {f.detail} |"
+            for f in figures
+        ),
     ])
 
 
@@ -83,11 +90,12 @@ def _machine(load: float) -> str:
     kernel = platform.release().partition("-")[0]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     packages = ", ".join(
-        f"{name} {version(name)}" for name in ("numpy", "numba", "pyarrow", "isal", "aiokafka", "pyspark")
+        f"{name} {version(name)}"
+        for name in ("numpy", "numba", "pyarrow", "isal", "aiokafka", "pyspark")
     )
-    java = subprocess.run([java_command("")[0], "-version"], capture_output=True, text=True, check=True).stderr.split(
-        '"'
-    )[1]
+    java = subprocess.run(
+        [java_command("")[0], "-version"], capture_output=True, text=True, check=True
+    ).stderr.split('"')[1]
     return (
         f"{datetime.now(UTC):%Y-%m-%d}: {model}, {os.cpu_count()} cores, {memory:.0f} GB, Linux {kernel},"
         f" Python {platform.python_version()}, {packages}, Java {java}, Kafka {KAFKA}; load average before {load:.1f}"

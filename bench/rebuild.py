@@ -31,7 +31,17 @@ import numpy as np
 from aiokafka.record.memory_records import MemoryRecords
 
 from bench import segments
-from bench.harness import MB, MIB, Figure, Figures, cpu_seconds, scratch, take_turns, tell, times_cheaper
+from bench.harness import (
+    MB,
+    MIB,
+    Figure,
+    Figures,
+    cpu_seconds,
+    scratch,
+    take_turns,
+    tell,
+    times_cheaper,
+)
 from bench.java import Ask, judge, race_seconds
 from bench.segments import Shape, write_segment
 from kafkats.generations import DEFAULT_RULE, INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES
@@ -113,7 +123,11 @@ def _shape(goals: Goals, log: Path, built: Path) -> Figures:
     def beside(us: str, them: str, goal: float | None, label: str) -> Figure:
         detail = f"{speed[us]:,.0f} / {speed[them]:,.0f} MB/s"
         return Figure(
-            f"rebuild, {goals.shape.name} / {label}", times_cheaper(costs, us, them), "x", goal, detail=detail
+            f"rebuild, {goals.shape.name} / {label}",
+            times_cheaper(costs, us, them),
+            "x",
+            goal,
+            detail=detail,
         )
 
     yield beside("rebuild, mapped", "read pass, mapped", goals.read_pass, "read pass")
@@ -192,5 +206,8 @@ def _same_bytes(ask: Ask, log: Path, folder: Path) -> None:
     answer = ask("recover", log, "--out", folder / "recovered")
     for kind in (OFFSET_INDEX, TIME_INDEX):
         name = log.with_suffix(kind).name
-        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != answer["files"][name]["sha256"]:
+        if (
+            hashlib.sha256((folder / name).read_bytes()).hexdigest()
+            != answer["files"][name]["sha256"]
+        ):
             raise RuntimeError(f"{name} is not what LogSegment.recover makes")

@@ -53,20 +53,30 @@ ROWS = 1_000_000
 SEGMENTS_DELETED = 4_000
 NOW = 1_790_000_000_000
 PER = 1000
-POLICY = Policy.model_validate({"topics": {"*": {"cleanup.policy": "delete", "retention.ms": 1000}}})
+POLICY = Policy.model_validate({
+    "topics": {"*": {"cleanup.policy": "delete", "retention.ms": 1000}}
+})
 
 
 def figures(*, small: bool = False) -> Figures:
     rows, segments, size = (
-        (ROWS // 50, SEGMENTS_DELETED // 10, 8 * MIB) if small else (ROWS, SEGMENTS_DELETED, 512 * MIB)
+        (ROWS // 50, SEGMENTS_DELETED // 10, 8 * MIB)
+        if small
+        else (ROWS, SEGMENTS_DELETED, 512 * MIB)
     )
     for percent in (1, 100):
         tenth, whole = aged_facts(rows // 10, percent), aged_facts(rows, percent)
-        costs = take_turns({"tenth": partial(_planned, tenth), "whole": partial(_planned, whole)}, 3)
+        costs = take_turns(
+            {"tenth": partial(_planned, tenth), "whole": partial(_planned, whole)}, 3
+        )
         seconds = statistics.median(costs["whole"])
         name = f"plan over {rows:,} segments, {percent} % deletable"
-        yield Figure(f"{name}, CPU", seconds, "s", 10, at_least=False, detail="from facts to digest")
-        growth = statistics.median(w / t / 10 for w, t in zip(costs["whole"], costs["tenth"], strict=True))
+        yield Figure(
+            f"{name}, CPU", seconds, "s", 10, at_least=False, detail="from facts to digest"
+        )
+        growth = statistics.median(
+            w / t / 10 for w, t in zip(costs["whole"], costs["tenth"], strict=True)
+        )
         told = f"{statistics.median(costs['tenth']):.2f} s for {rows // 10:,}"
         yield Figure("the same / ten times that of a tenth of them", growth, "x", detail=told)
     yield from _large(10 * rows)
@@ -79,7 +89,9 @@ def aged_facts(rows: int, percent: int, *, after: int = 0) -> pa.Table:
     facts = synthetic_facts(rows, 0, after=after)
     number = np.arange(rows) % PER
     old = number < min(PER * percent // 100, PER - 1)
-    largest = NOW - np.where(old, np.random.default_rng(after).integers(5000, 30 * 86_400_000, rows), 0)
+    largest = NOW - np.where(
+        old, np.random.default_rng(after).integers(5000, 30 * 86_400_000, rows), 0
+    )
     columns: dict[str, Any] = {
         "next_base_offset": np.where(number == PER - 1, -1, number * 1000 + 1000),
         "last_offset": number * 1000 + 999,
@@ -87,7 +99,8 @@ def aged_facts(rows: int, percent: int, *, after: int = 0) -> pa.Table:
         "high_watermark": np.full(rows, PER * 1000),
         "clean": np.ones(rows, bool),
         "log": pa.StructArray.from_arrays(
-            [pa.array(each) for each in (number + 1, largest * 10**6, largest, number)], fields=list(FILE)
+            [pa.array(each) for each in (number + 1, largest * 10**6, largest, number)],
+            fields=list(FILE),
         ),
     }
     for name, values in columns.items():
@@ -106,7 +119,9 @@ def _large(rows: int) -> Figures:
     """Measure a plan over many segments in a separate process."""
     tell(f"planning over {rows:,} segments")
     command = [sys.executable, "-m", "bench.retain", str(rows)]
-    said = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    said = subprocess.run(
+        command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.split()
     wall, cpu, facts, before, most, unit = map(float, said)
     told = f"CPU {cpu:.1f} s; {facts / 1e9:.1f} GB of facts"
     yield Figure(f"plan over {rows:,} segments, 1 % deletable", wall, "s", detail=told)
@@ -136,7 +151,11 @@ def _unit_bytes(facts: pa.Table) -> float:
     before = anonymous()
     units = [
         Unit(
-            "/data", *where, NOW + n, NOW + n, files=tuple(FileIdentity(NOW + k, NOW + n, NOW + n, n) for k in range(3))
+            "/data",
+            *where,
+            NOW + n,
+            NOW + n,
+            files=tuple(FileIdentity(NOW + k, NOW + n, NOW + n, n) for k in range(3)),
         )
         for n, where in enumerate(zip(*names, strict=True))
     ]
@@ -147,10 +166,17 @@ def _apply(segments: int) -> Figures:
     with scratch() as folder:
         root = folder / "data"
         write_root(root, segments)
-        marks = [f"{p.name.rpartition('-')[0]} {p.name.rpartition('-')[2]} {10**9}" for p in root.glob("*-*")]
-        (root / "replication-offset-checkpoint").write_text("\n".join(["0", str(len(marks)), *marks, ""]))
+        marks = [
+            f"{p.name.rpartition('-')[0]} {p.name.rpartition('-')[2]} {10**9}"
+            for p in root.glob("*-*")
+        ]
+        (root / "replication-offset-checkpoint").write_text(
+            "\n".join(["0", str(len(marks)), *marks, ""])
+        )
         plan, _ = plan_retain(take(root), POLICY, RetainOptions(NOW))
-        works = [work for together in rounds(partition_works(plan, run_of(plan))) for work in together]
+        works = [
+            work for together in rounds(partition_works(plan, run_of(plan))) for work in together
+        ]
         begun = time.perf_counter()
         done = pa.Table.from_batches([apply_partition(work) for work in works], ACTIONS)
         seconds = time.perf_counter() - begun
@@ -190,13 +216,17 @@ def _cut(size: int) -> Figures:
         costs = take_turns({"copied": partial(_copied, log, folder / "copy"), "ours": ours}, 3)
         ratio = sorted(c / o for c, o in zip(costs["copied"], costs["ours"], strict=True))[1]
         told = f"{size / 1e6:,.0f} MB: copied and rebuilt {sorted(costs['copied'])[1]:.2f} s, apply {sorted(costs['ours'])[1]:.2f} s"
-        yield Figure("a segment cut in two / copy_file_range and rebuild", ratio, "x", 0.7, detail=told)
+        yield Figure(
+            "a segment cut in two / copy_file_range and rebuild", ratio, "x", 0.7, detail=told
+        )
 
 
 def _split_plan(root: Path, options: SplitOptions) -> Plan:
     units = list(list_units([root]))
     facts = pa.Table.from_batches([verify_unit(unit, VerifyOptions()) for unit in units], SEGMENTS)
-    return plan_split(facts, pa.Table.from_batches([look(unit, options) for unit in units], PARTS), options)
+    return plan_split(
+        facts, pa.Table.from_batches([look(unit, options) for unit in units], PARTS), options
+    )
 
 
 def _undo(plan: Plan, root: Path) -> None:

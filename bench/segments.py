@@ -75,7 +75,9 @@ def write_indexes(log: Path) -> None:
     log.with_suffix(TIME_INDEX).write_bytes(built.time_index)
 
 
-def make_log(shape: Shape, size: int, base_offset: int = 0, begin_ms: int = BEGIN_MS) -> NDArray[np.uint8]:
+def make_log(
+    shape: Shape, size: int, base_offset: int = 0, begin_ms: int = BEGIN_MS
+) -> NDArray[np.uint8]:
     """Return the bytes of a .log, uint8, shape (at most `size`,).
 
     Its first record is of `begin_ms`.
@@ -98,7 +100,13 @@ def make_log(shape: Shape, size: int, base_offset: int = 0, begin_ms: int = BEGI
 def _template(shape: Shape, seed: int) -> bytes:
     chance = random.Random(seed)
     records = [
-        Record(n, BEGIN_MS + n, TimestampType.CREATE_TIME, chance.randbytes(8), _value(chance, shape.value_bytes))
+        Record(
+            n,
+            BEGIN_MS + n,
+            TimestampType.CREATE_TIME,
+            chance.randbytes(8),
+            _value(chance, shape.value_bytes),
+        )
         for n in range(shape.records)
     ]
     if shape.magic == 0:
@@ -107,7 +115,9 @@ def _template(shape: Shape, seed: int) -> bytes:
     if shape.magic == 1:
         # A repeated wrapper has another time than its messages, so that time is the broker's.
         appended = BEGIN_MS if shape.codec else None
-        return v1.encode_batch(records, codec=shape.codec, log_append_time=appended, stamp_inner=False)
+        return v1.encode_batch(
+            records, codec=shape.codec, log_append_time=appended, stamp_inner=False
+        )
     return v2.encode_batch(records, codec=shape.codec)
 
 
@@ -125,7 +135,12 @@ _CITIES = ("Lisbon", "Osaka", "Quito", "Tromso", "Windhoek", "Yerevan")
 
 
 def _stamp(
-    log: NDArray[np.uint8], at: int, shape: Shape, base_offset: int, begin_ms: int, number: NDArray[np.int64]
+    log: NDArray[np.uint8],
+    at: int,
+    shape: Shape,
+    base_offset: int,
+    begin_ms: int,
+    number: NDArray[np.int64],
 ) -> None:
     """Set offset and times of the frame at `at` in every row.
 

@@ -33,7 +33,18 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from bench import broker, segments
-from bench.harness import MIB, ROOT, Figure, Figures, process, scratch, take_turns, tell, times_cheaper, wall_seconds
+from bench.harness import (
+    MIB,
+    ROOT,
+    Figure,
+    Figures,
+    process,
+    scratch,
+    take_turns,
+    tell,
+    times_cheaper,
+    wall_seconds,
+)
 from bench.segments import Shape, write_indexes, write_segment
 from kafkats.paths import LOG
 from kafkats.records import ReadOptions, plan_read, read_piece
@@ -62,13 +73,26 @@ def figures(*, small: bool = False) -> Figures:
             for shape, size in SHAPES.items():
                 tell(shape.name)
                 home = folder / shape.name.replace(" ", "-").replace(",", "")
-                yield from _shape(spark, home, shape, size // 16 if small else size, consumer, with_kafka=bool(jars))
+                yield from _shape(
+                    spark,
+                    home,
+                    shape,
+                    size // 16 if small else size,
+                    consumer,
+                    with_kafka=bool(jars),
+                )
     if missing:
         yield Figure(f"Spark's own Kafka source: not measured, {missing}", 0, "x")
 
 
 def _shape(
-    spark: SparkSession, home: Path, shape: Shape, size: int, consumer: Consumer, *, with_kafka: bool
+    spark: SparkSession,
+    home: Path,
+    shape: Shape,
+    size: int,
+    consumer: Consumer,
+    *,
+    with_kafka: bool,
 ) -> Figures:
     partition = broker._create_topic(home)
     records = _write(partition, shape, size)
@@ -86,7 +110,12 @@ def _shape(
 
         if (found := ours("offset").count()) != records:
             raise RuntimeError(f"{found} rows of {records} records")
-        repeated = spark.read.format("repeated").options(batch=str(batch), rows=str(records), tasks=str(tasks)).load()
+        repeated = (
+            spark.read
+            .format("repeated")
+            .options(batch=str(batch), rows=str(records), tasks=str(tasks))
+            .load()
+        )
         contestants = {
             "ours": partial(wall_seconds, partial(_nowhere, ours(names))),
             "repeated": partial(wall_seconds, partial(_nowhere, repeated)),
@@ -107,7 +136,13 @@ def _shape(
     def beside(us: str, them: str, label: str, goal: float | None) -> Figure:
         detail = f"{speed}: {rate[us] / 1e6:.2f} / {rate[them] / 1e6:.2f} M records/s"
         what = "no Spark" if us == "no Spark" else "source"
-        return Figure(f"{what}, {shape.name} / {label}", times_cheaper(costs, us, them), "x", goal, detail=detail)
+        return Figure(
+            f"{what}, {shape.name} / {label}",
+            times_cheaper(costs, us, them),
+            "x",
+            goal,
+            detail=detail,
+        )
 
     yield beside("ours", "repeated", "a repeated batch, all default columns", 0.8)
     yield beside("ours, Spark's columns", "consumer", consumer.name, 3)
@@ -122,7 +157,9 @@ def _session(jars: str) -> SparkSession:
     import fanout
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master("local[2]").appName("bench").config("spark.ui.enabled", "false")
+    builder = (
+        SparkSession.builder.master("local[2]").appName("bench").config("spark.ui.enabled", "false")
+    )
     for key, value in {**fanout.SETTINGS, **({"spark.jars": jars} if jars else {})}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
@@ -155,7 +192,9 @@ def _write_batch(partition: Path, to: Path, names: list[str]) -> int:
     first = next(read_piece(pieces[0], schema))
     with pa.OSFile(str(to), "wb") as file, pa.ipc.new_stream(file, schema) as writer:
         writer.write(first)
-    return max(2, round(sum(piece.end - piece.start for piece in pieces) / ReadOptions().piece_bytes))
+    return max(
+        2, round(sum(piece.end - piece.start for piece in pieces) / ReadOptions().piece_bytes)
+    )
 
 
 class Repeated(DataSource):
@@ -222,14 +261,23 @@ def _consumer(folder: Path) -> Consumer:
         process([sys.executable, "-m", "venv", folder / "venv"])
         process([python, "-m", "pip", "install", "-q", "confluent-kafka"])
         return Consumer("confluent-kafka consuming", str(python), _CONFLUENT)
-    return Consumer("aiokafka consuming (confluent-kafka could not be installed)", sys.executable, _AIOKAFKA)
+    return Consumer(
+        "aiokafka consuming (confluent-kafka could not be installed)", sys.executable, _AIOKAFKA
+    )
 
 
 def _kafka_jars(folder: Path) -> tuple[str, str]:
     """Return the jars of Spark's Kafka source, separated by commas, and why there are none."""
     nothing, kept = folder / "nothing.py", folder / "ivy"
     nothing.write_text("")
-    command = ["spark-submit", "--packages", SPARK_KAFKA, "--conf", f"spark.jars.ivy={kept}", str(nothing)]
+    command = [
+        "spark-submit",
+        "--packages",
+        SPARK_KAFKA,
+        "--conf",
+        f"spark.jars.ivy={kept}",
+        str(nothing),
+    ]
     tell(f"resolving {SPARK_KAFKA}")
     try:
         done = subprocess.run(

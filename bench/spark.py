@@ -24,7 +24,18 @@ from pathlib import Path
 import pyarrow as pa
 import yaml
 
-from bench.harness import MIB, ROOT, Figure, Figures, process, scratch, take_turns, tell, times_cheaper, wall_seconds
+from bench.harness import (
+    MIB,
+    ROOT,
+    Figure,
+    Figures,
+    process,
+    scratch,
+    take_turns,
+    tell,
+    times_cheaper,
+    wall_seconds,
+)
 from bench.segments import V2_GZIP, write_indexes, write_segment
 from kafkats.formats.convert import Target
 from kafkats.inspect.verify import VerifyOptions, verify_unit
@@ -40,16 +51,25 @@ QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 def figures(*, small: bool = False) -> Figures:
     with scratch() as folder:
         do = partial(verify_unit, options=VerifyOptions(deep=True))
-        yield from _two_slots(folder, (1 if small else 32) * MIB, "verify --deep of gzip", do, SEGMENTS, ())
+        yield from _two_slots(
+            folder, (1 if small else 32) * MIB, "verify --deep of gzip", do, SEGMENTS, ()
+        )
     with scratch() as folder:
         do = partial(forecast_unit, target=Target(1))
-        yield from _two_slots(folder, (1 if small else 4) * MIB, "conversion of gzip", do, FORECAST, ("seconds",))
+        yield from _two_slots(
+            folder, (1 if small else 4) * MIB, "conversion of gzip", do, FORECAST, ("seconds",)
+        )
     with scratch() as folder:
         yield _nothing_found(folder)
 
 
 def _two_slots(
-    folder: Path, size: int, what: str, do: Callable[[Unit], pa.RecordBatch], schema: pa.Schema, untold: Sequence[str]
+    folder: Path,
+    size: int,
+    what: str,
+    do: Callable[[Unit], pa.RecordBatch],
+    schema: pa.Schema,
+    untold: Sequence[str],
 ) -> Figures:
     """`untold` are columns that differ from run to run."""
     sys.path.insert(0, str(ROOT / "spark_jobs"))
@@ -63,7 +83,9 @@ def _two_slots(
         write_indexes(write_segment(root / f"zipped-{n}", V2_GZIP, size))
     (root / ".kafka_cleanshutdown").touch()
     units = list(list_units([root]))
-    builder = SparkSession.builder.master("local[2]").appName("bench").config("spark.ui.enabled", "false")
+    builder = (
+        SparkSession.builder.master("local[2]").appName("bench").config("spark.ui.enabled", "false")
+    )
     for key, value in fanout.SETTINGS.items():
         builder = builder.config(key, value)
     with (
@@ -165,7 +187,12 @@ def _nothing_found(folder: Path) -> Figure:
     told = f"{seconds['rebuild_time_indexes']:.1f} s / {seconds['empty']:.1f} s"
     ratio = 1 / times_cheaper(costs, "rebuild_time_indexes", "empty")
     return Figure(
-        "a DAG run that finds nothing / an empty spark-submit DAG", ratio, "x", 1.3, at_least=False, detail=told
+        "a DAG run that finds nothing / an empty spark-submit DAG",
+        ratio,
+        "x",
+        1.3,
+        at_least=False,
+        detail=told,
     )
 
 

@@ -59,20 +59,35 @@ def figures(*, small: bool = False) -> Figures:
     for step, word in ((MINUTE_MS, "minutes"), (1000, "seconds")):
         size = minute_index.size_bytes(PARTITIONS, 24, step_ms=step)
         yield Figure(
-            f"the proposed index, 3 500 partitions, a day at {word}", size / MB, "MB", detail=f"{size / 2**20:,.1f} MiB"
+            f"the proposed index, 3 500 partitions, a day at {word}",
+            size / MB,
+            "MB",
+            detail=f"{size / 2**20:,.1f} MiB",
         )
     with scratch() as folder:
         tell(f"a table of {partitions} partitions at minutes")
         rows = [poisson(n, MINUTE_MS) for n in range(partitions)]
         seconds = wall_seconds(
-            lambda: tables.write(folder / "day", rows, BEGIN_MS, BEGIN_MS + DAY_MS, step_ms=MINUTE_MS)
+            lambda: tables.write(
+                folder / "day", rows, BEGIN_MS, BEGIN_MS + DAY_MS, step_ms=MINUTE_MS
+            )
         )
-        yield Figure("its rows sorted, packed and written", seconds, "s", detail=f"{partitions * 1440:,} rows")
+        yield Figure(
+            "its rows sorted, packed and written",
+            seconds,
+            "s",
+            detail=f"{partitions * 1440:,} rows",
+        )
         view = tables.read(folder / "day")
         weights = column_bytes(folder / "day")
         size, five = sum(tables_bytes(folder / "day")), sum(weights[name] for name in FIVE)
         yield Figure(
-            "table, all columns / 57 MB", size / told, "x", 1 / 3, at_least=False, detail=f"{size / MB:.1f} MB"
+            "table, all columns / 57 MB",
+            size / told,
+            "x",
+            1 / 3,
+            at_least=False,
+            detail=f"{size / MB:.1f} MB",
         )
         yield Figure(
             "topic, partition, timestamp, offset, reason / 57 MB",
@@ -85,7 +100,10 @@ def figures(*, small: bool = False) -> Figures:
         some = max(partitions // 60, 1)
         rows = [poisson(n * 60, 1000) for n in range(some)]
         tables.write(folder / "seconds", rows, BEGIN_MS, BEGIN_MS + DAY_MS, step_ms=1000)
-        size, ours = sum(tables_bytes(folder / "seconds")), minute_index.size_bytes(some, 24, step_ms=1000)
+        size, ours = (
+            sum(tables_bytes(folder / "seconds")),
+            minute_index.size_bytes(some, 24, step_ms=1000),
+        )
         yield Figure(
             "table at seconds, every 60th partition / the proposed index",
             size / ours,
@@ -94,8 +112,13 @@ def figures(*, small: bool = False) -> Figures:
         )
         yield _lookups(view)
         yield from _build(folder, 50 if small else 1)
-    share = [(name, f"{weight:,}", f"{8 * weight / view.rows.num_rows:.2f}") for name, weight in weights.items()]
-    yield Table("Columns of the table at minutes", ("column", "bytes", "bits per row"), tuple(share))
+    share = [
+        (name, f"{weight:,}", f"{8 * weight / view.rows.num_rows:.2f}")
+        for name, weight in weights.items()
+    ]
+    yield Table(
+        "Columns of the table at minutes", ("column", "bytes", "bits per row"), tuple(share)
+    )
 
 
 def _lookups(view: tables.View) -> Figure:
@@ -103,9 +126,15 @@ def _lookups(view: tables.View) -> Figure:
     partitions = chance.integers(0, len(view.partitions), LOOKUPS)
     times = chance.integers(BEGIN_MS, BEGIN_MS + DAY_MS, LOOKUPS)
     tables.lookup(view, partitions[:10], times[:10])
-    seconds = sorted(wall_seconds(partial(tables.lookup, view, partitions, times)) for _ in range(ROUNDS))[ROUNDS // 2]
+    seconds = sorted(
+        wall_seconds(partial(tables.lookup, view, partitions, times)) for _ in range(ROUNDS)
+    )[ROUNDS // 2]
     return Figure(
-        "lookups in one table", LOOKUPS / seconds / 1e6, "M/s", 5, detail=f"{LOOKUPS:,} in {seconds * 1000:.0f} ms"
+        "lookups in one table",
+        LOOKUPS / seconds / 1e6,
+        "M/s",
+        5,
+        detail=f"{LOOKUPS:,} in {seconds * 1000:.0f} ms",
     )
 
 
@@ -133,8 +162,14 @@ def _build(folder: Path, less: int) -> Figures:
     for name, told in (("tail", "by its time index"), ("exact", "by all batch headers")):
         cost = sorted(costs[name])[ROUNDS // 2]
         detail = f"{cost * PARTITIONS:,.0f} s of CPU for 3 500"
-        yield Figure(f"build of a partition's {len(cells)} cells {told}", cost * 1000, "ms", detail=detail)
-    yield Figure("build by its time index / a search for each cell", times_cheaper(costs, "tail", "search"), "x")
+        yield Figure(
+            f"build of a partition's {len(cells)} cells {told}", cost * 1000, "ms", detail=detail
+        )
+    yield Figure(
+        "build by its time index / a search for each cell",
+        times_cheaper(costs, "tail", "search"),
+        "x",
+    )
 
 
 def poisson(number: int, step_ms: int) -> pa.RecordBatch:
@@ -151,11 +186,18 @@ def poisson(number: int, step_ms: int) -> pa.RecordBatch:
     earliest = 1 - (1 - chance.random(count + 1)) ** (1 / np.maximum(arrivals, 1))
     record = np.where(arrivals > 0, cells + (earliest * step_ms).astype(np.int64), 2**62)
     record = np.minimum.accumulate(record[::-1])[::-1][:count]
-    return rows_of(number, cells[:count], before[:count], record, first_offset, int(before[-1] + arrivals[-1]))
+    return rows_of(
+        number, cells[:count], before[:count], record, first_offset, int(before[-1] + arrivals[-1])
+    )
 
 
 def rows_of(
-    number: int, cells: NDArray[np.int64], offset: NDArray[np.int64], record: NDArray[np.int64], start: int, end: int
+    number: int,
+    cells: NDArray[np.int64],
+    offset: NDArray[np.int64],
+    record: NDArray[np.int64],
+    start: int,
+    end: int,
 ) -> pa.RecordBatch:
     """Return rows of TABLE. A record at 2^62 is none."""
     count, none = len(cells), record == 2**62

@@ -93,12 +93,28 @@ def section(path: Path) -> str:
     """One DAG: its docstring, then what can be set when it is triggered."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     prose = (ast.get_docstring(tree) or "").replace("### ", "## ", 1)
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    calls = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
     dag = next(call for call in calls if call.func.id == "DAG")
     given = {keyword.arg: keyword.value for keyword in dag.keywords}
     facts = f"DAG `{ast.literal_eval(dag.args[0])}`, schedule `{ast.unparse(given['schedule'])}`, `dags/{path.name}`"
-    rows = [row(key.value, value) for key, value in zip(given["params"].keys, given["params"].values, strict=True)]
-    return "\n".join([prose, "", facts, "", "| param | default | meaning |", "|---|---|---|", *rows, ""])
+    rows = [
+        row(key.value, value)
+        for key, value in zip(given["params"].keys, given["params"].values, strict=True)
+    ]
+    return "\n".join([
+        prose,
+        "",
+        facts,
+        "",
+        "| param | default | meaning |",
+        "|---|---|---|",
+        *rows,
+        "",
+    ])
 
 
 def row(name: str, param: ast.Call) -> str:
@@ -118,7 +134,9 @@ def main() -> int:
     if "--check" not in sys.argv[1:]:
         PAGE.write_text(made, encoding="utf-8")
     elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != made:
-        print("docs/DAGs.md is not what the docstrings say: run scripts/lint --fix", file=sys.stderr)
+        print(
+            "docs/DAGs.md is not what the docstrings say: run scripts/lint --fix", file=sys.stderr
+        )
         return 1
     return 0
 

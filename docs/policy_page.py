@@ -55,14 +55,22 @@ def schema() -> str:
     for name, kind in kinds.items():
         kind["title"] = name
         kind["properties"] = {key: _plain(value) for key, value in kind["properties"].items()}
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", **kinds.pop("policy file"), "$defs": kinds}
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **kinds.pop("policy file"),
+        "$defs": kinds,
+    }
     return json.dumps(head, indent=1) + "\n"
 
 
 def _plain(field: dict[str, Any]) -> dict[str, Any]:
     """Without the titles that pydantic makes of names, and without defaults that say nothing."""
     empty = field.get("default") in (None, [], {}, "") or isinstance(field.get("default"), dict)
-    return {key: value for key, value in field.items() if key != "title" and not (key == "default" and empty)}
+    return {
+        key: value
+        for key, value in field.items()
+        if key != "title" and not (key == "default" and empty)
+    }
 
 
 def tables() -> str:
@@ -89,7 +97,9 @@ def row(name: str) -> str:
 
 def page(text: str) -> str:
     """Return the page with its tables generated anew from the models."""
-    return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n{tables()}\n{END}", text, flags=re.DOTALL)
+    return re.sub(
+        f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n{tables()}\n{END}", text, flags=re.DOTALL
+    )
 
 
 def main() -> int:
@@ -98,9 +108,16 @@ def main() -> int:
         for path, text in made.items():
             path.write_text(text, encoding="utf-8")
         return 0
-    stale = [path.name for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    stale = [
+        path.name
+        for path, text in made.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
     if stale:
-        print(f"docs/{' and '.join(stale)} are not what kafkats/config says: run docs/policy_page.py", file=sys.stderr)
+        print(
+            f"docs/{' and '.join(stale)} are not what kafkats/config says: run docs/policy_page.py",
+            file=sys.stderr,
+        )
     return bool(stale)
 
 

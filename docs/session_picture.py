@@ -74,5 +74,9 @@ def picture() -> str:
 
 if __name__ == "__main__":
     if "--check" in sys.argv[1:]:
-        sys.exit(0 if PICTURE.read_text() == picture() else "docs/session.svg: draw it again: scripts/lint --fix")
+        sys.exit(
+            0
+            if PICTURE.read_text() == picture()
+            else "docs/session.svg: draw it again: scripts/lint --fix"
+        )
     PICTURE.write_text(picture())

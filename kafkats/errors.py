@@ -66,7 +66,11 @@ class KafkatsError(Exception):
 
 
 def _restore(
-    kind: type[KafkatsError], reason: str, path: str | None, position: int | None, base_offset: int | None
+    kind: type[KafkatsError],
+    reason: str,
+    path: str | None,
+    position: int | None,
+    base_offset: int | None,
 ) -> KafkatsError:
     return kind(reason, path=path, position=position, base_offset=base_offset)
 

@@ -191,7 +191,9 @@ def _in_this_process(
 ) -> Iterator[pa.Table]:
     for start in range(0, len(units), _CHUNK_UNITS):
         batches = []
-        for unit, size in zip(units[start : start + _CHUNK_UNITS], sizes[start : start + _CHUNK_UNITS], strict=True):
+        for unit, size in zip(
+            units[start : start + _CHUNK_UNITS], sizes[start : start + _CHUNK_UNITS], strict=True
+        ):
             batches.append(_rows_of(unit, do))
             advance(size)
         yield _table(batches, schema)
@@ -212,11 +214,15 @@ def _table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
 
 def path_of(unit: object) -> str:
     """Return the path of a unit, for messages."""
-    named = unit if isinstance(unit, Mapping) else {name: getattr(unit, name, None) for name in _PLACE}
+    named = (
+        unit if isinstance(unit, Mapping) else {name: getattr(unit, name, None) for name in _PLACE}
+    )
     log_dir, partition_dir, base_offset = map(named.get, _PLACE)
     if not isinstance(log_dir, str) or not isinstance(partition_dir, str):
         if isinstance(unit, tuple | list) and unit:
-            return "/".join(unit) if all(isinstance(part, str) for part in unit) else path_of(unit[0])
+            return (
+                "/".join(unit) if all(isinstance(part, str) for part in unit) else path_of(unit[0])
+            )
         return repr(unit)[:200]
     if not isinstance(base_offset, int) or base_offset < 0:
         return str(Path(log_dir, partition_dir))
@@ -247,7 +253,13 @@ class _Stage:
         advance: Callable[[int], None],
         chunks: Sequence[range],
     ) -> None:
-        self._units, self._sizes, self._do, self._schema, self._advance = units, sizes, do, schema, advance
+        self._units, self._sizes, self._do, self._schema, self._advance = (
+            units,
+            sizes,
+            do,
+            schema,
+            advance,
+        )
         self._chunks = chunks
         by_size = sorted(range(len(chunks)), key=lambda n: -sum(sizes[i] for i in chunks[n]))
         self._waiting = deque(by_size)
@@ -263,7 +275,11 @@ class _Stage:
             for ready in connection.wait(list(busy)):
                 assert isinstance(ready, connection.Connection)
                 worker, chunk, done = busy.pop(ready)
-                unit = self._chunks[chunk][done] if done < len(self._chunks[chunk]) else self._chunks[chunk][-1]
+                unit = (
+                    self._chunks[chunk][done]
+                    if done < len(self._chunks[chunk])
+                    else self._chunks[chunk][-1]
+                )
                 answer = worker.receive(self._units[unit])
                 if answer is None:
                     self._advance(self._sizes[unit])
@@ -275,11 +291,15 @@ class _Stage:
             raise self._first_error[1]
         return [self._tables[n] for n in range(len(self._chunks))]
 
-    def _give(self, worker: _Worker, busy: dict[connection.Connection, tuple[_Worker, int, int]]) -> None:
+    def _give(
+        self, worker: _Worker, busy: dict[connection.Connection, tuple[_Worker, int, int]]
+    ) -> None:
         while self._waiting:
             chunk = self._waiting.popleft()
             which = self._chunks[chunk]
-            if which.start > self._first_error[0]:  # an earlier unit has failed: the rows are not wanted any more
+            if (
+                which.start > self._first_error[0]
+            ):  # an earlier unit has failed: the rows are not wanted any more
                 continue
             units = self._units[which.start : which.stop]
             worker.send(_Work(units, self._do, self._schema, allowed()), units[0])
@@ -328,7 +348,11 @@ class _Worker:
     def _lost(self, unit: object) -> WorkerLost:
         self._process.join(_GRACE_SECONDS)
         code = self._process.exitcode
-        how = f"ended with exit code {code}" if code is None or code >= 0 else f"was killed by {_signal(-code)}"
+        how = (
+            f"ended with exit code {code}"
+            if code is None or code >= 0
+            else f"was killed by {_signal(-code)}"
+        )
         why = " (out of memory?); fewer --jobs need less of it" if code == -signal.SIGKILL else ""
         return WorkerLost(f"the worker process {how}{why}", path=path_of(unit))
 

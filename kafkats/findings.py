@@ -95,7 +95,9 @@ def failure(file: str, error: KafkatsError) -> Finding:
     """Return the finding for a file that failed with `error`: `vanished` or `unreadable`."""
     if isinstance(error, Vanished):
         return Finding("vanished", file, error.reason)
-    return Finding("unreadable", file, error.reason, -1 if error.position is None else error.position)
+    return Finding(
+        "unreadable", file, error.reason, -1 if error.position is None else error.position
+    )
 
 
 def worst(findings: Iterable[Finding]) -> str:

@@ -63,10 +63,29 @@ RULES: Final = {
     r.name: r
     for r in (
         Rule(
-            "last-offset", "2.0 and later", first_offset=False, next_offset=False, mtime_entry=False, for_brokers=True
+            "last-offset",
+            "2.0 and later",
+            first_offset=False,
+            next_offset=False,
+            mtime_entry=False,
+            for_brokers=True,
         ),
-        Rule("first-offset", "0.8 to 1.1", first_offset=True, next_offset=False, mtime_entry=False, for_brokers=True),
-        Rule("kip33", "KIP-33's text", first_offset=False, next_offset=True, mtime_entry=True, for_brokers=False),
+        Rule(
+            "first-offset",
+            "0.8 to 1.1",
+            first_offset=True,
+            next_offset=False,
+            mtime_entry=False,
+            for_brokers=True,
+        ),
+        Rule(
+            "kip33",
+            "KIP-33's text",
+            first_offset=False,
+            next_offset=True,
+            mtime_entry=True,
+            for_brokers=False,
+        ),
     )
 }
 DEFAULT_RULE: Final = RULES["last-offset"]
@@ -113,7 +132,9 @@ def rule_remarks(rule: str) -> list[str]:
     chosen = RETENTION_RULES[rule]
     if chosen.high_watermark:
         return []
-    return [f"by rule {rule} ({chosen.kafka}) segments above the high watermark go, too: replicas need not have them"]
+    return [
+        f"by rule {rule} ({chosen.kafka}) segments above the high watermark go, too: replicas need not have them"
+    ]
 
 
 @dataclass(frozen=True)
@@ -148,7 +169,13 @@ ROLL_RULES: Final = {
         RollRule("4.1", "3.9.1, 4.0.1, 4.1 and later", "first-batch", batches=True, relative=True),
         RollRule("0.10.1", "0.10.1 to 3.9.0, 4.0.0", "first-append", batches=False, relative=True),
         RollRule("0.8", "0.8 to 0.10.0", "created", batches=False, relative=False),
-        RollRule("largest", "KIP-32, and the interface section of KIP-33", "largest", batches=False, relative=True),
+        RollRule(
+            "largest",
+            "KIP-32, and the interface section of KIP-33",
+            "largest",
+            batches=False,
+            relative=True,
+        ),
     )
 }
 DEFAULT_ROLL_RULE: Final = ROLL_RULES["4.1"]

@@ -47,7 +47,9 @@ def read_int32(buf: memoryview, pos: int) -> tuple[int, int]:
     try:
         (value,) = INT32.unpack_from(buf, pos)
     except struct.error as e:
-        raise CorruptBatch(f"4 bytes of a number expected, {len(buf) - pos} left", position=pos) from e
+        raise CorruptBatch(
+            f"4 bytes of a number expected, {len(buf) - pos} left", position=pos
+        ) from e
     return int(value), pos + INT32.size
 
 
@@ -71,7 +73,11 @@ def _read_groups(buf: memoryview, pos: int, most: int) -> tuple[int, int]:
         raw |= (byte & 0x7F) << (7 * count)
         if byte < 0x80:
             return raw, pos + count + 1
-    why = f"a varint of more than {most} bytes" if len(buf) - pos >= most else "the bytes end inside a varint"
+    why = (
+        f"a varint of more than {most} bytes"
+        if len(buf) - pos >= most
+        else "the bytes end inside a varint"
+    )
     raise CorruptBatch(why, position=pos)
 
 
@@ -80,7 +86,10 @@ def read_bytes(buf: memoryview, pos: int, length: int) -> tuple[bytes | None, in
     if length < 0:
         return None, pos
     if length > len(buf) - pos:
-        raise CorruptBatch(f"{length} bytes of a key, value or header expected, {len(buf) - pos} left", position=pos)
+        raise CorruptBatch(
+            f"{length} bytes of a key, value or header expected, {len(buf) - pos} left",
+            position=pos,
+        )
     return bytes(buf[pos : pos + length]), pos + length
 
 

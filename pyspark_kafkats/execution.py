@@ -43,7 +43,9 @@ class SparkExecutor:
     bytes per second, seconds left, failed tasks. `rates` has the last of them per stage.
     """
 
-    def __init__(self, spark: SparkSession, progress: Callable[[Mapping[str, Any]], None] = lambda _: None) -> None:
+    def __init__(
+        self, spark: SparkSession, progress: Callable[[Mapping[str, Any]], None] = lambda _: None
+    ) -> None:
         self.spark = spark
         self.rates: dict[str, Mapping[str, Any]] = {}
         self._progress = progress
@@ -105,7 +107,9 @@ class SparkExecutor:
             seconds = time.monotonic() - began
             # A repeated task counts twice until the stage ends.
             now_units, now_bytes = (
-                (units, total) if last else (min(n, of) for n, of in zip(done(), (units, total), strict=True))
+                (units, total)
+                if last
+                else (min(n, of) for n, of in zip(done(), (units, total), strict=True))
             )
             rate = now_bytes / seconds if seconds > 0 else 0.0
             self.rates[stage] = {
@@ -160,11 +164,18 @@ def attempts_of(master: str, max_failures: str) -> int:
 
 def _last_attempt() -> bool:
     context = TaskContext.get()
-    return context is None or context.attemptNumber() + 1 >= int(context.getLocalProperty(ATTEMPTS) or 1)
+    return context is None or context.attemptNumber() + 1 >= int(
+        context.getLocalProperty(ATTEMPTS) or 1
+    )
 
 
 def _run_bin(
-    packed: bytes, do: Callable[[Any], pa.RecordBatch], schema: pa.Schema, version: str, done: Any, done_bytes: Any
+    packed: bytes,
+    do: Callable[[Any], pa.RecordBatch],
+    schema: pa.Schema,
+    version: str,
+    done: Any,
+    done_bytes: Any,
 ) -> bytes:
     if kafkats.__version__ != version:
         raise UsageError(f"this worker has kafkats {kafkats.__version__}, the driver {version}")

@@ -60,12 +60,16 @@ def read_options(given: Mapping[str, str]) -> Wanted:
     return Wanted(
         _paths(words),
         ReadOptions(
-            topics=tuple(glob.strip() for glob in words["topics"].split(",")) if "topics" in words else (),
+            topics=tuple(glob.strip() for glob in words["topics"].split(","))
+            if "topics" in words
+            else (),
             starting_offsets=_offsets(words, "startingOffsets", EARLIEST),
             ending_offsets=_offsets(words, "endingOffsets", LATEST),
             starting_timestamp=times[0],
             ending_timestamp=times[1],
-            committed=_word(words, "isolationLevel", {"read_uncommitted": False, "read_committed": True}),
+            committed=_word(
+                words, "isolationLevel", {"read_uncommitted": False, "read_committed": True}
+            ),
             fail_on_data_loss=_flag(words, "failOnDataLoss", default=True),
             piece_bytes=_bytes(words, "maxPartitionBytes"),
         ),
@@ -103,21 +107,30 @@ def _paths(words: Mapping[str, str]) -> tuple[str, ...]:
             raise UsageError("paths is not a JSON list of strings")
         paths += found
     if not paths:
-        raise UsageError("which log directory? load(PATH) takes log.dirs roots, partition directories and segments")
+        raise UsageError(
+            "which log directory? load(PATH) takes log.dirs roots, partition directories and segments"
+        )
     return tuple(path.removeprefix("file://") for path in paths)
 
 
 def _columns(words: Mapping[str, str], *, control: bool) -> tuple[str, ...]:
     headers = _flag(words, "includeHeaders", default=False)
     if "columns" not in words:
-        return (*SPARKS, *(("headers",) if headers else ()), *OURS, *(("control",) if control else ()))
+        return (
+            *SPARKS,
+            *(("headers",) if headers else ()),
+            *OURS,
+            *(("control",) if control else ()),
+        )
     names = [name.strip() for name in words["columns"].split(",")]
     if names == ["*"]:
         names = list(COLUMNS.names)
     known = {name.lower(): name for name in COLUMNS.names}
     unknown = [name for name in names if name.lower() not in known]
     if unknown:
-        raise UsageError(f"there is no column {', '.join(unknown)}; there are {', '.join(COLUMNS.names)}")
+        raise UsageError(
+            f"there is no column {', '.join(unknown)}; there are {', '.join(COLUMNS.names)}"
+        )
     chosen = dict.fromkeys(known[name.lower()] for name in names)
     return tuple(chosen | dict.fromkeys(("headers",) if headers else ()))
 
@@ -126,7 +139,9 @@ def _offsets(words: Mapping[str, str], name: str, default: int) -> Offsets:
     """Parse `earliest`, `latest`, or {"topic": {"0": 23, "1": -2}}: -2 is earliest, -1 latest."""
     word = words.get(name)
     if word is None or word.strip().lower() in ("earliest", "latest"):
-        chosen = {None: default, "earliest": EARLIEST, "latest": LATEST}[word and word.strip().lower()]
+        chosen = {None: default, "earliest": EARLIEST, "latest": LATEST}[
+            word and word.strip().lower()
+        ]
         if chosen not in (default, LATEST):
             raise UsageError(f"{name} cannot be earliest: nothing would be read")
         return chosen

@@ -36,7 +36,9 @@ def told(piece: Piece, wanted: Wanted) -> Generator[Callable[[Skipped], None] | 
     lines: list[str] = []
 
     def on_skip(skipped: Skipped) -> None:
-        lines.append(json.dumps(skipped._asdict() | {"topic": piece.topic, "partition": piece.partition}))
+        lines.append(
+            json.dumps(skipped._asdict() | {"topic": piece.topic, "partition": piece.partition})
+        )
         print(MARKER, lines[-1], file=sys.stderr, flush=True)
 
     try:

@@ -57,9 +57,9 @@ class Reader(DataSourceReader):
         from kafkats.records import plan_read
 
         pieces = plan_read(self.wanted.paths, self.wanted.options)
-        return [InputPartition(task) for task in _tasks(pieces, self.wanted.options.piece_bytes)] or [
-            InputPartition([])
-        ]
+        return [
+            InputPartition(task) for task in _tasks(pieces, self.wanted.options.piece_bytes)
+        ] or [InputPartition([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -73,7 +73,12 @@ class Reader(DataSourceReader):
             with told(piece, self.wanted) as on_skip:
                 # Spark's worker writes each batch before it requests the next.
                 yield from read_settled(
-                    piece, schema, control=self.wanted.control, on_skip=on_skip, on_deleted=say_deleted, reuse=True
+                    piece,
+                    schema,
+                    control=self.wanted.control,
+                    on_skip=on_skip,
+                    on_deleted=say_deleted,
+                    reuse=True,
                 )
 
 

@@ -67,7 +67,11 @@ def airflow(*words: str) -> int:
     shown = ""
     with LOG.open("a") as log:
         process = subprocess.Popen(
-            ["airflow", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            ["airflow", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
         assert process.stdout is not None
         for line in process.stdout:
@@ -91,9 +95,15 @@ def telling(line: str) -> str:
     return ""
 
 
-def differences(root: Path, one: Case, state: str = "data", *, without: frozenset[str] = frozenset()) -> Iterator[str]:
+def differences(
+    root: Path, one: Case, state: str = "data", *, without: frozenset[str] = frozenset()
+) -> Iterator[str]:
     """Files that are not as Kafka had left them, and files that it never had; `without` are gone on purpose."""
-    expected = {path: sha256 for path, (_, _, sha256) in one.files(state).items() if sha256 and path not in without}
+    expected = {
+        path: sha256
+        for path, (_, _, sha256) in one.files(state).items()
+        if sha256 and path not in without
+    }
     found = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()} - {".lock"}
     for path in sorted(found | set(expected) - {".lock"}):
         if path not in expected:

@@ -79,7 +79,17 @@ def clones(tree: Path) -> str:
     if shutil.which("npx") is None:
         return "no npx"
     with tempfile.TemporaryDirectory() as into:
-        words = ["--min-tokens", "25", "--min-lines", "4", "--reporters", "json", "--output", into, "--silent"]
+        words = [
+            "--min-tokens",
+            "25",
+            "--min-lines",
+            "4",
+            "--reporters",
+            "json",
+            "--output",
+            into,
+            "--silent",
+        ]
         folders = [str(tree / folder) for folder in PRODUCT]
         command = ["npx", "--yes", JSCPD, *words, "--format", "python", *folders]
         try:
@@ -94,7 +104,9 @@ def checkout(commit: str, into: Path) -> Path:
     """The product's folders at `commit`, below `into`."""
     tree = into / commit.replace("/", "-")
     tree.mkdir()
-    archive = subprocess.run(["git", "archive", commit, *PRODUCT], cwd=ROOT, check=True, capture_output=True)
+    archive = subprocess.run(
+        ["git", "archive", commit, *PRODUCT], cwd=ROOT, check=True, capture_output=True
+    )
     subprocess.run(["tar", "-x", "-C", str(tree)], input=archive.stdout, check=True)
     return tree
 

@@ -42,9 +42,13 @@ def run(*words: object, cwd: Path = Path("/"), **environment: str) -> str:
     """The last line that a command prints. Ends with its errors when it fails."""
     keep = {k: v for k, v in os.environ.items() if k not in {"VIRTUAL_ENV", "PYTHONPATH"}}
     command = [str(word) for word in words]
-    ended = subprocess.run(command, env=keep | environment, cwd=cwd, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        command, env=keep | environment, cwd=cwd, capture_output=True, text=True, check=False
+    )
     if ended.returncode:
-        sys.exit(f"scripts/wheel: FAILED: {' '.join(command[:4])}\n{ended.stdout[-4000:]}\n{ended.stderr[-4000:]}")
+        sys.exit(
+            f"scripts/wheel: FAILED: {' '.join(command[:4])}\n{ended.stdout[-4000:]}\n{ended.stderr[-4000:]}"
+        )
     return ended.stdout.strip().splitlines()[-1] if ended.stdout.strip() else ""
 
 
@@ -90,16 +94,28 @@ def main() -> None:
         wheel = build(folder)
         for extra in ("", "[spark]", "[airflow]"):
             began = time.monotonic()
-            bin_ = install(wheel, extra, folder / f"with{extra.strip('[]') or '-nothing'}", constraints)
+            bin_ = install(
+                wheel, extra, folder / f"with{extra.strip('[]') or '-nothing'}", constraints
+            )
             results = [run(bin_ / "kafkats", "verify", "--deep", logs)]
             if extra:
-                results.append(run(bin_ / "python", "-c", COUNT, logs, PYSPARK_PYTHON=str(bin_ / "python")))
+                results.append(
+                    run(bin_ / "python", "-c", COUNT, logs, PYSPARK_PYTHON=str(bin_ / "python"))
+                )
             if extra == "[airflow]":
                 places = {"DAGS_FOLDER": "dags", "PLUGINS_FOLDER": "plugins"}
                 told = {f"AIRFLOW__CORE__{key}": str(ROOT / value) for key, value in places.items()}
-                told |= {"AIRFLOW_HOME": str(folder / "airflow"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
-                results.append(run(bin_ / "python", "-c", DAGS, PYTHONPATH=str(ROOT / "plugins"), **told))
-            print(f"kafkats{extra}: {'; '.join(results)} ({time.monotonic() - began:.0f} s)", flush=True)
+                told |= {
+                    "AIRFLOW_HOME": str(folder / "airflow"),
+                    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+                }
+                results.append(
+                    run(bin_ / "python", "-c", DAGS, PYTHONPATH=str(ROOT / "plugins"), **told)
+                )
+            print(
+                f"kafkats{extra}: {'; '.join(results)} ({time.monotonic() - began:.0f} s)",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

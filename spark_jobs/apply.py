@@ -43,7 +43,12 @@ def apply(executor: Executor, args: Namespace) -> Mapping[str, Any]:
         by=args.by,
         show=show,
     )
-    return {"run": str(folder), **applied.summary, **left(applied.actions), "remarks": applied.remarks}
+    return {
+        "run": str(folder),
+        **applied.summary,
+        **left(applied.actions),
+        "remarks": applied.remarks,
+    }
 
 
 def show(applied: Applied) -> None:
@@ -51,7 +56,9 @@ def show(applied: Applied) -> None:
         print(remark)
     for row in applied.actions.to_pylist():
         if row["error"]:
-            print(f"{row['outcome']}: {row['log_dir']}/{row['partition_dir']}/{row['file']}: {row['error']}")
+            print(
+                f"{row['outcome']}: {row['log_dir']}/{row['partition_dir']}/{row['file']}: {row['error']}"
+            )
 
 
 def left(actions: pa.Table) -> Mapping[str, int]:
@@ -66,18 +73,31 @@ def words() -> ArgumentParser:
     parser = arguments.parser(__doc__)
     arguments.decoding(parser)
     parser.add_argument("plan", type=Path, metavar="PLAN")
-    parser.add_argument("--digest", required=True, help="the digest that was approved; 8 digits will do")
+    parser.add_argument(
+        "--digest", required=True, help="the digest that was approved; 8 digits will do"
+    )
     parser.add_argument(
         "--approval",
         type=Path,
         metavar="FILE",
         help="the recorded answer, without whose yes to this digest nothing is done",
     )
-    parser.add_argument("--run", type=Path, metavar="RUN", help="the run's folder; PLAN.run if not given")
-    parser.add_argument("--owner-stopped", action="store_true", help="no broker runs, where a lock cannot prove it")
+    parser.add_argument(
+        "--run", type=Path, metavar="RUN", help="the run's folder; PLAN.run if not given"
+    )
+    parser.add_argument(
+        "--owner-stopped", action="store_true", help="no broker runs, where a lock cannot prove it"
+    )
     arguments.work_area(parser)
-    parser.add_argument("--holder", default="", metavar="WHO", help="whose reservation of the log dirs is this run's")
-    parser.add_argument("--by", default=this_user(), metavar="WHO", help="whom a migration's ledger names")
+    parser.add_argument(
+        "--holder",
+        default="",
+        metavar="WHO",
+        help="whose reservation of the log dirs is this run's",
+    )
+    parser.add_argument(
+        "--by", default=this_user(), metavar="WHO", help="whom a migration's ledger names"
+    )
     return parser
 
 

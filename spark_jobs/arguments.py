@@ -13,7 +13,15 @@ from fanout import RESULT, say
 
 from kafkats.cli.terminal import remark_sentences
 from kafkats.compression.limit import allow
-from kafkats.config import Policy, parse_duration, parse_size, parse_time, read_policy, with_export_file, with_settings
+from kafkats.config import (
+    Policy,
+    parse_duration,
+    parse_size,
+    parse_time,
+    read_policy,
+    with_export_file,
+    with_settings,
+)
 from kafkats.config.approvers import NAME as APPROVERS
 from kafkats.config.approvers import read_approvers
 from kafkats.config.settings_read import READS
@@ -42,12 +50,24 @@ def parser(doc: str | None) -> ArgumentParser:
 def naming(parser: ArgumentParser, *report: str, nargs: str = "+") -> None:
     """What every job that reads log directories takes; `report` are the names of the option for the report's folder."""
     parser.add_argument(
-        "log_dirs", nargs=nargs, metavar="LOG_DIR", help="a log.dirs root, a partition directory or a .log"
+        "log_dirs",
+        nargs=nargs,
+        metavar="LOG_DIR",
+        help="a log.dirs root, a partition directory or a .log",
     )
-    parser.add_argument("--topics", default="*", metavar="GLOB", help="only these topics; globs, separated by commas")
+    parser.add_argument(
+        "--topics",
+        default="*",
+        metavar="GLOB",
+        help="only these topics; globs, separated by commas",
+    )
     names = report or ("-o", "--output", "--report")
     parser.add_argument(
-        *names, dest="report", type=Path, metavar="FOLDER", help="segments.parquet and report.json go here"
+        *names,
+        dest="report",
+        type=Path,
+        metavar="FOLDER",
+        help="segments.parquet and report.json go here",
     )
 
 
@@ -60,9 +80,15 @@ def reading(
 ) -> None:
     """What every job that verifies or decides takes; `generations` are the rules to choose from."""
     naming(parser, *report, nargs=nargs)
-    parser.add_argument("--policy", type=Path, metavar="FILE", help="volumes and Kafka settings per topic")
-    parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a Kafka topic setting")
-    parser.add_argument("--generation", default=default, choices=list(generations), help="which Kafka's rule")
+    parser.add_argument(
+        "--policy", type=Path, metavar="FILE", help="volumes and Kafka settings per topic"
+    )
+    parser.add_argument(
+        "--config", action="append", default=[], metavar="KEY=VALUE", help="a Kafka topic setting"
+    )
+    parser.add_argument(
+        "--generation", default=default, choices=list(generations), help="which Kafka's rule"
+    )
     decoding(parser)
 
 
@@ -75,7 +101,10 @@ def decoding(parser: ArgumentParser) -> None:
 def accepting(parser: ArgumentParser) -> None:
     """For jobs that plan changes."""
     parser.add_argument(
-        "--accept-loss", default="", metavar="offsets", help="also change partitions in which records are missing"
+        "--accept-loss",
+        default="",
+        metavar="offsets",
+        help="also change partitions in which records are missing",
     )
 
 
@@ -100,7 +129,9 @@ def remarks(args: Namespace, policy: Policy, units: Iterable[Unit], *, operation
     """What whoever wrote the policy should know, of the topics that were looked for and the settings that `operation` does not
     read (kafkats.config.settings_read.READS), in a few lines; printed, too."""
     all_topics = args.topics == "*"
-    said = remark_sentences(policy.remarks(topics_of(units), all_topics=all_topics, reads=READS[operation]))
+    said = remark_sentences(
+        policy.remarks(topics_of(units), all_topics=all_topics, reads=READS[operation])
+    )
     for remark in said:
         print(remark)
     return said
@@ -113,19 +144,37 @@ def now(args: Namespace) -> int:
 
 def reserving(parser: ArgumentParser) -> None:
     """What a job that plans takes to reserve its log directories."""
-    parser.add_argument("--reserve", metavar="HOLDER", help="reserve the log dirs that the plan writes to, for HOLDER")
     parser.add_argument(
-        "--reserve-until", type=int, metavar="EPOCH_MS", help="the reservation's end; a day from now if not given"
+        "--reserve",
+        metavar="HOLDER",
+        help="reserve the log dirs that the plan writes to, for HOLDER",
     )
-    parser.add_argument("--skip-reserved", action="store_true", help="leave out what others have reserved")
     parser.add_argument(
-        "--take-over", action="append", default=[], metavar="HOLDER", help="whose reservations count no more"
+        "--reserve-until",
+        type=int,
+        metavar="EPOCH_MS",
+        help="the reservation's end; a day from now if not given",
+    )
+    parser.add_argument(
+        "--skip-reserved", action="store_true", help="leave out what others have reserved"
+    )
+    parser.add_argument(
+        "--take-over",
+        action="append",
+        default=[],
+        metavar="HOLDER",
+        help="whose reservations count no more",
     )
     work_area(parser)
 
 
 def work_area(parser: ArgumentParser) -> None:
-    parser.add_argument("--work-area", type=Path, metavar="FOLDER", help="undo material goes here, not beside LOG_DIR")
+    parser.add_argument(
+        "--work-area",
+        type=Path,
+        metavar="FOLDER",
+        help="undo material goes here, not beside LOG_DIR",
+    )
 
 
 def wish(args: Namespace) -> Wish | None:
@@ -150,14 +199,20 @@ def check_yes(approval: Path | None, digests: Iterable[str]) -> None:
         return
     found = read_approval(approval) if approval else None
     if found is None or found.by not in {approver.name for approver in approvers}:
-        who = f"{found.by or 'nobody'!r} is not an approver" if found else "there is no record of an approver's answer"
+        who = (
+            f"{found.by or 'nobody'!r} is not an approver"
+            if found
+            else "there is no record of an approver's answer"
+        )
         raise Refused(f"{who} ({APPROVERS} is set); clear the run to ask anew", path=approval)
 
 
 def check_guards(plan: Plan) -> None:
     """Raises Refused for a plan without the policy's guards, where the deployment names approvers."""
     if APPROVERS in os.environ and plan.header["options"].get("over_guard"):
-        raise Refused(f"this plan goes over the guards of the policy, which nobody may ({APPROVERS} is set)")
+        raise Refused(
+            f"this plan goes over the guards of the policy, which nobody may ({APPROVERS} is set)"
+        )
 
 
 def named_by_digest(folder: Path, plan: Plan) -> Path:
@@ -167,7 +222,9 @@ def named_by_digest(folder: Path, plan: Plan) -> Path:
 
 def verify_options(args: Namespace) -> VerifyOptions:
     return VerifyOptions(
-        rule=args.generation, deep=getattr(args, "deep", False), policy=policy(args, reads=READS["verify"])
+        rule=args.generation,
+        deep=getattr(args, "deep", False),
+        policy=policy(args, reads=READS["verify"]),
     )
 
 

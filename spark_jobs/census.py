@@ -40,7 +40,9 @@ def main() -> int:
     arguments.decoding(parser)
     arguments.naming(parser)
     parser.add_argument("--by", default="format", choices=list(GROUPS), help="what a line is about")
-    parser.add_argument("--deep", action="store_true", help="also count the records inside wrappers")
+    parser.add_argument(
+        "--deep", action="store_true", help="also count the records inside wrappers"
+    )
     args = parser.parse_args()
     return run_job("kafkats census", lambda executor: census(executor, args))
 

@@ -22,7 +22,12 @@ from kafkats.flow import looking
 from kafkats.flow.looking import count_formats, recheck
 from kafkats.flow.proving import prove
 from kafkats.flow.proving_runs import prove_runs
-from kafkats.migration.certificate import Certificate, CertifyOptions, read_certificate, write_certificate
+from kafkats.migration.certificate import (
+    Certificate,
+    CertifyOptions,
+    read_certificate,
+    write_certificate,
+)
 from kafkats.plans.plan import read_plan
 from kafkats.plans.units import Unit, list_units
 
@@ -30,7 +35,9 @@ from kafkats.plans.units import Unit, list_units
 def certify(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     if args.check:
         return check(executor, read_certificate(args.check))
-    options = CertifyOptions(tuple(args.log_dirs), args.topics, args.min_magic, args.max_magic, args.deep)
+    options = CertifyOptions(
+        tuple(args.log_dirs), args.topics, args.min_magic, args.max_magic, args.deep
+    )
     units = list(list_units(args.log_dirs, topics=args.topics))
     said: dict[str, Any] = {"exit_code": 0}
     if args.of_plan or args.of_run:
@@ -38,30 +45,44 @@ def certify(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     certificate = looking.certify(executor, units, options)
     said |= tell(certificate, args.output)
     if args.report:
-        said |= {"census": keep_census(count_formats(executor, units), args.report), "report": str(args.report)}
-    code = max(said["exit_code"], int(not certificate.certified and not args.of_plan and not args.of_run))
+        said |= {
+            "census": keep_census(count_formats(executor, units), args.report),
+            "report": str(args.report),
+        }
+    code = max(
+        said["exit_code"], int(not certificate.certified and not args.of_plan and not args.of_run)
+    )
     return said | {"log_dirs": args.log_dirs, "exit_code": code}
 
 
 def proved(executor: Executor, args: Namespace, units: Sequence[Unit]) -> Mapping[str, Any]:
     """What --of-plan or --of-run wrote, and exit code 1 unless it is as it should be."""
     if args.of_plan:
-        proof = prove(executor, read_plan(args.of_plan), args.of_plan, units, arguments.verify_options(args))
+        proof = prove(
+            executor, read_plan(args.of_plan), args.of_plan, units, arguments.verify_options(args)
+        )
         said = proof.summary()
     else:
         proof = prove_runs(executor, args.of_run, units, arguments.verify_options(args))
         said = proof.summary() | {"runs": [str(folder) for folder in args.of_run]}
     print_proof(proof)
-    return said | {"seen": keep(proof.segments, args.report), "exit_code": int(bool(proof.not_equal))}
+    return said | {
+        "seen": keep(proof.segments, args.report),
+        "exit_code": int(bool(proof.not_equal)),
+    }
 
 
 def tell(certificate: Certificate, folder: Path | None) -> Mapping[str, Any]:
     """Write the certificate, if there is one, and say which."""
     print(certificate.statement)
     for row in [*certificate.refusals, *certificate.exceptions][:PRINTED]:
-        print(f"{row['log_dir']}/{row['partition_dir']}/{row['base_offset']}: {row.get('reason') or row}")
+        print(
+            f"{row['log_dir']}/{row['partition_dir']}/{row['base_offset']}: {row.get('reason') or row}"
+        )
     if folder is not None and certificate.certified:
-        write_certificate(certificate, folder, at=datetime.now(tz=UTC).isoformat(timespec="seconds"))
+        write_certificate(
+            certificate, folder, at=datetime.now(tz=UTC).isoformat(timespec="seconds")
+        )
     options = certificate.options
     return {
         "certificate": str(folder) if folder is not None and certificate.certified else "",
@@ -79,8 +100,14 @@ def check(executor: Executor, certificate: Certificate) -> Mapping[str, Any]:
     """Look again at all that the certificate is about."""
     found = recheck(executor, certificate)
     for one in found.differences[:PRINTED]:
-        print(f"{one.what:10}{one.log_dir}/{one.partition_dir}/{one.base_offset}: {one.was or '-'} -> {one.now or '-'}")
-    said = {"holds": found.holds, "unchanged": found.unchanged, "differences": len(found.differences)}
+        print(
+            f"{one.what:10}{one.log_dir}/{one.partition_dir}/{one.base_offset}: {one.was or '-'} -> {one.now or '-'}"
+        )
+    said = {
+        "holds": found.holds,
+        "unchanged": found.unchanged,
+        "differences": len(found.differences),
+    }
     return said | {"statement": certificate.statement, "exit_code": int(not found.unchanged)}
 
 
@@ -90,11 +117,22 @@ def words() -> ArgumentParser:
     parser.add_argument("--min-magic", type=int, choices=range(3), help="nothing below")
     parser.add_argument("--max-magic", type=int, choices=range(3), help="nothing above")
     parser.add_argument("--deep", action="store_true", help="decode every record")
-    parser.add_argument("-o", "--output", type=Path, metavar="CERT", help="the certificate's folder")
-    parser.add_argument("--check", type=Path, metavar="CERT", help="look again at what this certificate says")
-    parser.add_argument("--of-plan", type=Path, metavar="PLAN", help="also prove what this plan wrote")
     parser.add_argument(
-        "--of-run", type=Path, action="append", default=[], metavar="RUN", help="also prove what this run did"
+        "-o", "--output", type=Path, metavar="CERT", help="the certificate's folder"
+    )
+    parser.add_argument(
+        "--check", type=Path, metavar="CERT", help="look again at what this certificate says"
+    )
+    parser.add_argument(
+        "--of-plan", type=Path, metavar="PLAN", help="also prove what this plan wrote"
+    )
+    parser.add_argument(
+        "--of-run",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="RUN",
+        help="also prove what this run did",
     )
     return parser
 

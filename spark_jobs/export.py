@@ -34,8 +34,14 @@ def export(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     at = target_of(args.at, "--at")
     until = None if args.until is None else target_of(args.until, "--until")
     at, until = exports.with_margin(at, until, args.margin)
-    options = LookupOptions(now_ms=time.time_ns() // 1_000_000, policy=arguments.policy(args, reads=READS["export"]))
-    limits = operation.limits(operation.lookup_partitions(args.logs, topics=args.topics)) if args.logs else None
+    options = LookupOptions(
+        now_ms=time.time_ns() // 1_000_000, policy=arguments.policy(args, reads=READS["export"])
+    )
+    limits = (
+        operation.limits(operation.lookup_partitions(args.logs, topics=args.topics))
+        if args.logs
+        else None
+    )
     starts, ends = exports.marks(
         args.log_dirs, at, until, lambda targets: looking.lookup(executor, partitions(args), targets, options),
         topics=args.topics, limits=limits,
@@ -43,7 +49,9 @@ def export(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     made = exports.export(starts, ends, to=args.to, missing=args.missing, group=args.group)
     make_folder(args.output.parent, "the export")
     write_text(args.output, made.text)
-    without = [f"{note.topic}-{note.partition}: no {note.side} ({note.reason})" for note in made.notes]
+    without = [
+        f"{note.topic}-{note.partition}: no {note.side} ({note.reason})" for note in made.notes
+    ]
     for line in without[:NAMED]:
         print(line)
     failed = args.to == "json" and any(note.reason != "past-end" for note in made.notes)
@@ -55,26 +63,44 @@ def export(executor: Executor, args: Namespace) -> Mapping[str, Any]:
 
 def words() -> ArgumentParser:
     parser = arguments.parser(__doc__)
-    parser.add_argument("log_dirs", nargs="+", metavar="LOG_DIR|TABLE", help="log directories, or one lookup table")
+    parser.add_argument(
+        "log_dirs", nargs="+", metavar="LOG_DIR|TABLE", help="log directories, or one lookup table"
+    )
     parser.add_argument("--topics", default="*", metavar="GLOB", help="only these topics")
     policy_words(parser)
     parser.add_argument(
-        "--at", required=True, metavar="TIME", help="ISO 8601, epoch ms, latest, earliest or max-timestamp"
+        "--at",
+        required=True,
+        metavar="TIME",
+        help="ISO 8601, epoch ms, latest, earliest or max-timestamp",
     )
     parser.add_argument("--until", metavar="TIME", help="the end of a range, itself not included")
-    parser.add_argument("--to", required=True, choices=exports.FORMATS, help="docs/exports.md tells what is in each")
     parser.add_argument(
-        "--missing", default="fail", choices=list(exports.MISSING), help="what of partitions without an answer"
+        "--to", required=True, choices=exports.FORMATS, help="docs/exports.md tells what is in each"
     )
     parser.add_argument(
-        "--margin", type=arguments.DURATION, default=0, metavar="DURATION", help="begin earlier, end later"
+        "--missing",
+        default="fail",
+        choices=list(exports.MISSING),
+        help="what of partitions without an answer",
+    )
+    parser.add_argument(
+        "--margin",
+        type=arguments.DURATION,
+        default=0,
+        metavar="DURATION",
+        help="begin earlier, end later",
     )
     parser.add_argument(
         "--logs", action="append", default=[], metavar="LOG_DIR",
         help="with a table: where its logs lie, to see what of them is there now",
     )  # fmt: skip
-    parser.add_argument("--group", default="", metavar="GROUP", help="for group-csv: the first column")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="where it goes")
+    parser.add_argument(
+        "--group", default="", metavar="GROUP", help="for group-csv: the first column"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="where it goes"
+    )
     return parser
 
 

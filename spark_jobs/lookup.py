@@ -58,14 +58,23 @@ def rows_at(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     targets = [target_of(word, "--at") for word in args.at]
     now_ms = time.time_ns() // 1_000_000 if args.now is None else args.now
     options = LookupOptions(
-        args.how, args.generation, args.depth, args.margin, now_ms, arguments.policy(args, reads=READS["lookup"])
+        args.how,
+        args.generation,
+        args.depth,
+        args.margin,
+        now_ms,
+        arguments.policy(args, reads=READS["lookup"]),
     )
     units = partitions(args, needed=not args.go_on)
     found = looking.lookup(executor, units, targets, options)
     rows = found.to_pylist()
     print_rows(rows)
     unreadable = sum(row["reason"] == "unreadable" for row in rows)
-    said: dict[str, Any] = {"partitions": len(units), "times": len(targets), "unreadable": unreadable}
+    said: dict[str, Any] = {
+        "partitions": len(units),
+        "times": len(targets),
+        "unreadable": unreadable,
+    }
     said["differ"] = sum(bool(row["differs"]) for row in rows)
     said["above_high_watermark"] = sum(above_high_watermark(found).values())
     if args.report is not None:
@@ -80,10 +89,13 @@ def rows_at(executor: Executor, args: Namespace) -> Mapping[str, Any]:
 
 def partitions(args: Namespace, *, needed: bool = True) -> list[PartitionUnit]:
     """Those to search. Raises UsageError when there are none and some are `needed`."""
-    units = list(lookup_partitions(args.log_dirs, topics=args.topics, high_watermark=args.high_watermark))
+    units = list(
+        lookup_partitions(args.log_dirs, topics=args.topics, high_watermark=args.high_watermark)
+    )
     if needed and not units:
         raise UsageError(
-            "there is no partition to search" + (f" that matches {args.topics!r}" if args.topics != "*" else "")
+            "there is no partition to search"
+            + (f" that matches {args.topics!r}" if args.topics != "*" else "")
         )
     return units
 
@@ -97,9 +109,23 @@ def build(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     make_folder(args.output, "a table")
     units = partitions(args, needed=False)  # a broker may have none of the topics, or none yet
     busy, interval = Busiest(), (args.begin, args.end)
-    done = build_table(executor, args.output, units, interval, step_ms=step_ms, exact=args.depth != "tail", busy=busy)
-    above = f", {done.above_high_watermark} above the high watermark" if done.above_high_watermark else ""
-    print(f"table {args.output}: {done.added} cells added, {done.closed} closed, {done.open} open{above}")
+    done = build_table(
+        executor,
+        args.output,
+        units,
+        interval,
+        step_ms=step_ms,
+        exact=args.depth != "tail",
+        busy=busy,
+    )
+    above = (
+        f", {done.above_high_watermark} above the high watermark"
+        if done.above_high_watermark
+        else ""
+    )
+    print(
+        f"table {args.output}: {done.added} cells added, {done.closed} closed, {done.open} open{above}"
+    )
     for line in done.other_logs[:NAMED]:
         print(f"{line}: its cells stay open")
     said = {
@@ -119,16 +145,29 @@ def words() -> ArgumentParser:
     arguments.decoding(parser)
     arguments.naming(parser, "--report")
     parser.add_argument(
-        "--at", action="append", metavar="TIME", help="ISO 8601, epoch ms, latest, earliest or max-timestamp; repeat it"
+        "--at",
+        action="append",
+        metavar="TIME",
+        help="ISO 8601, epoch ms, latest, earliest or max-timestamp; repeat it",
     )
     parser.add_argument(
-        "--how", default="exact", choices=HOW, help="the first record that late, safe, or a broker's answer"
+        "--how",
+        default="exact",
+        choices=HOW,
+        help="the first record that late, safe, or a broker's answer",
     )
     parser.add_argument(
-        "--margin", type=arguments.DURATION, default=0, metavar="DURATION", help="how much too late, for safe"
+        "--margin",
+        type=arguments.DURATION,
+        default=0,
+        metavar="DURATION",
+        help="how much too late, for safe",
     )
     parser.add_argument(
-        "--depth", default="tail", choices=DEPTHS, help="trust sound indexes, walk the headers, or decode"
+        "--depth",
+        default="tail",
+        choices=DEPTHS,
+        help="trust sound indexes, walk the headers, or decode",
     )
     policy_words(parser)
     parser.add_argument(
@@ -137,9 +176,13 @@ def words() -> ArgumentParser:
         choices=list(SEARCH_RULES),
         help="which Kafka answers beside it",
     )
-    parser.add_argument("--now", type=arguments.TIME, metavar="TIME", help="the clock, for generation 0.8")
     parser.add_argument(
-        "--go-on", action="store_true", help="exit with 0 although partitions cannot be searched or none matches"
+        "--now", type=arguments.TIME, metavar="TIME", help="the clock, for generation 0.8"
+    )
+    parser.add_argument(
+        "--go-on",
+        action="store_true",
+        help="exit with 0 although partitions cannot be searched or none matches",
     )
     parser.add_argument(
         "--around",
@@ -147,11 +190,28 @@ def words() -> ArgumentParser:
         metavar="DURATION",
         help="what lies so near to TIME into the report, for pictures",
     )
-    parser.add_argument("--every", type=arguments.DURATION, metavar="STEP", help="build a table: a cell every so often")
-    parser.add_argument("--from", dest="begin", type=arguments.TIME, metavar="TIME", help="first cell of the interval")
-    parser.add_argument("--until", dest="end", type=arguments.TIME, metavar="TIME", help="its end, not included")
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="TABLE", help="the table's folder; made if it is not there"
+        "--every",
+        type=arguments.DURATION,
+        metavar="STEP",
+        help="build a table: a cell every so often",
+    )
+    parser.add_argument(
+        "--from",
+        dest="begin",
+        type=arguments.TIME,
+        metavar="TIME",
+        help="first cell of the interval",
+    )
+    parser.add_argument(
+        "--until", dest="end", type=arguments.TIME, metavar="TIME", help="its end, not included"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="TABLE",
+        help="the table's folder; made if it is not there",
     )
     return parser
 
@@ -164,8 +224,15 @@ def policy_words(parser: ArgumentParser) -> None:
         choices=HIGH_WATERMARKS,
         help="up to where brokers give records out: what they checkpointed, or all there is",
     )
-    parser.add_argument("--policy", type=Path, metavar="FILE", help="Kafka settings per topic: message.format.version")
-    parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a Kafka topic setting")
+    parser.add_argument(
+        "--policy",
+        type=Path,
+        metavar="FILE",
+        help="Kafka settings per topic: message.format.version",
+    )
+    parser.add_argument(
+        "--config", action="append", default=[], metavar="KEY=VALUE", help="a Kafka topic setting"
+    )
 
 
 def main() -> int:

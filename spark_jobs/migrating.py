@@ -48,7 +48,9 @@ def migrate(executor: Executor, args: Namespace) -> tuple[Planned | None, Mappin
         said |= certify.tell(certificate, args.certify)
         strays = {(row["log_dir"], row["partition_dir"]) for row in certificate.exceptions}
         units = [unit for unit in units if (unit.log_dir, unit.partition_dir) in strays]
-    return planning.migrate(executor, units, options, arguments.policy(args, reads=READS["migrate"])), said
+    return planning.migrate(
+        executor, units, options, arguments.policy(args, reads=READS["migrate"])
+    ), said
 
 
 def _options(args: Namespace) -> MigrateOptions:
@@ -67,25 +69,62 @@ def _undoing(args: Namespace) -> Mapping[str, Any]:
     """What stands in a plan's place where the old files are still there."""
     print(f"can be undone, so nothing is planned: {' '.join(map(str, args.undo))}")
     tables = [read_actions(folder) for folder in args.undo if (folder / "report.parquet").exists()]
-    written = [table.filter(pc.is_in(table["outcome"], pa.array(["done", "already"]))) for table in tables]
+    written = [
+        table.filter(pc.is_in(table["outcome"], pa.array(["done", "already"]))) for table in tables
+    ]
     totals = {
         "files": sum(table.num_rows for table in written),
         "blocked": 0,
-        "write_bytes": sum(pc.sum(pc.max_element_wise(table["before_bytes"], 0)).as_py() or 0 for table in written),
+        "write_bytes": sum(
+            pc.sum(pc.max_element_wise(table["before_bytes"], 0)).as_py() or 0 for table in written
+        ),
         "losses": {},
     }
     run = args.undo[0]
-    said = {"plan": str(run), "digest": read_run(run).digest, "totals": totals, "log_dirs": args.log_dirs}
+    said = {
+        "plan": str(run),
+        "digest": read_run(run).digest,
+        "totals": totals,
+        "log_dirs": args.log_dirs,
+    }
     return said | {"undo": [str(folder) for folder in args.undo]}
 
 
 def words(parser: ArgumentParser) -> None:
-    parser.add_argument("--to-magic", type=int, required=True, choices=range(3), help="the message format")
-    parser.add_argument("--compression-type", default=PRODUCER, choices=COMPRESSION_TYPES, help="Kafka's setting")
-    parser.add_argument("--accept-loss", default="", metavar="LOSS,...", help="what an older format may lose, or all")
-    parser.add_argument("--ledger", type=Path, metavar="FILE", help="the cluster's migration: its phases are kept")
-    parser.add_argument("--phase", default="", metavar="PHASE", help="of that migration; needs --ledger")
-    parser.add_argument("--broker", default="", metavar="NAME", help="whose volumes these are; needs --ledger")
-    parser.add_argument("--only-newer", action="store_true", help="only partitions with batches newer than --to-magic")
-    parser.add_argument("--certify", type=Path, metavar="CERT", help="with --only-newer: where a certificate goes")
-    parser.add_argument("--undo", type=Path, nargs="+", default=[], metavar="RUN", help="plan only if these cannot be")
+    parser.add_argument(
+        "--to-magic", type=int, required=True, choices=range(3), help="the message format"
+    )
+    parser.add_argument(
+        "--compression-type", default=PRODUCER, choices=COMPRESSION_TYPES, help="Kafka's setting"
+    )
+    parser.add_argument(
+        "--accept-loss",
+        default="",
+        metavar="LOSS,...",
+        help="what an older format may lose, or all",
+    )
+    parser.add_argument(
+        "--ledger", type=Path, metavar="FILE", help="the cluster's migration: its phases are kept"
+    )
+    parser.add_argument(
+        "--phase", default="", metavar="PHASE", help="of that migration; needs --ledger"
+    )
+    parser.add_argument(
+        "--broker", default="", metavar="NAME", help="whose volumes these are; needs --ledger"
+    )
+    parser.add_argument(
+        "--only-newer",
+        action="store_true",
+        help="only partitions with batches newer than --to-magic",
+    )
+    parser.add_argument(
+        "--certify", type=Path, metavar="CERT", help="with --only-newer: where a certificate goes"
+    )
+    parser.add_argument(
+        "--undo",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="RUN",
+        help="plan only if these cannot be",
+    )

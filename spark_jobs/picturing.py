@@ -32,7 +32,12 @@ Key = tuple[str, int]
 
 
 def keep_clouds(
-    executor: Executor, folder: Path, units: Sequence[PartitionUnit], wanted: Sequence[Key], begin: int, end: int
+    executor: Executor,
+    folder: Path,
+    units: Sequence[PartitionUnit],
+    wanted: Sequence[Key],
+    begin: int,
+    end: int,
 ) -> None:
     """Write the records of that time (ms, `end` not included) of the `wanted` partitions."""
     make = partial(cloud_unit, from_ms=begin, to_ms=end)
@@ -41,7 +46,11 @@ def keep_clouds(
 
 
 def keep_around(
-    executor: Executor, folder: Path, units: Sequence[PartitionUnit], found: pa.Table, around_ms: int
+    executor: Executor,
+    folder: Path,
+    units: Sequence[PartitionUnit],
+    found: pa.Table,
+    around_ms: int,
 ) -> int:
     """Write records and a table of the time around the answers `found` (LOOKUP), of the partitions where these lie furthest apart.
 
@@ -54,12 +63,18 @@ def keep_around(
         return 0
     answers = found.filter(pc.greater_equal(found["offset"], 0)).group_by(["topic", "partition"])
     rows = answers.aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
-    rows.sort(key=lambda row: (row["offset_min"] - row["offset_max"], row["topic"], row["partition"]))
+    rows.sort(
+        key=lambda row: (row["offset_min"] - row["offset_max"], row["topic"], row["partition"])
+    )
     wanted = [(row["topic"], row["partition"]) for row in rows[:PARTITIONS]]
     step_ms = max((end - begin) // CELLS // SECOND_MS, 1) * SECOND_MS
     make = partial(build_unit, cells=grid(begin // step_ms * step_ms, end, step_ms))
     cells = executor.map(
-        "cells", named(units, wanted), make, TABLE, size=lambda unit: partition_bytes(unit, ".timeindex")
+        "cells",
+        named(units, wanted),
+        make,
+        TABLE,
+        size=lambda unit: partition_bytes(unit, ".timeindex"),
     )
     write_table(folder / "cells.parquet", cells)
     keep_clouds(executor, folder, units, wanted, begin, end)

@@ -46,7 +46,9 @@ from kafkats.reserving import Planning, planning
 
 def plan(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     if args.skip_reserved and getattr(args, "ledger", None):
-        raise UsageError("a ledger is told of all log dirs of a broker: --skip-reserved does not go with --ledger")
+        raise UsageError(
+            "a ledger is told of all log dirs of a broker: --skip-reserved does not go with --ledger"
+        )
     with planning(args.log_dirs, arguments.wish(args), args.work_area) as ours:
         args.log_dirs = ours.log_dirs
         planned, said = _plan(executor, args, ours)
@@ -58,11 +60,16 @@ def plan(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     for line in (*ours.remarks, *ours.sentences()):
         print(line)
     code = int(said["totals"]["blocked"] > 0 and not args.go_on)
-    remarks = {"remarks": [*said.get("remarks", ()), *ours.remarks], "reservation_remarks": ours.remarks}
+    remarks = {
+        "remarks": [*said.get("remarks", ()), *ours.remarks],
+        "reservation_remarks": ours.remarks,
+    }
     return {**said, **ours.said(), **remarks, "exit_code": code}
 
 
-def _plan(executor: Executor, args: Namespace, ours: Planning) -> tuple[Planned | None, Mapping[str, Any]]:
+def _plan(
+    executor: Executor, args: Namespace, ours: Planning
+) -> tuple[Planned | None, Mapping[str, Any]]:
     if args.operation == "migrate":
         return migrating.migrate(executor, args)
     if args.operation == "retain":
@@ -93,9 +100,17 @@ def write(args: Namespace, ours: Planning, planned: Planned) -> Mapping[str, Any
         print(remark)
     flow.write(planned, ours, output)
     totals = dict(made.header["totals"])
-    print(f"plan {output}: {totals['files']} files to change, {totals['blocked']} blocked, digest {made.digest}")
+    print(
+        f"plan {output}: {totals['files']} files to change, {totals['blocked']} blocked, digest {made.digest}"
+    )
     seen = keep(planned.segments, args.report)
-    return {"plan": str(output), "digest": made.digest, "totals": totals, "log_dirs": args.log_dirs, "seen": seen}
+    return {
+        "plan": str(output),
+        "digest": made.digest,
+        "totals": totals,
+        "log_dirs": args.log_dirs,
+        "seen": seen,
+    }
 
 
 def words() -> ArgumentParser:
@@ -106,20 +121,37 @@ def words() -> ArgumentParser:
         arguments.reading(of_it, "--report", generations=rules, default=default)
         where = of_it.add_mutually_exclusive_group(required=True)
         where.add_argument("-o", "--output", type=Path, metavar="PLAN", help="the plan's folder")
-        where.add_argument("--into", type=Path, metavar="FOLDER", help="the plan's folder is plan-DIGEST in this one")
-        of_it.add_argument("--go-on", action="store_true", help="exit with 0 although the plan has blocked rows")
+        where.add_argument(
+            "--into",
+            type=Path,
+            metavar="FOLDER",
+            help="the plan's folder is plan-DIGEST in this one",
+        )
+        of_it.add_argument(
+            "--go-on", action="store_true", help="exit with 0 although the plan has blocked rows"
+        )
         arguments.reserving(of_it)
         more(of_it)
     return parser
 
 
 def _rebuild_words(parser: ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="also rewrite sound indexes that differ from a rebuild")
     parser.add_argument(
-        "--valid-prefix", action="store_true", help="where the log is corrupt, index what is good before"
+        "--all", action="store_true", help="also rewrite sound indexes that differ from a rebuild"
     )
-    parser.add_argument("--only-after-unclean-stop", action="store_true", help="only where no clean-shutdown marker is")
-    parser.add_argument("--not-for-a-broker", action="store_true", help="allows a rule that would mislead one")
+    parser.add_argument(
+        "--valid-prefix",
+        action="store_true",
+        help="where the log is corrupt, index what is good before",
+    )
+    parser.add_argument(
+        "--only-after-unclean-stop",
+        action="store_true",
+        help="only where no clean-shutdown marker is",
+    )
+    parser.add_argument(
+        "--not-for-a-broker", action="store_true", help="allows a rule that would mislead one"
+    )
     arguments.accepting(parser)
 
 

@@ -22,7 +22,14 @@ from kafkats.plans.run import read_run
 
 
 def purge(executor: Executor, args: Namespace) -> Mapping[str, Any]:
-    said: dict[str, Any] = {"runs": [], "not_due": [], "files": 0, "freed_bytes": 0, "errors": [], "exit_code": 0}
+    said: dict[str, Any] = {
+        "runs": [],
+        "not_due": [],
+        "files": 0,
+        "freed_bytes": 0,
+        "errors": [],
+        "exit_code": 0,
+    }
     for folder in args.runs:
         read_run(folder)
         if ended_ms(folder) + args.older_than > arguments.now(args):
@@ -41,7 +48,10 @@ def purge(executor: Executor, args: Namespace) -> Mapping[str, Any]:
 def ended_ms(folder: Path) -> int:
     """When the run's last apply ended, or, without a report, when it began."""
     with storage(folder, "looking how old the run is"):
-        path = next((path for path in (folder / "report.json", folder / "run.json") if path.exists()), folder)
+        path = next(
+            (path for path in (folder / "report.json", folder / "run.json") if path.exists()),
+            folder,
+        )
         return path.stat().st_mtime_ns // 1_000_000
 
 
@@ -49,10 +59,17 @@ def words() -> ArgumentParser:
     parser = arguments.parser(__doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's folder")
     parser.add_argument(
-        "--older-than", type=arguments.DURATION, default=0, metavar="TIME", help="only runs that ended so long ago"
+        "--older-than",
+        type=arguments.DURATION,
+        default=0,
+        metavar="TIME",
+        help="only runs that ended so long ago",
     )
     parser.add_argument(
-        "--now", type=arguments.TIME, metavar="TIME", help="how late it is; the clock's time if not given"
+        "--now",
+        type=arguments.TIME,
+        metavar="TIME",
+        help="how late it is; the clock's time if not given",
     )
     return parser
 

@@ -25,7 +25,9 @@ def release(_: Executor, args: Namespace) -> Mapping[str, Any]:
     said: dict[str, Any] = {"exit_code": max(row["exit_code"] for row in rows)}
     for outcome in ("released", "kept"):
         of_it = (row for row in rows if row["outcome"] == outcome)
-        said[outcome] = [{name: row[name] for name in ("log_dir", "holder", "until_ms")} for row in of_it]
+        said[outcome] = [
+            {name: row[name] for name in ("log_dir", "holder", "until_ms")} for row in of_it
+        ]
     for outcome in ("free", "failed"):
         said[outcome] = [row["log_dir"] for row in rows if row["outcome"] == outcome]
     return said
@@ -33,7 +35,9 @@ def release(_: Executor, args: Namespace) -> Mapping[str, Any]:
 
 def words() -> ArgumentParser:
     parser = arguments.parser(__doc__)
-    parser.add_argument("log_dirs", nargs="+", metavar="LOG_DIR", help="a log.dirs root, or a directory in one")
+    parser.add_argument(
+        "log_dirs", nargs="+", metavar="LOG_DIR", help="a log.dirs root, or a directory in one"
+    )
     parser.add_argument("--holder", metavar="HOLDER", help="only what HOLDER has reserved")
     arguments.work_area(parser)
     return parser

@@ -39,7 +39,10 @@ def keep_census(census: pa.Table, folder: Path | None) -> Mapping[str, Any]:
 def keep_proof(proof: Proof, folder: Path | None, **more: Any) -> Mapping[str, Any]:
     """What a proof found, printed and as `keep`; exit code 1 unless every file is as it should be."""
     print_proof(proof)
-    return {**keep(proof.segments, folder, **proof.summary(), **more), "exit_code": int(bool(proof.not_equal))}
+    return {
+        **keep(proof.segments, folder, **proof.summary(), **more),
+        "exit_code": int(bool(proof.not_equal)),
+    }
 
 
 def print_proof(proof: Proof) -> None:

@@ -31,7 +31,9 @@ LOOKED_INTO: Final = 200
 """Segments with timestamps that cannot be: all of each is read."""
 
 
-def retain(executor: Executor, args: Namespace, ours: Planning) -> tuple[Planned, Mapping[str, Any]]:
+def retain(
+    executor: Executor, args: Namespace, ours: Planning
+) -> tuple[Planned, Mapping[str, Any]]:
     """The plan, and what else the job's result says."""
     policy = arguments.policy(args)
     options = RetainOptions(
@@ -44,7 +46,9 @@ def retain(executor: Executor, args: Namespace, ours: Planning) -> tuple[Planned
         arguments.accepted(args),
     )
     units = list(list_units(args.log_dirs, topics=args.topics))
-    decide = partial(planning.retain, executor, units, policy=policy, inside_segments=args.inside_segments)
+    decide = partial(
+        planning.retain, executor, units, policy=policy, inside_segments=args.inside_segments
+    )
     planned = decide(options)
     rows = board(planned.beside["retention"], options.now_ms)
     worst = sorted(rows, key=lambda row: -int(row["pinned_bytes"]))[:LOOKED_INTO]
@@ -53,13 +57,21 @@ def retain(executor: Executor, args: Namespace, ours: Planning) -> tuple[Planned
     said: dict[str, Any] = {"now_ms": options.now_ms, "before_ms": options.before_ms}
     said["over_guard"] = over_guard(planned.plan)
     operation = retaining(inside_segments=args.inside_segments)
-    said["remarks"] = rule_remarks(options.rule) + arguments.remarks(args, policy, units, operation=operation)
+    said["remarks"] = rule_remarks(options.rule) + arguments.remarks(
+        args, policy, units, operation=operation
+    )
     if args.beyond_guard and said["over_guard"]:
         beyond = decide(replace(options, over_guard=True), segments=planned.segments)
         more = beyond.plan
-        folder = arguments.named_by_digest(args.beyond_guard, more) if args.into else args.beyond_guard
+        folder = (
+            arguments.named_by_digest(args.beyond_guard, more) if args.into else args.beyond_guard
+        )
         planning.write(_with(beyond, suspects=shares), ours, folder)
-        said["beyond"] = {"plan": str(folder), "digest": more.digest, "totals": dict(more.header["totals"])}
+        said["beyond"] = {
+            "plan": str(folder),
+            "digest": more.digest,
+            "totals": dict(more.header["totals"]),
+        }
     return _with(planned, suspects=shares), said
 
 
@@ -68,18 +80,42 @@ def _with(planned: Planned, **beside: pa.Table) -> Planned:
 
 
 def words(parser: ArgumentParser) -> None:
-    parser.add_argument("--export", type=Path, metavar="FILE", help="what kafka-configs --describe said of the topics")
     parser.add_argument(
-        "--now", type=arguments.TIME, metavar="TIME", help="decide for this moment; the clock's if not given"
+        "--export",
+        type=Path,
+        metavar="FILE",
+        help="what kafka-configs --describe said of the topics",
     )
     parser.add_argument(
-        "--before", type=arguments.TIME, metavar="TIME", help="delete what is older, whatever retention.ms says"
+        "--now",
+        type=arguments.TIME,
+        metavar="TIME",
+        help="decide for this moment; the clock's if not given",
     )
-    parser.add_argument("--free", type=arguments.SIZE, metavar="SIZE", help="stop when purge would free that much")
-    parser.add_argument("--over-guard", action="store_true", help="lift the policy's guards: somebody has approved it")
-    parser.add_argument("--inside-segments", action="store_true", help="also expired heads of segments that stay")
-    parser.add_argument("--last-segment", action="store_true", help="also the last one, as a broker does")
+    parser.add_argument(
+        "--before",
+        type=arguments.TIME,
+        metavar="TIME",
+        help="delete what is older, whatever retention.ms says",
+    )
+    parser.add_argument(
+        "--free", type=arguments.SIZE, metavar="SIZE", help="stop when purge would free that much"
+    )
+    parser.add_argument(
+        "--over-guard",
+        action="store_true",
+        help="lift the policy's guards: somebody has approved it",
+    )
+    parser.add_argument(
+        "--inside-segments", action="store_true", help="also expired heads of segments that stay"
+    )
+    parser.add_argument(
+        "--last-segment", action="store_true", help="also the last one, as a broker does"
+    )
     arguments.accepting(parser)
     parser.add_argument(
-        "--beyond-guard", type=Path, metavar="PLAN", help="also the plan without guards, to be approved"
+        "--beyond-guard",
+        type=Path,
+        metavar="PLAN",
+        help="also the plan without guards, to be approved",
     )

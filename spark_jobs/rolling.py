@@ -24,12 +24,23 @@ def roll(executor: Executor, args: Namespace) -> tuple[Planned, Mapping[str, Any
     units = list(list_units(args.log_dirs, topics=args.topics))
     planned = planning.roll(executor, units, options, policy)
     print_rows(planned.beside["due"].to_pylist())
-    return planned, {"now_ms": options.now_ms, "remarks": arguments.remarks(args, policy, units, operation="roll")}
+    return planned, {
+        "now_ms": options.now_ms,
+        "remarks": arguments.remarks(args, policy, units, operation="roll"),
+    }
 
 
 def words(parser: ArgumentParser) -> None:
-    parser.add_argument("--export", type=Path, metavar="FILE", help="what kafka-configs --describe said of the topics")
     parser.add_argument(
-        "--now", type=arguments.TIME, metavar="TIME", help="decide for this moment; the clock's if not given"
+        "--export",
+        type=Path,
+        metavar="FILE",
+        help="what kafka-configs --describe said of the topics",
+    )
+    parser.add_argument(
+        "--now",
+        type=arguments.TIME,
+        metavar="TIME",
+        help="decide for this moment; the clock's if not given",
     )
     arguments.accepting(parser)

@@ -32,10 +32,22 @@ def words(parser: ArgumentParser) -> None:
     parser.add_argument("--segment-bytes", type=arguments.SIZE, metavar="SIZE", help="for rolled")
     parser.add_argument("--segment-ms", type=int, metavar="MS", help="for rolled")
     parser.add_argument(
-        "--earliest", type=arguments.TIME, default=0, metavar="TIME", help="for mixed: nothing can be older"
+        "--earliest",
+        type=arguments.TIME,
+        default=0,
+        metavar="TIME",
+        help="for mixed: nothing can be older",
     )
     parser.add_argument(
-        "--latest", type=arguments.TIME, metavar="TIME", help="for mixed: nothing can be younger; now if not given"
+        "--latest",
+        type=arguments.TIME,
+        metavar="TIME",
+        help="for mixed: nothing can be younger; now if not given",
     )
-    parser.add_argument("--before", type=arguments.TIME, metavar="TIME", help="for expired: what is older has expired")
+    parser.add_argument(
+        "--before",
+        type=arguments.TIME,
+        metavar="TIME",
+        help="for expired: what is older has expired",
+    )
     arguments.accepting(parser)

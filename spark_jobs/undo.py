@@ -43,24 +43,45 @@ def undo(executor: Executor, args: Namespace) -> Mapping[str, Any]:
 
 def certified(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     units = list(list_units(args.certify))
-    certificate = looking.certify(executor, units, CertifyOptions(tuple(args.certify), max_magic=args.max_magic))
+    certificate = looking.certify(
+        executor, units, CertifyOptions(tuple(args.certify), max_magic=args.max_magic)
+    )
     said = dict(certify.tell(certificate, args.output))
     if args.report:
-        said |= {"census": keep_census(looking.count_formats(executor, units), args.report), "report": str(args.report)}
+        said |= {
+            "census": keep_census(looking.count_formats(executor, units), args.report),
+            "report": str(args.report),
+        }
     return said | {"log_dirs": args.certify}
 
 
 def words() -> ArgumentParser:
     parser = arguments.parser(__doc__)
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's folder; the latest first")
-    parser.add_argument("--by", default=this_user(), metavar="WHO", help="whom a migration's ledger names")
-    parser.add_argument("--holder", default="", metavar="WHO", help="whose reservation of the log dirs is this undo's")
     parser.add_argument(
-        "--approval", type=Path, metavar="FILE", help="undo only what the answer recorded there approves"
+        "runs", nargs="+", type=Path, metavar="RUN", help="a run's folder; the latest first"
     )
-    parser.add_argument("--certify", nargs="+", default=[], metavar="LOG_DIR", help="then certify these")
+    parser.add_argument(
+        "--by", default=this_user(), metavar="WHO", help="whom a migration's ledger names"
+    )
+    parser.add_argument(
+        "--holder",
+        default="",
+        metavar="WHO",
+        help="whose reservation of the log dirs is this undo's",
+    )
+    parser.add_argument(
+        "--approval",
+        type=Path,
+        metavar="FILE",
+        help="undo only what the answer recorded there approves",
+    )
+    parser.add_argument(
+        "--certify", nargs="+", default=[], metavar="LOG_DIR", help="then certify these"
+    )
     parser.add_argument("--max-magic", type=int, choices=range(3), help="nothing above")
-    parser.add_argument("-o", "--output", type=Path, metavar="CERT", help="the certificate's folder")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="CERT", help="the certificate's folder"
+    )
     parser.add_argument("--report", type=Path, metavar="FOLDER", help="census.parquet goes here")
     return parser
 

@@ -31,7 +31,9 @@ def verify(executor: Executor, args: Namespace) -> Mapping[str, Any]:
     units = list(list_units(args.log_dirs, topics=args.topics))
     options = arguments.verify_options(args)
     if args.of_plan:
-        return keep_proof(prove(executor, read_plan(args.of_plan), args.of_plan, units, options), args.report)
+        return keep_proof(
+            prove(executor, read_plan(args.of_plan), args.of_plan, units, options), args.report
+        )
     if args.of_run:
         proof = prove_runs(executor, args.of_run, units, options)
         return keep_proof(proof, args.report, runs=[str(folder) for folder in args.of_run])
@@ -54,7 +56,9 @@ def words() -> ArgumentParser:
     parser = arguments.parser(__doc__)
     arguments.reading(parser)
     parser.add_argument("--deep", action="store_true", help="decode every record")
-    parser.add_argument("--of-plan", type=Path, metavar="PLAN", help="prove what this plan wrote, nothing else")
+    parser.add_argument(
+        "--of-plan", type=Path, metavar="PLAN", help="prove what this plan wrote, nothing else"
+    )
     parser.add_argument(
         "--of-run",
         type=Path,

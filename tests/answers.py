@@ -19,5 +19,7 @@ def lookup(
     topics: str = "*",
 ) -> pa.Table:
     """Return rows of LOOKUP for all partitions, by partition and then target."""
-    batches = [lookup_unit(unit, targets, options) for unit in lookup_partitions(log_dirs, topics=topics)]
+    batches = [
+        lookup_unit(unit, targets, options) for unit in lookup_partitions(log_dirs, topics=topics)
+    ]
     return pa.Table.from_batches(batches, schema=LOOKUP)

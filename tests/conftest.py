@@ -66,7 +66,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     seconds: defaultdict[Path, float] = defaultdict(float)
     for item in items:
         seconds[item.path] += _slow(item)
-    items.sort(key=lambda item: (seconds[item.path] > 0, -seconds[item.path], item.path, _slow(item) > 0))
+    items.sort(
+        key=lambda item: (seconds[item.path] > 0, -seconds[item.path], item.path, _slow(item) > 0)
+    )
 
 
 def _slow(item: pytest.Item) -> float:

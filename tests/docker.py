@@ -68,18 +68,32 @@ def copied(all_of: list[Instruction], context: Path, image: Path) -> Iterator[Pa
         assert len(sources) == 1 or to.endswith("/"), words
         target = image / str(here / to).lstrip("/")
         for source in sources:
-            files = [path for path in _files(context / source) if sent(ignored, str(path.relative_to(context)))]
+            files = [
+                path
+                for path in _files(context / source)
+                if sent(ignored, str(path.relative_to(context)))
+            ]
             if not files:
                 raise FileNotFoundError(f"COPY {words}: no {source} in the build context")
             for path in files:
-                inside = path.relative_to(context / source) if (context / source).is_dir() else Path(path.name)
-                copy = target / inside if (context / source).is_dir() or to.endswith("/") else target
+                inside = (
+                    path.relative_to(context / source)
+                    if (context / source).is_dir()
+                    else Path(path.name)
+                )
+                copy = (
+                    target / inside if (context / source).is_dir() or to.endswith("/") else target
+                )
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 yield Path(shutil.copy(path, copy))
 
 
 def _files(source: Path) -> list[Path]:
-    return sorted(path for path in source.rglob("*") if path.is_file()) if source.is_dir() else [source]
+    return (
+        sorted(path for path in source.rglob("*") if path.is_file())
+        if source.is_dir()
+        else [source]
+    )
 
 
 def environment(all_of: list[Instruction], image: Path, before: dict[str, str]) -> dict[str, str]:
@@ -93,7 +107,9 @@ def environment(all_of: list[Instruction], image: Path, before: dict[str, str]) 
     return found
 
 
-def health_check(service: dict[str, Any], ports: Mapping[str, int], environment: Mapping[str, str]) -> tuple[int, str]:
+def health_check(
+    service: dict[str, Any], ports: Mapping[str, int], environment: Mapping[str, str]
+) -> tuple[int, str]:
     """Runs a service's health check of docker-compose.yml here, with `ports` for the ports it names.
 
     Returns its exit code and what it printed.
@@ -103,7 +119,9 @@ def health_check(service: dict[str, Any], ports: Mapping[str, int], environment:
     for port, ours in ports.items():
         words = [re.sub(rf"(?<=localhost:){port}\b", str(ours), word) for word in words]
     command = words if kind == "CMD" else ["sh", "-c", *words]
-    ran = subprocess.run(command, env=dict(environment), capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(
+        command, env=dict(environment), capture_output=True, text=True, timeout=120, check=False
+    )
     return ran.returncode, ran.stdout + ran.stderr
 
 

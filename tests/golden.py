@@ -102,7 +102,11 @@ class Case:
     def _setting(self, partition: str, key: str, default: int) -> str | int:
         broker = self.info["brokers"][-1].get("settings", {})
         topic = self.topic_config(partition)
-        return topic.get(key) or broker.get(f"log.{key.replace('segment.index', 'index.size.max')}") or default
+        return (
+            topic.get(key)
+            or broker.get(f"log.{key.replace('segment.index', 'index.size.max')}")
+            or default
+        )
 
 
 class Segment(NamedTuple):
@@ -168,7 +172,9 @@ def segments(one: Case, state: str, root: Path) -> Iterator[Segment]:
 
 def is_segment(path: Path) -> bool:
     """A file that a broker takes for a segment: twenty digits and `.log`."""
-    return path.suffix == ".log" and len(path.stem) == 20 and path.stem.isdecimal() and path.is_file()
+    return (
+        path.suffix == ".log" and len(path.stem) == 20 and path.stem.isdecimal() and path.is_file()
+    )
 
 
 def forget_others(root: Path) -> None:
@@ -190,8 +196,15 @@ def retention_policy(one: Case) -> dict[str, Any]:
 
 def retention_moment(one: Case) -> int:
     """When the broker of a retention case deleted, epoch ms: the newest line of its own log, all of which lie within seconds."""
-    lines = [line for told in one.info["retention"].values() for line in told["why"] if line.startswith("[")]
-    newest = datetime.fromisoformat(max(line[1:24].replace(",", ".") for line in lines)).replace(tzinfo=UTC)
+    lines = [
+        line
+        for told in one.info["retention"].values()
+        for line in told["why"]
+        if line.startswith("[")
+    ]
+    newest = datetime.fromisoformat(max(line[1:24].replace(",", ".") for line in lines)).replace(
+        tzinfo=UTC
+    )
     return round(newest.timestamp() * 1000)
 
 
@@ -237,5 +250,10 @@ def tree(root: Path) -> dict[str, tuple[int, int, int, int]]:
         for name in folders + files:
             path = Path(folder, name)
             stat = path.lstat()
-            seen[str(path.relative_to(root))] = (stat.st_size, stat.st_mtime_ns, stat.st_mode, stat.st_ino)
+            seen[str(path.relative_to(root))] = (
+                stat.st_size,
+                stat.st_mtime_ns,
+                stat.st_mode,
+                stat.st_ino,
+            )
     return seen

@@ -55,7 +55,9 @@ def _imports(tree: ast.Module) -> dict[str, set[str]]:
                 found.setdefault(alias.asname or name, set()).add(name)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
-                found.setdefault(alias.asname or alias.name, set()).add(f"{node.module}.{alias.name}")
+                found.setdefault(alias.asname or alias.name, set()).add(
+                    f"{node.module}.{alias.name}"
+                )
     return found
 
 
@@ -77,20 +79,31 @@ def _definitions(module: Module) -> Iterator[tuple[str, bool]]:
             yield f"{module.name}.{node.name}", True
         if isinstance(node, ast.ClassDef):
             for inner in node.body:
-                if isinstance(inner, Definition) and not inner.name.startswith("__") and not _registered(inner):
+                if (
+                    isinstance(inner, Definition)
+                    and not inner.name.startswith("__")
+                    and not _registered(inner)
+                ):
                     yield f"{module.name}.{node.name}.{inner.name}", False
 
 
 def _registered(node: Definition) -> bool:
     """Whether a decorator hands it to a library that calls it: a command of click, a check of pydantic."""
-    return any(isinstance(one, ast.Call) and ast.unparse(one.func).endswith(_REGISTER) for one in node.decorator_list)
+    return any(
+        isinstance(one, ast.Call) and ast.unparse(one.func).endswith(_REGISTER)
+        for one in node.decorator_list
+    )
 
 
 def _variables(statement: ast.stmt) -> set[str]:
     """Names of parameters, fields and local variables: they hide imports of the same name."""
     if not isinstance(statement, Definition):
         return set()
-    stored = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    stored = {
+        node.id
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
     return stored | {node.arg for node in ast.walk(statement) if isinstance(node, ast.arg)}
 
 
@@ -114,7 +127,11 @@ class _Search:
         """Where it is defined, through re-exports."""
         for _ in range(8):
             module, _, word = name.rpartition(".")
-            if name in self.every or module not in self.every or word not in self.every[module].imports:
+            if (
+                name in self.every
+                or module not in self.every
+                or word not in self.every[module].imports
+            ):
                 break
             (name, *_) = sorted(self.every[module].imports[word])
         return name
@@ -132,14 +149,20 @@ class _Search:
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and id(node) not in bases and node.id not in variables:
                 for name in self._targets(module, node.id):
-                    (self.values if name in self.every else self.names).add(name if name != own else "")
+                    (self.values if name in self.every else self.names).add(
+                        name if name != own else ""
+                    )
 
-    def _attribute(self, module: Module, node: ast.Attribute, own: str, bases: set[int], variables: set[str]) -> None:
+    def _attribute(
+        self, module: Module, node: ast.Attribute, own: str, bases: set[int], variables: set[str]
+    ) -> None:
         """`alias.name` where alias is a module of ours; any other attribute is one of some value."""
         dotted = ast.unparse(node.value) if isinstance(node.value, ast.Name | ast.Attribute) else ""
         head, _, rest = dotted.partition(".")
         targets = set() if head in variables else self._targets(module, head)
-        whole = {f"{base}.{rest}.{node.attr}" if rest else f"{base}.{node.attr}" for base in targets}
+        whole = {
+            f"{base}.{rest}.{node.attr}" if rest else f"{base}.{node.attr}" for base in targets
+        }
         ours = {name for name in whole if name.rpartition(".")[0] in self.every}
         if not ours:
             self.attributes.add(node.attr)
@@ -148,7 +171,9 @@ class _Search:
         bases |= {id(inner) for inner in ast.walk(node.value) if isinstance(inner, ast.Name)}
 
     def _targets(self, module: Module, alias: str) -> set[str]:
-        return {self.resolve(name) for name in module.imports.get(alias, {f"{module.name}.{alias}"})}
+        return {
+            self.resolve(name) for name in module.imports.get(alias, {f"{module.name}.{alias}"})
+        }
 
     def _string(self, text: str) -> None:
         """A module that is imported by name, or a name that is looked up."""

@@ -31,10 +31,17 @@ def session() -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    builder = SparkSession.builder.master("local[2,4]").appName("tests").config("spark.ui.enabled", "false")
+    builder = (
+        SparkSession.builder
+        .master("local[2,4]")
+        .appName("tests")
+        .config("spark.ui.enabled", "false")
+    )
     for key, value in fanout.SETTINGS.items():
         builder = builder.config(key, value)
-    with pytest.MonkeyPatch.context() as patch:  # the JVM keeps it; other tests' programs never see it
+    with (
+        pytest.MonkeyPatch.context() as patch
+    ):  # the JVM keeps it; other tests' programs never see it
         for name, value in JAVA.items():
             patch.setenv(name, value)
         started = builder.getOrCreate()

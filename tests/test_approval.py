@@ -16,7 +16,9 @@ ONE, OTHER = "1" * 64, "2" * 64
 
 def test_a_yes_is_to_the_digests_in_it(tmp_path: Path) -> None:
     path = tmp_path / "run" / "approval.json"
-    write_approval(path, given := Approval("Approve", (ONE,), "Ada", "answered by Ada", 7), run_id="r")
+    write_approval(
+        path, given := Approval("Approve", (ONE,), "Ada", "answered by Ada", 7), run_id="r"
+    )
     assert read_approval(path) == given
     check_approved(path, [ONE])
     for digests in ([OTHER], [ONE, OTHER], [ONE[:16]], [""]):
@@ -36,7 +38,13 @@ def test_without_an_answer_and_after_a_no_nothing_is_applied(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "content",
-    [[], {}, {"format": 2, "digests": [ONE]}, {"format": 1, "digests": ONE}, {"format": 1, "digests": ["any"]}],
+    [
+        [],
+        {},
+        {"format": 2, "digests": [ONE]},
+        {"format": 1, "digests": ONE},
+        {"format": 1, "digests": ["any"]},
+    ],
 )
 def test_a_record_that_is_none_is_no_yes(tmp_path: Path, content: Any) -> None:
     path = tmp_path / "approval.json"

@@ -11,7 +11,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 QUESTIONS = [
-    line for line in PAGE.partition("## Six questions")[2].partition("\n## ")[0].splitlines() if line.startswith("| ")
+    line
+    for line in PAGE.partition("## Six questions")[2].partition("\n## ")[0].splitlines()
+    if line.startswith("| ")
 ][1:]
 
 

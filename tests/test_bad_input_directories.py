@@ -64,7 +64,9 @@ def root(golden: Unpacked, tmp_path: Path) -> Path:
     shutil.copytree(
         source,
         to,
-        ignore=lambda folder, names: [n for n in names if folder == str(source) and n.endswith("-0") and n not in keep],
+        ignore=lambda folder, names: [
+            n for n in names if folder == str(source) and n.endswith("-0") and n not in keep
+        ],
     )
     forget_others(to)
     return to
@@ -90,7 +92,9 @@ def test_healthy(kafkats: Any, root: Path, tmp_path: Path) -> None:
 TEXT = b"It was a dark and stormy night; the rain fell in torrents.\n" * 50
 
 
-@pytest.mark.parametrize("content", [TEXT, b"x", b"{}", bytes(range(256)) * 40, TEXT * 2000], ids=len)
+@pytest.mark.parametrize(
+    "content", [TEXT, b"x", b"{}", bytes(range(256)) * 40, TEXT * 2000], ids=len
+)
 def test_text_named_log(kafkats: Any, root: Path, tmp_path: Path, content: bytes) -> None:
     log = root / "none-ct-0" / "00000000000000099999.log"
     log.write_bytes(content)
@@ -116,7 +120,9 @@ def test_text_named_log(kafkats: Any, root: Path, tmp_path: Path, content: bytes
         ("notes with spaces\n.txt", "stray"),
     ],
 )
-def test_odd_files_in_a_partition(kafkats: Any, root: Path, tmp_path: Path, name: str, kind: str) -> None:
+def test_odd_files_in_a_partition(
+    kafkats: Any, root: Path, tmp_path: Path, name: str, kind: str
+) -> None:
     (root / "none-ct-0" / name).write_bytes(TEXT)
     said = everywhere(kafkats, root, tmp_path)
     assert kind in said.kinds(name), said.rows
@@ -124,22 +130,30 @@ def test_odd_files_in_a_partition(kafkats: Any, root: Path, tmp_path: Path, name
 
 
 @pytest.mark.parametrize("name", ["backup", "lost+found", "no-number-x", "größe-ünicode", "a b"])
-def test_directories_that_stop_a_broker(kafkats: Any, root: Path, tmp_path: Path, name: str) -> None:
+def test_directories_that_stop_a_broker(
+    kafkats: Any, root: Path, tmp_path: Path, name: str
+) -> None:
     (root / name).mkdir()
     (root / name / f"{BASE}.log").write_bytes(TEXT)
     said = everywhere(kafkats, root, tmp_path)
     assert said.code == 1
-    assert any(row["severity"] == "damage" and row["kind"] == "stops-the-broker" for row in said.rows), said.rows
+    assert any(
+        row["severity"] == "damage" and row["kind"] == "stops-the-broker" for row in said.rows
+    ), said.rows
 
 
-@pytest.mark.parametrize("topic", ["dots.and-dashes_0.1-2", "-", "a" * 249, "..-x", "1-2-3", "_", "x.deadbeef-y"])
+@pytest.mark.parametrize(
+    "topic", ["dots.and-dashes_0.1-2", "-", "a" * 249, "..-x", "1-2-3", "_", "x.deadbeef-y"]
+)
 def test_topics_with_dashes_and_dots(kafkats: Any, root: Path, tmp_path: Path, topic: str) -> None:
     """Legal names, however odd, are partitions like others."""
     shutil.move(root / "none-ct-0", root / f"{topic}-12")
     (next((root / f"{topic}-12").glob("*.timeindex"))).unlink()
     said = everywhere(kafkats, root, tmp_path)
     assert said.code == 1
-    assert {row["partition_dir"] for row in said.rows if row["kind"] == "missing-index"} == {f"{topic}-12"}
+    assert {row["partition_dir"] for row in said.rows if row["kind"] == "missing-index"} == {
+        f"{topic}-12"
+    }
 
 
 def test_names_that_are_not_utf8(kafkats: Any, root: Path, tmp_path: Path) -> None:
@@ -168,7 +182,9 @@ def test_a_path_that_is_not_utf8(kafkats: Any, root: Path, tmp_path: Path) -> No
         assert "UTF-8" in said.error
 
 
-def test_a_directory_named_like_a_partition_with_other_things(kafkats: Any, root: Path, tmp_path: Path) -> None:
+def test_a_directory_named_like_a_partition_with_other_things(
+    kafkats: Any, root: Path, tmp_path: Path
+) -> None:
     for name in ("photos-2020", "empty-0"):
         (root / name).mkdir()
     (root / "photos-2020" / "cat.jpg").write_bytes(TEXT)
@@ -208,7 +224,9 @@ def kafkats_dump(path: Path) -> int | str | None:
 
 @pytest.mark.parametrize("kind", [".log", ".index", ".timeindex"])
 @pytest.mark.parametrize("what", ["link", "dangling", "loop", "directory", "fifo"])
-def test_a_segments_file_that_is_no_file(kafkats: Any, root: Path, tmp_path: Path, kind: str, what: str) -> None:
+def test_a_segments_file_that_is_no_file(
+    kafkats: Any, root: Path, tmp_path: Path, kind: str, what: str
+) -> None:
     """Kafka would follow a link; we neither follow nor replace it, and a FIFO must not make us wait."""
     segment = sorted((root / "none-ct-0").glob("*.log"))[1]
     path = segment.with_suffix(kind)
@@ -245,7 +263,12 @@ def test_links_to_partitions_and_roots(kafkats: Any, root: Path, tmp_path: Path)
 @pytest.mark.parametrize("kind", ["", ".log", ".index", ".timeindex"])
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE, errno.ENOENT])
 def test_what_cannot_be_opened(
-    kafkats: Any, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, number: int
+    kafkats: Any,
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    number: int,
 ) -> None:
     """One file, or a whole partition (""), that the file system refuses; the others are looked at all the same."""
     partition = root / "none-ct-0"
@@ -264,10 +287,16 @@ def test_what_cannot_be_opened(
     for name in real:
         monkeypatch.setattr(os, name, refusing(name))
     said = everywhere(kafkats, root, tmp_path)
-    about = [r for r in said.rows if victim.name in (r["file"], r["partition_dir"])] if not kind else []
+    about = (
+        [r for r in said.rows if victim.name in (r["file"], r["partition_dir"])] if not kind else []
+    )
     about += [row for row in said.rows if row["file"] == victim.name]
     assert about, said.rows
-    allowed = {"vanished", "missing-index", "orphan"} if number in (errno.ENOENT, errno.ESTALE) else {"unreadable"}
+    allowed = (
+        {"vanished", "missing-index", "orphan"}
+        if number in (errno.ENOENT, errno.ESTALE)
+        else {"unreadable"}
+    )
     assert {row["kind"] for row in about} <= allowed, about
     assert said.summary["segments"] >= (healthy - 1 if kind else 1)
     assert said.code == (0 if {row["kind"] for row in about} == {"vanished"} else 1)
@@ -286,15 +315,29 @@ def test_a_log_of_three_gib_of_holes(kafkats: Any, root: Path, tmp_path: Path) -
         said = everywhere(kafkats, root, tmp_path)
     assert grown() < 100 << 20
     assert said.code == 1
-    assert [row["position"] for row in said.rows if row["file"] == last.name and row["kind"] == "zero-tail"] == [size]
-    assert [row["position"] for row in said.rows if row["file"] == alone.name and row["kind"] == "zero-tail"] == [0]
+    assert [
+        row["position"]
+        for row in said.rows
+        if row["file"] == last.name and row["kind"] == "zero-tail"
+    ] == [size]
+    assert [
+        row["position"]
+        for row in said.rows
+        if row["file"] == alone.name and row["kind"] == "zero-tail"
+    ] == [0]
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
 def test_a_batch_that_claims_two_gib(kafkats: Any, root: Path, tmp_path: Path, magic: int) -> None:
     """The largest size a header can claim, with and without as many bytes behind it."""
     partition = root / "gzip-lat-0"
-    header = (999999).to_bytes(8, "big") + (2**31 - 1).to_bytes(4, "big") + bytes(4) + bytes([magic]) + bytes(60)
+    header = (
+        (999999).to_bytes(8, "big")
+        + (2**31 - 1).to_bytes(4, "big")
+        + bytes(4)
+        + bytes([magic])
+        + bytes(60)
+    )
     log = partition / "00000000000000999999.log"
     for size in (len(header), 3 << 30):
         log.write_bytes(header)
@@ -303,10 +346,17 @@ def test_a_batch_that_claims_two_gib(kafkats: Any, root: Path, tmp_path: Path, m
             said = everywhere(kafkats, root, tmp_path)
         assert grown() < 100 << 20
         assert said.code == 1
-        assert said.kinds(log.name) & {"torn-tail", "torn-tail-marked-clean", "bad-crc", "bad-header"}, said.rows
+        assert said.kinds(log.name) & {
+            "torn-tail",
+            "torn-tail-marked-clean",
+            "bad-crc",
+            "bad-header",
+        }, said.rows
         with anonymous_memory() as grown:
             assert kafkats_dump(log) in (0, 2)
-        assert grown() < 500 << 20  # a window of a quarter GiB is the largest batch that dump looks at
+        assert (
+            grown() < 500 << 20
+        )  # a window of a quarter GiB is the largest batch that dump looks at
 
 
 @contextmanager
@@ -329,7 +379,10 @@ def anonymous_memory() -> Generator[Callable[[], int], None, None]:
 
 def _anonymous() -> int:
     status = Path("/proc/self/status").read_text()
-    return int(next(line for line in status.splitlines() if line.startswith("RssAnon")).split()[1]) * 1024
+    return (
+        int(next(line for line in status.splitlines() if line.startswith("RssAnon")).split()[1])
+        * 1024
+    )
 
 
 def test_an_empty_log_dir_of_a_fresh_broker(kafkats: Any, root: Path, tmp_path: Path) -> None:
@@ -366,7 +419,10 @@ def test_a_damaged_plan(kafkats: Any, root: Path, tmp_path: Path, missing: str, 
     if changed is not None:
         file.write_bytes(changed)
     before = tree(root)
-    for words in (("show", tmp_path / "plan"), ("apply", tmp_path / "plan", "--digest", "any", "--owner-stopped")):
+    for words in (
+        ("show", tmp_path / "plan"),
+        ("apply", tmp_path / "plan", "--digest", "any", "--owner-stopped"),
+    ):
         said = kafkats(*words)
         assert said.code == 2
         assert str(tmp_path / "plan") in said.error

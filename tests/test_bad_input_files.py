@@ -21,7 +21,11 @@ from tests.golden import Unpacked
 
 ROOT_OF = ("root-4.3.1", "running")
 FILES = {
-    "recovery-point-offset-checkpoint": ("root-2.8.2", "running", "disk-a/recovery-point-offset-checkpoint"),
+    "recovery-point-offset-checkpoint": (
+        "root-2.8.2",
+        "running",
+        "disk-a/recovery-point-offset-checkpoint",
+    ),
     "replication-offset-checkpoint": ("matrix-4.1.0-v2", "data", "replication-offset-checkpoint"),
     "log-start-offset-checkpoint": ("retention-3.9.1", "after", "log-start-offset-checkpoint"),
     "cleaner-offset-checkpoint": ("compaction-2.8.2", "after", "cleaner-offset-checkpoint"),
@@ -29,7 +33,11 @@ FILES = {
     "meta.properties version 1": ("matrix-4.3.1-v2", "data", "meta.properties"),
     ".kafka_cleanshutdown": ("matrix-4.3.1-v2", "data", ".kafka_cleanshutdown"),
     "partition.metadata": ("matrix-4.3.1-v2", "data", "none-ct-0/partition.metadata"),
-    "leader-epoch-checkpoint": ("upgrade-0.9-to-2.8", "data", "none-one-segment-0/leader-epoch-checkpoint"),
+    "leader-epoch-checkpoint": (
+        "upgrade-0.9-to-2.8",
+        "data",
+        "none-one-segment-0/leader-epoch-checkpoint",
+    ),
 }
 BY_PATTERN = {
     "snapshot version 1": ("transactions-2.8.2", "data", "txn-0/*.snapshot"),
@@ -69,7 +77,9 @@ def test_cut_at_every_byte(file: Path) -> None:
         answer = rows(file)
         if isinstance(answer, list):
             assert cut_may_be_unseen(file, content, size), (size, content[:size])
-            assert answer != whole or content[size:].strip() == b"" or file.name == "meta.properties", size
+            assert (
+                answer != whole or content[size:].strip() == b"" or file.name == "meta.properties"
+            ), size
 
 
 def cut_may_be_unseen(file: Path, content: bytes, size: int) -> bool:
@@ -113,7 +123,11 @@ REPLACED: dict[str, Callable[[bytes], bytes]] = {
 def test_other_content(file: Path, how: str) -> None:
     file.write_bytes(REPLACED[how](file.read_bytes()))
     answer = rows(file)
-    if how in ("text", "binary", "huge count") and file.suffix != ".txnindex" and file.name != "meta.properties":
+    if (
+        how in ("text", "binary", "huge count")
+        and file.suffix != ".txnindex"
+        and file.name != "meta.properties"
+    ):
         assert isinstance(answer, BadInput)
 
 
@@ -121,7 +135,11 @@ def test_a_root_whose_small_files_are_all_rubbish(golden: Unpacked, tmp_path: Pa
     """The scan goes on and names each of them."""
     root = tmp_path / "data"
     shutil.copytree(golden("matrix-4.3.1-v2", "data"), root)
-    broken = [p for p in root.iterdir() if p.is_file() and p.name.endswith(("-checkpoint", "meta.properties"))]
+    broken = [
+        p
+        for p in root.iterdir()
+        if p.is_file() and p.name.endswith(("-checkpoint", "meta.properties"))
+    ]
     for path in broken:
         path.write_bytes(b"\xff\x00rubbish\n" * 10)
     log_dir = scan_root(root)
@@ -143,7 +161,8 @@ def test_directories_in_place_of_small_files(golden: Unpacked, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "name", ["00000000000000000000.log", "00000000000000000000.index", "x.snapshot", "meta.properties"]
+    "name",
+    ["00000000000000000000.log", "00000000000000000000.index", "x.snapshot", "meta.properties"],
 )
 def test_what_is_no_regular_file_does_not_block(name: str, tmp_path: Path) -> None:
     path = tmp_path / name

@@ -33,7 +33,9 @@ SEGMENTS = (
 class Subject:
     """A private copy of the partition's second segment (base offset above 0), or of its only one."""
 
-    def __init__(self, golden: Unpacked, case: str, state: str, partition: str, folder: Path) -> None:
+    def __init__(
+        self, golden: Unpacked, case: str, state: str, partition: str, folder: Path
+    ) -> None:
         found = [s for s in golden.segments_of(case, state, partition) if s.log.stat().st_size]
         self.segment = next((s for s in found if s.base_offset and _entries(s.log)), found[0])
         self.log = folder / self.segment.log.name
@@ -74,7 +76,10 @@ class Subject:
 
 
 def _entries(log: Path) -> bool:
-    return bool(log.with_suffix(".index").stat().st_size) and log.with_suffix(".timeindex").stat().st_size != 0
+    return (
+        bool(log.with_suffix(".index").stat().st_size)
+        and log.with_suffix(".timeindex").stat().st_size != 0
+    )
 
 
 @pytest.fixture(params=SEGMENTS, ids="/".join)
@@ -147,7 +152,9 @@ def test_missing(subject: Subject, kind: str) -> None:
     assert (answer.offset_index if kind == "index" else answer.time_index) == "missing"
     # Logs of magic 0 alone may lie in a directory whose broker knew no time index.
     optional = kind == "timeindex" and not any(answer.facts.magics[1:])
-    assert [f.kind for f in answer.findings if f.file == path.name] == ([] if optional else ["missing-index"])
+    assert [f.kind for f in answer.findings if f.file == path.name] == (
+        [] if optional else ["missing-index"]
+    )
 
 
 @KINDS_OF_INDEX

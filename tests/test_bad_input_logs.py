@@ -182,7 +182,9 @@ def test_every_header_byte_flipped(damaged: Damaged, mask: int) -> None:
             about_flip(damaged, frame, byte, mask, answer)
 
 
-def about_flip(damaged: Damaged, frame: Frame, byte: int, mask: int, answer: SegmentCheck | KafkatsError) -> None:
+def about_flip(
+    damaged: Damaged, frame: Frame, byte: int, mask: int, answer: SegmentCheck | KafkatsError
+) -> None:
     what = (frame, byte, hex(mask), answer)
     found = kinds(answer, damaged.log)
     if isinstance(answer, KafkatsError):
@@ -207,8 +209,12 @@ def misplaced(damaged: Damaged, frame: Frame, byte: int, mask: int) -> bool:
     at = damaged.frames.index(frame)
     if first < damaged.segment.base_offset or last > damaged.segment.base_offset + 2**31 - 1:
         return True
-    before = [reach(damaged.intact[f.position :], f.magic)[1] for f in damaged.frames[max(at - 1, 0) : at]]
-    after = [reach(damaged.intact[f.position :], f.magic)[0] for f in damaged.frames[at + 1 : at + 2]]
+    before = [
+        reach(damaged.intact[f.position :], f.magic)[1] for f in damaged.frames[max(at - 1, 0) : at]
+    ]
+    after = [
+        reach(damaged.intact[f.position :], f.magic)[0] for f in damaged.frames[at + 1 : at + 2]
+    ]
     return any(first <= offset for offset in before) or any(offset <= last for offset in after)
 
 
@@ -226,10 +232,14 @@ def test_zero_tail(damaged: Damaged, zeros: int) -> None:
     assert isinstance(answer, SegmentCheck)
     assert answer.facts.valid_bytes == len(damaged.intact)
     assert kinds(answer, damaged.log) == {"zero-tail"}, answer.findings
-    assert all(f.position >= len(damaged.intact) for f in answer.findings if f.file == damaged.log.name)
+    assert all(
+        f.position >= len(damaged.intact) for f in answer.findings if f.file == damaged.log.name
+    )
 
 
-@pytest.mark.parametrize("tail", [b"\xff", b"\xff" * 100, b"text\n" * 30, b"\0" * 8 + b"\x7f\xff\xff\xff" + b"\2" * 40])
+@pytest.mark.parametrize(
+    "tail", [b"\xff", b"\xff" * 100, b"text\n" * 30, b"\0" * 8 + b"\x7f\xff\xff\xff" + b"\2" * 40]
+)
 def test_rubbish_after_the_last_batch(damaged: Damaged, tail: bytes) -> None:
     with damaged.log.open("ab") as file:
         file.write(tail)
@@ -282,7 +292,12 @@ def test_rubbish_under_a_right_checksum(damaged: Damaged, rule: str) -> None:
             named += 1
             continue
         found = [f for f in answer.findings if f.file == damaged.log.name]
-        assert {f.kind for f in found} <= {"undecodable", "wrong-maximum", "bad-header", *OFFSET_DAMAGE}, found
+        assert {f.kind for f in found} <= {
+            "undecodable",
+            "wrong-maximum",
+            "bad-header",
+            *OFFSET_DAMAGE,
+        }, found
         starts = {frame.position for frame in damaged.frames}
         assert all(f.position in starts or f.reason.startswith("at byte ") for f in found), found
         named += any(f.kind == "undecodable" and f.position == frame.position for f in found)
@@ -292,6 +307,10 @@ def test_rubbish_under_a_right_checksum(damaged: Damaged, rule: str) -> None:
 def reseal(log: bytearray, frame: Frame) -> None:
     """Write the checksum that the batch's bytes now have."""
     if frame.magic == 2:
-        struct.pack_into(">I", log, frame.position + 17, crc32c(bytes(log[frame.position + 21 : frame.end])))
+        struct.pack_into(
+            ">I", log, frame.position + 17, crc32c(bytes(log[frame.position + 21 : frame.end]))
+        )
     else:
-        struct.pack_into(">I", log, frame.position + 12, zlib.crc32(log[frame.position + 16 : frame.end]))
+        struct.pack_into(
+            ">I", log, frame.position + 12, zlib.crc32(log[frame.position + 16 : frame.end])
+        )

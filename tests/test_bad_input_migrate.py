@@ -40,7 +40,11 @@ class Said(NamedTuple):
 
     def reasons(self, action: str) -> dict[str, str]:
         """partition/file -> reason, of items of that action."""
-        return {f"{r['partition_dir']}/{r['file']}": r["reason"] for r in self.rows if r.get("action") == action}
+        return {
+            f"{r['partition_dir']}/{r['file']}": r["reason"]
+            for r in self.rows
+            if r.get("action") == action
+        }
 
     @property
     def told(self) -> str:
@@ -55,12 +59,19 @@ def kafkats(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
     def run(*words: object, code: int | tuple[int, ...] = (0, 1, 2, 3)) -> Said:
         capsys.readouterr()
         with pytest.raises(SystemExit) as end, unsynced():
-            main([*map(str, words), *([] if words[0] == "ledger" and words[1] != "show" else ["--json"])])
+            main([
+                *map(str, words),
+                *([] if words[0] == "ledger" and words[1] != "show" else ["--json"]),
+            ])
         out, err = capsys.readouterr()
         assert "Traceback" not in err
         lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
         summary = next((line["summary"] for line in lines if "summary" in line), {})
-        assert end.value.code in ((code,) if isinstance(code, int) else code), (end.value.code, out[-2000:], err)
+        assert end.value.code in ((code,) if isinstance(code, int) else code), (
+            end.value.code,
+            out[-2000:],
+            err,
+        )
         return Said(end.value.code, [line for line in lines if "summary" not in line], summary, err)
 
     return run
@@ -69,8 +80,12 @@ def kafkats(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
 # A log dir of our own: each partition is a list of (base offset, bytes).
 
 
-def wrapper(offset: int, inner: bytes, magic: int = 1, codec: int = 1, attributes: int = 0) -> bytes:
-    return raw_message(offset, magic, attributes=codec | attributes, value=nullable(gzip.compress(inner)))
+def wrapper(
+    offset: int, inner: bytes, magic: int = 1, codec: int = 1, attributes: int = 0
+) -> bytes:
+    return raw_message(
+        offset, magic, attributes=codec | attributes, value=nullable(gzip.compress(inner))
+    )
 
 
 def record(offset: int, timestamp: int = 1000) -> Record:
@@ -118,9 +133,14 @@ BAD_LOGS: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("what", BAD_LOGS)
-def test_a_bad_segment_is_left_and_named_and_the_rest_goes_on(kafkats: Any, tmp_path: Path, what: str) -> None:
+def test_a_bad_segment_is_left_and_named_and_the_rest_goes_on(
+    kafkats: Any, tmp_path: Path, what: str
+) -> None:
     data, reason = BAD_LOGS[what]
-    root = log_dir(tmp_path / "data", {"t-0": [(0, good(0)), (100, data), (2**32, good(2**32))], "u-0": [(0, good(0))]})
+    root = log_dir(
+        tmp_path / "data",
+        {"t-0": [(0, good(0)), (100, data), (2**32, good(2**32))], "u-0": [(0, good(0))]},
+    )
     before = contents(root)
     plan = kafkats("plan", "migrate", root, "--to-magic", 2, "-o", tmp_path / "plan", code=1)
     blocked = plan.reasons("blocked")
@@ -130,7 +150,9 @@ def test_a_bad_segment_is_left_and_named_and_the_rest_goes_on(kafkats: Any, tmp_
     kafkats("apply", tmp_path / "plan", "--digest", "any", code=0)
     now = contents(root)
     assert now["t-0"][LOG.format(100)] == before["t-0"][LOG.format(100)]
-    assert all(now[p][f] != before[p][f] for p, f in (("t-0", LOG.format(0)), ("u-0", LOG.format(0))))
+    assert all(
+        now[p][f] != before[p][f] for p, f in (("t-0", LOG.format(0)), ("u-0", LOG.format(0)))
+    )
     refused = kafkats("certify", root, "--min-magic", 2, "-o", tmp_path / "certificate", code=1)
     assert {row["base_offset"] for row in refused.rows} == {100}
     kafkats("undo", tmp_path / "plan.run", code=0)
@@ -138,8 +160,14 @@ def test_a_bad_segment_is_left_and_named_and_the_rest_goes_on(kafkats: Any, tmp_
 
 
 CONVERTIBLE: dict[str, tuple[bytes, list[int]]] = {
-    "a message of magic 0 in a wrapper of magic 1": (wrapper(101, message(0, 0) + message(1)), [100, 101]),
-    "a wrapper that ends in a torn message": (wrapper(102, INNER + message(3)[:20]), [100, 101, 102]),
+    "a message of magic 0 in a wrapper of magic 1": (
+        wrapper(101, message(0, 0) + message(1)),
+        [100, 101],
+    ),
+    "a wrapper that ends in a torn message": (
+        wrapper(102, INNER + message(3)[:20]),
+        [100, 101, 102],
+    ),
     "holes and a wrapper of old librdkafka": (wrapper(104, message(0) + message(4)), [100, 104]),
     "a message that ends early": (good(100, count=1), [100]),
     "nothing": (b"", []),
@@ -162,9 +190,13 @@ def test_odd_and_convertible(kafkats: Any, tmp_path: Path, what: str) -> None:
     assert contents(root) == before
 
 
-def test_more_than_a_segment_holds(kafkats: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_a_segment_holds(
+    kafkats: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("kafkats.segment.convert.MAX_SEGMENT_BYTES", 2000)
-    root = log_dir(tmp_path / "data", {"t-0": [(0, good(0)), (100, good(100, count=40)), (200, good(200))]})
+    root = log_dir(
+        tmp_path / "data", {"t-0": [(0, good(0)), (100, good(100, count=40)), (200, good(200))]}
+    )
     plan = kafkats("plan", "migrate", root, "--to-magic", 2, "-o", tmp_path / "plan", code=1)
     assert "more than 2000 bytes" in plan.reasons("blocked")[f"t-0/{LOG.format(100)}"]
     kafkats("apply", tmp_path / "plan", "--digest", "any", code=0)
@@ -176,10 +208,15 @@ def test_an_index_that_is_too_small_for_the_larger_log(kafkats: Any, tmp_path: P
     before = contents(root)
     # 40 entries for every other message of 45 bytes; 80 when each is a batch of its own.
     settings = ("--config", "index.interval.bytes=72", "--config", "segment.index.bytes=400")
-    plan = kafkats("plan", "migrate", root, "--to-magic", 2, *settings, "-o", tmp_path / "plan", code=0)
+    plan = kafkats(
+        "plan", "migrate", root, "--to-magic", 2, *settings, "-o", tmp_path / "plan", code=0
+    )
     assert not plan.reasons("blocked")
     said = kafkats("apply", tmp_path / "plan", "--digest", "any", code=3)
-    assert {row["partition_dir"]: row["outcome"] for row in said.rows} == {"t-0": "refused", "u-0": "done"}
+    assert {row["partition_dir"]: row["outcome"] for row in said.rows} == {
+        "t-0": "refused",
+        "u-0": "done",
+    }
     assert "index" in said.told and str(root / "t-0") in said.told
     assert contents(root)["t-0"] == before["t-0"]
 
@@ -193,13 +230,17 @@ def batch(first: int, count: int = 2) -> bytes:
 
 def test_segments_of_control_batches_only(kafkats: Any, golden: Unpacked, tmp_path: Path) -> None:
     """The active one keeps its last batch, or offsets would be given out twice; an older one may become empty."""
-    source = max(golden("transactions-4.3.1", "data").glob("txn-0/*.log"), key=lambda p: p.stat().st_size)
+    source = max(
+        golden("transactions-4.3.1", "data").glob("txn-0/*.log"), key=lambda p: p.stat().st_size
+    )
     marker = next(b for b in controls(source.read_bytes()))
 
     def at(offset: int) -> bytes:
         return offset.to_bytes(8, "big") + marker[8:]
 
-    root = log_dir(tmp_path / "data", {"t-0": [(0, at(0) + at(1)), (2, batch(2)), (4, at(4) + at(5))]})
+    root = log_dir(
+        tmp_path / "data", {"t-0": [(0, at(0) + at(1)), (2, batch(2)), (4, at(4) + at(5))]}
+    )
     before = contents(root)
     refused = kafkats("plan", "migrate", root, "--to-magic", 1, "-o", tmp_path / "plan", code=3)
     assert "control (" in refused.error
@@ -223,7 +264,9 @@ def controls(log: bytes) -> Iterator[bytes]:
             yield log[one.position : one.end]
 
 
-@pytest.mark.parametrize(("case", "magic", "codec"), [("compaction-4.3.1", 0, "gzip"), ("compaction-2.8.2", 1, "none")])
+@pytest.mark.parametrize(
+    ("case", "magic", "codec"), [("compaction-4.3.1", 0, "gzip"), ("compaction-2.8.2", 1, "none")]
+)
 def test_compacted_partitions(
     kafkats: Any, golden: Unpacked, tmp_path: Path, case: str, magic: int, codec: str
 ) -> None:
@@ -232,7 +275,11 @@ def test_compacted_partitions(
     shutil.copytree(source, root, ignore=lambda _, names: [n for n in names if n.startswith("__")])
     (root / ".lock").touch()
     before = contents(root)
-    assert any(name.endswith(".log") and not data for files in before.values() for name, (data, _) in files.items())
+    assert any(
+        name.endswith(".log") and not data
+        for files in before.values()
+        for name, (data, _) in files.items()
+    )
     words = ("--to-magic", magic, "--compression-type", codec, "--accept-loss", "all")
     kafkats("plan", "migrate", root, *words, "-o", tmp_path / "plan", code=0)
     kafkats("apply", tmp_path / "plan", "--digest", "any", code=0)
@@ -243,9 +290,13 @@ def test_compacted_partitions(
 
 def test_empty_things(kafkats: Any, tmp_path: Path) -> None:
     """A partition without a segment, one whose only segment is empty, one whose active segment is."""
-    root = log_dir(tmp_path / "data", {"a-0": [], "b-0": [(0, b"")], "c-0": [(0, good(0)), (5, b"")]})
+    root = log_dir(
+        tmp_path / "data", {"a-0": [], "b-0": [(0, b"")], "c-0": [(0, good(0)), (5, b"")]}
+    )
     plan = kafkats("plan", "migrate", root, "--to-magic", 2, "-o", tmp_path / "plan", code=0)
-    assert {name.split("/")[0] for kind in ("add", "replace") for name in plan.reasons(kind)} == {"c-0"}
+    assert {name.split("/")[0] for kind in ("add", "replace") for name in plan.reasons(kind)} == {
+        "c-0"
+    }
     kafkats("apply", tmp_path / "plan", "--digest", "any", code=0)
     kafkats("certify", root, "--min-magic", 2, "-o", tmp_path / "certificate", code=0)
     kafkats("certify", "--check", tmp_path / "certificate", code=0)
@@ -254,7 +305,9 @@ def test_empty_things(kafkats: Any, tmp_path: Path) -> None:
 KAFKAS = ("a.b.c-0", "a_b-12", "..a-0", "x" * 249 + "-0")
 
 
-@pytest.mark.parametrize("name", [*KAFKAS, "-0", "a-x", "temps.d'été-0", "日誌-0", "a b-0", "a\nb-0"])
+@pytest.mark.parametrize(
+    "name", [*KAFKAS, "-0", "a-x", "temps.d'été-0", "日誌-0", "a b-0", "a\nb-0"]
+)
 def test_names_of_partitions(kafkats: Any, tmp_path: Path, name: str) -> None:
     """Kafka's own names are migrated; others are no partitions, and left alone."""
     root = log_dir(tmp_path / "dáta dir", {"t-0": [(0, good(0))]})
@@ -273,7 +326,9 @@ def test_names_of_partitions(kafkats: Any, tmp_path: Path, name: str) -> None:
 # Plans that were sealed again after somebody had been at them
 
 
-def tampered(folder: Path, change: Callable[[dict[str, Any]], None], header: Callable[[dict[str, Any]], None]) -> None:
+def tampered(
+    folder: Path, change: Callable[[dict[str, Any]], None], header: Callable[[dict[str, Any]], None]
+) -> None:
     """Change every item, and the header, and give the plan a digest that holds."""
     plan = read_plan(folder)
     items = plan.items.to_pylist()
@@ -282,7 +337,10 @@ def tampered(folder: Path, change: Callable[[dict[str, Any]], None], header: Cal
     content = json.loads(json.dumps(dict(plan.header)))
     header(content)
     made = make_plan(
-        content["operation"], content["options"], content["totals"], pa.Table.from_pylist(items, plan.items.schema)
+        content["operation"],
+        content["options"],
+        content["totals"],
+        pa.Table.from_pylist(items, plan.items.schema),
     )
     write_plan(made, folder)
 
@@ -297,7 +355,9 @@ def of(kind: str, **columns: Any) -> Callable[[dict[str, Any]], None]:
 
 def options(**changed: Any) -> Callable[[dict[str, Any]], None]:
     def change(header: dict[str, Any]) -> None:
-        header["options"] = {k: v for k, v in (header["options"] | changed).items() if v is not None}
+        header["options"] = {
+            k: v for k, v in (header["options"] | changed).items() if v is not None
+        }
 
     return change
 

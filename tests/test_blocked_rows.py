@@ -24,14 +24,20 @@ PLANS: dict[str, tuple[str, ...]] = {
 }
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, list[dict[str, Any]], str]:
+def said(
+    capsys: pytest.CaptureFixture[str], *words: object
+) -> tuple[int, list[dict[str, Any]], str]:
     """Exit code, JSON lines, standard error."""
     capsys.readouterr()
     with pytest.raises(SystemExit) as end:
         main([str(word) for word in words])
     out, err = capsys.readouterr()
     assert isinstance(end.value.code, int)
-    return end.value.code, [json.loads(line) for line in out.splitlines() if line.startswith("{")], err
+    return (
+        end.value.code,
+        [json.loads(line) for line in out.splitlines() if line.startswith("{")],
+        err,
+    )
 
 
 @pytest.fixture
@@ -82,7 +88,9 @@ def test_it_ends_with_1_and_the_rest_goes_on(
     assert not blocked & {row["partition_dir"] for row in rows if "partition_dir" in row}
 
 
-def test_a_plan_of_nothing_but_blocked_rows(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_of_nothing_but_blocked_rows(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plan = tmp_path / "plan"
     damage(root)
     words = ("--to-magic", 2, "--compression-type", "lz4", "--topics", "zstd-ct", "--json")

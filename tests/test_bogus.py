@@ -80,16 +80,27 @@ STAMPS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([
     for factor, divisor in ((1, 1), (1, 1000), (1000, 1), (1_000_000, 1))
     for d in (-1, 0, 1, 999)
 ])  # fmt: skip
-MTIMES = st.sampled_from([0, -5, EARLIEST_MS - 1, EARLIEST_MS, WRITTEN, 9_223_372_036_854]) | st.integers(
-    0, 2 * WRITTEN
-)
+MTIMES = st.sampled_from([
+    0,
+    -5,
+    EARLIEST_MS - 1,
+    EARLIEST_MS,
+    WRITTEN,
+    9_223_372_036_854,
+]) | st.integers(0, 2 * WRITTEN)
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(STAMPS, MTIMES, st.just(-1) | STAMPS | st.integers(0, EARLIEST_MS)), max_size=20))
+@given(
+    st.lists(
+        st.tuples(STAMPS, MTIMES, st.just(-1) | STAMPS | st.integers(0, EARLIEST_MS)), max_size=20
+    )
+)
 def test_units_of_many_at_once(rows: list[tuple[int, int, int]]) -> None:
     found = detect_units(*np.array(rows, np.int64).reshape(-1, 3).T)
-    assert [SEEMS[n] for n in found] == [detect_unit(stamp, mtime, (other,)) for stamp, mtime, other in rows]
+    assert [SEEMS[n] for n in found] == [
+        detect_unit(stamp, mtime, (other,)) for stamp, mtime, other in rows
+    ]
 
 
 def test_shares_of_a_segment() -> None:
@@ -126,13 +137,21 @@ def test_policies(policy: str, largest: int, entries: tuple[int, ...], believed:
 def test_an_mtime_that_cannot_be_right_decides_nothing(policy: str) -> None:
     """A copy that kept no times: its files are of 1970, and by them everything would go."""
     future, micros = WRITTEN + 10 * SLACK_MS, WRITTEN * 1000
-    assert believe(future, 0, policy, neighbours=(WRITTEN,)) == Believed(future, "timestamp", "future")
+    assert believe(future, 0, policy, neighbours=(WRITTEN,)) == Believed(
+        future, "timestamp", "future"
+    )
     converted = Believed(WRITTEN, "converted", "us")
     kept = Believed(micros, "timestamp", "us")
-    assert believe(micros, 0, policy, neighbours=(WRITTEN,)) == (converted if policy == "clamp" else kept)
+    assert believe(micros, 0, policy, neighbours=(WRITTEN,)) == (
+        converted if policy == "clamp" else kept
+    )
 
 
-@given(st.integers(-(2**63), 2**63 - 1), st.integers(0, 2 * WRITTEN), st.lists(st.integers(-1, 2**62), max_size=4))
+@given(
+    st.integers(-(2**63), 2**63 - 1),
+    st.integers(0, 2 * WRITTEN),
+    st.lists(st.integers(-1, 2**62), max_size=4),
+)
 def test_what_is_not_suspect_is_believed_and_what_is_never_pins(
     timestamp: int, mtime_ms: int, entries: list[int]
 ) -> None:
@@ -155,7 +174,13 @@ def test_a_record_in_microseconds_no_longer_pins() -> None:
     following = Segment(10, 20, 100, WRITTEN + 10, WRITTEN + 20)
 
     def goes(policy: str) -> list[bool]:
-        told = believe(WRITTEN * 1000, WRITTEN, policy, entries=(WRITTEN - 100, WRITTEN * 1000), neighbours=(WRITTEN,))
+        told = believe(
+            WRITTEN * 1000,
+            WRITTEN,
+            policy,
+            entries=(WRITTEN - 100, WRITTEN * 1000),
+            neighbours=(WRITTEN,),
+        )
         first = Segment(0, 10, 100, told.timestamp, WRITTEN)
         return [v.deletes for v in decide([first, following], limits, rule, now_ms=now_ms).verdicts]
 

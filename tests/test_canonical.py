@@ -27,7 +27,9 @@ ROWS = st.fixed_dictionaries({
 
 
 def row_by_row(rows: list[dict[str, Any]]) -> bytes:
-    return b"".join(json.dumps(row, sort_keys=True, separators=(",", ":")).encode() + b"\n" for row in rows)
+    return b"".join(
+        json.dumps(row, sort_keys=True, separators=(",", ":")).encode() + b"\n" for row in rows
+    )
 
 
 @settings(deadline=None)  # the first call of a kernel of Arrow takes its time

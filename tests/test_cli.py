@@ -40,7 +40,9 @@ def lines(text: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_from_damage_to_proof(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_damage_to_proof(
+    damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plan = tmp_path / "plan"
     code, out, _ = run(capsys, "verify", damaged)
     assert code == 1
@@ -103,7 +105,9 @@ def test_the_same_files_missing_once_more_are_another_run(
     assert run(capsys, "verify", damaged)[0] == 0
 
 
-def test_a_run_stays_with_its_work_area(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_stays_with_its_work_area(
+    damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Else its undo would look where nothing is, and find nothing to do."""
     place, plan = tmp_path / "place", tmp_path / "plan"
     place.mkdir()
@@ -115,7 +119,9 @@ def test_a_run_stays_with_its_work_area(damaged: Path, tmp_path: Path, capsys: p
     assert not any(damaged.glob("none-ct-0/*.timeindex"))
 
 
-def test_purge_ends_the_undo_window(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_purge_ends_the_undo_window(
+    damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plan = tmp_path / "plan"
     run(capsys, "plan", "rebuild", damaged, "-o", plan)
     run(capsys, "apply", plan, "--digest", "any")
@@ -131,11 +137,21 @@ def test_json_is_one_object_per_line(damaged: Path, capsys: pytest.CaptureFixtur
     rows = lines(out)
     assert code == 1
     assert "Traceback" not in err
-    assert {"kind", "severity", "file", "position", "partition_dir", "base_offset", "reason"} <= set(rows[0])
+    assert {
+        "kind",
+        "severity",
+        "file",
+        "position",
+        "partition_dir",
+        "base_offset",
+        "reason",
+    } <= set(rows[0])
     assert list(rows[-1]) == ["summary"]
 
 
-def test_the_digest_must_be_the_approved_one(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_digest_must_be_the_approved_one(
+    damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plan = tmp_path / "plan"
     run(capsys, "plan", "rebuild", damaged, "-o", plan)
     code, _, err = run(capsys, "apply", plan, "--digest", "0123456789abcdef")
@@ -159,7 +175,9 @@ def test_a_directory_that_a_broker_holds_is_never_written(
         "sys.stdin.read()\n"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", hold, str(damaged / ".lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", hold, str(damaged / ".lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as broker:
         assert broker.stdout is not None
         assert broker.stdout.readline() == b"held\n"
@@ -200,7 +218,12 @@ def test_bad_words_are_answered_in_words(
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").write_text("nothing of Kafka's")
-    places = {"EMPTY": tmp_path / "empty", "FILE": tmp_path / "notes.txt", "PLAN": tmp_path / "plan", "ROOT": root}
+    places = {
+        "EMPTY": tmp_path / "empty",
+        "FILE": tmp_path / "notes.txt",
+        "PLAN": tmp_path / "plan",
+        "ROOT": root,
+    }
     code, _, err = run(capsys, *(places.get(word, word) for word in words))
     assert code == 2
     assert err.strip()
@@ -210,12 +233,17 @@ def test_bad_words_are_answered_in_words(
 def test_help_answers_at_once() -> None:
     """Nothing heavy is imported for it: numba alone takes half a second."""
     script = "import sys; from kafkats.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\nprint([m for m in ('numpy', 'numba', 'pyarrow') if m in sys.modules])"
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout
     assert said.endswith("[]\n")
 
 
 def test_a_plan_made_with_a_relative_path_is_applied_from_elsewhere(
-    damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    damaged: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "area").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -226,8 +254,13 @@ def test_a_plan_made_with_a_relative_path_is_applied_from_elsewhere(
     assert (code, "undone" in out) == (0, True)
 
 
-def test_nothing_is_written_into_a_log_directory(damaged: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["plan", "rebuild", damaged, "-o", damaged / "a" / "b"], ["verify", damaged, "-o", damaged / "a"]):
+def test_nothing_is_written_into_a_log_directory(
+    damaged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (
+        ["plan", "rebuild", damaged, "-o", damaged / "a" / "b"],
+        ["verify", damaged, "-o", damaged / "a"],
+    ):
         code, _, err = run(capsys, *words)
         assert (code, f"lies in the log directory {damaged}" in err) == (2, True)
         assert not (damaged / "a").exists()
@@ -243,7 +276,9 @@ def test_names_are_shown_not_obeyed(root: Path, capsys: pytest.CaptureFixture[st
     assert r"\x1b[31m: does not exist" in err
 
 
-def test_a_folder_whose_name_is_not_utf8(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_whose_name_is_not_utf8(
+    damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, err = run(capsys, "plan", "rebuild", damaged, "-o", tmp_path / "\udcff")
     assert (code, err) == (0, "")
     assert r"\udcff --digest" in out
@@ -252,7 +287,13 @@ def test_a_folder_whose_name_is_not_utf8(damaged: Path, tmp_path: Path, capsys: 
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("directories", ["a-0"]), ("directories", {"/": [0]}), ("run_id", 1), ("place", 1), ("owner_stopped", "no")],
+    [
+        ("directories", ["a-0"]),
+        ("directories", {"/": [0]}),
+        ("run_id", 1),
+        ("place", 1),
+        ("owner_stopped", "no"),
+    ],
 )
 def test_a_run_with_wrong_types(
     damaged: Path, tmp_path: Path, field: str, value: object, capsys: pytest.CaptureFixture[str]
@@ -265,7 +306,9 @@ def test_a_run_with_wrong_types(
     assert (code, "wrong type" in err) == (2, True)
 
 
-def test_undo_without_undo_material(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_undo_without_undo_material(
+    damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(capsys, "plan", "rebuild", damaged, "-o", tmp_path / "plan")
     run(capsys, "apply", tmp_path / "plan", "--digest", "any")
     shutil.rmtree(tmp_path / ".kafkats")
@@ -278,12 +321,16 @@ def test_what_was_done_is_said_when_the_report_cannot_be_written(
 ) -> None:
     run(capsys, "plan", "rebuild", damaged, "-o", tmp_path / "plan")
     (tmp_path / "run" / "report.parquet").mkdir(parents=True)
-    code, out, err = run(capsys, "apply", tmp_path / "plan", "--digest", "any", "--run", tmp_path / "run")
+    code, out, err = run(
+        capsys, "apply", tmp_path / "plan", "--digest", "any", "--run", tmp_path / "run"
+    )
     assert (code, " done; " in out) == (2, True)
     assert "report.parquet" in err
 
 
-def test_inventory_says_what_it_could_not_read(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inventory_says_what_it_could_not_read(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (root / "meta.properties").write_bytes(b"\xff")
     code, out, _ = run(capsys, "inventory", root)
     assert (code, f"not read: {root / 'meta.properties'}: " in out) == (0, True)
@@ -292,14 +339,19 @@ def test_inventory_says_what_it_could_not_read(root: Path, capsys: pytest.Captur
 def command(root: Path, shell: str) -> subprocess.CompletedProcess[str]:
     """`shell` with $KAFKATS for the command and $ROOT for `root`."""
     words = {"KAFKATS": f"{sys.executable} -m kafkats", "ROOT": str(root), "PATH": "/usr/bin:/bin"}
-    return subprocess.run(["bash", "-c", shell], env=words, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        ["bash", "-c", shell], env=words, capture_output=True, text=True, check=False
+    )
 
 
 def test_output_that_nobody_takes(root: Path) -> None:
     closed = command(root, "$KAFKATS inventory --json $ROOT | true; exit ${PIPESTATUS[0]}")
     assert (closed.returncode, closed.stderr) == (2, "")
     full = command(root, "$KAFKATS inventory $ROOT > /dev/full")
-    assert (full.returncode, full.stderr) == (2, "kafkats: writing the output: No space left on device\n")
+    assert (full.returncode, full.stderr) == (
+        2,
+        "kafkats: writing the output: No space left on device\n",
+    )
     none = command(root, "$KAFKATS inventory $ROOT >&- 2>&-")
     assert none.returncode == 0
 
@@ -310,7 +362,9 @@ def test_a_numba_that_may_not_compile(root: Path) -> None:
     assert told.stderr.startswith("kafkats: NUMBA_DISABLE_JIT is set")
 
 
-def test_undo_beside_a_damaged_report(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_undo_beside_a_damaged_report(
+    damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(capsys, "plan", "rebuild", damaged, "-o", tmp_path / "plan")
     run(capsys, "apply", tmp_path / "plan", "--digest", "any")
     (tmp_path / "plan.run" / "report.parquet").write_bytes(b"PAR1 cut")

@@ -60,7 +60,11 @@ def test_lag(root: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixt
 def test_latency(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "latency", root, "--topics", "by-lat", "--json")
     row, summary = map(json.loads, out.splitlines())
-    assert (code, row["source"], summary["summary"]["append_time_ms"]) == (0, "append-time", row["most_ms"])
+    assert (code, row["source"], summary["summary"]["append_time_ms"]) == (
+        0,
+        "append-time",
+        row["most_ms"],
+    )
     assert run(capsys, "latency", root, "--topics", "nothing")[0] == 2
 
 
@@ -74,14 +78,20 @@ def test_diff(root: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFix
     code, out, _ = run(capsys, "diff", table, table, "--margin", "5s", "--json")
     row, summary = map(json.loads, out.splitlines())
     assert (code, row["topic"], row["times"]) == (0, "by-bytes", 600)
-    assert (row["both"], row["least_shift"], row["most_shift"]) == (int(tables.closed(whole.rows).sum()), 0, 0)
+    assert (row["both"], row["least_shift"], row["most_shift"]) == (
+        int(tables.closed(whole.rows).sum()),
+        0,
+        0,
+    )
     assert summary["summary"]["most_again"] == row["most_again"] > 0
     code, out, _ = run(capsys, "diff", table, less, "--by", "time", "--json")
     *rows, summary = map(json.loads, out.splitlines())
     assert (code, len(rows)) == (1, 600)
     lost = [row for row in rows if row["outcome"] == "only-first"]
     assert len(lost) == summary["summary"]["only_first"] > 0
-    assert {(row["second_reason"], row["target_ms"] >= end - 60_000) for row in lost} == {("not-covered", True)}
+    assert {(row["second_reason"], row["target_ms"] >= end - 60_000) for row in lost} == {
+        ("not-covered", True)
+    }
     narrow = ("--from", begin, "--until", end - 60_000)
     code, out, _ = run(capsys, "diff", table, less, *narrow, "--margin", "5s")
     assert code == 0 and "540 times" in out, "nor are the rows that the margin needs counted"
@@ -92,14 +102,27 @@ def test_diff(root: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert run(capsys, "diff", table, tmp_path / "nothing")[0] == 2
 
 
-def test_failover(root: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failover(
+    root: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """To a cluster that has the same: with the margin, no later than where the group stands."""
     committed, csv = tmp_path / "committed.csv", tmp_path / "reset.csv"
     (end,) = (row["offset"] for row in lookup([root], [LATEST], topics="by-bytes").to_pylist())
     committed.write_text(f"by-bytes,0,{end}\n")
     found = []
     for margin in ("0s", "20s"):
-        code, _, err = run(capsys, "failover", table, table, "--committed", committed, "--margin", margin, "-o", csv)
+        code, _, err = run(
+            capsys,
+            "failover",
+            table,
+            table,
+            "--committed",
+            committed,
+            "--margin",
+            margin,
+            "-o",
+            csv,
+        )
         assert (code, "1 partitions" in err) == (0, True)
         topic, number, offset = csv.read_text().strip().split(",")
         assert (topic, number) == ("by-bytes", "0")

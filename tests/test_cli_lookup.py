@@ -61,7 +61,9 @@ def table(root: Path, to: Path, *more: object) -> list[object]:
     ]
 
 
-def test_a_high_watermark_that_was_left_behind(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_high_watermark_that_was_left_behind(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked = ("lookup", root, "--at", TARGET, "--topics", "ts-*")
     code, out, _ = run(capsys, *asked)
     assert code == 0 and "high watermark" not in out
@@ -69,11 +71,15 @@ def test_a_high_watermark_that_was_left_behind(root: Path, capsys: pytest.Captur
     set_back(root, "ts-falling 0", 0)
     code, out, _ = run(capsys, *asked)
     assert (
-        code == 0 and "70 offsets lie above the high watermark that brokers have checkpointed (ts-falling-0 70)" in out
+        code == 0
+        and "70 offsets lie above the high watermark that brokers have checkpointed (ts-falling-0 70)"
+        in out
     )
     *rows, summary = objects(run(capsys, *asked, "--json")[1])
     assert summary["summary"]["above_high_watermark"] == 70
-    assert [row["partition_dir"] for row in rows if row["kafka_reason"] == "above-high-watermark"] == ["ts-falling-0"]
+    assert [
+        row["partition_dir"] for row in rows if row["kafka_reason"] == "above-high-watermark"
+    ] == ["ts-falling-0"]
     assert run(capsys, *asked, "--high-watermark", "log-end", "--json")[1] == before
     assert run(capsys, *asked, "--high-watermark", "ignore")[0] == 2
 
@@ -85,23 +91,37 @@ def test_a_table_leaves_open_what_lies_above_the_high_watermark(
     set_back(root, "ts-falling 0", 0)
     code, out, _ = run(capsys, *table(root, tmp_path / "table"))
     closed = tables.closed(tables.read(tmp_path / "whole").rows).sum()
-    assert code == 0 and f"{closed} cells are open because their records are not below the high watermark" in out
+    assert (
+        code == 0
+        and f"{closed} cells are open because their records are not below the high watermark" in out
+    )
     words = set(tables.read(tmp_path / "table").rows["reason"].to_pylist())
     assert words == {"above-high-watermark"}
     to_group = ("export", tmp_path / "table", "--at", TARGET, "--to", "group-csv")
     code, out, err = run(capsys, *to_group)
-    assert (code, out) == (2, "") and "ts-falling-0 (above-high-watermark" in err, "the log end would pass over records"
+    assert (code, out) == (2, "") and "ts-falling-0 (above-high-watermark" in err, (
+        "the log end would pass over records"
+    )
     code, out, _ = run(capsys, *table(root, tmp_path / "table", "--high-watermark", "log-end"))
     assert code == 0 and f"{closed} closed" in out
     whole, later = (tables.read(tmp_path / name).rows.to_pylist() for name in ("whole", "table"))
     assert later == whole
-    assert run(capsys, *to_group)[:2] == (0, run(capsys, *to_group[:1], tmp_path / "whole", *to_group[2:])[1])
+    assert run(capsys, *to_group)[:2] == (
+        0,
+        run(capsys, *to_group[:1], tmp_path / "whole", *to_group[2:])[1],
+    )
 
 
-def test_topics_that_brokers_refuse_to_search(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_topics_that_brokers_refuse_to_search(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     policy, said = tmp_path / "policy.yaml", tmp_path / "topics.txt"
-    said.write_text("Configs for topic 'ts-falling' are message.format.version=0.9.0-IV1,retention.ms=86400000\n")
-    policy.write_text("exports: [topics.txt]\ntopics:\n  ts-equal: {message.format.version: 0.8.2}\n")
+    said.write_text(
+        "Configs for topic 'ts-falling' are message.format.version=0.9.0-IV1,retention.ms=86400000\n"
+    )
+    policy.write_text(
+        "exports: [topics.txt]\ntopics:\n  ts-equal: {message.format.version: 0.8.2}\n"
+    )
     asked = ("lookup", root, "--at", TARGET, "--topics", "ts-*", "--json")
     for more, refused in (
         (("--policy", policy), ["ts-equal-0", "ts-falling-0"]),
@@ -111,49 +131,85 @@ def test_topics_that_brokers_refuse_to_search(root: Path, tmp_path: Path, capsys
         code, out, _ = run(capsys, *asked, *more)
         *rows, _ = objects(out)
         assert code == 0
-        assert [row["partition_dir"] for row in rows if row["differs"] == "message-format"] == refused
+        assert [
+            row["partition_dir"] for row in rows if row["differs"] == "message-format"
+        ] == refused
         assert all(row["kafka_offset"] == -1 for row in rows if row["partition_dir"] in refused)
-    to_spark = ("export", root, "--at", TARGET, "--to", "spark-by-timestamp", "--topics", "ts-equal")
+    to_spark = (
+        "export",
+        root,
+        "--at",
+        TARGET,
+        "--to",
+        "spark-by-timestamp",
+        "--topics",
+        "ts-equal",
+    )
     assert run(capsys, *to_spark)[0] == 0
     code, _, err = run(capsys, *to_spark, "--policy", policy)
     assert code == 2 and "a broker finds nothing" in err
     assert run(capsys, *asked, "--config", "message.format.version=new")[0] == 2
 
 
-def test_a_table_is_asked_as_a_directory_is(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_is_asked_as_a_directory_is(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(capsys, *table(root, tmp_path / "table"))
     for target in (FROM, TARGET, UNTIL - 1000):
         (ours, _), (theirs, _) = (
-            objects(run(capsys, "lookup", place, "--at", target, "--topics", "ts-falling", "--json")[1])
+            objects(
+                run(capsys, "lookup", place, "--at", target, "--topics", "ts-falling", "--json")[1]
+            )
             for place in (tmp_path / "table", root)
         )
         same = ("topic", "partition", "target_ms", "offset", "timestamp", "reason")
         assert {name: ours[name] for name in same} == {name: theirs[name] for name in same}
     code, out, _ = run(capsys, "lookup", tmp_path / "table", "--at", UNTIL, "--at", TARGET)
-    assert code == 1 and "not-covered" in out and "1 partitions, 2 times: 1 could not be told" in out
+    assert (
+        code == 1 and "not-covered" in out and "1 partitions, 2 times: 1 could not be told" in out
+    )
 
 
-def test_a_table_knows_what_is_gone(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_knows_what_is_gone(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(capsys, *table(root, tmp_path / "table"))
     start = root / "log-start-offset-checkpoint"
     start.write_text("0\n1\nts-falling 0 60\n")
     asked = ("lookup", tmp_path / "table", "--at", TARGET, "--json")
-    (before, _), (now, summary) = (objects(run(capsys, *asked, *more)[1]) for more in ((), ("--logs", root)))
+    (before, _), (now, summary) = (
+        objects(run(capsys, *asked, *more)[1]) for more in ((), ("--logs", root))
+    )
     assert 0 <= before["offset"] < 60 and before["reason"] != "deleted"
     assert (now["offset"], now["reason"], now["gone"]) == (60, "deleted", before["offset"])
     assert summary["summary"]["untold"] == 0
     to_group = ("export", tmp_path / "table", "--at", TARGET, "--to", "group-csv")
     assert run(capsys, *to_group)[:2] == (0, f"ts-falling,0,{before['offset']}\n")
     code, out, err = run(capsys, *to_group, "--logs", root)
-    assert (code, out) == (2, "") and f"(deleted: offset {before['offset']} is gone: the log begins at 60)" in err
+    assert (code, out) == (
+        2,
+        "",
+    ) and f"(deleted: offset {before['offset']} is gone: the log begins at 60)" in err
     code, out, err = run(capsys, *to_group, "--logs", root, "--missing", "all")
-    assert (code, out) == (0, "ts-falling,0,60\n") and "ts-falling-0 has no start (deleted): offset 60" in err
-    for words in (("lookup", root, "--at", TARGET), ("export", root, "--at", TARGET, "--to", "json")):
+    assert (code, out) == (
+        0,
+        "ts-falling,0,60\n",
+    ) and "ts-falling-0 has no start (deleted): offset 60" in err
+    for words in (
+        ("lookup", root, "--at", TARGET),
+        ("export", root, "--at", TARGET, "--to", "json"),
+    ):
         code, _, err = run(capsys, *words, "--logs", root)
         assert code == 2 and "is for a table" in err
 
 
-WORDS = {-1: "latest", -2: "earliest", -3: "max-timestamp", -4: "earliest-local", -5: "latest-tiered"}
+WORDS = {
+    -1: "latest",
+    -2: "earliest",
+    -3: "max-timestamp",
+    -4: "earliest-local",
+    -5: "latest-tiered",
+}
 
 
 @pytest.mark.parametrize("generation", ["3.8", "3.0", "0.11", "0.10.1"])
@@ -181,25 +237,50 @@ def test_an_instant_is_an_instant_also_where_a_broker_takes_it_for_a_word(
         (row, _) = objects(out)
         assert (code, row["target_ms"], row["word"]) == (0, instant, "")
         assert (row["offset"], row["reason"]) == (0, "before-start"), "all records came later"
-        assert (row["kafka_offset"], row["kafka_reason"], row["differs"]) == (-1, *["taken-for-a-word"] * 2)
-        assert f"\nts-shuffled-0  {instant} " in run(capsys, "lookup", root, "--topics", "ts-shuffled", "--at", at)[1]
+        assert (row["kafka_offset"], row["kafka_reason"], row["differs"]) == (
+            -1,
+            *["taken-for-a-word"] * 2,
+        )
+        assert (
+            f"\nts-shuffled-0  {instant} "
+            in run(capsys, "lookup", root, "--topics", "ts-shuffled", "--at", at)[1]
+        )
         exports = {}
         for to in ("group-csv", "spark-offsets", "spark-by-timestamp", "json"):
-            code, exports[to], err = run(capsys, "export", root, "--topics", "ts-shuffled", "--at", at, "--to", to)
+            code, exports[to], err = run(
+                capsys, "export", root, "--topics", "ts-shuffled", "--at", at, "--to", to
+            )
             assert code == 0, err
-        assert exports["group-csv"] == "ts-shuffled,0,0\n", "the group begins at the first record, not at the log end"
-        assert json.loads(json.loads(exports["spark-offsets"])["startingOffsets"]) == {"ts-shuffled": {"0": 0}}
+        assert exports["group-csv"] == "ts-shuffled,0,0\n", (
+            "the group begins at the first record, not at the log end"
+        )
+        assert json.loads(json.loads(exports["spark-offsets"])["startingOffsets"]) == {
+            "ts-shuffled": {"0": 0}
+        }
         told = json.loads(exports["json"])
-        assert (told["at"], told["partitions"][0]["start"]["offset"]) == (instant, 0) and "at_word" not in told
-        by_time = json.loads(json.loads(exports["spark-by-timestamp"])["startingOffsetsByTimestamp"])
+        assert (told["at"], told["partitions"][0]["start"]["offset"]) == (
+            instant,
+            0,
+        ) and "at_word" not in told
+        by_time = json.loads(
+            json.loads(exports["spark-by-timestamp"])["startingOffsetsByTimestamp"]
+        )
         assert by_time == {"ts-shuffled": {"0": row["timestamp"]}}, (
             "which leads to the same record, and can be asked for"
         )
-    told = json.loads(run(capsys, "export", root, "--topics", "ts-shuffled", "--at", "latest", "--to", "json")[1])
-    assert (told["at"], told["at_word"], told["partitions"][0]["start"]["offset"]) == (-1, "latest", 70)
+    told = json.loads(
+        run(capsys, "export", root, "--topics", "ts-shuffled", "--at", "latest", "--to", "json")[1]
+    )
+    assert (told["at"], told["at_word"], told["partitions"][0]["start"]["offset"]) == (
+        -1,
+        "latest",
+        70,
+    )
 
 
-def test_words_that_lead_nowhere(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_that_lead_nowhere(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(capsys, *table(root, tmp_path / "table"))
     every = ("--every", "1s", "--from", FROM, "--until", UNTIL)
     for words, said in (
@@ -208,12 +289,18 @@ def test_words_that_lead_nowhere(root: Path, tmp_path: Path, capsys: pytest.Capt
         ((root, "--at", TARGET, "--until", UNTIL), "are for a table"),
         ((root, "--at", TARGET, "--margin", "1s"), "--margin is for"),
         ((root, *every, "-o", tmp_path / "other", "--how", "kafka"), "exact answers"),
-        ((root, *every, "-o", tmp_path / "other", "--topics", "none"), "no partition to search that matches 'none'"),
+        (
+            (root, *every, "-o", tmp_path / "other", "--topics", "none"),
+            "no partition to search that matches 'none'",
+        ),
         ((root, *every, "-o", root / "table"), "lies in the log directory"),
         ((tmp_path / "table", *every, "-o", tmp_path / "other"), "is built from log directories"),
         ((tmp_path / "table", "--at", "latest"), "a table knows times only"),
         ((tmp_path / "table", root, "--at", TARGET), "not both"),
-        ((tmp_path / "table", "--at", TARGET, "--topics", "none"), "no topic in the table matches 'none'"),
+        (
+            (tmp_path / "table", "--at", TARGET, "--topics", "none"),
+            "no topic in the table matches 'none'",
+        ),
     ):
         code, out, err = run(capsys, "lookup", *words)
         assert (code, out) == (2, "") and said in err, words

@@ -46,7 +46,9 @@ def test_the_census_is_every_byte(old: Path, capsys: pytest.CaptureFixture[str])
     assert rows[-1]["summary"]["log_bytes"] == sum(p.stat().st_size for p in old.glob("*/*.log"))
 
 
-def test_a_certificate_and_its_check(old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_certificate_and_its_check(
+    old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(capsys, "certify", old, "--min-magic", 2)[0] == 1
     assert run(capsys, "certify", old, "--max-magic", 1, "-o", tmp_path / "cert")[0] == 0
     assert run(capsys, "certify", "--check", tmp_path / "cert")[0] == 0
@@ -57,16 +59,27 @@ def test_a_certificate_and_its_check(old: Path, tmp_path: Path, capsys: pytest.C
     assert run(capsys, "certify", old, "--check", tmp_path / "cert")[0] == 2
 
 
-def test_a_migration_in_phases(old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_migration_in_phases(
+    old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     ledger, step = tmp_path / "ledger", ("--ledger", tmp_path / "ledger", "--broker", "1")
     plan = ("plan", "migrate", old, "--to-magic", 2, "-o", tmp_path / "plan", *step)
-    assert run(capsys, "ledger", "begin", ledger, "--from-magic", 1, "--to-magic", 2, "--broker", "1")[0] == 0
+    assert (
+        run(capsys, "ledger", "begin", ledger, "--from-magic", 1, "--to-magic", 2, "--broker", "1")[
+            0
+        ]
+        == 0
+    )
     code, text = run(capsys, *plan, "--phase", "canary")
     assert code == 3 and "attested" in text
     assert run(capsys, "ledger", "attest", ledger, "--broker", "1", "--text", "2.8.2 runs")[0] == 0
     assert run(capsys, "certify", old, "--max-magic", 1, *step, "--phase", "phase-1")[0] == 0
     certify = ("certify", old, "--max-magic", 1)
-    for wrong in ((*step, "--phase", "phase-1", "--topics", "none-*"), ("--phase", "phase-1"), step):
+    for wrong in (
+        (*step, "--phase", "phase-1", "--topics", "none-*"),
+        ("--phase", "phase-1"),
+        step,
+    ):
         assert run(capsys, *certify, *wrong)[0] == 2, "half a step, or half a broker, is none"
     assert run(capsys, *plan, "--phase", "canary", "--json")[0] == 0
     assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
@@ -78,7 +91,9 @@ def test_a_migration_in_phases(old: Path, tmp_path: Path, capsys: pytest.Capture
     assert run(capsys, "undo", tmp_path / "plan.run")[0] == 0
     (row, _) = objects(run(capsys, "ledger", "show", ledger, "--json")[1])
     assert row["status"] == "rolled-back"
-    code, text = run(capsys, "plan", "migrate", old, "--to-magic", 2, "-o", tmp_path / "p", "--ledger", ledger)
+    code, text = run(
+        capsys, "plan", "migrate", old, "--to-magic", 2, "-o", tmp_path / "p", "--ledger", ledger
+    )
     assert code == 2 and "go together" in text
 
 
@@ -121,7 +136,9 @@ def test_purge_says_in_the_runs_folder_that_it_is_done(
 
 
 @pytest.mark.parametrize("now", [2**63, -9999999999999999999, 2**63 - 1, -(2**63)])
-@pytest.mark.parametrize("verb", [("plan", "retain"), ("simulate", "retain"), ("plan", "roll"), ("simulate", "roll")])
+@pytest.mark.parametrize(
+    "verb", [("plan", "retain"), ("simulate", "retain"), ("plan", "roll"), ("simulate", "roll")]
+)
 def test_any_moment_is_taken_or_refused_in_words(
     full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: tuple[str, str], now: int
 ) -> None:
@@ -133,7 +150,9 @@ def test_any_moment_is_taken_or_refused_in_words(
         assert code == 2 and "no time that a record can have" in text
 
 
-def test_an_export_makes_limits_explicit(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_makes_limits_explicit(
+    full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     export = tmp_path / "topics.txt"
     export.write_text(
         "Dynamic configs for topic time-all are:\n"
@@ -141,7 +160,17 @@ def test_an_export_makes_limits_explicit(full: Path, tmp_path: Path, capsys: pyt
         "  retention.ms=86400000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=86400000}\n"
     )
     code, text = run(
-        capsys, "plan", "retain", full, "--export", export, "--now", NOW, "-o", tmp_path / "plan", "--json"
+        capsys,
+        "plan",
+        "retain",
+        full,
+        "--export",
+        export,
+        "--now",
+        NOW,
+        "-o",
+        tmp_path / "plan",
+        "--json",
     )
     assert code == 0
     assert {row["partition_dir"] for row in objects(text) if "file" in row} == {"time-all-0"}
@@ -154,13 +183,17 @@ EXPORT = """Dynamic configs for topic time-all are:
 """
 
 
-@pytest.mark.parametrize("verb", [("plan", "retain"), ("simulate", "retain"), ("plan", "roll"), ("simulate", "roll")])
+@pytest.mark.parametrize(
+    "verb", [("plan", "retain"), ("simulate", "retain"), ("plan", "roll"), ("simulate", "roll")]
+)
 def test_globs_without_a_topic_and_contradictions_are_told(
     full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: tuple[str, str]
 ) -> None:
     (tmp_path / "topics.txt").write_text(EXPORT)
     file = tmp_path / "policy.yaml"
-    file.write_text('topics:\n  "tmie-*": {}\n  "time-*": {cleanup.policy: delete, retention.ms: 1}\n')
+    file.write_text(
+        'topics:\n  "tmie-*": {}\n  "time-*": {cleanup.policy: delete, retention.ms: 1}\n'
+    )
     words = (*verb, full, "--policy", file, "--export", tmp_path / "topics.txt", "--now", NOW)
     words += ("-o", tmp_path / "plan") if verb[0] == "plan" else ()
     misspelt = "policy: no topic comes under 'tmie-*': is it misspelt?"
@@ -173,19 +206,53 @@ def test_globs_without_a_topic_and_contradictions_are_told(
     assert code == more, "a remark is no finding"
 
 
-def test_an_export_is_what_rolling_goes_by(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_is_what_rolling_goes_by(
+    full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "topics.txt").write_text(EXPORT.replace("60000", "9000000000000000"))
-    words = ("plan", "roll", full, "--topics", "time-*", "--export", tmp_path / "topics.txt", "-o", tmp_path / "plan")
-    assert {row["partition_dir"] for row in objects(run(capsys, *words, "--json")[1]) if "file" in row} == {
-        "time-some-0"
-    }
-    words = ("simulate", "roll", full, "--topics", "time-all", "--json", "--export", tmp_path / "topics.txt")
+    words = (
+        "plan",
+        "roll",
+        full,
+        "--topics",
+        "time-*",
+        "--export",
+        tmp_path / "topics.txt",
+        "-o",
+        tmp_path / "plan",
+    )
+    assert {
+        row["partition_dir"] for row in objects(run(capsys, *words, "--json")[1]) if "file" in row
+    } == {"time-some-0"}
+    words = (
+        "simulate",
+        "roll",
+        full,
+        "--topics",
+        "time-all",
+        "--json",
+        "--export",
+        tmp_path / "topics.txt",
+    )
     (tmp_path / "topics.txt").write_text(EXPORT.replace("segment.ms=60000", "segment.ms=1"))
     assert objects(run(capsys, *words)[1])[-1]["summary"]["simulated"] > 10
 
 
-def test_a_forecast_of_our_own_deletions(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("simulate", "retain", full, "--policy", policy(tmp_path), "--topics", "time-*", "--now", NOW, "--json")
+def test_a_forecast_of_our_own_deletions(
+    full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = (
+        "simulate",
+        "retain",
+        full,
+        "--policy",
+        policy(tmp_path),
+        "--topics",
+        "time-*",
+        "--now",
+        NOW,
+        "--json",
+    )
 
     def now_bytes(*more: object) -> int:
         return int(objects(run(capsys, *words, *more)[1])[-1]["summary"]["now_bytes"])
@@ -200,7 +267,17 @@ def test_what_would_fill_a_full_volume_is_refused(
     full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str
 ) -> None:
     out = ("-o", tmp_path / "plan") if verb == "plan" else ()
-    words = (verb, "retain", full, "--policy", policy(tmp_path), "--inside-segments", "--free", "1GiB", *out)
+    words = (
+        verb,
+        "retain",
+        full,
+        "--policy",
+        policy(tmp_path),
+        "--inside-segments",
+        "--free",
+        "1GiB",
+        *out,
+    )
     code, text = run(capsys, *words)
     assert code == 2 and "does not go with --free" in text
 
@@ -210,10 +287,15 @@ def test_a_rule_without_a_high_watermark_says_so(
     full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], rule: str
 ) -> None:
     words = (full, "--policy", policy(tmp_path), "--now", NOW, "--generation", rule)
-    said = "segments above the high watermark go, too" in run(capsys, "plan", "retain", *words, "-o", tmp_path / "p")[1]
+    said = (
+        "segments above the high watermark go, too"
+        in run(capsys, "plan", "retain", *words, "-o", tmp_path / "p")[1]
+    )
     assert said == (rule not in {"3.0", "0.11"})
     assert ("above the high watermark go, too" in run(capsys, "show", tmp_path / "p")[1]) == said
-    assert ("above the high watermark go, too" in run(capsys, "simulate", "retain", *words)[1]) == said
+    assert (
+        "above the high watermark go, too" in run(capsys, "simulate", "retain", *words)[1]
+    ) == said
     last = objects(run(capsys, "show", tmp_path / "p", "--json")[1])[-1]["summary"]
     assert any("above the high watermark" in remark for remark in last["remarks"]) == said
 
@@ -224,7 +306,14 @@ def test_expired_heads_go(full: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "the rest begins" not in run(capsys, *words, "-o", tmp_path / "whole")[1]
     code, text = run(capsys, *words, "--inside-segments", "-o", tmp_path / "plan")
     assert code == 0 and "the rest begins at 124" in text
-    early = (*words, "--inside-segments", "--before", "2001-01-01T00:00:00Z", "-o", tmp_path / "none")
+    early = (
+        *words,
+        "--inside-segments",
+        "--before",
+        "2001-01-01T00:00:00Z",
+        "-o",
+        tmp_path / "none",
+    )
     assert "the rest begins" not in run(capsys, *early)[1], "--before counts, not retention.ms"
     before = {p.name: p.read_bytes() for p in full.glob("time-some-0/*")}
     assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
@@ -234,14 +323,29 @@ def test_expired_heads_go(full: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert {p.name: p.read_bytes() for p in full.glob("time-some-0/*")} == before
 
 
-def test_rolling_is_told_planned_and_done(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rolling_is_told_planned_and_done(
+    full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, text = run(capsys, "simulate", "roll", full, "--config", "segment.bytes=2000", "--json")
-    assert code == 0 and objects(text)[-1]["summary"]["simulated"] > objects(text)[-1]["summary"]["segments"]
+    assert (
+        code == 0
+        and objects(text)[-1]["summary"]["simulated"] > objects(text)[-1]["summary"]["segments"]
+    )
     assert run(capsys, "plan", "roll", full, "-o", tmp_path / "plan")[0] == 0
     assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
     assert (full / "time-all-0" / "00000000000000000130.log").stat().st_size == 0
     assert run(capsys, "verify", full)[0] == 0
-    mixed = ("plan", "split", full, "--where", "mixed", "--topics", "order*", "-o", tmp_path / "split")
+    mixed = (
+        "plan",
+        "split",
+        full,
+        "--where",
+        "mixed",
+        "--topics",
+        "order*",
+        "-o",
+        tmp_path / "split",
+    )
     assert run(capsys, *mixed)[0] == 0
     assert run(capsys, "plan", "split", full, "--where", "rolled", "-o", tmp_path / "no")[0] == 2
 
@@ -258,16 +362,33 @@ def test_which_offset_was_it(full: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert run(capsys, "lookup", full, "--at", "latest", "--topics", "none-such")[0] == 2
 
 
-def test_a_table_and_what_is_made_of_it(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hour = ("--from", "2020-09-13T12:26:00Z", "--until", "2020-09-13T12:30:00Z", "--topics", "time-*")
+def test_a_table_and_what_is_made_of_it(
+    full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hour = (
+        "--from",
+        "2020-09-13T12:26:00Z",
+        "--until",
+        "2020-09-13T12:30:00Z",
+        "--topics",
+        "time-*",
+    )
     words = ("lookup", full, "--every", "1s", *hour, "-o", tmp_path / "table", "--json")
     code, text = run(capsys, *words)
     assert code == 0 and objects(text)[-1]["summary"]["added"] == 2 * 240
     assert objects(run(capsys, *words)[1])[-1]["summary"]["added"] == 0, "there already"
-    code, text = run(capsys, "export", tmp_path / "table", "--at", "2020-09-13T12:27:30Z", "--to", "spark-offsets")
-    assert code == 0 and json.loads(json.loads(text[: text.rindex("}") + 1])["startingOffsets"])["time-all"] == {
-        "0": 39
-    }
+    code, text = run(
+        capsys,
+        "export",
+        tmp_path / "table",
+        "--at",
+        "2020-09-13T12:27:30Z",
+        "--to",
+        "spark-offsets",
+    )
+    assert code == 0 and json.loads(json.loads(text[: text.rindex("}") + 1])["startingOffsets"])[
+        "time-all"
+    ] == {"0": 39}
     assert run(capsys, "lookup", full, "--every", "1s")[0] == 2
     assert run(capsys, "lookup", full)[0] == 2
     assert run(capsys, "lookup", full, "--every", "1s", "--at", "latest")[0] == 2

@@ -44,14 +44,27 @@ def test_diff() -> None:
     rows = {(row["topic"], row["target_ms"]): row for row in found.to_pylist()}
     assert len(rows) == 12
     row = rows["both", 200]
-    assert (row["first_offset"], row["second_offset"], row["shift"], row["outcome"]) == (2, 4, 2, "both")
+    assert (row["first_offset"], row["second_offset"], row["shift"], row["outcome"]) == (
+        2,
+        4,
+        2,
+        "both",
+    )
     assert (row["resume_offset"], row["again"]) == (3, 1)
     assert (rows["both", 0]["resume_reason"], rows["both", 0]["again"]) == ("not-covered", -1)
     assert (rows["both", 300]["outcome"], rows["both", 300]["resume_offset"]) == ("neither", 4)
-    assert (rows["mine", 0]["outcome"], rows["mine", 0]["second_reason"]) == ("only-first", "not-covered")
+    assert (rows["mine", 0]["outcome"], rows["mine", 0]["second_reason"]) == (
+        "only-first",
+        "not-covered",
+    )
     assert rows["theirs", 0]["outcome"] == "only-second"
     assert diff(first, first).to_pylist() == [
-        row | {"second_offset": row["first_offset"], "shift": 0, "again": 0 if row["first_offset"] >= 0 else -1}
+        row
+        | {
+            "second_offset": row["first_offset"],
+            "shift": 0,
+            "again": 0 if row["first_offset"] >= 0 else -1,
+        }
         for row in diff(first, first).to_pylist()
     ]
 
@@ -60,9 +73,16 @@ def test_what_the_second_has_deleted_is_nothing_to_go_on_with() -> None:
     """Its table keeps offsets longer than its log keeps records: its newest rows say where the log begins."""
     first = table({"t": [0, 150, 250, 350]}, range(0, 400, STEP))
     second = table({"t": [0, 150, 250, 350]}, range(0, 400, STEP)).slice(0, 3)
-    second = pa.concat_tables([second, table({"t": [0, 150, 250, 350]}, range(300, 400, STEP), start=2)])
+    second = pa.concat_tables([
+        second,
+        table({"t": [0, 150, 250, 350]}, range(300, 400, STEP), start=2),
+    ])
     rows = {row["target_ms"]: row for row in diff(first, second, margin_ms=STEP).to_pylist()}
-    told = {time: (row["resume_offset"], row["resume_reason"], row["again"]) for time, row in rows.items() if time}
+    told = {
+        time: (row["resume_offset"], row["resume_reason"], row["again"])
+        for time, row in rows.items()
+        if time
+    }
     assert told == {100: (2, "deleted", 0), 200: (2, "deleted", 0), 300: (2, "first-after", 1)}
     [mark] = failover([Committed("g", "t", 0, 1)], first, second, margin_ms=STEP)
     assert (mark.offset, mark.reason, mark.gone) == (2, "deleted", 0)
@@ -85,22 +105,37 @@ def test_by_partition() -> None:
 
 
 CELLS = st.dictionaries(st.sampled_from(range(0, 900, STEP)), st.integers(-1, 5), max_size=6)
-SIDE = st.dictionaries(st.sampled_from([("a", 0), ("a", 10), ("a", 2), ("b", 0)]), CELLS, max_size=4)
+SIDE = st.dictionaries(
+    st.sampled_from([("a", 0), ("a", 10), ("a", 2), ("b", 0)]), CELLS, max_size=4
+)
 
 
 def rows_of(side: dict[tuple[str, int], dict[int, int]], random: Random) -> pa.Table:
     rows = [
-        {"topic": topic, "partition": number, "timestamp": time, "offset": offset, "reason": f"r{offset}"}
+        {
+            "topic": topic,
+            "partition": number,
+            "timestamp": time,
+            "offset": offset,
+            "reason": f"r{offset}",
+        }
         for (topic, number), cells in side.items()
         for time, offset in cells.items()
     ]
     random.shuffle(rows)
-    schema = pa.schema([TABLE.field(name) for name in ("topic", "partition", "timestamp", "offset", "reason")])
+    schema = pa.schema([
+        TABLE.field(name) for name in ("topic", "partition", "timestamp", "offset", "reason")
+    ])
     return pa.Table.from_pylist(rows, schema)
 
 
 @settings(max_examples=200, deadline=None)
-@given(first=SIDE, second=SIDE, margin=st.sampled_from([0, 50, 100, 250]), random=st.randoms(use_true_random=False))
+@given(
+    first=SIDE,
+    second=SIDE,
+    margin=st.sampled_from([0, 50, 100, 250]),
+    random=st.randoms(use_true_random=False),
+)
 def test_diff_by_brute_force(
     first: dict[tuple[str, int], dict[int, int]],
     second: dict[tuple[str, int], dict[int, int]],
@@ -115,7 +150,8 @@ def test_diff_by_brute_force(
             before = [then for then in other if then <= time - margin]
             resume = other[max(before)] if before else None
             sides = [
-                (-1, "not-covered") if time not in side else (side[time], f"r{side[time]}") for side in (one, other)
+                (-1, "not-covered") if time not in side else (side[time], f"r{side[time]}")
+                for side in (one, other)
             ]
             expected.append((
                 *key,
@@ -131,13 +167,18 @@ def test_diff_by_brute_force(
 
 
 @settings(max_examples=150, deadline=None)
-@given(seed=st.integers(0, 10**9), most_late=st.sampled_from([0, 30, 150, 400]), count=st.integers(1, 40))
+@given(
+    seed=st.integers(0, 10**9),
+    most_late=st.sampled_from([0, 30, 150, 400]),
+    count=st.integers(1, 40),
+)
 def test_nothing_is_lost(seed: int, most_late: int, count: int) -> None:
     """The same records reach both clusters, each by its own delays up to `most_late`; a group stands anywhere in the first."""
     random = Random(seed)
     created = sorted(random.sample(range(0, 2000), count))
     arrived = [
-        sorted(created, key=lambda time: (time + random.randint(0, most_late), random.random())) for _ in range(2)
+        sorted(created, key=lambda time: (time + random.randint(0, most_late), random.random()))
+        for _ in range(2)
     ]
     cells = range(0, 2400, STEP)
     first, second = table({"t": arrived[0]}, cells), table({"t": arrived[1]}, cells)
@@ -165,7 +206,10 @@ def test_without_a_margin_a_late_record_is_lost() -> None:
 
 def test_failover_names_what_it_cannot_tell() -> None:
     cells = range(500, 1000, STEP)
-    first, second = table({"t": [100, 600, 700], "u": [600]}, cells), table({"t": [600, 700]}, cells, start=0)
+    first, second = (
+        table({"t": [100, 600, 700], "u": [600]}, cells),
+        table({"t": [600, 700]}, cells, start=0),
+    )
     (early, absent, new, none) = failover(
         [Committed("g", "t", 0, 0), Committed("g", "u", 0, 0), Committed("g", "v", 0, 0), Committed("g", "t", 1, -1)],
         first, second, margin_ms=0,
@@ -176,7 +220,9 @@ def test_failover_names_what_it_cannot_tell() -> None:
     assert none.reason == "no-commit"
     with pytest.raises(BadInput, match=r"t-0 \(not-covered"):
         export([early], to="group-csv")
-    (past,) = failover([Committed("g", "t", 0, 3)], table({"t": [100, 600, 950]}, cells), second, margin_ms=0)
+    (past,) = failover(
+        [Committed("g", "t", 0, 3)], table({"t": [100, 600, 950]}, cells), second, margin_ms=0
+    )
     assert (past.reason, export([past], to="group-csv").text) == ("past-end", "t,0,2\n")
 
 

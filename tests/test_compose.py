@@ -22,7 +22,9 @@ ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docker-compose.yml").read_text()
 COMPOSE = yaml.safe_load(TEXT)
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = {name: service for name, service in SERVICES.items() if service["image"].startswith("kafkats:")}
+OURS = {
+    name: service for name, service in SERVICES.items() if service["image"].startswith("kafkats:")
+}
 LASTING = {name: service for name, service in SERVICES.items() if service["restart"] != "no"}
 EXAMPLE = (ROOT / ".env.example").read_text()
 VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
@@ -42,7 +44,9 @@ def test_who_waits_for_whom() -> None:
     for name, service in SERVICES.items():
         for other, how in service.get("depends_on", {}).items():
             ends = other not in LASTING
-            assert how["condition"] == ("service_completed_successfully" if ends else "service_healthy"), (name, other)
+            assert how["condition"] == (
+                "service_completed_successfully" if ends else "service_healthy"
+            ), (name, other)
 
 
 def test_every_variable_is_in_the_example_with_its_default() -> None:
@@ -65,9 +69,17 @@ def test_every_setting_of_ours_reaches_the_containers() -> None:
     read = set(re.findall(r"\bKAFKATS_[A-Z_]+\b", settings.read_text()))
     for folder in ("kafkats", "pyspark_kafkats", "spark_jobs", "plugins", "dags"):
         for path in (ROOT / folder).rglob("*.py"):
-            read |= set(re.findall(r"""environ(?:ment)?(?:\.get\(|\[)["'](KAFKATS_\w+)""", path.read_text()))
+            read |= set(
+                re.findall(r"""environ(?:ment)?(?:\.get\(|\[)["'](KAFKATS_\w+)""", path.read_text())
+            )
     read.discard("KAFKATS_SPARK_JOBS")  # the image's own
-    assert {"KAFKATS_POLICY", "KAFKATS_FOLDER", "KAFKATS_RETENTION", "KAFKATS_POOL", "KAFKATS_TIMEOUTS"} <= read
+    assert {
+        "KAFKATS_POLICY",
+        "KAFKATS_FOLDER",
+        "KAFKATS_RETENTION",
+        "KAFKATS_POOL",
+        "KAFKATS_TIMEOUTS",
+    } <= read
     for name, service in OURS.items():
         assert read <= set(service["environment"]), name
 
@@ -88,7 +100,9 @@ def test_a_policy_of_ones_own_is_not_hidden_by_the_inline_one() -> None:
     (inline,) = COMPOSE["x-kafkats"]["configs"]
     assert Path(inline["target"]).is_relative_to("/opt/kafkats")
     given = COMPOSE["x-kafkats"]["environment"]["KAFKATS_POLICY"]
-    assert given == "${KAFKATS_POLICY_FOLDER:-" + str(Path(inline["target"]).parent) + "}/policy.yaml"
+    assert (
+        given == "${KAFKATS_POLICY_FOLDER:-" + str(Path(inline["target"]).parent) + "}/policy.yaml"
+    )
 
 
 def test_the_inline_policy_is_a_policy(tmp_path: Path) -> None:
@@ -96,7 +110,9 @@ def test_the_inline_policy_is_a_policy(tmp_path: Path) -> None:
     path.write_text(VARIABLE.sub(lambda match: match[3], COMPOSE["configs"]["policy"]["content"]))
     (volume,) = read_policy(path).volumes
     assert (str(volume.path), volume.owner_stopped) == ("/var/lib/kafka/data", False)
-    assert "2.23.1" in TEXT and "2.23.1" in (ROOT / "README.md").read_text()  # what an inline `content` needs
+    assert (
+        "2.23.1" in TEXT and "2.23.1" in (ROOT / "README.md").read_text()
+    )  # what an inline `content` needs
 
 
 @pytest.mark.slow(12)
@@ -113,7 +129,9 @@ def test_the_first_service_makes_the_database_and_the_pool(tmp_path: Path) -> No
     }
     subprocess.run([*shell, script], env=environment, check=True, capture_output=True)
     with sqlite3.connect(tmp_path / "airflow.db") as database:
-        assert dict(database.execute("SELECT pool, slots FROM slot_pool WHERE pool = 'of ours'")) == {"of ours": 2}
+        assert dict(
+            database.execute("SELECT pool, slots FROM slot_pool WHERE pool = 'of ours'")
+        ) == {"of ours": 2}
 
 
 @pytest.mark.slow(4)
@@ -133,7 +151,9 @@ def test_postgres_is_well_when_it_answers() -> None:
     try:
         subprocess.run([*control, "initdb", "--options=--username=airflow --no-sync"], **options)
         assert health_check(SERVICES["postgres"], {}, environment)[0] != 0
-        subprocess.run([*control, "--log", str(folder / "log"), f"--options={settings}", "start"], **options)
+        subprocess.run(
+            [*control, "--log", str(folder / "log"), f"--options={settings}", "start"], **options
+        )
         try:
             assert health_check(SERVICES["postgres"], {}, environment)[0] == 0
         finally:

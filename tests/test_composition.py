@@ -18,7 +18,10 @@ def imported(folder: Path) -> Iterator[tuple[str, str]]:
     """(module, name) of the library that the modules in `folder` import."""
     for path in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "kafkats":
+            if (
+                isinstance(node, ast.ImportFrom)
+                and (node.module or "").partition(".")[0] == "kafkats"
+            ):
                 yield from ((node.module or "", alias.name) for alias in node.names)
 
 
@@ -27,7 +30,9 @@ def is_composition(module: str) -> bool:
 
 
 def test_names_that_commands_and_jobs_both_import() -> None:
-    commands = {one for one in imported(ROOT / "kafkats" / "cli") if not one[0].startswith("kafkats.cli")}
+    commands = {
+        one for one in imported(ROOT / "kafkats" / "cli") if not one[0].startswith("kafkats.cli")
+    }
     jobs = set(imported(ROOT / "spark_jobs"))
     both = sorted(
         f"{module}.{name}"

@@ -28,7 +28,12 @@ def payloads(draw: st.DrawFn) -> bytes:
 def test_round_trip(codec: Codec, plain: bytes, broken_lz4: bool) -> None:
     packed = compress(codec, plain, broken_lz4=broken_lz4)
     assert decompress(codec, packed, broken_lz4=broken_lz4) == plain
-    assert decompress(codec, memoryview(bytearray(packed)), broken_lz4=broken_lz4, max_output_bytes=len(plain)) == plain
+    assert (
+        decompress(
+            codec, memoryview(bytearray(packed)), broken_lz4=broken_lz4, max_output_bytes=len(plain)
+        )
+        == plain
+    )
 
 
 def _bomb(codec: Codec) -> bytes:

@@ -149,13 +149,17 @@ def test_of_many_mistakes_ten_are_told(tmp_path: Path) -> None:
     assert said.endswith("; and 5 more")
 
 
-@pytest.mark.parametrize("text", ["", "# nothing", "volumes: []", "defaults:\n  retention.ms:\n", "defaults: {}"])
+@pytest.mark.parametrize(
+    "text", ["", "# nothing", "volumes: []", "defaults:\n  retention.ms:\n", "defaults: {}"]
+)
 def test_what_says_nothing_gives_nothing(tmp_path: Path, text: str) -> None:
     assert policy(tmp_path, text).settings("a").given() == {}
 
 
 def test_merged_mappings_are_yaml_too(tmp_path: Path) -> None:
-    found = policy(tmp_path, "topics:\n  a: &a {retention.ms: 1}\n  b:\n    <<: *a\n    retention.bytes: 2\n")
+    found = policy(
+        tmp_path, "topics:\n  a: &a {retention.ms: 1}\n  b:\n    <<: *a\n    retention.bytes: 2\n"
+    )
     assert found.settings("b").given() == {"retention_ms": 1, "retention_bytes": 2}
 
 
@@ -178,30 +182,47 @@ def test_no_small_file_takes_long_to_read(tmp_path: Path) -> None:
     bomb = ["a0: &a0 {retention.ms: 1}"]
     bomb += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12)]
     assert "a0: unknown key" in refused(tmp_path, "\n".join(bomb))
-    nested = "\n".join(["x0: &a0 [delete]", *(f"x{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10))])
-    assert "not a list" in refused(tmp_path, f"{nested}\ndefaults: {{cleanup.policy: *a9, compression.type: *a9}}")
+    nested = "\n".join([
+        "x0: &a0 [delete]",
+        *(f"x{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)),
+    ])
+    assert "not a list" in refused(
+        tmp_path, f"{nested}\ndefaults: {{cleanup.policy: *a9, compression.type: *a9}}"
+    )
     wide = f"a: &a {{{', '.join(f'k{n}: 1' for n in range(2000))}}}\nb: {{<<: [{', '.join(['*a'] * 2000)}]}}"
     assert "more than 100000 keys come by merging" in refused(tmp_path, wide)
-    assert refused(tmp_path, "defaults:\n" + "".join(f"  k{n}: 1\n" for n in range(20_000))).endswith("and 19990 more")
+    assert refused(
+        tmp_path, "defaults:\n" + "".join(f"  k{n}: 1\n" for n in range(20_000))
+    ).endswith("and 19990 more")
 
 
 @pytest.mark.timeout(20)
 def test_of_many_globs_the_first_that_matches_is_found_at_once(tmp_path: Path) -> None:
     globs = [f"team-{n:05}-*" for n in range(10_000)] + [f"topic-{n}" for n in range(10_000)]
     found = policy(tmp_path, "topics:\n" + "".join(f'  "{glob}": {{}}\n' for glob in [*globs, "*"]))
-    assert [found.glob(t) for t in ("team-00123-x", "topic-9", "topic-9x")] == ["team-00123-*", "topic-9", "*"]
+    assert [found.glob(t) for t in ("team-00123-x", "topic-9", "topic-9x")] == [
+        "team-00123-*",
+        "topic-9",
+        "*",
+    ]
     assert found.unmatched(f"team-{n:05}-orders" for n in range(9_999)) == (*globs[9_999:], "*")
     alike = "topics:\n" + "".join(f'  "*-{n}-*": {{}}\n' for n in range(1001))
-    assert "line 1: topics: more than 1000 globs have wildcards right behind ''" in refused(tmp_path, alike)
+    assert "line 1: topics: more than 1000 globs have wildcards right behind ''" in refused(
+        tmp_path, alike
+    )
 
 
 @given(
     st.lists(st.text("ab_*?[]!", min_size=1, max_size=6), unique=True, max_size=8),
     st.text("ab_", min_size=1, max_size=6),
 )
-def test_globs_match_as_if_they_were_tried_one_after_the_other(globs: list[str], topic: str) -> None:
+def test_globs_match_as_if_they_were_tried_one_after_the_other(
+    globs: list[str], topic: str
+) -> None:
     open_to = [glob for glob in globs if glob.startswith("__") or not topic.startswith("__")]
-    assert Globs(globs).first(topic) == next((glob for glob in open_to if fnmatchcase(topic, glob)), None)
+    assert Globs(globs).first(topic) == next(
+        (glob for glob in open_to if fnmatchcase(topic, glob)), None
+    )
 
 
 def test_words_are_text_until_their_key_reads_them(tmp_path: Path) -> None:
@@ -255,7 +276,10 @@ HOUR = 3_600_000
         ({"cleanup.policy": "compact, delete"}, {"cleanup_policy": ("compact", "delete")}),
         ({"cleanup.policy": ["delete", "delete"]}, {"cleanup_policy": ("delete",)}),
         ({"cleanup.policy": ""}, {"cleanup_policy": ()}),
-        ({"log.message.timestamp.type": "LogAppendTime"}, {"message_timestamp_type": "LogAppendTime"}),
+        (
+            {"log.message.timestamp.type": "LogAppendTime"},
+            {"message_timestamp_type": "LogAppendTime"},
+        ),
         ({"max.message.time.difference.ms": 6}, {"message_timestamp_difference_max_ms": 6}),
         (
             {"max.message.time.difference.ms": 6, "log.message.timestamp.difference.max.ms": 7},
@@ -276,13 +300,17 @@ HOUR = 3_600_000
         ({"kafkats.keep.segments": "2"}, {"kafkats_keep_segments": 2}),
     ],
 )
-def test_every_name_of_a_key_and_kafkas_precedence(given: dict[str, Any], read: dict[str, Any]) -> None:
+def test_every_name_of_a_key_and_kafkas_precedence(
+    given: dict[str, Any], read: dict[str, Any]
+) -> None:
     assert settings(given) == read
 
 
 def test_the_table_above_has_every_other_name() -> None:
     mark = next(
-        mark for mark in test_every_name_of_a_key_and_kafkas_precedence.pytestmark if mark.name == "parametrize"
+        mark
+        for mark in test_every_name_of_a_key_and_kafkas_precedence.pytestmark
+        if mark.name == "parametrize"
     )
     tried = {key for given, _ in mark.args[1] for key in given}
     assert set(ALIASES) | set(STRONGER) <= tried
@@ -295,7 +323,10 @@ def test_the_table_above_has_every_other_name() -> None:
 )  # fmt: skip
 def test_format_versions_are_magics_and_releases(version: str, magic: int) -> None:
     assert (
-        magic_of(TopicSettings.model_validate({"message.format.version": version}).message_format_version or "")
+        magic_of(
+            TopicSettings.model_validate({"message.format.version": version}).message_format_version
+            or ""
+        )
         == magic
     )
 
@@ -380,7 +411,9 @@ def test_the_command_line_alone_deletes_nothing() -> None:
     assert laid.settings("a").retention_ms == 5
     assert laid.explicit("a") == set()
     assert "the command line alone does not count" in laid.why_kept("a")
-    given = with_settings(Policy.model_validate({"topics": {"a": GIVEN}}), ["log.retention.minutes=1"])
+    given = with_settings(
+        Policy.model_validate({"topics": {"a": GIVEN}}), ["log.retention.minutes=1"]
+    )
     assert (given.why_kept("a"), given.limits("a")) == ("", (60_000, -1))
 
 
@@ -392,10 +425,17 @@ def test_a_time_stands_in_for_a_limit_but_not_for_the_cleanup_policy() -> None:
 
 def test_settings_lie_over_each_other_key_by_key() -> None:
     base = Policy.model_validate({
-        "defaults": {"retention.ms": 1, "segment.ms": 1, "retention.bytes": 1, "segment.bytes": 100},
+        "defaults": {
+            "retention.ms": 1,
+            "segment.ms": 1,
+            "retention.bytes": 1,
+            "segment.bytes": 100,
+        },
         "topics": {"a": {"retention.ms": 3, "segment.ms": 3}},
     })
-    found = with_settings(base.with_export({"a": {"segment.ms": "2", "retention.bytes": "2"}}), ["segment.ms=4"])
+    found = with_settings(
+        base.with_export({"a": {"segment.ms": "2", "retention.bytes": "2"}}), ["segment.ms=4"]
+    )
     assert found.settings("a").given() == {
         "retention_ms": 3, "segment_ms": 4, "retention_bytes": 2, "segment_bytes": 100,
     }  # fmt: skip
@@ -405,19 +445,29 @@ def test_settings_lie_over_each_other_key_by_key() -> None:
 
 def test_contradictions_and_globs_that_match_nothing_can_be_told() -> None:
     base = Policy.model_validate({"topics": {"a": GIVEN, "b*": {}, "__*": {}}})
-    found = base.with_export({"a": {"cleanup.policy": "compact,delete", "retention.ms": "5", "flush.ms": "1"}})
-    assert found.contradictions("a") == ("cleanup.policy: the policy says delete, the export compact,delete",)
+    found = base.with_export({
+        "a": {"cleanup.policy": "compact,delete", "retention.ms": "5", "flush.ms": "1"}
+    })
+    assert found.contradictions("a") == (
+        "cleanup.policy: the policy says delete, the export compact,delete",
+    )
     assert found.unmatched(["a", "c", "bx"]) == ("__*",)
 
 
 def test_a_policy_of_everything_goes_through_json_and_back() -> None:
-    base = Policy.model_validate({"volumes": [{"path": "/a"}], "topics": {"a": GIVEN}, "guard": {"max.bytes": "1GiB"}})
+    base = Policy.model_validate({
+        "volumes": [{"path": "/a"}],
+        "topics": {"a": GIVEN},
+        "guard": {"max.bytes": "1GiB"},
+    })
     found = with_settings(base.with_export({"b": GIVEN}), ["kafkats.keep.segments=3"])
     assert Policy.model_validate_json(found.model_dump_json(by_alias=True)) == found
 
 
 def test_exports_lie_beside_the_policy(tmp_path: Path) -> None:
-    (tmp_path / "topics.txt").write_text("Configs for topic 'a' are cleanup.policy=delete,flush.ms=1\n")
+    (tmp_path / "topics.txt").write_text(
+        "Configs for topic 'a' are cleanup.policy=delete,flush.ms=1\n"
+    )
     (tmp_path / "more.txt").write_text("Configs for topic 'a' are retention.ms=9\n")
     found = policy(tmp_path, "exports: [topics.txt, more.txt]")
     assert found.settings("a").given() == {"cleanup_policy": ("delete",), "retention_ms": 9}
@@ -443,12 +493,22 @@ def test_a_wrong_export_is_refused_with_its_line(tmp_path: Path, text: str, said
 def test_the_command_line_lies_over_everything() -> None:
     base = Policy(topics={"a": TopicSettings.model_validate({"index.interval.bytes": 7})})
     found = with_settings(base, ["index.interval.bytes=9", "log.index.size.max.bytes=80"])
-    assert (found.settings("a").index_interval_bytes, found.settings("b").segment_index_bytes) == (9, 80)
+    assert (found.settings("a").index_interval_bytes, found.settings("b").segment_index_bytes) == (
+        9,
+        80,
+    )
 
 
 @pytest.mark.parametrize(
     "pair",
-    ["index.interval.bytes", "nonsense=1", "index.interval.bytes=x", "index.interval.bytes=-1", "volumes=1", "=1"],
+    [
+        "index.interval.bytes",
+        "nonsense=1",
+        "index.interval.bytes=x",
+        "index.interval.bytes=-1",
+        "volumes=1",
+        "=1",
+    ],
 )
 def test_wrong_pairs_are_refused(pair: str) -> None:
     with pytest.raises(UsageError):
@@ -457,16 +517,29 @@ def test_wrong_pairs_are_refused(pair: str) -> None:
 
 NAMES = st.sampled_from([*KEYS.values(), *ALIASES, *STRONGER, "volumes", "topics", "defaults", "guard", "exports", "path", "max.share", "<<", "*"])  # fmt: skip
 SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.dates() | st.binary(max_size=4)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.dates()
+    | st.binary(max_size=4)
 )
 VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | SCALARS, inner, max_size=4), max_leaves=12
 )  # fmt: skip
-POLICIES = st.dictionaries(NAMES | st.text(max_size=4), VALUES | st.dictionaries(NAMES, VALUES, max_size=4), max_size=4)
+POLICIES = st.dictionaries(
+    NAMES | st.text(max_size=4), VALUES | st.dictionaries(NAMES, VALUES, max_size=4), max_size=4
+)
 
 
-@given(text=POLICIES.map(yaml.safe_dump) | st.text(alphabet="ab:{}[]&*!|>'\"#-?%@`, \n\t\x00<~0.1", max_size=40))
-def test_whatever_a_file_says_it_is_a_policy_or_our_error(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+@given(
+    text=POLICIES.map(yaml.safe_dump)
+    | st.text(alphabet="ab:{}[]&*!|>'\"#-?%@`, \n\t\x00<~0.1", max_size=40)
+)
+def test_whatever_a_file_says_it_is_a_policy_or_our_error(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
     path = tmp_path_factory.getbasetemp() / "any.yaml"
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
     try:

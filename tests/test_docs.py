@@ -104,7 +104,9 @@ def test_files_that_pages_name_exist(page: Path) -> None:
 
 def test_a_missing_path_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("`kafkats/errors.py` `kafkats/gone.py` `tests/real-logs/` `build/anything.py`\n")
+    page.write_text(
+        "`kafkats/errors.py` `kafkats/gone.py` `tests/real-logs/` `build/anything.py`\n"
+    )
     assert missing_paths(page) == ["kafkats/gone.py"]
 
 
@@ -123,16 +125,22 @@ def unknown_options(words: list[str]) -> list[str]:
     command: click.Command = cli
     while isinstance(command, click.Group) and words and words[0] in command.commands:
         command, words = command.commands[words[0]], words[1:]
-    options = {name for parameter in command.params for name in parameter.opts + parameter.secondary_opts}
+    options = {
+        name for parameter in command.params for name in parameter.opts + parameter.secondary_opts
+    }
     options |= {"--help", "--version"}
     given = [word.strip("[]().,;:").partition("=")[0] for word in words]
-    named = {name for name in given if name.startswith("--") and not isinstance(command, click.Group)}
+    named = {
+        name for name in given if name.startswith("--") and not isinstance(command, click.Group)
+    }
     return sorted(named - options)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_have_the_options_that_pages_name(page: Path) -> None:
-    wrong = {" ".join(words): unknown for words in commands(page) if (unknown := unknown_options(words))}
+    wrong = {
+        " ".join(words): unknown for words in commands(page) if (unknown := unknown_options(words))
+    }
     assert wrong == {}
 
 

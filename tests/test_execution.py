@@ -25,7 +25,9 @@ LARGE = execution.SMALL_BYTES
 
 
 def row(unit: str) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([{"unit": unit, "pid": os.getpid(), "limit": limit.allowed()}], schema=SCHEMA)
+    return pa.RecordBatch.from_pylist(
+        [{"unit": unit, "pid": os.getpid(), "limit": limit.allowed()}], schema=SCHEMA
+    )
 
 
 def two_rows_or_none(unit: int) -> pa.RecordBatch:
@@ -68,7 +70,9 @@ def two() -> Iterator[LocalExecutor]:
 
 def test_rows_are_in_the_order_of_the_units(two: LocalExecutor) -> None:
     units = [f"unit-{n}" for n in range(1200)]
-    table = two.map("verify", units, row, SCHEMA, size=lambda unit: LARGE if unit == "unit-700" else 10**5)
+    table = two.map(
+        "verify", units, row, SCHEMA, size=lambda unit: LARGE if unit == "unit-700" else 10**5
+    )
     assert table.schema == SCHEMA
     assert table["unit"].to_pylist() == units
     pids = set(table["pid"].to_pylist())
@@ -106,17 +110,24 @@ def test_the_limit_of_a_batch_holds_in_workers_too(two: LocalExecutor) -> None:
     try:
         limit.allow(12345)
         table = two.map("x", ["a", "b"], row, SCHEMA, size=lambda _: LARGE)
-        assert set(table["limit"].to_pylist()) == {12345} and os.getpid() not in table["pid"].to_pylist()
+        assert (
+            set(table["limit"].to_pylist()) == {12345}
+            and os.getpid() not in table["pid"].to_pylist()
+        )
     finally:
         limit.allow(limit.MAX_OUTPUT_BYTES)
 
 
 def test_a_killed_worker_is_an_error_that_names_the_unit(two: LocalExecutor) -> None:
     units = [("/data", name) for name in ("good-0", "bad-0", "good-1")]
-    with pytest.raises(WorkerLost, match=r"^/data/bad-0: the worker process was killed by SIGKILL") as caught:
+    with pytest.raises(
+        WorkerLost, match=r"^/data/bad-0: the worker process was killed by SIGKILL"
+    ) as caught:
         two.map("apply", units, killed, SCHEMA, size=lambda _: 10 * LARGE)
     assert caught.value.retryable and caught.value.exit_code == 2
-    assert two.map("x", ["a", "b"], row, SCHEMA, size=lambda _: LARGE).num_rows == 2, "it can be used again"
+    assert two.map("x", ["a", "b"], row, SCHEMA, size=lambda _: LARGE).num_rows == 2, (
+        "it can be used again"
+    )
 
 
 def test_a_worker_that_ends_by_itself(two: LocalExecutor) -> None:
@@ -126,13 +137,19 @@ def test_a_worker_that_ends_by_itself(two: LocalExecutor) -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_memory_that_ends(jobs: int) -> None:
-    with LocalExecutor(jobs) as executor, pytest.raises(WorkerLost, match=r"^/data/topic-0: out of memory"):
+    with (
+        LocalExecutor(jobs) as executor,
+        pytest.raises(WorkerLost, match=r"^/data/topic-0: out of memory"),
+    ):
         executor.map("x", [("/data", "topic-0")] * 2, out_of_memory, SCHEMA, size=lambda _: LARGE)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_the_error_is_that_of_the_first_unit_that_has_one(jobs: int) -> None:
-    with LocalExecutor(jobs) as executor, pytest.raises(CorruptFile, match=r"^/dir/3 at byte 7: no such thing$"):
+    with (
+        LocalExecutor(jobs) as executor,
+        pytest.raises(CorruptFile, match=r"^/dir/3 at byte 7: no such thing$"),
+    ):
         executor.map("x", list(range(8)), corrupt, SCHEMA, size=lambda _: LARGE)
 
 
@@ -153,7 +170,9 @@ def test_the_place_of_a_unit() -> None:
     assert path_of(("/data", "topic-0")) == "/data/topic-0"
     assert path_of(Unit("/data", "topic-0", -1)) == "/data/topic-0"
     assert path_of([(Unit("/data", "topic-0", 7), 1)]) == "/data/topic-0/00000000000000000007.log"
-    assert path_of({"log_dir": "/data", "partition_dir": "topic-0", "base_offset": 0}).endswith("0.log")
+    assert path_of({"log_dir": "/data", "partition_dir": "topic-0", "base_offset": 0}).endswith(
+        "0.log"
+    )
     work = PartitionWork("rebuild", {}, "/data", "topic-0", "run", None, False, ())
     assert path_of(work) == "/data/topic-0", "a tuple that has names"
     assert path_of(3) == "3"
@@ -198,7 +217,10 @@ def test_no_process_is_left_behind(tmp_path: Path, how: signal.Signals, whole_gr
     program.write_text(SLEEPS)
     units = [tmp_path / "a", tmp_path / "b"]
     parent = subprocess.Popen(
-        [sys.executable, str(program), *map(str, units)], start_new_session=True, stderr=subprocess.PIPE, text=True
+        [sys.executable, str(program), *map(str, units)],
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         while not all(unit.exists() for unit in units):
@@ -212,7 +234,9 @@ def test_no_process_is_left_behind(tmp_path: Path, how: signal.Signals, whole_gr
             time.sleep(0.05)
         if how == signal.SIGINT:
             assert errors.count("KeyboardInterrupt") == 1, "only the parent speaks"
-            assert all(unit.with_suffix(".cleared").exists() for unit in units), "workers clear what they have staged"
+            assert all(unit.with_suffix(".cleared").exists() for unit in units), (
+                "workers clear what they have staged"
+            )
     finally:
         parent.kill()
 
@@ -222,7 +246,9 @@ def test_the_threshold_of_a_command_is_one_of_bytes_and_units() -> None:
     few, many = 900, 1100
     with LocalExecutor(2) as executor:
         seen = [
-            executor.map("x", [str(n) for n in range(count)], row, SCHEMA, size=lambda _: 0)["pid"].to_pylist()
+            executor.map("x", [str(n) for n in range(count)], row, SCHEMA, size=lambda _: 0)[
+                "pid"
+            ].to_pylist()
             for count in (few, many)
         ]
     assert set(seen[0]) == {os.getpid()} and os.getpid() not in seen[1]

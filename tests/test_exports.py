@@ -40,12 +40,17 @@ BROKEN = Mark("old", 1, 1000, -1, -1, "unreadable", "bad-crc", broker=False)
 
 def options(text: str) -> dict[str, Any]:
     """Spark's option values are JSON in JSON: both are read."""
-    return {name: value if name.endswith("Strategy") else json.loads(value) for name, value in json.loads(text).items()}
+    return {
+        name: value if name.endswith("Strategy") else json.loads(value)
+        for name, value in json.loads(text).items()
+    }
 
 
 def test_spark_offsets() -> None:
     made = export(
-        [LATE, FOUND], [FOUND._replace(target_ms=2000, offset=22), LATE._replace(target_ms=2000)], to="spark-offsets"
+        [LATE, FOUND],
+        [FOUND._replace(target_ms=2000, offset=22), LATE._replace(target_ms=2000)],
+        to="spark-offsets",
     )
     assert options(made.text) == {
         "assign": {"orders": [0, 10]},
@@ -61,7 +66,9 @@ def test_spark_offsets() -> None:
 
 def test_spark_words_stand_where_the_ends_are_not_known() -> None:
     late = LATE._replace(log_end=-1)
-    assert options(export([late], to="spark-offsets").text)["startingOffsets"] == {"orders": {"10": -1}}
+    assert options(export([late], to="spark-offsets").text)["startingOffsets"] == {
+        "orders": {"10": -1}
+    }
     made = export([BROKEN], [BROKEN], to="spark-offsets", missing="all")
     assert (options(made.text)["startingOffsets"], options(made.text)["endingOffsets"]) == (
         {"old": {"1": -2}},
@@ -79,13 +86,17 @@ def test_partitions_without_an_answer(missing: str, start: int, end: int) -> Non
 
 @pytest.mark.parametrize("to", ["spark-offsets", "spark-by-timestamp", "group-csv"])
 def test_no_answer_is_refused_by_name(to: str) -> None:
-    with pytest.raises(BadInput, match=r"old-0 \(no-timestamps: tail\), old-1 \(unreadable: bad-crc\)"):
+    with pytest.raises(
+        BadInput, match=r"old-0 \(no-timestamps: tail\), old-1 \(unreadable: bad-crc\)"
+    ):
         export([FOUND, BARE, BROKEN], to=to)
 
 
 def test_spark_by_timestamp() -> None:
     made = export(
-        [FOUND, LATE], [FOUND._replace(target_ms=2000), LATE._replace(target_ms=2000)], to="spark-by-timestamp"
+        [FOUND, LATE],
+        [FOUND._replace(target_ms=2000), LATE._replace(target_ms=2000)],
+        to="spark-by-timestamp",
     )
     assert options(made.text) == {
         "assign": {"orders": [0, 10]},
@@ -93,7 +104,9 @@ def test_spark_by_timestamp() -> None:
         "startingOffsetsByTimestampStrategy": "latest",
         "endingOffsetsByTimestamp": {"orders": {"0": 2000, "10": 2000}},
     }
-    assert "startingOffsetsByTimestampStrategy" not in options(export([FOUND], to="spark-by-timestamp").text)
+    assert "startingOffsetsByTimestampStrategy" not in options(
+        export([FOUND], to="spark-by-timestamp").text
+    )
 
 
 def test_a_broker_that_finds_nothing_where_there_is_something() -> None:
@@ -121,7 +134,9 @@ def test_group_csv_never_has_a_word_for_an_offset() -> None:
 
 
 def test_json_tells_what_was_found() -> None:
-    made = export([FOUND, LATE, BARE, BROKEN], [FOUND._replace(target_ms=2000, offset=22)], to="json")
+    made = export(
+        [FOUND, LATE, BARE, BROKEN], [FOUND._replace(target_ms=2000, offset=22)], to="json"
+    )
     told = json.loads(made.text)
     assert (told["version"], told["at"], told["until"]) == (1, 1000, 2000)
     rows = {(row["topic"], row["partition"]): row for row in told["partitions"]}
@@ -130,9 +145,15 @@ def test_json_tells_what_was_found() -> None:
     }  # fmt: skip
     assert rows["orders", 0]["end"]["offset"] == 22
     assert (rows["orders", 0]["log_start_offset"], rows["orders", 0]["log_end_offset"]) == (5, 40)
-    assert (rows["old", 1]["start"]["offset"], rows["old", 1]["start"]["reason"]) == (None, "unreadable")
+    assert (rows["old", 1]["start"]["offset"], rows["old", 1]["start"]["reason"]) == (
+        None,
+        "unreadable",
+    )
     assert rows["old", 1]["end"]["reason"] == "not-covered"
-    assert {(note.topic, note.partition, note.side) for note in made.notes} >= {("old", 1, "start"), ("old", 1, "end")}
+    assert {(note.topic, note.partition, note.side) for note in made.notes} >= {
+        ("old", 1, "start"),
+        ("old", 1, "end"),
+    }
 
 
 def test_what_a_format_cannot_say() -> None:
@@ -164,7 +185,9 @@ def test_ranges_that_are_none() -> None:
 
 def test_two_copies_of_a_partition() -> None:
     assert export([FOUND, FOUND], to="group-csv").text == "orders,0,17\n"
-    with pytest.raises(BadInput, match="two log directories that differ: offset 17 of 40, and 18 of 40"):
+    with pytest.raises(
+        BadInput, match="two log directories that differ: offset 17 of 40, and 18 of 40"
+    ):
         export([FOUND, FOUND._replace(offset=18)], to="group-csv")
     with pytest.raises(BadInput, match="TOPIC-N"):
         export([FOUND._replace(topic="", partition=-1)], to="json")
@@ -182,13 +205,19 @@ def test_every_partition_of_a_directory(golden: Unpacked) -> None:
     for to in set(FORMATS) - {"group-csv"}:
         made = export(starts, ends, to=to, missing="none")
         if to == "json":
-            assert {(row["topic"], row["partition"]) for row in json.loads(made.text)["partitions"]} == there
+            assert {
+                (row["topic"], row["partition"]) for row in json.loads(made.text)["partitions"]
+            } == there
         else:
             for name, value in options(made.text).items():
                 if name == "assign":
-                    value = {topic: dict.fromkeys(map(str, numbers)) for topic, numbers in value.items()}
+                    value = {
+                        topic: dict.fromkeys(map(str, numbers)) for topic, numbers in value.items()
+                    }
                 if not name.endswith("Strategy"):
-                    assert {(topic, int(n)) for topic, numbers in value.items() for n in numbers} == there
+                    assert {
+                        (topic, int(n)) for topic, numbers in value.items() for n in numbers
+                    } == there
     for missing in MISSING:
         try:
             made = export(starts, to="group-csv", missing=missing)
@@ -213,7 +242,10 @@ def test_a_table_answers_as_its_directory(golden: Unpacked, tmp_path: Path) -> N
     build(tmp_path / "table", lookup_partitions([root]), begin, end, step_ms=step)
     view = read(tmp_path / "table")
     for target in range(begin, end, 5 * step):
-        exact = {(m.topic, m.partition): m for m in marks_of(lookup([root], [target, LATEST, EARLIEST]), target)}
+        exact = {
+            (m.topic, m.partition): m
+            for m in marks_of(lookup([root], [target, LATEST, EARLIEST]), target)
+        }
         for mark in marks_in(view, target):
             other = exact[mark.topic, mark.partition]
             assert (mark.offset, mark.timestamp, mark.log_start, mark.log_end) == (
@@ -247,17 +279,29 @@ def test_what_is_gone_since_a_table_was_built(tmp_path: Path) -> None:
     [gone], [end] = read_marks(table, T0, T0 + 60_000, limits=now)  # type: ignore[misc]
     assert (gone.offset, gone.timestamp, gone.reason, gone.gone) == (2, -1, "deleted", 0)
     assert gone.evidence == "offset 0 is gone: the log begins at 2"
-    assert read_marks(table, T0 + HOUR, limits=now)[0][0].reason == "exact", "and what is there stays an answer"
+    assert read_marks(table, T0 + HOUR, limits=now)[0][0].reason == "exact", (
+        "and what is there stays an answer"
+    )
     build(table, lookup_partitions([root]), T0 + 2 * HOUR, T0 + 3 * HOUR)
-    assert read_marks(table, T0)[0][0]._replace(log_end=-1) == gone._replace(log_end=-1), "a later run's rows know it"
+    assert read_marks(table, T0)[0][0]._replace(log_end=-1) == gone._replace(log_end=-1), (
+        "a later run's rows know it"
+    )
 
-    with pytest.raises(BadInput, match=r"orders-3 \(deleted: offset 0 is gone: the log begins at 2\)"):
+    with pytest.raises(
+        BadInput, match=r"orders-3 \(deleted: offset 0 is gone: the log begins at 2\)"
+    ):
         export([gone], to="group-csv")
     for missing, first, last in (("all", 2, 2), ("none", 6, 6)):
         made = export([gone], [end], to="spark-offsets", missing=missing)
         said = options(made.text)
-        assert (said["startingOffsets"], said["endingOffsets"]) == ({"orders": {"3": first}}, {"orders": {"3": last}})
-        assert [note[2:] for note in made.notes] == [("start", "deleted", first), ("end", "deleted", last)]
+        assert (said["startingOffsets"], said["endingOffsets"]) == (
+            {"orders": {"3": first}},
+            {"orders": {"3": last}},
+        )
+        assert [note[2:] for note in made.notes] == [
+            ("start", "deleted", first),
+            ("end", "deleted", last),
+        ]
     assert export([gone], to="group-csv", missing="leave").text == ""
     made = export([gone], to="json")
     [told] = json.loads(made.text)["partitions"]
@@ -337,8 +381,14 @@ def test_the_command(golden: Unpacked, tmp_path: Path, capsys: pytest.CaptureFix
     assert (code, out) == (0, export(marks_of(rows, at), to="spark-offsets", missing="all").text)
     assert f"{rows.num_rows // 3} partitions" in err
     file = tmp_path / "made" / "starts.csv"
-    code, out, err = run(capsys, root, "--at", at, "--to", "group-csv", "--missing", "leave", "-o", file)
-    assert (code, out, file.read_text()) == (0, "", export(marks_of(rows, at), to="group-csv", missing="leave").text)
+    code, out, err = run(
+        capsys, root, "--at", at, "--to", "group-csv", "--missing", "leave", "-o", file
+    )
+    assert (code, out, file.read_text()) == (
+        0,
+        "",
+        export(marks_of(rows, at), to="group-csv", missing="leave").text,
+    )
     assert "no start (no-timestamps): no answer" in err
     code, _, err = run(capsys, root, "--at", at, "--to", "group-csv")
     assert (code, "no-timestamps" in err) == (2, True)
@@ -379,12 +429,23 @@ def test_the_command_s_margin(golden: Unpacked, capsys: pytest.CaptureFixture[st
     assert wide != run(capsys, *words, "--at", at, "--until", at + 1)[1]
 
 
-def test_the_command_on_a_table(golden: Unpacked, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_on_a_table(
+    golden: Unpacked, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     one = case("retention-4.1.0")
     root = golden(one, one.states[-1])
     step, begin = 60_000, 1_599_999_960_000
     build(tmp_path / "table", lookup_partitions([root]), begin, begin + 9 * step, step_ms=step)
-    words = ("--at", begin + step, "--until", begin + 3 * step, "--to", "spark-offsets", "--missing", "all")
+    words = (
+        "--at",
+        begin + step,
+        "--until",
+        begin + 3 * step,
+        "--to",
+        "spark-offsets",
+        "--missing",
+        "all",
+    )
     assert run(capsys, tmp_path / "table", *words)[:2] == run(capsys, root, *words)[:2]
     code, _, err = run(capsys, tmp_path / "table", root, *words)
     assert (code, "not both" in err) == (2, True)

@@ -37,7 +37,14 @@ g                              t                              0          unknown
 @pytest.mark.parametrize(
     ("text", "group", "expected"),
     [
-        (NOW, "", [Committed("night shift", "a-LAG", 0, 17, 40), Committed("night shift", "a-LAG", 1, -1, 40)]),
+        (
+            NOW,
+            "",
+            [
+                Committed("night shift", "a-LAG", 0, 17, 40),
+                Committed("night shift", "a-LAG", 1, -1, 40),
+            ],
+        ),
         (VERBOSE, "", [Committed("g", "t", 3, 5, 9), Committed("h", "t", 3, 6, 9)]),
         (OF_1_0, "given", [Committed("given", "t", 0, 5, 9)]),
         (OF_0_9, "", [Committed("g", "t", 0, 5, 9)]),
@@ -47,7 +54,11 @@ g                              t                              0          unknown
             "g",
             [Committed("g", "t", 0, 5), Committed("g", "t", 1, 6)],
         ),
-        ('"g",t,0,5\r\n"h, too",t,0,6\r\n', "", [Committed("g", "t", 0, 5), Committed("h, too", "t", 0, 6)]),
+        (
+            '"g",t,0,5\r\n"h, too",t,0,6\r\n',
+            "",
+            [Committed("g", "t", 0, 5), Committed("h, too", "t", 0, 6)],
+        ),
     ],
 )
 def test_forms(text: str, group: str, expected: list[Committed]) -> None:

@@ -69,7 +69,9 @@ class Image(NamedTuple):
         """What the command prints, run in the image's environment and an empty folder."""
         here = self.folder / "empty"
         here.mkdir(exist_ok=True)
-        ran = subprocess.run(command, cwd=here, env=self.environment, capture_output=True, text=True, check=False)
+        ran = subprocess.run(
+            command, cwd=here, env=self.environment, capture_output=True, text=True, check=False
+        )
         assert ran.returncode == 0, ran.stdout + ran.stderr
         return ran.stdout
 
@@ -77,7 +79,11 @@ class Image(NamedTuple):
         """What the Python program says it found; it must have loaded nothing of ours from outside of the image."""
         said = self.run("python", "-c", program, *words)
         result = json.loads(re.findall(r"^FOUND (.*)$", said, re.MULTILINE)[-1])
-        strays = [file for file in result["files"] if file.startswith(f"{ROOT}/") and "/.venv/" not in file]
+        strays = [
+            file
+            for file in result["files"]
+            if file.startswith(f"{ROOT}/") and "/.venv/" not in file
+        ]
         assert not strays, "imported from the clone, not from the image"
         return result
 
@@ -85,7 +91,13 @@ class Image(NamedTuple):
 def packages(home: Path) -> None:
     """`.venv` as after the sync with the lock: a new environment that sees this one's packages, though not its .pth files."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home / ".venv")], check=True)
-    site = home / ".venv" / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    site = (
+        home
+        / ".venv"
+        / "lib"
+        / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+        / "site-packages"
+    )
     (site / "lock.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     for name in ("uv", "airflow", "spark-submit", "find-spark-home"):
         (home / ".venv" / "bin" / name).symlink_to(Path(sys.executable).parent / name)
@@ -97,11 +109,20 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     assert list(copied(DOCKERFILE, ROOT, folder))
     home = folder / "opt" / "kafkats"
     packages(home)
-    keep = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder), "SPARK_LOCAL_IP": "127.0.0.1"}
-    keep |= {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "AIRFLOW_HOME": str(folder / "airflow")}
+    keep = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(folder),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    keep |= {
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "AIRFLOW_HOME": str(folder / "airflow"),
+    }
     if java := shutil.which("java"):
         keep["PATH"] = f"{Path(java).parent}:{keep['PATH']}"
-    built = subprocess.run(["sh", "-euc", INSTALL], cwd=home, env=keep, capture_output=True, text=True, check=False)
+    built = subprocess.run(
+        ["sh", "-euc", INSTALL], cwd=home, env=keep, capture_output=True, text=True, check=False
+    )
     assert built.returncode == 0, built.stderr
     return Image(folder, home, environment(DOCKERFILE, folder, keep))
 
@@ -133,7 +154,11 @@ def test_the_wheel_has_every_file_of_the_packages(image: Image, tmp_path: Path) 
     first, again = (wheel(image.home, tmp_path / name) for name in ("first", "again"))
     inside = {name for name in zipfile.ZipFile(first).namelist() if ".dist-info/" not in name}
     listed = subprocess.run(
-        ["git", "ls-files", "kafkats", "pyspark_kafkats"], cwd=ROOT, capture_output=True, text=True, check=False
+        ["git", "ls-files", "kafkats", "pyspark_kafkats"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if listed.returncode:
         pytest.skip("not a git clone")
@@ -154,7 +179,16 @@ def test_no_wheel_without_a_package(package: str, tmp_path: Path) -> None:
 
 
 def wheel(folder: Path, to: Path) -> Path:
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(to)]
+    command = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(to),
+    ]
     subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     (found,) = to.glob("*.whl")
     return found

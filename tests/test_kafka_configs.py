@@ -19,7 +19,11 @@ from kafkats.errors import BadInput
 FOLDER = Path(__file__).parent / "kafka_configs"
 SET = {
     "plain": {},
-    "orders.eu-1": {"cleanup.policy": "compact,delete", "retention.ms": "86400000", "segment.bytes": "1048576"},
+    "orders.eu-1": {
+        "cleanup.policy": "compact,delete",
+        "retention.ms": "86400000",
+        "segment.bytes": "1048576",
+    },
     "changelog": {"cleanup.policy": "compact"},
     "throttled": {
         "retention.bytes": "1000",
@@ -50,7 +54,10 @@ def transcript(name: str) -> str:
 def test_what_was_set_is_what_is_read(name: str) -> None:
     found = read_topic_configs(transcript(name))
     # A 4.x cluster has this one key of its own, which kafka-topics shows as set.
-    assert found == {t: c | ({"min.insync.replicas": "1"} if name == "4.3.1-topics" else {}) for t, c in SET.items()}
+    assert found == {
+        t: c | ({"min.insync.replicas": "1"} if name == "4.3.1-topics" else {})
+        for t, c in SET.items()
+    }
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -86,7 +93,9 @@ def test_transcripts_of_all_generations_behind_each_other_agree() -> None:
 def test_lines_are_told() -> None:
     export = read_export(transcript("2.8.2-configs"))
     line = next(c.line for c in export.configs if c.topic == "changelog")
-    assert transcript("2.8.2-configs").splitlines()[line - 1].startswith("  cleanup.policy=compact ")
+    assert (
+        transcript("2.8.2-configs").splitlines()[line - 1].startswith("  cleanup.policy=compact ")
+    )
 
 
 def test_blocks_about_something_else_are_passed_over() -> None:

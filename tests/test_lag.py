@@ -19,7 +19,9 @@ from tests.golden import Unpacked, case
 NOW = 1_700_000_000_000
 
 
-@pytest.mark.parametrize("name", ["timestamps-4.3.1", "rolling-4.3.1", "matrix-2.8.2-v1", "retention-4.1.0"])
+@pytest.mark.parametrize(
+    "name", ["timestamps-4.3.1", "rolling-4.3.1", "matrix-2.8.2-v1", "retention-4.1.0"]
+)
 def test_by_records(golden: Unpacked, name: str) -> None:
     """Every seventh offset of each partition, and those around its ends."""
     one = case(name)
@@ -100,9 +102,17 @@ def test_by_a_table(golden: Unpacked, tmp_path: Path) -> None:
     (row,) = lookup([root], [MAX_TIMESTAMP], topics="by-bytes").to_pylist()
     newest = row["timestamp"]
     step = 1000
-    build(tmp_path / "table", units, newest // step * step - 600 * step, newest // step * step + 2 * step, step_ms=step)
+    build(
+        tmp_path / "table",
+        units,
+        newest // step * step - 600 * step,
+        newest // step * step + 2 * step,
+        step_ms=step,
+    )
     view = read(tmp_path / "table")
-    end = lag([Committed("g", "by-bytes", 0, 0)], units, now_ms=NOW).to_pylist()[0]["log_end_offset"]
+    end = lag([Committed("g", "by-bytes", 0, 0)], units, now_ms=NOW).to_pylist()[0][
+        "log_end_offset"
+    ]
     committed = [Committed("g", "by-bytes", 0, offset) for offset in range(-1, end + 2)]
     exact = lag(committed, units, now_ms=NOW).to_pylist()
     told = lag_by_table(committed, view, now_ms=NOW)
@@ -112,7 +122,11 @@ def test_by_a_table(golden: Unpacked, tmp_path: Path) -> None:
     for true, said in zip(exact, rows, strict=True):
         if said["reason"] == "not-covered":
             continue
-        assert (said["reason"], said["lag"], said["newest_timestamp"]) == (true["reason"], true["lag"], newest)
+        assert (said["reason"], said["lag"], said["newest_timestamp"]) == (
+            true["reason"],
+            true["lag"],
+            newest,
+        )
         assert said["lag_ms"] >= true["lag_ms"]
         if said["evidence"] == "its own timestamp":
             itself += 1

@@ -50,7 +50,11 @@ def test_append_time(tmp_path: Path) -> None:
 
 
 def test_what_keeps_no_create_time_is_counted(tmp_path: Path) -> None:
-    data = batch(0, T0, T0 + 5, magic=1) + in_place(batch(1, -1, T0 + 5), -1) + in_place(batch(2, T0, T0 + 7), T0)
+    data = (
+        batch(0, T0, T0 + 5, magic=1)
+        + in_place(batch(1, -1, T0 + 5), -1)
+        + in_place(batch(2, T0, T0 + 7), T0)
+    )
     (row,) = latency(lookup_partitions([partition(tmp_path, "t-0", data)])).to_pylist()
     assert (row["samples"], row["unknown"], row["same"], row["most_ms"]) == (1, 2, 0, 7)
 
@@ -61,7 +65,9 @@ def test_mtime(tmp_path: Path) -> None:
     bare = partition(tmp_path, "bare-0", batch(0, -1))
     table = latency([unit for path in (late, ahead, bare) for unit in lookup_partitions([path])])
     assert table.schema == LATENCY
-    found = {row["topic"]: (row["source"], row["samples"], row["most_ms"]) for row in table.to_pylist()}
+    found = {
+        row["topic"]: (row["source"], row["samples"], row["most_ms"]) for row in table.to_pylist()
+    }
     assert found == {"late": ("mtime", 1, 30), "ahead": ("mtime", 1, -40), "bare": ("", 0, 0)}
     assert most_ms(table, "mtime") == 30
     assert most_ms(table) == 0
@@ -83,4 +89,6 @@ def test_real_batches_keep_both_times(golden: Unpacked) -> None:
         assert row["samples"] > 0
         assert row["least_ms"] > 10**11  # made up to six years after their CreateTime
     older = latency(lookup_partitions([golden(old, old.states[-1])])).to_pylist()
-    assert all(row["unknown"] > 0 and not row["samples"] for row in older if row["topic"].endswith("-lat"))
+    assert all(
+        row["unknown"] > 0 and not row["samples"] for row in older if row["topic"].endswith("-lat")
+    )

@@ -31,13 +31,24 @@ for n in range(int(count)):
 
 
 def fill(path: Path, count: int) -> list[Entry]:
-    return [append(path, "note", by="me", now_ms=n * 1000, broker=str(n), details={"n": n}) for n in range(count)]
+    return [
+        append(path, "note", by="me", now_ms=n * 1000, broker=str(n), details={"n": n})
+        for n in range(count)
+    ]
 
 
 def test_what_was_appended_is_read(tmp_path: Path) -> None:
     path = tmp_path / "runs" / "ledger.jsonl"
     details = {"text": "läuft 4.1\n\0", "brokers": ("1", "2"), 3: None}
-    entry = append(path, "attest", by="ops", now_ms=1_767_605_400_000, broker="1", phase="phase-1", details=details)
+    entry = append(
+        path,
+        "attest",
+        by="ops",
+        now_ms=1_767_605_400_000,
+        broker="1",
+        phase="phase-1",
+        details=details,
+    )
     assert entry[:6] == (1, "2026-01-05T09:30:00.000+00:00", "attest", "1", "phase-1", "ops")
     assert entry.details == {"text": "läuft 4.1\n\0", "brokers": ["1", "2"], "3": None}
     assert entry.before == START
@@ -130,7 +141,9 @@ def test_every_cut_is_read_and_mended(tmp_path: Path) -> None:
         assert (entry.number, read(path)) == (kept + 1, ((*entries[:kept], entry), 0))
 
 
-@pytest.mark.parametrize("tail", [b"\0" * 5000, b'{"number": 3' + b"\0" * 4096 + b'"x"}\n', b"\0\n"])
+@pytest.mark.parametrize(
+    "tail", [b"\0" * 5000, b'{"number": 3' + b"\0" * 4096 + b'"x"}\n', b"\0\n"]
+)
 def test_pages_that_never_reached_the_disk(tmp_path: Path, tail: bytes) -> None:
     path = tmp_path / "ledger.jsonl"
     entries = tuple(fill(path, 2))
@@ -236,14 +249,21 @@ def test_nesting_is_refused(tmp_path: Path) -> None:
         append(tmp_path / "ledger.jsonl", "note", by="me", now_ms=0, details=deep)
 
 
-@pytest.mark.parametrize("sign", [paths.META_PROPERTIES, paths.CLEAN_SHUTDOWN, *paths.OFFSET_CHECKPOINTS])
+@pytest.mark.parametrize(
+    "sign", [paths.META_PROPERTIES, paths.CLEAN_SHUTDOWN, *paths.OFFSET_CHECKPOINTS]
+)
 def test_never_in_a_log_directory(tmp_path: Path, sign: str) -> None:
     log_dir = tmp_path / "kafka-logs"
     (log_dir / "orders-0").mkdir(parents=True)
     (log_dir / sign).touch()
     link = tmp_path / "ledger.jsonl"
     link.symlink_to(log_dir / "ledger.jsonl")
-    for path in (log_dir / "ledger.jsonl", log_dir / "orders-0" / "ledger", log_dir / "new" / "ledger", link):
+    for path in (
+        log_dir / "ledger.jsonl",
+        log_dir / "orders-0" / "ledger",
+        log_dir / "new" / "ledger",
+        link,
+    ):
         with pytest.raises(UsageError, match="log directory"):
             fill(path, 1)
     assert sorted(p.name for p in log_dir.rglob("*")) == sorted([sign, "orders-0"])
@@ -267,7 +287,9 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
         fill(tmp_path / "file" / "ledger", 1)
 
 
-def test_a_lock_that_is_kept_is_waited_for_not_forever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_is_kept_is_waited_for_not_forever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "ledger.jsonl"
     fill(path, 1)
     monkeypatch.setattr(ledger, "_WAIT_SECONDS", 0.05)
@@ -283,7 +305,9 @@ def test_a_lock_that_is_kept_is_waited_for_not_forever(tmp_path: Path, monkeypat
     assert len(read(path).entries) == 2
 
 
-def test_a_ledger_that_was_replaced_meanwhile_gets_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_that_was_replaced_meanwhile_gets_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "ledger.jsonl"
     fill(path, 1)
     (tmp_path / "copy").write_bytes(path.read_bytes())
@@ -299,7 +323,9 @@ def test_a_ledger_that_was_replaced_meanwhile_gets_the_line(tmp_path: Path, monk
     assert [e.number for e in read(path).entries] == [1, 2]
 
 
-def test_a_file_system_without_locks_is_read_and_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_is_read_and_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "ledger.jsonl"
     fill(path, 2)
 
@@ -315,7 +341,9 @@ def test_a_file_system_without_locks_is_read_and_not_written(tmp_path: Path, mon
 
 @pytest.mark.parametrize("call", ["write", "fsync"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
-def test_a_failed_append_leaves_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int) -> None:
+def test_a_failed_append_leaves_no_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int
+) -> None:
     path = tmp_path / "ledger.jsonl"
     fill(path, 2)
     before = path.read_bytes()
@@ -326,7 +354,10 @@ def test_a_failed_append_leaves_no_line(tmp_path: Path, monkeypatch: pytest.Monk
             return real_write(fd, data[0][:10])
         raise OSError(code, os.strerror(code))
 
-    with monkeypatch.context() as patch, pytest.raises(DiskFull if code == errno.ENOSPC else StorageFailed):
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(DiskFull if code == errno.ENOSPC else StorageFailed),
+    ):
         patch.setattr(os, call, fail)
         fill(path, 1)
     assert path.read_bytes() == before

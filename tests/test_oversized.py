@@ -55,9 +55,9 @@ def test_a_bomb_is_a_finding_and_a_blocked_row(
     capsys.readouterr()
     assert main_code("verify", "--deep", root, "--max-batch-bytes", "4MiB", "--json") == 1
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(row["partition_dir"], row["position"]) for row in found if row.get("kind") == "oversized"] == [
-        ("bomb-0", 0)
-    ]
+    assert [
+        (row["partition_dir"], row["position"]) for row in found if row.get("kind") == "oversized"
+    ] == [("bomb-0", 0)]
     target = "none" if codec == Codec.GZIP else "gzip"
     words = ("--to-magic", 2, "--compression-type", target, "--max-batch-bytes", "4MiB", "--json")
     main_code("plan", "migrate", root, "-o", tmp_path / "plan", *words)
@@ -130,7 +130,16 @@ def test_a_legitimate_batch_of_300_mib(tmp_path: Path, capsys: pytest.CaptureFix
     capsys.readouterr()
     assert main_code("verify", "--deep", root, "--json") == 1
     assert '"oversized"' in capsys.readouterr().out
-    words = [sys.executable, "-c", PEAK + VERIFIES, "verify", "--deep", str(root), "--max-batch-bytes", "310MiB"]
+    words = [
+        sys.executable,
+        "-c",
+        PEAK + VERIFIES,
+        "verify",
+        "--deep",
+        str(root),
+        "--max-batch-bytes",
+        "310MiB",
+    ]
     done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     peak = int(done.stderr.splitlines()[-1])

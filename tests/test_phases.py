@@ -14,7 +14,18 @@ from hypothesis import strategies as st
 from kafkats.errors import CorruptFile, KafkatsError, Refused, UsageError
 from kafkats.migration import ledger
 from kafkats.migration.ledger import Entry
-from kafkats.migration.phases import EVENTS, FETCHERS, PHASES, Migration, check, gate, lose_zero_copy, rows, state, work
+from kafkats.migration.phases import (
+    EVENTS,
+    FETCHERS,
+    PHASES,
+    Migration,
+    check,
+    gate,
+    lose_zero_copy,
+    rows,
+    state,
+    work,
+)
 from kafkats.migration.state import NEW, OLD
 
 BROKERS = ("1", "2", "3")
@@ -25,7 +36,11 @@ def entry(words: str, number: int = 1) -> Entry:
     event, *rest = words.split()
     if event == "begin":
         old, _, new = rest[0].partition(">")
-        details: dict[str, Any] = {"from_magic": int(old), "to_magic": int(new), "brokers": rest[1].split(",")}
+        details: dict[str, Any] = {
+            "from_magic": int(old),
+            "to_magic": int(new),
+            "brokers": rest[1].split(","),
+        }
         return Entry(number, f"t{number}", event, "", "", "ops", details, "", "")
     broker, phase, run_id = [*rest, "", "", ""][:3]
     details = {"run_id": run_id} if run_id else {}
@@ -41,7 +56,9 @@ def entry(words: str, number: int = 1) -> Entry:
 def story(*parts: str) -> list[Entry]:
     """Entries of lines and of whole stories, each held to those before it."""
     entries: list[Entry] = []
-    for line in [line.strip() for part in parts for line in part.strip().split("\n") if line.strip()]:
+    for line in [
+        line.strip() for part in parts for line in part.strip().split("\n") if line.strip()
+    ]:
         found = entry(line, len(entries) + 1)
         check(entries, found)
         entries.append(found)
@@ -82,11 +99,19 @@ def test_the_whole_way() -> None:
     assert statuses(ATTESTED) == ["attested"] * 3
     assert statuses(CERTIFIED) == ["certified"] * 3
     assert statuses(CERTIFIED, "started 1 canary r1") == ["converting", "certified", "certified"]
-    assert statuses(CERTIFIED, converted("1", "canary", "r1")) == ["converted", "certified", "certified"]
+    assert statuses(CERTIFIED, converted("1", "canary", "r1")) == [
+        "converted",
+        "certified",
+        "certified",
+    ]
     assert statuses(CANARY) == ["verified", "certified", "certified"]
     assert statuses(APPROVED) == ["approved", "certified", "certified"]
     assert statuses(ALL, "certified 3 phase-2") == ["approved", "verified", "verified"]
-    assert statuses(ALL, "started 2 rollback b\nconverted-back 2 rollback b") == ["approved", "rolled-back", "verified"]
+    assert statuses(ALL, "started 2 rollback b\nconverted-back 2 rollback b") == [
+        "approved",
+        "rolled-back",
+        "verified",
+    ]
 
 
 # (story, which phases are let through for brokers 1, 2, 3)
@@ -95,28 +120,49 @@ GATES: dict[str, tuple[str, tuple[str, str, str]]] = {
     "one attested": (f"{BEGUN}\nattest 1", ("phase-1", "", "")),
     "all attested": (ATTESTED, ("phase-1", "phase-1", "phase-1")),
     "one certified": (f"{ATTESTED}\ncertified 1 phase-1", ("phase-1", "phase-1", "phase-1")),
-    "two certified": (f"{ATTESTED}\ncertified 1 phase-1\ncertified 2 phase-1", ("phase-1", "phase-1", "phase-1")),
+    "two certified": (
+        f"{ATTESTED}\ncertified 1 phase-1\ncertified 2 phase-1",
+        ("phase-1", "phase-1", "phase-1"),
+    ),
     "all certified": (CERTIFIED, ("phase-1 canary", "phase-1 canary", "phase-1 canary")),
-    "strays being converted": (f"{CERTIFIED}\nstarted 2 phase-1 s", ("phase-1", "phase-1", "phase-1")),
-    "canary converting": (f"{CERTIFIED}\nstarted 1 canary r", ("canary rollback", "phase-1", "phase-1")),
+    "strays being converted": (
+        f"{CERTIFIED}\nstarted 2 phase-1 s",
+        ("phase-1", "phase-1", "phase-1"),
+    ),
+    "canary converting": (
+        f"{CERTIFIED}\nstarted 1 canary r",
+        ("canary rollback", "phase-1", "phase-1"),
+    ),
     "canary converted": (
         f"{CERTIFIED}\n{converted('1', 'canary', 'r')}",
         ("canary rollback", "phase-1", "phase-1"),
     ),
     "canary verified": (CANARY, ("canary rollback", "phase-1", "phase-1")),
     "canary approved": (APPROVED, ("canary rollback", "phase-1 phase-2", "phase-1 phase-2")),
-    "canary goes on": (f"{APPROVED}\nstarted 1 canary r9", ("canary rollback", "phase-1", "phase-1")),
-    "canary being rolled back": (f"{APPROVED}\nstarted 1 rollback b", ("rollback", "phase-1", "phase-1")),
+    "canary goes on": (
+        f"{APPROVED}\nstarted 1 canary r9",
+        ("canary rollback", "phase-1", "phase-1"),
+    ),
+    "canary being rolled back": (
+        f"{APPROVED}\nstarted 1 rollback b",
+        ("rollback", "phase-1", "phase-1"),
+    ),
     "canary undone": (UNDONE, ("phase-1 canary", "phase-1 canary", "phase-1 canary")),
     "canary converted back": (BACK, ("phase-1 canary", "phase-1 canary", "phase-1 canary")),
     "another canary": (f"{UNDONE}\nstarted 3 canary r", ("phase-1", "phase-1", "canary rollback")),
-    "second converting": (f"{APPROVED}\nstarted 2 phase-2 r", ("rollback", "phase-2 rollback", "phase-1")),
+    "second converting": (
+        f"{APPROVED}\nstarted 2 phase-2 r",
+        ("rollback", "phase-2 rollback", "phase-1"),
+    ),
     "second converted": (
         f"{APPROVED}\n{converted('2', 'phase-2', 'r')}",
         ("rollback", "phase-2 rollback", "phase-1"),
     ),
     "second verified": (SECOND, ("canary rollback", "phase-2 rollback", "phase-1 phase-2")),
-    "second being rolled back": (f"{SECOND}\nstarted 2 rollback b", ("rollback", "rollback", "phase-1")),
+    "second being rolled back": (
+        f"{SECOND}\nstarted 2 rollback b",
+        ("rollback", "rollback", "phase-1"),
+    ),
     "second undone": (
         f"{SECOND}\nundone 2 rollback r2",
         ("canary rollback", "phase-1 phase-2", "phase-1 phase-2"),
@@ -178,7 +224,12 @@ REASONS = [
     (CANARY, "phase-1", "1", "it is verified; only a rollback goes down from there"),
     (APPROVED, "phase-2", "1", "it was converted as canary and is approved"),
     (SECOND, "canary", "2", "it was converted as phase-2 and is verified"),
-    (f"{SECOND}\nstarted 3 phase-2 r", "phase-2", "2", "broker 3 is converting; one broker at a time"),
+    (
+        f"{SECOND}\nstarted 3 phase-2 r",
+        "phase-2",
+        "2",
+        "broker 3 is converting; one broker at a time",
+    ),
     (f"{APPROVED}\nstarted 1 rollback b", "canary", "1", "it is being rolled back"),
     (CERTIFIED, "rollback", "1", "there is nothing to roll back, it is certified"),
     (UNDONE, "rollback", "1", "there is nothing to roll back, it is rolled-back"),
@@ -195,7 +246,9 @@ def test_the_reason_names_what_is_missing(told: str, phase: str, broker: str, re
 def test_without_a_migration_or_with_foreign_words() -> None:
     with pytest.raises(Refused, match="no migration has begun"):
         gate([], "phase-1", "1")
-    with pytest.raises(Refused, match=r"broker 9 is not of this migration, which has broker 1, broker 2, broker 3"):
+    with pytest.raises(
+        Refused, match=r"broker 9 is not of this migration, which has broker 1, broker 2, broker 3"
+    ):
         gate(story(BEGUN), "phase-1", "9")
     with pytest.raises(UsageError, match="no phase: 'phase-3'"):
         gate(story(BEGUN), "phase-3", "1")
@@ -234,7 +287,10 @@ FOLLOWS: dict[str, tuple[str, str]] = {
         "approved 1, verified 1 canary, converted 1 canary r1, certified 1 canary, started 2 phase-2 r",
         "begin 0>1 2,3, begin 1>2 1, attest 1, started 2 canary r",
     ),
-    SECOND: ("verified 2 phase-2, certified 2 phase-2, begin 0>1 1,3", "approved 2, approved 2 phase-2, begin 1>2 1"),
+    SECOND: (
+        "verified 2 phase-2, certified 2 phase-2, begin 0>1 1,3",
+        "approved 2, approved 2 phase-2, begin 1>2 1",
+    ),
     ALL: ("begin 1>2 1,2, begin 0>1 1, begin 0>1 1,2,3,4", "begin 0>1 2,3, approved 3"),
     f"{APPROVED}\nstarted 1 rollback b": (
         "started 1 rollback b, converted-back 1 rollback b, undone 1 rollback b, undone 1 rollback r1",
@@ -274,7 +330,16 @@ def _split(text: str) -> list[str]:
 
 
 def test_a_repeated_step_changes_nothing_but_the_time() -> None:
-    for told in (ATTESTED, CERTIFIED, CANARY, APPROVED, ALL, UNDONE, BACK, f"{APPROVED}\nstarted 2 phase-2 r"):
+    for told in (
+        ATTESTED,
+        CERTIFIED,
+        CANARY,
+        APPROVED,
+        ALL,
+        UNDONE,
+        BACK,
+        f"{APPROVED}\nstarted 2 phase-2 r",
+    ):
         entries = story(told)
         last = entries[-1]._replace(number=len(entries) + 1, at="later")
         check(entries, last)
@@ -285,7 +350,9 @@ def test_a_repeated_step_changes_nothing_but_the_time() -> None:
 
 def test_a_finished_run_that_is_applied_again_keeps_the_approval() -> None:
     assert statuses(APPROVED, "started 1 canary r1") == ["approved", "certified", "certified"]
-    assert statuses(APPROVED, "started 1 canary r9")[0] == "converting"  # another one has to be seen and approved anew
+    assert (
+        statuses(APPROVED, "started 1 canary r9")[0] == "converting"
+    )  # another one has to be seen and approved anew
 
 
 def test_an_interrupted_run_may_go_on_whatever_has_come_between() -> None:
@@ -308,7 +375,9 @@ def test_runs_are_undone_one_by_one() -> None:
 
 
 def test_undoing_a_rollback_brings_the_new_format_back() -> None:
-    assert statuses(BACK, "undone 1 rollback back")[0] == "converted"  # and so neither verified nor approved
+    assert (
+        statuses(BACK, "undone 1 rollback back")[0] == "converted"
+    )  # and so neither verified nor approved
     assert statuses(APPROVED, "started 1 rollback b\nundone 1 rollback b")[0] == "converted"
     assert statuses(BACK, "undone 1 rollback back\nundone 1 rollback r1")[0] == "rolled-back"
     both = f"{APPROVED}\nstarted 1 rollback b\nstarted 1 rollback c\nundone 1 rollback c"
@@ -324,14 +393,20 @@ def test_strays_of_phase_1_are_looked_at_again() -> None:
         check(story(again, "started 2 canary r"), entry("undone 2 phase-1 s"))
 
 
-@pytest.mark.parametrize(("phase", "details"), [("phase-1", {"max_magic": 1}), ("rollback", {"max_magic": 2})])
+@pytest.mark.parametrize(
+    ("phase", "details"), [("phase-1", {"max_magic": 1}), ("rollback", {"max_magic": 2})]
+)
 def test_a_certificate_that_allows_too_much(phase: str, details: dict[str, Any]) -> None:
     entries = story(ATTESTED)
-    lax = entry(f"certified 1 {phase}", len(entries) + 1)._replace(details={"digest": "d"} | details)
+    lax = entry(f"certified 1 {phase}", len(entries) + 1)._replace(
+        details={"digest": "d"} | details
+    )
     with pytest.raises(Refused, match="allows more than magic 0"):
         check(entries, lax)
     entries = story(CANARY)
-    lax = entry("certified 1 canary", len(entries) + 1)._replace(details={"digest": "d", "min_magic": 0})
+    lax = entry("certified 1 canary", len(entries) + 1)._replace(
+        details={"digest": "d", "min_magic": 0}
+    )
     with pytest.raises(Refused, match="allows less than magic 1"):
         check(entries, lax)
 
@@ -363,7 +438,9 @@ LACKING = [
 
 
 @pytest.mark.parametrize(("told", "words", "details"), LACKING)
-def test_an_entry_that_lacks_what_it_must_say(told: str, words: str, details: dict[str, Any]) -> None:
+def test_an_entry_that_lacks_what_it_must_say(
+    told: str, words: str, details: dict[str, Any]
+) -> None:
     entries = story(told)
     with pytest.raises(UsageError):
         check(entries, entry(words, len(entries) + 1)._replace(details=details))
@@ -372,7 +449,9 @@ def test_an_entry_that_lacks_what_it_must_say(told: str, words: str, details: di
 def test_a_ledger_that_could_not_have_come_about() -> None:
     entries = story(ATTESTED)
     wrong = entry("approved 1", len(entries) + 1)
-    with pytest.raises(CorruptFile, match=rf"entry {wrong.number} of the ledger cannot stand there: approval"):
+    with pytest.raises(
+        CorruptFile, match=rf"entry {wrong.number} of the ledger cannot stand there: approval"
+    ):
         state([*entries, wrong])
     with pytest.raises(CorruptFile, match="no event of a migration: 'hooray'"):
         gate([*entries, entry("hooray 1", 9)], "phase-1", "1")
@@ -420,11 +499,17 @@ def test_the_rows_for_people() -> None:
 
 
 def test_who_loses_zero_copy() -> None:
-    said = {(old, new): [f.versions for f in lose_zero_copy(old, new)] for old, new in [(0, 1), (0, 2), (1, 2), (2, 2)]}
+    said = {
+        (old, new): [f.versions for f in lose_zero_copy(old, new)]
+        for old, new in [(0, 1), (0, 2), (1, 2), (2, 2)]
+    }
     assert said == {(0, 1): ["0-1"], (0, 2): ["0-1", "2-3"], (1, 2): ["2-3"], (2, 2): []}
     page = (Path(__file__).parents[1] / "docs" / "decisions" / "phases.md").read_text()
     for fetcher in FETCHERS:
-        assert f"| {fetcher.versions} | {fetcher.newest_magic} | {fetcher.clients} | {fetcher.followers} |" in page
+        assert (
+            f"| {fetcher.versions} | {fetcher.newest_magic} | {fetcher.clients} | {fetcher.followers} |"
+            in page
+        )
 
 
 def test_through_a_file_two_canaries_cannot_be_claimed(tmp_path: Path) -> None:
@@ -432,7 +517,16 @@ def test_through_a_file_two_canaries_cannot_be_claimed(tmp_path: Path) -> None:
 
     def add(words: str) -> None:
         e = entry(words)
-        ledger.append(path, e.event, by=e.by, now_ms=0, broker=e.broker, phase=e.phase, details=e.details, check=check)
+        ledger.append(
+            path,
+            e.event,
+            by=e.by,
+            now_ms=0,
+            broker=e.broker,
+            phase=e.phase,
+            details=e.details,
+            check=check,
+        )
 
     with pytest.raises(Refused):
         add("attest 1")
@@ -444,7 +538,11 @@ def test_through_a_file_two_canaries_cannot_be_claimed(tmp_path: Path) -> None:
     add("started 1 canary r1")
     with pytest.raises(Refused, match="broker 1 is the canary"):
         add("started 2 canary r2")
-    assert [row["status"] for row in rows(now(ledger.read(path).entries))] == ["converting", "certified", "certified"]
+    assert [row["status"] for row in rows(now(ledger.read(path).entries))] == [
+        "converting",
+        "certified",
+        "certified",
+    ]
 
 
 WORDS = [
@@ -467,7 +565,10 @@ WORDS = [
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=60), st.booleans())
 def test_whatever_comes_the_rules_hold(words: list[str], ready: bool) -> None:
-    entries = story("begin 0>1 1,2", "attest 1\nattest 2\ncertified 1 phase-1\ncertified 2 phase-1" if ready else "")
+    entries = story(
+        "begin 0>1 1,2",
+        "attest 1\nattest 2\ncertified 1 phase-1\ncertified 2 phase-1" if ready else "",
+    )
     for line in words:
         following = entry(line, len(entries) + 1)
         before = now(entries)
@@ -481,13 +582,16 @@ def test_whatever_comes_the_rules_hold(words: list[str], ready: bool) -> None:
         brokers = after.brokers.values()
         assert {b.status for b in brokers} <= {*OLD, *NEW}
         assert sum(b.phase == "canary" and b.status in NEW for b in brokers) <= 1
-        newly = [b for b in brokers if b.status == "converting" and before.brokers[b.name].status in OLD]
+        newly = [
+            b for b in brokers if b.status == "converting" and before.brokers[b.name].status in OLD
+        ]
         if newly and newly[0].phase == "phase-2":
             assert before.canary is not None and before.canary.status == "approved"
         if newly:
             assert all(b.status not in {"listed", "attested"} for b in before.brokers.values())
         assert all(
-            row["next"] in {*PHASES, "attest", "certify", "convert", "verify", "approve", ""} for row in rows(after)
+            row["next"] in {*PHASES, "attest", "certify", "convert", "verify", "approve", ""}
+            for row in rows(after)
         )
 
 

@@ -146,7 +146,9 @@ TOTALS = {
 }  # fmt: skip
 
 
-def sealed(tmp_path: Path, totals: dict[str, object], operation: str = "rebuild", **options: object) -> Path:
+def sealed(
+    tmp_path: Path, totals: dict[str, object], operation: str = "rebuild", **options: object
+) -> Path:
     """A plan whose digest covers whatever its header says."""
     items = pa.Table.from_pylist([item(1)], schema=ITEMS)
     write_plan(make_plan(operation, options, totals, items), tmp_path / "plan")
@@ -160,14 +162,20 @@ def sealed(tmp_path: Path, totals: dict[str, object], operation: str = "rebuild"
         {"settings_from": {"given": "1"}}, {"not_repaired": []}, {"recovery_bytes": {}},
     ],
 )  # fmt: skip
-def test_nonsense_in_what_a_plan_says_of_itself_is_told(tmp_path: Path, wrong: dict[str, object]) -> None:
+def test_nonsense_in_what_a_plan_says_of_itself_is_told(
+    tmp_path: Path, wrong: dict[str, object]
+) -> None:
     folder = sealed(tmp_path, TOTALS | wrong)
-    with pytest.raises(CorruptPlan, match=r"settings from|its totals are not those of a plan to rebuild"):
+    with pytest.raises(
+        CorruptPlan, match=r"settings from|its totals are not those of a plan to rebuild"
+    ):
         show.main([str(folder)], standalone_mode=False)
 
 
 def test_a_plan_of_no_rule_of_retention(tmp_path: Path) -> None:
-    numbers = dict.fromkeys(("freed_bytes", "kafka_bytes", "kafka_segments", "blocked_bytes", "blocked_segments"), 0)
+    numbers = dict.fromkeys(
+        ("freed_bytes", "kafka_bytes", "kafka_segments", "blocked_bytes", "blocked_segments"), 0
+    )
     folder = sealed(tmp_path, TOTALS | numbers | {"vetoes": {}}, "retain", rule="mine")
     with pytest.raises(CorruptPlan, match="no rule of retention"):
         show.main([str(folder)], standalone_mode=False)

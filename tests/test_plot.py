@@ -21,14 +21,23 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def finding(kind: str, file: str) -> dict[str, Any]:
-    return dict.fromkeys(FINDING.names, None) | {"kind": kind, "severity": KINDS[kind][0], "file": file}
+    return dict.fromkeys(FINDING.names, None) | {
+        "kind": kind,
+        "severity": KINDS[kind][0],
+        "file": file,
+    }
 
 
 def segments(*rows: tuple[str, int, list[dict[str, Any]]]) -> pa.Table:
     return pa.Table.from_pylist(
         [
             dict.fromkeys(SEGMENTS.names, None)
-            | {"log_dir": "/data", "partition_dir": partition, "base_offset": base, "findings": findings}
+            | {
+                "log_dir": "/data",
+                "partition_dir": partition,
+                "base_offset": base,
+                "findings": findings,
+            }
             for partition, base, findings in rows
         ],
         schema=SEGMENTS,
@@ -41,7 +50,11 @@ TABLE = segments(
     (
         "a-0",
         0,
-        [finding("bad-crc", "x.log"), finding("missing-index", "x.timeindex"), finding("empty-index", "x.index")],
+        [
+            finding("bad-crc", "x.log"),
+            finding("missing-index", "x.timeindex"),
+            finding("empty-index", "x.index"),
+        ],
     ),
     ("a-0", -1, [finding("stray", "lost+found")]),
 )
@@ -54,7 +67,9 @@ def test_the_worst_kind_stands_for_the_segment_the_time_index_first() -> None:
     }
 
 
-@pytest.mark.parametrize("panels", [{"before": TABLE, "after": TABLE.slice(0, 1)}, {"nothing": SEGMENTS.empty_table()}])
+@pytest.mark.parametrize(
+    "panels", [{"before": TABLE, "after": TABLE.slice(0, 1)}, {"nothing": SEGMENTS.empty_table()}]
+)
 def test_a_picture_comes_out(panels: dict[str, pa.Table], tmp_path: Path) -> None:
     plot.plot_health(panels, tmp_path / "health.png")
     assert (tmp_path / "health.png").read_bytes().startswith(PNG)
@@ -82,7 +97,10 @@ def test_importing_does_not_import_matplotlib() -> None:
 
 
 def test_labels_tell_log_directories_apart() -> None:
-    assert plot._labels([("/a/one/data", "t-0"), ("/a/two/data", "t-0")])[1] == ["one/data/t-0", "two/data/t-0"]
+    assert plot._labels([("/a/one/data", "t-0"), ("/a/two/data", "t-0")])[1] == [
+        "one/data/t-0",
+        "two/data/t-0",
+    ]
     assert plot._labels([("/a/one/data", "t-0")])[1] == ["t-0"]
     assert plot._labels([]) == ([], [])
 
@@ -90,7 +108,8 @@ def test_labels_tell_log_directories_apart() -> None:
 def census(*rows: tuple[str, str, int, int]) -> pa.Table:
     return pa.Table.from_pylist(
         [
-            dict.fromkeys(CENSUS.names, None) | {"log_dir": log_dir, "topic": topic, "magic": magic, "bytes": size}
+            dict.fromkeys(CENSUS.names, None)
+            | {"log_dir": log_dir, "topic": topic, "magic": magic, "bytes": size}
             for log_dir, topic, magic, size in rows
         ],
         schema=CENSUS,
@@ -105,7 +124,12 @@ FORMATS = census(
 
 def test_topics_with_most_old_bytes_come_first() -> None:
     assert migration_plot.format_shares(FORMATS) == {
-        "/one": [("all topics", [25, 30, 901]), ("mid", [0, 30, 0]), ("old", [25, 0, 1]), ("new", [0, 0, 900])],
+        "/one": [
+            ("all topics", [25, 30, 901]),
+            ("mid", [0, 30, 0]),
+            ("old", [25, 0, 1]),
+            ("new", [0, 0, 900]),
+        ],
         "/two": [("all topics", [0, 0, 7]), ("new", [0, 0, 7])],
     }
     assert migration_plot.magic_bytes(FORMATS) == [25, 30, 908]
@@ -127,7 +151,9 @@ def test_pictures_of_formats(table: pa.Table, tmp_path: Path) -> None:
     assert (tmp_path / "formats.png").read_bytes().startswith(PNG)
 
 
-def test_the_burn_down_shows_each_run_at_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_burn_down_shows_each_run_at_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from matplotlib.axes import Axes
 
     drawn: list[tuple[list[int], list[float]]] = []
@@ -138,7 +164,9 @@ def test_the_burn_down_shows_each_run_at_its_time(tmp_path: Path, monkeypatch: p
         return plotted(axes, times, sizes, **more)
 
     monkeypatch.setattr(Axes, "plot", spy)
-    migration_plot.plot_burn_down([(5000, census(("/one", "t", 0, 3))), (1000, FORMATS)], tmp_path / "x.png")
+    migration_plot.plot_burn_down(
+        [(5000, census(("/one", "t", 0, 3))), (1000, FORMATS)], tmp_path / "x.png"
+    )
     assert drawn == [([1, 5], [25, 3]), ([1, 5], [30, 0]), ([1, 5], [908, 0])]
 
 
@@ -174,11 +202,21 @@ def test_what_was_promised_stands_beside_what_came_of_it(tmp_path: Path) -> None
         schema=ACTIONS,
     )
     rows = migration_plot.forecast_outcome(forecast, actions)
-    names = ("name", "before_bytes", "forecast_bytes", "outcome_bytes", "forecast_seconds", "outcome_seconds")
+    names = (
+        "name",
+        "before_bytes",
+        "forecast_bytes",
+        "outcome_bytes",
+        "forecast_seconds",
+        "outcome_seconds",
+    )
     assert [tuple(row[name] for name in names) for row in rows] == [
         ("b-0", 350, 350, 350, 1.0, 0.75),
         ("a-0", 100, 120, 0, 0.5, 0),
     ]
-    for n, tables in enumerate([(forecast, actions), (FORECAST.empty_table(), ACTIONS.empty_table())]):
+    for n, tables in enumerate([
+        (forecast, actions),
+        (FORECAST.empty_table(), ACTIONS.empty_table()),
+    ]):
         migration_plot.plot_forecast(*tables, tmp_path / f"{n}.png")
         assert (tmp_path / f"{n}.png").read_bytes().startswith(PNG)

@@ -68,7 +68,11 @@ def test_how_late_records_came() -> None:
     cloud = cloud_of(np.array([5, 3, -1, 9, 9, 1, 2_000_000, 2_000_000 - 60_000]), np.arange(8))
     assert cloud.offset.tolist() == [0, 1, 3, 4, 5, 6, 7]
     counts = dict(zip(LATE, cloud.late.tolist(), strict=True))
-    assert {word: count for word, count in counts.items() if count} == {"in order": 4, "< 10 ms": 2, "< 10 min": 1}
+    assert {word: count for word, count in counts.items() if count} == {
+        "in order": 4,
+        "< 10 ms": 2,
+        "< 10 min": 1,
+    }
     many = cloud_of(np.arange(5 * POINTS), np.arange(5 * POINTS))
     assert len(many.offset) == len(many.timestamp) == POINTS
     assert many.late.sum() == 5 * POINTS
@@ -77,13 +81,20 @@ def test_how_late_records_came() -> None:
 def test_the_records_of_a_time(golden: Unpacked, tmp_path: Path) -> None:
     name = "time-some-0"
     root = golden("retention-4.1.0", "after")
-    records = {r["offset"]: r["timestamp"] for r in case("retention-4.1.0").records() if r["tp"] == name}
+    records = {
+        r["offset"]: r["timestamp"] for r in case("retention-4.1.0").records() if r["tp"] == name
+    }
     whole, error = read_cloud(root / name)
-    assert (dict(zip(whole.offset.tolist(), whole.timestamp.tolist(), strict=True)), error) == (records, "")
+    assert (dict(zip(whole.offset.tolist(), whole.timestamp.tolist(), strict=True)), error) == (
+        records,
+        "",
+    )
     begin, end = (sorted(records.values())[n] for n in (3, 12))
     some, error = read_cloud(root / name, begin, end)
     assert error == ""
-    assert some.offset.tolist() == [offset for offset, time in records.items() if begin <= time < end]
+    assert some.offset.tolist() == [
+        offset for offset, time in records.items() if begin <= time < end
+    ]
     shutil.copytree(root / name, tmp_path / name)
     (log,) = (tmp_path / name).glob("*.log")
     log.write_bytes(log.read_bytes()[:99] + b"x" * 99 + log.read_bytes()[198:])

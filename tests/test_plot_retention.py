@@ -10,7 +10,14 @@ import pytest
 
 from kafkats.errors import StorageFailed
 from kafkats.retention import RETENTION
-from kafkats.retention.plot import DAY_MS, STATES, plot_reclaimable, plot_timeline, reclaimable, segment_states
+from kafkats.retention.plot import (
+    DAY_MS,
+    STATES,
+    plot_reclaimable,
+    plot_timeline,
+    reclaimable,
+    segment_states,
+)
 
 NOW = 1_700_000_000_000
 
@@ -42,12 +49,17 @@ TABLE = pa.Table.from_pylist(
 
 
 def test_one_state_each() -> None:
-    assert segment_states(TABLE, NOW) == [*_expected("now", "guard", "pins", "pinned", "day", "week"), *["stays"] * 4]
+    assert segment_states(TABLE, NOW) == [
+        *_expected("now", "guard", "pins", "pinned", "day", "week"),
+        *["stays"] * 4,
+    ]
     assert set(segment_states(TABLE, NOW)) == set(STATES)
 
 
 def _expected(*words: str) -> list[str]:
-    return [next(state for state in STATES if word in state.replace(",", "").split()) for word in words]
+    return [
+        next(state for state in STATES if word in state.replace(",", "").split()) for word in words
+    ]
 
 
 def test_bytes_by_topic_add_up_and_the_most_eventful_come_first() -> None:

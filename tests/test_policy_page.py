@@ -50,7 +50,9 @@ def test_the_examples_are_valid(tmp_path: Path) -> None:
         read_policy(path)
     program = Path(sys.executable).parent / "check-jsonschema"
     files = sorted(str(path) for path in tmp_path.iterdir())
-    subprocess.run([str(program), "--schemafile", str(SCHEMA), *files], check=True, capture_output=True)
+    subprocess.run(
+        [str(program), "--schemafile", str(SCHEMA), *files], check=True, capture_output=True
+    )
 
 
 def test_the_example_does_what_its_comments_say(tmp_path: Path) -> None:
@@ -99,4 +101,6 @@ VALUES = (
 @given(given_=st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=2))
 def test_what_the_schema_takes_is_taken(given_: dict[str, Any]) -> None:
     if VALIDATOR.is_valid({"topics": {"a": given_}}):
-        assert Policy.model_validate({"topics": {"a": given_}}).topics["a"] == TopicSettings.model_validate(given_)
+        assert Policy.model_validate({"topics": {"a": given_}}).topics[
+            "a"
+        ] == TopicSettings.model_validate(given_)

@@ -75,7 +75,10 @@ def test_fixed_numbers() -> None:
 
 @given(value=st.none() | st.binary(max_size=300))
 def test_nullable_bytes(value: bytes | None) -> None:
-    for encoded, read in ((p.encode_bytes(value), p.read_int32), (p.encode_varint_bytes(value), p.read_varint)):
+    for encoded, read in (
+        (p.encode_bytes(value), p.read_int32),
+        (p.encode_varint_bytes(value), p.read_varint),
+    ):
         length, pos = read(at(encoded), 0)
         assert p.read_bytes(at(encoded), pos, length) == (value, len(encoded))
 
@@ -100,7 +103,12 @@ def test_view_of_any_bytes(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"\x01\x02\x03\x04")
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        for buf in (b"\x01\x02\x03\x04", bytearray(b"\x01\x02\x03\x04"), np.array([1, 2, 3, 4], np.uint8), mapped):
+        for buf in (
+            b"\x01\x02\x03\x04",
+            bytearray(b"\x01\x02\x03\x04"),
+            np.array([1, 2, 3, 4], np.uint8),
+            mapped,
+        ):
             with p.view(buf) as flat:
                 assert (flat.format, flat.ndim, bytes(flat)) == ("B", 1, b"\x01\x02\x03\x04")
     assert p.view(memoryview(b"\0\0\0\1").cast("i")).nbytes == 4

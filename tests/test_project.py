@@ -25,7 +25,11 @@ def test_the_lock_is_hashed_and_names_no_host() -> None:
 
 
 def test_pyspark_and_its_client_are_pinned_alike() -> None:
-    pins = dict(re.findall(r"^(pyspark(?:-client)?)==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    pins = dict(
+        re.findall(
+            r"^(pyspark(?:-client)?)==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE
+        )
+    )
     assert pins["pyspark"] == pins["pyspark-client"]
 
 
@@ -60,7 +64,10 @@ def test_one_image_for_airflow_and_spark() -> None:
     assert len({tuple(service["volumes"]) for service in ours.values()}) == 1, (
         "log directories at the same path everywhere"
     )
-    assert len({service["environment"]["AIRFLOW__API_AUTH__JWT_SECRET"] for service in ours.values()}) == 1
+    assert (
+        len({service["environment"]["AIRFLOW__API_AUTH__JWT_SECRET"] for service in ours.values()})
+        == 1
+    )
 
 
 def test_the_image_is_of_the_locked_versions() -> None:
@@ -98,7 +105,11 @@ def bare_machine(tmp_path: Path) -> tuple[Path, dict[str, str]]:
 
 def set_up(project: Path, environment: dict[str, str]) -> tuple[int, str]:
     ran = subprocess.run(
-        [str(project / "scripts" / "setup")], env=environment, capture_output=True, text=True, check=False
+        [str(project / "scripts" / "setup")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return ran.returncode, ran.stderr
 
@@ -123,11 +134,16 @@ def test_set_up_says_that_java_is_missing(bare_machine: tuple[Path, dict[str, st
 def test_an_old_java_will_not_do(bare_machine: tuple[Path, dict[str, str]], version: str) -> None:
     java(Path(bare_machine[1]["PATH"]), version)
     code, said = set_up(*bare_machine)
-    assert (code, said.partition("\n")[0][:45]) == (1, "scripts/setup: Java 17 or newer is missing: S")
+    assert (code, said.partition("\n")[0][:45]) == (
+        1,
+        "scripts/setup: Java 17 or newer is missing: S",
+    )
 
 
 @pytest.mark.parametrize("version", ["17", "21.0.2", "25.0.1"])
-def test_set_up_says_that_python_is_missing(bare_machine: tuple[Path, dict[str, str]], version: str) -> None:
+def test_set_up_says_that_python_is_missing(
+    bare_machine: tuple[Path, dict[str, str]], version: str
+) -> None:
     java(Path(bare_machine[1]["PATH"]), version)
     code, said = set_up(*bare_machine)
     assert code == 1
@@ -136,13 +152,16 @@ def test_set_up_says_that_python_is_missing(bare_machine: tuple[Path, dict[str, 
 
 
 def test_committed_text_names_no_machine() -> None:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     if listed.returncode:
         pytest.skip("not a git clone")
     texts = [
         ROOT / name
         for name in listed.stdout.split("\0")
-        if name.endswith((".py", ".md", ".toml", ".yml", ".lock")) or name.startswith(("scripts/", ".ci/"))
+        if name.endswith((".py", ".md", ".toml", ".yml", ".lock"))
+        or name.startswith(("scripts/", ".ci/"))
     ]
     words = ["/work" + "/", "find" + "-links", "index" + "-url"]
     for path in texts:

@@ -37,7 +37,11 @@ def masked(text: str) -> str:
 def in_process(command: str) -> str:
     """Standard output of `kafkats ...` without another Python; with `2>&1` the errors too."""
     words, out = shlex.split(command.removesuffix(" 2>&1")), StringIO()
-    with suppress(SystemExit), redirect_stdout(out), redirect_stderr(out if command.endswith(" 2>&1") else sys.stderr):
+    with (
+        suppress(SystemExit),
+        redirect_stdout(out),
+        redirect_stderr(out if command.endswith(" 2>&1") else sys.stderr),
+    ):
         main(words[1:])
     return out.getvalue()
 

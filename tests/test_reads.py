@@ -47,14 +47,28 @@ def places(tmp_path: Path) -> dict[str, str]:
     policy = tmp_path / "policy.json"
     policy.write_text(
         json.dumps({
-            "topics": {"*": {"cleanup.policy": "delete", "retention.ms": 86_400_000, "retention.bytes": 10_000_000}}
+            "topics": {
+                "*": {
+                    "cleanup.policy": "delete",
+                    "retention.ms": 86_400_000,
+                    "retention.bytes": 10_000_000,
+                }
+            }
         })
     )
-    return {"ROOT": str(root), "PLAN": str(tmp_path / "plan"), "NOW": "1600086440000", "POLICY": str(policy)}
+    return {
+        "ROOT": str(root),
+        "PLAN": str(tmp_path / "plan"),
+        "NOW": "1600086440000",
+        "POLICY": str(policy),
+    }
 
 
 def run(
-    capsys: pytest.CaptureFixture[str], places: dict[str, str], words: tuple[str, ...], *settings: str
+    capsys: pytest.CaptureFixture[str],
+    places: dict[str, str],
+    words: tuple[str, ...],
+    *settings: str,
 ) -> tuple[Any, str]:
     """The lines of the result without remarks, and all that is said of settings."""
     given = [word for setting in settings for word in ("--config", setting)]
@@ -76,7 +90,10 @@ def test_every_key_is_in_the_tables() -> None:
 
 @pytest.mark.parametrize("operation", READS)
 def test_what_is_read_is_in_the_table(
-    operation: str, places: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    operation: str,
+    places: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fields, seen = {name: KEYS[name] for name in TopicSettings.model_fields}, set()
 
@@ -90,7 +107,9 @@ def test_what_is_read_is_in_the_table(
         for words in COMMANDS[operation]:
             run(capsys, places, words)
     if operation == "roll":
-        seen.discard("index.interval.bytes")  # among the settings that are taken out for all of rolling
+        seen.discard(
+            "index.interval.bytes"
+        )  # among the settings that are taken out for all of rolling
     assert seen == READS[operation]
 
 
@@ -104,7 +123,12 @@ def test_what_is_not_read_changes_nothing_and_is_said(
         assert "not read by this operation" not in said
         result, said = run(capsys, places, words, *(f"{key}={VALUES[key]}" for key in ignored))
         assert result == plain
-        assert all(f"--config {key} is given, and not read by this operation" in said for key in ignored)
+        assert all(
+            f"--config {key} is given, and not read by this operation" in said for key in ignored
+        )
         assert said.count("not read by this operation") == len(ignored)
         for key in READS[operation]:
-            assert "not read by this operation" not in run(capsys, places, words, f"{key}={VALUES[key]}")[1]
+            assert (
+                "not read by this operation"
+                not in run(capsys, places, words, f"{key}={VALUES[key]}")[1]
+            )

@@ -40,7 +40,9 @@ ALLOWED = {
 
 def test_the_product_uses_what_it_has() -> None:
     found = set(unreferenced())
-    assert found - ALLOWED.keys() == set(), "delete these with their tests, or make the product use them"
+    assert found - ALLOWED.keys() == set(), (
+        "delete these with their tests, or make the product use them"
+    )
     assert ALLOWED.keys() - found == set(), "these are used, or gone: take them out of the list"
 
 

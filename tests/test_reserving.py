@@ -19,7 +19,13 @@ from kafkats.errors import DiskFull, KafkatsError, Locked, Reserved, UsageError
 from kafkats.flow import applying
 from kafkats.flow import planning as flow
 from kafkats.logdir import workarea
-from kafkats.logdir.reservation import Reservation, read_reservation, release, reservation_area, reserve
+from kafkats.logdir.reservation import (
+    Reservation,
+    read_reservation,
+    release,
+    reservation_area,
+    reserve,
+)
 from kafkats.plans.run import Run
 from kafkats.reserving import Wish, changing, now_ms, planning
 from tests.crash.commands import small_disk
@@ -72,13 +78,20 @@ def by_somebody(
 
 
 def run_of(*roots: Path, operation: str = "rebuild") -> Run:
-    return Run(operation, f"{operation}-0123456789abcdef", "0" * 64, {str(root): ["none-ct-0"] for root in roots})
+    return Run(
+        operation,
+        f"{operation}-0123456789abcdef",
+        "0" * 64,
+        {str(root): ["none-ct-0"] for root in roots},
+    )
 
 
 # plan
 
 
-def test_a_second_planner_is_told_whose_it_is(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_planner_is_told_whose_it_is(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = tree(root)
     code, text = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--reserve", "--json")
     assert code == 0
@@ -86,7 +99,12 @@ def test_a_second_planner_is_told_whose_it_is(root: Path, tmp_path: Path, capsys
     mine = reserved(root)
     assert mine is not None and mine.holder.endswith(f" plan {tmp_path / 'one'}")
     assert mine.until_ms - mine.made_ms == pytest.approx(24 * HOUR, abs=60_000)
-    wanted = {"holder": mine.holder, "reserved_until_ms": mine.until_ms, "reserves": [str(root)], "reserved": []}
+    wanted = {
+        "holder": mine.holder,
+        "reserved_until_ms": mine.until_ms,
+        "reserves": [str(root)],
+        "reserved": [],
+    }
     assert {name: said[name] for name in wanted} == wanted
     for named in (root, root / "none-ct-0", root / "none-ct-0" / "00000000000000000000.log"):
         code, text = run(capsys, "plan", "rebuild", named, "-o", tmp_path / "two", "--reserve")
@@ -96,7 +114,9 @@ def test_a_second_planner_is_told_whose_it_is(root: Path, tmp_path: Path, capsys
         assert first.endswith(f"kafkats release {root}")
         assert not (tmp_path / "two").exists()
     assert reserved(root) == mine
-    assert run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--reserve")[0] == 0, "a plan made anew"
+    assert run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--reserve")[0] == 0, (
+        "a plan made anew"
+    )
     assert tree(root) == before
 
 
@@ -109,7 +129,14 @@ def test_of_many_commands_at_once_one_plans(root: Path, tmp_path: Path) -> None:
             os.close(opener)
             os.read(gate, 1)  # all start when the parent closes its end
             try:
-                main(["plan", "rebuild", str(root), "-o", str(tmp_path / f"plan-{turn}-{number}"), "--reserve"])
+                main([
+                    "plan",
+                    "rebuild",
+                    str(root),
+                    "-o",
+                    str(tmp_path / f"plan-{turn}-{number}"),
+                    "--reserve",
+                ])
             except SystemExit as end:
                 os._exit(int(end.code or 0))
 
@@ -120,14 +147,20 @@ def test_of_many_commands_at_once_one_plans(root: Path, tmp_path: Path) -> None:
         assert sorted(codes) == [0, 3, 3]
         winner = codes.index(0)
         mine = reserved(root)
-        assert mine is not None and mine.holder.endswith(f" plan {tmp_path / f'plan-{turn}-{winner}'}")
+        assert mine is not None and mine.holder.endswith(
+            f" plan {tmp_path / f'plan-{turn}-{winner}'}"
+        )
         assert [path.name for path in tmp_path.glob(f"plan-{turn}-*")] == [f"plan-{turn}-{winner}"]
         release(reservation_area(root))
 
 
-def test_a_reservation_is_no_part_of_the_digest(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reservation_is_no_part_of_the_digest(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The command's plan and the job's are the same, whoever waits for an answer."""
-    reserving = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--reserve", "--json")[1]
+    reserving = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--reserve", "--json")[
+        1
+    ]
     looking = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "two", "--json")[1]
     assert summary(reserving)["digest"] == summary(looking)["digest"]
 
@@ -136,26 +169,37 @@ def test_a_partition_reserves_all_of_its_log_dir(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("--reserve", "--reserve-for", "2h")
-    assert run(capsys, "plan", "rebuild", root / "none-ct-0", "-o", tmp_path / "one", *words)[0] == 0
+    assert (
+        run(capsys, "plan", "rebuild", root / "none-ct-0", "-o", tmp_path / "one", *words)[0] == 0
+    )
     mine = reserved(root)
     assert mine is not None and mine.until_ms - mine.made_ms == pytest.approx(2 * HOUR, abs=60_000)
-    assert run(capsys, "plan", "rebuild", root / "zstd-lat-0", "-o", tmp_path / "two", *words)[0] == 3
+    assert (
+        run(capsys, "plan", "rebuild", root / "zstd-lat-0", "-o", tmp_path / "two", *words)[0] == 3
+    )
 
 
 def test_what_a_plan_does_not_write_to_is_released(
     roots: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, text = run(capsys, "plan", "rebuild", *roots, "-o", tmp_path / "plan", "--reserve", "--json")
+    code, text = run(
+        capsys, "plan", "rebuild", *roots, "-o", tmp_path / "plan", "--reserve", "--json"
+    )
     assert (code, summary(text)["reserves"]) == (0, [str(roots[0])])
     assert reserved(roots[0]) and not reserved(roots[1])
-    assert json.loads((tmp_path / "plan" / "reservation.json").read_text())["tokens"].keys() == {str(roots[0])}
+    assert json.loads((tmp_path / "plan" / "reservation.json").read_text())["tokens"].keys() == {
+        str(roots[0])
+    }
     code, text = run(capsys, "plan", "rebuild", roots[1], "-o", tmp_path / "empty", "--reserve")
     assert code == 0 and "reserved" not in text
     assert not reserved(roots[1]) and not (tmp_path / "empty" / "reservation.json").exists()
 
 
 def test_a_plan_that_fails_releases(
-    roots: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    roots: list[Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     code, _ = run(capsys, "plan", "rebuild", *roots, "-o", roots[1] / "plan", "--reserve")
     assert code == 2
@@ -179,13 +223,23 @@ def test_a_brokers_lock(root: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     with other_process(root / ".lock", fcntl.LOCK_EX) as pid:
         code, text = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--reserve")
         assert code == 3
-        assert text.startswith(f"kafkats: {root}: process {pid} ") and "stop the broker" in text.splitlines()[0]
+        assert (
+            text.startswith(f"kafkats: {root}: process {pid} ")
+            and "stop the broker" in text.splitlines()[0]
+        )
         assert not reserved(root) and not (tmp_path / "one").exists()
         code, text = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one")
         assert code == 0 and f"\n{root}: process {pid} " in text
-        remarks = summary(run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--json")[1])["remarks"]
+        remarks = summary(
+            run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--json")[1]
+        )["remarks"]
         assert len(remarks) == 1 and "until it stops" in remarks[0]
-    assert summary(run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--json")[1])["remarks"] == []
+    assert (
+        summary(run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--json")[1])[
+            "remarks"
+        ]
+        == []
+    )
 
 
 def test_without_reserving_a_reservation_is_a_remark(
@@ -202,9 +256,15 @@ def test_an_expired_one_is_taken_over_with_a_remark(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reserve(reservation_area(root), "the night before", 2, now_ms=1)
-    code, text = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan", "--reserve", "--json")
+    code, text = run(
+        capsys, "plan", "rebuild", root, "-o", tmp_path / "plan", "--reserve", "--json"
+    )
     (remark,) = summary(text)["remarks"]
-    assert code == 0 and "the night before" in remark and remark.endswith("had expired and was taken over")
+    assert (
+        code == 0
+        and "the night before" in remark
+        and remark.endswith("had expired and was taken over")
+    )
 
 
 def test_a_mount_needs_a_work_area(
@@ -212,7 +272,9 @@ def test_a_mount_needs_a_work_area(
 ) -> None:
     place = tmp_path / "place"
     place.mkdir()
-    monkeypatch.setattr(workarea, "_mount", lambda path: "inner" if path.is_relative_to(root) else "outer")
+    monkeypatch.setattr(
+        workarea, "_mount", lambda path: "inner" if path.is_relative_to(root) else "outer"
+    )
     plan = ("plan", "rebuild", root, "-o", tmp_path / "plan")
     code, text = run(capsys, *plan, "--reserve")
     assert code == 3 and "--work-area" in text.splitlines()[0] and "mount" in text
@@ -236,7 +298,17 @@ def test_a_real_mount(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         code, text = run(capsys, *plan)
         assert code == 3 and "a mount of its own" in text and "--work-area" in text
         assert run(capsys, *plan, "--work-area", place)[0] == 0
-        code, text = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "two", "--reserve", "--work-area", place)
+        code, text = run(
+            capsys,
+            "plan",
+            "rebuild",
+            root,
+            "-o",
+            tmp_path / "two",
+            "--reserve",
+            "--work-area",
+            place,
+        )
         assert code == 3 and "reserved by" in text
         apply = ("apply", tmp_path / "plan", "--digest", "any", "--owner-stopped")
         assert run(capsys, *apply)[0] == 3 and not (root / LOST).exists()
@@ -249,9 +321,13 @@ def test_a_real_mount(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_half_of_the_words(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, text = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan", "--reserve-for", "2h")
+    code, text = run(
+        capsys, "plan", "rebuild", root, "-o", tmp_path / "plan", "--reserve-for", "2h"
+    )
     assert code == 2 and "--reserve" in text and not (tmp_path / "plan").exists()
-    code, text = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan", "--reserve", "--reserve-for", "0s")
+    code, text = run(
+        capsys, "plan", "rebuild", root, "-o", tmp_path / "plan", "--reserve", "--reserve-for", "0s"
+    )
     assert code == 2
 
 
@@ -307,17 +383,24 @@ def test_reserved_ones_are_left_out(roots: list[Path]) -> None:
         assert ours.log_dirs == [str(roots[1])]
         ours.keep(map(str, roots))
     said = ours.said()
-    assert said["reserved"] == [{"log_dir": str(roots[0]), "holder": theirs.holder, "until_ms": theirs.until_ms}]
+    assert said["reserved"] == [
+        {"log_dir": str(roots[0]), "holder": theirs.holder, "until_ms": theirs.until_ms}
+    ]
     assert said["reserves"] == [str(roots[1])]
     assert len(said["remarks"]) == 1 and "left out" in said["remarks"][0]
     assert reserved(roots[0]) == theirs
-    with pytest.raises(Reserved, match=r"airflow .*manual__"), planning(named, wish._replace(holder="a third one")):
+    with (
+        pytest.raises(Reserved, match=r"airflow .*manual__"),
+        planning(named, wish._replace(holder="a third one")),
+    ):
         pytest.fail("all of them are reserved")
 
 
 def test_whose_run_is_over_is_taken_over(roots: list[Path]) -> None:
     theirs = by_somebody(roots[0])
-    wish = Wish("airflow rebuild_time_indexes manual__2", now_ms() + HOUR, take_over=(theirs.holder,))
+    wish = Wish(
+        "airflow rebuild_time_indexes manual__2", now_ms() + HOUR, take_over=(theirs.holder,)
+    )
     with planning(map(str, roots), wish) as ours:
         assert ours.log_dirs == list(map(str, roots))
         ours.keep([str(roots[0])])
@@ -387,9 +470,14 @@ def test_apply_enters_what_its_plan_has_reserved_and_releases_it(
 
     seen: list[Reservation | None] = []
     real = applying.apply_partition
-    monkeypatch.setattr(applying, "apply_partition", lambda *a, **k: (seen.append(reserved(root)), real(*a, **k))[1])
+    monkeypatch.setattr(
+        applying, "apply_partition", lambda *a, **k: (seen.append(reserved(root)), real(*a, **k))[1]
+    )
     assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
-    assert seen[0] is not None and (seen[0].holder, seen[0].token != mine.token) == (mine.holder, True)
+    assert seen[0] is not None and (seen[0].holder, seen[0].token != mine.token) == (
+        mine.holder,
+        True,
+    )
     assert (root / LOST).exists() and reserved(root) is None
 
 
@@ -415,7 +503,9 @@ def test_apply_reserves_what_nobody_has(
     assert code == 0 and "the night before" in summary(text)["remarks"][0]
 
 
-def test_apply_by_its_holder(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_apply_by_its_holder(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan")
     theirs = by_somebody(root)
     words = ("apply", tmp_path / "plan", "--digest", "any")
@@ -439,7 +529,9 @@ def test_a_killed_apply_keeps_it_for_its_own_run(
     words = ("--reserve",) if planned == "reserved" else ()
     run(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan", *words)
     with monkeypatch.context() as patched:
-        patched.setattr(applying, "apply_partition", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        patched.setattr(
+            applying, "apply_partition", lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        )
         child = fork(lambda: main(["apply", str(tmp_path / "plan"), "--digest", "any"]))
         assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
     left = reserved(root)
@@ -507,7 +599,9 @@ def test_undo_on_a_full_disk_releases_what_a_killed_apply_has_left(
 def test_a_run_that_takes_long_renews(root: Path, tmp_path: Path) -> None:
     with changing(run_of(root), tmp_path / "run", renew_seconds=0.01) as held:
         first = held.entered[str(root)].reservation
-        assert wait_for(lambda: (now := reserved(root)) is not None and now.until_ms > first.until_ms)
+        assert wait_for(
+            lambda: (now := reserved(root)) is not None and now.until_ms > first.until_ms
+        )
         assert threading.active_count() > 1
         release(reservation_area(root))
         by_somebody(root)
@@ -526,7 +620,9 @@ def wait_for(true: Any) -> bool:
 # release, and what cannot be read
 
 
-def test_release_says_whose_it_was(roots: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_release_says_whose_it_was(
+    roots: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     theirs = by_somebody(roots[0])
     code, text = run(capsys, "release", *roots, "--holder", "somebody else")
     assert code == 0
@@ -534,7 +630,9 @@ def test_release_says_whose_it_was(roots: list[Path], tmp_path: Path, capsys: py
     assert f"{roots[1]}: is not reserved\n" in text
     assert reserved(roots[0]) == theirs
     code, text = run(capsys, "release", roots[0] / "none-ct-0")
-    assert code == 0 and text.startswith(f"{roots[0]}: released; it was reserved by {theirs.holder} until ")
+    assert code == 0 and text.startswith(
+        f"{roots[0]}: released; it was reserved by {theirs.holder} until "
+    )
     assert reserved(roots[0]) is None
     theirs = by_somebody(roots[0])
     code, text = run(capsys, "release", tmp_path / "nowhere", roots[0], "--json")
@@ -544,7 +642,9 @@ def test_release_says_whose_it_was(roots: list[Path], tmp_path: Path, capsys: py
     assert reserved(roots[0]) is None, "one that fails keeps the others from being released"
 
 
-def test_a_damaged_reservation(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_reservation(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan")
     by_somebody(root)
     path = reservation_area(root).path / "reservation"
@@ -562,7 +662,9 @@ def test_a_damaged_reservation(root: Path, tmp_path: Path, capsys: pytest.Captur
     assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"holder": 1, "until_ms": 2, "tokens": {}}', '{"tokens": 3}'])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"holder": 1, "until_ms": 2, "tokens": {}}', '{"tokens": 3}']
+)
 def test_a_damaged_record_beside_a_plan(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
 ) -> None:
@@ -572,4 +674,6 @@ def test_a_damaged_record_beside_a_plan(
     code, text = run(capsys, "apply", tmp_path / "plan", "--digest", "any")
     assert code == 2 and str(path) in text and "Traceback" not in text
     path.unlink()
-    assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 3, "nothing tells whose it is"
+    assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 3, (
+        "nothing tells whose it is"
+    )

@@ -30,9 +30,15 @@ def partition(*rows: tuple[int, int] | tuple[int, int, int]) -> list[Segment]:
     ]
 
 
-def deleted(segments: list[Segment], rule: str, now_ms: int = NOW, **limits: int | None) -> list[int]:
+def deleted(
+    segments: list[Segment], rule: str, now_ms: int = NOW, **limits: int | None
+) -> list[int]:
     chosen = Limits(**({"high_watermark": 10_000} | limits))
-    return [v.base_offset for v in decide(segments, chosen, RETENTION_RULES[rule], now_ms=now_ms).verdicts if v.deletes]
+    return [
+        v.base_offset
+        for v in decide(segments, chosen, RETENTION_RULES[rule], now_ms=now_ms).verdicts
+        if v.deletes
+    ]
 
 
 class Row(NamedTuple):
@@ -102,7 +108,8 @@ TABLE = (
 
 
 @pytest.mark.parametrize(
-    ("row", "rule"), [pytest.param(row, rule, id=f"{rule}: {row.says}") for row in TABLE for rule in row.rules]
+    ("row", "rule"),
+    [pytest.param(row, rule, id=f"{rule}: {row.says}") for row in TABLE for rule in row.rules],
 )
 def test_table(row: Row, rule: str) -> None:
     assert deleted(row.segments, rule, **row.limits) == row.goes
@@ -113,7 +120,9 @@ def only(segments: list[Segment], limits: Limits, at: int, rule: str = "3.0") ->
 
 
 def test_everything_goes_makes_an_empty_segment_at_the_log_end() -> None:
-    decision = decide(partition((5, 1), (5, 1)), Limits(100, -1, 3, 20), RETENTION_RULES["3.0"], now_ms=NOW)
+    decision = decide(
+        partition((5, 1), (5, 1)), Limits(100, -1, 3, 20), RETENTION_RULES["3.0"], now_ms=NOW
+    )
     assert (decision.rolls, decision.log_start_offset) == (True, 20)
 
 
@@ -130,8 +139,20 @@ def test_reasons_and_evidence() -> None:
     limits = Limits(100, 20, 10, 50)
     verdicts = decide(segments, limits, RETENTION_RULES["3.0"], now_ms=NOW).verdicts
     assert [v.by for v in verdicts] == ["start-offset", "time", "", "", ""]
-    assert [v.evidence for v in verdicts] == ["offset", "mtime", "timestamp", "timestamp", "timestamp"]
-    assert [v.deletable_from_ms for v in verdicts] == [NOW, OLD + 101, YOUNG + 101, YOUNG + 101, YOUNG + 101]
+    assert [v.evidence for v in verdicts] == [
+        "offset",
+        "mtime",
+        "timestamp",
+        "timestamp",
+        "timestamp",
+    ]
+    assert [v.deletable_from_ms for v in verdicts] == [
+        NOW,
+        OLD + 101,
+        YOUNG + 101,
+        YOUNG + 101,
+        YOUNG + 101,
+    ]
     assert [v.blocked_by for v in verdicts] == [None, None, None, 20, 20]
     assert verdicts[1].reason == "1 s old by mtime, retention.ms is 100"
     assert verdicts[2].reason == "expires in 91 ms"
@@ -143,11 +164,18 @@ def test_reasons_of_what_stays() -> None:
     untrusted = [one[0]._replace(trusted=False), one[1]]
     assert only(one, Limits(high_watermark=20), 0).reason == "no limit by time"
     assert only(one, Limits(100), 0).reason == "no high watermark is known"
-    assert only(one, Limits(100, high_watermark=5), 0).reason == "reaches beyond the high watermark 5"
-    assert only(untrusted, Limits(100, high_watermark=20), 0).reason.startswith("its time index is wrong")
+    assert (
+        only(one, Limits(100, high_watermark=5), 0).reason == "reaches beyond the high watermark 5"
+    )
+    assert only(untrusted, Limits(100, high_watermark=20), 0).reason.startswith(
+        "its time index is wrong"
+    )
     assert only(untrusted, Limits(100, high_watermark=20), 1).blocked_by == 0
     assert only(one, Limits(2**63 - 1, high_watermark=20), 0).reason.startswith("never expires")
-    assert only(partition((0, OLD)), Limits(1, high_watermark=20), 0).reason == "an empty last segment stays"
+    assert (
+        only(partition((0, OLD)), Limits(1, high_watermark=20), 0).reason
+        == "an empty last segment stays"
+    )
     for verdict in (only(one, Limits(100), 0), only(untrusted, Limits(100, high_watermark=20), 1)):
         assert verdict.deletable_from_ms is None
 
@@ -162,7 +190,9 @@ def test_time_before_size_leaves_the_rest_to_the_next_run() -> None:
     assert all(v.by == "time" for v in again.verdicts)
 
 
-TIMES = st.one_of(st.sampled_from([-1, -(2**63), 0, NOW, 2**63 - 1]), st.integers(NOW - 300, NOW + 300))
+TIMES = st.one_of(
+    st.sampled_from([-1, -(2**63), 0, NOW, 2**63 - 1]), st.integers(NOW - 300, NOW + 300)
+)
 LIMITS = st.builds(
     Limits,
     st.one_of(st.sampled_from([-1, 0, 2**63 - 1]), st.integers(0, 300)),
@@ -188,7 +218,9 @@ RULES = st.sampled_from(list(RETENTION_RULES.values()))
 
 
 @given(partitions(), LIMITS, RULES)
-def test_what_goes_is_a_prefix_and_is_allowed_to(segments: list[Segment], limits: Limits, rule: RetentionRule) -> None:
+def test_what_goes_is_a_prefix_and_is_allowed_to(
+    segments: list[Segment], limits: Limits, rule: RetentionRule
+) -> None:
     decision = decide(segments, limits, rule, now_ms=NOW)
     gone = [v for v in decision.verdicts if v.deletes]
     assert [v.base_offset for v in decision.verdicts] == [s.base_offset for s in segments]
@@ -199,20 +231,26 @@ def test_what_goes_is_a_prefix_and_is_allowed_to(segments: list[Segment], limits
     assert decision.log_start_offset >= limits.log_start_offset
     if gone:
         last = segments[len(gone) - 1]
-        assert not rule.high_watermark or last.end_offset <= max(limits.high_watermark or 0, limits.log_start_offset)
+        assert not rule.high_watermark or last.end_offset <= max(
+            limits.high_watermark or 0, limits.log_start_offset
+        )
         assert decision.log_start_offset >= last.end_offset
         assert not (decision.rolls and last.bytes == 0)
 
 
 @given(partitions(), LIMITS, RULES, st.integers(0, 1000))
-def test_later_never_less(segments: list[Segment], limits: Limits, rule: RetentionRule, wait: int) -> None:
+def test_later_never_less(
+    segments: list[Segment], limits: Limits, rule: RetentionRule, wait: int
+) -> None:
     def count(now_ms: int) -> int:
         return sum(v.deletes for v in decide(segments, limits, rule, now_ms=now_ms).verdicts)
 
     assert count(NOW) <= count(NOW + wait)
 
 
-def run(segments: list[Segment], limits: Limits, rule: RetentionRule, now_ms: int) -> tuple[list[Segment], Limits]:
+def run(
+    segments: list[Segment], limits: Limits, rule: RetentionRule, now_ms: int
+) -> tuple[list[Segment], Limits]:
     """The partition after the run."""
     decision = decide(segments, limits, rule, now_ms=now_ms)
     left = [s for s, v in zip(segments, decision.verdicts, strict=True) if not v.deletes]
@@ -223,7 +261,9 @@ def run(segments: list[Segment], limits: Limits, rule: RetentionRule, now_ms: in
 
 
 @given(partitions(), LIMITS, RULES)
-def test_a_second_run_finds_nothing(segments: list[Segment], limits: Limits, rule: RetentionRule) -> None:
+def test_a_second_run_finds_nothing(
+    segments: list[Segment], limits: Limits, rule: RetentionRule
+) -> None:
     """Where time comes before size, it is the third: size may have freed what time comes back for."""
     left, then = run(segments, limits, rule, NOW)
     if rule.passes[0] == "time":
@@ -235,13 +275,19 @@ def test_a_second_run_finds_nothing(segments: list[Segment], limits: Limits, rul
 
 @settings(max_examples=200)
 @given(partitions(), LIMITS, RULES)
-def test_deletable_from_is_kept(segments: list[Segment], limits: Limits, rule: RetentionRule) -> None:
+def test_deletable_from_is_kept(
+    segments: list[Segment], limits: Limits, rule: RetentionRule
+) -> None:
     """What is left goes at that time and not a millisecond before; what has none never goes by time."""
     left, then = run(segments, limits, rule, NOW)
     before = {v.base_offset: v for v in decide(segments, limits, rule, now_ms=NOW).verdicts}
 
     def goes(base: int, now_ms: int) -> bool:
-        return next(v.deletes for v in decide(left, then, rule, now_ms=now_ms).verdicts if v.base_offset == base)
+        return next(
+            v.deletes
+            for v in decide(left, then, rule, now_ms=now_ms).verdicts
+            if v.base_offset == base
+        )
 
     for segment in left:
         if segment.base_offset not in before:
@@ -255,7 +301,9 @@ def test_deletable_from_is_kept(segments: list[Segment], limits: Limits, rule: R
 
 
 @given(partitions(), LIMITS, RULES)
-def test_a_pin_is_named_only_by_what_is_expired(segments: list[Segment], limits: Limits, rule: RetentionRule) -> None:
+def test_a_pin_is_named_only_by_what_is_expired(
+    segments: list[Segment], limits: Limits, rule: RetentionRule
+) -> None:
     verdicts = decide(segments, limits, rule, now_ms=NOW).verdicts
     kept = {v.base_offset for v in verdicts if not v.deletes}
     for segment, verdict in zip(segments, verdicts, strict=True):
@@ -283,7 +331,11 @@ def test_what_real_brokers_deleted(one: Case, partition: str, golden: Unpacked) 
 def test_real_brokers_showed_every_pass_and_both_orders() -> None:
     """What the pairs must contain for the comparison to mean something."""
     topic = "order-of-passes-0"
-    orders = {rule_of(one): one.info["retention"][topic]["segments_after"] for one, p in GOLDEN if p == topic}
+    orders = {
+        rule_of(one): one.info["retention"][topic]["segments_after"]
+        for one, p in GOLDEN
+        if p == topic
+    }
     assert len(orders["0.11"]) == 3 and len(orders["3.0"]) == 1
     assert {rule_of(one) for one, _ in GOLDEN} == {"0.8", "0.10.1", "0.11", "3.0"}
     assert len(GOLDEN) > 70

@@ -35,7 +35,9 @@ NOW = 10_000_000
 KEPT = 2**31 - 1
 
 
-def one(timestamp: int = NOW, size: int = 70, first: int = 100, last: int = 100, now_ms: int = NOW) -> Append:
+def one(
+    timestamp: int = NOW, size: int = 70, first: int = 100, last: int = 100, now_ms: int = NOW
+) -> Append:
     return Append((Batch(first, last, size, timestamp),), now_ms)
 
 
@@ -96,7 +98,8 @@ TABLE = (
 
 
 @pytest.mark.parametrize(
-    ("row", "rule"), [pytest.param(row, rule, id=f"{rule}: {row.says}") for row in TABLE for rule in row.rules]
+    ("row", "rule"),
+    [pytest.param(row, rule, id=f"{rule}: {row.says}") for row in TABLE for rule in row.rules],
 )
 def test_table(row: Row, rule: str) -> None:
     assert should_roll(row.active, row.append, row.settings, ROLL_RULES[rule]) == row.rolls
@@ -120,7 +123,10 @@ def test_first_batch_and_first_append_differ_where_an_append_has_several() -> No
 
 
 def test_each_batch_or_each_append_gets_an_entry() -> None:
-    fetch = [Append(tuple(Batch(4 * n + i, 4 * n + i, 100, 4 * n + i) for i in range(4)), NOW) for n in range(3)]
+    fetch = [
+        Append(tuple(Batch(4 * n + i, 4 * n + i, 100, 4 * n + i) for i in range(4)), NOW)
+        for n in range(3)
+    ]
     settings = Settings(index_interval_bytes=99, segment_ms=10**6)
     (newest,) = simulate(fetch, settings, ROLL_RULES["4.1"])
     (older,) = simulate(fetch, settings, ROLL_RULES["0.10.1"])
@@ -153,12 +159,21 @@ def test_an_empty_segment_is_made_anew_or_left_behind() -> None:
     made = simulate([one(first=0, last=0, size=90)], settings, ROLL_RULES["4.1"])
     assert [(s.base_offset, s.bytes) for s in made] == [(0, 90)]
     far = simulate([one(first=5 * 10**9, last=5 * 10**9)], Settings(), ROLL_RULES["4.1"])
-    assert [(s.base_offset, s.bytes, s.reason) for s in far] == [(0, 0, "offsets"), (5 * 10**9, 70, "")]
+    assert [(s.base_offset, s.bytes, s.reason) for s in far] == [
+        (0, 0, "offsets"),
+        (5 * 10**9, 70, ""),
+    ]
 
 
 def test_what_is_told_of_each_segment() -> None:
     appends = [one(NOW + n, 70, n, n, NOW + 10 * n) for n in range(5)]
-    made = simulate(appends, Settings(segment_bytes=150), ROLL_RULES["4.1"], created_ms=3, jitter=iter([1, 2, 3]))
+    made = simulate(
+        appends,
+        Settings(segment_bytes=150),
+        ROLL_RULES["4.1"],
+        created_ms=3,
+        jitter=iter([1, 2, 3]),
+    )
     assert made[0] == Rolled(0, 2, 140, 2, NOW, NOW + 1, 3, NOW + 10, 0, 0, 1, "size")
     assert made[1] == Rolled(2, 4, 140, 2, NOW + 2, NOW + 3, NOW + 20, NOW + 30, 0, 0, 2, "size")
     assert made[2] == Rolled(4, 5, 70, 1, NOW + 4, NOW + 4, NOW + 40, NOW + 40, 0, 0, 3, "")
@@ -168,7 +183,11 @@ def test_what_is_told_of_each_segment() -> None:
 def test_jitter_is_seeded_and_bounded() -> None:
     settings = Settings(segment_ms=1000, segment_jitter_ms=400)
     drawn = list(islice(draw_jitter(settings, 7), 2000))
-    assert drawn == list(islice(draw_jitter(settings, 7), 2000)) != list(islice(draw_jitter(settings, 8), 2000))
+    assert (
+        drawn
+        == list(islice(draw_jitter(settings, 7), 2000))
+        != list(islice(draw_jitter(settings, 8), 2000))
+    )
     assert (min(drawn), max(drawn)) == (0, 399)
     assert max(islice(draw_jitter(Settings(segment_ms=10, segment_jitter_ms=400), 7), 500)) == 9
     assert set(islice(draw_jitter(Settings(), 7), 5)) == {0}
@@ -204,11 +223,21 @@ def test_due() -> None:
 def test_jitter_makes_due_a_range(jitter: int, begin: int, said: str) -> None:
     settings, rule = Settings(segment_ms=600, segment_jitter_ms=jitter), ROLL_RULES["4.1"]
     found = due(ACTIVE, settings, rule, now_ms=NOW)
-    assert (found.rolls, found.due_from_ms, found.due_until_ms, found.explanation) == (False, begin, NOW + 101, said)
+    assert (found.rolls, found.due_from_ms, found.due_until_ms, found.explanation) == (
+        False,
+        begin,
+        NOW + 101,
+        said,
+    )
     drawn = draw_jitter(settings, 3)
-    known = [due(ACTIVE._replace(jitter_ms=next(drawn)), settings, rule, now_ms=NOW).due_until_ms for _ in range(50)]
+    known = [
+        due(ACTIVE._replace(jitter_ms=next(drawn)), settings, rule, now_ms=NOW).due_until_ms
+        for _ in range(50)
+    ]
     assert all(one is not None and begin <= one <= NOW + 101 for one in known)
-    late = due(ACTIVE, Settings(segment_ms=2**63 - 1, segment_jitter_ms=2**63 - 1), rule, now_ms=NOW)
+    late = due(
+        ACTIVE, Settings(segment_ms=2**63 - 1, segment_jitter_ms=2**63 - 1), rule, now_ms=NOW
+    )
     assert (late.due_from_ms is None, late.due_until_ms) == (False, None)
     assert late.explanation.endswith(" with the most jitter, never without")
 
@@ -217,9 +246,14 @@ def test_due_for_other_reasons_and_never() -> None:
     rule = ROLL_RULES["4.1"]
     full = due(ACTIVE, Settings(segment_bytes=100), rule, now_ms=NOW)
     assert (full.reason, full.explanation) == ("size", "100 bytes, segment.bytes is 100")
-    assert due(ACTIVE._replace(offset_entries=8), Settings(segment_index_bytes=64), rule, now_ms=NOW).rolls
+    assert due(
+        ACTIVE._replace(offset_entries=8), Settings(segment_index_bytes=64), rule, now_ms=NOW
+    ).rolls
     assert (
-        due(ACTIVE._replace(time_entries=5), Settings(segment_index_bytes=72), rule, now_ms=NOW).reason == "time-index"
+        due(
+            ACTIVE._replace(time_entries=5), Settings(segment_index_bytes=72), rule, now_ms=NOW
+        ).reason
+        == "time-index"
     )
     never = due(ACTIVE, Settings(segment_ms=2**63 - 1), rule, now_ms=NOW)
     assert (never.rolls, never.due_from_ms, never.explanation) == (False, None, "never by time")
@@ -256,18 +290,24 @@ def streams(draw: st.DrawFn) -> list[Append]:
 
 
 @given(streams(), SETTINGS, st.sampled_from(list(ROLL_RULES.values())), st.integers(0, 9))
-def test_nothing_is_lost_and_no_limit_is_broken(appends: list[Append], settings: Settings, rule, seed: int) -> None:
+def test_nothing_is_lost_and_no_limit_is_broken(
+    appends: list[Append], settings: Settings, rule, seed: int
+) -> None:
     made = simulate(appends, settings, rule, jitter=draw_jitter(settings, seed))
     assert sum(s.bytes for s in made) == sum(a.bytes for a in appends)
     assert sum(s.batches for s in made) == sum(len(a.batches) for a in appends)
-    assert [s.end_offset for s in made[:-1]] == bases(made)[1:] and bases(made) == sorted(set(bases(made)))
+    assert [s.end_offset for s in made[:-1]] == bases(made)[1:] and bases(made) == sorted(
+        set(bases(made))
+    )
     assert made[-1].end_offset == appends[-1].last_offset + 1
     assert [bool(s.reason) for s in made] == [True] * (len(made) - 1) + [False]
     assert all(s.bytes <= settings.segment_bytes or s.batches <= 3 for s in made)
 
 
 @given(streams(), SETTINGS, st.sampled_from(list(ROLL_RULES.values())))
-def test_what_is_due_is_what_the_next_append_does(appends: list[Append], settings: Settings, rule) -> None:
+def test_what_is_due_is_what_the_next_append_does(
+    appends: list[Append], settings: Settings, rule
+) -> None:
     last = simulate(appends, settings, rule)[-1]
     names = (
         "base_offset",
@@ -281,7 +321,9 @@ def test_what_is_due_is_what_the_next_append_does(appends: list[Append], setting
     active = Active(**{name: getattr(last, name) for name in names})
     now_ms = appends[-1].now_ms
     told = due(active, settings, rule, now_ms=now_ms)
-    more = simulate([*appends, one(now_ms, 1, last.end_offset, last.end_offset, now_ms)], settings, rule)
+    more = simulate(
+        [*appends, one(now_ms, 1, last.end_offset, last.end_offset, now_ms)], settings, rule
+    )
     assert told.rolls == (more[-1].base_offset == last.end_offset)
     if told.due_from_ms is not None and told.due_until_ms is not None:
         roomy = settings._replace(segment_bytes=10**9, segment_index_bytes=10**6)
@@ -305,7 +347,9 @@ def test_after_retention_of_edited_settings() -> None:
     appends = [one(n * minute, 70, n, n, n * minute) for n in range(60)]
     now_ms, limits = 60 * minute, Limits(10 * minute, -1, 0, 60)
     rule, retention = ROLL_RULES["4.1"], RETENTION_RULES["3.0"]
-    whole = after_retention(simulate(appends, Settings(), rule), limits, retention, rule, now_ms=now_ms)
+    whole = after_retention(
+        simulate(appends, Settings(), rule), limits, retention, rule, now_ms=now_ms
+    )
     assert (len(whole.segments), whole.open_files) == (1, 3)
     assert whole.kept_ms == (59 * minute + 10 * minute + 1,)
     made = simulate(appends, Settings(segment_ms=5 * minute), rule)
@@ -313,7 +357,9 @@ def test_after_retention_of_edited_settings() -> None:
     assert [s.base_offset for s in made] == list(range(0, 60, 6))
     assert [s.base_offset for s in cut.segments] == [48, 54] and cut.open_files == 6
     assert set(cut.kept_ms[:-1]) == {15 * minute + 1}
-    assert after_retention(made, limits, retention, ROLL_RULES["0.8"], now_ms=now_ms).open_files == 4
+    assert (
+        after_retention(made, limits, retention, ROLL_RULES["0.8"], now_ms=now_ms).open_files == 4
+    )
 
 
 def test_after_retention_when_everything_goes_and_without_timestamps() -> None:
@@ -326,14 +372,20 @@ def test_after_retention_when_everything_goes_and_without_timestamps() -> None:
 
 # What real brokers wrote
 
-ROLLED = [(case, partition) for case in cases("rolling") for partition in case.info["segment_base_offsets"]]
+ROLLED = [
+    (case, partition)
+    for case in cases("rolling")
+    for partition in case.info["segment_base_offsets"]
+]
 
 
 @pytest.mark.parametrize(("case", "partition"), ROLLED, ids=lambda value: str(value))
 def test_where_real_brokers_rolled(case: Case, partition: str, golden: Unpacked) -> None:
     made = golden_simulation(case, golden(case, "data") / partition)
     assert bases(made) == case.info["segment_base_offsets"][partition]
-    index = "time-index" if rule_of(case) != "0.8" else "offset-index"  # an entry is half as long again
+    index = (
+        "time-index" if rule_of(case) != "0.8" else "offset-index"
+    )  # an entry is half as long again
     expected = {"by-bytes": "size", "by-index": index, "by-timeindex": index}
     assert {s.reason for s in made[:-1]} <= {expected.get(partition.removesuffix("-0"), "time")}
 

@@ -32,7 +32,12 @@ NONE = (-1, -1)
 
 def rule_of(kafka: str) -> str:
     version = tuple(int(part) for part in kafka.split(".")[:3])
-    for since, rule in (((3, 8), "3.8"), ((3, 0), "3.0"), ((0, 11), "0.11"), ((0, 10, 1), "0.10.1")):
+    for since, rule in (
+        ((3, 8), "3.8"),
+        ((3, 0), "3.0"),
+        ((0, 11), "0.11"),
+        ((0, 10, 1), "0.10.1"),
+    ):
         if version >= since:
             return rule
     return "0.8"
@@ -41,7 +46,9 @@ def rule_of(kafka: str) -> str:
 def searchable(case: Case, kafka: str, partition: str) -> bool:
     """Whether that broker searches a topic of this format by time."""
     settings = case.info["brokers"][-1].get("settings", {})
-    version = case.topic_config(partition).get("message.format.version") or settings.get("log.message.format.version")
+    version = case.topic_config(partition).get("message.format.version") or settings.get(
+        "log.message.format.version"
+    )
     return not version or rule_of(kafka) == "3.8" or not version.startswith(("0.8", "0.9"))
 
 
@@ -63,7 +70,9 @@ def recorded(golden: Unpacked, tmp_path_factory: pytest.TempPathFactory) -> Any:
             clean = (found.parent / ".kafka_cleanshutdown").exists()
             served = searchable(case, asked["kafka"], asked["tp"])
             log_start = checkpoint(found.parent, asked["tp"])
-            with search.open_partition(copy, clean=clean, searchable=served, log_start_offset=log_start) as partition:
+            with search.open_partition(
+                copy, clean=clean, searchable=served, log_start_offset=log_start
+            ) as partition:
                 yield asked, partition
 
     return of
@@ -92,18 +101,26 @@ def test_answers_of_real_brokers(case: Case, recorded: Any) -> None:
                 continue
             ours = search.find(partition, target, rule)
             said = ours.offset, ours.timestamp
-            assert said == ((theirs["offset"], theirs["timestamp"]) if theirs else NONE), (*where, ours)
+            assert said == ((theirs["offset"], theirs["timestamp"]) if theirs else NONE), (
+                *where,
+                ours,
+            )
             assert ours.reason in search.REASONS
             if theirs and "leader_epoch" in theirs:
                 assert ours.leader_epoch == theirs["leader_epoch"], where
     assert compared > 100
 
 
-def by_segments(partition: search.Partition, target: search.Target, asked: dict[str, Any]) -> list[list[int]]:
+def by_segments(
+    partition: search.Partition, target: search.Target, asked: dict[str, Any]
+) -> list[list[int]]:
     """The broker's clock was at `asked_at_ms` or a little later: what it answers about the time in between is open."""
     clocks = {
         asked["asked_at_ms"],
-        max(asked["asked_at_ms"], 0 if isinstance(target, search.Word) else target + (target < 2**63 - 1)),
+        max(
+            asked["asked_at_ms"],
+            0 if isinstance(target, search.Word) else target + (target < 2**63 - 1),
+        ),
     }
     return [search.offsets_before(partition, target, now_ms=now_ms) for now_ms in clocks]
 
@@ -123,7 +140,9 @@ def test_special_times_of_real_brokers(case: Case, recorded: Any) -> None:
                 compared += 1
                 if version == "v0":
                     if theirs["error_code"] == 0:
-                        assert theirs["offsets"] in by_segments(partition, search.Word(int(word)), asked), where
+                        assert theirs["offsets"] in by_segments(
+                            partition, search.Word(int(word)), asked
+                        ), where
                     else:
                         assert int(word) < -2
                         assert rule == "3.8", where
@@ -132,12 +151,17 @@ def test_special_times_of_real_brokers(case: Case, recorded: Any) -> None:
                     assert theirs["error_code"] == 35, where
                     continue
                 ours = search.find(partition, search.Word(int(word)), rule)
-                assert (ours.offset, ours.timestamp) == (theirs["offset"], theirs["timestamp"]), (*where, ours)
+                assert (ours.offset, ours.timestamp) == (theirs["offset"], theirs["timestamp"]), (
+                    *where,
+                    ours,
+                )
                 if theirs["error_code"] == 43:
                     assert (ours.reason, partition.searchable) == ("no-timestamps", False)
                 else:
                     assert theirs["error_code"] == 0
-                if "leader_epoch" in theirs and word != "-1":  # of the latest offset it is the leader's own, in memory
+                if (
+                    "leader_epoch" in theirs and word != "-1"
+                ):  # of the latest offset it is the leader's own, in memory
                     assert ours.leader_epoch == theirs["leader_epoch"], (*where, ours)
     assert compared
 
@@ -182,7 +206,9 @@ def write_indexes(log: Path, interval: int = 100) -> None:
     log.with_suffix(".timeindex").write_bytes(built.time_index)
 
 
-def made(folder: Path, parts: list[bytes], bases: list[int], log_start: int, interval: int = 100) -> Made:
+def made(
+    folder: Path, parts: list[bytes], bases: list[int], log_start: int, interval: int = 100
+) -> Made:
     path = folder / "made-0"
     path.mkdir()
     for base, part in zip(bases, parts, strict=True):
@@ -220,7 +246,9 @@ DAMAGE = {
     "shifted": lambda path: path.write_bytes(path.read_bytes()[4:]),
     "reversed": lambda path: path.write_bytes(path.read_bytes()[::-1]),
     "late": lambda path: path.write_bytes(
-        b"".join(path.read_bytes()[at : at + 8] + b"\0\0\0\7" for at in range(0, path.stat().st_size, 12))
+        b"".join(
+            path.read_bytes()[at : at + 8] + b"\0\0\0\7" for at in range(0, path.stat().st_size, 12)
+        )
     ),
     "of another time": lambda path: path.write_bytes((77).to_bytes(8, "big") + bytes(4)),
 }
@@ -228,7 +256,9 @@ DAMAGE = {
 
 @settings(deadline=None, max_examples=60)
 @given(partitions())
-def test_exact_answers_are_those_of_brute_force(parts: tuple[list[bytes], list[int], int, int]) -> None:
+def test_exact_answers_are_those_of_brute_force(
+    parts: tuple[list[bytes], list[int], int, int],
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         one = made(Path(folder), *parts)
         with one.open() as partition:
@@ -257,7 +287,12 @@ def check_reason(one: Made, target: int, ours: search.Answer) -> None:
 
 
 @settings(deadline=None, max_examples=80)
-@given(partitions(), st.sampled_from(sorted(DAMAGE)), st.sampled_from([".index", ".timeindex"]), st.booleans())
+@given(
+    partitions(),
+    st.sampled_from(sorted(DAMAGE)),
+    st.sampled_from([".index", ".timeindex"]),
+    st.booleans(),
+)
 def test_no_index_misleads_the_exact_answer(
     parts: tuple[list[bytes], list[int], int, int], way: str, kind: str, clean: bool
 ) -> None:
@@ -328,8 +363,15 @@ def check_safe(one: Made, target: int, margin: int, safe: search.Answer) -> None
 
 
 @settings(deadline=None, max_examples=150)
-@given(damaged_logs(), st.sampled_from([".index", ".timeindex", ""]), st.binary(max_size=60), st.integers(-9, 70))
-def test_damage_of_any_kind_ends_as_an_error_or_a_true_answer(log: bytes, kind: str, noise: bytes, target: int) -> None:
+@given(
+    damaged_logs(),
+    st.sampled_from([".index", ".timeindex", ""]),
+    st.binary(max_size=60),
+    st.integers(-9, 70),
+)
+def test_damage_of_any_kind_ends_as_an_error_or_a_true_answer(
+    log: bytes, kind: str, noise: bytes, target: int
+) -> None:
     records, whole, decodable = readable(log)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"{BASE:020d}.log")
@@ -342,9 +384,15 @@ def test_damage_of_any_kind_ends_as_an_error_or_a_true_answer(log: bytes, kind: 
                 with suppress(KafkatsError):
                     ours = search.find(partition, target, rule)
                     assert ours.reason in search.REASONS
-                    if rule in ("3.8", "3.0", "0.11", "0.10.1") and ours.offset >= 0 and target >= 0:
+                    if (
+                        rule in ("3.8", "3.0", "0.11", "0.10.1")
+                        and ours.offset >= 0
+                        and target >= 0
+                    ):
                         assert ours.timestamp >= target
-            expected = next(((r.offset, r.timestamp) for r in records if r.timestamp >= target), NONE)
+            expected = next(
+                ((r.offset, r.timestamp) for r in records if r.timestamp >= target), NONE
+            )
             for depth in ("full", "deep") if target >= 0 else ():
                 try:
                     exact = search.find_exact(partition, target, depth=depth)
@@ -354,7 +402,9 @@ def test_damage_of_any_kind_ends_as_an_error_or_a_true_answer(log: bytes, kind: 
                 if depth == "full" and not decodable:
                     continue  # what no header speaks of is not decoded
                 assert (exact.offset, exact.timestamp) == expected, (target, depth, exact)
-                assert whole or expected != NONE, "behind what cannot be read there may be an earlier answer"
+                assert whole or expected != NONE, (
+                    "behind what cannot be read there may be an earlier answer"
+                )
 
 
 def readable(log: bytes) -> tuple[list[Record], bool, bool]:
@@ -378,7 +428,9 @@ def readable(log: bytes) -> tuple[list[Record], bool, bool]:
 # ---------------------------------------------------------------- what misleads, one by one
 
 
-def batch(offset: int, *times: int, magic: int = 2, codec: Codec = Codec.NONE, **more: Any) -> bytes:
+def batch(
+    offset: int, *times: int, magic: int = 2, codec: Codec = Codec.NONE, **more: Any
+) -> bytes:
     kind = TimestampType.NONE if magic == 0 else TimestampType.CREATE_TIME
     records = [Record(offset + n, time, kind, b"k", b"value") for n, time in enumerate(times)]
     return FORMATS[magic].encode_batch(records, codec=codec, **more)
@@ -403,7 +455,9 @@ def test_a_young_file_without_timestamps_hides_all_behind_it(tmp_path: Path) -> 
     touch(first, 1)
     with one.open(clean=True) as partition:
         kafka = search.find(partition, 5000)
-        assert (kafka.offset, kafka.reason) == (1, "exact"), "a magic-0 segment that is skipped misses nothing"
+        assert (kafka.offset, kafka.reason) == (1, "exact"), (
+            "a magic-0 segment that is skipped misses nothing"
+        )
 
 
 def test_a_lost_time_index_lets_a_segment_be_skipped(tmp_path: Path) -> None:
@@ -411,7 +465,10 @@ def test_a_lost_time_index_lets_a_segment_be_skipped(tmp_path: Path) -> None:
     (one.path / f"{0:020d}.timeindex").unlink()
     touch(one.path / f"{0:020d}.log", 1)
     with one.open(clean=True) as partition:
-        kafka, exact = search.find(partition, 5000), search.find_exact(partition, 5000, depth="tail")
+        kafka, exact = (
+            search.find(partition, 5000),
+            search.find_exact(partition, 5000, depth="tail"),
+        )
         assert (kafka.offset, kafka.reason) == (1, "weak-evidence")
         assert (exact.offset, exact.reason) == (0, "exact")
         assert "every batch header" in exact.evidence
@@ -429,7 +486,9 @@ def test_a_missing_offset_index_is_built_as_a_start_would(tmp_path: Path) -> Non
 
 def test_the_first_segment_that_promises_ends_the_search(tmp_path: Path) -> None:
     """Its late record lies below the log start; the later segment that has one, too, is not tried."""
-    one = made(tmp_path, [batch(0, 9000) + batch(1, 10), batch(2, 20), batch(3, 9000)], [0, 2, 3], 1)
+    one = made(
+        tmp_path, [batch(0, 9000) + batch(1, 10), batch(2, 20), batch(3, 9000)], [0, 2, 3], 1
+    )
     with one.open(clean=True) as partition:
         kafka, exact = search.find(partition, 9000), search.find_exact(partition, 9000)
         assert (kafka.offset, exact.offset) == (-1, 3)
@@ -447,7 +506,9 @@ def test_what_lies_above_the_high_watermark_is_not_seen(tmp_path: Path) -> None:
         assert search.compare(partition, kafka, exact) == "high-watermark"
         assert search.find(partition, search.LATEST).offset == 2
         assert search.find_exact(partition, search.LATEST).offset == 3
-        assert search.find(partition, 30, "0.10.1").offset == 2, "0.10 lets the record at the high watermark through"
+        assert search.find(partition, 30, "0.10.1").offset == 2, (
+            "0.10 lets the record at the high watermark through"
+        )
 
 
 def test_an_index_in_order_and_untrue_misleads_tail_and_full_is_the_remedy(tmp_path: Path) -> None:
@@ -460,23 +521,41 @@ def test_an_index_in_order_and_untrue_misleads_tail_and_full_is_the_remedy(tmp_p
     entries[0] = (2999, 3)
     entries.tofile(index)
     with one.open(clean=True) as partition:
-        answers = {depth: search.find_exact(partition, 3000, depth=depth) for depth in search.DEPTHS}
+        answers = {
+            depth: search.find_exact(partition, 3000, depth=depth) for depth in search.DEPTHS
+        }
     assert {depth: (one.offset, one.reason) for depth, one in answers.items()} == {
         "tail": (3, "exact"), "full": (1, "exact"), "deep": (1, "exact"),
     }  # fmt: skip
 
 
 def test_a_header_with_a_wrong_maximum_misleads_all_but_the_deep_search(tmp_path: Path) -> None:
-    one = made(tmp_path, [batch(0, 10, max_timestamp=5) + batch(1, 50), batch(2, 99, max_timestamp=1000)], [0, 2], 0)
+    one = made(
+        tmp_path,
+        [batch(0, 10, max_timestamp=5) + batch(1, 50), batch(2, 99, max_timestamp=1000)],
+        [0, 2],
+        0,
+    )
     with one.open(clean=True) as partition:
         assert search.find_exact(partition, 10, depth="deep").offset == 0
         assert search.find_exact(partition, 10).offset == 1
-        assert search.find_exact(partition, 100) == (100, -1, -1, -1, "past-end", -1, "every batch header")
+        assert search.find_exact(partition, 100) == (
+            100,
+            -1,
+            -1,
+            -1,
+            "past-end",
+            -1,
+            "every batch header",
+        )
         kafka = search.find(partition, 100)
         assert (kafka.offset, kafka.segment) == (-1, 2)
     shutil.rmtree(one.path)
     wrapper = encode_message(
-        1, bytes((1, Codec.GZIP)) + (70).to_bytes(8, "big"), None, compress(Codec.GZIP, batch(0, 1, 2, magic=1))
+        1,
+        bytes((1, Codec.GZIP)) + (70).to_bytes(8, "big"),
+        None,
+        compress(Codec.GZIP, batch(0, 1, 2, magic=1)),
     )
     one = made(tmp_path, [wrapper + batch(2, 80, magic=1)], [0], 0)
     with one.open(clean=True) as partition:
@@ -495,7 +574,10 @@ def test_a_corrupt_batch_ends_as_an_error_not_as_an_answer(tmp_path: Path, rule:
     log.write_bytes(data)
     with one.open(clean=True) as partition:
         assert search.find(partition, 10, rule).offset == 0
-        for find in (lambda: search.find(partition, 15, rule), lambda: search.find_exact(partition, 15)):
+        for find in (
+            lambda: search.find(partition, 15, rule),
+            lambda: search.find_exact(partition, 15),
+        ):
             with pytest.raises(CorruptBatch, match=r"CRC|crc") as caught:
                 find()
             assert (caught.value.path, caught.value.position) == (str(log), len(parts[0]))
@@ -527,7 +609,9 @@ def test_an_offset_index_that_leads_into_a_batch_is_an_error(tmp_path: Path) -> 
 
 def test_a_time_index_that_is_not_in_order_is_not_trusted(tmp_path: Path) -> None:
     times = [10, 20, 30, 40, 50, 60, 70]
-    one = made(tmp_path, [b"".join(batch(n, time) for n, time in enumerate(times))], [0], 0, interval=0)
+    one = made(
+        tmp_path, [b"".join(batch(n, time) for n, time in enumerate(times))], [0], 0, interval=0
+    )
     index = one.path / f"{0:020d}.timeindex"
     entries = index.read_bytes()
     index.write_bytes(b"".join(entries[at : at + 12] for at in range(len(entries) - 12, -1, -12)))
@@ -596,7 +680,11 @@ def test_more_segments_than_are_held_open(tmp_path: Path) -> None:
     open_before = len(os.listdir("/proc/self/fd"))
     with one.open(clean=True) as partition:
         for _ in range(2):
-            assert [search.find_exact(partition, 10 * n).offset for n in range(1, count)] == list(range(1, count))
-            assert [search.find(partition, 10 * n).offset for n in range(1, count)] == list(range(1, count))
+            assert [search.find_exact(partition, 10 * n).offset for n in range(1, count)] == list(
+                range(1, count)
+            )
+            assert [search.find(partition, 10 * n).offset for n in range(1, count)] == list(
+                range(1, count)
+            )
         assert len(os.listdir("/proc/self/fd")) - open_before <= 3 * 64
     assert len(os.listdir("/proc/self/fd")) == open_before

@@ -77,7 +77,9 @@ def become(root: Path, other: Path) -> None:
 
 def bad(batches: Iterable[pa.RecordBatch]) -> list[tuple[str, str, str]]:
     found = all_findings(pa.Table.from_batches(list(batches)))
-    return [(f["kind"], f["file"], f["reason"]) for f in found if f["severity"] in ("damage", "danger")]
+    return [
+        (f["kind"], f["file"], f["reason"]) for f in found if f["severity"] in ("damage", "danger")
+    ]
 
 
 def rolled(root: Path) -> Path:
@@ -123,13 +125,19 @@ def test_other_looks_after_a_merge(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("live")
 @pytest.mark.parametrize("name", CLEANED)
-def test_certificate_of_merged_segments_is_about_what_lies_there_now(name: str, tmp_path: Path) -> None:
+def test_certificate_of_merged_segments_is_about_what_lies_there_now(
+    name: str, tmp_path: Path
+) -> None:
     root = unpack(name, "between", tmp_path / "root")
     listed = list(list_units([root]))
     become(root, unpack(name, "after", tmp_path / "after"))
     found = certify(listed, CERTIFY)
     assert found.certified, found.refusals[:3]
-    there = {(unit.partition_dir, unit.base_offset) for unit in list_units([root]) if unit.base_offset >= 0}
+    there = {
+        (unit.partition_dir, unit.base_offset)
+        for unit in list_units([root])
+        if unit.base_offset >= 0
+    }
     rows = found.segments.to_pylist()
     assert {(row["partition_dir"], row["base_offset"]) for row in rows} <= there
     assert len(rows) == len({(row["partition_dir"], row["base_offset"]) for row in rows})
@@ -198,7 +206,11 @@ def test_real_damage_beside_a_running_broker_is_found(
             return [replace(one, high_watermark=next(count)) for one in again(unit)]
 
         monkeypatch.setattr(settling, "list_again", changing)
-    found = bad(verify_unit(unit, VerifyOptions()) for unit in listed if unit.partition_dir == directory.name)
+    found = bad(
+        verify_unit(unit, VerifyOptions())
+        for unit in listed
+        if unit.partition_dir == directory.name
+    )
     assert log.name in {file for _, file, _ in found}
     assert {Path(file).stem for _, file, _ in found} == {log.stem}
     assert not certify(listed, CERTIFY).certified
@@ -210,10 +222,15 @@ def test_what_never_settles_is_transient(tmp_path: Path, monkeypatch: pytest.Mon
     root = unpack("compaction-2.8.2", "after", tmp_path / "root")
     unit = next(unit for unit in list_units([rolled(root)]) if unit.base_offset == 0)
     turn = iter(range(100))
-    monkeypatch.setattr(settling, "list_again", lambda one: [replace(one, next_base_offset=1000 + next(turn))])
+    monkeypatch.setattr(
+        settling, "list_again", lambda one: [replace(one, next_base_offset=1000 + next(turn))]
+    )
 
     def look(_: Unit) -> tuple[None, list[Finding]]:
-        return None, [Finding("overlap", f"{next(turn):020d}.log", "ends above"), Finding("missing-index", "x", "y")]
+        return None, [
+            Finding("overlap", f"{next(turn):020d}.log", "ends above"),
+            Finding("missing-index", "x", "y"),
+        ]
 
     found = settled(unit, look).findings
     assert [finding.kind for finding in found] == ["transient", "missing-index"]
@@ -225,9 +242,13 @@ def test_listing_in_the_middle_of_a_swap(tmp_path: Path, monkeypatch: pytest.Mon
     root = unpack("compaction-2.8.2", "after", tmp_path / "root")
     log = logs(rolled(root))[0]
     log.rename(f"{log}.swap")
-    monkeypatch.setattr(time, "sleep", lambda _: Path(f"{log}.swap").exists() and Path(f"{log}.swap").rename(log))
+    monkeypatch.setattr(
+        time, "sleep", lambda _: Path(f"{log}.swap").exists() and Path(f"{log}.swap").rename(log)
+    )
     listed = list(list_units([root]))
-    assert (log.parent.name, int(log.stem)) in {(unit.partition_dir, unit.base_offset) for unit in listed}
+    assert (log.parent.name, int(log.stem)) in {
+        (unit.partition_dir, unit.base_offset) for unit in listed
+    }
     assert bad(verify_unit(unit, VerifyOptions(deep=True)) for unit in listed) == []
 
 
@@ -241,7 +262,13 @@ def test_deleted_topics(tmp_path: Path) -> None:
         assert bad(map(look, listed)) == []
     assert sum(lookup_unit(unit, [0]).num_rows for unit in searched) == 0
     assert sum(layouts_unit(unit, LayoutOptions()).num_rows for unit in listed) == 0
-    assert sum(simulate_partition(some, Policy(), SimulateOptions(0)).num_rows for some in partitions(listed)) == 0
+    assert (
+        sum(
+            simulate_partition(some, Policy(), SimulateOptions(0)).num_rows
+            for some in partitions(listed)
+        )
+        == 0
+    )
 
 
 @pytest.mark.usefixtures("live")
@@ -267,7 +294,11 @@ def test_a_preallocated_log_is_read_up_to_its_zeros(tmp_path: Path) -> None:
         made = [row for unit in listed for row in layouts_unit(unit, LayoutOptions()).to_pylist()]
         rolls = simulate_partition(listed, Policy(), SimulateOptions(0)).to_pylist()
         delays = latency(lookup_partitions([directory])).to_pylist()
-        return made, [row | {"longest_kept_ms": 0} for row in rolls], [row["reason"] for row in delays]
+        return (
+            made,
+            [row | {"longest_kept_ms": 0} for row in rolls],
+            [row["reason"] for row in delays],
+        )
 
     before = looked()
     log = logs(directory)[-1]
@@ -288,7 +319,9 @@ def test_nothing_is_looked_at_twice_where_nothing_changes(tmp_path: Path) -> Non
     def look(unit: Unit) -> tuple[None, Any]:
         looks.append(unit)
         found = verify_unit(unit, VerifyOptions()).to_pylist()
-        return None, [Finding(f["kind"], f["file"], f["reason"]) for row in found for f in row["findings"]]
+        return None, [
+            Finding(f["kind"], f["file"], f["reason"]) for row in found for f in row["findings"]
+        ]
 
     listed = list(list_units([root]))
     for unit in listed:

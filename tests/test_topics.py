@@ -41,7 +41,9 @@ def test_everywhere_the_same(root: Path, text: str) -> None:
     assert {name for name in NAMES if topic_filter(text).matches(name)} == CASES[text]
     assert topics_of(list_units([root], topics=text)) == CASES[text]
     if text:
-        assert {piece.topic for piece in plan_read([root], ReadOptions(topics=(text,)))} == CASES[text]
+        assert {piece.topic for piece in plan_read([root], ReadOptions(topics=(text,)))} == CASES[
+            text
+        ]
 
 
 def test_the_source_reads_no_topics_of_kafkas_own_unless_asked(root: Path) -> None:
@@ -51,5 +53,7 @@ def test_the_source_reads_no_topics_of_kafkas_own_unless_asked(root: Path) -> No
 
 
 def test_a_policys_globs_have_the_same_rule() -> None:
-    policy = Policy.model_validate({"topics": {"*offsets": {"retention.ms": 1}, "*": {"retention.ms": 2}}})
+    policy = Policy.model_validate({
+        "topics": {"*offsets": {"retention.ms": 1}, "*": {"retention.ms": 2}}
+    })
     assert [policy.glob(name) for name in NAMES] == [None, "*", "*offsets", "*", "*"]

@@ -32,7 +32,9 @@ def readme_lines() -> list[str]:
     """The five lines."""
     text = (ROOT / "README.md").read_text()
     (block,) = re.findall(
-        r"^### On this machine, without Docker\n.*?^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
+        r"^### On this machine, without Docker\n.*?^```bash\n(.*?)^```$",
+        text,
+        re.MULTILINE | re.DOTALL,
     )
     return block.splitlines()
 
@@ -46,15 +48,21 @@ class Standalone(NamedTuple):
 
     def asked(self, path: str, *, token: str = "", body: Any = None) -> Any:
         """The JSON answer of the API server. Raises OSError."""
-        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        headers = {"Content-Type": "application/json"} | (
+            {"Authorization": f"Bearer {token}"} if token else {}
+        )
         given = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"http://127.0.0.1:{self.ports['8080']}{path}", given, headers)
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.ports['8080']}{path}", given, headers
+        )
         with urllib.request.urlopen(request, timeout=20) as answer:
             return json.load(answer)
 
     def checks(self) -> dict[str, tuple[int, str]]:
         """What each health check of the compose file says."""
-        return {name: health_check(SERVICES[name], self.ports, self.environment) for name in CHECKED}
+        return {
+            name: health_check(SERVICES[name], self.ports, self.environment) for name in CHECKED
+        }
 
 
 def until(what: Any, process: subprocess.Popen[bytes], log: Path) -> Any:
@@ -64,7 +72,9 @@ def until(what: Any, process: subprocess.Popen[bytes], log: Path) -> Any:
         with suppress(OSError):
             if found := what():
                 return found
-        assert process.poll() is None and time.monotonic() < end, log.read_text(errors="replace")[-5000:]
+        assert process.poll() is None and time.monotonic() < end, log.read_text(errors="replace")[
+            -5000:
+        ]
         time.sleep(0.5)
 
 
@@ -81,7 +91,9 @@ def standalone(tmp_path: Path) -> Iterator[Standalone]:
     (clone / "scripts" / "setup").write_text("#!/bin/sh\ntouch set-up-ran\n")
     (clone / "scripts" / "setup").chmod(0o755)
     ports = {"8080": free_port(), "8974": free_port()}
-    environment = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME") if name in os.environ} | {
+    environment = {
+        name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME") if name in os.environ
+    } | {
         "AIRFLOW__API__PORT": str(ports["8080"]),
         "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "true",
         "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_SERVER_PORT": str(ports["8974"]),
@@ -99,7 +111,11 @@ def standalone(tmp_path: Path) -> Iterator[Standalone]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     try:
         yield Standalone(
-            clone, log, process, ports, environment | {"PATH": path, "AIRFLOW_HOME": str(clone / ".airflow")}
+            clone,
+            log,
+            process,
+            ports,
+            environment | {"PATH": path, "AIRFLOW_HOME": str(clone / ".airflow")},
         )
     finally:
         with suppress(ProcessLookupError):
@@ -114,7 +130,10 @@ def test_the_readme_leads_to_the_ui(standalone: Standalone) -> None:
 
     def healthy() -> bool:
         parts = standalone.asked("/api/v2/monitor/health")
-        return all(parts[name]["status"] == "healthy" for name in ("metadatabase", "scheduler", "dag_processor"))
+        return all(
+            parts[name]["status"] == "healthy"
+            for name in ("metadatabase", "scheduler", "dag_processor")
+        )
 
     until(healthy, process, log)
     assert (standalone.clone / "set-up-ran").exists()
@@ -127,7 +146,10 @@ def test_the_readme_leads_to_the_ui(standalone: Standalone) -> None:
     expected = sorted(path.stem for path in (ROOT / "dags").glob("*.py"))
 
     def dags() -> bool:
-        return sorted(one["dag_id"] for one in standalone.asked("/api/v2/dags", token=token)["dags"]) == expected
+        return (
+            sorted(one["dag_id"] for one in standalone.asked("/api/v2/dags", token=token)["dags"])
+            == expected
+        )
 
     until(dags, process, log)
     assert standalone.asked("/api/v2/importErrors", token=token)["total_entries"] == 0
@@ -142,7 +164,9 @@ def test_the_readme_leads_to_the_ui(standalone: Standalone) -> None:
     assert (volume.path / "lz4-ct-0" / "00000000000000000000.log").exists()
     assert not list((volume.path / "lz4-ct-0").glob("*.timeindex"))
 
-    assert {name: code for name, (code, _) in standalone.checks().items()} == dict.fromkeys(CHECKED, 0)
+    assert {name: code for name, (code, _) in standalone.checks().items()} == dict.fromkeys(
+        CHECKED, 0
+    )
     os.kill(process.pid, signal.SIGINT)  # kill -INT $!
     process.wait(timeout=120)
     for name, (code, said) in standalone.checks().items():

@@ -42,7 +42,13 @@ def _version(context: click.Context, _option: click.Parameter, asked: bool) -> N
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option("-v", "verbose", is_flag=True, is_eager=True, expose_value=False, callback=_remember,
               help="With --version: which checksums and codecs run in a C library.")  # fmt: skip
-@click.option("--version", is_flag=True, expose_value=False, callback=_version, help="Show the version and exit.")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version and exit.",
+)
 def cli() -> None:
     """Keeps Kafka log directories right by time.
 
@@ -52,8 +58,13 @@ def cli() -> None:
 
     Exit codes: 0 fine, 1 findings (defects, blocked rows of a plan), 2 bad usage or bad input, 3 refused for safety.
     """
-    if os.environ.get("NUMBA_DISABLE_JIT", "0").strip() not in ("", "0"):  # else every log would be called unreadable
-        raise UsageError("NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it")
+    if os.environ.get("NUMBA_DISABLE_JIT", "0").strip() not in (
+        "",
+        "0",
+    ):  # else every log would be called unreadable
+        raise UsageError(
+            "NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it"
+        )
 
 
 for _verb in (

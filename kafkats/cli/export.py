@@ -25,10 +25,22 @@ _SHOWN = 10
 
 
 @click.command()
-@click.argument("paths", metavar="LOG_DIR...|TABLE", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--at", required=True, metavar="TIME", help="ISO 8601, epoch ms, latest, earliest or max-timestamp.")
+@click.argument(
+    "paths", metavar="LOG_DIR...|TABLE", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@click.option(
+    "--at",
+    required=True,
+    metavar="TIME",
+    help="ISO 8601, epoch ms, latest, earliest or max-timestamp.",
+)
 @click.option("--until", metavar="TIME", help="The end of a range, itself not included.")
-@click.option("--to", required=True, type=click.Choice(exports.FORMATS), help="docs/exports.md tells what is in each.")
+@click.option(
+    "--to",
+    required=True,
+    type=click.Choice(exports.FORMATS),
+    help="docs/exports.md tells what is in each.",
+)
 @click.option(
     "--missing", type=click.Choice(list(exports.MISSING)), default="fail", show_default=True,
     help="Partitions without an answer: refuse; read all of it; nothing of it; or leave it out, and say so.",
@@ -38,9 +50,18 @@ _SHOWN = 10
     help="How much too late records came: begin so much earlier, end so much later.",
 )  # fmt: skip
 @click.option(
-    "--group", default="", metavar="GROUP", help="For group-csv: the first column, for a file of several groups."
+    "--group",
+    default="",
+    metavar="GROUP",
+    help="For group-csv: the first column, for a file of several groups.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Else to standard output.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Else to standard output.",
+)
 @LOGS
 @HIGH_WATERMARK
 @TOPICS
@@ -77,16 +98,24 @@ def export(
     if group and to != "group-csv":
         raise UsageError("--group is for group-csv")
     options = operation.LookupOptions(
-        now_ms=time.time_ns() // 1_000_000, policy=policy_of(policy_file, settings, reads=READS["export"])
+        now_ms=time.time_ns() // 1_000_000,
+        policy=policy_of(policy_file, settings, reads=READS["export"]),
     )
 
     def look(targets: list[Target]) -> pa.Table:
-        units = list(operation.lookup_partitions(paths, topics=topics, high_watermark=high_watermark))
+        units = list(
+            operation.lookup_partitions(paths, topics=topics, high_watermark=high_watermark)
+        )
         if not units:
-            raise UsageError("there is no partition to export" + (f" that matches {topics!r}" if topics != "*" else ""))
+            raise UsageError(
+                "there is no partition to export"
+                + (f" that matches {topics!r}" if topics != "*" else "")
+            )
         return looking.lookup(executor, units, targets, options)
 
-    starts, ends = exports.marks(paths, begin, end, look, topics=topics, limits=limits_of(logs, topics))
+    starts, ends = exports.marks(
+        paths, begin, end, look, topics=topics, limits=limits_of(logs, topics)
+    )
     made = exports.export(starts, ends, to=to, missing=missing, group=group)
     if output is None:
         say(made.text.removesuffix("\n"))

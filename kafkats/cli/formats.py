@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkats.cli.options import BY, JOBS, JSON, MAX_BATCH_BYTES, STEP, TOPICS, check_step, tell_step, units_in
+from kafkats.cli.options import (
+    BY,
+    JOBS,
+    JSON,
+    MAX_BATCH_BYTES,
+    STEP,
+    TOPICS,
+    check_step,
+    tell_step,
+    units_in,
+)
 from kafkats.cli.terminal import formats_sentences, say, say_summary, show_rows
 from kafkats.errors import UsageError
 
@@ -30,7 +40,14 @@ _COLUMNS = (
     "batches",
     "records",
 )
-_ZERO_COPY = ("log_dir", "topic", "bytes", "fetch_0_1_converted", "fetch_2_3_converted", "zstd_bytes")
+_ZERO_COPY = (
+    "log_dir",
+    "topic",
+    "bytes",
+    "fetch_0_1_converted",
+    "fetch_2_3_converted",
+    "zstd_bytes",
+)
 
 
 def census(log_dirs: tuple[Path, ...], topics: str, executor: Executor, as_json: bool) -> None:
@@ -43,7 +60,9 @@ def census(log_dirs: tuple[Path, ...], topics: str, executor: Executor, as_json:
     show_rows(rows, _worth_showing(_COLUMNS, rows), as_json)
     losing = [row for row in operation.zero_copy(table) if row["fetch_0_1_converted"]]
     if not as_json and losing:
-        say("\nbytes that a broker of 0.10 to 3.9 converts, instead of sending them from the file, for old fetches:")
+        say(
+            "\nbytes that a broker of 0.10 to 3.9 converts, instead of sending them from the file, for old fetches:"
+        )
     show_rows(losing, _worth_showing(_ZERO_COPY, losing), as_json)
     if not as_json and losing:
         say(f"{operation.ON_4X}\n")
@@ -61,9 +80,24 @@ def _worth_showing(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) ->
 @click.argument("log_dirs", metavar="LOG_DIR...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--min-magic", type=click.IntRange(0, 2), help="Certify that there is nothing below.")
 @click.option("--max-magic", type=click.IntRange(0, 2), help="Certify that there is nothing above.")
-@click.option("--deep", is_flag=True, help="Also decode every record; one that does not decode stands in the way.")
-@click.option("-o", "--output", metavar="CERT", type=click.Path(path_type=Path), help="The certificate's folder.")
-@click.option("--check", metavar="CERT", type=click.Path(path_type=Path), help="Look again: is this one still true?")
+@click.option(
+    "--deep",
+    is_flag=True,
+    help="Also decode every record; one that does not decode stands in the way.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="CERT",
+    type=click.Path(path_type=Path),
+    help="The certificate's folder.",
+)
+@click.option(
+    "--check",
+    metavar="CERT",
+    type=click.Path(path_type=Path),
+    help="Look again: is this one still true?",
+)
 @STEP
 @BY
 @TOPICS
@@ -109,7 +143,15 @@ def certify(
         bounds = {"min_magic": min_magic, "max_magic": max_magic}
         details = bounds | {"digest": found.digest, "log_dirs": list(found.options.log_dirs)}
         told = {key: value for key, value in details.items() if value is not None}
-        tell_step(ledger, "certified", phase, broker, by=by, now_ms=time.time_ns() // 1_000_000, details=told)
+        tell_step(
+            ledger,
+            "certified",
+            phase,
+            broker,
+            by=by,
+            now_ms=time.time_ns() // 1_000_000,
+            details=told,
+        )
     return int(not found.certified)
 
 
@@ -120,10 +162,16 @@ def _check(folder: Path, executor: Executor, as_json: bool) -> int:
     certificate = read_certificate(folder)
     found = recheck(executor, certificate)
     rows = [one._asdict() for one in found.differences]
-    show_rows(rows, ("what", "log_dir", "partition_dir", "base_offset", "was", "now", "breaks"), as_json)
+    show_rows(
+        rows, ("what", "log_dir", "partition_dir", "base_offset", "was", "now", "breaks"), as_json
+    )
     said = "holds" if found.holds else "does not hold any more"
     rest = f"; {len(rows)} segments are not as certified" if rows else ""
     rest += ", as the broker that was running leaves them" if rows and found.unchanged else ""
-    summary = {"holds": found.holds, "unchanged": found.unchanged, "statement": certificate.statement}
+    summary = {
+        "holds": found.holds,
+        "unchanged": found.unchanged,
+        "statement": certificate.statement,
+    }
     say_summary(summary, as_json, [certificate.statement, f"{said}{rest}"])
     return int(not found.unchanged)

@@ -50,7 +50,9 @@ def lag(paths: tuple[Path, ...], committed: Path, group: str, as_json: bool) -> 
     asked = read_committed_offsets(_text(committed), path=str(committed), group=group)
     now_ms = time.time_ns() // 1_000_000
     if (folder := table_in(paths)) is not None:
-        table = operation.lag_by_table(asked, read(folder, topics={one.topic for one in asked}), now_ms=now_ms)
+        table = operation.lag_by_table(
+            asked, read(folder, topics={one.topic for one in asked}), now_ms=now_ms
+        )
     else:
         table = operation.lag(asked, lookup_partitions(paths), now_ms=now_ms)
     rows = table.to_pylist()
@@ -58,7 +60,11 @@ def lag(paths: tuple[Path, ...], committed: Path, group: str, as_json: bool) -> 
     untold = sum(row["reason"] in ("unreadable", "no-partition", "not-covered") for row in rows)
     most = max((row["lag_ms"] for row in rows), default=-1)
     summary = {"partitions": len(rows), "untold": untold, "most_ms": most}
-    say_summary(summary, as_json, [f"{len(rows)} partitions, {max(most, 0)} ms at most; {untold} could not be told"])
+    say_summary(
+        summary,
+        as_json,
+        [f"{len(rows)} partitions, {max(most, 0)} ms at most; {untold} could not be told"],
+    )
     return int(untold > 0)
 
 
@@ -77,7 +83,10 @@ def latency(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> int:
 
     units = list(lookup_partitions(log_dirs, topics=topics))
     if not units:
-        raise UsageError("there is no partition to measure" + (f" that matches {topics!r}" if topics != "*" else ""))
+        raise UsageError(
+            "there is no partition to measure"
+            + (f" that matches {topics!r}" if topics != "*" else "")
+        )
     table = operation.latency(progress(units, "measuring", lambda _: 1))
     rows = table.to_pylist()
     show_rows(rows, _LATENCY, as_json)
@@ -86,7 +95,11 @@ def latency(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> int:
     said = [
         f"at most {most['append-time']} ms by append time, {most['mtime']} ms by the files' times; {failed} unreadable"
     ]
-    say_summary({"append_time_ms": most["append-time"], "mtime_ms": most["mtime"], "unreadable": failed}, as_json, said)
+    say_summary(
+        {"append_time_ms": most["append-time"], "mtime_ms": most["mtime"], "unreadable": failed},
+        as_json,
+        said,
+    )
     return int(failed > 0)
 
 
@@ -98,7 +111,11 @@ def latency(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> int:
     help="How much too late records came: to go on in the second so much earlier.",
 )  # fmt: skip
 @click.option(
-    "--from", "begins", type=TIME, metavar="TIME", help="The first time to compare; else all that either has."
+    "--from",
+    "begins",
+    type=TIME,
+    metavar="TIME",
+    help="The first time to compare; else all that either has.",
 )
 @click.option("--until", type=TIME, metavar="TIME", help="The end, exclusive.")
 @click.option(
@@ -129,18 +146,31 @@ def diff(
 
     if begins is not None and until is not None and begins >= until:
         raise UsageError(f"nothing lies from {begins} to {until}")
-    one, other = (read(path, from_ms=_before(begins, margin), to_ms=until) for path in (first, second))
+    one, other = (
+        read(path, from_ms=_before(begins, margin), to_ms=until) for path in (first, second)
+    )
     if one.step_ms != other.step_ms:
-        raise UsageError(f"a step of {one.step_ms} ms and one of {other.step_ms} ms: build both tables with the same")
-    found = cluster_diff.diff(_of_topics(one.rows, topics), _of_topics(other.rows, topics), margin_ms=margin)
+        raise UsageError(
+            f"a step of {one.step_ms} ms and one of {other.step_ms} ms: build both tables with the same"
+        )
+    found = cluster_diff.diff(
+        _of_topics(one.rows, topics), _of_topics(other.rows, topics), margin_ms=margin
+    )
     if begins is not None:
         found = found.filter(pc.greater_equal(found["target_ms"], begins))
     partitions = cluster_diff.by_partition(found)
     if not partitions.num_rows:
-        raise UsageError("neither table has a row of that" + (f", of a topic like {topics!r}" if topics != "*" else ""))
+        raise UsageError(
+            "neither table has a row of that"
+            + (f", of a topic like {topics!r}" if topics != "*" else "")
+        )
     show_rows((found if by == "time" else partitions).to_pylist(), _DIFF[by], as_json)
     total = {name: sum(partitions[name].to_pylist()) for name in _DIFF_TOTALS}
-    summary = {"partitions": partitions.num_rows, **total, "most_again": max(partitions["most_again"].to_pylist())}
+    summary = {
+        "partitions": partitions.num_rows,
+        **total,
+        "most_again": max(partitions["most_again"].to_pylist()),
+    }
     said = [
         f"{summary['partitions']} partitions, {total['times']} times: both have {total['both']}, only the first"
         f" {total['only_first']}, only the second {total['only_second']}, neither {total['neither']}; {total['unreadable']}"
@@ -169,7 +199,11 @@ def _of_topics(rows: pa.Table, glob: str) -> pa.Table:
 @_COMMITTED
 @_GROUP
 @click.option(
-    "--margin", type=SPAN, required=True, metavar="DURATION", help="How much too late records came to FROM's cluster."
+    "--margin",
+    type=SPAN,
+    required=True,
+    metavar="DURATION",
+    help="How much too late records came to FROM's cluster.",
 )
 @click.option(
     "--missing", type=click.Choice(list(exports.MISSING)), default="fail", show_default=True,
@@ -177,7 +211,13 @@ def _of_topics(rows: pa.Table, glob: str) -> pa.Table:
 )  # fmt: skip
 @click.option("-o", "--output", type=_FILE, metavar="FILE", help="Else to standard output.")
 def failover(
-    first: Path, second: Path, committed: Path, group: str, margin: int, missing: str, output: Path | None
+    first: Path,
+    second: Path,
+    committed: Path,
+    group: str,
+    margin: int,
+    missing: str,
+    output: Path | None,
 ) -> int:
     """Where a group goes on in another cluster without missing anything: a CSV for kafka-consumer-groups --from-file.
 
@@ -191,7 +231,9 @@ def failover(
 
     asked = read_committed_offsets(_text(committed), path=str(committed), group=group)
     topics = {one.topic for one in asked}
-    marks = find(asked, read(first, topics=topics).rows, read(second, topics=topics).rows, margin_ms=margin)
+    marks = find(
+        asked, read(first, topics=topics).rows, read(second, topics=topics).rows, margin_ms=margin
+    )
     made = exports.export(marks, to="group-csv", missing=missing)
     if output is None:
         say(made.text.removesuffix("\n"))

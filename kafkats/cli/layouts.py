@@ -40,10 +40,23 @@ _COLUMNS = (
     "--every", type=SPAN, default=60_000, metavar="DURATION",
     help="Ask for each such step that a record falls into; 1m if not given.",
 )  # fmt: skip
-@click.option("--at", "times", multiple=True, type=TIME, metavar="TIME", help="Ask for these times instead; repeat it.")
-@click.option("--by", type=click.Choice(["partition", "segment"]), default="partition", show_default=True)
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FOLDER", help="Put the files there, for dump to read."
+    "--at",
+    "times",
+    multiple=True,
+    type=TIME,
+    metavar="TIME",
+    help="Ask for these times instead; repeat it.",
+)
+@click.option(
+    "--by", type=click.Choice(["partition", "segment"]), default="partition", show_default=True
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Put the files there, for dump to read.",
 )
 @TOPICS
 @POLICY
@@ -72,16 +85,24 @@ def layouts(
     from kafkats.lookup import layouts as operation
 
     if every < 1 or any(time < 0 for time in times):
-        raise UsageError("an index by time is asked for a step of 1 ms or more, and for times from 1970 on")
-    options = operation.LayoutOptions(times, every, output, policy_of(policy_file, settings, reads=READS["layouts"]))
+        raise UsageError(
+            "an index by time is asked for a step of 1 ms or more, and for times from 1970 on"
+        )
+    options = operation.LayoutOptions(
+        times, every, output, policy_of(policy_file, settings, reads=READS["layouts"])
+    )
     units = units_in(log_dirs, topics)
     do = partial(operation.layouts_unit, options=options)
-    found = executor.map("layouts", units, do, operation.LAYOUTS, size=lambda unit: unit.bytes).to_pylist()
+    found = executor.map(
+        "layouts", units, do, operation.LAYOUTS, size=lambda unit: unit.bytes
+    ).to_pylist()
     rows = found if by == "segment" else operation.by_partition(found)
     show_rows(rows, _COLUMNS, as_json)
     failed = sum(bool(row["reason"]) for row in found)
     total = {name: sum(row[name] for row in found) for name in ("times", "exact", "early", "late")}
-    summary = total | {"segments": len({(r["log_dir"], r["partition_dir"], r["base_offset"]) for r in found})}
+    summary = total | {
+        "segments": len({(r["log_dir"], r["partition_dir"], r["base_offset"]) for r in found})
+    }
     said = [
         f"{summary['segments']} segments: {total['times']} searches, {total['exact']} begin at the batch, {total['early']} before,"
         f" {total['late']} too late; {failed} segments could not be read"

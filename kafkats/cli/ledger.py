@@ -24,9 +24,18 @@ def ledger() -> None:
 
 @ledger.command()
 @_FILE
-@click.option("--from-magic", required=True, type=click.IntRange(0, 1), help="What the disks hold now.")
+@click.option(
+    "--from-magic", required=True, type=click.IntRange(0, 1), help="What the disks hold now."
+)
 @click.option("--to-magic", required=True, type=click.IntRange(1, 2), help="What they shall hold.")
-@click.option("--broker", "brokers", required=True, multiple=True, metavar="NAME", help="Every broker; repeat it.")
+@click.option(
+    "--broker",
+    "brokers",
+    required=True,
+    multiple=True,
+    metavar="NAME",
+    help="Every broker; repeat it.",
+)
 @BY
 def begin(file: Path, from_magic: int, to_magic: int, brokers: tuple[str, ...], by: str) -> None:
     """Begin a migration, or tell which brokers it has by now."""
@@ -37,7 +46,11 @@ def begin(file: Path, from_magic: int, to_magic: int, brokers: tuple[str, ...], 
 @ledger.command()
 @_FILE
 @_BROKER
-@click.option("--text", required=True, help="What you vouch for: that it understands the new format, and how you know.")
+@click.option(
+    "--text",
+    required=True,
+    help="What you vouch for: that it understands the new format, and how you know.",
+)
 @BY
 def attest(file: Path, broker: str, text: str, by: str) -> None:
     """Vouch that a broker understands the new format: nobody can see that on a disk."""
@@ -74,6 +87,10 @@ def show(file: Path, as_json: bool) -> None:
     say_summary(summary, as_json, said)
 
 
-def _add(file: Path, event: str, broker: str, phase: str, by: str, details: Mapping[str, Any]) -> None:
-    tell_step(file, event, phase, broker, by=by, now_ms=time.time_ns() // 1_000_000, details=details)
+def _add(
+    file: Path, event: str, broker: str, phase: str, by: str, details: Mapping[str, Any]
+) -> None:
+    tell_step(
+        file, event, phase, broker, by=by, now_ms=time.time_ns() // 1_000_000, details=details
+    )
     say(f"{event}{f' of broker {broker}' if broker else ''}: written into {file}")

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkats.cli.options import CONFIG, JOBS, JSON, MAX_BATCH_BYTES, POLICY, SPAN, TIME, TOPICS, policy_of
+from kafkats.cli.options import (
+    CONFIG,
+    JOBS,
+    JSON,
+    MAX_BATCH_BYTES,
+    POLICY,
+    SPAN,
+    TIME,
+    TOPICS,
+    policy_of,
+)
 from kafkats.cli.terminal import say_summary, show_rows
 from kafkats.config.settings_read import READS
 from kafkats.errors import UsageError
@@ -56,7 +66,9 @@ LOGS = click.option(
 
 
 @click.command()
-@click.argument("paths", metavar="LOG_DIR...|TABLE", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument(
+    "paths", metavar="LOG_DIR...|TABLE", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
 @click.option(
     "--at",
     "times",
@@ -64,17 +76,32 @@ LOGS = click.option(
     metavar="TIME",
     help="ISO 8601, epoch ms (also below 0, before 1970), latest, earliest or max-timestamp; repeat it.",
 )
-@click.option("--every", type=SPAN, metavar="DURATION", help="Instead of --at: a table of every such step, 1m or 1s.")
+@click.option(
+    "--every",
+    type=SPAN,
+    metavar="DURATION",
+    help="Instead of --at: a table of every such step, 1m or 1s.",
+)
 @click.option("--from", "begins", type=TIME, metavar="TIME", help="With --every: the first cell.")
 @click.option("--until", type=TIME, metavar="TIME", help="With --every: the end, exclusive.")
 @click.option(
-    "-o", "--output", metavar="TABLE", type=click.Path(path_type=Path), help="With --every: the table's folder."
+    "-o",
+    "--output",
+    metavar="TABLE",
+    type=click.Path(path_type=Path),
+    help="With --every: the table's folder.",
 )
 @click.option(
     "--how", type=click.Choice(["exact", "safe", "kafka"]), default="exact", show_default=True,
     help="The first record that late; early enough for late ones; or what a broker answers.",
 )  # fmt: skip
-@click.option("--margin", type=SPAN, default=0, metavar="DURATION", help="For `safe`: how much too late records came.")
+@click.option(
+    "--margin",
+    type=SPAN,
+    default=0,
+    metavar="DURATION",
+    help="For `safe`: how much too late records came.",
+)
 @click.option(
     "--depth", type=click.Choice(["tail", "full", "deep"]), default="tail", show_default=True,
     help="Trust indexes that are in order (one that is untrue all the same can hide an earlier record); walk the headers, so that"
@@ -127,7 +154,9 @@ def lookup(
         raise UsageError("--from, --until and -o are for a table, with --every")
     if (table := table_in(paths)) is not None:
         if every is not None or how != "exact":
-            raise UsageError("a table is built from log directories, and has the exact answers only", path=table)
+            raise UsageError(
+                "a table is built from log directories, and has the exact answers only", path=table
+            )
         asked = [operation.target_of(word, "--at") for word in times]
         return _from_table(table, asked, topics, limits_of(logs, topics), as_json=as_json)
     if logs:
@@ -136,13 +165,18 @@ def lookup(
         raise UsageError("--margin is for --how safe")
     units = list(operation.lookup_partitions(paths, topics=topics, high_watermark=high_watermark))
     if not units:
-        raise UsageError("there is no partition to search" + (f" that matches {topics!r}" if topics != "*" else ""))
+        raise UsageError(
+            "there is no partition to search"
+            + (f" that matches {topics!r}" if topics != "*" else "")
+        )
     if every is not None:
         if begins is None or until is None or output is None:
             raise UsageError("a table needs --from, --until and -o TABLE")
         if how != "exact":
             raise UsageError(f"a table has the exact answers, not those of --how {how}")
-        return _table(executor, units, (begins, until, every), output, exact=depth != "tail", as_json=as_json)
+        return _table(
+            executor, units, (begins, until, every), output, exact=depth != "tail", as_json=as_json
+        )
     targets = [operation.target_of(word, "--at") for word in times]
     policy = policy_of(policy_file, settings, reads=READS["lookup"])
     options = operation.LookupOptions(how, rule, depth, margin, time.time_ns() // 1_000_000, policy)
@@ -154,9 +188,18 @@ def lookup(
     said = [
         f"{len(units)} partitions, {len(targets)} times: {other} answers of a broker differ, {failed} could not be told"
     ]
-    summary = {"partitions": len(units), "times": len(targets), "differ": other, "unreadable": failed}
+    summary = {
+        "partitions": len(units),
+        "times": len(targets),
+        "differ": other,
+        "unreadable": failed,
+    }
     above = operation.above_high_watermark(found)
-    say_summary(summary | {"above_high_watermark": sum(above.values())}, as_json, said + above_sentences(above))
+    say_summary(
+        summary | {"above_high_watermark": sum(above.values())},
+        as_json,
+        said + above_sentences(above),
+    )
     return int(failed > 0)
 
 
@@ -172,7 +215,9 @@ def above_sentences(above: Mapping[str, int]) -> list[str]:
     if not above:
         return []
     most = sorted(above, key=lambda name: (-above[name], name))[:_NAMED]
-    told = ", ".join(f"{name} {above[name]}" for name in most) + (", ..." if len(above) > _NAMED else "")
+    told = ", ".join(f"{name} {above[name]}" for name in most) + (
+        ", ..." if len(above) > _NAMED else ""
+    )
     return [
         f"{sum(above.values())} offsets lie above the high watermark that brokers have checkpointed ({told}): they do so every 5 s,"
         " and one that was killed left it behind; --high-watermark log-end takes the log's end for it"
@@ -188,13 +233,21 @@ def limits_of(logs: tuple[Path, ...], topics: str) -> Limits | None:
     return operation.limits(operation.lookup_partitions(logs, topics=topics)) if logs else None
 
 
-def _from_table(table: Path, targets: list[Target], topics: str, limits: Limits | None, *, as_json: bool) -> int:
+def _from_table(
+    table: Path, targets: list[Target], topics: str, limits: Limits | None, *, as_json: bool
+) -> int:
     from kafkats.lookup.exports import read_marks
 
-    marks = [mark for target in targets for mark in read_marks(table, target, topics=topics, limits=limits)[0]]
+    marks = [
+        mark
+        for target in targets
+        for mark in read_marks(table, target, topics=topics, limits=limits)[0]
+    ]
     rows = [mark._asdict() for mark in marks]
     show_rows(rows if as_json else [_shown(row) for row in rows], _TABLE_COLUMNS, as_json)
-    untold = sum(mark.reason in ("not-covered", "unreadable", "other-log", "beyond-end") for mark in marks)
+    untold = sum(
+        mark.reason in ("not-covered", "unreadable", "other-log", "beyond-end") for mark in marks
+    )
     partitions = len({(mark.topic, mark.partition) for mark in marks})
     said = [f"{partitions} partitions, {len(targets)} times: {untold} could not be told"]
     say_summary({"partitions": partitions, "times": len(targets), "untold": untold}, as_json, said)

@@ -22,10 +22,17 @@ if TYPE_CHECKING:
     from kafkats.plans.units import Unit
     from kafkats.reserving import Wish
 
-LOG_DIRS = click.argument("log_dirs", metavar="LOG_DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+LOG_DIRS = click.argument(
+    "log_dirs", metavar="LOG_DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 PLAN_FOLDER = click.option(
-    "-o", "--output", required=True, metavar="PLAN", type=click.Path(path_type=Path), help="The plan's folder."
+    "-o",
+    "--output",
+    required=True,
+    metavar="PLAN",
+    type=click.Path(path_type=Path),
+    help="The plan's folder.",
 )
 TOPICS = click.option(
     "--topics",
@@ -35,7 +42,10 @@ TOPICS = click.option(
     help="Only these topics: globs, separated by commas; * is every topic, and __* are by no other glob than one that begins so.",
 )
 POLICY = click.option(
-    "--policy", "policy_file", type=click.Path(path_type=Path), help="A policy file (YAML): settings by topic."
+    "--policy",
+    "policy_file",
+    type=click.Path(path_type=Path),
+    help="A policy file (YAML): settings by topic.",
 )
 CONFIG = click.option(
     "--config", "settings", multiple=True, metavar="KEY=VALUE",
@@ -59,7 +69,9 @@ STOPPED = click.option(
 )  # fmt: skip
 
 
-def _executor(context: click.Context, _parameter: click.Parameter, jobs: int | None) -> LocalExecutor:
+def _executor(
+    context: click.Context, _parameter: click.Parameter, jobs: int | None
+) -> LocalExecutor:
     """Its workers end with the command."""
     from kafkats.execution import LocalExecutor
 
@@ -142,10 +154,14 @@ def RESERVE(command: Any) -> Any:  # noqa: N802  # stands among the constants, a
     """The words by which a plan reserves its log directories: the command gets `wish`, and `place`."""
 
     @wraps(command)
-    def worded(*args: Any, output: Path, reserve: bool, reserve_for: int | None, **words: Any) -> Any:
+    def worded(
+        *args: Any, output: Path, reserve: bool, reserve_for: int | None, **words: Any
+    ) -> Any:
         if reserve_for is not None and not reserve:
             raise UsageError("--reserve-for goes with --reserve")
-        return command(*args, output=output, wish=_wish(output, reserve_for) if reserve else None, **words)
+        return command(
+            *args, output=output, wish=_wish(output, reserve_for) if reserve else None, **words
+        )
 
     for option in (
         PLACE,
@@ -174,11 +190,20 @@ def _wish(output: Path, reserve_for_ms: int | None) -> Wish:
 def STEP(command: Any) -> Any:  # noqa: N802  # stands among the constants, and is used like one
     """The step of a cluster's migration that a verb belongs to: ledger, phase and broker."""
     for option in (
-        click.option("--broker", default="", metavar="NAME", help="Whose volumes these are; needs --ledger."),
         click.option(
-            "--phase", default="", metavar="phase-1|canary|phase-2|rollback", help="Of that migration; needs --ledger."
+            "--broker", default="", metavar="NAME", help="Whose volumes these are; needs --ledger."
         ),
-        click.option("--ledger", type=click.Path(path_type=Path), help="The cluster's migration: its phases are kept."),
+        click.option(
+            "--phase",
+            default="",
+            metavar="phase-1|canary|phase-2|rollback",
+            help="Of that migration; needs --ledger.",
+        ),
+        click.option(
+            "--ledger",
+            type=click.Path(path_type=Path),
+            help="The cluster's migration: its phases are kept.",
+        ),
     ):
         command = option(command)
     return command
@@ -198,7 +223,14 @@ def check_step(ledger: Path | None, phase: str, broker: str, topics: str) -> Non
 
 
 def tell_step(
-    ledger: Path | None, event: str, phase: str, broker: str, *, by: str, now_ms: int, details: Mapping[str, Any]
+    ledger: Path | None,
+    event: str,
+    phase: str,
+    broker: str,
+    *,
+    by: str,
+    now_ms: int,
+    details: Mapping[str, Any],
 ) -> None:
     """Add a step to a migration's ledger; nothing without one. Raises Refused when it is not its turn."""
     if ledger is None:
@@ -206,7 +238,16 @@ def tell_step(
     from kafkats.migration import phases
     from kafkats.migration.ledger import append
 
-    append(ledger, event, by=by, now_ms=now_ms, broker=broker, phase=phase, details=details, check=phases.check)
+    append(
+        ledger,
+        event,
+        by=by,
+        now_ms=now_ms,
+        broker=broker,
+        phase=phase,
+        details=details,
+        check=phases.check,
+    )
 
 
 def units_in(log_dirs: Iterable[str | os.PathLike[str]], topics: str) -> list[Unit]:
@@ -219,7 +260,11 @@ def units_in(log_dirs: Iterable[str | os.PathLike[str]], topics: str) -> list[Un
 
 
 def policy_of(
-    file: Path | None, settings: Iterable[str], export: Path | None = None, *, reads: frozenset[str] | None = None
+    file: Path | None,
+    settings: Iterable[str],
+    export: Path | None = None,
+    *,
+    reads: frozenset[str] | None = None,
 ) -> Policy:
     """Return the policy with the settings laid over it.
 

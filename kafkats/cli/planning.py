@@ -31,7 +31,14 @@ from kafkats.cli.options import (
 from kafkats.cli.retention import RETAIN, ROLL, now_or, policy_remarks
 from kafkats.cli.terminal import plan_sentences, remark_sentences, say_summary, show_rows
 from kafkats.config.settings_read import READS, retaining
-from kafkats.generations import ALL_LOSSES, COMPRESSION_TYPES, LOSSES, OFFSETS_LOSS, PRODUCER, rule_remarks
+from kafkats.generations import (
+    ALL_LOSSES,
+    COMPRESSION_TYPES,
+    LOSSES,
+    OFFSETS_LOSS,
+    PRODUCER,
+    rule_remarks,
+)
 from kafkats.paths import LEADER_EPOCH, LOG_START, OFFSET_INDEX, SEGMENT_KINDS, TIME_INDEX
 
 if TYPE_CHECKING:
@@ -50,12 +57,27 @@ def plan() -> None:
 @LOG_DIRS
 @PLAN_FOLDER
 @RESERVE
-@click.option("--all", "rewrite_sound", is_flag=True, help="Also rewrite sound indexes that differ from a rebuild.")
 @click.option(
-    "--valid-prefix", is_flag=True, help="Where the log is corrupt, rebuild for the part before the corruption."
+    "--all",
+    "rewrite_sound",
+    is_flag=True,
+    help="Also rewrite sound indexes that differ from a rebuild.",
 )
-@click.option("--only-after-unclean-stop", is_flag=True, help="Leave directories with a clean-shutdown marker alone.")
-@click.option("--not-for-a-broker", is_flag=True, help="Allows --generation kip33, which would mislead a broker.")
+@click.option(
+    "--valid-prefix",
+    is_flag=True,
+    help="Where the log is corrupt, rebuild for the part before the corruption.",
+)
+@click.option(
+    "--only-after-unclean-stop",
+    is_flag=True,
+    help="Leave directories with a clean-shutdown marker alone.",
+)
+@click.option(
+    "--not-for-a-broker",
+    is_flag=True,
+    help="Allows --generation kip33, which would mislead a broker.",
+)
 @ACCEPT_OFFSETS
 @RULE
 @TOPICS
@@ -209,7 +231,9 @@ def plan_retain(
     from kafkats.retention import RetainOptions
 
     policy = policy_of(policy_file, settings, export)
-    options = RetainOptions(now_or(now), rule, before, free_bytes, over_guard, last_segment, accept_loss)
+    options = RetainOptions(
+        now_or(now), rule, before, free_bytes, over_guard, last_segment, accept_loss
+    )
     with planning(log_dirs, wish, place) as ours:
         units = units_in(ours.log_dirs, topics)
         planned = retain(executor, units, options, policy, inside_segments=inside_segments)
@@ -258,7 +282,9 @@ def plan_roll(
         units = units_in(ours.log_dirs, topics)
         planned = roll(executor, units, RollOptions(now_or(now), rule, accept_loss), policy)
         write(planned, ours, output)
-    return show_planned(planned, output, as_json, policy_remarks(policy, units, topics, operation="roll"), ours=ours)
+    return show_planned(
+        planned, output, as_json, policy_remarks(policy, units, topics, operation="roll"), ours=ours
+    )
 
 
 @plan.command("split")
@@ -271,9 +297,18 @@ def plan_roll(
 )  # fmt: skip
 @click.option("--segment-bytes", type=SIZE, metavar="SIZE", help="For `rolled`.")
 @click.option("--segment-ms", type=click.IntRange(1), metavar="MS", help="For `rolled`.")
-@click.option("--earliest", type=TIME, default=0, metavar="TIME", help="For `mixed`: nothing can be older.")
-@click.option("--latest", type=TIME, metavar="TIME", help="For `mixed`: nothing can be younger; now if not given.")
-@click.option("--before", type=TIME, metavar="TIME", help="For `expired`: what is older has expired.")
+@click.option(
+    "--earliest", type=TIME, default=0, metavar="TIME", help="For `mixed`: nothing can be older."
+)
+@click.option(
+    "--latest",
+    type=TIME,
+    metavar="TIME",
+    help="For `mixed`: nothing can be younger; now if not given.",
+)
+@click.option(
+    "--before", type=TIME, metavar="TIME", help="For `expired`: what is older has expired."
+)
 @ACCEPT_OFFSETS
 @RULE
 @TOPICS
@@ -308,7 +343,9 @@ def plan_split(
     from kafkats.reserving import planning
     from kafkats.split.parts import SplitOptions, check_options
 
-    options = SplitOptions(where, segment_bytes, segment_ms, earliest, now_or(latest), before, rule, accept_loss)
+    options = SplitOptions(
+        where, segment_bytes, segment_ms, earliest, now_or(latest), before, rule, accept_loss
+    )
     check_options(options)
     policy = policy_of(policy_file, settings, reads=READS["split"])
     with planning(log_dirs, wish, place) as ours:
@@ -344,20 +381,37 @@ def follows(made: Plan, row: Mapping[str, Any]) -> bool:
     return str(row["file"]).endswith(kinds.get(made.operation, ("/",)))
 
 
-def show_planned(planned: Planned, folder: Path, as_json: bool, remarks: Sequence[str] = (), *, ours: Planning) -> int:
+def show_planned(
+    planned: Planned, folder: Path, as_json: bool, remarks: Sequence[str] = (), *, ours: Planning
+) -> int:
     """Show the plan. Returns the exit code."""
     show_plan(planned.plan, folder, as_json, [*remarks, *planned.remarks], ours=ours)
     return planned.plan.exit_code
 
 
 def show_plan(
-    made: Plan, folder: Path, as_json: bool, remarks: Sequence[str] = (), *, ours: Planning | None = None
+    made: Plan,
+    folder: Path,
+    as_json: bool,
+    remarks: Sequence[str] = (),
+    *,
+    ours: Planning | None = None,
 ) -> None:
     """`remarks`, and the reservations of `ours`, are for whoever plans, and no part of the plan."""
-    rows = made.items.select(["action", "log_dir", "partition_dir", "file", "after_bytes", "reason"]).to_pylist()
+    rows = made.items.select([
+        "action",
+        "log_dir",
+        "partition_dir",
+        "file",
+        "after_bytes",
+        "reason",
+    ]).to_pylist()
     rows = [row for row in rows if as_json or not follows(made, row)]
     show_rows(rows, ("action", "partition_dir", "file", "after_bytes", "reason"), as_json)
-    remarks = [*(rule_remarks(made.header["options"]["rule"]) if made.operation == "retain" else ()), *remarks]
+    remarks = [
+        *(rule_remarks(made.header["options"]["rule"]) if made.operation == "retain" else ()),
+        *remarks,
+    ]
     remarks += ours.remarks if ours else []
     said = [*(ours.sentences() if ours else ()), *plan_sentences(made, folder)]
     summary = {"plan": str(folder), "digest": made.digest} | dict(made.header["totals"])

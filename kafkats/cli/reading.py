@@ -57,7 +57,9 @@ FINDINGS_EXIT: Final = 1
 @JOBS
 @JSON
 @MAX_BATCH_BYTES
-def inventory(log_dirs: tuple[Path, ...], by: str, topics: str, executor: Executor, as_json: bool) -> None:
+def inventory(
+    log_dirs: tuple[Path, ...], by: str, topics: str, executor: Executor, as_json: bool
+) -> None:
     """List what is on the disks: bytes, offsets, times, formats. Reads only the ends of indexes and
     logs; only verify proves health.
     """
@@ -83,7 +85,12 @@ def inventory(log_dirs: tuple[Path, ...], by: str, topics: str, executor: Execut
 @POLICY
 @CONFIG
 @click.option("--remarks", is_flag=True, help="Also list remarks and states, which harm nobody.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write the full report into this folder.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Also write the full report into this folder.",
+)
 @STEP
 @BY
 @JOBS
@@ -112,14 +119,18 @@ def verify(
     from kafkats.plans.missing import missing_records
 
     check_step(ledger, phase, broker, topics)
-    options = VerifyOptions(rule=rule, deep=deep, policy=policy_of(policy_file, settings, reads=READS["verify"]))
+    options = VerifyOptions(
+        rule=rule, deep=deep, policy=policy_of(policy_file, settings, reads=READS["verify"])
+    )
     segments = looking.verify(executor, units_in(log_dirs, topics), options)
     summary = report.summary(segments)
     if output is not None:
         report.write_report(output, segments, summary)
     found = report.all_findings(segments)
     found.sort(key=lambda f: -SEVERITIES.index(f["severity"]))
-    shown = found if remarks or as_json else [f for f in found if f["severity"] in ("damage", "danger")]
+    shown = (
+        found if remarks or as_json else [f for f in found if f["severity"] in ("damage", "danger")]
+    )
     show_rows(shown, ("severity", "kind", "partition_dir", "file", "position", "reason"), as_json)
     said = seen_sentences(summary)
     lacking = missing_records(segments)
@@ -132,7 +143,15 @@ def verify(
     say_summary(summary, as_json, said)
     if summary["worst"] in ("damage", "danger"):
         return FINDINGS_EXIT
-    tell_step(ledger, "verified", phase, broker, by=by, now_ms=time.time_ns() // 1_000_000, details={"deep": deep})
+    tell_step(
+        ledger,
+        "verified",
+        phase,
+        broker,
+        by=by,
+        now_ms=time.time_ns() // 1_000_000,
+        details={"deep": deep},
+    )
     return 0
 
 
@@ -144,9 +163,13 @@ def _to_rebuild(segments: pa.Table) -> bool:
     from kafkats.plans.facts import all_findings
 
     bad = pa.array(["missing", "defective"])
-    rows = segments.filter(pc.or_(pc.is_in(segments["offset_index"], bad), pc.is_in(segments["time_index"], bad)))
+    rows = segments.filter(
+        pc.or_(pc.is_in(segments["offset_index"], bad), pc.is_in(segments["time_index"], bad))
+    )
     lacking = ("missing-records", "end-not-flushed")
-    held = {(f["log_dir"], f["partition_dir"]) for f in all_findings(segments) if f["kind"] in lacking}
+    held = {
+        (f["log_dir"], f["partition_dir"]) for f in all_findings(segments) if f["kind"] in lacking
+    }
     places = zip(rows["log_dir"].to_pylist(), rows["partition_dir"].to_pylist(), strict=True)
     return any(place not in held for place in places)
 

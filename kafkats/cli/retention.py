@@ -26,7 +26,13 @@ from kafkats.cli.options import (
 )
 from kafkats.cli.terminal import board_sentences, remark_sentences, say_summary, show_rows
 from kafkats.config.settings_read import READS, retaining
-from kafkats.generations import DEFAULT_RETENTION_RULE, DEFAULT_ROLL_RULE, RETENTION_RULES, ROLL_RULES, rule_remarks
+from kafkats.generations import (
+    DEFAULT_RETENTION_RULE,
+    DEFAULT_ROLL_RULE,
+    RETENTION_RULES,
+    ROLL_RULES,
+    rule_remarks,
+)
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
@@ -140,7 +146,11 @@ def simulate_retain(
     units = units_in(log_dirs, topics)
     planned = retain(executor, units, options, policy, inside_segments=inside_segments)
     operation = retaining(inside_segments=inside_segments)
-    remarks = [*rule_remarks(rule), *policy_remarks(policy, units, topics, operation=operation), *planned.remarks]
+    remarks = [
+        *rule_remarks(rule),
+        *policy_remarks(policy, units, topics, operation=operation),
+        *planned.remarks,
+    ]
     rows = board(planned.beside["retention"], options.now_ms)
     rows = with_shares(rows, suspect_shares(executor, rows))
     show_rows(rows, _BOARD, as_json)
@@ -155,7 +165,13 @@ def simulate_retain(
 @simulate.command("roll")
 @LOG_DIRS
 @ROLL
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the jitter that segment.jitter.ms allows.")
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Of the jitter that segment.jitter.ms allows.",
+)
 @TOPICS
 @POLICY
 @CONFIG

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("folder", metavar="PLAN", type=click.Path(path_type=Path))
-@click.option("--digest", help="The digest that was approved (8 digits will do); `any` is for throw-away copies.")
+@click.option(
+    "--digest",
+    help="The digest that was approved (8 digits will do); `any` is for throw-away copies.",
+)
 @click.option(
     "--run",
     "run_folder",
@@ -60,18 +63,36 @@ def apply(
     run = run_folder or folder.with_name(folder.name + ".run")
 
     def show(applied: Applied) -> None:
-        _say_run(plan, run, applied.actions, applied.summary | {"remarks": applied.remarks}, as_json)
+        _say_run(
+            plan, run, applied.actions, applied.summary | {"remarks": applied.remarks}, as_json
+        )
 
     applied = flow(
-        executor, plan, folder, run, place=place, owner_stopped=owner_stopped, holder=holder, by=by, show=show
+        executor,
+        plan,
+        folder,
+        run,
+        place=place,
+        owner_stopped=owner_stopped,
+        holder=holder,
+        by=by,
+        show=show,
     )
     return int(applied.summary["exit_code"])
 
 
-def _say_run(made: Plan, run_folder: Path, actions: pa.Table, summary: dict[str, Any], as_json: bool) -> None:
+def _say_run(
+    made: Plan, run_folder: Path, actions: pa.Table, summary: dict[str, Any], as_json: bool
+) -> None:
     rows = actions.to_pylist()
-    shown = [row for row in rows if as_json or (row["outcome"] != "already" and not follows(made, row))]
-    show_rows(shown, ("outcome", "action", "partition_dir", "file", "after_bytes", "reason", "error"), as_json)
+    shown = [
+        row for row in rows if as_json or (row["outcome"] != "already" and not follows(made, row))
+    ]
+    show_rows(
+        shown,
+        ("outcome", "action", "partition_dir", "file", "after_bytes", "reason", "error"),
+        as_json,
+    )
     said = [*summary["remarks"], *run_sentences(summary, run_folder)]
     if made.blocked:
         said.append(f"blocked rows, left alone: {made.blocked}; kafkats show names them")
@@ -97,7 +118,9 @@ def undo(folder: Path, holder: str, by: str, executor: Executor, as_json: bool) 
 
 @click.command()
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
-@click.option("--abandon", is_flag=True, help="Also end an interrupted run: its files stay as they are now.")
+@click.option(
+    "--abandon", is_flag=True, help="Also end an interrupted run: its files stay as they are now."
+)
 @JOBS
 @JSON
 def purge(folder: Path, abandon: bool, executor: Executor, as_json: bool) -> int:
@@ -116,10 +139,14 @@ def purge(folder: Path, abandon: bool, executor: Executor, as_json: bool) -> int
 
 @click.command()
 @LOG_DIRS
-@click.option("--holder", metavar="WHO", help="Only what WHO has reserved; whoever it is if not given.")
+@click.option(
+    "--holder", metavar="WHO", help="Only what WHO has reserved; whoever it is if not given."
+)
 @PLACE
 @JSON
-def release(log_dirs: tuple[Path, ...], holder: str | None, place: Path | None, as_json: bool) -> int:
+def release(
+    log_dirs: tuple[Path, ...], holder: str | None, place: Path | None, as_json: bool
+) -> int:
     """Break the reservation of log directories: the plan that they are reserved for may find them changed."""
     from kafkats.reserving import release_all, release_sentences
 

@@ -66,9 +66,15 @@ def seen_sentences(summary: Mapping[str, Any]) -> list[str]:
     return [f"{_looked_at(summary)}: {found}"]
 
 
-def formats_sentences(summary: Mapping[str, Any], problems: Sequence[Mapping[str, Any]]) -> list[str]:
+def formats_sentences(
+    summary: Mapping[str, Any], problems: Sequence[Mapping[str, Any]]
+) -> list[str]:
     """Return the bytes by magic, and the problems."""
-    held = ", ".join(f"{_bytes(size)} of magic {magic}" for magic, size in enumerate(summary["magic_bytes"]) if size)
+    held = ", ".join(
+        f"{_bytes(size)} of magic {magic}"
+        for magic, size in enumerate(summary["magic_bytes"])
+        if size
+    )
     said = [f"{_looked_at(summary)}: {held or 'no batches'}"]
     said += [
         f"{p['problem']}: {Path(p['log_dir'], p['partition_dir'])} from offset {p['base_offset']}: {p['reason']}"
@@ -85,7 +91,10 @@ def unread_sentences(segments: pa.Table) -> list[str]:
     from kafkats.plans.facts import all_findings
 
     unread = [f for f in all_findings(segments) if f["kind"] == "unreadable"]
-    said = [f"not read: {Path(f['log_dir'], f['partition_dir'], f['file'])}: {f['reason']}" for f in unread[:20]]
+    said = [
+        f"not read: {Path(f['log_dir'], f['partition_dir'], f['file'])}: {f['reason']}"
+        for f in unread[:20]
+    ]
     return said + ([f"and {len(unread) - 20} more"] if len(unread) > 20 else [])
 
 
@@ -113,7 +122,10 @@ def _rebuild_sentences(totals: Mapping[str, Any]) -> list[str]:
         )
     origins = {k: v for k, v in totals["settings_from"].items() if k != "given"}
     if origins:
-        words = {"inferred": "inferred from other index files", "default": "taken as Kafka's default"}
+        words = {
+            "inferred": "inferred from other index files",
+            "default": "taken as Kafka's default",
+        }
         how = ", ".join(f"{words[k]} for {v} files" for k, v in sorted(origins.items()))
         said.append(f"index.interval.bytes was not given (--config or --policy): {how}")
     left = {severity: count for severity, count in totals["not_repaired"].items() if count}
@@ -129,7 +141,10 @@ def _migrate_sentences(totals: Mapping[str, Any]) -> list[str]:
         f" {_bytes(totals['read_bytes'])} of logs become {_bytes(totals['write_bytes'])}, and both lie on the disk until purge"
     ]
     if totals["losses"]:
-        said.append("LOST by this: " + ", ".join(f"{loss} ({count})" for loss, count in totals["losses"].items()))
+        said.append(
+            "LOST by this: "
+            + ", ".join(f"{loss} ({count})" for loss, count in totals["losses"].items())
+        )
     return said
 
 
@@ -152,7 +167,11 @@ def _retain_sentences(totals: Mapping[str, Any]) -> list[str]:
     return said
 
 
-_SENTENCES: Final = {"migrate": _migrate_sentences, "rebuild": _rebuild_sentences, "retain": _retain_sentences}
+_SENTENCES: Final = {
+    "migrate": _migrate_sentences,
+    "rebuild": _rebuild_sentences,
+    "retain": _retain_sentences,
+}
 
 
 def remark_sentences(remarks: Sequence[str]) -> list[str]:
@@ -176,7 +195,10 @@ def board_sentences(totals: Mapping[str, Any]) -> list[str]:
 
 def run_sentences(summary: Mapping[str, Any], folder: Path) -> list[str]:
     words = {"already": "done before", "nothing": "as wanted without it"}
-    counts = ", ".join(f"{n} {words.get(o, o)}" for o, n in summary["outcomes"].items()) or "nothing to do"
+    counts = (
+        ", ".join(f"{n} {words.get(o, o)}" for o, n in summary["outcomes"].items())
+        or "nothing to do"
+    )
     said = [f"{summary['files']} files: {counts}; {_bytes(summary['written_bytes'])} written"]
     said += [f"error: {error}" for error in summary["errors"]]
     said += [summary["note"]] if "note" in summary else []
@@ -213,13 +235,17 @@ def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json
         columns = ["log_dir", *columns]
     for column in columns:
         number = isinstance(rows[0].get(column), int)
-        table.add_column(column.replace("_", " "), justify="right" if number else "left", overflow="fold")
+        table.add_column(
+            column.replace("_", " "), justify="right" if number else "left", overflow="fold"
+        )
     for row in rows:
         table.add_row(*(_cell(row.get(column)) for column in columns))
     lines = io.StringIO()
     tty = sys.stdout.isatty()
     width = None if tty else _LONGEST_LINE  # a pipe has no width: whole lines, for grep
-    Console(file=lines, force_terminal=tty, width=width, markup=False, emoji=False, highlight=False).print(table)
+    Console(
+        file=lines, force_terminal=tty, width=width, markup=False, emoji=False, highlight=False
+    ).print(table)
     say(lines.getvalue().rstrip("\n"))
 
 
@@ -253,7 +279,14 @@ _DOING: Final = {
 def progress_bar(stage: str, total: int) -> Generator[Callable[[int], None]]:
     """Shows a stage of `total` bytes on standard error: bytes done, rate and time left. Yields what to call with bytes done."""
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
 
     columns = (
         TextColumn("{task.description}"),
@@ -263,7 +296,9 @@ def progress_bar(stage: str, total: int) -> Generator[Callable[[int], None]]:
         TimeRemainingColumn(),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
         task = progress.add_task(_DOING.get(stage, stage), total=total)
         yield lambda size: progress.advance(task, size)
 

@@ -90,7 +90,10 @@ def answers(addresses: Addresses) -> bool:
     """
     refl = _REFL(addresses.crc32)
     iscsi = _ISCSI(addresses.crc32c)
-    known = ((_DIGITS, CRC32_OF_DIGITS, CRC32C_OF_DIGITS), (_LONGER, crc32(_LONGER), crc32c(_LONGER)))
+    known = (
+        (_DIGITS, CRC32_OF_DIGITS, CRC32C_OF_DIGITS),
+        (_LONGER, crc32(_LONGER), crc32c(_LONGER)),
+    )
     for data, wanted, wanted_c in known:
         buffer = ctypes.create_string_buffer(data, len(data))
         if refl(0, buffer, len(data)) != wanted:

@@ -56,7 +56,9 @@ def compress(codec: int, data: Buffer, *, broken_lz4: bool = False) -> bytes:
     return _COMPRESS[codec](view(data))
 
 
-def decompress(codec: int, data: Buffer, *, broken_lz4: bool = False, max_output_bytes: int | None = None) -> bytes:
+def decompress(
+    codec: int, data: Buffer, *, broken_lz4: bool = False, max_output_bytes: int | None = None
+) -> bytes:
     """Return the decompressed content of `data`, with the leniency of Kafka's readers and no more.
 
     `broken_lz4` ignores the lz4 header checksum, as readers of magic 0 must. `max_output_bytes`

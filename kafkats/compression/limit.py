@@ -25,7 +25,9 @@ def allow(limit: int) -> None:
     """
     global _allowed
     if not 0 < limit <= MOST_OUTPUT_BYTES:
-        raise UsageError(f"a batch of up to {limit} bytes: the limit lies between 1 and {MOST_OUTPUT_BYTES}")
+        raise UsageError(
+            f"a batch of up to {limit} bytes: the limit lies between 1 and {MOST_OUTPUT_BYTES}"
+        )
     _allowed = limit
 
 

@@ -94,13 +94,17 @@ def _read_header(data: memoryview, check: bool) -> _Frame:
         raise CorruptBatch("no lz4 frame header")
     flags, sizes = data[4], data[5]
     if flags >> 6 != 1 or not flags & _INDEPENDENT or flags & 0x03:
-        raise CorruptBatch(f"lz4: flags {flags:#04x} are not those of independent blocks, version 1")
+        raise CorruptBatch(
+            f"lz4: flags {flags:#04x} are not those of independent blocks, version 1"
+        )
     if not 4 <= sizes >> 4 <= 7 or sizes & 0x0F:
         raise CorruptBatch(f"lz4: block size byte {sizes:#04x}")
     checksum_at = 14 if flags & _CONTENT_SIZE else 6
     if len(data) <= checksum_at:
         raise CorruptBatch("lz4: the bytes end inside the frame header")
-    if check and data[checksum_at : checksum_at + 1] != _header_checksum(data[len(MAGIC) : checksum_at]):
+    if check and data[checksum_at : checksum_at + 1] != _header_checksum(
+        data[len(MAGIC) : checksum_at]
+    ):
         raise CorruptBatch(f"lz4: header checksum {data[checksum_at]:#04x} does not match")
     return _Frame(
         blocks_at=checksum_at + 1,

@@ -51,7 +51,9 @@ def decompress(data: memoryview, max_output_bytes: int) -> bytes:
     while len(data) - pos >= _SIZE.size:
         if data[pos : pos + _SIZE.size] == _HEADER_HEAD:
             if len(data) - pos < len(HEADER):
-                raise CorruptBatch("snappy: the bytes end inside the header of a concatenated stream")
+                raise CorruptBatch(
+                    "snappy: the bytes end inside the header of a concatenated stream"
+                )
             if bytes(data[pos : pos + len(MAGIC)]) != MAGIC:
                 break
             pos += len(HEADER)

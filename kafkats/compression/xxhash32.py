@@ -17,7 +17,10 @@ def xxhash32(data: bytes | memoryview) -> int:
     if pos:
         lanes = [_P1 + _P2, _P2, 0, -_P1]
         for words in _STRIPE.iter_unpack(data[:pos]):
-            lanes = [_rotate(lane + word * _P2, 13) * _P1 for lane, word in zip(lanes, words, strict=True)]
+            lanes = [
+                _rotate(lane + word * _P2, 13) * _P1
+                for lane, word in zip(lanes, words, strict=True)
+            ]
         total = sum(_rotate(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True))
     else:
         total = _P5

@@ -32,7 +32,9 @@ def compress(data: memoryview) -> bytes:
     if not data:
         # zstd-jni writes content size 0 if it is closed before any byte is written.
         return zstandard.ZstdCompressor(level=LEVEL).compress(b"")
-    stream = zstandard.ZstdCompressor(level=LEVEL, write_content_size=False, write_checksum=False).compressobj()
+    stream = zstandard.ZstdCompressor(
+        level=LEVEL, write_content_size=False, write_checksum=False
+    ).compressobj()
     return stream.compress(data) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) + stream.flush()
 
 

@@ -8,7 +8,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-_UNITS: Final = {"y": 31_536_000_000, "d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1}
+_UNITS: Final = {
+    "y": 31_536_000_000,
+    "d": 86_400_000,
+    "h": 3_600_000,
+    "min": 60_000,
+    "s": 1000,
+    "ms": 1,
+}
 """Units in ms, the largest first. A year has 365 days."""
 
 

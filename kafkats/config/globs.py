@@ -62,6 +62,9 @@ def useless(globs: Iterable[str]) -> Iterator[tuple[str, str]]:
     simple = Globs(glob for glob in numbers if _SIMPLE.fullmatch(glob))
     for glob, number in numbers.items():
         if not GLOB.fullmatch(glob):
-            yield glob, "no topic is named so: names have letters, digits, . _ -, and globs * ? [ ] !"
+            yield (
+                glob,
+                "no topic is named so: names have letters, digits, . _ -, and globs * ? [ ] !",
+            )
         elif (by := simple.first(glob)) is not None and numbers[by] < number:
             yield glob, f"never reached: {by!r} stands before it and matches all of it"

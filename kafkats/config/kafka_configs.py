@@ -26,7 +26,9 @@ from typing import Final, NamedTuple
 from kafkats.errors import BadInput
 
 _TOPIC: Final = r"'?(?P<topic>[A-Za-z0-9._-]{1,249})'?"
-_BLOCK: Final = re.compile(rf"(?:All configs|Dynamic configs|Configs) for topics?[: ] ?{_TOPIC} are:?\s*(?P<pairs>.*)")
+_BLOCK: Final = re.compile(
+    rf"(?:All configs|Dynamic configs|Configs) for topics?[: ] ?{_TOPIC} are:?\s*(?P<pairs>.*)"
+)
 _OTHER_BLOCK: Final = re.compile(r"(?:\w+ )*[Cc]onfigs for (?!topic).* are:?(?: .*)?")
 _TOPICS_LINE: Final = re.compile(
     rf"Topic: ?{_TOPIC}\s.*?\bConfigs:[ \t]?(?P<pairs>\S*)(?:\s+MarkedForDeletion: ?\w+)?\s*"
@@ -62,7 +64,9 @@ class Export(NamedTuple):
 def read_export(text: str) -> Export:
     """Return the configs with their lines. Raises BadInput."""
     if text and not text.endswith("\n"):
-        raise BadInput(f"line {text.count(chr(10)) + 1}: the last line has no end: was the text cut off?")
+        raise BadInput(
+            f"line {text.count(chr(10)) + 1}: the last line has no end: was the text cut off?"
+        )
     topics: set[str] = set()
     said: dict[tuple[str, str], Config] = {}
     for topic, config in _lines(text):
@@ -75,7 +79,9 @@ def read_export(text: str) -> Export:
                 f"line {config.line}: {config.key} of {topic} is {config.value!r} here and {before.value!r} in line {before.line}"
             )
     if not topics:
-        raise BadInput("no topic's configs in it: it has to be what kafka-configs or kafka-topics --describe printed")
+        raise BadInput(
+            "no topic's configs in it: it has to be what kafka-configs or kafka-topics --describe printed"
+        )
     return Export(frozenset(topics), tuple(said.values()))
 
 
@@ -88,7 +94,9 @@ def _lines(text: str) -> Iterator[tuple[str, Config | None]]:
         if found := _BLOCK.fullmatch(line) or _TOPICS_LINE.fullmatch(line):
             topic, other = found["topic"], False
             yield topic, None
-            yield from ((topic, Config(number, topic, *pair)) for pair in _pairs(found["pairs"], number))
+            yield from (
+                (topic, Config(number, topic, *pair)) for pair in _pairs(found["pairs"], number)
+            )
         elif entry := _ENTRY.fullmatch(line):
             if topic is None and not other:
                 raise BadInput(f"line {number}: a config, but of which topic?")

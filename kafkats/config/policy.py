@@ -8,7 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kafkats.config.globs import GLOB, Globs, useless
@@ -23,7 +31,11 @@ _LITERAL: Final = re.compile(r"[A-Za-z0-9._\-]")
 
 BrokerName = Annotated[
     str,
-    BeforeValidator(lambda value: str(value) if isinstance(value, int) and not isinstance(value, bool) else value),
+    BeforeValidator(
+        lambda value: (
+            str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        )
+    ),
     WithJsonSchema({"type": ["string", "integer"]}),
 ]
 
@@ -35,7 +47,9 @@ class Volume(BaseModel):
 
     broker: BrokerName = Field("", description="Names the broker in reports.")
     path: Path = Field(description="One of its log.dirs.")
-    connection: str = Field("spark_default", description="The Airflow connection whose Spark workers see that path.")
+    connection: str = Field(
+        "spark_default", description="The Airflow connection whose Spark workers see that path."
+    )
     owner_stopped: Boolean = Field(
         False, description="true states that no broker runs on it, where a lock cannot prove that."
     )
@@ -51,8 +65,12 @@ class Guard(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    max_share: Share | None = Field(None, alias="max.share", description="Share of all bytes, 0 to 1.")
-    max_bytes: Size | None = Field(None, alias="max.bytes", description="Bytes, as a number or such as 500GiB.")
+    max_share: Share | None = Field(
+        None, alias="max.share", description="Share of all bytes, 0 to 1."
+    )
+    max_bytes: Size | None = Field(
+        None, alias="max.bytes", description="Bytes, as a number or such as 500GiB."
+    )
 
 
 class PolicyFile(BaseModel):
@@ -60,7 +78,9 @@ class PolicyFile(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    volumes: tuple[Volume, ...] = Field((), description="Log directories, and where they can be seen.")
+    volumes: tuple[Volume, ...] = Field(
+        (), description="Log directories, and where they can be seen."
+    )
     defaults: TopicSettings = Field(
         TopicSettings(), description="Settings of every topic, as a broker would have them."
     )
@@ -80,7 +100,8 @@ class PolicyFile(BaseModel):
         found: list[InitErrorDetails]
         try:
             found = [
-                {"type": wrong(said), "loc": ("topics", glob), "input": None} for glob, said in useless(self.topics)
+                {"type": wrong(said), "loc": ("topics", glob), "input": None}
+                for glob, said in useless(self.topics)
             ]
         except PydanticCustomError as e:
             found = [{"type": e, "loc": ("topics",), "input": None}]
@@ -116,7 +137,11 @@ class Policy(PolicyFile):
         if glob is None and topic.startswith(INTERNAL):
             return frozenset()
         found = self._of_glob(topic).kafka_keys() | self._exported(topic).kafka_keys()
-        return found | self.defaults.kafka_keys() if glob and _LITERAL.search(_outside_brackets(glob)) else found
+        return (
+            found | self.defaults.kafka_keys()
+            if glob and _LITERAL.search(_outside_brackets(glob))
+            else found
+        )
 
     def why_kept(self, topic: str, *, limit_given: bool = False) -> str:
         """Return why retention may delete nothing of `topic`, "" if it may delete.
@@ -124,11 +149,17 @@ class Policy(PolicyFile):
         `limit_given`: the limit was given otherwise, such as a time before which to delete. A legal
         hold is not a reason here: the settings have it, and it vetoes the deletion later.
         """
-        explicit, exported, cleanup = self.explicit(topic), self._exported(topic), self._value(topic, "cleanup_policy")
+        explicit, exported, cleanup = (
+            self.explicit(topic),
+            self._exported(topic),
+            self._value(topic, "cleanup_policy"),
+        )
         if exported.remote_storage_enable or self._value(topic, "remote_storage_enable"):
             return "remote.storage.enable=true: segments that are not uploaded yet would be lost"
         if "cleanup.policy" not in explicit or cleanup is None:
-            return f"cleanup.policy is not given for this topic{self._nearly('cleanup.policy', topic)}"
+            return (
+                f"cleanup.policy is not given for this topic{self._nearly('cleanup.policy', topic)}"
+            )
         if "delete" not in cleanup:
             return f"cleanup.policy={','.join(cleanup)}: only compaction removes records"
         if exported.cleanup_policy is not None and "delete" not in exported.cleanup_policy:
@@ -194,7 +225,11 @@ class Policy(PolicyFile):
         return (
             *self.ignored(reads),
             *said,
-            *(f"policy: {topic}: {differs}" for topic in known for differs in self.contradictions(topic)),
+            *(
+                f"policy: {topic}: {differs}"
+                for topic in known
+                for differs in self.contradictions(topic)
+            ),
         )
 
     def ignored(self, reads: frozenset[str] | None = None) -> tuple[str, ...]:
@@ -208,7 +243,10 @@ class Policy(PolicyFile):
         given = frozenset().union(*(settings.kafka_keys() for settings in ours)) & NOWHERE
         said = frozenset() if reads is None else self.overrides.kafka_keys() - given - reads
         return (
-            *(f"policy: {key} is given, and read by no operation{INSTEAD.get(key, '')}" for key in sorted(given)),
+            *(
+                f"policy: {key} is given, and read by no operation{INSTEAD.get(key, '')}"
+                for key in sorted(given)
+            ),
             *(f"--config {key} is given, and not read by this operation" for key in sorted(said)),
         )
 
@@ -231,7 +269,9 @@ class Policy(PolicyFile):
         return self.overrides, self._of_glob(topic), self._exported(topic), self.defaults
 
     def _value(self, topic: str, name: str) -> Any:
-        return next((value for s in self._layers(topic) if (value := getattr(s, name)) is not None), None)
+        return next(
+            (value for s in self._layers(topic) if (value := getattr(s, name)) is not None), None
+        )
 
     def _of_glob(self, topic: str) -> TopicSettings:
         glob = self.glob(topic)
@@ -255,9 +295,13 @@ def exported_settings(topic: str, config: Mapping[str, Any]) -> TopicSettings:
     Raises UsageError for a value that Kafka would not print.
     """
     try:
-        return TopicSettings.model_validate({key: value for key, value in config.items() if key in _USED})
+        return TopicSettings.model_validate({
+            key: value for key, value in config.items() if key in _USED
+        })
     except ValidationError as e:
-        said = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in e.errors())
+        said = "; ".join(
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in e.errors()
+        )
         raise UsageError(f"{topic}: {said}") from e
 
 
@@ -271,5 +315,9 @@ def _outside_brackets(glob: str) -> str:
 
 def _text(value: object) -> str:
     return (
-        ",".join(value) if isinstance(value, tuple) else str(value).lower() if isinstance(value, bool) else str(value)
+        ",".join(value)
+        if isinstance(value, tuple)
+        else str(value).lower()
+        if isinstance(value, bool)
+        else str(value)
     )

@@ -47,7 +47,9 @@ class _Loader(yaml.SafeLoader):
                 continue
             if key.value in seen:
                 first = _place(seen[key.value])
-                raise UsageError(f"{_place(key.start_mark)}: {key.value} is given twice, first in {first}")
+                raise UsageError(
+                    f"{_place(key.start_mark)}: {key.value} is given twice, first in {first}"
+                )
             seen[key.value] = key.start_mark
         if any(key.tag == _MERGE for key, _ in node.value):
             node.value = self._with_merged(node)
@@ -60,10 +62,14 @@ class _Loader(yaml.SafeLoader):
         """
         own = [pair for pair in node.value if pair[0].tag != _MERGE]
         known = {key.value for key, _ in own if isinstance(key, yaml.ScalarNode)}
-        for mapping in (one for key, value in node.value if key.tag == _MERGE for one in _mappings(value)):
+        for mapping in (
+            one for key, value in node.value if key.tag == _MERGE for one in _mappings(value)
+        ):
             self.merged += len(mapping.value)
             if self.merged > _MOST_MERGED:
-                raise UsageError(f"{_place(node.start_mark)}: more than {_MOST_MERGED} keys come by merging")
+                raise UsageError(
+                    f"{_place(node.start_mark)}: more than {_MOST_MERGED} keys come by merging"
+                )
             for key, value in mapping.value:
                 if isinstance(key, yaml.ScalarNode) and key.value not in known:
                     known.add(key.value)
@@ -175,7 +181,9 @@ def _load(text: str, path: Path) -> tuple[Mapping[str, Any], yaml.Node | None]:
         if loader is not None:
             loader.dispose()
     if not isinstance(given, dict | None):
-        raise UsageError("a policy is a mapping with volumes, defaults, topics, guard and exports", path=path)
+        raise UsageError(
+            "a policy is a mapping with volumes, defaults, topics, guard and exports", path=path
+        )
     return given or {}, node
 
 
@@ -188,7 +196,9 @@ def _explain(error: ValidationError, node: yaml.Node | None) -> str:
         text = problem["msg"]
         if problem["type"] == "extra_forbidden":
             text = f"unknown key{_suggestion(str(at[-1]), _model(error.title, at))}"
-        said.append(f"{f'line {line}: ' if line else ''}{'.'.join(str(part) for part in at)}: {text}")
+        said.append(
+            f"{f'line {line}: ' if line else ''}{'.'.join(str(part) for part in at)}: {text}"
+        )
     more = len(problems) - _MOST_SAID
     return "; ".join([*said, *([f"and {more} more"] if more > 0 else [])])
 
@@ -220,7 +230,9 @@ def _line(node: yaml.Node | None, at: tuple[int | str, ...]) -> int:
             if found is None:
                 break
             line, node = found[0].start_mark.line + 1, found[1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+        elif (
+            isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value)
+        ):
             node = node.value[part]
             line = node.start_mark.line + 1
         else:

@@ -13,7 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationError,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
@@ -94,10 +101,14 @@ class TopicSettings(BaseModel):
     Units are in the names; retention -1 means unlimited.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"title": "Settings of topics"})
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", json_schema_extra={"title": "Settings of topics"}
+    )
 
     cleanup_policy: Policies | None = Field(
-        None, alias="cleanup.policy", description="delete, compact or both; nothing is deleted without delete."
+        None,
+        alias="cleanup.policy",
+        description="delete, compact or both; nothing is deleted without delete.",
     )
     retention_ms: Annotated[int, Field(ge=-1, le=LONG_MAX), DIGITS] | None = Field(
         None, alias="retention.ms", description="Delete segments older than this; -1 never."
@@ -127,20 +138,24 @@ class TopicSettings(BaseModel):
         alias="message.timestamp.type",
         description="Timestamps are the producer's (CreateTime) or the broker's (LogAppendTime).",
     )
-    message_timestamp_before_max_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = Field(
-        None,
-        alias="message.timestamp.before.max.ms",
-        description="How far in the past a CreateTime may lie (3.6 and later).",
+    message_timestamp_before_max_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = (
+        Field(
+            None,
+            alias="message.timestamp.before.max.ms",
+            description="How far in the past a CreateTime may lie (3.6 and later).",
+        )
     )
     message_timestamp_after_max_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = Field(
         None,
         alias="message.timestamp.after.max.ms",
         description="How far in the future a CreateTime may lie (3.6 and later).",
     )
-    message_timestamp_difference_max_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = Field(
-        None,
-        alias="message.timestamp.difference.max.ms",
-        description="How far from the broker's clock a CreateTime may lie (0.10.0 to 3.9).",
+    message_timestamp_difference_max_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = (
+        Field(
+            None,
+            alias="message.timestamp.difference.max.ms",
+            description="How far from the broker's clock a CreateTime may lie (0.10.0 to 3.9).",
+        )
     )
     file_delete_delay_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = Field(
         None,
@@ -161,10 +176,14 @@ class TopicSettings(BaseModel):
         description="Tiered storage. If true, nothing is deleted: a segment may not be uploaded yet.",
     )
     message_format_version: Release | None = Field(
-        None, alias="message.format.version", description="A magic (0, 1, 2) or a release such as 0.10.2."
+        None,
+        alias="message.format.version",
+        description="A magic (0, 1, 2) or a release such as 0.10.2.",
     )
     compression_type: CompressionType | None = Field(
-        None, alias="compression.type", description="The topic's codec; producer keeps that of each batch."
+        None,
+        alias="compression.type",
+        description="The topic's codec; producer keeps that of each batch.",
     )
     kafkats_legal_hold: Boolean | None = Field(
         None,
@@ -197,7 +216,9 @@ class TopicSettings(BaseModel):
         return by_topic_keys(given) if isinstance(given, Mapping) else given
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
         schema = handler.resolve_ref_schema(handler(core))
         known = schema["properties"]
         for name, alias in (ALIASES | STRONGER).items():
@@ -214,7 +235,9 @@ class TopicSettings(BaseModel):
 
     def over(self, *weaker: TopicSettings) -> TopicSettings:
         """Return these settings, completed from `weaker` ones, the strongest first."""
-        return self.model_copy(update={k: v for s in (*reversed(weaker), self) for k, v in s.given().items()})
+        return self.model_copy(
+            update={k: v for s in (*reversed(weaker), self) for k, v in s.given().items()}
+        )
 
 
 KEYS: Final = {name: field.alias or name for name, field in TopicSettings.model_fields.items()}
@@ -231,7 +254,11 @@ def by_topic_keys(given: Mapping[Any, Any]) -> dict[Any, Any]:
     wrong: list[InitErrorDetails] = []
     for names in (ALIASES, None, STRONGER):
         if names is None:
-            found |= {key: value for key, value in given.items() if not _alias(key) and _says(value, key, found)}
+            found |= {
+                key: value
+                for key, value in given.items()
+                if not _alias(key) and _says(value, key, found)
+            }
             continue
         for written, alias in names.items():
             if given.get(written) is None:
@@ -281,8 +308,17 @@ def _same(schema: JsonSchemaValue, written: str, alias: Name) -> JsonSchemaValue
     if alias.unit == 1 and not alias.unlimited:
         return {**schema, "title": written, "description": f"Another name of {alias.key}."}
     least = -INT_MAX - 1 if alias.unlimited else alias.least
-    number: JsonSchemaValue = {"type": "integer", "minimum": least, "maximum": INT_MAX if alias.unit > 1 else LONG_MAX}
+    number: JsonSchemaValue = {
+        "type": "integer",
+        "minimum": least,
+        "maximum": INT_MAX if alias.unit > 1 else LONG_MAX,
+    }
     if alias.unlimited:
         number["not"] = {"const": 0}
     said = f"{alias.key}, by the broker's name."
-    return {"anyOf": [number, {"type": "null"}], "default": None, "title": written, "description": said}
+    return {
+        "anyOf": [number, {"type": "null"}],
+        "default": None,
+        "title": written,
+        "description": said,
+    }

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-INDEXES: Final = frozenset({"index.interval.bytes", "segment.index.bytes", "cleanup.policy", "remote.storage.enable"})
+INDEXES: Final = frozenset({
+    "index.interval.bytes",
+    "segment.index.bytes",
+    "cleanup.policy",
+    "remote.storage.enable",
+})
 SEARCHES: Final = frozenset({"index.interval.bytes", "message.format.version"})
 LAYOUTS: Final = frozenset({"index.interval.bytes"})
 _ROLLS: Final = frozenset({
@@ -42,4 +47,6 @@ NOWHERE: Final = frozenset({
     "message.timestamp.difference.max.ms", "file.delete.delay.ms", "delete.retention.ms", "compression.type",
 })  # fmt: skip
 """Accepted because brokers' files have them, and read by no operation."""
-INSTEAD: Final = {"compression.type": "; the option --compression-type of plan migrate is what counts"}
+INSTEAD: Final = {
+    "compression.type": "; the option --compression-type of plan migrate is what counts"
+}

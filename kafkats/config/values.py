@@ -29,7 +29,9 @@ _SIZES: Final = {
 _DURATIONS: Final = {
     "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000,
 }  # fmt: skip
-_RELEASE: Final = re.compile(r"0\.(?:8\.[0-2]|9\.0|10\.[0-2]|11\.0)(?:[.-].*)?|[1-9][0-9]*\.[0-9]+(?:[.-].*)?")
+_RELEASE: Final = re.compile(
+    r"0\.(?:8\.[0-2]|9\.0|10\.[0-2]|11\.0)(?:[.-].*)?|[1-9][0-9]*\.[0-9]+(?:[.-].*)?"
+)
 _MAGIC_2_SINCE: Final = (0, 11)
 _MAGIC_1_SINCE: Final = (0, 10)
 
@@ -53,9 +55,7 @@ def parse_time(text: str) -> int:
         if not LONG_MIN <= int(text) <= LONG_MAX:
             raise ValueError(f"{text} is no time that a record can have")
         return int(text)
-    wanted = (
-        f"{text[:40]!r} is not a time: ISO 8601 with its offset (2026-01-31T10:00:00+01:00, ...Z) or epoch milliseconds"
-    )
+    wanted = f"{text[:40]!r} is not a time: ISO 8601 with its offset (2026-01-31T10:00:00+01:00, ...Z) or epoch milliseconds"
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -94,7 +94,9 @@ def integer(value: object, *, hint: bool = True) -> int:
         return value
     if isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
         return int(value)
-    raise wrong(f"Input should be a valid integer, not {_shown(value)}{_number_meant(value) if hint else ''}")
+    raise wrong(
+        f"Input should be a valid integer, not {_shown(value)}{_number_meant(value) if hint else ''}"
+    )
 
 
 def _boolean(value: object) -> bool:
@@ -128,11 +130,17 @@ def _share(value: object) -> float:
 
 
 def _release(value: object) -> str:
-    text = str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+    text = (
+        str(value).strip()
+        if isinstance(value, str | int | float) and not isinstance(value, bool)
+        else ""
+    )
     if text in ("0", "1", "2") or _RELEASE.fullmatch(text):
         return text
     hint = f"; did you mean '{text}.0'?" if _RELEASE.fullmatch(f"{text}.0") else ""
-    raise wrong(f"Input should be a magic (0, 1, 2) or a release such as 0.10.2, not {_shown(value)}{hint}")
+    raise wrong(
+        f"Input should be a magic (0, 1, 2) or a release such as 0.10.2, not {_shown(value)}{hint}"
+    )
 
 
 def _policies(value: object) -> tuple[str, ...]:
@@ -141,7 +149,11 @@ def _policies(value: object) -> tuple[str, ...]:
         raise wrong(f"Input should be delete, compact or both, not {_shown(value)}")
     if isinstance(value, str) and not value.strip():
         return ()
-    return tuple(dict.fromkeys(_word(word.strip() if isinstance(word, str) else word, _POLICIES) for word in words))
+    return tuple(
+        dict.fromkeys(
+            _word(word.strip() if isinstance(word, str) else word, _POLICIES) for word in words
+        )
+    )
 
 
 def _one_of(words: Iterable[str], also: dict[str, str]) -> Callable[[object], str]:

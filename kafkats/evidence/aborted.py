@@ -35,7 +35,12 @@ class Aborted(NamedTuple):
 
 
 def aborted_findings(
-    index: str, entries: Entries, aborts: Sequence[Aborted], *, exact: bool, contradicted: Sequence[int]
+    index: str,
+    entries: Entries,
+    aborts: Sequence[Aborted],
+    *,
+    exact: bool,
+    contradicted: Sequence[int],
 ) -> Iterator[Finding]:
     """Yield what is missing or wrong in a .txnindex, at most one finding each.
 
@@ -44,10 +49,16 @@ def aborted_findings(
     entries whose last offset lies in a batch that is no abort marker of their producer.
     """
     there = {
-        (int(e["producer_id"]), int(e["last_offset"])): (n, int(e["first_offset"]), int(e["last_stable_offset"]))
+        (int(e["producer_id"]), int(e["last_offset"])): (
+            n,
+            int(e["first_offset"]),
+            int(e["last_stable_offset"]),
+        )
         for n, e in enumerate(entries)
     }
-    yield from _missing(index, [a for a in aborts if a.present and (a.producer_id, a.last_offset) not in there])
+    yield from _missing(
+        index, [a for a in aborts if a.present and (a.producer_id, a.last_offset) not in there]
+    )
     wrong = dict.fromkeys(contradicted, "where the log has no abort marker of this producer")
     marked = {(a.producer_id, a.last_offset) for a in aborts}
     if exact:
@@ -90,4 +101,11 @@ def _wrong(index: str, entries: Entries, wrong: dict[int, str]) -> Iterator[Find
         n = min(wrong)
         more = f"; {len(wrong)} entries are like this" if len(wrong) > 1 else ""
         text = ", ".join(str(v) for v in entries[n].item()[1:])
-        yield Finding("wrong-aborted", index, f"entry {n} ({text}): {wrong[n]}{more}", n * ENTRY_SIZE, n, found=text)
+        yield Finding(
+            "wrong-aborted",
+            index,
+            f"entry {n} ({text}): {wrong[n]}{more}",
+            n * ENTRY_SIZE,
+            n,
+            found=text,
+        )

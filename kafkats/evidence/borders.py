@@ -39,11 +39,17 @@ def witnesses(claims: Claims, epochs: Sequence[EpochStart]) -> Iterator[Witness]
     if epochs:
         yield Witness(paths.LEADER_EPOCH, epochs[-1].start_offset)
     if claims.last_snapshot >= 0:
-        yield Witness(paths.segment_file(claims.last_snapshot, paths.SNAPSHOT), claims.last_snapshot)
+        yield Witness(
+            paths.segment_file(claims.last_snapshot, paths.SNAPSHOT), claims.last_snapshot
+        )
 
 
 def end_findings(
-    claims: Claims, epochs: Sequence[EpochStart], log: str, log_end: int, indexes: Sequence[Witness] = ()
+    claims: Claims,
+    epochs: Sequence[EpochStart],
+    log: str,
+    log_end: int,
+    indexes: Sequence[Witness] = (),
 ) -> Iterator[Finding]:
     """Compare the end of the last .log, named `log`, with every witness.
 
@@ -55,7 +61,9 @@ def end_findings(
     yield from _missing(claims, log, log_end, above, f"the log ends at offset {log_end}")
 
 
-def empty_findings(claims: Claims, epochs: Sequence[EpochStart], directory: str) -> Iterator[Finding]:
+def empty_findings(
+    claims: Claims, epochs: Sequence[EpochStart], directory: str
+) -> Iterator[Finding]:
     """Yield the findings for a partition directory without any log."""
     if claims.live or claims.unsettled:
         return
@@ -67,7 +75,9 @@ def empty_findings(claims: Claims, epochs: Sequence[EpochStart], directory: str)
     yield from _missing(claims, directory, start, above, "there is no log")
 
 
-def _missing(claims: Claims, file: str, begin: int, above: Sequence[Witness], ends: str) -> Iterator[Finding]:
+def _missing(
+    claims: Claims, file: str, begin: int, above: Sequence[Witness], ends: str
+) -> Iterator[Finding]:
     if not above:
         return
     end = max(w.offset for w in above)
@@ -91,7 +101,9 @@ def first_findings(claims: Claims, epochs: Sequence[EpochStart], log: str) -> It
         return
     first_epoch = epochs[0].start_offset if epochs else -1
     if 0 <= start < base and claims.tiered:
-        yield Finding("cannot-be-told", log, f"{_offsets(start, base)} in remote storage, or missing")
+        yield Finding(
+            "cannot-be-told", log, f"{_offsets(start, base)} in remote storage, or missing"
+        )
         return
     below = [
         Witness(file, offset)
@@ -104,7 +116,10 @@ def first_findings(claims: Claims, epochs: Sequence[EpochStart], log: str) -> It
         reason = f"{_offsets(begin, base)} missing: the first segment begins at {base}, but {said}"
         kind = "missing-records"
         if claims.deleting and not claims.clean:
-            kind, reason = "cannot-be-told", f"{reason}; or a broker was killed while it deleted them"
+            kind, reason = (
+                "cannot-be-told",
+                f"{reason}; or a broker was killed while it deleted them",
+            )
         yield Finding(kind, log, reason, expected=str(begin), found=str(base))
     elif start < base and first_epoch != base:
         reason = f"the log begins at offset {base}: after retention, or without its first segments; no file tells"
@@ -123,14 +138,20 @@ def gap_findings(
         return
     gap = _offsets(next_offset, next_base)
     if compacted is not False:
-        why = "the topic is compacted" if compacted else "the formats here do not show whether it is compacted"
+        why = (
+            "the topic is compacted"
+            if compacted
+            else "the formats here do not show whether it is compacted"
+        )
         yield Finding("cannot-be-told", log, f"{gap} compacted away, or missing: {why}")
         return
     following = paths.segment_file(next_base, paths.LOG)
     what = f"the segment ends at offset {next_offset}, but {following} follows"
     if next_offset < claims.flushed_to:
         reason = f"{gap} missing: {what}"
-        yield Finding("missing-records", log, reason, expected=str(next_base), found=str(next_offset))
+        yield Finding(
+            "missing-records", log, reason, expected=str(next_base), found=str(next_offset)
+        )
     else:
         yield Finding("end-not-flushed", log, f"{gap} lost in the unclean stop: {what}")
 

@@ -14,7 +14,11 @@ from kafkats import paths
 from kafkats.logdir.partition import PartitionDir, unfinished_swaps
 from kafkats.logdir.root import LogDir, RootNames
 
-_ALWAYS_COMPACTED: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_ALWAYS_COMPACTED: Final = frozenset({
+    "__consumer_offsets",
+    "__transaction_state",
+    "__share_group_state",
+})
 _REMOTE_METADATA_TOPIC: Final = "__remote_log_metadata"
 _REMOTE_COMMITTED_OFFSETS: Final = "_rlmm_committed_offsets"
 
@@ -78,7 +82,8 @@ def claims_of(partition: PartitionDir, root: LogDir | None, *, live: bool, tiere
         rooted=root is not None,
         clean=root is not None and root.clean_shutdown,
         live=live,
-        compacted=told(paths.CLEANER) >= 0 or (name is not None and name.topic in _ALWAYS_COMPACTED),
+        compacted=told(paths.CLEANER) >= 0
+        or (name is not None and name.topic in _ALWAYS_COMPACTED),
         tiered=tiered,
         deleting=any(f.name.endswith(f"{paths.LOG}.deleted") for f in partition.others),
         unsettled=bool(replacements) or unseen,
@@ -89,7 +94,11 @@ def claims_of(partition: PartitionDir, root: LogDir | None, *, live: bool, tiere
 def is_tiered(names: RootNames) -> bool:
     """Whether a root shows that its broker has remote log storage (KIP-405)."""
     files = _REMOTE_COMMITTED_OFFSETS in names.files
-    return names.remote_index_cache or files or any(d.startswith(_REMOTE_METADATA_TOPIC) for d in names.partitions)
+    return (
+        names.remote_index_cache
+        or files
+        or any(d.startswith(_REMOTE_METADATA_TOPIC) for d in names.partitions)
+    )
 
 
 def _snapshots(partition: PartitionDir) -> Iterable[int]:
@@ -106,4 +115,7 @@ def _has_unseen_logs(partition: PartitionDir) -> bool:
     """The same rule as `report.unseen_logs` applies to findings."""
     unseen = ("stray", "unreadable", "vanished")
     logs = (f.file for f in partition.findings if f.kind in unseen)
-    return any(parsed is not None and parsed.kind == paths.LOG for parsed in map(paths.parse_segment_file, logs))
+    return any(
+        parsed is not None and parsed.kind == paths.LOG
+        for parsed in map(paths.parse_segment_file, logs)
+    )

@@ -49,12 +49,16 @@ class EpochCheck:
             at = int(wrong[0])
             if differs[at]:
                 e = int(entry[at])
-                says = f"{paths.LEADER_EPOCH} says {self._epochs[e]} from offset {self._starts[e]} on"
+                says = (
+                    f"{paths.LEADER_EPOCH} says {self._epochs[e]} from offset {self._starts[e]} on"
+                )
             else:
                 says = f"a batch before it has {highest[at]}"
             self._first = int(rows[at, k.AT]), int(offset[at]), int(epoch[at]), says
 
-    def _against_checkpoint(self, epoch: np.ndarray, offset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _against_checkpoint(
+        self, epoch: np.ndarray, offset: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         entry = np.searchsorted(self._starts, offset, side="right") - 1
         known = entry >= 0
         if not len(self._epochs):

@@ -52,7 +52,9 @@ def index_witnesses(directory: Path, base_offset: int, log_end: int) -> Iterator
             continue
         if found is not None:
             entries = whole_entries(found.entries, entry.itemsize, entry)
-            offset = _believable(found, entries["relative_offset"].astype(np.int64) + base_offset, log_end)
+            offset = _believable(
+                found, entries["relative_offset"].astype(np.int64) + base_offset, log_end
+            )
             if offset is not None:
                 yield Witness(found.name, offset + 1)
 
@@ -72,7 +74,9 @@ def was_compacted(directory: Path) -> bool | None:
     offset, and decompresses wrappers.
     """
     seen: bool | None = False
-    with_logs = sorted(path for path in directory.glob(f"*{paths.LOG}") if paths.parse_segment_file(path.name))
+    with_logs = sorted(
+        path for path in directory.glob(f"*{paths.LOG}") if paths.parse_segment_file(path.name)
+    )
     for log in with_logs:
         name = paths.parse_segment_file(log.name)
         assert name is not None

@@ -35,7 +35,9 @@ _NO_ENTRIES: Final = np.empty(0, txn_index.ENTRY)
 _ABSENT: Final = -(2**63)
 
 
-def replay_findings(partition: PartitionDir, claims: Claims, epochs: Sequence[EpochStart]) -> Iterator[Finding]:
+def replay_findings(
+    partition: PartitionDir, claims: Claims, epochs: Sequence[EpochStart]
+) -> Iterator[Finding]:
     """Yield the errors in epochs, aborted transactions and snapshots of one partition directory.
 
     Beside an unfinished replacement of segments only the transaction indexes that it leaves alone
@@ -57,7 +59,9 @@ def replay_findings(partition: PartitionDir, claims: Claims, epochs: Sequence[Ep
 class _Replay:
     """The producers known so far, and the results for snapshots on the way."""
 
-    def __init__(self, partition: PartitionDir, claims: Claims, epochs: Sequence[EpochStart]) -> None:
+    def __init__(
+        self, partition: PartitionDir, claims: Claims, epochs: Sequence[EpochStart]
+    ) -> None:
         self._directory, self._claims = partition.path, claims
         self._segments = partition.segments
         self._epochs = EpochCheck(epochs, 0 if claims.live else claims.flushed_to)
@@ -79,9 +83,13 @@ class _Replay:
         """Start from the snapshot at the log's first offset, if that is not 0."""
         first = self._snapshots.get(self._first)
         self._from_start = self._first == 0
-        if first is not None and all(max(e.last_offset, e.txn_first_offset) < self._first for e in first):
+        if first is not None and all(
+            max(e.last_offset, e.txn_first_offset) < self._first for e in first
+        ):
             self._known = {e.producer_id: e for e in first}
-            self._open = {e.producer_id: e.txn_first_offset for e in first if e.txn_first_offset >= 0}
+            self._open = {
+                e.producer_id: e.txn_first_offset for e in first if e.txn_first_offset >= 0
+            }
             self._from_start = True
 
     @property
@@ -190,8 +198,14 @@ class _Replay:
         entries = self._snapshots[offset]
         known = dict(self._known)
         found = compare(offset, entries, known, dict(self._markers), self._first, exact=False)
-        if found.wrong or any(_transaction_differs(e, known) for e in entries) or _open_and_absent(entries, known):
-            found = compare(offset, entries, known, dict(self._markers), self._first, exact=self._exact)
+        if (
+            found.wrong
+            or any(_transaction_differs(e, known) for e in entries)
+            or _open_and_absent(entries, known)
+        ):
+            found = compare(
+                offset, entries, known, dict(self._markers), self._first, exact=self._exact
+            )
         self._compared[offset] = found
 
     def snapshot_findings(self) -> Iterator[Finding]:
@@ -201,7 +215,9 @@ class _Replay:
         """
         if self._end in self._snapshots and self._end not in self._compared:
             self._compare(self._end)
-        owners = _owners(self._directory, self._segments, [d for c in self._compared.values() for d in c.doubts])
+        owners = _owners(
+            self._directory, self._segments, [d for c in self._compared.values() for d in c.doubts]
+        )
         wrong: dict[int, list[str]] = defaultdict(list)
         for offset, compared in self._compared.items():
             wrong[offset] += compared.wrong
@@ -219,7 +235,13 @@ class _Replay:
             return ""
         if owner == entry.producer_id:
             return f"producer {owner} has no batch that ends at offset {entry.last_offset}"
-        other = f"is producer {owner}'s" if owner >= 0 else "is no producer's" if owner == -1 else "is not there"
+        other = (
+            f"is producer {owner}'s"
+            if owner >= 0
+            else "is no producer's"
+            if owner == -1
+            else "is not there"
+        )
         return f"producer {entry.producer_id} is said to have written the batch at offset {entry.last_offset}, which {other}"
 
     def _aborted(self, segment: SegmentFiles) -> Iterator[Finding]:
@@ -232,17 +254,23 @@ class _Replay:
         unmarked = [n for n, key in enumerate(keys) if key not in marked]
         owners = _batches_at(self._directory / segment.log.name, [keys[n][1] for n in unmarked])
         contradicted = [n for n in unmarked if keys[n][1] in owners]
-        loose = list(aborted_findings(name, entries, self._aborts, exact=False, contradicted=contradicted))
+        loose = list(
+            aborted_findings(name, entries, self._aborts, exact=False, contradicted=contradicted)
+        )
         suspicious = unmarked or any(_entry_differs(e, marked) for e in entries)
         if not suspicious or not self._exact:
             yield from loose
         else:
-            yield from aborted_findings(name, entries, self._aborts, exact=True, contradicted=contradicted)
+            yield from aborted_findings(
+                name, entries, self._aborts, exact=True, contradicted=contradicted
+            )
 
 
 def _entry_differs(entry: np.void, marked: dict[tuple[int, int], Aborted]) -> bool:
     a = marked.get((int(entry["producer_id"]), int(entry["last_offset"])))
-    return a is not None and (int(entry["first_offset"]), int(entry["last_stable_offset"])) != a[1:4:2]
+    return (
+        a is not None and (int(entry["first_offset"]), int(entry["last_stable_offset"])) != a[1:4:2]
+    )
 
 
 def _transaction_differs(entry: ProducerEntry, known: Producers) -> bool:
@@ -265,7 +293,9 @@ def _snapshots(partition: PartitionDir) -> Iterator[tuple[int, list[ProducerEntr
                 yield parsed.base_offset, read_snapshot(partition.path / name)
 
 
-def _owners(directory: Path, segments: Sequence[SegmentFiles], doubts: Sequence[Doubt]) -> dict[int, int]:
+def _owners(
+    directory: Path, segments: Sequence[SegmentFiles], doubts: Sequence[Doubt]
+) -> dict[int, int]:
     """Return the producer id per offset of `doubts`, -1 for a batch without a producer.
 
     Offsets in no batch are left out.

@@ -23,7 +23,9 @@ _SAME_STOP_SECONDS: Final = 60
 _NAMING: Final = (paths.RECOVERY_POINT, paths.HIGH_WATERMARK, paths.LOG_START)
 
 
-def gone_findings(root: LogDir, present: Collection[PartitionName], *, stale: bool, live: bool) -> Iterator[Finding]:
+def gone_findings(
+    root: LogDir, present: Collection[PartitionName], *, stale: bool, live: bool
+) -> Iterator[Finding]:
     """Yield one finding for each partition that the checkpoints name and that is not `present`.
 
     `present` are the plain names in all roots of the broker. `stale` is the result of `is_stale`.
@@ -32,13 +34,21 @@ def gone_findings(root: LogDir, present: Collection[PartitionName], *, stale: bo
         return
     named = {name for file in _NAMING for name in root.checkpoints.get(file, {})}
     for name in sorted(named.difference(present)):
-        said = {file: root.checkpoints[file][name] for file in _NAMING if name in root.checkpoints.get(file, {})}
+        said = {
+            file: root.checkpoints[file][name]
+            for file in _NAMING
+            if name in root.checkpoints.get(file, {})
+        }
         text = ", ".join(f"{file} says {offset}" for file, offset in said.items())
         if max(said.values()) and _must_be_there(root, said) and not stale:
             reason = f"the directory is gone, and its records with it: {text}"
             yield Finding("missing-partition", str(name), reason, expected=str(max(said.values())))
         else:
-            yield Finding("cannot-be-told", str(name), f"the directory is gone: deleted by its broker, or lost; {text}")
+            yield Finding(
+                "cannot-be-told",
+                str(name),
+                f"the directory is gone: deleted by its broker, or lost; {text}",
+            )
 
 
 def is_stale(path: Path, names: RootNames) -> bool:

@@ -45,10 +45,15 @@ def compare(
     """
     found = Compared([], [], {})
     for entry in entries:
-        why = _impossible(offset, entry) or _differs(entry, known.get(entry.producer_id), markers, exact=exact)
+        why = _impossible(offset, entry) or _differs(
+            entry, known.get(entry.producer_id), markers, exact=exact
+        )
         if why:
             found.wrong.append(f"producer {entry.producer_id} {why}")
-        elif _unseen(entry, known.get(entry.producer_id), markers) and entry.last_offset >= first_offset:
+        elif (
+            _unseen(entry, known.get(entry.producer_id), markers)
+            and entry.last_offset >= first_offset
+        ):
             found.doubts.append(Doubt(offset, entry))
     named = {entry.producer_id for entry in entries}
     for producer in known.values():
@@ -64,15 +69,24 @@ def compare(
 
 def _impossible(offset: int, entry: ProducerEntry) -> str:
     above = max(entry.last_offset, entry.txn_first_offset)
-    return f"is said to have written at offset {above}, behind the snapshot's own end" if above >= offset else ""
+    return (
+        f"is said to have written at offset {above}, behind the snapshot's own end"
+        if above >= offset
+        else ""
+    )
 
 
-def _differs(entry: ProducerEntry, known: ProducerEntry | None, markers: Mapping[int, int], *, exact: bool) -> str:
+def _differs(
+    entry: ProducerEntry, known: ProducerEntry | None, markers: Mapping[int, int], *, exact: bool
+) -> str:
     if known is None:
         return ""
     if known.last_offset > entry.last_offset and entry.last_offset >= 0:
         return f"has a batch up to offset {known.last_offset} in the log, the snapshot knows {entry.last_offset}"
-    same = known.last_offset == entry.last_offset >= 0 and markers.get(entry.producer_id, -1) < known.last_offset
+    same = (
+        known.last_offset == entry.last_offset >= 0
+        and markers.get(entry.producer_id, -1) < known.last_offset
+    )
     fields = ("producer_epoch", "last_sequence", "offset_delta")
     for name in fields if same else ():
         if getattr(entry, name) != getattr(known, name):
@@ -102,4 +116,6 @@ def still_known(absent: Mapping[int, int], later: Sequence[ProducerEntry]) -> li
 def snapshot_finding(name: str, wrong: Sequence[str]) -> Finding:
     """Return the finding for a snapshot file."""
     more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-    return Finding("wrong-producers", name, f"{wrong[0]}{more}: it is not of this log, or was changed")
+    return Finding(
+        "wrong-producers", name, f"{wrong[0]}{more}: it is not of this log, or was changed"
+    )

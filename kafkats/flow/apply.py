@@ -69,7 +69,14 @@ def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[Pa
     stop = str(stop_file(folder)) if folder else ""
     return [
         PartitionWork(
-            plan.operation, plan.header["options"], *where, run.run_id, run.place, run.owner_stopped, tuple(items), stop
+            plan.operation,
+            plan.header["options"],
+            *where,
+            run.run_id,
+            run.place,
+            run.owner_stopped,
+            tuple(items),
+            stop,
         )
         for where, items in by_directory.items()
     ]
@@ -96,11 +103,17 @@ def _check_item(item: Mapping[str, Any]) -> None:
     inside = Path(partition).name == partition or (partition == ROOT and item["action"] == "update")
     place = item["log_dir"]
     if not Path(place).is_absolute() or any("\0" in name for name in (place, partition, file)):
-        raise CorruptPlan(f"not a log directory and a file in it: {place!r}, {partition!r}, {file!r}")
+        raise CorruptPlan(
+            f"not a log directory and a file in it: {place!r}, {partition!r}, {file!r}"
+        )
     if item["base_offset"] < 0 or not inside or Path(file).name != file:
         raise CorruptPlan(f"not a file of a partition directory: {file!r} in {partition!r}")
-    if item["action"] not in _ACTIONS or (item["before"] is None) != (item["action"] in ("add", "update")):
-        raise CorruptPlan(f"{file}: action {item['action']!r} does not go with what was there before")
+    if item["action"] not in _ACTIONS or (item["before"] is None) != (
+        item["action"] in ("add", "update")
+    ):
+        raise CorruptPlan(
+            f"{file}: action {item['action']!r} does not go with what was there before"
+        )
 
 
 def tell_ledger(run: Run, event: str, *, folder: Path, by: str, now_ms: int) -> None:
@@ -201,7 +214,9 @@ def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
     area = work_area(work.log_dir, work.place)
     _refuse_unplanned(work)
     with hold_shared(work.log_dir, work.owner_stopped):
-        before = resume(area, work.partition_dir, work.run_id, owner_stopped=work.owner_stopped).state
+        before = resume(
+            area, work.partition_dir, work.run_id, owner_stopped=work.owner_stopped
+        ).state
         if before != "nothing":
             return _finished(area, work, before)
         refuse_not_undoable(area, [item["file"] for item in work.items])
@@ -212,7 +227,14 @@ def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
                 return "nothing", staged.notes
             directory = Path(work.log_dir, work.partition_dir).resolve()
             vouched = work.owner_stopped
-            commit(directory, staged.changes, staged.unchanged, lease, notes=staged.notes, owner_stopped=vouched)
+            commit(
+                directory,
+                staged.changes,
+                staged.unchanged,
+                lease,
+                notes=staged.notes,
+                owner_stopped=vouched,
+            )
         return "done", staged.notes
 
 
@@ -221,7 +243,10 @@ def _refuse_unplanned(work: PartitionWork) -> None:
     root, directory = Path(work.log_dir), Path(work.log_dir, work.partition_dir)
     with storage(directory, "looking for the partition"):
         if not os.path.lexists(root / LOCK) and not directory.is_dir():
-            raise Changed("the plan's partition directory is not there; nothing was locked or changed", path=directory)
+            raise Changed(
+                "the plan's partition directory is not there; nothing was locked or changed",
+                path=directory,
+            )
 
 
 @contextmanager
@@ -256,7 +281,9 @@ def _clear_staging(place: Site, epochs: Iterable[int]) -> None:
                 DISK.unlink(place.directory / name)
 
 
-def _finished(area: WorkArea, work: PartitionWork, state: str) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
+def _finished(
+    area: WorkArea, work: PartitionWork, state: str
+) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
     """Return how an earlier attempt of this run, which has a journal, ended."""
     place = site(area, work.partition_dir, work.run_id)
     journal = read_journal(place, DISK)
@@ -275,7 +302,9 @@ def _check_unchanged(work: PartitionWork, place: Site, journal: Journal) -> None
         with storage(path, "reading what an earlier attempt wrote"):
             now = _sha256(path) if step.sha256 or path.exists() else None
         if now != step.sha256:
-            raise Changed("this plan was applied before, and the file has changed since; plan anew", path=path)
+            raise Changed(
+                "this plan was applied before, and the file has changed since; plan anew", path=path
+            )
 
 
 def _sha256(path: Path) -> str:

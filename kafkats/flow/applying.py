@@ -17,7 +17,9 @@ from kafkats.plans.plan import Plan
 from kafkats.plans.run import Run, directories, finish_run, open_run, read_run, run_of, wrote_in
 from kafkats.reserving import changing, now_ms
 
-_ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset", "file")]
+_ORDER: Final = [
+    (name, "ascending") for name in ("log_dir", "partition_dir", "base_offset", "file")
+]
 _UNDOABLE: Final = pa.schema([("undoable", pa.bool_())])
 
 Directory = tuple[str, str]
@@ -108,7 +110,9 @@ def undo(executor: Executor, folder: Path, *, holder: str, by: str) -> Ended:
 def purge(executor: Executor, folder: Path, *, abandon: bool = False) -> Ended:
     """End a run's undo window; `abandon` ends an interrupted run, too, whose files then stay as they are."""
     run = read_run(folder)
-    rows = over_directories(executor, "purge", run, partial(_purge_directory, run, abandon), ENDED).to_pylist()
+    rows = over_directories(
+        executor, "purge", run, partial(_purge_directory, run, abandon), ENDED
+    ).to_pylist()
     ended = Ended(rows, ())
     remark = "" if ended.exit_code else note_purged(folder, rows, now_ms=now_ms())
     return ended._replace(remarks=(remark,)) if remark else ended
@@ -119,25 +123,39 @@ def closed(executor: Executor, folders: Iterable[Path]) -> bool:
     for folder in folders:
         run = read_run(folder)
         do = partial(_undoable_directory, run, frozenset(wrote_in(folder)))
-        if not all(over_directories(executor, "look for old files", run, do, _UNDOABLE)["undoable"].to_pylist()):
+        if not all(
+            over_directories(executor, "look for old files", run, do, _UNDOABLE)[
+                "undoable"
+            ].to_pylist()
+        ):
             return True
     return False
 
 
 def over_directories(
-    executor: Executor, stage: str, run: Run, do: Callable[[Directory], pa.RecordBatch], schema: pa.Schema
+    executor: Executor,
+    stage: str,
+    run: Run,
+    do: Callable[[Directory], pa.RecordBatch],
+    schema: pa.Schema,
 ) -> pa.Table:
     """The rows that `do` returns for each partition directory of a run."""
     return executor.map(stage, list(directories(run)), do, schema, size=lambda _: 1)
 
 
 def _undo_directory(run: Run, wrote: frozenset[Directory], where: Directory) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([end_partition(run, "undo", *where, wrote=where in wrote)], schema=ENDED)
+    return pa.RecordBatch.from_pylist(
+        [end_partition(run, "undo", *where, wrote=where in wrote)], schema=ENDED
+    )
 
 
 def _purge_directory(run: Run, abandon: bool, where: Directory) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([end_partition(run, "purge", *where, abandon=abandon)], schema=ENDED)
+    return pa.RecordBatch.from_pylist(
+        [end_partition(run, "purge", *where, abandon=abandon)], schema=ENDED
+    )
 
 
 def _undoable_directory(run: Run, wrote: frozenset[Directory], where: Directory) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([{"undoable": undoable(run, *where, wrote=where in wrote)}], schema=_UNDOABLE)
+    return pa.RecordBatch.from_pylist(
+        [{"undoable": undoable(run, *where, wrote=where in wrote)}], schema=_UNDOABLE
+    )

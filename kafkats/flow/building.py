@@ -39,15 +39,23 @@ def build_table(
     """
     check_interval(*interval, step_ms)
     still = open_cells(folder)
-    work = ((unit, *piece) for unit in units for piece in pieces(interval, spans_of(unit, still), step_ms))
+    work = (
+        (unit, *piece)
+        for unit in units
+        for piece in pieces(interval, spans_of(unit, still), step_ms)
+    )
     return write(folder, _searched(executor, work, busy, exact=exact), *interval, step_ms=step_ms)
 
 
-def _searched(executor: Executor, work: Iterable[_Piece], busy: Busiest | None, *, exact: bool) -> Iterator[pa.Table]:
+def _searched(
+    executor: Executor, work: Iterable[_Piece], busy: Busiest | None, *, exact: bool
+) -> Iterator[pa.Table]:
     suffix = ".log" if exact else ".timeindex"
     for some in _rounds(work):
         do = partial(_cells_of, exact=exact)
-        rows = executor.map("table", some, do, TABLE, size=lambda piece: partition_bytes(piece[0], suffix))
+        rows = executor.map(
+            "table", some, do, TABLE, size=lambda piece: partition_bytes(piece[0], suffix)
+        )
         if busy is not None:
             busy.add(rows)
         yield rows

@@ -21,7 +21,9 @@ def interval_remarks(made: Plan, segments: pa.Table) -> list[str]:
     """
     found = pc.list_flatten(segments["findings"])
     ours = pc.equal(pc.struct_field(found, "kind"), KIND)
-    rows = segments.select(["log_dir", "partition_dir"]).take(pc.list_parent_indices(segments["findings"]).filter(ours))
+    rows = segments.select(["log_dir", "partition_dir"]).take(
+        pc.list_parent_indices(segments["findings"]).filter(ours)
+    )
     written = _written(made)
     partitions: defaultdict[tuple[str, str], dict[tuple[str, str], str]] = defaultdict(dict)
     for row, finding in zip(rows.to_pylist(), found.filter(ours).to_pylist(), strict=True):
@@ -38,7 +40,13 @@ def interval_remarks(made: Plan, segments: pa.Table) -> list[str]:
 def _written(made: Plan) -> set[tuple[str, str]]:
     """Return the partitions in which the plan builds an index with a given interval."""
     items = made.items
-    wanted = pc.and_(pc.not_equal(items["action"], "blocked"), pc.equal(items["settings_from"], "given"))
+    wanted = pc.and_(
+        pc.not_equal(items["action"], "blocked"), pc.equal(items["settings_from"], "given")
+    )
     built = pc.and_(wanted, pc.is_in(items["action"], pa.array(["add", "replace"])))
     rows = items.filter(built).select(["log_dir", "partition_dir", "file"]).to_pylist()
-    return {(row["log_dir"], row["partition_dir"]) for row in rows if row["file"].endswith((OFFSET_INDEX, TIME_INDEX))}
+    return {
+        (row["log_dir"], row["partition_dir"])
+        for row in rows
+        if row["file"].endswith((OFFSET_INDEX, TIME_INDEX))
+    }

@@ -32,7 +32,11 @@ ENDED: Final = pa.schema([
 ])  # fmt: skip
 """The result of undo or purge in one partition directory."""
 
-ENDED_AS: Final = pa.schema([("log_dir", pa.string()), ("partition_dir", pa.string()), ("phase", pa.string())])
+ENDED_AS: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("phase", pa.string()),
+])
 """`phase` is the journal's (logdir.journal.Phase), "" if the run has changed nothing."""
 
 
@@ -119,7 +123,11 @@ def ended_as(run: Run, log_dir: str, partition_dir: str) -> dict[str, Any]:
     place = site(work_area(log_dir, run.place), partition_dir, run.run_id)
     with storage(place.run, "reading what a run did"):
         journal = read_journal(place, DISK)
-    return {"log_dir": log_dir, "partition_dir": partition_dir, "phase": journal.phase if journal else ""}
+    return {
+        "log_dir": log_dir,
+        "partition_dir": partition_dir,
+        "phase": journal.phase if journal else "",
+    }
 
 
 def undoable(run: Run, log_dir: str, partition_dir: str, *, wrote: bool) -> bool:

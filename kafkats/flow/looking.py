@@ -16,7 +16,15 @@ from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.lookup.partitions import LOOKUP, LookupOptions, PartitionUnit, lookup_unit
 from kafkats.migration.census import CENSUS, census_unit
 from kafkats.migration.certificate import Certificate, CertifyOptions
-from kafkats.migration.certify import SEEN, Key, Recheck, certified_bytes, certify_unit, compare, make_certificate
+from kafkats.migration.certify import (
+    SEEN,
+    Key,
+    Recheck,
+    certified_bytes,
+    certify_unit,
+    compare,
+    make_certificate,
+)
 from kafkats.migration.forecast import FORECAST, forecast_unit
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.units import Unit, list_units
@@ -30,13 +38,17 @@ _END_BYTES: Final = 16 * 1024
 
 def verify(executor: Executor, units: Sequence[Unit], options: VerifyOptions) -> pa.Table:
     """Every defect of the units: report.SEGMENTS."""
-    return executor.map("verify", units, partial(verify_unit, options=options), SEGMENTS, size=_bytes)
+    return executor.map(
+        "verify", units, partial(verify_unit, options=options), SEGMENTS, size=_bytes
+    )
 
 
 def look_at_ends(executor: Executor, units: Sequence[Unit]) -> pa.Table:
     """Read the ends of logs and indexes: report.SEGMENTS of depth tail."""
     chunks = [tuple(units[n : n + _ENDS_AT_ONCE]) for n in range(0, len(units), _ENDS_AT_ONCE)]
-    return executor.map("inventory", chunks, inventory_units, SEGMENTS, size=lambda chunk: len(chunk) * _END_BYTES)
+    return executor.map(
+        "inventory", chunks, inventory_units, SEGMENTS, size=lambda chunk: len(chunk) * _END_BYTES
+    )
 
 
 def count_formats(executor: Executor, units: Sequence[Unit], *, deep: bool = False) -> pa.Table:
@@ -46,13 +58,16 @@ def count_formats(executor: Executor, units: Sequence[Unit], *, deep: bool = Fal
 
 def forecast(executor: Executor, units: Sequence[Unit], target: Target) -> pa.Table:
     """Convert in memory and return the results' sizes and losses: forecast.FORECAST."""
-    return executor.map("forecast", units, partial(forecast_unit, target=target), FORECAST, size=_bytes)
+    return executor.map(
+        "forecast", units, partial(forecast_unit, target=target), FORECAST, size=_bytes
+    )
 
 
 def certify(executor: Executor, units: Sequence[Unit], options: CertifyOptions) -> Certificate:
     """The certificate, or why there is none."""
     return make_certificate(
-        executor.map("certify", units, partial(certify_unit, deep=options.deep), SEEN, size=_bytes), options
+        executor.map("certify", units, partial(certify_unit, deep=options.deep), SEEN, size=_bytes),
+        options,
     )
 
 
@@ -65,7 +80,9 @@ def recheck(executor: Executor, certificate: Certificate) -> Recheck:
     units = list(list_units(options.log_dirs, topics=options.topics))
     asked = [(unit, known.get((unit.log_dir, unit.partition_dir), {})) for unit in units]
     do = partial(_certify_again, deep=options.deep)
-    return compare(certificate, executor.map("certify", asked, do, SEEN, size=lambda one: one[0].bytes))
+    return compare(
+        certificate, executor.map("certify", asked, do, SEEN, size=lambda one: one[0].bytes)
+    )
 
 
 def _certify_again(asked: tuple[Unit, Mapping[Key, int]], *, deep: bool) -> pa.RecordBatch:
@@ -73,12 +90,17 @@ def _certify_again(asked: tuple[Unit, Mapping[Key, int]], *, deep: bool) -> pa.R
 
 
 def lookup(
-    executor: Executor, units: Sequence[PartitionUnit], times: Sequence[Time], options: LookupOptions
+    executor: Executor,
+    units: Sequence[PartitionUnit],
+    times: Sequence[Time],
+    options: LookupOptions,
 ) -> pa.Table:
     """Look up the offset at each time: lookup.LOOKUP, for each partition in the order of `times`."""
     suffix = ".timeindex" if options.depth == "tail" else ".log"
     do = partial(lookup_unit, targets=times, options=options)
-    return executor.map("lookup", units, do, LOOKUP, size=lambda unit: partition_bytes(unit, suffix))
+    return executor.map(
+        "lookup", units, do, LOOKUP, size=lambda unit: partition_bytes(unit, suffix)
+    )
 
 
 def partition_bytes(unit: PartitionUnit, suffix: str) -> int:

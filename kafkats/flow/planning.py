@@ -50,14 +50,18 @@ def write(planned: Planned, planning: Planning, folder: Path) -> None:
     planning.write(planned.plan, folder, **planned.beside)
 
 
-def rebuild(executor: Executor, units: Sequence[Unit], options: RebuildOptions, policy: Policy) -> Planned:
+def rebuild(
+    executor: Executor, units: Sequence[Unit], options: RebuildOptions, policy: Policy
+) -> Planned:
     """Plan which index files to rebuild."""
     segments = looking.verify(executor, units, VerifyOptions(rule=options.rule, policy=policy))
     plan = plan_rebuild(segments, options)
     return Planned(plan, segments, {}, interval_remarks(plan, segments))
 
 
-def migrate(executor: Executor, units: Sequence[Unit], options: MigrateOptions, policy: Policy) -> Planned:
+def migrate(
+    executor: Executor, units: Sequence[Unit], options: MigrateOptions, policy: Policy
+) -> Planned:
     """Plan which segments to convert to another message format; `forecast` is written beside the
     plan.
     """
@@ -100,7 +104,9 @@ def retain(
         segments,
         policy,
         options,
-        look=lambda targets: executor.map("heads", targets, look_at, PARTS, size=lambda target: target[0].bytes),
+        look=lambda targets: executor.map(
+            "heads", targets, look_at, PARTS, size=lambda target: target[0].bytes
+        ),
         verify=verify,
     )
     remarks = [remark for table in verified for remark in interval_remarks(plan, table)]
@@ -109,24 +115,32 @@ def retain(
 
 def over_guard(plan: Plan) -> int:
     """Return how many segments only a guard keeps."""
-    return sum(count for veto, count in plan.header["totals"]["vetoes"].items() if veto.startswith(_GUARDS))
+    return sum(
+        count for veto, count in plan.header["totals"]["vetoes"].items() if veto.startswith(_GUARDS)
+    )
 
 
 def suspect_shares(executor: Executor, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Count the implausible timestamps in the segments that keep others: SHARES, for rows of
     `retain.board`.
     """
-    return executor.map("suspects", suspects(rows), look_into, SHARES, size=lambda suspect: suspect.bytes)
+    return executor.map(
+        "suspects", suspects(rows), look_into, SHARES, size=lambda suspect: suspect.bytes
+    )
 
 
-def roll(executor: Executor, units: Sequence[Unit], options: RollOptions, policy: Policy) -> Planned:
+def roll(
+    executor: Executor, units: Sequence[Unit], options: RollOptions, policy: Policy
+) -> Planned:
     """Plan which active segments to roll; `due` is written beside the plan."""
     segments = looking.look_at_ends(executor, units)
     plan, due = plan_roll(segments, policy, options)
     return Planned(plan, segments, {"due": due})
 
 
-def split(executor: Executor, units: Sequence[Unit], options: SplitOptions, policy: Policy) -> Planned:
+def split(
+    executor: Executor, units: Sequence[Unit], options: SplitOptions, policy: Policy
+) -> Planned:
     """Plan which segments to cut, and where; `parts` is written beside the plan."""
     segments = looking.verify(executor, units, VerifyOptions(rule=options.rule, policy=policy))
     do = partial(look_for_parts, options=options)

@@ -76,18 +76,26 @@ def prove(
     if plan.operation == "roll":
         return _roll(executor, plan, units, options)
     if plan.operation == "split":
-        raise UsageError("a split is proved while it is made: there is nothing to prove afterwards", path=folder)
+        raise UsageError(
+            "a split is proved while it is made: there is nothing to prove afterwards", path=folder
+        )
     return _written(executor, plan, units, options)
 
 
-def _written(executor: Executor, plan: Plan, units: Sequence[Unit], options: VerifyOptions) -> Proof:
+def _written(
+    executor: Executor, plan: Plan, units: Sequence[Unit], options: VerifyOptions
+) -> Proof:
     writes = _writes(plan)
     wanted = {_segment(row) for row in writes}
-    chosen = [unit for unit in units if (unit.log_dir, unit.partition_dir, unit.base_offset) in wanted]
+    chosen = [
+        unit for unit in units if (unit.log_dir, unit.partition_dir, unit.base_offset) in wanted
+    ]
     segments = looking.verify(executor, chosen, options)
     states = {_segment(row): row for row in segments.to_pylist()}
     rows = [row for row in writes if _is_log(row) or row["action"] == "remove"]
-    hashed = executor.map("prove", rows, _hash, _HASHED, size=lambda row: max(row["after_bytes"], 0))
+    hashed = executor.map(
+        "prove", rows, _hash, _HASHED, size=lambda row: max(row["after_bytes"], 0)
+    )
     sha256 = {_path(row): row["sha256"] for row in hashed.to_pylist()}
     wrong = [_path(row) for row in writes if not _right(row, states, sha256)]
     return Proof(segments, len(writes), len(writes) - len(wrong), wrong, wrong)
@@ -110,7 +118,13 @@ def _hash(row: Row) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{**row, "sha256": sha256}], schema=_HASHED)
 
 
-def _retain(executor: Executor, plan: Plan, folder: Path, units: Sequence[Unit], later: Collection[Directory]) -> Proof:
+def _retain(
+    executor: Executor,
+    plan: Plan,
+    folder: Path,
+    units: Sequence[Unit],
+    later: Collection[Directory],
+) -> Proof:
     by_directory: dict[Directory, list[Row]] = {}
     writes = _writes(plan)
     for row in writes:
@@ -130,26 +144,42 @@ def _retain(executor: Executor, plan: Plan, folder: Path, units: Sequence[Unit],
 def _roll(executor: Executor, plan: Plan, units: Sequence[Unit], options: VerifyOptions) -> Proof:
     writes = _writes(plan)
     ends = {_directory(row): row["base_offset"] for row in writes if row["action"] == "add"}
-    of_them = [unit for unit in units if (unit.log_dir, unit.partition_dir) in ends and unit.base_offset >= 0]
+    of_them = [
+        unit
+        for unit in units
+        if (unit.log_dir, unit.partition_dir) in ends and unit.base_offset >= 0
+    ]
     last_two: dict[Directory, list[Unit]] = {}
     for unit in sorted(of_them, key=lambda unit: unit.base_offset):
         where = unit.log_dir, unit.partition_dir
         last_two[where] = [*last_two.get(where, [])[-1:], unit]
-    segments = looking.verify(executor, [unit for two in last_two.values() for unit in two], options)
+    segments = looking.verify(
+        executor, [unit for two in last_two.values() for unit in two], options
+    )
     rows = segments.to_pylist()
     wrong: dict[Directory, str] = dict.fromkeys(ends, "the new segment is missing")
     for row in rows:
         where = _directory(row)
         if row["base_offset"] == ends[where]:
-            found = "" if row["active"] and not row["log"]["size"] else "the new segment is not an empty, active one"
+            found = (
+                ""
+                if row["active"] and not row["log"]["size"]
+                else "the new segment is not an empty, active one"
+            )
             wrong[where] = found or _damage(row)
     for row in rows:
         where = _directory(row)
         if row["base_offset"] != ends[where] and not wrong[where]:
             ended = row["last_offset"] is not None and row["last_offset"] + 1 == ends[where]
-            wrong[where] = _damage(row) if ended else f"the segment before ends at {row['last_offset']}"
-    reasons = [f"{log_dir}/{partition}: {why}" for (log_dir, partition), why in wrong.items() if why]
-    return Proof(segments, len(writes), sum(not wrong[_directory(row)] for row in writes), reasons, reasons)
+            wrong[where] = (
+                _damage(row) if ended else f"the segment before ends at {row['last_offset']}"
+            )
+    reasons = [
+        f"{log_dir}/{partition}: {why}" for (log_dir, partition), why in wrong.items() if why
+    ]
+    return Proof(
+        segments, len(writes), sum(not wrong[_directory(row)] for row in writes), reasons, reasons
+    )
 
 
 def _damage(row: Row) -> str:
@@ -158,7 +188,9 @@ def _damage(row: Row) -> str:
 
 
 def _writes(plan: Plan) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = plan.items.filter(pc.not_equal(plan.items["action"], "blocked")).to_pylist()
+    rows: list[dict[str, Any]] = plan.items.filter(
+        pc.not_equal(plan.items["action"], "blocked")
+    ).to_pylist()
     return rows
 
 

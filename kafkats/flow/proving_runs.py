@@ -40,7 +40,9 @@ class Done(NamedTuple):
     undone: list[Directory]
 
 
-def prove_runs(executor: Executor, folders: Sequence[Path], units: Sequence[Unit], options: VerifyOptions) -> Proof:
+def prove_runs(
+    executor: Executor, folders: Sequence[Path], units: Sequence[Unit], options: VerifyOptions
+) -> Proof:
     """Prove these runs. Raises CorruptPlan for a run without its plan beside it, and as `prove`."""
     whole = Proof(SEGMENTS.empty_table(), 0, 0, [], [])
     files: set[File] = set()
@@ -52,7 +54,8 @@ def prove_runs(executor: Executor, folders: Sequence[Path], units: Sequence[Unit
         plan = _part(read_plan(plan_folder), done.wrote, files, places)
         proof = prove(executor, plan, plan_folder, units, options, later=places)
         half = [
-            f"{Path(*where)}: {folder.name} was interrupted; apply it again, or undo it" for where in done.interrupted
+            f"{Path(*where)}: {folder.name} was interrupted; apply it again, or undo it"
+            for where in done.interrupted
         ]
         whole = Proof(
             _laid_over(proof.segments, whole.segments),
@@ -63,7 +66,9 @@ def prove_runs(executor: Executor, folders: Sequence[Path], units: Sequence[Unit
         )
         if not proof.not_equal and not half:
             note_proved(folder, files=proof.files, undone=len(done.undone))
-        files |= {(row["log_dir"], row["partition_dir"], row["file"]) for row in plan.items.to_pylist()}
+        files |= {
+            (row["log_dir"], row["partition_dir"], row["file"]) for row in plan.items.to_pylist()
+        }
         places |= done.wrote
     return whole
 
@@ -73,7 +78,9 @@ def plan_of(run: Run, folder: Path) -> Path:
     beside = [one for one in sorted(folder.parent.glob(f"*-{run.digest[:16]}")) if one != folder]
     beside += [folder.with_name("plan"), folder.with_name("over-guard"), folder.with_suffix("")]
     for one in beside:
-        if (one / "plan.json").is_file() and read_json(one / "plan.json").get("digest") == run.digest:
+        if (one / "plan.json").is_file() and read_json(one / "plan.json").get(
+            "digest"
+        ) == run.digest:
             return one
     raise CorruptPlan(f"its plan with digest {run.digest[:16]} does not lie beside it", path=folder)
 
@@ -84,7 +91,11 @@ def what_was_done(executor: Executor, run: Run, folder: Path) -> Done:
     phases = {(row["log_dir"], row["partition_dir"]): row["phase"] for row in table.to_pylist()}
     told = _told(folder)
     return Done(
-        {where for where, phase in phases.items() if phase in {"done", "purged"} or (not phase and where in told)},
+        {
+            where
+            for where, phase in phases.items()
+            if phase in {"done", "purged"} or (not phase and where in told)
+        },
         [where for where, phase in phases.items() if phase in {"intent", "undo"}],
         [where for where, phase in phases.items() if phase == "undone"],
     )
@@ -111,9 +122,14 @@ def _part(plan: Plan, wrote: set[Directory], files: set[File], places: set[Direc
         where = row["log_dir"], row["partition_dir"]
         if row["action"] == "blocked" or where not in wrote or (*where, row["file"]) in files:
             return False
-        return plan.operation != "roll" or where not in places  # the proof of a roll is of the log's end
+        return (
+            plan.operation != "roll" or where not in places
+        )  # the proof of a roll is of the log's end
 
-    keep = [counts(row) for row in plan.items.select(["log_dir", "partition_dir", "file", "action"]).to_pylist()]
+    keep = [
+        counts(row)
+        for row in plan.items.select(["log_dir", "partition_dir", "file", "action"]).to_pylist()
+    ]
     return replace(plan, items=plan.items.filter(pa.array(keep, pa.bool_())))
 
 

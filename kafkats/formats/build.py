@@ -31,7 +31,9 @@ def target_codec(codec: int, target: Target) -> int:
     """
     chosen = codec if target.codec is None else target.codec
     if chosen == Codec.ZSTD and target.magic < v2.MAGIC:
-        raise NotConvertible(f"zstd cannot be in magic {target.magic}: another codec has to be given")
+        raise NotConvertible(
+            f"zstd cannot be in magic {target.magic}: another codec has to be given"
+        )
     return chosen
 
 

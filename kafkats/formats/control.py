@@ -59,7 +59,9 @@ def decode_coordinator_epoch(value: bytes | None) -> int:
     Raises CorruptBatch for a value without a valid version and epoch.
     """
     if value is None or len(value) < _END_MARKER.size:
-        raise CorruptBatch("a transaction marker whose value is shorter than version and coordinator epoch")
+        raise CorruptBatch(
+            "a transaction marker whose value is shorter than version and coordinator epoch"
+        )
     version, epoch = _END_MARKER.unpack_from(value)
     if version < 0:
         raise CorruptBatch(f"a transaction marker of version {version}")

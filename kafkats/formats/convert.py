@@ -72,7 +72,9 @@ class Converted(NamedTuple):
     """Number of records in rebuilt batches. Copied batches are not decoded and do not count."""
 
 
-def convert_batch(buf: Buffer, batch: Batch, target: Target, *, last_of_log: bool = False) -> Converted:
+def convert_batch(
+    buf: Buffer, batch: Batch, target: Target, *, last_of_log: bool = False
+) -> Converted:
     """Convert one batch of `buf` by the cleaner's rule. The caller has checked its CRC.
 
     dispatch.batches checks the CRC. `last_of_log`: no batch follows in the log, so the batch is
@@ -103,7 +105,11 @@ def _convert_batch(buf: Buffer, batch: Batch, target: Target, last_of_log: bool)
     if last_of_log and records[-1].offset < batch.last_offset:
         return copied
     time = append_time(batch)
-    if target.magic > 0 and time is not None and any(record.timestamp != time for record in records):
+    if (
+        target.magic > 0
+        and time is not None
+        and any(record.timestamp != time for record in records)
+    ):
         # KAFKA-4298 under LogAppendTime: Kafka's cleaner writes the wrapper's time, but Kafka's
         # readers report no timestamp for such a message.
         raise NotConvertible("a message without a timestamp in a LogAppendTime wrapper")
@@ -124,7 +130,9 @@ def _recompressed(buf: Buffer, batch: Batch, codec: int) -> bytes:
         raise NotConvertible(e.reason) from e
 
 
-def convert_segment(buf: Buffer, base_offset: int, target: Target, *, log_end: bool = False) -> Converted:
+def convert_segment(
+    buf: Buffer, base_offset: int, target: Target, *, log_end: bool = False
+) -> Converted:
     """Convert a whole `.log` by the cleaner's rule. `log_end`: it is the partition's last segment.
 
     Raises CorruptBatch for bytes that Kafka's recovery would truncate or its reader refuse. Raises
@@ -134,7 +142,9 @@ def convert_segment(buf: Buffer, base_offset: int, target: Target, *, log_end: b
     batches = list(dispatch.batches(buf))
     end = batches[-1].end if batches else 0
     if end < len(view(buf)):
-        raise NotConvertible(f"{len(view(buf)) - end} bytes after the last whole batch", position=end)
+        raise NotConvertible(
+            f"{len(view(buf)) - end} bytes after the last whole batch", position=end
+        )
     parts = []
     for number, batch in enumerate(batches, 1):
         part = convert_batch(buf, batch, target, last_of_log=log_end and number == len(batches))
@@ -154,10 +164,14 @@ def _check_offsets(data: bytes, base_offset: int, source: Batch) -> None:
     # Kafka does not load a segment with an offset below its base offset, and cannot index an offset
     # 2^31 or more above it.
     for frame in dispatch.batches(data, verify=False):
-        for offset in (frame.last_offset, frame.base_offset if frame.magic == v2.MAGIC else frame.last_offset):
+        for offset in (
+            frame.last_offset,
+            frame.base_offset if frame.magic == v2.MAGIC else frame.last_offset,
+        ):
             if not 0 <= offset - base_offset <= MAX_RELATIVE_OFFSET:
                 raise NotConvertible(
-                    f"offset {offset} cannot be in a segment of base offset {base_offset}", position=source.position
+                    f"offset {offset} cannot be in a segment of base offset {base_offset}",
+                    position=source.position,
                 )
 
 

@@ -18,7 +18,9 @@ from kafkats.primitives import Buffer
 _FORMATS: Final[tuple[ModuleType, ...]] = (v0, v1, v2)
 
 
-def batches(buf: Buffer, start: int = 0, end: int | None = None, *, verify: bool = True) -> Iterator[Batch]:
+def batches(
+    buf: Buffer, start: int = 0, end: int | None = None, *, verify: bool = True
+) -> Iterator[Batch]:
     """Yield the batches of buf[start:end] in file order, up to the quiet end (see framing).
 
     Records are not decoded. Raises CorruptBatch where Kafka's recovery would truncate the log: a
@@ -39,7 +41,9 @@ def records(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -
     Control records are returned as they are. Raises CorruptBatch for everything that Kafka's reader
     refuses, and when the decompressed size exceeds `max_output_bytes`.
     """
-    decoded: list[Record] = _FORMATS[batch.magic].decode_records(buf, batch, max_output_bytes=max_output_bytes)
+    decoded: list[Record] = _FORMATS[batch.magic].decode_records(
+        buf, batch, max_output_bytes=max_output_bytes
+    )
     return decoded
 
 

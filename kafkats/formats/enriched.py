@@ -122,7 +122,9 @@ def decode_batch(buf: Buffer, frame: Frame) -> Batch:
     tells. Raises CorruptBatch for an invalid frame, tag or type.
     """
     if frame.size < MIN_FRAME_BYTES:
-        raise CorruptBatch(f"a message of {frame.size} bytes, at least {MIN_FRAME_BYTES}", position=frame.position)
+        raise CorruptBatch(
+            f"a message of {frame.size} bytes, at least {MIN_FRAME_BYTES}", position=frame.position
+        )
     header, tags, _ = _decode_header(view(buf)[: frame.position + frame.size], frame.position)
     if header.magic != MAGIC:
         raise CorruptBatch(f"magic {header.magic} of an enriched message", position=frame.position)
@@ -130,7 +132,11 @@ def decode_batch(buf: Buffer, frame: Frame) -> Batch:
     wrapper = kind in _COMPRESSED
     last = header.offset
     if wrapper:
-        last = -1 if tags.honored or tags.messages < 1 else wrap_int64(header.offset + tags.messages - 1)
+        last = (
+            -1
+            if tags.honored or tags.messages < 1
+            else wrap_int64(header.offset + tags.messages - 1)
+        )
     time = _time_ms(header, tags)
     return Batch(
         position=frame.position,
@@ -164,7 +170,9 @@ def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = No
     return decode_records(buf, batch, max_output_bytes=max_output_bytes)[0].offset
 
 
-def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> list[Record]:
+def decode_records(
+    buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None
+) -> list[Record]:
     """Return the records with absolute offsets.
 
     A wrapper's timestamp, if set, applies to all its records.
@@ -181,11 +189,17 @@ def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = 
         inner = memoryview(decompress(batch.codec, value, max_output_bytes=max_output_bytes))
         frames = message_set.inner_frames(inner)
         if tags.messages not in {-1, len(frames)}:
-            raise CorruptBatch(f"{len(frames)} messages in a wrapper whose tag says {tags.messages}")
-        return [_inner_record(inner, frame, index, batch, tags) for index, frame in enumerate(frames)]
+            raise CorruptBatch(
+                f"{len(frames)} messages in a wrapper whose tag says {tags.messages}"
+            )
+        return [
+            _inner_record(inner, frame, index, batch, tags) for index, frame in enumerate(frames)
+        ]
 
 
-def _inner_record(inner: memoryview, frame: Frame, index: int, wrapper: Batch, tags: Tags) -> Record:
+def _inner_record(
+    inner: memoryview, frame: Frame, index: int, wrapper: Batch, tags: Tags
+) -> Record:
     message = decode_batch(inner, frame)
     if message.codec != Codec.NONE:
         raise CorruptBatch("a compressed message in a wrapper", position=frame.position)
@@ -202,7 +216,9 @@ def _decode_header(until_end: memoryview, position: int) -> tuple[MessageHeader,
     return header, parse_tags(raw or b"", position), pos
 
 
-def _decode_message(until_end: memoryview, position: int) -> tuple[Tags, bytes | None, bytes | None]:
+def _decode_message(
+    until_end: memoryview, position: int
+) -> tuple[Tags, bytes | None, bytes | None]:
     _, tags, pos = _decode_header(until_end, position)
     length, pos = read_int32(until_end, pos)
     key, pos = read_bytes(until_end, pos, length)
@@ -214,7 +230,9 @@ def _type_of(header: MessageHeader, position: int) -> MessageType:
     try:
         return MessageType(header.attributes & TYPE_BITS)
     except ValueError as e:
-        raise CorruptBatch(f"message type {header.attributes & TYPE_BITS} is unknown", position=position) from e
+        raise CorruptBatch(
+            f"message type {header.attributes & TYPE_BITS} is unknown", position=position
+        ) from e
 
 
 def _time_ms(header: MessageHeader, tags: Tags) -> int:
@@ -224,7 +242,12 @@ def _time_ms(header: MessageHeader, tags: Tags) -> int:
 
 
 def encode_message(
-    offset: int, kind: MessageType, key: bytes | None, value: bytes | None, tags: Tags, timestamp_s: int = NO_TIMESTAMP
+    offset: int,
+    kind: MessageType,
+    key: bytes | None,
+    value: bytes | None,
+    tags: Tags,
+    timestamp_s: int = NO_TIMESTAMP,
 ) -> bytes:
     """Encode one message; `timestamp_s` is the header's timestamp in seconds.
 
@@ -239,7 +262,11 @@ def encode_message(
 
 
 def encode_batch(
-    records: Iterable[Record], *, codec: int = Codec.NONE, append_time_ms: int | None = None, honored: bool = True
+    records: Iterable[Record],
+    *,
+    codec: int = Codec.NONE,
+    append_time_ms: int | None = None,
+    honored: bool = True,
 ) -> bytes:
     """Encode one message per record or, with a codec, one wrapper at the first record's offset.
 
@@ -267,7 +294,9 @@ def encode_batch(
 def _encode_record(record: Record, offset: int, append_time_ms: int | None) -> bytes:
     time = record.timestamp if append_time_ms is None else append_time_ms
     tags = Tags(timestamp_ms=time)
-    return encode_message(offset, MessageType.NORMAL, record.key, record.value, tags, _seconds(time))
+    return encode_message(
+        offset, MessageType.NORMAL, record.key, record.value, tags, _seconds(time)
+    )
 
 
 def _seconds(timestamp_ms: int) -> int:
@@ -297,7 +326,9 @@ def with_tags(buf: Buffer, batch: Batch, tags: Tags) -> bytes:
     header, _, _ = _decode_header(data, batch.position)
     _, key, value = _decode_message(data, batch.position)
     seconds = header.timestamp if tags.timestamp_ms == NO_TIMESTAMP else _seconds(tags.timestamp_ms)
-    return encode_message(header.offset, _type_of(header, batch.position), key, value, tags, seconds)
+    return encode_message(
+        header.offset, _type_of(header, batch.position), key, value, tags, seconds
+    )
 
 
 def merge(buf: Buffer, batches: Sequence[Batch], codec: Codec) -> bytes:

@@ -32,7 +32,12 @@ class Tags(NamedTuple):
     """Bytes from the first unknown id on, kept as they are; their tags have an unknown size."""
 
 
-_TAG: Final = {0: struct.Struct(">q"), 32: struct.Struct(">i"), 33: struct.Struct(">b"), 34: struct.Struct(">b")}
+_TAG: Final = {
+    0: struct.Struct(">q"),
+    32: struct.Struct(">i"),
+    33: struct.Struct(">b"),
+    34: struct.Struct(">b"),
+}
 
 
 def parse_tags(raw: bytes, position: int) -> Tags:
@@ -70,7 +75,11 @@ def encode_tags(tags: Tags) -> bytes:
         34: 1 if tags.unkeyed else None,
     }
     try:
-        known = (bytes([number]) + _TAG[number].pack(value) for number, value in present.items() if value is not None)
+        known = (
+            bytes([number]) + _TAG[number].pack(value)
+            for number, value in present.items()
+            if value is not None
+        )
         return b"".join(known) + tags.unknown
     except struct.error as e:
         raise BadInput(f"a tag does not fit: {e}") from e

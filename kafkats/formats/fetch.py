@@ -24,14 +24,18 @@ def fetch(buf: Buffer, magic: int, *, first_offset: int = 0) -> bytes:
     Raises CorruptBatch. Raises NotConvertible where the broker answers with an error (zstd), and
     for a field out of range.
     """
-    return b"".join(_fetch_batch(buf, batch, magic, first_offset) for batch in dispatch.batches(buf))
+    return b"".join(
+        _fetch_batch(buf, batch, magic, first_offset) for batch in dispatch.batches(buf)
+    )
 
 
 def _fetch_batch(buf: Buffer, batch: Batch, magic: int, first_offset: int) -> bytes:
     if magic < v2.MAGIC and batch.control:
         return b""
     if magic < v2.MAGIC and batch.codec == Codec.ZSTD:
-        raise NotConvertible(f"zstd is not sent to consumers of magic {magic}", position=batch.position)
+        raise NotConvertible(
+            f"zstd is not sent to consumers of magic {magic}", position=batch.position
+        )
     if batch.magic <= magic:
         return bytes(view(buf)[batch.position : batch.end])
     records = dispatch.records(buf, batch)
@@ -39,4 +43,6 @@ def _fetch_batch(buf: Buffer, batch: Batch, magic: int, first_offset: int) -> by
         records = [record for record in records if record.offset >= first_offset]
     if not records:
         return b""
-    return build(records, magic, batch.codec, log_append_time=append_time(batch), position=batch.position)
+    return build(
+        records, magic, batch.codec, log_append_time=append_time(batch), position=batch.position
+    )

@@ -85,7 +85,9 @@ def check_offsets(frame: Frame, delta: int = 0) -> None:
     """
     if not -(2**63) <= frame.offset + delta <= MAX_OFFSET:
         last = f"offset {frame.offset}" + (f" plus {delta}" if delta else "")
-        raise CorruptBatch(f"it ends at {last}, and no log holds an offset above 2^63-2", position=frame.position)
+        raise CorruptBatch(
+            f"it ends at {last}, and no log holds an offset above 2^63-2", position=frame.position
+        )
 
 
 @contextmanager

@@ -57,7 +57,9 @@ def _starting(offsets: list[int], wrapper_offset: int) -> list[int]:
 
 def _absolute(offsets: list[int], wrapper_offset: int) -> list[int]:
     if offsets[-1] != wrapper_offset:
-        raise CorruptBatch(f"the last message's offset is {offsets[-1]}, the wrapper's {wrapper_offset}")
+        raise CorruptBatch(
+            f"the last message's offset is {offsets[-1]}, the wrapper's {wrapper_offset}"
+        )
     return offsets
 
 
@@ -87,7 +89,9 @@ def assign(buf: Buffer, batch: Batch, offset: int, new: Form = Form.RELATIVE) ->
     return _written(buf, batch, records, list(range(offset, offset + len(records))), new)
 
 
-def _written(buf: Buffer, batch: Batch, records: list[Record], offsets: list[int], new: Form) -> bytes:
+def _written(
+    buf: Buffer, batch: Batch, records: list[Record], offsets: list[int], new: Form
+) -> bytes:
     inner, frames = message_set.wrapped(buf, batch, broken_lz4=False)
     inside = offsets if new == Form.ABSOLUTE else [offset - offsets[0] for offset in offsets]
     if inside == [frame.offset for frame in frames]:
@@ -98,10 +102,16 @@ def _written(buf: Buffer, batch: Batch, records: list[Record], offsets: list[int
             messages[frame.position : frame.position + INT64.size] = _packed(offset)
         value = compress(batch.codec, messages)
     appended = batch.timestamp_type == TimestampType.LOG_APPEND_TIME
-    time = batch.max_timestamp if appended else max([NO_TIMESTAMP, *(record.timestamp for record in records)])
+    time = (
+        batch.max_timestamp
+        if appended
+        else max([NO_TIMESTAMP, *(record.timestamp for record in records)])
+    )
     attributes = batch.codec | (v1.LOG_APPEND_TIME_BIT if appended else 0)
     header = struct.pack(">bBq", v1.MAGIC, attributes, time)
-    return message_set.encode_message(offsets[0] if new == Form.STARTING else offsets[-1], header, None, value)
+    return message_set.encode_message(
+        offsets[0] if new == Form.STARTING else offsets[-1], header, None, value
+    )
 
 
 def _packed(offset: int) -> bytes:

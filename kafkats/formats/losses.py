@@ -34,12 +34,16 @@ def count_losses(batch: Batch, records: list[Record], magic: int) -> dict[str, i
     """
     found = dict.fromkeys(LOSSES, 0)
     if magic == 0:
-        found["timestamps"] = sum(record.timestamp != NO_TIMESTAMP for record in records if not batch.control)
+        found["timestamps"] = sum(
+            record.timestamp != NO_TIMESTAMP for record in records if not batch.control
+        )
     if magic < _ALL_SINCE <= batch.magic:
         found["leader-epochs"] = int(batch.leader_epoch >= 0)
         if batch.control:
             found["control"] = 1
-            found["aborted-visible"] = sum(decode_control_type(r.key) == ControlType.ABORT for r in records)
+            found["aborted-visible"] = sum(
+                decode_control_type(r.key) == ControlType.ABORT for r in records
+            )
         else:
             found["headers"] = sum(bool(record.headers) for record in records)
             found["transactions"] = int(batch.transactional)

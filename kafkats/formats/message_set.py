@@ -28,7 +28,16 @@ from typing import Final, NamedTuple, TypeAlias
 from kafkats.compression import Codec, decompress
 from kafkats.compression.checksums import crc32
 from kafkats.errors import BadInput, CorruptBatch
-from kafkats.formats.framing import FRAME, MAGIC_AT, MAX_OFFSET, MIN_SIZE, OVERHEAD, Frame, FrameHeader, decompressed
+from kafkats.formats.framing import (
+    FRAME,
+    MAGIC_AT,
+    MAX_OFFSET,
+    MIN_SIZE,
+    OVERHEAD,
+    Frame,
+    FrameHeader,
+    decompressed,
+)
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Record, TimestampType, codec_of
 from kafkats.primitives import INT64, Buffer, encode_bytes, read_bytes, read_int32, view
 
@@ -55,10 +64,14 @@ def check_crc(buf: Buffer, batch: Batch) -> None:
     """Raise CorruptBatch unless the stored CRC-32 matches the bytes from the magic to the end."""
     found = crc32(view(buf)[batch.position + CRC_FROM : batch.end])
     if found != batch.crc:
-        raise CorruptBatch(f"CRC-32 is {found:08x}, the message says {batch.crc:08x}", position=batch.position)
+        raise CorruptBatch(
+            f"CRC-32 is {found:08x}, the message says {batch.crc:08x}", position=batch.position
+        )
 
 
-def decode_records(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes: int | None) -> list[Record]:
+def decode_records(
+    buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes: int | None
+) -> list[Record]:
     """Return the message itself, or the messages of the wrapper, as records.
 
     Raises CorruptBatch.
@@ -71,7 +84,10 @@ def decode_records(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes
     with decompressed(batch.position):
         frames = inner_frames(inner)
         offsets = dialect.absolute_offsets([frame.offset for frame in frames], batch.last_offset)
-        return [_inner_record(inner, frame, offset, batch) for frame, offset in zip(frames, offsets, strict=True)]
+        return [
+            _inner_record(inner, frame, offset, batch)
+            for frame, offset in zip(frames, offsets, strict=True)
+        ]
 
 
 def first_offset(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes: int | None) -> int:
@@ -99,13 +115,19 @@ def value_of(buf: Buffer, batch: Batch) -> bytes | None:
     return _key_and_value(view(buf)[: batch.end], batch.position, batch.magic)[1]
 
 
-def _open(batch: Batch, value: bytes | None, broken_lz4: bool, max_output_bytes: int | None) -> memoryview:
+def _open(
+    batch: Batch, value: bytes | None, broken_lz4: bool, max_output_bytes: int | None
+) -> memoryview:
     if batch.codec not in WRAPPER_CODECS:
-        raise CorruptBatch(f"codec {batch.codec} cannot be in magic {batch.magic}", position=batch.position)
+        raise CorruptBatch(
+            f"codec {batch.codec} cannot be in magic {batch.magic}", position=batch.position
+        )
     if value is None:
         raise CorruptBatch("a wrapper without a value", position=batch.position)
     with decompressed(batch.position):
-        plain = decompress(batch.codec, value, broken_lz4=broken_lz4, max_output_bytes=max_output_bytes)
+        plain = decompress(
+            batch.codec, value, broken_lz4=broken_lz4, max_output_bytes=max_output_bytes
+        )
     return memoryview(plain)
 
 
@@ -121,7 +143,9 @@ def inner_frames(inner: memoryview) -> list[Frame]:
     while len(inner) - position >= OVERHEAD:
         header = FrameHeader._make(FRAME.unpack_from(inner, position))
         if header.size < MIN_SIZE:
-            raise CorruptBatch(f"size field {header.size} of a message is below {MIN_SIZE}", position=position)
+            raise CorruptBatch(
+                f"size field {header.size} of a message is below {MIN_SIZE}", position=position
+            )
         size = OVERHEAD + header.size
         if size > len(inner) - position:
             break
@@ -134,7 +158,9 @@ def inner_frames(inner: memoryview) -> list[Frame]:
 
 def _inner_record(inner: memoryview, frame: Frame, offset: int, wrapper: Batch) -> Record:
     if frame.magic >= len(KEY_AT):
-        raise CorruptBatch(f"magic {frame.magic} of a message in a wrapper is not 0 or 1", position=frame.position)
+        raise CorruptBatch(
+            f"magic {frame.magic} of a message in a wrapper is not 0 or 1", position=frame.position
+        )
     if codec_of(inner[frame.position + ATTRIBUTES_AT]) != Codec.NONE:
         raise CorruptBatch("a compressed message in a wrapper", position=frame.position)
     end = frame.position + frame.size
@@ -148,7 +174,9 @@ def _inner_record(inner: memoryview, frame: Frame, offset: int, wrapper: Batch) 
     return Record(offset, timestamp, wrapper.timestamp_type, key, value)
 
 
-def _key_and_value(until_end: memoryview, position: int, magic: int) -> tuple[bytes | None, bytes | None]:
+def _key_and_value(
+    until_end: memoryview, position: int, magic: int
+) -> tuple[bytes | None, bytes | None]:
     length, pos = read_int32(until_end, position + KEY_AT[magic])
     key, pos = read_bytes(until_end, pos, length)
     length, pos = read_int32(until_end, pos)
@@ -166,7 +194,9 @@ def encode_message(offset: int, header: bytes, key: bytes | None, value: bytes |
     try:
         return FRAME.pack(offset, 4 + len(body)) + crc32(body).to_bytes(4, "big") + body
     except struct.error as e:
-        raise BadInput(f"offset {offset} or a size of {len(body)} bytes does not fit into a message: {e}") from e
+        raise BadInput(
+            f"offset {offset} or a size of {len(body)} bytes does not fit into a message: {e}"
+        ) from e
 
 
 def check_encodable(records: list[Record], codec: int) -> None:

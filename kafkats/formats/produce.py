@@ -31,7 +31,13 @@ _KEPT_V2_BITS: Final = _CODEC_BITS | v2.TRANSACTIONAL_BIT | v2.CONTROL_BIT | v2.
 
 
 def produce(
-    buf: Buffer, target: Target, *, timestamp_type: TimestampType, now_ms: int, offset: int, leader_epoch: int
+    buf: Buffer,
+    target: Target,
+    *,
+    timestamp_type: TimestampType,
+    now_ms: int,
+    offset: int,
+    leader_epoch: int,
 ) -> bytes:
     """Return the message set `buf` as the leader of the topic appends it at `offset`.
 
@@ -44,14 +50,18 @@ def produce(
     batches = list(dispatch.batches(buf))
     if not batches:
         return b""
-    codec = next((batch.codec for batch in reversed(batches) if batch.codec != Codec.NONE), Codec.NONE)
+    codec = next(
+        (batch.codec for batch in reversed(batches) if batch.codec != Codec.NONE), Codec.NONE
+    )
     wanted = target_codec(codec, target)
     sets = [_records(buf, batch, target.magic) for batch in batches]
     first = batches[0]
     if any(batch.magic != first.magic for batch in batches):
         raise NotConvertible("batches of different magic in one set")
     if len(batches) > 1 and (first.magic == v2.MAGIC or codec != Codec.NONE):
-        raise NotConvertible(f"{len(batches)} batches in a set that must be one", position=batches[1].position)
+        raise NotConvertible(
+            f"{len(batches)} batches in a set that must be one", position=batches[1].position
+        )
     append_ms = now_ms if timestamp_type == TimestampType.LOG_APPEND_TIME else None
     if _in_place(first, codec, wanted, target.magic, sets):
         parts = []
@@ -59,10 +69,14 @@ def produce(
             try:
                 parts.append(_stamped(buf, batch, records, offset, append_ms, leader_epoch))
             except struct.error as e:
-                raise NotConvertible(f"offset {offset}, time or leader epoch does not fit: {e}") from e
+                raise NotConvertible(
+                    f"offset {offset}, time or leader epoch does not fit: {e}"
+                ) from e
             offset += len(records)
         return b"".join(parts)
-    numbered = [r._replace(offset=offset + i) for i, r in enumerate(r for records in sets for r in records)]
+    numbered = [
+        r._replace(offset=offset + i) for i, r in enumerate(r for records in sets for r in records)
+    ]
     fields = {
         "leader_epoch": leader_epoch,
         "producer_id": first.producer_id,
@@ -71,7 +85,11 @@ def produce(
         "transactional": first.transactional,
     }
     return build(
-        numbered, target.magic, wanted, log_append_time=append_ms, **fields if target.magic == v2.MAGIC else {}
+        numbered,
+        target.magic,
+        wanted,
+        log_append_time=append_ms,
+        **fields if target.magic == v2.MAGIC else {},
     )
 
 
@@ -103,18 +121,27 @@ def _in_place(first: Batch, codec: int, wanted: int, magic: int, sets: list[list
 
 
 def _stamped(
-    buf: Buffer, batch: Batch, records: list[Record], offset: int, append_ms: int | None, leader_epoch: int
+    buf: Buffer,
+    batch: Batch,
+    records: list[Record],
+    offset: int,
+    append_ms: int | None,
+    leader_epoch: int,
 ) -> bytes:
     data = bytearray(view(buf)[batch.position : batch.end])
     last = offset + len(records) - 1
     appended = append_ms is not None
     # Kafka's maxima start at -1, so a lower timestamp in a magic-1 message becomes -1.
     time = max([NO_TIMESTAMP, *(r.timestamp for r in records)]) if append_ms is None else append_ms
-    changed = time != batch.max_timestamp or appended != (batch.timestamp_type == TimestampType.LOG_APPEND_TIME)
+    changed = time != batch.max_timestamp or appended != (
+        batch.timestamp_type == TimestampType.LOG_APPEND_TIME
+    )
     if batch.magic == v2.MAGIC:
         header = v2.BatchHeader._make(v2.HEADER.unpack_from(data))
         flags = header.attributes & _KEPT_V2_BITS | (v2.LOG_APPEND_TIME_BIT if appended else 0)
-        header = header._replace(base_offset=last - header.last_offset_delta, leader_epoch=leader_epoch)
+        header = header._replace(
+            base_offset=last - header.last_offset_delta, leader_epoch=leader_epoch
+        )
         if changed:
             header = header._replace(attributes=flags, max_timestamp=time)
         v2.HEADER.pack_into(data, 0, *header)
@@ -126,5 +153,7 @@ def _stamped(
     if batch.magic == v1.MAGIC and changed:
         data[message_set.ATTRIBUTES_AT] = batch.codec | (v1.LOG_APPEND_TIME_BIT if appended else 0)
         INT64.pack_into(data, message_set.TIMESTAMP_AT, time)
-        data[FRAME.size : message_set.CRC_FROM] = crc32(data[message_set.CRC_FROM :]).to_bytes(4, "big")
+        data[FRAME.size : message_set.CRC_FROM] = crc32(data[message_set.CRC_FROM :]).to_bytes(
+            4, "big"
+        )
     return bytes(data)

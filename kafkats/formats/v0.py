@@ -34,7 +34,15 @@ from kafkats.formats.message_set import check_crc
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType, codec_of
 from kafkats.primitives import Buffer, view
 
-__all__ = ["HEADER", "MAGIC", "check_crc", "decode_batch", "decode_records", "encode_batch", "first_offset"]
+__all__ = [
+    "HEADER",
+    "MAGIC",
+    "check_crc",
+    "decode_batch",
+    "decode_records",
+    "encode_batch",
+    "first_offset",
+]
 
 MAGIC: Final = 0
 
@@ -96,7 +104,9 @@ def _absolute_offsets(offsets: list[int], wrapper_offset: int) -> list[int]:
 _DIALECT: Final = message_set.Dialect(_absolute_offsets, broken_lz4=True)
 
 
-def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> list[Record]:
+def decode_records(
+    buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None
+) -> list[Record]:
     """Return the records of a batch with timestamp -1 of type NONE. Raises CorruptBatch."""
     return message_set.decode_records(buf, batch, _DIALECT, max_output_bytes)
 
@@ -117,7 +127,9 @@ def encode_batch(records: Iterable[Record], *, codec: int = Codec.NONE) -> bytes
     messages = b"".join(_encode_message(r.offset, Codec.NONE, r.key, r.value) for r in records)
     if codec == Codec.NONE:
         return messages
-    return _encode_message(records[-1].offset, codec, None, compress(codec, messages, broken_lz4=True))
+    return _encode_message(
+        records[-1].offset, codec, None, compress(codec, messages, broken_lz4=True)
+    )
 
 
 def _encode_message(offset: int, attributes: int, key: bytes | None, value: bytes | None) -> bytes:

@@ -44,7 +44,15 @@ from kafkats.formats.message_set import check_crc
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType, codec_of
 from kafkats.primitives import Buffer, view, wrap_int64
 
-__all__ = ["HEADER", "MAGIC", "check_crc", "decode_batch", "decode_records", "encode_batch", "first_offset"]
+__all__ = [
+    "HEADER",
+    "MAGIC",
+    "check_crc",
+    "decode_batch",
+    "decode_records",
+    "encode_batch",
+    "first_offset",
+]
 
 MAGIC: Final = 1
 LOG_APPEND_TIME_BIT: Final = 0x08
@@ -82,7 +90,8 @@ def decode_batch(buf: Buffer, frame: Frame) -> Batch:
     """
     if frame.size < MIN_FRAME_BYTES:
         raise CorruptBatch(
-            f"a magic-1 message of {frame.size} bytes, at least {MIN_FRAME_BYTES}", position=frame.position
+            f"a magic-1 message of {frame.size} bytes, at least {MIN_FRAME_BYTES}",
+            position=frame.position,
         )
     check_offsets(frame)
     header = MessageHeader._make(HEADER.unpack_from(view(buf), frame.position))
@@ -114,7 +123,9 @@ def _absolute_offsets(offsets: list[int], wrapper_offset: int) -> list[int]:
     if wrapper_offset == 0:
         return offsets
     if wrapper_offset < last:
-        raise CorruptBatch(f"the wrapper's offset {wrapper_offset} is below its last message's {last}, and not 0")
+        raise CorruptBatch(
+            f"the wrapper's offset {wrapper_offset} is below its last message's {last}, and not 0"
+        )
     base = wrapper_offset - last
     return [wrap_int64(base + offset) for offset in offsets]
 
@@ -122,7 +133,9 @@ def _absolute_offsets(offsets: list[int], wrapper_offset: int) -> list[int]:
 _DIALECT: Final = message_set.Dialect(_absolute_offsets, broken_lz4=False)
 
 
-def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> list[Record]:
+def decode_records(
+    buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None
+) -> list[Record]:
     """Return the records with absolute offsets and the wrapper's timestamp type.
 
     Raises CorruptBatch.
@@ -152,12 +165,18 @@ def encode_batch(
     records = list(records)
     message_set.check_encodable(records, codec)
     if codec == Codec.NONE:
-        return b"".join(_encode_message(r.offset, r.timestamp, r.key, r.value, log_append_time) for r in records)
+        return b"".join(
+            _encode_message(r.offset, r.timestamp, r.key, r.value, log_append_time) for r in records
+        )
     base = records[0].offset
     inner_time = log_append_time if stamp_inner else None
-    inner = b"".join(_encode_message(r.offset - base, r.timestamp, r.key, r.value, inner_time) for r in records)
+    inner = b"".join(
+        _encode_message(r.offset - base, r.timestamp, r.key, r.value, inner_time) for r in records
+    )
     newest = max(NO_TIMESTAMP, *(r.timestamp for r in records))
-    return _encode_message(records[-1].offset, newest, None, compress(codec, inner), log_append_time, codec)
+    return _encode_message(
+        records[-1].offset, newest, None, compress(codec, inner), log_append_time, codec
+    )
 
 
 def _encode_message(

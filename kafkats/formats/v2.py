@@ -45,7 +45,15 @@ from kafkats.compression import compress, decompress
 from kafkats.compression.checksums import crc32c
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats.framing import MAX_OFFSET, OVERHEAD, Frame, check_offsets, decompressed
-from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Header, Record, TimestampType, codec_of
+from kafkats.formats.model import (
+    NO_TIMESTAMP,
+    Batch,
+    Codec,
+    Header,
+    Record,
+    TimestampType,
+    codec_of,
+)
 from kafkats.primitives import (
     Buffer,
     encode_varint,
@@ -109,7 +117,10 @@ def decode_batch(buf: Buffer, frame: Frame) -> Batch:
     Raises CorruptBatch for a frame shorter than the header, and for offsets out of range.
     """
     if frame.size < HEADER_BYTES:
-        raise CorruptBatch(f"a magic-2 batch of {frame.size} bytes, at least {HEADER_BYTES}", position=frame.position)
+        raise CorruptBatch(
+            f"a magic-2 batch of {frame.size} bytes, at least {HEADER_BYTES}",
+            position=frame.position,
+        )
     header = BatchHeader._make(HEADER.unpack_from(view(buf), frame.position))
     check_offsets(frame, header.last_offset_delta)
     flags = header.attributes
@@ -141,7 +152,9 @@ def check_crc(buf: Buffer, batch: Batch) -> None:
     """Raise CorruptBatch unless the stored CRC-32C matches the bytes from the attributes on."""
     found = crc32c(view(buf)[batch.position + CRC_FROM : batch.end])
     if found != batch.crc:
-        raise CorruptBatch(f"CRC-32C is {found:08x}, the batch says {batch.crc:08x}", position=batch.position)
+        raise CorruptBatch(
+            f"CRC-32C is {found:08x}, the batch says {batch.crc:08x}", position=batch.position
+        )
 
 
 def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> int:
@@ -149,7 +162,9 @@ def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = No
     return batch.base_offset
 
 
-def decode_records(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> list[Record]:
+def decode_records(
+    buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None
+) -> list[Record]:
     """Return the records of a batch with its control records; [] for an empty batch.
 
     Raises CorruptBatch.
@@ -174,7 +189,9 @@ def _decode_area(area: memoryview, pos: int, batch: Batch) -> list[Record]:
         record, pos = _decode_record(area, pos, batch)
         records.append(record)
     if pos != len(area):
-        raise CorruptBatch(f"{len(area) - pos} bytes left after {batch.count} records", position=pos)
+        raise CorruptBatch(
+            f"{len(area) - pos} bytes left after {batch.count} records", position=pos
+        )
     return records
 
 
@@ -191,7 +208,9 @@ def _decode_record(area: memoryview, start: int, batch: Batch) -> tuple[Record, 
     value, pos = read_bytes(area, pos, length)
     headers, pos = _decode_headers(area, pos)
     if pos != end:
-        raise CorruptBatch(f"a record of {end - body} bytes whose fields take {pos - body}", position=start)
+        raise CorruptBatch(
+            f"a record of {end - body} bytes whose fields take {pos - body}", position=start
+        )
     appended = batch.timestamp_type == TimestampType.LOG_APPEND_TIME
     timestamp = batch.max_timestamp if appended else wrap_int64(batch.base_timestamp + delta)
     offset = wrap_int64(batch.base_offset + offset_delta)
@@ -245,7 +264,11 @@ def encode_batch(
     base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
     if delete_horizon_ms is not None and records:
         base_timestamp = delete_horizon_ms
-    newest = max([NO_TIMESTAMP, *(r.timestamp for r in records)]) if log_append_time is None else log_append_time
+    newest = (
+        max([NO_TIMESTAMP, *(r.timestamp for r in records)])
+        if log_append_time is None
+        else log_append_time
+    )
     flags = (
         (LOG_APPEND_TIME_BIT if log_append_time is not None else 0)
         | (TRANSACTIONAL_BIT if transactional else 0)
@@ -284,7 +307,10 @@ def _encode_record(record: Record, base_offset: int, base_timestamp: int) -> byt
         encode_varint_bytes(record.key),
         encode_varint_bytes(record.value),
         encode_varint(len(record.headers)),
-        *(encode_varint_bytes(_encode_key(h)) + encode_varint_bytes(h.value) for h in record.headers),
+        *(
+            encode_varint_bytes(_encode_key(h)) + encode_varint_bytes(h.value)
+            for h in record.headers
+        ),
     ))
     return encode_varint(len(body)) + body
 
@@ -308,6 +334,8 @@ def seal(header: BatchHeader, area: bytes) -> bytes:
     try:
         length = HEADER_BYTES - OVERHEAD + len(area)
         covered = HEADER.pack(*header)[CRC_FROM:] + area
-        return HEADER.pack(*header._replace(length=length, crc=crc32c(covered)))[:CRC_FROM] + covered
+        return (
+            HEADER.pack(*header._replace(length=length, crc=crc32c(covered)))[:CRC_FROM] + covered
+        )
     except struct.error as e:
         raise BadInput(f"a field or the size does not fit into a magic-2 batch: {e}") from e

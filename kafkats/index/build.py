@@ -19,7 +19,13 @@ from numpy.typing import NDArray
 
 from kafkats.errors import CorruptBatch
 from kafkats.formats import dispatch
-from kafkats.generations import DEFAULT_RULE, INDEX_INTERVAL_BYTES, MAX_RELATIVE_OFFSET, SEGMENT_INDEX_BYTES, Rule
+from kafkats.generations import (
+    DEFAULT_RULE,
+    INDEX_INTERVAL_BYTES,
+    MAX_RELATIVE_OFFSET,
+    SEGMENT_INDEX_BYTES,
+    Rule,
+)
 from kafkats.index import offset_index, time_index
 from kafkats.segment.facts import SegmentFacts, StopReason
 from kafkats.segment.reader import Bytes, Source, array_source
@@ -49,7 +55,11 @@ class IndexBuilder:
     """Converts index points, chunk by chunk, to the bytes of both index files."""
 
     def __init__(
-        self, base_offset: int, rule: Rule, segment_index_bytes: int, first_offset: Callable[[int], int]
+        self,
+        base_offset: int,
+        rule: Rule,
+        segment_index_bytes: int,
+        first_offset: Callable[[int], int],
     ) -> None:
         self.base_offset = base_offset
         self.rule = rule
@@ -80,13 +90,13 @@ class IndexBuilder:
         time_entries = len(self.time_index) // time_index.ENTRY_SIZE + timed
         if entries > self._most_offset or time_entries - rises >= self._most_time:
             self.blocked = "index-full"
-            self.blocked_reason = (
-                f"a rebuild needs more than {self._most_offset} offset or {self._most_time} time entries"
-            )
+            self.blocked_reason = f"a rebuild needs more than {self._most_offset} offset or {self._most_time} time entries"
             return
         if self.rule.first_offset:
             try:
-                offsets.view(">i4")[:, 0] = first_offsets(points, self.first_offset) - self.base_offset
+                offsets.view(">i4")[:, 0] = (
+                    first_offsets(points, self.first_offset) - self.base_offset
+                )
             except CorruptBatch as e:
                 self.blocked, self.blocked_reason = "undecodable", str(e)
                 return
@@ -111,10 +121,14 @@ class IndexBuilder:
             blocked = "offset-out-of-range"
         elif facts.not_increasing_position >= 0:
             blocked = "offsets-not-increasing"
-        return Built(facts, bytes(self.offset_index), bytes(self.time_index), blocked, self.blocked_reason)
+        return Built(
+            facts, bytes(self.offset_index), bytes(self.time_index), blocked, self.blocked_reason
+        )
 
     def _closing_bytes(self, timestamp: int, offset: int) -> bytes:
-        return time_bytes([timestamp], [min(max(offset - self.base_offset, 0), MAX_RELATIVE_OFFSET)])
+        return time_bytes(
+            [timestamp], [min(max(offset - self.base_offset, 0), MAX_RELATIVE_OFFSET)]
+        )
 
 
 def build(
@@ -132,7 +146,9 @@ def build(
     Only rule kip33 uses `mtime_ms` and `next_base_offset` (None: this is the active segment).
     """
     source = array_source(log, mtime_ms)
-    return build_from(source, base_offset, rule, index_interval_bytes, segment_index_bytes, next_base_offset)
+    return build_from(
+        source, base_offset, rule, index_interval_bytes, segment_index_bytes, next_base_offset
+    )
 
 
 def build_from(
@@ -188,7 +204,9 @@ def first_offset_reader(source: Source) -> Callable[[int], int]:
     return first_offset
 
 
-def offset_bytes(relative: Iterable[int] | NDArray[np.int64], positions: Iterable[int] | NDArray[np.int64]) -> bytes:
+def offset_bytes(
+    relative: Iterable[int] | NDArray[np.int64], positions: Iterable[int] | NDArray[np.int64]
+) -> bytes:
     """Return the entries of an offset index as bytes."""
     relative, positions = np.asarray(relative), np.asarray(positions)
     entries = np.empty(len(relative), offset_index.ENTRY)
@@ -196,7 +214,9 @@ def offset_bytes(relative: Iterable[int] | NDArray[np.int64], positions: Iterabl
     return entries.tobytes()
 
 
-def time_bytes(timestamps: Iterable[int] | NDArray[np.int64], relative: Iterable[int] | NDArray[np.int64]) -> bytes:
+def time_bytes(
+    timestamps: Iterable[int] | NDArray[np.int64], relative: Iterable[int] | NDArray[np.int64]
+) -> bytes:
     """Return the entries of a time index as bytes."""
     timestamps, relative = np.asarray(timestamps), np.asarray(relative)
     entries = np.empty(len(timestamps), time_index.ENTRY)

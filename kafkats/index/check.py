@@ -83,9 +83,13 @@ def check_segment(
     offsets = examine_offset_index(path.with_suffix(OFFSET_INDEX))
     times = examine_time_index(path.with_suffix(TIME_INDEX))
     with open_source(path, mapped=not live) as source:
-        index_bytes, index_bytes_from = infer_index_bytes(segment_index_bytes, offsets, times, preallocated=moving)
+        index_bytes, index_bytes_from = infer_index_bytes(
+            segment_index_bytes, offsets, times, preallocated=moving
+        )
         interval, interval_from = infer_interval(index_interval_bytes, offsets, source, base_offset)
-        beside = contradicted(interval, offsets, source, base_offset) if interval_from == GIVEN else None
+        beside = (
+            contradicted(interval, offsets, source, base_offset) if interval_from == GIVEN else None
+        )
         first = first_offset_reader(source)
         builder = IndexBuilder(base_offset, rule, index_bytes, first)
         other = OtherRule(base_offset, rule, offsets, first)
@@ -102,16 +106,29 @@ def check_segment(
             time_entries=times.entries if times else b"",
             on_points=on_points,
         )
-        built = builder.close(with_first_offset(walked.facts, first), source.mtime_ms, next_base_offset)
-        findings = [*log_findings(path.name, built.facts, source, moving=moving), *_blocked_findings(path.name, built)]
+        built = builder.close(
+            with_first_offset(walked.facts, first), source.mtime_ms, next_base_offset
+        )
+        findings = [
+            *log_findings(path.name, built.facts, source, moving=moving),
+            *_blocked_findings(path.name, built),
+        ]
         if deep:
             looked = look_at_records(source, built.facts)
             built = replace(built, facts=looked.facts)
             findings += record_findings(path.name, looked)
     offset_state, found = judge_offset_index(
-        offsets, path.with_suffix(OFFSET_INDEX).name, built, walked.offset_entries, other.close(), moving
+        offsets,
+        path.with_suffix(OFFSET_INDEX).name,
+        built,
+        walked.offset_entries,
+        other.close(),
+        moving,
     )
-    findings += [_of_interval(f, interval, beside) if f.kind == "sound" and beside is not None else f for f in found]
+    findings += [
+        _of_interval(f, interval, beside) if f.kind == "sound" and beside is not None else f
+        for f in found
+    ]
     time_state, found = judge_time_index(
         times, path.with_suffix(TIME_INDEX).name, built, walked.time_entries, False, moving
     )
@@ -131,10 +148,10 @@ def check_segment(
 
 def _of_interval(finding: Finding, given: int, beside: int) -> Finding:
     """Why the index is not what a rebuild gives."""
-    reason = (
-        f"true, and denser than the index.interval.bytes that is given: its entries are those of {beside}, not {given}"
+    reason = f"true, and denser than the index.interval.bytes that is given: its entries are those of {beside}, not {given}"
+    return finding._replace(
+        kind="other-interval", reason=reason, expected=str(given), found=str(beside)
     )
-    return finding._replace(kind="other-interval", reason=reason, expected=str(given), found=str(beside))
 
 
 def _blocked_findings(name: str, built: Built) -> Iterator[Finding]:

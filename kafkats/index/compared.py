@@ -34,4 +34,6 @@ def compare(size: int, begins: NDArray[np.int64], first: NDArray[np.int64]) -> C
     early = (first - begins)[first >= 0]
     vain = early[early >= 0]
     exact, before, behind = (int(count.sum()) for count in (early == 0, early > 0, early < 0))
-    return Compared(size, len(early), exact, before, behind, int(vain.sum()), int(vain.max(initial=0)))
+    return Compared(
+        size, len(early), exact, before, behind, int(vain.sum()), int(vain.max(initial=0))
+    )

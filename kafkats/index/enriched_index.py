@@ -31,10 +31,17 @@ SUFFIX: Final = ".enriched.index"
 """Ours: the proposal does not name the file."""
 
 
-def build(source: Source, base_offset: int, *, index_interval_bytes: int = INDEX_INTERVAL_BYTES) -> bytes:
+def build(
+    source: Source, base_offset: int, *, index_interval_bytes: int = INDEX_INTERVAL_BYTES
+) -> bytes:
     """Return the index of a .log up to its first bad batch. Raises Vanished, StorageFailed."""
     parts: list[Points] = [np.empty((0, 5), np.int64)]
-    walk(source, base_offset, interval=index_interval_bytes, on_points=lambda points: parts.append(points.copy()))
+    walk(
+        source,
+        base_offset,
+        interval=index_interval_bytes,
+        on_points=lambda points: parts.append(points.copy()),
+    )
     points = np.concatenate(parts)
     entries = np.empty(len(points), ENTRY)
     entries["position"] = points[:, 0]

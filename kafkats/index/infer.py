@@ -25,12 +25,21 @@ _TRIED_ENTRIES: Final = 64
 _TRIED_BYTES: Final = 4 * 1024 * 1024
 _USUAL: Final = tuple(
     sorted(
-        {1, *(m * 10**e for e in range(1, 8) for m in (1, 2, 5)), 1500, *(2**e for e in range(4, 25)), 0}, reverse=True
+        {
+            1,
+            *(m * 10**e for e in range(1, 8) for m in (1, 2, 5)),
+            1500,
+            *(2**e for e in range(4, 25)),
+            0,
+        },
+        reverse=True,
     )
 )
 
 
-def infer_interval(given: int | None, offsets: Structure | None, source: Source, base_offset: int) -> tuple[int, str]:
+def infer_interval(
+    given: int | None, offsets: Structure | None, source: Source, base_offset: int
+) -> tuple[int, str]:
     """Return index.interval.bytes and its source: given, inferred or default.
 
     Inferred is the first of these that reproduces the positions of the index: 4096, the largest
@@ -50,7 +59,9 @@ def infer_interval(given: int | None, offsets: Structure | None, source: Source,
     return INDEX_INTERVAL_BYTES, DEFAULT
 
 
-def contradicted(given: int, offsets: Structure | None, source: Source, base_offset: int) -> int | None:
+def contradicted(
+    given: int, offsets: Structure | None, source: Source, base_offset: int
+) -> int | None:
     """The interval that an index has, where its entries lie too near to each other for `given`; None where they do not.
 
     Entries lie more than the interval apart, whoever wrote them. Where no interval gives all of them, most have to lie too near,
@@ -60,7 +71,11 @@ def contradicted(given: int, offsets: Structure | None, source: Source, base_off
     if not positions.size:
         return None
     interval, origin = infer_interval(None, offsets, source, base_offset)
-    largest = _largest(positions) if origin == INFERRED else int(np.median(np.diff(positions, prepend=0))) - 1
+    largest = (
+        _largest(positions)
+        if origin == INFERRED
+        else int(np.median(np.diff(positions, prepend=0))) - 1
+    )
     if given <= largest:
         return None
     return interval if origin == INFERRED else largest
@@ -76,7 +91,11 @@ def infer_index_bytes(
     """
     if given is not None:
         return given, GIVEN
-    sizes = [s.size for s in (offsets, times) if s and ((preallocated and s.zeros > 1) or s.size > SEGMENT_INDEX_BYTES)]
+    sizes = [
+        s.size
+        for s in (offsets, times)
+        if s and ((preallocated and s.zeros > 1) or s.size > SEGMENT_INDEX_BYTES)
+    ]
     if not sizes or max(sizes) < time_index.ENTRY_SIZE * 2:
         return SEGMENT_INDEX_BYTES, DEFAULT
     return max(sizes), INFERRED
@@ -84,7 +103,9 @@ def infer_index_bytes(
 
 def _positions(offsets: Structure | None) -> np.ndarray:
     """Of the index's entries; none where they tell nothing."""
-    entries = whole_entries(offsets.entries if offsets else b"", offset_index.ENTRY_SIZE, offset_index.ENTRY)
+    entries = whole_entries(
+        offsets.entries if offsets else b"", offset_index.ENTRY_SIZE, offset_index.ENTRY
+    )
     positions: np.ndarray = entries["position"].astype(np.int64)
     return positions if positions.size and positions[0] > 0 else positions[:0]
 
@@ -104,5 +125,12 @@ def _gives(interval: int, positions: np.ndarray, source: Source, base_offset: in
         return False
     end = last + 12 + int.from_bytes(source.read(last + 8, 4), "big")
     found: list[Points] = []
-    walk(source, base_offset, interval=interval, end=end, checksums=False, on_points=lambda p: found.append(p.copy()))
+    walk(
+        source,
+        base_offset,
+        interval=interval,
+        end=end,
+        checksums=False,
+        on_points=lambda p: found.append(p.copy()),
+    )
     return bool(found) and np.array_equal(np.concatenate(found)[:, 0], positions)

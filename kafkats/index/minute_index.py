@@ -54,7 +54,9 @@ def build(
     Raises UsageError, CorruptBatch, Vanished, StorageFailed.
     """
     if option not in OPTIONS:
-        raise UsageError(f"no way {option!r} to fill a minute index; there are {', '.join(OPTIONS)}")
+        raise UsageError(
+            f"no way {option!r} to fill a minute index; there are {', '.join(OPTIONS)}"
+        )
     if step_ms < 1:
         raise UsageError(f"a step of {step_ms} ms")
     find = _by_append_time if option == "append-time" else _by_create_time
@@ -68,7 +70,9 @@ def _by_append_time(
     source: Source, base_offset: int, step_ms: int, interval: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     parts: list[Points] = [np.empty((0, 5), np.int64)]
-    walk(source, base_offset, interval=interval, on_points=lambda points: parts.append(points.copy()))
+    walk(
+        source, base_offset, interval=interval, on_points=lambda points: parts.append(points.copy())
+    )
     points = np.concatenate(parts)
     points = points[points[:, _MAXIMUM] >= 0]
     _, first = np.unique(points[:, _MAXIMUM] // step_ms, return_index=True)
@@ -106,7 +110,9 @@ def lookup(
     times = entries["timestamp"].astype(np.int64)
     offsets = entries["relative_offset"].astype(np.int64) + base_offset
     if option == "append-time":
-        return np.asarray(np.append(base_offset, offsets)[np.searchsorted(times, targets, side="right")])
+        return np.asarray(
+            np.append(base_offset, offsets)[np.searchsorted(times, targets, side="right")]
+        )
     by = np.argsort(times)
     least = np.minimum.accumulate(np.append(offsets[by], 2**63 - 1)[::-1])[::-1]
     return np.asarray(least[np.searchsorted(times[by], targets // step_ms * step_ms)])

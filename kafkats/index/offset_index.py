@@ -35,7 +35,11 @@ def read(path: str | os.PathLike[str]) -> Entries:
     """
     data, size = read_index_bytes(path, ENTRY_SIZE)
     if size % ENTRY_SIZE:
-        raise CorruptIndex(f"{size} bytes are not a whole number of entries of {ENTRY_SIZE}", path=path, position=size)
+        raise CorruptIndex(
+            f"{size} bytes are not a whole number of entries of {ENTRY_SIZE}",
+            path=path,
+            position=size,
+        )
     return whole_entries(data, ENTRY_SIZE, ENTRY)
 
 

@@ -13,7 +13,13 @@ from kafkats.errors import CorruptBatch
 from kafkats.formats import dispatch
 from kafkats.formats.framing import MAX_OFFSET, MIN_LEFT, MIN_SIZE
 from kafkats.formats.model import Batch, Codec, TimestampType
-from kafkats.generations import DEFAULT_RULE, INDEX_INTERVAL_BYTES, MAX_RELATIVE_OFFSET, SEGMENT_INDEX_BYTES, Rule
+from kafkats.generations import (
+    DEFAULT_RULE,
+    INDEX_INTERVAL_BYTES,
+    MAX_RELATIVE_OFFSET,
+    SEGMENT_INDEX_BYTES,
+    Rule,
+)
 from kafkats.index import offset_index, time_index
 from kafkats.index.build import Built, offset_bytes, time_bytes
 from kafkats.segment.facts import SegmentFacts, StopReason
@@ -69,19 +75,27 @@ def facts_of(log: bytes, base_offset: int) -> SegmentFacts:
         stop=stop,
         stop_position=end,
         batches=len(batches),
-        records=sum(b.count for b in batches) if all(b.count != -1 or b.magic == 2 for b in batches) else -1,
+        records=sum(b.count for b in batches)
+        if all(b.count != -1 or b.magic == 2 for b in batches)
+        else -1,
         wrappers=sum(b.magic < 2 and b.codec != Codec.NONE for b in batches),
         next_offset=base_offset,
         magics=(_bytes(batches, 0), _bytes(batches, 1), _bytes(batches, 2)),
         codecs=(*(sum(b.codec == codec for b in batches) for codec in range(5)),),  # type: ignore[arg-type]
-        timestamp_types=(*(sum(b.timestamp_type == kind for b in batches) for kind in TimestampType),),  # type: ignore[arg-type]
+        timestamp_types=(
+            *(sum(b.timestamp_type == kind for b in batches) for kind in TimestampType),
+        ),  # type: ignore[arg-type]
         control_batches=sum(b.control for b in batches),
         transactional_batches=sum(b.transactional for b in batches),
         delete_horizon_batches=sum(b.delete_horizon_ms is not None for b in batches),
         not_increasing_position=_first_not_increasing(batches),
         out_of_range_position=_first(batches, [not _in_range(b, base_offset) for b in batches]),
-        bad_header_position=_first(batches, [b.magic == 2 and _contradicts_itself(b) for b in batches]),
-        unknown_codec_position=_first(batches, [b.codec > (4 if b.magic == 2 else 3) for b in batches]),
+        bad_header_position=_first(
+            batches, [b.magic == 2 and _contradicts_itself(b) for b in batches]
+        ),
+        unknown_codec_position=_first(
+            batches, [b.codec > (4 if b.magic == 2 else 3) for b in batches]
+        ),
     )
     if not batches:
         return facts
@@ -137,7 +151,10 @@ def build_reference(
             offset = dispatch.first_offset(log, batch) if rule.first_offset else batch.last_offset
             offsets.append((offset - base_offset, batch.position))
             if newest > (times[-1][0] if times else -1):
-                times.append((newest, (batch.last_offset + 1 if rule.next_offset else newest_offset) - base_offset))
+                times.append((
+                    newest,
+                    (batch.last_offset + 1 if rule.next_offset else newest_offset) - base_offset,
+                ))
             indexed = batch.position
     if newest > (times[-1][0] if times else -1):
         closing = following if rule.next_offset else newest_offset
@@ -153,7 +170,10 @@ def build_reference(
 
 
 def untrue_entries(
-    log: bytes, base_offset: int, offsets: Sequence[tuple[int, int]], times: Sequence[tuple[int, int]]
+    log: bytes,
+    base_offset: int,
+    offsets: Sequence[tuple[int, int]],
+    times: Sequence[tuple[int, int]],
 ) -> Untrue:
     """Return which entries within the valid log mislead a lookup.
 
@@ -164,7 +184,9 @@ def untrue_entries(
     wrong_offsets = []
     for i, (relative, position) in enumerate(offsets):
         begins = any(b.position == position for b in batches)
-        skipped = any(b.last_offset >= base_offset + relative for b in batches if b.position < position)
+        skipped = any(
+            b.last_offset >= base_offset + relative for b in batches if b.position < position
+        )
         if position < end and (not begins or skipped):
             wrong_offsets.append(i)
     wrong_times = []
@@ -205,7 +227,9 @@ def _begin(batch: Batch) -> int:
 
 
 def _in_range(batch: Batch, base_offset: int) -> bool:
-    return _begin(batch) >= base_offset and 0 <= batch.last_offset - base_offset <= MAX_RELATIVE_OFFSET
+    return (
+        _begin(batch) >= base_offset and 0 <= batch.last_offset - base_offset <= MAX_RELATIVE_OFFSET
+    )
 
 
 def _contradicts_itself(batch: Batch) -> bool:

@@ -32,7 +32,11 @@ class Structure(NamedTuple):
     def equals(self, built: bytes) -> bool:
         """Return whether the file holds exactly these bytes."""
         used = len(self.data)
-        return self.size == len(built) and built.startswith(self.data) and built.count(0, used) == len(built) - used
+        return (
+            self.size == len(built)
+            and built.startswith(self.data)
+            and built.count(0, used) == len(built) - used
+        )
 
 
 def examine_offset_index(path: str | os.PathLike[str]) -> Structure | None:
@@ -55,7 +59,9 @@ def examine_time_index(path: str | os.PathLike[str]) -> Structure | None:
     if size == time_index.ENTRY_SIZE and not data:
         data = bytes(size)  # timestamp 0 at the base offset is a valid entry
     entries = whole_entries(data, time_index.ENTRY_SIZE, time_index.ENTRY)
-    increases = _increases(entries["timestamp"]) & _increases(entries["relative_offset"], or_stays=True)
+    increases = _increases(entries["timestamp"]) & _increases(
+        entries["relative_offset"], or_stays=True
+    )
     return _structure(Path(path).name, size, data, entries, increases)
 
 
@@ -72,18 +78,28 @@ def _increases(values: np.ndarray, *, or_stays: bool = False) -> np.ndarray:
     return native[1:] >= native[:-1] if or_stays else native[1:] > native[:-1]
 
 
-def _structure(name: str, size: int, data: bytes, entries: Entries, increases: np.ndarray) -> Structure:
+def _structure(
+    name: str, size: int, data: bytes, entries: Entries, increases: np.ndarray
+) -> Structure:
     entry_size = entries.itemsize
     findings = []
     if size % entry_size:
         reason = f"{size} bytes are not a whole number of entries of {entry_size}"
         findings.append(
-            Finding("partial-entry", name, reason, position=size - size % entry_size, entry=size // entry_size)
+            Finding(
+                "partial-entry",
+                name,
+                reason,
+                position=size - size % entry_size,
+                entry=size // entry_size,
+            )
         )
     falls = np.flatnonzero(~increases)
     searchable = int(falls[0]) + 1 if falls.size else len(entries)
     if falls.size:
-        reason = f"entry {searchable} {_text(entries, searchable)} does not lie above the one before"
+        reason = (
+            f"entry {searchable} {_text(entries, searchable)} does not lie above the one before"
+        )
         before = _text(entries, searchable - 1)
         findings.append(
             Finding(
@@ -102,7 +118,9 @@ def _structure(name: str, size: int, data: bytes, entries: Entries, increases: n
         reason = f"entry {first} lies {-int(entries['relative_offset'][first])} below the segment's base offset"
         findings.append(Finding("below-base", name, reason, first * entry_size, first))
     zeros = size // entry_size - len(entries)
-    return Structure(name, size, data, data[: searchable * entry_size], len(entries), zeros, tuple(findings))
+    return Structure(
+        name, size, data, data[: searchable * entry_size], len(entries), zeros, tuple(findings)
+    )
 
 
 def _text(entries: Entries, i: int) -> str:

@@ -49,7 +49,9 @@ class Ends(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-def read_tail(log_path: str | os.PathLike[str], *, active: bool = False, live: bool = False) -> Tail:
+def read_tail(
+    log_path: str | os.PathLike[str], *, active: bool = False, live: bool = False
+) -> Tail:
     """Return facts of depth tail for a .log; `active`, `live` as for `index.check.check_segment`.
 
     Raises Vanished, StorageFailed, BadInput, UsageError (not a segment's file name).
@@ -105,7 +107,9 @@ def _with_maximum(facts: SegmentFacts, times: Ends | None, start: int) -> Segmen
     if not start or times is None or times.last is None or times.last[0] < facts.max_timestamp:
         return facts
     timestamp, relative = times.last
-    return facts._replace(max_timestamp=timestamp, offset_of_max_timestamp=facts.base_offset + relative)
+    return facts._replace(
+        max_timestamp=timestamp, offset_of_max_timestamp=facts.base_offset + relative
+    )
 
 
 def _ends(path: str, entry: struct.Struct) -> Ends | None:
@@ -150,8 +154,14 @@ def _findings(
 ) -> Iterator[Finding]:
     if facts.stop is not None:
         state = "preallocated" if facts.stop == StopReason.ZERO_TAIL else "moving-tail"
-        kind = state if moving and facts.stop in {StopReason.ZERO_TAIL, StopReason.TORN_TAIL} else str(facts.stop)
-        yield Finding(kind, log, f"nothing valid from byte {facts.stop_position} on", facts.stop_position)
+        kind = (
+            state
+            if moving and facts.stop in {StopReason.ZERO_TAIL, StopReason.TORN_TAIL}
+            else str(facts.stop)
+        )
+        yield Finding(
+            kind, log, f"nothing valid from byte {facts.stop_position} on", facts.stop_position
+        )
     stem = log.removesuffix(LOG)
     if offsets is None:
         if facts.log_bytes:
@@ -170,7 +180,9 @@ def _findings(
 def _common(ends: Ends, moving: bool) -> Iterator[Finding]:
     yield from ends.findings
     if ends.zeros:
-        yield Finding("preallocated" if moving else "zero-entries", ends.name, "zeros at the end of the file")
+        yield Finding(
+            "preallocated" if moving else "zero-entries", ends.name, "zeros at the end of the file"
+        )
 
 
 def _offset_end(ends: Ends, facts: SegmentFacts) -> Iterator[Finding]:
@@ -178,26 +190,46 @@ def _offset_end(ends: Ends, facts: SegmentFacts) -> Iterator[Finding]:
         return
     relative, position = ends.last
     if relative < 0:
-        yield Finding("below-base", ends.name, f"the last entry lies {-relative} below the segment's base offset")
+        yield Finding(
+            "below-base",
+            ends.name,
+            f"the last entry lies {-relative} below the segment's base offset",
+        )
     elif not 0 <= position < facts.log_bytes or facts.base_offset + relative > facts.last_offset:
-        yield Finding("beyond-end", ends.name, f"the last entry {ends.last} lies behind the log's last batch")
+        yield Finding(
+            "beyond-end", ends.name, f"the last entry {ends.last} lies behind the log's last batch"
+        )
     elif facts.stop is not None and facts.stop_position == position:
-        yield Finding("not-in-log", ends.name, f"the last entry {ends.last} is not where a batch begins")
+        yield Finding(
+            "not-in-log", ends.name, f"the last entry {ends.last} is not where a batch begins"
+        )
 
 
 def _time_end(ends: Ends, facts: SegmentFacts, moving: bool) -> Iterator[Finding]:
     if ends.last is None:
         if facts.max_timestamp > -1 and not (moving and ends.size):
-            yield Finding("empty-index", ends.name, f"no entries, but the log has timestamps: {facts.max_timestamp}")
+            yield Finding(
+                "empty-index",
+                ends.name,
+                f"no entries, but the log has timestamps: {facts.max_timestamp}",
+            )
         return
     timestamp, relative = ends.last
     if relative < 0:
-        yield Finding("below-base", ends.name, f"the last entry lies {-relative} below the segment's base offset")
+        yield Finding(
+            "below-base",
+            ends.name,
+            f"the last entry lies {-relative} below the segment's base offset",
+        )
     elif facts.base_offset + relative > facts.last_offset:
-        yield Finding("beyond-end", ends.name, f"the last entry {ends.last} lies behind the log's last batch")
+        yield Finding(
+            "beyond-end", ends.name, f"the last entry {ends.last} lies behind the log's last batch"
+        )
     elif timestamp < facts.max_timestamp and not moving:
         yield Finding(
-            "below-maximum", ends.name, f"the last timestamp is {timestamp}, the log's end has {facts.max_timestamp}"
+            "below-maximum",
+            ends.name,
+            f"the last timestamp is {timestamp}, the log's end has {facts.max_timestamp}",
         )
 
 

@@ -35,8 +35,14 @@ def read(path: str | os.PathLike[str]) -> Entries:
     """
     data, size = read_index_bytes(path, ENTRY_SIZE)
     if size % ENTRY_SIZE:
-        raise CorruptIndex(f"{size} bytes are not a whole number of entries of {ENTRY_SIZE}", path=path, position=size)
-    return whole_entries(data if data or size != ENTRY_SIZE else bytes(ENTRY_SIZE), ENTRY_SIZE, ENTRY)
+        raise CorruptIndex(
+            f"{size} bytes are not a whole number of entries of {ENTRY_SIZE}",
+            path=path,
+            position=size,
+        )
+    return whole_entries(
+        data if data or size != ENTRY_SIZE else bytes(ENTRY_SIZE), ENTRY_SIZE, ENTRY
+    )
 
 
 def lookup(data: Slots, count: int, timestamp: int, *, warm: bool) -> Slot:

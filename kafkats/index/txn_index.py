@@ -47,10 +47,14 @@ def read(path: str | os.PathLike[str]) -> Entries:
     with open_file(path) as fd, storage(path, "read"):
         size = os.fstat(fd).st_size
         if size > _MOST_BYTES:
-            raise CorruptIndex(f"{size} bytes: no broker writes that many aborted transactions", path=path)
+            raise CorruptIndex(
+                f"{size} bytes: no broker writes that many aborted transactions", path=path
+            )
         data = os.pread(fd, size, 0)
     if len(data) % ENTRY_SIZE:
-        raise CorruptIndex(f"{len(data)} bytes are not a whole number of entries of {ENTRY_SIZE}", path=path)
+        raise CorruptIndex(
+            f"{len(data)} bytes are not a whole number of entries of {ENTRY_SIZE}", path=path
+        )
     entries = whole_entries(data, ENTRY_SIZE, ENTRY)
     newer = np.flatnonzero(entries["version"] > 0)
     if newer.size:
@@ -78,4 +82,8 @@ def check(path: str | os.PathLike[str], base_offset: int) -> list[Finding]:
         return []
     n = int(below[0])
     reason = f"entry {n} ends at offset {last[n]}, below the segment's base: a broker recovers the segment"
-    return [Finding("below-base", name, reason, n * ENTRY_SIZE, n, f"{base_offset} or above", str(last[n]))]
+    return [
+        Finding(
+            "below-base", name, reason, n * ENTRY_SIZE, n, f"{base_offset} or above", str(last[n])
+        )
+    ]

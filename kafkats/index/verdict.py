@@ -35,7 +35,11 @@ class OtherRule:
     """Compares an offset index with the rule that was not requested, chunk by chunk."""
 
     def __init__(
-        self, base_offset: int, rule: Rule, offsets: Structure | None, first_offset: Callable[[int], int]
+        self,
+        base_offset: int,
+        rule: Rule,
+        offsets: Structure | None,
+        first_offset: Callable[[int], int],
     ) -> None:
         self.base_offset = base_offset
         self.first = not rule.first_offset
@@ -50,7 +54,9 @@ class OtherRule:
             return
         end = self.at + len(points) * offset_index.ENTRY_SIZE
         known = points[points[:, 1] != -(2**63)] if self.first else points
-        entries = whole_entries(self.data[self.at : end], offset_index.ENTRY_SIZE, offset_index.ENTRY)
+        entries = whole_entries(
+            self.data[self.at : end], offset_index.ENTRY_SIZE, offset_index.ENTRY
+        )
         self.at = end
         with suppress(CorruptBatch):
             self.equal = end <= len(self.data) and self._same(entries, points, known)
@@ -71,13 +77,21 @@ class OtherRule:
             return False
         # stops at the first difference
         for entry, point in zip(entries[~plain], points[~plain], strict=True):
-            if first_offsets(point[None, :], self.first_offset)[0] - self.base_offset != entry["relative_offset"]:
+            if (
+                first_offsets(point[None, :], self.first_offset)[0] - self.base_offset
+                != entry["relative_offset"]
+            ):
                 return False
         return True
 
 
 def judge_offset_index(
-    found: Structure | None, name: str, built: Built, merged: Merged, other_rule: bool, preallocated: bool
+    found: Structure | None,
+    name: str,
+    built: Built,
+    merged: Merged,
+    other_rule: bool,
+    preallocated: bool,
 ) -> Verdict:
     """Return the verdict on an .index. `preallocated`: zeros at its end are normal.
 
@@ -85,7 +99,11 @@ def judge_offset_index(
     none.
     """
     if found is None:
-        missing = [Finding("missing-index", name, "the file does not exist")] if built.facts.batches else []
+        missing = (
+            [Finding("missing-index", name, "the file does not exist")]
+            if built.facts.batches
+            else []
+        )
         return IndexState.MISSING, missing
     if not built.blocked and found.equals(built.offset_index):
         return IndexState.EQUAL, []
@@ -93,7 +111,11 @@ def judge_offset_index(
     entries = whole_entries(found.entries, offset_index.ENTRY_SIZE, offset_index.ENTRY)
     findings = [*found.findings, *_zeros(found, preallocated)]
     findings += _wrong(
-        found, merged, entries, facts, "not where a batch begins, or offsets from there on lie before it"
+        found,
+        merged,
+        entries,
+        facts,
+        "not where a batch begins, or offsets from there on lie before it",
     )
     beyond = (entries["position"].astype(np.int64) >= facts.valid_bytes) | (
         entries["relative_offset"].astype(np.int64) > facts.last_offset - facts.base_offset
@@ -102,7 +124,9 @@ def judge_offset_index(
     inside = np.flatnonzero(~beyond[merged.passed :])
     if inside.size and not merged.wrong:
         i = merged.passed + int(inside[0])
-        findings.append(_entry_finding("not-in-log", found, entries, i, "is not where a batch begins"))
+        findings.append(
+            _entry_finding("not-in-log", found, entries, i, "is not where a batch begins")
+        )
     if not found.size and built.offset_index:
         entries_missing = len(built.offset_index) // offset_index.ENTRY_SIZE
         reason = f"the file is empty, and a rebuild gives {entries_missing} entries: each search reads from the log's beginning"
@@ -111,14 +135,21 @@ def judge_offset_index(
 
 
 def judge_time_index(
-    found: Structure | None, name: str, built: Built, merged: Merged, other_rule: bool, preallocated: bool
+    found: Structure | None,
+    name: str,
+    built: Built,
+    merged: Merged,
+    other_rule: bool,
+    preallocated: bool,
 ) -> Verdict:
     """Return the verdict on a .timeindex.
 
     A missing file is no defect if a rebuild would leave it empty.
     """
     if found is None:
-        missing = [Finding("missing-index", name, "the file does not exist")] if built.time_index else []
+        missing = (
+            [Finding("missing-index", name, "the file does not exist")] if built.time_index else []
+        )
         return IndexState.MISSING, missing
     if not built.blocked and found.equals(built.time_index):
         return IndexState.EQUAL, []
@@ -128,7 +159,9 @@ def judge_time_index(
     if found.size == time_index.ENTRY_SIZE and not any(found.data) and facts.max_timestamp != 0:
         reason = "one entry of zeros, but 0 is not the log's maximum"
         return IndexState.DEFECTIVE, [*findings, Finding("zero-entries", name, reason, 0, 0)]
-    findings += _wrong(found, merged, entries, facts, "followed by older offsets that hold its time or later ones")
+    findings += _wrong(
+        found, merged, entries, facts, "followed by older offsets that hold its time or later ones"
+    )
     beyond = entries["relative_offset"].astype(np.int64) > facts.last_offset - facts.base_offset
     findings += _beyond(found, entries, beyond, facts)
     if _stripped(facts, found, findings):
@@ -139,12 +172,18 @@ def judge_time_index(
     return _state(found, findings, other_rule, preallocated)
 
 
-def _state(found: Structure, findings: list[Finding], other_rule: bool, preallocated: bool) -> Verdict:
+def _state(
+    found: Structure, findings: list[Finding], other_rule: bool, preallocated: bool
+) -> Verdict:
     if any(f.severity in {"damage", "danger"} for f in findings):
         return IndexState.DEFECTIVE, findings
     if not findings:
         kind = "other-rule" if other_rule else "sound"
-        reason = "as another generation's recovery builds it" if other_rule else "true, but not what a rebuild gives"
+        reason = (
+            "as another generation's recovery builds it"
+            if other_rule
+            else "true, but not what a rebuild gives"
+        )
         findings.append(Finding(kind, found.name, reason))
     return IndexState.SOUND, findings
 
@@ -159,29 +198,43 @@ def _zeros(found: Structure, preallocated: bool) -> list[Finding]:
     return [Finding("zero-entries", found.name, reason, position, found.used)]
 
 
-def _wrong(found: Structure, merged: Merged, entries: Entries, facts: SegmentFacts, what: str) -> list[Finding]:
+def _wrong(
+    found: Structure, merged: Merged, entries: Entries, facts: SegmentFacts, what: str
+) -> list[Finding]:
     if not merged.wrong:
         return []
     more = f"; {merged.wrong} entries are like this" if merged.wrong > 1 else ""
     return [_entry_finding("not-in-log", found, entries, merged.first_wrong, f"is {what}{more}")]
 
 
-def _beyond(found: Structure, entries: Entries, beyond: np.ndarray, facts: SegmentFacts) -> list[Finding]:
+def _beyond(
+    found: Structure, entries: Entries, beyond: np.ndarray, facts: SegmentFacts
+) -> list[Finding]:
     which = np.flatnonzero(beyond)
     if not which.size:
         return []
     end = f"the log ends at byte {facts.valid_bytes} with offset {facts.last_offset}"
     more = f"; {which.size} entries are like this" if which.size > 1 else ""
-    return [_entry_finding("beyond-end", found, entries, int(which[0]), f"lies behind the end: {end}{more}")]
+    return [
+        _entry_finding(
+            "beyond-end", found, entries, int(which[0]), f"lies behind the end: {end}{more}"
+        )
+    ]
 
 
-def _maximum(found: Structure, entries: Entries, facts: SegmentFacts, preallocated: bool) -> list[Finding]:
+def _maximum(
+    found: Structure, entries: Entries, facts: SegmentFacts, preallocated: bool
+) -> list[Finding]:
     if not found.used:
         # A broker preallocates before it appends, so it never leaves 0 bytes beside records with
         # timestamps.
         empty = facts.has_timestamps and not found.zeros and not (preallocated and found.size)
         reason = f"no entries, but the log has timestamps up to {facts.max_timestamp}"
-        return [Finding("empty-index", found.name, reason, expected=str(facts.max_timestamp))] if empty else []
+        return (
+            [Finding("empty-index", found.name, reason, expected=str(facts.max_timestamp))]
+            if empty
+            else []
+        )
     if len(entries) < found.used:  # without order there is no last entry
         return []
     last = int(entries["timestamp"][-1])
@@ -190,7 +243,11 @@ def _maximum(found: Structure, entries: Entries, facts: SegmentFacts, preallocat
     kind = "below-maximum" if last < facts.max_timestamp else "above-maximum"
     reason = f"the last timestamp is {last}, the log's maximum {facts.max_timestamp}"
     i = len(entries) - 1
-    return [Finding(kind, found.name, reason, i * entries.itemsize, i, str(facts.max_timestamp), str(last))]
+    return [
+        Finding(
+            kind, found.name, reason, i * entries.itemsize, i, str(facts.max_timestamp), str(last)
+        )
+    ]
 
 
 def _stripped(facts: SegmentFacts, found: Structure, findings: list[Finding]) -> bool:
@@ -204,4 +261,6 @@ def _stripped(facts: SegmentFacts, found: Structure, findings: list[Finding]) ->
 
 def _entry_finding(kind: str, found: Structure, entries: Entries, i: int, what: str) -> Finding:
     text = ", ".join(str(v) for v in entries[i].item())
-    return Finding(kind, found.name, f"entry {i} ({text}) {what}", i * entries.itemsize, i, found=text)
+    return Finding(
+        kind, found.name, f"entry {i} ({text}) {what}", i * entries.itemsize, i, found=text
+    )

@@ -50,7 +50,11 @@ from kafkats.formats.dispatch import batches, records
 from kafkats.formats.model import Batch, Codec, Header, Record
 from kafkats.index import enriched_index, minute_index, offset_index, time_index, txn_index
 from kafkats.logdir.checkpoints import read_epochs, read_offsets
-from kafkats.logdir.properties import read_clean_shutdown, read_meta_properties, read_partition_metadata
+from kafkats.logdir.properties import (
+    read_clean_shutdown,
+    read_meta_properties,
+    read_partition_metadata,
+)
 from kafkats.logdir.snapshot import read_snapshot
 from kafkats.segment.reader import open_file
 
@@ -72,7 +76,9 @@ def dump(path: str | os.PathLike[str], *, deep: bool = False) -> Iterator[Row]:
     where = Path(path)
     with storage(where, "looking at it"):
         if not where.is_file():
-            raise UsageError("is not a file" if os.path.lexists(where) else "does not exist", path=where)
+            raise UsageError(
+                "is not a file" if os.path.lexists(where) else "does not exist", path=where
+            )
     if where.name in _BY_NAME:
         return _BY_NAME[where.name](where)
     for suffix, (dtype, row) in _PROPOSED.items():
@@ -123,14 +129,18 @@ def _log(path: Path, deep: bool) -> Iterator[Row]:
                 yield {"kind": "tail", "position": position, "size": len(data)}
                 break
             if done == 0 and window >= MAX_FRAME:
-                raise CorruptBatch(f"a batch of more than {MAX_FRAME} bytes", path=path, position=position)
+                raise CorruptBatch(
+                    f"a batch of more than {MAX_FRAME} bytes", path=path, position=position
+                )
             window = WINDOW if done else min(window * 4, MAX_FRAME)
             position += done
     if later:
         raise later[0]
 
 
-def _batch(data: bytes, batch: Batch, origin: int, path: Path, deep: bool, later: list[CorruptBatch]) -> Iterator[Row]:
+def _batch(
+    data: bytes, batch: Batch, origin: int, path: Path, deep: bool, later: list[CorruptBatch]
+) -> Iterator[Row]:
     """Yield the rows of one batch in the window at `origin`.
 
     Errors in its content go to `later`.
@@ -226,7 +236,9 @@ def _moved(error: CorruptBatch, origin: int, path: Path) -> CorruptBatch:
     return CorruptBatch(error.reason, path=path, position=origin + (error.position or 0))
 
 
-def _index(path: Path, dtype: np.dtype[Any], row: Callable[..., Row], base: int | None) -> Iterator[Row]:
+def _index(
+    path: Path, dtype: np.dtype[Any], row: Callable[..., Row], base: int | None
+) -> Iterator[Row]:
     width = dtype.itemsize
     with open_file(path) as fd:
         size = os.fstat(fd).st_size
@@ -237,7 +249,9 @@ def _index(path: Path, dtype: np.dtype[Any], row: Callable[..., Row], base: int 
             count = min(per_window, zeros - first)
             with storage(path, "reading"):
                 data = os.pread(fd, count * width, first * width)
-            for n, fields in enumerate(np.frombuffer(data[: len(data) // width * width], dtype).tolist(), first):
+            for n, fields in enumerate(
+                np.frombuffer(data[: len(data) // width * width], dtype).tolist(), first
+            ):
                 yield row(n, base, *fields)
         if zeros < size // width:
             yield {
@@ -268,19 +282,36 @@ def _zeros_from(fd: int, end: int, width: int) -> int:
 
 def _offset_row(n: int, base: int | None, relative: int, position: int) -> Row:
     offset = None if base is None else base + relative
-    return {"kind": "offset-entry", "entry": n, "relative_offset": relative, "offset": offset, "position": position}
+    return {
+        "kind": "offset-entry",
+        "entry": n,
+        "relative_offset": relative,
+        "offset": offset,
+        "position": position,
+    }
 
 
 def _time_row(n: int, base: int | None, timestamp: int, relative: int) -> Row:
     offset = None if base is None else base + relative
-    return {"kind": "time-entry", "entry": n, "timestamp": timestamp, "relative_offset": relative, "offset": offset}
+    return {
+        "kind": "time-entry",
+        "entry": n,
+        "timestamp": timestamp,
+        "relative_offset": relative,
+        "offset": offset,
+    }
 
 
 def _enriched_row(n: int, base: int | None, relative: int, timestamp: int, position: int) -> Row:
-    return _offset_row(n, base, relative, position) | {"kind": "enriched-entry", "timestamp": timestamp}
+    return _offset_row(n, base, relative, position) | {
+        "kind": "enriched-entry",
+        "timestamp": timestamp,
+    }
 
 
-def _txn_row(n: int, _: int | None, version: int, producer: int, first: int, last: int, stable: int) -> Row:
+def _txn_row(
+    n: int, _: int | None, version: int, producer: int, first: int, last: int, stable: int
+) -> Row:
     return {
         "kind": "aborted-txn",
         "entry": n,

@@ -32,7 +32,9 @@ def inventory_units(units: Iterable[Unit]) -> pa.RecordBatch:
 
     A directory has a row if it has findings.
     """
-    return pa.RecordBatch.from_pylist([row for unit in units for row in _rows(unit)], schema=SEGMENTS)
+    return pa.RecordBatch.from_pylist(
+        [row for unit in units for row in _rows(unit)], schema=SEGMENTS
+    )
 
 
 def _rows(unit: Unit) -> list[dict[str, Any]]:
@@ -49,7 +51,9 @@ def _seen(unit: Unit) -> tuple[dict[str, Any], Sequence[Finding]]:
     log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
         facts, found = read_tail(
-            f"{unit.log_dir}/{unit.partition_dir}/{log}", active=unit.active, live=unit.live or not unit.clean
+            f"{unit.log_dir}/{unit.partition_dir}/{log}",
+            active=unit.active,
+            live=unit.live or not unit.clean,
         )
     except KafkatsError as e:
         found = (failure(log, e),)
@@ -58,17 +62,25 @@ def _seen(unit: Unit) -> tuple[dict[str, Any], Sequence[Finding]]:
         # Brokers without time indexes wrote magic 0, which has no timestamps.
         expected = unit.time_index_expected or max(facts.first_timestamp, facts.max_timestamp) >= 0
         found = tuple(
-            f for f in found if expected or not f.file.endswith(paths.TIME_INDEX) or f.kind != "missing-index"
+            f
+            for f in found
+            if expected or not f.file.endswith(paths.TIME_INDEX) or f.kind != "missing-index"
         )
         if unit.claims:
             directory = Path(unit.log_dir, unit.partition_dir)
-            evidence = segment_evidence(directory, unit.claims, facts, found, next_base_offset=unit.next_base_offset)
+            evidence = segment_evidence(
+                directory, unit.claims, facts, found, next_base_offset=unit.next_base_offset
+            )
             found = (*found, *told_at(evidence, deep=False))
     return row, found
 
 
 def _of_directory(unit: Unit) -> list[Finding]:
-    evidence = directory_evidence(Path(unit.log_dir, unit.partition_dir), unit.claims) if unit.claims else ()
+    evidence = (
+        directory_evidence(Path(unit.log_dir, unit.partition_dir), unit.claims)
+        if unit.claims
+        else ()
+    )
     return told_at((*unit.findings, *evidence), deep=False)
 
 

@@ -76,7 +76,11 @@ def _small_files(unit: Unit, *, deep: bool) -> tuple[Finding, ...]:
     try:
         partition = scan_partition(directory)
         evidence = directory_evidence(directory, unit.claims) if unit.claims else ()
-        replayed = replay_findings(partition, unit.claims, epochs_of(directory)) if deep and unit.claims else ()
+        replayed = (
+            replay_findings(partition, unit.claims, epochs_of(directory))
+            if deep and unit.claims
+            else ()
+        )
         return (*check_small_files(partition), *_transactions(partition), *evidence, *replayed)
     except KafkatsError as e:
         return (failure(unit.partition_dir, e),)
@@ -85,7 +89,9 @@ def _small_files(unit: Unit, *, deep: bool) -> tuple[Finding, ...]:
 def _transactions(partition: PartitionDir) -> Iterator[Finding]:
     for segment in partition.segments:
         if paths.TXN_INDEX in segment.files:
-            yield from txn_index.check(partition.path / segment.files[paths.TXN_INDEX].name, segment.base_offset)
+            yield from txn_index.check(
+                partition.path / segment.files[paths.TXN_INDEX].name, segment.base_offset
+            )
 
 
 def _segment(unit: Unit, options: VerifyOptions) -> tuple[dict[str, Any], list[Finding]]:
@@ -96,18 +102,30 @@ def _segment(unit: Unit, options: VerifyOptions) -> tuple[dict[str, Any], list[F
     log = paths.segment_file(unit.base_offset, paths.LOG)
     row = unit_columns(unit, options.rule)
     try:
-        check = _check(unit, directory / log, settings.index_interval_bytes, settings.segment_index_bytes, options)
+        check = _check(
+            unit,
+            directory / log,
+            settings.index_interval_bytes,
+            settings.segment_index_bytes,
+            options,
+        )
     except Vanished as e:
         findings = [failure(log, e)]
     except KafkatsError as e:
         findings = [failure(Path(e.path).name if e.path else log, e)]
     else:
         row |= _check_columns(check)
-        links = [k for k in _INDEXES if (directory / paths.segment_file(unit.base_offset, k)).is_symlink()]
+        links = [
+            k
+            for k in _INDEXES
+            if (directory / paths.segment_file(unit.base_offset, k)).is_symlink()
+        ]
         if links:  # a rebuild would replace the link and leave its target
             row["blocked"] = f"the {' and '.join(links)} is a symbolic link"
         evidence = _evidence(unit, check, settings)
-        findings = told_at((*_in_context(unit, check, RULES[options.rule]), *evidence), deep=options.deep)
+        findings = told_at(
+            (*_in_context(unit, check, RULES[options.rule]), *evidence), deep=options.deep
+        )
     return row, findings
 
 
@@ -118,7 +136,12 @@ def _evidence(unit: Unit, check: SegmentCheck, settings: TopicSettings) -> Itera
     directory = Path(unit.log_dir, unit.partition_dir)
     compacted = "compact" in (settings.cleanup_policy or ())
     return segment_evidence(
-        directory, claims, check.facts, check.findings, next_base_offset=unit.next_base_offset, compacted=compacted
+        directory,
+        claims,
+        check.facts,
+        check.findings,
+        next_base_offset=unit.next_base_offset,
+        compacted=compacted,
     )
 
 
@@ -162,7 +185,9 @@ def interval_of_partition(directory: Path, mtime_ns: int) -> int | None:
         if name is None or not _size(log):
             continue
         with suppress(KafkatsError), open_source(log) as source:
-            interval, origin = infer_interval(None, examine_offset_index(index), source, name.base_offset)
+            interval, origin = infer_interval(
+                None, examine_offset_index(index), source, name.base_offset
+            )
             if origin == INFERRED:
                 return interval
     return None
@@ -212,7 +237,11 @@ def _in_context(unit: Unit, check: SegmentCheck, rule: Rule) -> Iterator[Finding
     """Yield the segment's own findings, adjusted to its place in the directory."""
     expected = unit.time_index_expected or any(check.facts.magics[1:]) or rule.mtime_entry
     for finding in check.findings:
-        if finding.kind == "missing-index" and finding.file.endswith(paths.TIME_INDEX) and not expected:
+        if (
+            finding.kind == "missing-index"
+            and finding.file.endswith(paths.TIME_INDEX)
+            and not expected
+        ):
             continue
         if finding.kind == "moving-tail" and not unit.live:
             # No broker is writing: a killed broker left this, and its recovery will cut it.

@@ -27,7 +27,9 @@ ABSENT: Final = 3
 
 
 @kernel
-def pick(cells: Any, rows: Any, times: Any, words: Any, numbers: Any, epochs: Any, reasons: Any) -> None:
+def pick(
+    cells: Any, rows: Any, times: Any, words: Any, numbers: Any, epochs: Any, reasons: Any
+) -> None:
     """Write offset, timestamp and segment to `numbers` (shape (3, n)), and epochs and reasons.
 
     Runs without the GIL.

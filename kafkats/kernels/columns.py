@@ -150,7 +150,9 @@ def _copy(to: Any, start: Any, size: Any) -> None:
 
 
 @kernel
-def _append(data: Any, offsets: Any, valid: Any, row: Any, filled: Any, start: Any, length: Any) -> Any:
+def _append(
+    data: Any, offsets: Any, valid: Any, row: Any, filled: Any, start: Any, length: Any
+) -> Any:
     """Write `length` bytes from `start` as entry `row`; a negative length is null.
 
     `filled` is the number of bytes in the column before. Returns the number after.
@@ -199,14 +201,28 @@ def _record_headers(state: Any, at: Any, end: Any) -> Any:
             return np.int64(0)
         if wanted:
             filled = state[HEADER_KEY_BYTES]
-            filled = _append(state[HEADER_KEY_DATA], state[HEADER_KEY_OFFSETS], np.int64(0), entry, filled, at, length)
+            filled = _append(
+                state[HEADER_KEY_DATA],
+                state[HEADER_KEY_OFFSETS],
+                np.int64(0),
+                entry,
+                filled,
+                at,
+                length,
+            )
             state[HEADER_KEY_BYTES] = filled
         length, at = varint(at + length, end)
         if at == 0 or length > end - at:
             return np.int64(0)
         if wanted:
-            data, offsets, valid = state[HEADER_VALUE_DATA], state[HEADER_VALUE_OFFSETS], state[HEADER_VALUE_VALID]
-            state[HEADER_VALUE_BYTES] = _append(data, offsets, valid, entry, state[HEADER_VALUE_BYTES], at, length)
+            data, offsets, valid = (
+                state[HEADER_VALUE_DATA],
+                state[HEADER_VALUE_OFFSETS],
+                state[HEADER_VALUE_VALID],
+            )
+            state[HEADER_VALUE_BYTES] = _append(
+                data, offsets, valid, entry, state[HEADER_VALUE_BYTES], at, length
+            )
             state[HEADER_NULLS] += np.int64(length < 0)
             entry += 1
             state[HEADERS] = entry
@@ -216,7 +232,16 @@ def _record_headers(state: Any, at: Any, end: Any) -> Any:
 
 @kernel
 def _area(  # noqa: C901 - one loop, everything in registers
-    state: Any, key: Any, value: Any, row: Any, filled: Any, at: Any, end: Any, count: Any, base: Any, times: Any
+    state: Any,
+    key: Any,
+    value: Any,
+    row: Any,
+    filled: Any,
+    at: Any,
+    end: Any,
+    count: Any,
+    base: Any,
+    times: Any,
 ) -> Any:
     """Append the `count` records of a v2 batch from address `at` to `end`.
 
@@ -314,7 +339,15 @@ def _old_row(state: Any, row: Any, offset: Any, time: Any, kind: Any) -> None:
 
 @kernel
 def _message_set(
-    state: Any, key: Any, value: Any, row: Any, filled: Any, at: Any, end: Any, wrapper: Any, times: Any
+    state: Any,
+    key: Any,
+    value: Any,
+    row: Any,
+    filled: Any,
+    at: Any,
+    end: Any,
+    wrapper: Any,
+    times: Any,
 ) -> Any:
     """Append the messages between `at` and `end`, the content of the wrapper at address `wrapper`.
 
@@ -358,7 +391,11 @@ def _batch_fields(state: Any, at: Any) -> None:
     state[_BATCH + 2] = state[_BATCH + 3] = state[_BATCH + 4] = state[_BATCH + 5] = -1
     if state[_BATCH] == 2:
         state[_BATCH + 1], state[_BATCH + 2] = i16(at + 21), i32(at + 12)
-        state[_BATCH + 3], state[_BATCH + 4], state[_BATCH + 5] = i64(at + 43), i16(at + 51), i32(at + 53)
+        state[_BATCH + 3], state[_BATCH + 4], state[_BATCH + 5] = (
+            i64(at + 43),
+            i16(at + 51),
+            i32(at + 53),
+        )
 
 
 @kernel
@@ -432,7 +469,11 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
                 why = COMPRESSED
                 break
             start, length = plain[number, 1], plain[number, 2]
-        most = length // _MIN_MESSAGE if magic < 2 else max(min(count, length // MIN_RECORD), np.int64(0))
+        most = (
+            length // _MIN_MESSAGE
+            if magic < 2
+            else max(min(count, length // MIN_RECORD), np.int64(0))
+        )
         if used + length > room or row + most > rows_room:
             why, state[NEEDED], state[NEEDED_ROWS] = FULL, length, most
             break
@@ -441,7 +482,9 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
         if magic == 2:
             if not packed:
                 start = at + _HEADER_V2
-            if (crc32c != 0 and crc32c_by(crc32c, at + 21, total - 21) != u32(at + 17)) or count != most:
+            if (
+                crc32c != 0 and crc32c_by(crc32c, at + 21, total - 21) != u32(at + 17)
+            ) or count != most:
                 why = BAD
                 break
             attributes = u8(at + 22)
@@ -451,7 +494,9 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
             )  # fmt: skip
             after = filled
             if count > 0:
-                after = _area(state, key, value, row, filled, start, start + length, count, i64(at), times)
+                after = _area(
+                    state, key, value, row, filled, start, start + length, count, i64(at), times
+                )
             if after[0] >= 0 and (control != 0 or attributes & 0x20 == 0):
                 filled = after
                 row += count
@@ -469,7 +514,9 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
             wrapper_times = np.int64(-1), np.int64(-1)
             if magic == 1:
                 wrapper_times = np.int64((u8(at + 17) >> 3) & 1), i64(at + 18)
-            rows, after = _message_set(state, key, value, row, filled, start, start + length, at, wrapper_times)
+            rows, after = _message_set(
+                state, key, value, row, filled, start, start + length, at, wrapper_times
+            )
             if rows == 0:
                 why = BAD
                 break
@@ -491,7 +538,13 @@ def _lz4(state: Any, at: Any, size: Any, old: Any, to: Any, room: Any) -> Any:
     Returns the number of plain bytes, or -1 if the caller must decompress the frame.
     """
     function = state[LZ4]
-    if function == 0 or size < 11 or u32(at) != 0x04224D18 or u8(at + 4) != 0x60 or u8(at + 5) != 0x40:
+    if (
+        function == 0
+        or size < 11
+        or u32(at) != 0x04224D18
+        or u8(at + 4) != 0x60
+        or u8(at + 5) != 0x40
+    ):
         return -1
     if not old and u8(at + 6) != 0x82:
         return -1
@@ -532,7 +585,11 @@ def ahead(state: Any, plain: Any) -> bool:  # noqa: C901 - one loop
         at = address + (position - origin)
         total = 12 + i32(at + 8)
         magic = u8(at + 16)
-        if magic > 2 or total < (_HEADER_V2 if magic == 2 else _MIN_MESSAGE + 8 * magic) or position + total > loaded:
+        if (
+            magic > 2
+            or total < (_HEADER_V2 if magic == 2 else _MIN_MESSAGE + 8 * magic)
+            or position + total > loaded
+        ):
             break
         codec = u8(at + (22 if magic == 2 else 17)) & 7
         start, size = at + _HEADER_V2, np.int64(total - _HEADER_V2)
@@ -552,7 +609,11 @@ def ahead(state: Any, plain: Any) -> bool:  # noqa: C901 - one loop
                 if size < 0 or size > at + total - start:
                     break
         if codec != 0:
-            got, to, room = np.int64(-1), state[JOINED] + state[JOINED_USED], state[JOINED_ROOM] - state[JOINED_USED]
+            got, to, room = (
+                np.int64(-1),
+                state[JOINED] + state[JOINED_USED],
+                state[JOINED_ROOM] - state[JOINED_USED],
+            )
             if codec == 3:
                 got = np.int64(_lz4(state, start, size, magic == 0, to, room))
             elif codec == 4 and magic == 2 and state[ZSTD] != 0 and size > 0:

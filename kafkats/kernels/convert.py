@@ -151,7 +151,13 @@ def _put_record(at: int, time_delta: Any, offset_delta: int, fields: int, size: 
     key_bytes = max(key_length, 0)
     value_length = i32(fields + 4 + key_bytes)
     value_bytes = max(value_length, 0)
-    body = 2 + varint_size(time_delta) + varint_size(offset_delta) + varint_size(key_length) + key_bytes
+    body = (
+        2
+        + varint_size(time_delta)
+        + varint_size(offset_delta)
+        + varint_size(key_length)
+        + key_bytes
+    )
     body += varint_size(value_length) + value_bytes
     at = put_varint(at, body)
     put8(at, 0)
@@ -214,7 +220,14 @@ def _look_at_messages(s: Any, magic: int) -> bool:  # noqa: C901 - one loop
     """
     at, end = s[PLAIN], s[PLAIN] + s[PLAIN_SIZE]
     appended, time = s[APPENDED], s[TIME]
-    count, first, last, first_time, newest, timed = 0, np.int64(0), np.int64(0), np.int64(-1), np.int64(-1), 0
+    count, first, last, first_time, newest, timed = (
+        0,
+        np.int64(0),
+        np.int64(0),
+        np.int64(-1),
+        np.int64(-1),
+        0,
+    )
     while end - at >= 12:
         size = i32(at + 8)
         if size < 14:
@@ -223,7 +236,12 @@ def _look_at_messages(s: Any, magic: int) -> bool:  # noqa: C901 - one loop
             break
         inner = u8(at + 16)
         after = at + 12 + size
-        if inner > 1 or (inner == 1 and size < 22) or u8(at + 17) & 7 or not _fields_fit(at + 18 + 8 * inner, after):
+        if (
+            inner > 1
+            or (inner == 1 and size < 22)
+            or u8(at + 17) & 7
+            or not _fields_fit(at + 18 + 8 * inner, after)
+        ):
             return False
         if appended and inner == 0:
             return False
@@ -426,7 +444,12 @@ def _decompress_lz4(s: Any, broken: bool) -> bool:
     Returns False for a frame in another form than Kafka writes, and if the result does not fit.
     """
     at, end = s[PACKED], s[PACKED] + s[PACKED_SIZE]
-    if end - at < 11 or u32(at) != 0x04224D18 or i16(at + 4) != 0x6040 or not (broken or u8(at + 6) == 0x82):
+    if (
+        end - at < 11
+        or u32(at) != 0x04224D18
+        or i16(at + 4) != 0x6040
+        or not (broken or u8(at + 6) == 0x82)
+    ):
         return False
     to, room = s[PLAIN_BUFFER], s[PLAIN_BUFFER] + s[PLAIN_ROOM]
     at += 7
@@ -549,7 +572,12 @@ def _open_batch(s: Any, at: int) -> int:
         return _as_it_is(s, at, first, last)
     if kept_apart:
         return _drop(s, at)
-    if count < 0 or codec > _ZSTD or (s[MAGIC] < 2 and s[PACK_CODEC] == _ZSTD) or not _belongs(s, first, last):
+    if (
+        count < 0
+        or codec > _ZSTD
+        or (s[MAGIC] < 2 and s[PACK_CODEC] == _ZSTD)
+        or not _belongs(s, first, last)
+    ):
         return HARD
     s[COUNT], s[OFFSET], s[BASE_TIME], s[TIME] = count, first, i64(at + 27), i64(at + 35)
     s[APPENDED] = (attributes >> 3) & 1
@@ -769,7 +797,13 @@ def convert(s: Any) -> int:  # noqa: C901 - the loop over single messages keeps 
         size = i32(at + 8)
         total = size + 12
         magic = u8(at + 16)
-        if size < 14 or total > left or magic > 2 or (magic == 2 and total < _HEADER_V2) or (magic == 1 and size < 22):
+        if (
+            size < 14
+            or total > left
+            or magic > 2
+            or (magic == 2 and total < _HEADER_V2)
+            or (magic == 1 and size < 22)
+        ):
             why = STOPPED
             break
         if position + total > loaded:
@@ -794,7 +828,11 @@ def convert(s: Any) -> int:  # noqa: C901 - the loop over single messages keeps 
                 offset = i64(at)
                 fields = at + 18 + 8 * magic
                 length = at + total - fields
-                if offset < base or offset - base > _MAX_RELATIVE or not _fields_fit(fields, at + total):
+                if (
+                    offset < base
+                    or offset - base > _MAX_RELATIVE
+                    or not _fields_fit(fields, at + total)
+                ):
                     why = HARD
                     break
                 if room - filled < total + 64:

@@ -92,7 +92,9 @@ def headers(state: Any, rows: Any) -> int:  # noqa: C901 - one loop
             row[AT], row[SIZE], row[MAGIC] = position, total, magic
             row[FIRST_OFFSET] = row[LAST_OFFSET] = i64(at)
             row[PRODUCER_ID] = producer
-            row[PRODUCER_EPOCH] = row[BASE_SEQUENCE] = row[COUNT] = row[MAX_TIMESTAMP] = row[LEADER_EPOCH] = -1
+            row[PRODUCER_EPOCH] = row[BASE_SEQUENCE] = row[COUNT] = row[MAX_TIMESTAMP] = row[
+                LEADER_EPOCH
+            ] = -1
             if magic == 2:
                 row[ATTRIBUTES] = i16(at + 21)
                 row[LAST_OFFSET] += i32(at + 23)

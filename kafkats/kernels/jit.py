@@ -28,7 +28,9 @@ def kernel(function: F) -> F:
     in each process. Raises UsageError if NUMBA_DISABLE_JIT is set.
     """
     if numba.config.DISABLE_JIT:
-        raise UsageError("NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it")
+        raise UsageError(
+            "NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it"
+        )
     name = function.__qualname__
     function.__qualname__ = f"{name}_{_content()}"  # numba names the cache file by it, now
     try:

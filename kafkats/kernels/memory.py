@@ -116,7 +116,9 @@ def crc32_by(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
         target = builder.inttoptr(args[0], ir.FunctionType(i32, [i32, pointer, i64]).as_pointer())
-        crc = builder.call(target, [ir.Constant(i32, 0), builder.inttoptr(args[1], pointer), args[2]])
+        crc = builder.call(
+            target, [ir.Constant(i32, 0), builder.inttoptr(args[1], pointer), args[2]]
+        )
         return builder.zext(crc, i64)
 
     return types.int64(types.int64, types.int64, types.int64), codegen
@@ -130,7 +132,9 @@ def crc32c_by(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
         i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
         target = builder.inttoptr(args[0], ir.FunctionType(i32, [pointer, i32, i32]).as_pointer())
         length = builder.trunc(args[2], i32)
-        crc = builder.call(target, [builder.inttoptr(args[1], pointer), length, ir.Constant(i32, 0xFFFFFFFF)])
+        crc = builder.call(
+            target, [builder.inttoptr(args[1], pointer), length, ir.Constant(i32, 0xFFFFFFFF)]
+        )
         return builder.zext(builder.not_(crc), i64)
 
     return types.int64(types.int64, types.int64, types.int64), codegen
@@ -145,16 +149,22 @@ def lz4_by(typingctx: Any, function: Any, start: Any, to: Any, size: Any, room: 
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
-        target = builder.inttoptr(args[0], ir.FunctionType(i32, [pointer, pointer, i32, i32]).as_pointer())
+        target = builder.inttoptr(
+            args[0], ir.FunctionType(i32, [pointer, pointer, i32, i32]).as_pointer()
+        )
         start, to = builder.inttoptr(args[1], pointer), builder.inttoptr(args[2], pointer)
-        got = builder.call(target, [start, to, builder.trunc(args[3], i32), builder.trunc(args[4], i32)])
+        got = builder.call(
+            target, [start, to, builder.trunc(args[3], i32), builder.trunc(args[4], i32)]
+        )
         return builder.sext(got, i64)
 
     return types.int64(types.int64, types.int64, types.int64, types.int64, types.int64), codegen
 
 
 @intrinsic
-def zstd_by(typingctx: Any, function: Any, state: Any, to: Any, room: Any, start: Any, size: Any) -> Any:
+def zstd_by(
+    typingctx: Any, function: Any, state: Any, to: Any, room: Any, start: Any, size: Any
+) -> Any:
     """Call ZSTD_decompressDCtx.
 
     Returns the number of bytes written; errors are the highest numbers.
@@ -162,8 +172,14 @@ def zstd_by(typingctx: Any, function: Any, state: Any, to: Any, room: Any, start
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         i64, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
-        target = builder.inttoptr(args[0], ir.FunctionType(i64, [pointer, pointer, i64, pointer, i64]).as_pointer())
+        target = builder.inttoptr(
+            args[0], ir.FunctionType(i64, [pointer, pointer, i64, pointer, i64]).as_pointer()
+        )
         state, to = builder.inttoptr(args[1], pointer), builder.inttoptr(args[2], pointer)
-        return builder.call(target, [state, to, args[3], builder.inttoptr(args[4], pointer), args[5]])
+        return builder.call(
+            target, [state, to, args[3], builder.inttoptr(args[4], pointer), args[5]]
+        )
 
-    return types.int64(types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), codegen
+    return types.int64(
+        types.int64, types.int64, types.int64, types.int64, types.int64, types.int64
+    ), codegen

@@ -185,7 +185,11 @@ def judge(state: Any, position: int, decodes: bool) -> None:
         state[UNDECODABLE] += 1
         return
     state[RECORDS] += state[COUNT]
-    if state[COUNT] and not state[APPENDED] and state[FOUND_MAXIMUM] != max(state[MAX_TIMESTAMP], -1):
+    if (
+        state[COUNT]
+        and not state[APPENDED]
+        and state[FOUND_MAXIMUM] != max(state[MAX_TIMESTAMP], -1)
+    ):
         if state[WRONG_MAXIMUM] == 0:
             state[WRONG_MAXIMUM_FIRST], state[WRONG_MAXIMUM_FOUND] = position, state[FOUND_MAXIMUM]
         state[WRONG_MAXIMUM] += 1
@@ -218,7 +222,11 @@ def deep(state: Any) -> int:  # noqa: C901 - one loop
             if total < _HEADER_V2:
                 return MOVED
             attributes = u8(at + 22)
-            state[COUNT], state[BASE_TIMESTAMP], state[MAX_TIMESTAMP] = i32(at + 57), i64(at + 27), i64(at + 35)
+            state[COUNT], state[BASE_TIMESTAMP], state[MAX_TIMESTAMP] = (
+                i32(at + 57),
+                i64(at + 27),
+                i64(at + 35),
+            )
             state[APPENDED] = attributes & 8
             if state[COUNT] <= 0:  # Kafka ignores the bytes of an empty batch
                 judge(state, position, state[COUNT] == 0)
@@ -234,7 +242,12 @@ def deep(state: Any) -> int:  # noqa: C901 - one loop
             if attributes & 7:
                 if total < 26 + 8 * magic:
                     return MOVED
-                state[SIZE], state[MAGIC], state[CODEC], state[OFFSET] = total, magic, attributes & 7, i64(at)
+                state[SIZE], state[MAGIC], state[CODEC], state[OFFSET] = (
+                    total,
+                    magic,
+                    attributes & 7,
+                    i64(at),
+                )
                 # magic 0 has no timestamp to check
                 state[APPENDED] = attributes & 8 if magic == 1 else 1
                 state[MAX_TIMESTAMP] = i64(at + 18) if magic == 1 else -1

@@ -103,7 +103,9 @@ def _records(state: Any, header: Any, at: Any, end: Any) -> int:
         offset_delta, at = varint(at, record_end)
         if at == 0:
             return BAD
-        if _take(state, plus(base, offset_delta), append_time if appended else plus(base_time, delta)):
+        if _take(
+            state, plus(base, offset_delta), append_time if appended else plus(base_time, delta)
+        ):
             return FOUND
         at = record_end
     return DONE

@@ -120,7 +120,14 @@ def new_state() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     state = np.zeros(STATE_SLOTS, np.int64)
     for slot in (NOT_INCREASING, OUT_OF_RANGE, BAD_HEADER, UNKNOWN_CODEC, LAST_EPOCH, LAST_BATCH):
         state[slot] = -1
-    for slot in (FIRST_OFFSET, LAST_OFFSET, FIRST_TIMESTAMP, MAX_TIMESTAMP, OFFSET_WRONG_FIRST, TIME_WRONG_FIRST):
+    for slot in (
+        FIRST_OFFSET,
+        LAST_OFFSET,
+        FIRST_TIMESTAMP,
+        MAX_TIMESTAMP,
+        OFFSET_WRONG_FIRST,
+        TIME_WRONG_FIRST,
+    ):
         state[slot] = -1
     state[HIGHEST_OFFSET] = UNKNOWN
     return state
@@ -155,7 +162,11 @@ def _position_of(entries: Any, number: Any, count: Any) -> Any:
 @kernel
 def _offset_of(entries: Any, number: Any, count: Any, base_offset: Any) -> Any:
     """Return the offset of the existing time entry `number`; above any offset if none is left."""
-    return _absolute(base_offset, i32(entries + 12 * number + 8)) if number < count else np.int64(_NO_OFFSET)
+    return (
+        _absolute(base_offset, i32(entries + 12 * number + 8))
+        if number < count
+        else np.int64(_NO_OFFSET)
+    )
 
 
 @kernel
@@ -163,8 +174,17 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
     """Walk from state[POSITION] on; see the module. Runs without the GIL."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, file_end = state[LIMIT], state[FILE_END]
-    crc32, crc32c, base_offset, interval = state[CRC32], state[CRC32C], state[BASE_OFFSET], state[INTERVAL]
-    offset_entries, offset_next, offset_count = state[OFFSET_ENTRIES], state[OFFSET_NEXT], state[OFFSET_COUNT]
+    crc32, crc32c, base_offset, interval = (
+        state[CRC32],
+        state[CRC32C],
+        state[BASE_OFFSET],
+        state[INTERVAL],
+    )
+    offset_entries, offset_next, offset_count = (
+        state[OFFSET_ENTRIES],
+        state[OFFSET_NEXT],
+        state[OFFSET_COUNT],
+    )
     time_entries, time_next, time_count = state[TIME_ENTRIES], state[TIME_NEXT], state[TIME_COUNT]
     position, last_indexed, filled = state[POSITION], state[LAST_INDEXED], state[POINTS]
     batches, fingerprint = state[BATCHES], np.uint64(state[FINGERPRINT])
@@ -278,7 +298,9 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
         if position >= entry_position:
             while offset_next < offset_count and position >= entry_position:
                 relative_offset = i32(offset_entries + 8 * offset_next)
-                holds = entry_position == position and highest < _absolute(base_offset, relative_offset)
+                holds = entry_position == position and highest < _absolute(
+                    base_offset, relative_offset
+                )
                 if not holds:
                     if state[OFFSET_WRONG] == 0:
                         state[OFFSET_WRONG_FIRST] = offset_next

@@ -97,7 +97,9 @@ def commit(
         return _forward(place, journal, disk)._replace(state="committed")
 
 
-def resume(area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool = False, disk: Disk = DISK) -> Outcome:
+def resume(
+    area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool = False, disk: Disk = DISK
+) -> Outcome:
     """Finish an interrupted commit or undo of this run. A task that may be a retry calls it first.
 
     Raises Locked, Changed (a file was modified since: undo or purge decides), CorruptFile,
@@ -118,7 +120,9 @@ def resume(area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool =
             return _sweep(place, journal, disk)
 
 
-def undo(area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool = False, disk: Disk = DISK) -> Outcome:
+def undo(
+    area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool = False, disk: Disk = DISK
+) -> Outcome:
     """Restore the files that this run replaced or removed: same inodes, bytes, times, attributes.
 
     This also reverts an interrupted commit. It fences every earlier claim. With the work area on
@@ -145,7 +149,9 @@ def undo(area: WorkArea, partition: str, run_id: str, *, owner_stopped: bool = F
             return outcome if journal.phase == "undo" else outcome._replace(state="undone")
 
 
-def purge(area: WorkArea, partition: str, run_id: str, *, abandon: bool = False, disk: Disk = DISK) -> Outcome:
+def purge(
+    area: WorkArea, partition: str, run_id: str, *, abandon: bool = False, disk: Disk = DISK
+) -> Outcome:
     """End the undo window of a finished run. Only this frees the old bytes; it needs no free space.
 
     `abandon` ends it for an interrupted run too, and leaves its live files as they are. Raises
@@ -163,7 +169,9 @@ def purge(area: WorkArea, partition: str, run_id: str, *, abandon: bool = False,
                 return Outcome("nothing")
             fence(place, disk)
             if journal.phase in {"intent", "undo"} and not abandon:
-                raise Refused("this run was interrupted: resume or undo it first", path=place.directory)
+                raise Refused(
+                    "this run was interrupted: resume or undo it first", path=place.directory
+                )
             if journal.phase == "purged":
                 return _sweep(place, journal, disk)
             journal = advance(place, journal, "purged", disk)
@@ -179,9 +187,14 @@ def _changing(place: Site, owner_stopped: bool, disk: Disk) -> Generator[None]:
 def _again(place: Site, journal: Journal, changes: Sequence[Change], disk: Disk) -> Outcome:
     if journal.phase in {"undo", "undone"}:
         raise Refused("this run was undone; plan anew", path=place.directory)
-    asked = {change.name: change.sha256 if isinstance(change, Replace) else None for change in changes}
+    asked = {
+        change.name: change.sha256 if isinstance(change, Replace) else None for change in changes
+    }
     if asked != {step.name: step.sha256 for step in journal.steps}:
-        raise Changed("an earlier attempt of this run has committed other files or bytes", path=place.directory)
+        raise Changed(
+            "an earlier attempt of this run has committed other files or bytes",
+            path=place.directory,
+        )
     if journal.phase == "intent":
         return _forward(place, journal, disk)
     return _sweep(place, journal, disk)
@@ -194,7 +207,9 @@ def _forward(place: Site, journal: Journal, disk: Disk) -> Outcome:
     check_standing(place, steps, disk, finished=False)
     keep_old(place, steps, disk)
     sources = {
-        step.name: Source(place.staged(journal.epoch, step.name), place.staged(journal.epoch, f"{step.name}~2"))
+        step.name: Source(
+            place.staged(journal.epoch, step.name), place.staged(journal.epoch, f"{step.name}~2")
+        )
         for step in steps
         if step.after is not None
     }
@@ -219,6 +234,8 @@ def _sweep(place: Site, journal: Journal, disk: Disk) -> Outcome:
     clear_staging(place, disk)
     names = tuple(step.name for step in journal.steps)
     if journal.phase == "done":
-        return Outcome("already", names, sum(step.before.size for step in journal.steps if step.before))
+        return Outcome(
+            "already", names, sum(step.before.size for step in journal.steps if step.before)
+        )
     clear_folder(place.undo, disk)
     return Outcome("already", names)

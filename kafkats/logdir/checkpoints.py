@@ -67,7 +67,9 @@ def read_epochs(path: str | os.PathLike[str]) -> list[EpochStart]:
     epochs: list[EpochStart] = []
     for line, (epoch, start) in _entries(path, 2):
         entry = EpochStart(_number(line, epoch, _INT32), _number(line, start, _INT64))
-        if epochs and not (entry.epoch > epochs[-1].epoch and entry.start_offset > epochs[-1].start_offset):
+        if epochs and not (
+            entry.epoch > epochs[-1].epoch and entry.start_offset > epochs[-1].start_offset
+        ):
             raise line.corrupt(f"{line.text!r} does not lie above the line before")
         epochs.append(entry)
     return epochs
@@ -87,7 +89,9 @@ def _entries(path: str | os.PathLike[str], width: int) -> list[tuple[Line, list[
     if version != VERSION:
         raise lines[0].corrupt(f"version {version}, known is {VERSION}")
     if len(lines) == 1:
-        raise CorruptFile("line 2: the number of entries is missing", path=path, position=len(lines[0].text))
+        raise CorruptFile(
+            "line 2: the number of entries is missing", path=path, position=len(lines[0].text)
+        )
     count = _number(lines[1], lines[1].text, _INT32)
     entries = [(line, re.split(r"\s+", line.text)) for line in lines[2:]]
     for line, fields in entries:

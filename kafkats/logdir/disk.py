@@ -110,7 +110,9 @@ class Disk:
             if stat.S_IMODE(path.lstat().st_mode) != mode:  # chown clears mode bits
                 path.chmod(mode)
         except PermissionError as e:
-            raise NotPermitted(f"may not give user {uid}, group {gid}, mode {mode:o}", path=path) from e
+            raise NotPermitted(
+                f"may not give user {uid}, group {gid}, mode {mode:o}", path=path
+            ) from e
 
     def set_xattrs(self, path: Path, xattrs: tuple[tuple[str, bytes], ...]) -> None:
         """Make the extended attributes equal to `xattrs`, and remove all others."""
@@ -125,7 +127,9 @@ class Disk:
         except OSError as e:
             if e.errno not in _NOT_PERMITTED:
                 raise
-            raise NotPermitted(f"may not keep the extended attributes: {e.strerror}", path=path) from e
+            raise NotPermitted(
+                f"may not keep the extended attributes: {e.strerror}", path=path
+            ) from e
 
     def set_mtime(self, path: Path, mtime_ns: int) -> None:
         os.utime(path, ns=(path.lstat().st_atime_ns, mtime_ns), follow_symlinks=False)

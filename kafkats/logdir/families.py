@@ -89,11 +89,21 @@ def stage_planned(
     parts: dict[Part, dict[str, FileIdentity | None]] = {}
     for item in logs:
         base, end = item["base_offset"], start + item["after_bytes"]
-        part = Part(source, start, end, base, None if item["next_base_offset"] < 0 else item["next_base_offset"])
-        files = parts[part] = {i["file"]: identity_of(i["before"]) for i in items if i["base_offset"] == base}
+        part = Part(
+            source,
+            start,
+            end,
+            base,
+            None if item["next_base_offset"] < 0 else item["next_base_offset"],
+        )
+        files = parts[part] = {
+            i["file"]: identity_of(i["before"]) for i in items if i["base_offset"] == base
+        }
         good_snapshot_stays(directory, files, unchanged)
         start = end
-    building = Building(RULES[logs[0]["rule"]], logs[0]["index_interval_bytes"], logs[0]["segment_index_bytes"])
+    building = Building(
+        RULES[logs[0]["rule"]], logs[0]["index_interval_bytes"], logs[0]["segment_index_bytes"]
+    )
     return stage_families(directory, parts, building, lease)
 
 
@@ -109,7 +119,10 @@ def noted(changes: Sequence[Change]) -> dict[str, dict[str, Any]]:
 
 
 def stage_families(
-    directory: Path, parts: Mapping[Part, Mapping[str, FileIdentity | None]], building: Building, lease: Lease
+    directory: Path,
+    parts: Mapping[Part, Mapping[str, FileIdentity | None]],
+    building: Building,
+    lease: Lease,
 ) -> list[Change]:
     """Build the files of each part (name -> identity of the live file) for changeset.commit.
 
@@ -131,10 +144,14 @@ def stage_families(
         for part, log, staged, digest, synced in copies:
             with storage(log, "looking at the old log"):
                 mtime_ns = log.stat().st_mtime_ns
-            changes += _beside(directory, part, parts[part], _build(log, staged, part, building), lease, mtime_ns)
+            changes += _beside(
+                directory, part, parts[part], _build(log, staged, part, building), lease, mtime_ns
+            )
             synced.result()
             before = parts[part][staged.name]
-            changes.append(Replace(staged.name, staged, before, digest.result(), mtime_ns, read_back=True))
+            changes.append(
+                Replace(staged.name, staged, before, digest.result(), mtime_ns, read_back=True)
+            )
     return changes
 
 
@@ -168,13 +185,19 @@ def _beside(
             continue
         before = wanted[names[kind]]
         if kind != paths.TXN_INDEX or content:
-            yield stage_bytes(names[kind], content, before, lease, None if kind == paths.SNAPSHOT else mtime_ns)
+            yield stage_bytes(
+                names[kind], content, before, lease, None if kind == paths.SNAPSHOT else mtime_ns
+            )
         elif before is not None:
             yield Remove(names[kind], before)
 
 
 def stage_bytes(
-    name: str, content: bytes, before: FileIdentity | None, lease: Lease, mtime_ns: int | None = None
+    name: str,
+    content: bytes,
+    before: FileIdentity | None,
+    lease: Lease,
+    mtime_ns: int | None = None,
 ) -> Replace:
     """Write a small new file into the staging area. Raises StorageFailed."""
     staged = lease.staged(name)
@@ -224,13 +247,23 @@ def _build(log: Path, staged: Path, part: Part, building: Building) -> Built:
     with open_source(log, mapped=True) as old, open_source(staged) as new:
         first = first_offset_reader(new)
         builder = IndexBuilder(part.base_offset, building.rule, building.segment_index_bytes, first)
-        walked = walk(new, part.base_offset, interval=building.index_interval_bytes, on_points=builder.add)
-        built = builder.close(with_first_offset(walked.facts, first), new.mtime_ms, part.next_base_offset)
+        walked = walk(
+            new, part.base_offset, interval=building.index_interval_bytes, on_points=builder.add
+        )
+        built = builder.close(
+            with_first_offset(walked.facts, first), new.mtime_ms, part.next_base_offset
+        )
         original = walk(old, part.base_offset, start=part.start, end=part.end, checksums=False)
     facts = built.facts
     if facts.batches and facts.first_offset != part.base_offset and part.start:
-        raise Changed(f"the part begins at offset {facts.first_offset}: the log has changed", path=log)
-    end = part.base_offset + MAX_RELATIVE_OFFSET + 1 if part.next_base_offset is None else part.next_base_offset
+        raise Changed(
+            f"the part begins at offset {facts.first_offset}: the log has changed", path=log
+        )
+    end = (
+        part.base_offset + MAX_RELATIVE_OFFSET + 1
+        if part.next_base_offset is None
+        else part.next_base_offset
+    )
     if facts.stop or built.blocked or facts.last_offset >= end:
         why = built.blocked or facts.stop or f"offset {facts.last_offset} belongs to the next one"
         raise NotEqual(f"the new log does not read to its end: {why}", path=staged)

@@ -114,7 +114,10 @@ def permitted(directory: Path, names: Iterable[str]) -> None:
         wanted = read_attributes(model)
         if not _may_give(wanted):
             who = f"user {os.geteuid()}"
-            raise NotPermitted(f"{who} may not create files of user {wanted.uid} and group {wanted.gid}", path=model)
+            raise NotPermitted(
+                f"{who} may not create files of user {wanted.uid} and group {wanted.gid}",
+                path=model,
+            )
 
 
 def _may_give(wanted: Attributes) -> bool:

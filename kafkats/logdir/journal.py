@@ -137,7 +137,9 @@ def _digest(body: bytes) -> bytes:
 def _encode_step(step: Step) -> dict[str, Any]:
     fields = step._asdict()
     if step.attributes is not None:
-        xattrs = [(name, base64.b64encode(value).decode()) for name, value in step.attributes.xattrs]
+        xattrs = [
+            (name, base64.b64encode(value).decode()) for name, value in step.attributes.xattrs
+        ]
         fields["attributes"] = [*step.attributes[:3], xattrs]
     return fields
 
@@ -149,17 +151,29 @@ def _decode(body: dict[str, Any]) -> Journal:
     unchanged = {name: FileIdentity(*identity) for name, identity in body["unchanged"].items()}
     home = Home(*body["home"]) if body.get("home") else None
     return Journal(
-        body["phase"], body["epoch"], steps, unchanged, body.get("notes", {}), tuple(body.get("joins", ())), home
+        body["phase"],
+        body["epoch"],
+        steps,
+        unchanged,
+        body.get("notes", {}),
+        tuple(body.get("joins", ())),
+        home,
     )
 
 
 def _decode_step(
-    name: str, before: list[int] | None, after: list[int] | None, attributes: list[Any] | None, sha256: str | None
+    name: str,
+    before: list[int] | None,
+    after: list[int] | None,
+    attributes: list[Any] | None,
+    sha256: str | None,
 ) -> Step:
     kept = None
     if attributes is not None:
         mode, uid, gid, xattrs = attributes
-        kept = Attributes(mode, uid, gid, tuple((key, base64.b64decode(value)) for key, value in xattrs))
+        kept = Attributes(
+            mode, uid, gid, tuple((key, base64.b64decode(value)) for key, value in xattrs)
+        )
     return Step(name, _identity(before), _identity(after), kept, sha256)
 
 

@@ -39,7 +39,9 @@ def locate(path: str | os.PathLike[str]) -> Place:
         os.fsencode(where.absolute()).decode()
     except UnicodeDecodeError:
         shown = os.fsencode(where).decode(errors="backslashreplace")
-        raise UsageError("the path's bytes are not UTF-8: plans and reports could not name it", path=shown) from None
+        raise UsageError(
+            "the path's bytes are not UTF-8: plans and reports could not name it", path=shown
+        ) from None
     if paths.CLUSTER_METADATA in {where.name, where.absolute().parent.name}:
         raise UsageError("belongs to KRaft's controllers, kafkats leaves it alone", path=where)
     with errors.storage(where, "looking at it"):
@@ -67,7 +69,11 @@ def _directory(where: Path) -> Place:
 
 def _segment(where: Path) -> Place:
     parsed = paths.parse_segment_file(where.name)
-    if not where.is_file() or parsed is None or where.name != paths.segment_file(parsed.base_offset, paths.LOG):
+    if (
+        not where.is_file()
+        or parsed is None
+        or where.name != paths.segment_file(parsed.base_offset, paths.LOG)
+    ):
         raise UsageError(
             "is neither a directory nor a segment (a file named like 00000000000000000000.log); "
             "`kafkats dump` reads the other files of a log directory",

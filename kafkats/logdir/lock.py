@@ -89,16 +89,26 @@ def lock_state(root: str | os.PathLike[str]) -> LockState:
         try:
             fd = held.fd if held else os.open(path, _READ)
         except FileNotFoundError:
-            return LockState("proves-nothing", 0, distrust) if distrust else LockState("absent", 0, "there is no .lock")
+            return (
+                LockState("proves-nothing", 0, distrust)
+                if distrust
+                else LockState("absent", 0, "there is no .lock")
+            )
         try:
             kind, pid = _holder(fd)
         finally:
             if held is None:
                 os.close(fd)
     if kind == fcntl.F_UNLCK:
-        return LockState("proves-nothing", 0, distrust) if distrust else LockState("free", 0, "nobody holds .lock")
+        return (
+            LockState("proves-nothing", 0, distrust)
+            if distrust
+            else LockState("free", 0, "nobody holds .lock")
+        )
     if kind == fcntl.F_RDLCK:
-        return LockState("shared", pid, f"{_process(pid)} holds .lock shared, as kafkats does while it writes")
+        return LockState(
+            "shared", pid, f"{_process(pid)} holds .lock shared, as kafkats does while it writes"
+        )
     return LockState("held", pid, f"{_process(pid)} holds .lock, as a running broker does")
 
 
@@ -119,7 +129,8 @@ def hold_shared(root: str | os.PathLike[str], owner_stopped: bool = False) -> Ge
     distrust = _distrust(root)
     if distrust and not owner_stopped:
         raise Refused(
-            f"{distrust}; if its broker is stopped, say so: --owner-stopped, or owner_stopped in the policy", path=root
+            f"{distrust}; if its broker is stopped, say so: --owner-stopped, or owner_stopped in the policy",
+            path=root,
         )
     path = Path(root) / paths.LOCK
     with storage(path, "locking"), _mutex:
@@ -156,7 +167,10 @@ def _take(path: Path, may_lack_locks: bool) -> tuple[int, int, int]:
         finally:
             if fd >= 0:
                 os.close(fd)
-    raise Locked("the lock file is deleted and created again all the time: a broker is starting or stopping", path=path)
+    raise Locked(
+        "the lock file is deleted and created again all the time: a broker is starting or stopping",
+        path=path,
+    )
 
 
 def _open(path: Path) -> int | None:
@@ -169,9 +183,7 @@ def _open(path: Path) -> int | None:
     owner = path.parent.stat()
     _refuse_elsewhere(path.parent)
     if os.geteuid() not in {0, owner.st_uid}:
-        reason = (
-            f"there is no .lock, and one made by user {os.geteuid()} would keep a broker of user {owner.st_uid} out"
-        )
+        reason = f"there is no .lock, and one made by user {os.geteuid()} would keep a broker of user {owner.st_uid} out"
         raise NotPermitted(reason, path=path)
     try:
         fd = os.open(path, _READ | os.O_CREAT | os.O_EXCL, 0o644)
@@ -192,7 +204,9 @@ def _refuse_elsewhere(root: Path) -> None:
     try:
         found = locate(root).kind
     except KafkatsError as e:
-        raise Refused(f"is no log directory, and no .lock is made in it: {e.reason}", path=root) from e
+        raise Refused(
+            f"is no log directory, and no .lock is made in it: {e.reason}", path=root
+        ) from e
     if found != "root":
         raise Refused(f"is a {found}, not a log.dirs root, and no .lock is made in it", path=root)
 
@@ -203,7 +217,9 @@ def _lock(fd: int, path: Path, may_lack_locks: bool) -> None:
     except OSError as e:
         if e.errno in _BUSY:
             _, pid = _holder(fd)
-            raise Locked(f"{_process(pid)} holds the lock: stop the broker first", path=path) from None
+            raise Locked(
+                f"{_process(pid)} holds the lock: stop the broker first", path=path
+            ) from None
         if not (may_lack_locks and e.errno in _NO_LOCKS):
             raise
 

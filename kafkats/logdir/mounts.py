@@ -40,7 +40,11 @@ def mount_of(path: str | os.PathLike[str], mountinfo: Path = _MOUNTINFO) -> Moun
     for line in lines:
         mount = _parse(line)
         # A later mount at the same point hides an earlier one.
-        if mount and _lies_in(real, mount.point) and (found is None or len(mount.point) >= len(found.point)):
+        if (
+            mount
+            and _lies_in(real, mount.point)
+            and (found is None or len(mount.point) >= len(found.point))
+        ):
             found = mount
     return found
 

@@ -105,7 +105,12 @@ def scan_partition(path: str | os.PathLike[str]) -> PartitionDir:
                 families.setdefault(parsed.base_offset, {})[parsed.kind] = facts
     segments = _segments(folder, families, links, others, findings)
     return PartitionDir(
-        folder, paths.parse_partition(folder.name), segments, tuple(sorted(others)), tuple(sorted(findings)), ctime_ns
+        folder,
+        paths.parse_partition(folder.name),
+        segments,
+        tuple(sorted(others)),
+        tuple(sorted(findings)),
+        ctime_ns,
     )
 
 
@@ -143,7 +148,9 @@ def log_bases(directory: Path) -> list[int]:
     with errors.storage(directory, "listing the partition directory"):
         logs = {path.name: paths.parse_segment_file(path.name) for path in directory.iterdir()}
     return sorted(
-        one.base_offset for name, one in logs.items() if one and name == paths.segment_file(one.base_offset, paths.LOG)
+        one.base_offset
+        for name, one in logs.items()
+        if one and name == paths.segment_file(one.base_offset, paths.LOG)
     )
 
 
@@ -157,7 +164,16 @@ def unfinished_swaps(files: Iterable[str]) -> list[str]:
 
 def file_facts(name: str, st: os.stat_result) -> FileFacts:
     """Return `st` as FileFacts."""
-    return FileFacts(name, st.st_size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino, st.st_mode, st.st_uid, st.st_gid)
+    return FileFacts(
+        name,
+        st.st_size,
+        st.st_mtime_ns,
+        st.st_ctime_ns,
+        st.st_ino,
+        st.st_mode,
+        st.st_uid,
+        st.st_gid,
+    )
 
 
 def printable(name: str) -> str:
@@ -203,11 +219,19 @@ def _look(entry: os.DirEntry[str], findings: list[Finding], links: set[str]) -> 
         links.add(entry.name)
     segment = paths.parse_segment_file(entry.name)
     if segment and segment.kind in _NEEDED and not segment.suffix and not _leads_to_a_file(entry):
-        findings.append(Finding("unreadable", name, f"no regular file in the place of a segment's {segment.kind}"))
+        findings.append(
+            Finding(
+                "unreadable", name, f"no regular file in the place of a segment's {segment.kind}"
+            )
+        )
     elif stat.S_ISLNK(st.st_mode):
-        findings.append(Finding("stray", name, "a symbolic link: Kafka follows it, kafkats does not"))
+        findings.append(
+            Finding("stray", name, "a symbolic link: Kafka follows it, kafkats does not")
+        )
     elif stat.S_ISDIR(st.st_mode):
-        findings.append(Finding("stray", name, "a directory inside a partition: brokers do not look at it"))
+        findings.append(
+            Finding("stray", name, "a directory inside a partition: brokers do not look at it")
+        )
     else:
         findings.append(Finding("stray", name, "neither a file nor a directory"))
     return None
@@ -220,7 +244,9 @@ def gone_or_unreadable(name: str, error: OSError) -> Finding:
     return Finding("unreadable", printable(name), error.strerror or str(error))
 
 
-def _judge_name(name: str, facts: FileFacts, others: list[FileFacts], findings: list[Finding]) -> None:
+def _judge_name(
+    name: str, facts: FileFacts, others: list[FileFacts], findings: list[Finding]
+) -> None:
     """Classify a name that is not a segment's."""
     if name in _OTHERS:
         others.append(facts)
@@ -228,7 +254,11 @@ def _judge_name(name: str, facts: FileFacts, others: list[FileFacts], findings: 
         reason = f"{printable(name.partition('.')[0])!r} is not an offset: {_versions(name)} do not start with this name here"
         findings.append(Finding("stops-the-broker", printable(name), reason))
     elif name.endswith(_PARSED_BY_KAFKA):
-        findings.append(Finding("stray", printable(name), "brokers write 20 digits: they would not read this file"))
+        findings.append(
+            Finding(
+                "stray", printable(name), "brokers write 20 digits: they would not read this file"
+            )
+        )
     elif name.endswith(".deleted"):
         findings.append(Finding("transient", printable(name), _TRANSIENT[".deleted"]))
     else:
@@ -268,7 +298,9 @@ def _segments(
     return tuple(segments)
 
 
-def _look_again(folder: Path, base: int, files: dict[str, FileFacts], has_log: bool, findings: list[Finding]) -> None:
+def _look_again(
+    folder: Path, base: int, files: dict[str, FileFacts], has_log: bool, findings: list[Finding]
+) -> None:
     """Look again for the unlisted log of `base`.
 
     It was created or deleted meanwhile, or is missing. A snapshot needs no segment of its own:
@@ -284,7 +316,11 @@ def _look_again(folder: Path, base: int, files: dict[str, FileFacts], has_log: b
             del files[kind]
             findings.append(Finding("vanished", name, "was listed, and was gone a moment later"))
         else:
-            findings.append(Finding("orphan", name, "there is no .log for it: a broker removes it at its next start"))
+            findings.append(
+                Finding(
+                    "orphan", name, "there is no .log for it: a broker removes it at its next start"
+                )
+            )
 
 
 def _facts_of(folder: Path, name: str) -> FileFacts | None:

@@ -64,8 +64,16 @@ def producers_at(directory: Path, offset: int, *, mapped: bool = False) -> Produ
     position, for batches that a broker does not load either, Changed, Vanished, StorageFailed.
     """
     with storage(directory, "listing the partition directory"):
-        names = [parsed for name in directory.iterdir() if (parsed := paths.parse_segment_file(name.name))]
-    snapshots = {n.base_offset for n in names if n.kind == paths.SNAPSHOT and not n.suffix and n.base_offset <= offset}
+        names = [
+            parsed
+            for name in directory.iterdir()
+            if (parsed := paths.parse_segment_file(name.name))
+        ]
+    snapshots = {
+        n.base_offset
+        for n in names
+        if n.kind == paths.SNAPSHOT and not n.suffix and n.base_offset <= offset
+    }
     bases = sorted(n.base_offset for n in names if n.kind == paths.LOG and not n.suffix)
     known, start = _nearest(directory, snapshots)
     for base, following in zip(bases, [*bases[1:], None], strict=True):
@@ -91,7 +99,9 @@ def _nearest(directory: Path, snapshots: Iterable[int]) -> tuple[Producers, int]
     return {}, 0
 
 
-def replay(known: Producers, source: Source, *, from_offset: int = 0, to_offset: int = 2**63 - 1) -> None:
+def replay(
+    known: Producers, source: Source, *, from_offset: int = 0, to_offset: int = 2**63 - 1
+) -> None:
     """Apply to `known` the segment's batches whose last offset is in [from_offset, to_offset).
 
     Raises CorruptBatch with its position, Changed, StorageFailed.
@@ -112,8 +122,12 @@ def advance(known: Producers, rows: Rows, source: Source, tell: Tell | None = No
     from kafkats.kernels import headers as k
 
     for row in _telling(rows).tolist():
-        before = known.get(row[k.PRODUCER_ID]) or ProducerEntry(row[k.PRODUCER_ID], -1, -1, -1, 0, -1, -1, -1)
-        marker = _read_marker(row, source) if row[k.ATTRIBUTES] & CONTROL_BIT and row[k.COUNT] else None
+        before = known.get(row[k.PRODUCER_ID]) or ProducerEntry(
+            row[k.PRODUCER_ID], -1, -1, -1, 0, -1, -1, -1
+        )
+        marker = (
+            _read_marker(row, source) if row[k.ATTRIBUTES] & CONTROL_BIT and row[k.COUNT] else None
+        )
         if marker is not None:
             known[before.producer_id] = _after_marker(before, row, marker)
         elif row[k.ATTRIBUTES] & CONTROL_BIT:
@@ -181,9 +195,13 @@ def _read_marker(row: Sequence[int], source: Source) -> Marker:
         kind = decode_control_type(record.key)
         if kind not in {ControlType.ABORT, ControlType.COMMIT}:
             raise CorruptBatch("a producer's control record is neither ABORT nor COMMIT")
-        return Marker(kind == ControlType.ABORT, decode_coordinator_epoch(record.value), record.timestamp)
+        return Marker(
+            kind == ControlType.ABORT, decode_coordinator_epoch(record.value), record.timestamp
+        )
     except (CorruptBatch, StopIteration) as e:
-        raise CorruptBatch(f"a transaction marker that cannot be read: {e}", position=position) from e
+        raise CorruptBatch(
+            f"a transaction marker that cannot be read: {e}", position=position
+        ) from e
 
 
 def _after_marker(producer: ProducerEntry, row: Sequence[int], marker: Marker) -> ProducerEntry:

@@ -103,7 +103,9 @@ def read_clean_shutdown(path: str | os.PathLike[str]) -> int | None:
         marker = strict_json.loads(data)
         epoch = marker["brokerEpoch"]
     except (ValueError, KeyError, TypeError):
-        raise CorruptFile("neither empty nor JSON with a brokerEpoch", path=path, position=0) from None
+        raise CorruptFile(
+            "neither empty nor JSON with a brokerEpoch", path=path, position=0
+        ) from None
     if type(epoch) is not int:
         raise CorruptFile("brokerEpoch is not a number", path=path, position=0)
     return epoch
@@ -127,7 +129,9 @@ def _properties(path: str | os.PathLike[str]) -> list[tuple[Line, str, str]]:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda m: chr(int(m[1][1:], 16)) if len(m[1]) > 1 else _CONTROL.get(m[1], m[1]), text)
+    return _ESCAPE.sub(
+        lambda m: chr(int(m[1][1:], 16)) if len(m[1]) > 1 else _CONTROL.get(m[1], m[1]), text
+    )
 
 
 def _version(line: Line, text: str, known: tuple[int, ...]) -> int:

@@ -31,7 +31,9 @@ def recovery_of(root: LogDir, partition: PartitionDir) -> Recovery:
     point = 0
     if partition.name is not None:
         # Kafka looks up `-future` and `-delete` directories under the plain partition name.
-        point = root.checkpoints.get(paths.RECOVERY_POINT, {}).get(partition.name._replace(state=""), 0)
+        point = root.checkpoints.get(paths.RECOVERY_POINT, {}).get(
+            partition.name._replace(state=""), 0
+        )
     if root.clean_shutdown:
         return Recovery(point, (), 0)
     below = [s for s in partition.segments if s.base_offset <= point]

@@ -24,7 +24,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kafkats.errors import BadInput, CorruptFile, Locked, ReadOnly, Refused, Reserved, UsageError, storage
+from kafkats.errors import (
+    BadInput,
+    CorruptFile,
+    Locked,
+    ReadOnly,
+    Refused,
+    Reserved,
+    UsageError,
+    storage,
+)
 from kafkats.logdir import strict_json
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.workarea import WorkArea, make_area, work_area, write_durably
@@ -111,11 +120,16 @@ def reserve(
             if found is None:
                 mine, remark = Reservation(str(area.root), holder, now_ms, until_ms, token), ""
             elif found.holder == holder or {found.holder, found.token} & set(known):
-                mine, remark = found._replace(until_ms=max(until_ms, found.until_ms), token=token), ""
+                mine, remark = (
+                    found._replace(until_ms=max(until_ms, found.until_ms), token=token),
+                    "",
+                )
             elif found.expired(now_ms) or found.holder in take_over:
                 mine = Reservation(str(area.root), holder, now_ms, until_ms, token)
                 why = "had expired" if found.expired(now_ms) else "is over"
-                remark = f"{area.root}: the reservation of {in_words(found)} {why} and was taken over"
+                remark = (
+                    f"{area.root}: the reservation of {in_words(found)} {why} and was taken over"
+                )
             else:
                 raise refusal(area, found)
             _write(area, mine, disk)
@@ -200,7 +214,9 @@ def time_in_words(ms: int) -> str:
 def check_words(holder: str, until_ms: int, now_ms: int) -> None:
     """Raise UsageError for an invalid holder or end time."""
     if not holder.strip() or not holder.isprintable() or len(holder) > _LONGEST_HOLDER:
-        raise UsageError(f"a holder is a line of up to {_LONGEST_HOLDER} printable characters, not {holder!r}")
+        raise UsageError(
+            f"a holder is a line of up to {_LONGEST_HOLDER} printable characters, not {holder!r}"
+        )
     if not now_ms < until_ms <= now_ms + _LONGEST_MS:
         raise UsageError(
             f"a reservation ends within a year from now, in epoch milliseconds; {until_ms} does not (now is {now_ms})"
@@ -238,7 +254,8 @@ def _read(area: WorkArea, disk: Disk) -> Reservation | None:
     except (BadInput, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         said = e.reason if isinstance(e, BadInput) else str(e)
         raise CorruptFile(
-            f"not a reservation: {said}; if nobody is about to change {area.root}: {_how_to_release(area)}", path=path
+            f"not a reservation: {said}; if nobody is about to change {area.root}: {_how_to_release(area)}",
+            path=path,
         ) from e
     return one
 
@@ -258,5 +275,7 @@ def _exclusive(area: WorkArea, disk: Disk) -> Generator[None]:
             if e.path != str(path):
                 raise
             if time.monotonic() > deadline:
-                raise Locked("another process has held the reservation's lock for too long", path=path) from e
+                raise Locked(
+                    "another process has held the reservation's lock for too long", path=path
+                ) from e
         time.sleep(_PAUSE_SECONDS)

@@ -43,15 +43,23 @@ def check_home(place: Site, journal: Journal, disk: Disk) -> None:
     now = home_of(place, disk)
     known = journal.home.metadata and now.metadata  # a broker upgrade adds the file
     if now.inode != journal.home.inode or (known and now.metadata != journal.home.metadata):
-        raise Changed("another directory of the same name than the run began in; left alone", path=place.directory)
+        raise Changed(
+            "another directory of the same name than the run began in; left alone",
+            path=place.directory,
+        )
 
 
 def refuse_beside_unfinished(place: Site, disk: Disk) -> None:
     """Raise Refused beside another interrupted run: its completion would change planned files."""
     for run_id in disk.names(place.runs):
-        other = read_journal(place._replace(run_id=run_id), disk) if run_id != place.run_id else None
+        other = (
+            read_journal(place._replace(run_id=run_id), disk) if run_id != place.run_id else None
+        )
         if other is not None and other.phase in {"intent", "undo"}:
-            raise Refused(f"run {run_id} was interrupted here: resume, undo or abandon it first", path=place.directory)
+            raise Refused(
+                f"run {run_id} was interrupted here: resume, undo or abandon it first",
+                path=place.directory,
+            )
 
 
 def check_way_back(place: Site, journal: Journal, disk: Disk) -> None:
@@ -70,14 +78,19 @@ def check_way_back(place: Site, journal: Journal, disk: Disk) -> None:
     check_standing(place, journal.steps, disk, finished=journal.phase == "done")
     for name, identity in journal.unchanged.items():
         if not identity.same_file(disk.identify(place.directory / name)):
-            raise Changed("changed since the run: the old files would not be true of it", path=place.directory / name)
+            raise Changed(
+                "changed since the run: the old files would not be true of it",
+                path=place.directory / name,
+            )
 
 
 def _taken_by(place: Site, name: str, disk: Disk) -> str:
     """Name the run that removed the log, and say whether that run can be undone."""
     for run_id in disk.names(place.runs):
         journal = read_journal(place._replace(run_id=run_id), disk)
-        if journal is None or name not in {step.name for step in journal.steps if step.after is None}:
+        if journal is None or name not in {
+            step.name for step in journal.steps if step.after is None
+        }:
             continue
         if journal.phase == "purged":
             return f", with run {run_id}, which was purged: there is no way back"

@@ -21,7 +21,12 @@ from kafkats.logdir.partition import PartitionDir, gone_or_unreadable, printable
 from kafkats.logdir.properties import MetaProperties, read_meta_properties
 from kafkats.paths import PartitionName
 
-ROOT_FILES: Final = (paths.LOCK, paths.CLEAN_SHUTDOWN, *paths.OFFSET_CHECKPOINTS, paths.META_PROPERTIES)
+ROOT_FILES: Final = (
+    paths.LOCK,
+    paths.CLEAN_SHUTDOWN,
+    *paths.OFFSET_CHECKPOINTS,
+    paths.META_PROPERTIES,
+)
 """The files of a root that kafkats reads."""
 
 _KNOWN: Final = frozenset({
@@ -84,7 +89,12 @@ def scan_root(path: str | os.PathLike[str]) -> LogDir:
         except errors.StorageFailed as e:
             findings.append(Finding("unreadable", name, e.reason))
     return LogDir(
-        root.path, root.meta, root.checkpoints, root.clean_shutdown, tuple(partitions), tuple(sorted(findings))
+        root.path,
+        root.meta,
+        root.checkpoints,
+        root.clean_shutdown,
+        tuple(partitions),
+        tuple(sorted(findings)),
     )
 
 
@@ -101,7 +111,9 @@ def read_root(path: str | os.PathLike[str], names: RootNames | None = None) -> L
         offsets = _readable(read_offsets, folder / name, findings) if name in names.files else None
         if offsets is not None:
             checkpoints[name] = offsets
-    return LogDir(folder, meta, checkpoints, paths.CLEAN_SHUTDOWN in names.files, (), tuple(sorted(findings)))
+    return LogDir(
+        folder, meta, checkpoints, paths.CLEAN_SHUTDOWN in names.files, (), tuple(sorted(findings))
+    )
 
 
 def list_root(path: str | os.PathLike[str]) -> RootNames:
@@ -134,10 +146,14 @@ def list_root(path: str | os.PathLike[str]) -> RootNames:
             elif is_file:
                 files.add(name)
                 if name not in _KNOWN:
-                    findings.append(Finding("stray", printable(name), "not a file that Kafka writes here"))
+                    findings.append(
+                        Finding("stray", printable(name), "not a file that Kafka writes here")
+                    )
             else:
                 findings.append(Finding("stray", printable(name), "neither a file nor a directory"))
-    return RootNames(tuple(sorted(partitions)), frozenset(files), tuple(sorted(findings)), remote_index_cache)
+    return RootNames(
+        tuple(sorted(partitions)), frozenset(files), tuple(sorted(findings)), remote_index_cache
+    )
 
 
 def _foreign(name: str, is_dir: bool, is_link: bool) -> Finding:
@@ -145,11 +161,15 @@ def _foreign(name: str, is_dir: bool, is_link: bool) -> Finding:
     shown = printable(name)
     if is_dir and not _LOADED_ALL_THE_SAME.fullmatch(name):
         return Finding(
-            "stops-the-broker", shown, "a directory that is not named topic-partition: no broker starts with it here"
+            "stops-the-broker",
+            shown,
+            "a directory that is not named topic-partition: no broker starts with it here",
         )
     if is_link:
         return Finding("stray", shown, "a symbolic link: Kafka follows it, kafkats does not")
-    return Finding("stray", shown, "not a valid topic's name, though a broker would load it as a partition")
+    return Finding(
+        "stray", shown, "not a valid topic's name, though a broker would load it as a partition"
+    )
 
 
 def _readable(
@@ -162,5 +182,7 @@ def _readable(
     except errors.Vanished:
         findings.append(Finding("vanished", path.name, "was listed, and was gone a moment later"))
     except errors.KafkatsError as e:
-        findings.append(Finding("unreadable", path.name, e.reason, -1 if e.position is None else e.position))
+        findings.append(
+            Finding("unreadable", path.name, e.reason, -1 if e.position is None else e.position)
+        )
     return None

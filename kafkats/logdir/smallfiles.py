@@ -19,8 +19,14 @@ from kafkats.logdir.snapshot import read_snapshot
 
 _READERS: Final[dict[str, tuple[Callable[[Path], object], str]]] = {
     paths.LEADER_EPOCH: (read_epochs, "brokers from 1.1 on do not start with it"),
-    paths.PARTITION_METADATA: (read_partition_metadata, "brokers from 2.8 on cannot tell whose directory it is"),
-    paths.SNAPSHOT: (read_snapshot, "a broker removes it at its next start, and rebuilds producer state from the log"),
+    paths.PARTITION_METADATA: (
+        read_partition_metadata,
+        "brokers from 2.8 on cannot tell whose directory it is",
+    ),
+    paths.SNAPSHOT: (
+        read_snapshot,
+        "a broker removes it at its next start, and rebuilds producer state from the log",
+    ),
 }
 
 
@@ -29,7 +35,11 @@ def check_small_files(partition: PartitionDir) -> tuple[Finding, ...]:
     findings = []
     names = [(f.name, f.name) for f in partition.others if f.name in _READERS]
     names += [(f.name, paths.SNAPSHOT) for f in partition.others if f.name.endswith(paths.SNAPSHOT)]
-    names += [(s.files[paths.SNAPSHOT].name, paths.SNAPSHOT) for s in partition.segments if paths.SNAPSHOT in s.files]
+    names += [
+        (s.files[paths.SNAPSHOT].name, paths.SNAPSHOT)
+        for s in partition.segments
+        if paths.SNAPSHOT in s.files
+    ]
     for name, kind in names:
         read, consequence = _READERS[kind]
         try:

@@ -71,13 +71,17 @@ def read_snapshot(path: str | os.PathLike[str]) -> list[ProducerEntry]:
 def decode_snapshot(data: bytes, path: str | os.PathLike[str] | None = None) -> list[ProducerEntry]:
     """Return the producers in a snapshot. Raises CorruptFile with the position and with `path`."""
     if len(data) < HEADER.size:
-        raise CorruptFile(f"{len(data)} bytes, the header alone has {HEADER.size}", path=path, position=len(data))
+        raise CorruptFile(
+            f"{len(data)} bytes, the header alone has {HEADER.size}", path=path, position=len(data)
+        )
     version, crc, count = HEADER.unpack_from(data)
     if version != VERSION:
         raise CorruptFile(f"version {version}, known is {VERSION}", path=path, position=0)
     actual = crc32c(data[_AFTER_CRC:])
     if crc != actual:
-        raise CorruptFile(f"CRC {crc:08x}, its bytes give {actual:08x}", path=path, position=_CRC_AT)
+        raise CorruptFile(
+            f"CRC {crc:08x}, its bytes give {actual:08x}", path=path, position=_CRC_AT
+        )
     if len(data) != HEADER.size + count * ENTRY.size:
         reason = f"{count} producers announced, {len(data) - HEADER.size} bytes of {ENTRY.size} each found"
         raise CorruptFile(reason, path=path, position=_AFTER_CRC)

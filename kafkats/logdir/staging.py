@@ -44,12 +44,20 @@ Change = Replace | Remove
 
 
 def check_request(
-    directory: Path, changes: Sequence[Change], unchanged: Mapping[str, FileIdentity], lease: Lease, disk: Disk
+    directory: Path,
+    changes: Sequence[Change],
+    unchanged: Mapping[str, FileIdentity],
+    lease: Lease,
+    disk: Disk,
 ) -> None:
     """Raise UsageError for an inconsistent request, Refused if this work area could not undo it."""
     names = [change.name for change in changes]
     place = lease.site
-    if not names or len({*names, *unchanged}) != len(names) + len(unchanged) or any("/" in name for name in names):
+    if (
+        not names
+        or len({*names, *unchanged}) != len(names) + len(unchanged)
+        or any("/" in name for name in names)
+    ):
         raise UsageError("a changeset has at least one file, and each file once", path=directory)
     if directory.resolve() != place.directory:
         raise UsageError(f"the claim is for {place.directory}", path=directory)
@@ -63,19 +71,27 @@ def check_request(
 def refuse_not_undoable(area: WorkArea, names: Iterable[str]) -> None:
     """Raise Refused for logs if undo needs copies of them, which take too much space and time."""
     if not area.linked and not all(name.endswith(INDEXES) for name in names):
-        raise Refused("with the work area on another file system only index files can be changed", path=area.root)
+        raise Refused(
+            "with the work area on another file system only index files can be changed",
+            path=area.root,
+        )
 
 
-def _check_indexes_named(directory: Path, names: Sequence[str], unchanged: Iterable[str], disk: Disk) -> None:
+def _check_indexes_named(
+    directory: Path, names: Sequence[str], unchanged: Iterable[str], disk: Disk
+) -> None:
     logs = {base_of(name) for name in names if name.endswith(paths.LOG)}
     for name in set(disk.names(directory)) - {*names, *unchanged}:
         if name.endswith(INDEXES) and base_of(name) in logs:
             raise UsageError(
-                "an index whose .log is changed must be changed too, or said to stay", path=directory / name
+                "an index whose .log is changed must be changed too, or said to stay",
+                path=directory / name,
             )
 
 
-def prepare(changes: Sequence[Change], unchanged: Mapping[str, FileIdentity], lease: Lease, disk: Disk) -> Journal:
+def prepare(
+    changes: Sequence[Change], unchanged: Mapping[str, FileIdentity], lease: Lease, disk: Disk
+) -> Journal:
     """Prepare the new files for their renames. No live file is touched."""
     live = {**unchanged, **{change.name: change.before for change in changes}}
     check_identities(lease.site, live, disk)
@@ -101,7 +117,9 @@ def _prepare_one(lease: Lease, change: Change, disk: Disk) -> Step:
     disk.sync_file(staged)
     if not change.read_back and disk.sha256(staged) != change.sha256:
         raise Changed("the staged file does not read back as it was built", path=staged)
-    return Step(change.name, change.before, disk.identify(staged), disk.attributes(staged), change.sha256)
+    return Step(
+        change.name, change.before, disk.identify(staged), disk.attributes(staged), change.sha256
+    )
 
 
 def check_identities(place: Site, wanted: Mapping[str, FileIdentity | None], disk: Disk) -> None:

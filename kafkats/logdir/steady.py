@@ -13,7 +13,12 @@ T = TypeVar("T")
 
 
 def steady(
-    directory: Path, look: Callable[[], T], failed: Callable[[T], bool], *, live: bool, any_change: bool = False
+    directory: Path,
+    look: Callable[[], T],
+    failed: Callable[[T], bool],
+    *,
+    live: bool,
+    any_change: bool = False,
 ) -> T | None:
     """Return the result of `look`, repeated while it fails because a broker changes the directory.
 

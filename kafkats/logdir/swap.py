@@ -61,13 +61,22 @@ class Source(NamedTuple):
 
 def waves(steps: Sequence[Step], side: Side = "new") -> list[list[Move]]:
     """Return the moves to `side` in order. The directory is synced after each inner list."""
-    logs = {base for name, base in ((s.name, base_of(s.name)) for s in steps) if name.endswith(paths.LOG)}
-    guarded = [[s for s in steps if base_of(s.name) in logs and s.name.endswith(kinds)] for kinds in _GUARDED]
+    logs = {
+        base
+        for name, base in ((s.name, base_of(s.name)) for s in steps)
+        if name.endswith(paths.LOG)
+    }
+    guarded = [
+        [s for s in steps if base_of(s.name) in logs and s.name.endswith(kinds)]
+        for kinds in _GUARDED
+    ]
     rest = [s for s in steps if not any(s in group for group in guarded)]
     coming, going = _log_steps(rest, "old", "new"), _log_steps(rest, "new", "old")
     if side == "old":
         coming, going = going, coming
-    if len(coming) + len(going) == sum(s.name.endswith(paths.LOG) for s in rest) and not (coming and going):
+    if len(coming) + len(going) == sum(s.name.endswith(paths.LOG) for s in rest) and not (
+        coming and going
+    ):
         coming, going = [], []  # no batch moves between logs
     between = [s for s in rest if s not in coming and s not in going]
     order = [
@@ -81,7 +90,11 @@ def waves(steps: Sequence[Step], side: Side = "new") -> list[list[Move]]:
 def _log_steps(steps: Sequence[Step], without: Side, having: Side) -> list[Step]:
     """Return the steps of logs that exist on side `having` and not on side `without`."""
     sides = {"old": lambda step: step.before, "new": lambda step: step.after}
-    return [s for s in steps if s.name.endswith(paths.LOG) and sides[without](s) is None and sides[having](s)]
+    return [
+        s
+        for s in steps
+        if s.name.endswith(paths.LOG) and sides[without](s) is None and sides[having](s)
+    ]
 
 
 @lru_cache(maxsize=1024)
@@ -118,12 +131,16 @@ def check_standing(place: Site, steps: Sequence[Step], disk: Disk, *, finished: 
         if stands(place, step, live, "new"):
             if live is None or disk.attributes(place.directory / step.name) == step.attributes:
                 continue
-        elif not finished and (stands(place, step, live, "old") or (live is None and step.name in cleared)):
+        elif not finished and (
+            stands(place, step, live, "old") or (live is None and step.name in cleared)
+        ):
             continue
         raise Changed("not as the run left it; left alone", path=place.directory / step.name)
 
 
-def drive(place: Site, steps: Sequence[Step], side: Side, sources: dict[str, Source], disk: Disk) -> None:
+def drive(
+    place: Site, steps: Sequence[Step], side: Side, sources: dict[str, Source], disk: Disk
+) -> None:
     """Bring every live file to `side`, from any state that an interruption has left.
 
     `sources` has the file to put in place for each step whose `side` is a file.

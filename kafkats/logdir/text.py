@@ -60,7 +60,9 @@ def read_lines(path: str | os.PathLike[str]) -> list[Line]:
         try:
             text = raw.decode("utf-8")
         except UnicodeDecodeError as e:
-            raise CorruptFile(f"line {number}: not UTF-8", path=path, position=position + e.start) from None
+            raise CorruptFile(
+                f"line {number}: not UTF-8", path=path, position=position + e.start
+            ) from None
         lines.append(Line(os.fspath(path), number, position, text.rstrip("\r\n")))
         position += len(raw)
     return lines

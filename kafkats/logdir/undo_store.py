@@ -44,7 +44,8 @@ def kept_old(place: Site, steps: Sequence[Step], disk: Disk) -> dict[str, Source
     swapped = [
         step.name
         for step in steps
-        if step.before is not None and not stands(place, step, disk.identify(place.directory / step.name), "old")
+        if step.before is not None
+        and not stands(place, step, disk.identify(place.directory / step.name), "old")
     ]
     if place.area.linked:
         return {name: Source(place.undo / name, place.undo / f"{name}~2") for name in swapped}

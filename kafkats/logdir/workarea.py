@@ -104,7 +104,9 @@ class Site(NamedTuple):
         return f".kafkats-{self.run_id}~"
 
 
-def work_area(root: str | os.PathLike[str], place: str | os.PathLike[str] | None = None) -> WorkArea:
+def work_area(
+    root: str | os.PathLike[str], place: str | os.PathLike[str] | None = None
+) -> WorkArea:
     """Return the work area of the log dir `root`, in `place` or else in the log dir's parent.
 
     Raises Refused or NotPermitted when no place is suitable, UsageError for an unsuitable `place`,
@@ -185,11 +187,13 @@ def _beside(home: Path) -> Path:
     way_out = "name a place for the work area outside the log directories (--work-area, or work_area in the policy)"
     if _mount(home) != _mount(parent):
         raise Refused(
-            f"the log directory is a mount of its own, so nothing beside it is on its file system: {way_out}", path=home
+            f"the log directory is a mount of its own, so nothing beside it is on its file system: {way_out}",
+            path=home,
         )
     if any((parent / name).exists() for name in _OF_A_ROOT):
         raise Refused(
-            f"the parent is a log directory too, where a foreign directory stops the broker: {way_out}", path=home
+            f"the parent is a log directory too, where a foreign directory stops the broker: {way_out}",
+            path=home,
         )
     path = parent / _FOLDER / home.name
     if not os.access(_existing(path), os.W_OK | os.X_OK):
@@ -202,7 +206,8 @@ def _placed(home: Path, place: Path) -> Path:
         raise UsageError("the place for the work area is not a directory", path=place)
     if place.is_relative_to(home) or any((place / name).exists() for name in _OF_A_ROOT):
         raise UsageError(
-            "the work area must be outside the log directories: a foreign directory there stops the broker", path=place
+            "the work area must be outside the log directories: a foreign directory there stops the broker",
+            path=place,
         )
     if not os.access(place, os.W_OK | os.X_OK):
         raise NotPermitted("may not write to the place for the work area", path=place)

@@ -59,7 +59,13 @@ _COLUMNS: Final = ("topic", "partition", "offset", "reason")
 _LIMITS: Final = ("log_start_offset", "log_end_offset")
 _WORDS: Final = {"earliest": 0, "latest": 1}
 """Words of a lookup whose answers are these limits."""
-_NUMBERS: Final = {-1: "latest", -2: "earliest", -3: "max-timestamp", -4: "earliest-local", -5: "latest-tiered"}
+_NUMBERS: Final = {
+    -1: "latest",
+    -2: "earliest",
+    -3: "max-timestamp",
+    -4: "earliest-local",
+    -5: "latest-tiered",
+}
 """Rows of older lookups had no column for words: these numbers stand for words in them."""
 _OUTCOMES: Final = pa.array(["neither", "only-first", "only-second", "both"])
 
@@ -101,15 +107,21 @@ def diff(first: pa.Table, second: pa.Table, *, margin_ms: int = 0) -> pa.Table:
     times = _union(both.first.times, both.second.times)
     # The key of a row: its partition, and how many times are at or before its own.
     count = len(times) + 1
-    one, other = (side.numbers * count + np.searchsorted(times, side.times) + 1 for side in both[1:])
+    one, other = (
+        side.numbers * count + np.searchsorted(times, side.times) + 1 for side in both[1:]
+    )
     keys = _union(one, other)
     numbers, at = keys // count, times[keys % count - 1]
     a, why_a = _taken(both.first, _equal(one, keys))
     b, why_b = _taken(both.second, _equal(other, keys))
     early = numbers * count + np.searchsorted(times, at - margin_ms, side="right")
     row = np.searchsorted(other, early, side="right") - 1
-    resume, why = _taken(both.second, np.where((row >= 0) & (_at(both.second.numbers, row) == numbers), row, -1))
-    starts = np.array([both.second.limits.get(n, (-1, -1))[0] for n in range(len(both.partitions))], np.int64)[numbers]
+    resume, why = _taken(
+        both.second, np.where((row >= 0) & (_at(both.second.numbers, row) == numbers), row, -1)
+    )
+    starts = np.array(
+        [both.second.limits.get(n, (-1, -1))[0] for n in range(len(both.partitions))], np.int64
+    )[numbers]
     gone = (resume >= 0) & (resume < starts)
     resume, why = np.where(gone, starts, resume), pc.if_else(pa.array(gone), "deleted", why)
     has_a, has_b = a >= 0, b >= 0
@@ -133,11 +145,20 @@ def _union(one: Ints, other: Ints) -> Ints:
 
 def by_partition(rows: pa.Table) -> pa.Table:
     """Summarize rows of DIFF as rows of BY_PARTITION, by topic and partition."""
-    outcomes = {word.replace("-", "_"): pc.equal(rows["outcome"], word) for word in _OUTCOMES.to_pylist()}
-    unreadable = pc.or_(pc.equal(rows["first_reason"], "unreadable"), pc.equal(rows["second_reason"], "unreadable"))
+    outcomes = {
+        word.replace("-", "_"): pc.equal(rows["outcome"], word) for word in _OUTCOMES.to_pylist()
+    }
+    unreadable = pc.or_(
+        pc.equal(rows["first_reason"], "unreadable"), pc.equal(rows["second_reason"], "unreadable")
+    )
     shift = pc.if_else(outcomes["both"], rows["shift"], pa.scalar(None, pa.int64()))
-    counted = {name: column.cast(pa.int64()) for name, column in (outcomes | {"unreadable": unreadable}).items()}
-    columns = {name: rows[name] for name in ("topic", "partition", "again")} | counted | {"shift": shift}
+    counted = {
+        name: column.cast(pa.int64())
+        for name, column in (outcomes | {"unreadable": unreadable}).items()
+    }
+    columns = (
+        {name: rows[name] for name in ("topic", "partition", "again")} | counted | {"shift": shift}
+    )
     wanted = [
         ("again", "count"),
         *((name, "sum") for name in counted),
@@ -146,8 +167,15 @@ def by_partition(rows: pa.Table) -> pa.Table:
         ("again", "max"),
     ]
     found = pa.table(columns).group_by(["topic", "partition"]).aggregate(wanted)
-    named = {"again_count": "times", "shift_min": "least_shift", "shift_max": "most_shift", "again_max": "most_again"}
-    found = found.rename_columns([named.get(name, name.removesuffix("_sum")) for name in found.column_names])
+    named = {
+        "again_count": "times",
+        "shift_min": "least_shift",
+        "shift_max": "most_shift",
+        "again_max": "most_again",
+    }
+    found = found.rename_columns([
+        named.get(name, name.removesuffix("_sum")) for name in found.column_names
+    ])
     for name in ("least_shift", "most_shift"):
         found = found.set_column(found.schema.get_field_index(name), name, found[name].fill_null(0))
     return (
@@ -167,19 +195,27 @@ def _equal(sorted_keys: Ints, keys: Ints) -> Ints:
 def _at(values: Ints, rows: Ints) -> Ints:
     """Return the values at `rows`, -1 for rows outside."""
     inside = (rows >= 0) & (rows < len(values))
-    return np.where(inside, values[np.where(inside, rows, 0)], -1) if len(values) else np.full(len(rows), -1)
+    return (
+        np.where(inside, values[np.where(inside, rows, 0)], -1)
+        if len(values)
+        else np.full(len(rows), -1)
+    )
 
 
 def _taken(side: _Rows, rows: Ints) -> tuple[Ints, pa.Array]:
     """Return offsets and reasons of `rows`. Row -1 gives -1 and not-covered."""
-    reasons = side.reasons.take(pa.array(np.where(rows >= 0, rows, 0), mask=rows < 0)).fill_null(_ABSENT)
+    reasons = side.reasons.take(pa.array(np.where(rows >= 0, rows, 0), mask=rows < 0)).fill_null(
+        _ABSENT
+    )
     return _at(side.offsets, rows), reasons
 
 
 # ---------------------------------------------------------------- fail-over
 
 
-def failover(committed: Iterable[Committed], first: pa.Table, second: pa.Table, *, margin_ms: int) -> list[Mark]:
+def failover(
+    committed: Iterable[Committed], first: pa.Table, second: pa.Table, *, margin_ms: int
+) -> list[Mark]:
     """Return, per committed offset of a group in the first cluster, where the second continues.
 
     The results are marks for `exports.export`. `target_ms` is the time that was looked up. A mark
@@ -193,13 +229,18 @@ def failover(committed: Iterable[Committed], first: pa.Table, second: pa.Table, 
         raise UsageError("offsets of several groups: one fail-over is of one group")
     both = _aligned(first, second)
     numbers = {key: number for number, key in enumerate(both.partitions)}
-    return [_resume(one, both, numbers.get((one.topic, one.partition), -1), margin_ms) for one in committed]
+    return [
+        _resume(one, both, numbers.get((one.topic, one.partition), -1), margin_ms)
+        for one in committed
+    ]
 
 
 def _resume(committed: Committed, both: _Both, number: int, margin: int) -> Mark:
     mine, theirs = both.first.of(number), both.second.of(number)
     limits = both.second.limits.get(number, (-1, -1))
-    where = Mark(committed.topic, committed.partition, -1, -1, -1, _ABSENT, "", *limits, broker=False)
+    where = Mark(
+        committed.topic, committed.partition, -1, -1, -1, _ABSENT, "", *limits, broker=False
+    )
     if committed.offset < 0:
         return where._replace(reason="no-commit", evidence="the group has committed nothing there")
     for rows, which in ((mine, "first"), (theirs, "second")):
@@ -208,7 +249,9 @@ def _resume(committed: Committed, both: _Both, number: int, margin: int) -> Mark
     offsets = both.first.offsets[mine]
     closed = np.flatnonzero((offsets >= 0) & (offsets <= committed.offset))
     if not len(closed):
-        return where._replace(evidence=f"offset {committed.offset} lies before the first cluster's first cell")
+        return where._replace(
+            evidence=f"offset {committed.offset} lies before the first cluster's first cell"
+        )
     time = int(both.first.times[mine][closed[-1]])
     evidence = f"offset {committed.offset} is of {time} or later, {margin} ms earlier"
     where = where._replace(target_ms=time - margin, evidence=evidence)
@@ -231,8 +274,15 @@ def _check(margin_ms: int) -> None:
 def _aligned(first: pa.Table, second: pa.Table) -> _Both:
     one, other = _plain(first), _plain(second)
     keys = pa.concat_tables([one.select(_COLUMNS[:2]), other.select(_COLUMNS[:2])])
-    grouped = keys.group_by(list(_COLUMNS[:2])).aggregate([]).sort_by([(name, "ascending") for name in _COLUMNS[:2]])
-    partitions = list(zip(grouped["topic"].to_pylist(), grouped["partition"].to_pylist(), strict=True))
+    grouped = (
+        keys
+        .group_by(list(_COLUMNS[:2]))
+        .aggregate([])
+        .sort_by([(name, "ascending") for name in _COLUMNS[:2]])
+    )
+    partitions = list(
+        zip(grouped["topic"].to_pylist(), grouped["partition"].to_pylist(), strict=True)
+    )
     topics = sorted({topic for topic, _ in partitions})
     known = _codes(grouped, topics)
     return _Both(partitions, _sorted(one, topics, known), _sorted(other, topics, known))
@@ -240,7 +290,9 @@ def _aligned(first: pa.Table, second: pa.Table) -> _Both:
 
 def _codes(rows: pa.Table, topics: list[str]) -> Ints:
     """Return topic and partition as one number of the same order."""
-    topic = np.asarray(pc.index_in(rows["topic"], pa.array(topics, pa.string())).to_numpy(), np.int64)
+    topic = np.asarray(
+        pc.index_in(rows["topic"], pa.array(topics, pa.string())).to_numpy(), np.int64
+    )
     return (topic << 32) + np.asarray(rows["partition"].to_numpy(), np.int64)
 
 
@@ -276,8 +328,12 @@ def _sorted(rows: pa.Table, topics: list[str], known: Ints) -> _Rows:
     twice = (np.diff(numbers) == 0) & (np.diff(times) == 0)
     if twice.any():
         row = by[int(np.argmax(twice))]
-        raise BadInput(f"{rows['topic'][row]}-{rows['partition'][row]} has two answers for one time")
-    return _Rows(numbers, times, offsets[by], rows["reason"].take(pa.array(by)).combine_chunks(), limits)
+        raise BadInput(
+            f"{rows['topic'][row]}-{rows['partition'][row]} has two answers for one time"
+        )
+    return _Rows(
+        numbers, times, offsets[by], rows["reason"].take(pa.array(by)).combine_chunks(), limits
+    )
 
 
 def _limits(rows: pa.Table, numbers: Ints, offsets: Ints) -> dict[int, tuple[int, int]]:

@@ -56,7 +56,9 @@ def read_committed_offsets(text: str, *, path: str = "", group: str = "") -> lis
     seen = set()
     for row in rows:
         if (key := row[:3]) in seen:
-            raise BadInput(f"group {row.group!r} has {row.topic}-{row.partition} twice", path=path or None)
+            raise BadInput(
+                f"group {row.group!r} has {row.topic}-{row.partition} twice", path=path or None
+            )
         seen.add(key)
     if not rows:
         raise BadInput("no committed offset in it", path=path or None)
@@ -66,7 +68,9 @@ def read_committed_offsets(text: str, *, path: str = "", group: str = "") -> lis
 def _header(line: str) -> list[str]:
     """Return the column names if this line has them, else []."""
     # as 0.9 prints them
-    line = line.replace("CURRENT OFFSET", "CURRENT-OFFSET").replace("LOG END OFFSET", "LOG-END-OFFSET")
+    line = line.replace("CURRENT OFFSET", "CURRENT-OFFSET").replace(
+        "LOG END OFFSET", "LOG-END-OFFSET"
+    )
     words = line.replace(",", " ").split()
     return words if "TOPIC" in words and "PARTITION" in words and "CURRENT-OFFSET" in words else []
 
@@ -85,7 +89,11 @@ def _described(lines: Sequence[str], path: str, group: str) -> Iterator[Committe
         said = found.groupdict()
         if said["topic"] == "-" or said["partition"] == "-":
             continue  # a member without partitions
-        numbers = (_number(said["partition"]), _number(said["offset"]), _number(said.get("log_end") or "-"))
+        numbers = (
+            _number(said["partition"]),
+            _number(said["offset"]),
+            _number(said.get("log_end") or "-"),
+        )
         yield Committed(said.get("group") or group, said["topic"], *numbers)
 
 
@@ -122,4 +130,6 @@ def _number(word: str) -> int:
 
 
 def _refused(line: str, number: int, path: str, wanted: str) -> BadInput:
-    return BadInput(f"line {number} is not {wanted}: {line.strip()[:_LONGEST]!r}", path=path or None)
+    return BadInput(
+        f"line {number} is not {wanted}: {line.strip()[:_LONGEST]!r}", path=path or None
+    )

@@ -37,7 +37,9 @@ EARLIEST: Final = -2
 """Offsets with a special meaning in Spark."""
 _SMALLEST_MS: Final = -(2**63)
 _LARGEST_MS: Final = 2**63 - 1
-_NO_WORDS: Final = "a table knows times only: ask a log directory for the earliest, latest or largest"
+_NO_WORDS: Final = (
+    "a table knows times only: ask a log directory for the earliest, latest or largest"
+)
 _SHOWN: Final = 5
 _VERSION: Final = 1
 
@@ -121,10 +123,14 @@ def marks(
     if table is not None:
         return read_marks(table, at, until, topics=topics, limits=limits)
     if limits is not None:
-        raise UsageError("where logs begin and end by now is for a table: log directories tell it by themselves")
+        raise UsageError(
+            "where logs begin and end by now is for a table: log directories tell it by themselves"
+        )
     from kafkats.search.answers import Word
 
-    rows = look(list(dict.fromkeys([at, *([] if until is None else [until]), Word.LATEST, Word.EARLIEST])))
+    rows = look(
+        list(dict.fromkeys([at, *([] if until is None else [until]), Word.LATEST, Word.EARLIEST]))
+    )
     return marks_of(rows, at), None if until is None else marks_of(rows, until)
 
 
@@ -176,7 +182,12 @@ def _given_out(row: Mapping[str, Any], ends: Mapping[str, int]) -> bool:
 
 
 def marks_in(
-    view: View, target: Target, *, end: bool = False, latest: View | None = None, limits: Limits | None = None
+    view: View,
+    target: Target,
+    *,
+    end: bool = False,
+    latest: View | None = None,
+    limits: Limits | None = None,
 ) -> list[Mark]:
     """Return a table's answers for all its partitions.
 
@@ -199,7 +210,9 @@ def marks_in(
     asked = -(-target // view.step_ms) * view.step_ms if end else target
     numbers = np.array([view.number(*key) for key in bounds])
     found = lookup(view, numbers, np.full(len(numbers), asked))
-    answers = zip(bounds.items(), found.offset.tolist(), found.timestamp.tolist(), found.words(), strict=True)
+    answers = zip(
+        bounds.items(), found.offset.tolist(), found.timestamp.tolist(), found.words(), strict=True
+    )
     return [
         settled(Mark(*key, target, offset, timestamp, word, "table", *limit, broker=offset >= 0))
         for (key, limit), offset, timestamp, word in answers
@@ -215,10 +228,18 @@ def settled(mark: Mark) -> Mark:
     """
     if 0 <= mark.offset < mark.log_start:
         evidence = f"offset {mark.offset} is gone: the log begins at {mark.log_start}"
-        return mark._replace(offset=mark.log_start, timestamp=-1, reason="deleted", evidence=evidence, gone=mark.offset)
+        return mark._replace(
+            offset=mark.log_start,
+            timestamp=-1,
+            reason="deleted",
+            evidence=evidence,
+            gone=mark.offset,
+        )
     if 0 <= mark.log_end <= mark.offset:
         evidence = f"offset {mark.offset}, and the log ends at {mark.log_end}: made anew, or cut"
-        return mark._replace(offset=-1, timestamp=-1, reason="beyond-end", evidence=evidence, broker=False)
+        return mark._replace(
+            offset=-1, timestamp=-1, reason="beyond-end", evidence=evidence, broker=False
+        )
     return mark
 
 
@@ -278,7 +299,9 @@ def _agreed(marks: Iterable[Mark]) -> list[Mark]:
     found: dict[tuple[str, int], Mark] = {}
     for mark in marks:
         if mark.partition < 0:
-            raise BadInput("not in a partition's directory (TOPIC-N): it cannot be told which partition this is")
+            raise BadInput(
+                "not in a partition's directory (TOPIC-N): it cannot be told which partition this is"
+            )
         other = found.setdefault((mark.topic, mark.partition), mark)
         if (other.offset, other.log_end) != (mark.offset, mark.log_end):
             raise BadInput(
@@ -289,7 +312,12 @@ def _agreed(marks: Iterable[Mark]) -> list[Mark]:
 
 
 def export(
-    starts: Iterable[Mark], ends: Iterable[Mark] | None = None, *, to: str, missing: str = "fail", group: str = ""
+    starts: Iterable[Mark],
+    ends: Iterable[Mark] | None = None,
+    *,
+    to: str,
+    missing: str = "fail",
+    group: str = "",
 ) -> Export:
     """Export `starts`, and `ends` (exclusive) of ranges, as one of FORMATS.
 
@@ -297,15 +325,24 @@ def export(
     unknown format or word; what the format cannot express), BadInput (partitions without an answer,
     an end before its start).
     """
-    for word, allowed, what in ((to, FORMATS, "format"), (missing, MISSING, "word for partitions without an answer")):
+    for word, allowed, what in (
+        (to, FORMATS, "format"),
+        (missing, MISSING, "word for partitions without an answer"),
+    ):
         if word not in allowed:
             raise UsageError(f"no {what} {word!r}; there are {', '.join(allowed)}")
     first = _agreed(starts)
     if not first:
         raise UsageError("there is no partition to export")
     last = None if ends is None else _paired(first, _agreed(ends))
-    if last is not None and not first[0].word + last[0].word and last[0].target_ms < first[0].target_ms:
-        raise UsageError(f"the range ends at {last[0].target_ms}, before it begins at {first[0].target_ms}")
+    if (
+        last is not None
+        and not first[0].word + last[0].word
+        and last[0].target_ms < first[0].target_ms
+    ):
+        raise UsageError(
+            f"the range ends at {last[0].target_ms}, before it begins at {first[0].target_ms}"
+        )
     return _WRITERS[to](first, last, missing, group)
 
 
@@ -315,7 +352,8 @@ def _paired(starts: Sequence[Mark], ends: Sequence[Mark]) -> list[Mark]:
     target, word = next(((mark.target_ms, mark.word) for mark in ends), (-1, ""))
     found = [
         known.pop(
-            (mark.topic, mark.partition), Mark(mark.topic, mark.partition, target, reason="not-covered", word=word)
+            (mark.topic, mark.partition),
+            Mark(mark.topic, mark.partition, target, reason="not-covered", word=word),
         )
         for mark in starts
     ]
@@ -366,7 +404,10 @@ def _refuse(marks: Sequence[Mark], why: str) -> None:
 def _names(marks: Iterable[Mark]) -> str:
     marks = list(marks)
     more = f" and {len(marks) - _SHOWN} more" if len(marks) > _SHOWN else ""
-    told = (f"{m.topic}-{m.partition} ({': '.join(filter(None, (m.reason, m.evidence)))})" for m in marks[:_SHOWN])
+    told = (
+        f"{m.topic}-{m.partition} ({': '.join(filter(None, (m.reason, m.evidence)))})"
+        for m in marks[:_SHOWN]
+    )
     return ", ".join(told) + more
 
 
@@ -389,11 +430,15 @@ def _spark_offsets(starts: list[Mark], ends: list[Mark] | None, missing: str, gr
 
 def _spark_sides(starts: list[Mark], ends: list[Mark] | None, missing: str) -> list[list[_Filled]]:
     if missing == "leave":
-        raise UsageError("Spark wants an offset for each partition: none can be left out; say all, or none")
+        raise UsageError(
+            "Spark wants an offset for each partition: none can be left out; say all, or none"
+        )
     sides = [_filled(starts, "start", missing)]
     if ends is not None:
         sides.append(_filled(ends, "end", missing))
-    without = {(f.mark.topic, f.mark.partition): f.mark for side in sides for f in side if f.value is None}
+    without = {
+        (f.mark.topic, f.mark.partition): f.mark for side in sides for f in side if f.value is None
+    }
     _refuse(list(without.values()), "no answer, and nothing said about what to do then")
     return sides
 
@@ -421,7 +466,9 @@ def _per_partition(side: Iterable[_Filled]) -> str:
     return _compact(found)
 
 
-def _spark_by_timestamp(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str) -> Export:
+def _spark_by_timestamp(
+    starts: list[Mark], ends: list[Mark] | None, missing: str, group: str
+) -> Export:
     """Write times, for which Spark asks the brokers, so the brokers' answers count.
 
     Where they have none Spark fails, or (its strategy `latest`) begins at the log end.
@@ -438,14 +485,24 @@ def _spark_by_timestamp(starts: list[Mark], ends: list[Mark] | None, missing: st
     )
     without = [mark for mark in starts if not mark.broker or mark.offset < 0]
     if missing == "fail":
-        _refuse([m for m in without if m.reason != "past-end"], "a broker finds nothing, and nothing said about that")
-    options = {"assign": _assigned(starts), "startingOffsetsByTimestamp": _per_partition(_times(starts))}
+        _refuse(
+            [m for m in without if m.reason != "past-end"],
+            "a broker finds nothing, and nothing said about that",
+        )
+    options = {
+        "assign": _assigned(starts),
+        "startingOffsetsByTimestamp": _per_partition(_times(starts)),
+    }
     if without:
         options["startingOffsetsByTimestampStrategy"] = "latest"
     if ends is not None:
         options["endingOffsetsByTimestamp"] = _per_partition(_times(ends))
     notes = [Note(m.topic, m.partition, "start", m.reason, LATEST) for m in without]
-    notes += [Note(m.topic, m.partition, "end", m.reason, LATEST) for m in ends or [] if not m.broker or m.offset < 0]
+    notes += [
+        Note(m.topic, m.partition, "end", m.reason, LATEST)
+        for m in ends or []
+        if not m.broker or m.offset < 0
+    ]
     return Export(_options_text(options), len(starts), notes)
 
 
@@ -481,12 +538,16 @@ def _group_csv(starts: list[Mark], ends: list[Mark] | None, missing: str, group:
     -1 and -2 have no meaning there: the tool rejects the whole file for one of them.
     """
     if ends is not None:
-        raise UsageError("a group has one offset in each partition: it cannot be given the end of a range")
+        raise UsageError(
+            "a group has one offset in each partition: it cannot be given the end of a range"
+        )
     if any(c in group for c in '",\r\n'):
         raise UsageError(f"the group {group!r} cannot be said in the CSV of Kafka's tool")
     filled = _filled(starts, "start", missing)
     unknown = [
-        f.mark for f in filled if (f.value is None and missing != "leave") or (f.value is not None and f.value < 0)
+        f.mark
+        for f in filled
+        if (f.value is None and missing != "leave") or (f.value is not None and f.value < 0)
     ]
     _refuse(unknown, "no offset to write")
     lines = [
@@ -504,7 +565,11 @@ def _json(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str)
     """Write the answers unchanged. A missing answer is null."""
     partitions = [
         {"topic": start.topic, "partition": start.partition}
-        | {"log_start_offset": _known(start.log_start), "log_end_offset": _known(start.log_end), "start": _told(start)}
+        | {
+            "log_start_offset": _known(start.log_start),
+            "log_end_offset": _known(start.log_end),
+            "start": _told(start),
+        }
         | ({} if ends is None else {"end": _told(ends[number])})
         for number, start in enumerate(starts)
     ]
@@ -522,7 +587,9 @@ def _json(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str)
         for mark in found
         if not _answers(mark)
     ]
-    return Export(json.dumps(document | {"partitions": partitions}, indent=1) + "\n", len(starts), notes)
+    return Export(
+        json.dumps(document | {"partitions": partitions}, indent=1) + "\n", len(starts), notes
+    )
 
 
 def _told(mark: Mark) -> dict[str, Any]:

@@ -47,7 +47,9 @@ REASONS: Final = {
 }
 
 
-def lag(committed: Iterable[Committed], partitions: Iterable[PartitionFacts], *, now_ms: int) -> pa.Table:
+def lag(
+    committed: Iterable[Committed], partitions: Iterable[PartitionFacts], *, now_ms: int
+) -> pa.Table:
     """Return rows of LAG from the partitions' own records.
 
     An unreadable partition becomes a row, not an error.
@@ -70,7 +72,9 @@ def lag(committed: Iterable[Committed], partitions: Iterable[PartitionFacts], *,
     return pa.Table.from_pylist([row for row in rows if row is not None], LAG)
 
 
-def _of_partition(committed: Sequence[Committed], unit: PartitionFacts | None) -> list[dict[str, Any]]:
+def _of_partition(
+    committed: Sequence[Committed], unit: PartitionFacts | None
+) -> list[dict[str, Any]]:
     if unit is None:
         return [{"reason": "no-partition"} for _ in committed]
     if unit.hidden:
@@ -100,7 +104,11 @@ def _searched(committed: Sequence[Committed], unit: PartitionFacts) -> list[dict
 
 def _asked(partition: search.Partition, offset: int, newest: int) -> dict[str, Any]:
     start, end = partition.log_start_offset, partition.log_end_offset
-    known: dict[str, Any] = {"log_start_offset": start, "log_end_offset": end, "newest_timestamp": newest}
+    known: dict[str, Any] = {
+        "log_start_offset": start,
+        "log_end_offset": end,
+        "newest_timestamp": newest,
+    }
     if offset < 0:
         return known | {"reason": "no-commit"}
     if offset >= end:
@@ -125,7 +133,11 @@ def _row(one: Committed, found: dict[str, Any], now_ms: int) -> dict[str, Any]:
     if row["reason"] == "caught-up":
         row["lag_ms"] = row["age_ms"] = 0
     elif row["next_timestamp"] != -1:
-        row["lag_ms"] = max(row["newest_timestamp"] - row["next_timestamp"], 0) if row["newest_timestamp"] != -1 else -1
+        row["lag_ms"] = (
+            max(row["newest_timestamp"] - row["next_timestamp"], 0)
+            if row["newest_timestamp"] != -1
+            else -1
+        )
         row["age_ms"] = max(now_ms - row["next_timestamp"], 0)
     return row
 
@@ -140,10 +152,14 @@ def lag_by_table(committed: Iterable[Committed], view: View, *, now_ms: int) -> 
     or a later one, unless records came out of order. If the cell's record is the next one, its own
     timestamp counts. So `lag_ms` and `age_ms` are upper bounds.
     """
-    return pa.Table.from_pylist([_row(one, row, now_ms) for one, row in _by_cells(committed, view)], LAG)
+    return pa.Table.from_pylist(
+        [_row(one, row, now_ms) for one, row in _by_cells(committed, view)], LAG
+    )
 
 
-def _by_cells(committed: Iterable[Committed], view: View) -> Iterator[tuple[Committed, dict[str, Any]]]:
+def _by_cells(
+    committed: Iterable[Committed], view: View
+) -> Iterator[tuple[Committed, dict[str, Any]]]:
     columns = ("timestamp", "offset", "record_timestamp", "log_start_offset", "log_end_offset")
     cells = {name: np.asarray(view.rows[name].to_numpy(), np.int64) for name in columns}
     slices = _slices(view)
@@ -162,14 +178,21 @@ def _slices(view: View) -> dict[tuple[str, int], slice]:
     codes = (topics.chunk(0) if isinstance(topics, pa.ChunkedArray) else topics).indices.to_numpy()
     changes = np.flatnonzero((np.diff(codes) != 0) | (np.diff(numbers) != 0)) + 1
     bounds = [0, *changes.tolist(), len(numbers)]
-    return {key: slice(begin, end) for key, begin, end in zip(view.partitions, bounds, bounds[1:], strict=False)}
+    return {
+        key: slice(begin, end)
+        for key, begin, end in zip(view.partitions, bounds, bounds[1:], strict=False)
+    }
 
 
 def _by_cell(offset: int, cells: dict[str, Any]) -> dict[str, Any]:
     start, end = (int(cells[name].max()) for name in ("log_start_offset", "log_end_offset"))
     timed = cells["record_timestamp"][cells["record_timestamp"] != -1]
     newest = int(timed.max()) if len(timed) else -1
-    known: dict[str, Any] = {"log_start_offset": start, "log_end_offset": end, "newest_timestamp": newest}
+    known: dict[str, Any] = {
+        "log_start_offset": start,
+        "log_end_offset": end,
+        "newest_timestamp": newest,
+    }
     if offset < 0:
         return known | {"reason": "no-commit"}
     if 0 <= end <= offset:
@@ -181,4 +204,8 @@ def _by_cell(offset: int, cells: dict[str, Any]) -> dict[str, Any]:
     itself = int(cells["offset"][last]) == offset
     time = int(cells["record_timestamp" if itself else "timestamp"][last])
     evidence = "its own timestamp" if itself else "that time or later, by the last cell before it"
-    return known | {"next_timestamp": time, "reason": "deleted" if offset < start else "behind", "evidence": evidence}
+    return known | {
+        "next_timestamp": time,
+        "reason": "deleted" if offset < start else "behind",
+        "evidence": evidence,
+    }

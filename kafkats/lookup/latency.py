@@ -64,7 +64,9 @@ def most_ms(table: pa.Table, source: str = "append-time") -> int:
 
     It is the `margin_ms` of a fail-over or a safe search.
     """
-    found: list[int] = [row["most_ms"] for row in table.to_pylist() if row["source"] == source and row["samples"]]
+    found: list[int] = [
+        row["most_ms"] for row in table.to_pylist() if row["source"] == source and row["samples"]
+    ]
     return max([0, *found])
 
 
@@ -101,15 +103,29 @@ def _of_partition(unit: PartitionFacts) -> Iterator[dict[str, Any]]:
         counts = (same, unknown) if source == "append-time" else (0, 0)
         if len(values) or any(counts):
             told = True
-            yield where | _measured(source, values) | {"same": counts[0], "unknown": counts[1], "reason": reason}
+            yield (
+                where
+                | _measured(source, values)
+                | {"same": counts[0], "unknown": counts[1], "reason": reason}
+            )
     if not told:
-        yield where | _measured("", np.empty(0, np.int64)) | {"same": 0, "unknown": 0, "reason": reason}
+        yield (
+            where
+            | _measured("", np.empty(0, np.int64))
+            | {"same": 0, "unknown": 0, "reason": reason}
+        )
 
 
 def _measured(source: str, values: NDArray[np.int64]) -> dict[str, Any]:
-    points = np.percentile(values, [0, 50, 99, 100], method="higher").tolist() if len(values) else [0] * 4
+    points = (
+        np.percentile(values, [0, 50, 99, 100], method="higher").tolist()
+        if len(values)
+        else [0] * 4
+    )
     names = ("least_ms", "median_ms", "p99_ms", "most_ms")
-    return {"source": source, "samples": len(values)} | dict(zip(names, map(int, points), strict=True))
+    return {"source": source, "samples": len(values)} | dict(
+        zip(names, map(int, points), strict=True)
+    )
 
 
 def _of_segment(segment: search.Segment) -> tuple[NDArray[np.int64], NDArray[np.int64], int, int]:

@@ -90,7 +90,11 @@ def layouts_unit(unit: Unit, options: LayoutOptions) -> pa.RecordBatch:
     An unreadable segment becomes a row, not an error. Raises UsageError for a folder that is a log
     directory, StorageFailed when it cannot be written.
     """
-    where = {"log_dir": unit.log_dir, "partition_dir": unit.partition_dir, "base_offset": unit.base_offset}
+    where = {
+        "log_dir": unit.log_dir,
+        "partition_dir": unit.partition_dir,
+        "base_offset": unit.base_offset,
+    }
     if unit.base_offset < 0:
         return pa.RecordBatch.from_pylist([], LAYOUTS)
     unit, seen, findings, gone = settled(unit, lambda now: _look(now, options))
@@ -98,7 +102,9 @@ def layouts_unit(unit: Unit, options: LayoutOptions) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist([], LAYOUTS)
     if isinstance(seen, KafkatsError):
         reason = f"{seen}" if findings[0].kind != "transient" else findings[0].reason
-        return pa.RecordBatch.from_pylist([dict.fromkeys(_SUMS, 0) | where | {"reason": reason}], LAYOUTS)
+        return pa.RecordBatch.from_pylist(
+            [dict.fromkeys(_SUMS, 0) | where | {"reason": reason}], LAYOUTS
+        )
     built, rows = seen
     if options.folder is not None:
         _keep(unit, built, options.folder)
@@ -136,7 +142,11 @@ def _looked(
     if built.blocked:
         raise CorruptBatch(f"no index can be built: {built.blocked}", position=0)
     times, offsets = _rises(source)
-    steps = _steps(source, options.every_ms) if not options.times else np.array(sorted(options.times), np.int64)
+    steps = (
+        _steps(source, options.every_ms)
+        if not options.times
+        else np.array(sorted(options.times), np.int64)
+    )
     starts, lasts = _batches(source, base_offset)
     hits = np.searchsorted(times, steps)
     known = steps[hits < len(times)]
@@ -147,8 +157,18 @@ def _looked(
         found = compare(len(one.data), one.find(known), first)
         beside = 0 if one.layout == "enriched" else len(built.offset_index)
         rows.append(
-            {"layout": one.layout, "fill": one.fill, "bytes": found.bytes, "bytes_in_all": found.bytes + beside}
-            | {"times": found.targets, "exact": found.exact, "early": found.early, "late": found.late}
+            {
+                "layout": one.layout,
+                "fill": one.fill,
+                "bytes": found.bytes,
+                "bytes_in_all": found.bytes + beside,
+            }
+            | {
+                "times": found.targets,
+                "exact": found.exact,
+                "early": found.early,
+                "late": found.late,
+            }
             | {"bytes_in_vain": found.in_vain, "most_in_vain": found.most_in_vain}
         )
     return indexes, rows
@@ -167,7 +187,9 @@ def _indexes(source: Source, base_offset: int, interval: int, built: Built) -> I
     )  # fmt: skip
     for layout, step in STEPS.items():
         for fill in minute_index.OPTIONS:
-            data = minute_index.build(source, base_offset, option=fill, step_ms=step, index_interval_bytes=interval)
+            data = minute_index.build(
+                source, base_offset, option=fill, step_ms=step, index_interval_bytes=interval
+            )
             yield _Index(layout, fill, data, _by_steps(data, base_offset, fill, step, position))
     data = enriched_index.build(source, base_offset, index_interval_bytes=interval)
     enriched = np.frombuffer(data, enriched_index.ENTRY)
@@ -178,7 +200,9 @@ def _by_steps(
     data: bytes, base_offset: int, fill: str, step: int, position: Callable[[Ints], Ints]
 ) -> Callable[[Ints], Ints]:
     entries = np.frombuffer(data, minute_index.ENTRY)
-    return lambda times: position(minute_index.lookup(entries, base_offset, times, option=fill, step_ms=step))
+    return lambda times: position(
+        minute_index.lookup(entries, base_offset, times, option=fill, step_ms=step)
+    )
 
 
 def _batch_of(offsets: Ints, starts: Ints, lasts: Ints) -> Ints:
@@ -223,7 +247,12 @@ def _steps(source: Source, every_ms: int) -> Ints:
 def _batches(source: Source, base_offset: int) -> tuple[Ints, Ints]:
     """Return the position and the last offset of each batch."""
     parts: list[Points] = [np.empty((0, 5), np.int64)]
-    walk(source, base_offset, interval=_EVERY_BATCH, on_points=lambda points: parts.append(points.copy()))
+    walk(
+        source,
+        base_offset,
+        interval=_EVERY_BATCH,
+        on_points=lambda points: parts.append(points.copy()),
+    )
     points = np.concatenate(parts)
     return points[:, 0], points[:, 2]
 

@@ -129,7 +129,9 @@ def lookup_partitions(
     `high_watermark` is one of HIGH_WATERMARKS. Raises UsageError and as `units.list_units`.
     """
     if high_watermark not in HIGH_WATERMARKS:
-        raise UsageError(f"no high watermark {high_watermark!r}; there are {', '.join(HIGH_WATERMARKS)}")
+        raise UsageError(
+            f"no high watermark {high_watermark!r}; there are {', '.join(HIGH_WATERMARKS)}"
+        )
     for unit in _listed(log_dirs, topics):
         yield unit if high_watermark == "checkpoint" else replace(unit, high_watermark=None)
 
@@ -138,7 +140,10 @@ def _listed(log_dirs: Iterable[str | Path], topics: str) -> Iterator[PartitionUn
     about: Unit | None = None
     segment: Unit | None = None
     for unit in list_units(log_dirs, topics=topics):
-        if about is None or (unit.log_dir, unit.partition_dir) != (about.log_dir, about.partition_dir):
+        if about is None or (unit.log_dir, unit.partition_dir) != (
+            about.log_dir,
+            about.partition_dir,
+        ):
             yield from _partition(about, segment)
             about, segment = unit, None
         if segment is None and unit.base_offset >= 0:
@@ -186,7 +191,10 @@ def limits(partitions: Iterable[PartitionUnit]) -> dict[tuple[str, int], tuple[i
 
 def _limits(unit: PartitionUnit) -> tuple[int, int]:
     start = unit.log_start_offset
-    with suppress(KafkatsError), search.open_partition(unit.path, log_start_offset=start, live=unit.live) as partition:
+    with (
+        suppress(KafkatsError),
+        search.open_partition(unit.path, log_start_offset=start, live=unit.live) as partition,
+    ):
         start = partition.log_start_offset
         return start, partition.log_end_offset
     return start, -1
@@ -219,7 +227,12 @@ def above_high_watermark(rows: pa.Table) -> dict[str, int]:
     Only partitions with such offsets are included. `rows` are of LOOKUP.
     """
     rows = rows.filter(pc.greater(rows["above_high_watermark"], 0))
-    counts = rows.group_by(["log_dir", "partition_dir"]).aggregate([("above_high_watermark", "max")]).to_pylist()
+    counts = (
+        rows
+        .group_by(["log_dir", "partition_dir"])
+        .aggregate([("above_high_watermark", "max")])
+        .to_pylist()
+    )
     twice = len({row["partition_dir"] for row in counts}) < len(counts)
     return {
         str(Path(row["log_dir"], row["partition_dir"])) if twice else row["partition_dir"]: row[
@@ -239,7 +252,9 @@ def _where(unit: PartitionUnit) -> dict[str, Any]:
     }
 
 
-def _rows(unit: PartitionUnit, targets: Sequence[search.Target], options: LookupOptions) -> Iterator[dict[str, Any]]:
+def _rows(
+    unit: PartitionUnit, targets: Sequence[search.Target], options: LookupOptions
+) -> Iterator[dict[str, Any]]:
     if unit.hidden:
         yield from (_row(_unreadable(target, unit.hidden), None, "", options) for target in targets)
         return
@@ -261,7 +276,10 @@ def _rows(unit: PartitionUnit, targets: Sequence[search.Target], options: Lookup
         return
     with partition:
         above = _above_high_watermark(partition)
-        yield from (_answer(partition, target, options) | {"above_high_watermark": above} for target in targets)
+        yield from (
+            _answer(partition, target, options) | {"above_high_watermark": above}
+            for target in targets
+        )
 
 
 def _above_high_watermark(partition: search.Partition) -> int:
@@ -273,8 +291,12 @@ def _above_high_watermark(partition: search.Partition) -> int:
         return 0
 
 
-def _answer(partition: search.Partition, target: search.Target, options: LookupOptions) -> dict[str, Any]:
-    kafka = _try(target, lambda: search.find(partition, target, options.rule, now_ms=options.now_ms))
+def _answer(
+    partition: search.Partition, target: search.Target, options: LookupOptions
+) -> dict[str, Any]:
+    kafka = _try(
+        target, lambda: search.find(partition, target, options.rule, now_ms=options.now_ms)
+    )
     exact = _try(target, lambda: search.find_exact(partition, target, depth=options.depth))
     if "unreadable" in (kafka.reason, exact.reason):
         differs = "" if kafka.reason == exact.reason else "unreadable"
@@ -310,7 +332,9 @@ def _unreadable(target: search.Target, text: str) -> search.Answer:
     return search.Answer(target, reason="unreadable", evidence=text)
 
 
-def _row(answer: search.Answer, kafka: search.Answer | None, differs: str, options: LookupOptions) -> dict[str, Any]:
+def _row(
+    answer: search.Answer, kafka: search.Answer | None, differs: str, options: LookupOptions
+) -> dict[str, Any]:
     kafka = kafka or answer
     target = answer.target_ms
     word = target if isinstance(target, search.Word) else None

@@ -22,7 +22,12 @@ from kafkats.tables import Manifest, OpenRun, View, busiest, closed
 Ints = NDArray[np.int64]
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
-STATES: Final = {"not built": "#f0f0f0", "closed": "#67a9cf", "some open": "#e08214", "some unreadable": "#b2182b"}
+STATES: Final = {
+    "not built": "#f0f0f0",
+    "closed": "#67a9cf",
+    "some open": "#e08214",
+    "some unreadable": "#b2182b",
+}
 """States of an hour of a table, with their colours."""
 _DAYS: Final = 92
 _NONE: Final = np.empty(0, np.int64)
@@ -48,7 +53,9 @@ def plot_staircase(
     for number, key in enumerate(chosen):
         axes = figure.add_subplot(down, 2, number + 1)
         _stairs(axes, *_cells(view, key), clouds.get(key), view.step_ms)
-        _show_marks(axes, [mark for mark in marks if (mark.topic, mark.partition) == key and not mark.word])
+        _show_marks(
+            axes, [mark for mark in marks if (mark.topic, mark.partition) == key and not mark.word]
+        )
         axes.set_title(f"{key[0]}-{key[1]}", fontsize=8)
         axes.tick_params(labelsize=6)
     title = "the first offset of a time or later (line), and the records (points)"
@@ -59,7 +66,10 @@ def plot_staircase(
 def _cells(view: View, key: tuple[str, int]) -> tuple[Ints, Ints]:
     """Return times and offsets of a partition's closed cells."""
     topic, partition = key
-    mine = pc.and_(pc.equal(view.rows["topic"].cast("string"), topic), pc.equal(view.rows["partition"], partition))
+    mine = pc.and_(
+        pc.equal(view.rows["topic"].cast("string"), topic),
+        pc.equal(view.rows["partition"], partition),
+    )
     rows = view.rows.filter(mine)
     rows = rows.filter(closed(rows))
     return rows["timestamp"].to_numpy(), rows["offset"].to_numpy()
@@ -68,13 +78,28 @@ def _cells(view: View, key: tuple[str, int]) -> tuple[Ints, Ints]:
 def _stairs(axes: Any, times: Ints, offsets: Ints, cloud: Cloud | None, step_ms: int) -> None:
     if len(times):
         # One point per change is enough. The line breaks where cells are missing.
-        edges = np.flatnonzero(np.concatenate(([True], (np.diff(offsets) != 0) | (np.diff(times) != step_ms))))
+        edges = np.flatnonzero(
+            np.concatenate(([True], (np.diff(offsets) != 0) | (np.diff(times) != step_ms)))
+        )
         ends = np.append(edges[1:], len(times)) - 1
-        left, right = (np.clip(ms, _EARLIEST_MS, _LATEST_MS) for ms in (times[edges], times[ends] + step_ms))
+        left, right = (
+            np.clip(ms, _EARLIEST_MS, _LATEST_MS) for ms in (times[edges], times[ends] + step_ms)
+        )
         axes.hlines(offsets[edges], _moments(left), _moments(right), color="#2166ac", linewidth=1.5)
-    shown = _NONE if cloud is None or not len(times) else _inside(cloud, int(times.min()), int(times.max()) + step_ms)
+    shown = (
+        _NONE
+        if cloud is None or not len(times)
+        else _inside(cloud, int(times.min()), int(times.max()) + step_ms)
+    )
     if cloud is not None and len(shown):
-        axes.plot(_moments(cloud.timestamp[shown]), cloud.offset[shown], ".", color="#e08214", markersize=3, zorder=3)
+        axes.plot(
+            _moments(cloud.timestamp[shown]),
+            cloud.offset[shown],
+            ".",
+            color="#e08214",
+            markersize=3,
+            zorder=3,
+        )
         # Show the time of the records only, not the hours before and after them without changes.
         first, last = int(cloud.timestamp[shown].min()), int(cloud.timestamp[shown].max())
         pad = max((last - first) // 20, 2 * step_ms)
@@ -96,7 +121,9 @@ def _stairs(axes: Any, times: Ints, offsets: Ints, cloud: Cloud | None, step_ms:
 
 def _inside(cloud: Cloud, begin: int, end: int) -> Ints:
     """Return which records are of the time from `begin` to `end`."""
-    return np.flatnonzero((cloud.timestamp >= max(begin, _EARLIEST_MS)) & (cloud.timestamp < min(end, _LATEST_MS)))
+    return np.flatnonzero(
+        (cloud.timestamp >= max(begin, _EARLIEST_MS)) & (cloud.timestamp < min(end, _LATEST_MS))
+    )
 
 
 def _show_marks(axes: Any, marks: Iterable[Mark]) -> None:
@@ -107,7 +134,9 @@ def _show_marks(axes: Any, marks: Iterable[Mark]) -> None:
         low, high = axes.get_xlim()
         axes.set_xlim(min(low, axes.convert_xunits(at)), max(high, axes.convert_xunits(at)))
         if mark.offset >= 0:
-            axes.plot([at], [mark.offset], "o", color="#b2182b", markersize=6, fillstyle="none", zorder=4)
+            axes.plot(
+                [at], [mark.offset], "o", color="#b2182b", markersize=6, fillstyle="none", zorder=4
+            )
 
 
 def plot_disorder(clouds: Mapping[tuple[str, int], Cloud], path: Path) -> None:
@@ -117,7 +146,9 @@ def plot_disorder(clouds: Mapping[tuple[str, int], Cloud], path: Path) -> None:
     """
     figure, save = begin_figure()
     names = list(LATE)
-    counts = np.sum([np.zeros(len(names), np.int64), *(cloud.late for cloud in clouds.values())], axis=0)
+    counts = np.sum(
+        [np.zeros(len(names), np.int64), *(cloud.late for cloud in clouds.values())], axis=0
+    )
     figure.set_size_inches(8.0, 3.2)
     axes = figure.add_subplot()
     axes.bar(range(len(names)), counts, color=["#67a9cf"] + ["#e08214"] * (len(names) - 1))
@@ -128,7 +159,9 @@ def plot_disorder(clouds: Mapping[tuple[str, int], Cloud], path: Path) -> None:
     save(path)
 
 
-def coverage(covered: Sequence[tuple[int, int]], runs: Iterable[OpenRun]) -> tuple[int, NDArray[np.int8]]:
+def coverage(
+    covered: Sequence[tuple[int, int]], runs: Iterable[OpenRun]
+) -> tuple[int, NDArray[np.int8]]:
     """Return the first day (ms) and the state of each hour from then on, shape (days, 24).
 
     States are numbers in STATES. Only the last days are included.
@@ -161,15 +194,23 @@ def plot_calendar(manifest: Manifest, runs: Iterable[OpenRun], path: Path) -> No
     axes = figure.add_subplot()
     if len(days):
         axes.pcolormesh(
-            days, cmap=ListedColormap(list(STATES.values())), vmin=0, vmax=len(STATES) - 1, edgecolors="white"
+            days,
+            cmap=ListedColormap(list(STATES.values())),
+            vmin=0,
+            vmax=len(STATES) - 1,
+            edgecolors="white",
         )
     names = [f"{_moment(first + n * DAY_MS):%Y-%m-%d}" for n in range(len(days))]
     axes.set_yticks(np.arange(len(days)) + 0.5, names, fontsize=7)
     axes.set_xticks(range(0, 25, 3), [f"{hour:02}:00" for hour in range(0, 25, 3)], fontsize=7)
     axes.invert_yaxis()
     patches = [Patch(color=colour, label=state) for state, colour in STATES.items()]
-    figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), fontsize=8, frameon=False)
-    figure.suptitle(f"hours of the table, UTC; a cell every {manifest.step_ms / 1000:g} s", fontsize=10)
+    figure.legend(
+        handles=patches, loc="outside lower center", ncols=len(patches), fontsize=8, frameon=False
+    )
+    figure.suptitle(
+        f"hours of the table, UTC; a cell every {manifest.step_ms / 1000:g} s", fontsize=10
+    )
     save(path)
 
 

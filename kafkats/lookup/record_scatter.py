@@ -83,7 +83,9 @@ def cloud_of(timestamp: Ints, offset: Ints) -> Cloud:
     return Cloud(timestamp[some], offset[some], late)
 
 
-def read_cloud(partition: Path, from_ms: int | None = None, to_ms: int | None = None) -> tuple[Cloud, str]:
+def read_cloud(
+    partition: Path, from_ms: int | None = None, to_ms: int | None = None
+) -> tuple[Cloud, str]:
     """Return the cloud of a range of records, and why it ends early or "".
 
     The range begins with the first record of `from_ms` or later, ends with the first of `to_ms` or
@@ -92,7 +94,9 @@ def read_cloud(partition: Path, from_ms: int | None = None, to_ms: int | None = 
     times, offsets = [_NONE], [_NONE]
     error = ""
     try:
-        options = ReadOptions(starting_timestamp=from_ms, ending_timestamp=to_ms, piece_bytes=_PIECE_BYTES)
+        options = ReadOptions(
+            starting_timestamp=from_ms, ending_timestamp=to_ms, piece_bytes=_PIECE_BYTES
+        )
         left = MOST_BYTES
         for piece in plan_read([partition], options):
             left -= piece.end - piece.start
@@ -113,15 +117,25 @@ def cloud_unit(unit: Place, from_ms: int, to_ms: int) -> pa.RecordBatch:
     if name is None:
         return pa.RecordBatch.from_pylist([], CLOUDS)
     cloud, error = read_cloud(unit.path, from_ms, to_ms)
-    columns = ([name.topic], [name.partition], [cloud.timestamp], [cloud.offset], [cloud.late], [error])
+    columns = (
+        [name.topic],
+        [name.partition],
+        [cloud.timestamp],
+        [cloud.offset],
+        [cloud.late],
+        [error],
+    )
     return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, CLOUDS, strict=True)], schema=CLOUDS
+        [pa.array(column, field.type) for column, field in zip(columns, CLOUDS, strict=True)],
+        schema=CLOUDS,
     )
 
 
 def clouds_in(rows: pa.Table) -> dict[tuple[str, int], Cloud]:
     """Return the clouds in rows of CLOUDS, by partition."""
     return {
-        (row["topic"], row["partition"]): Cloud(*(np.array(row[name], np.int64) for name in CLOUDS.names[2:5]))
+        (row["topic"], row["partition"]): Cloud(
+            *(np.array(row[name], np.int64) for name in CLOUDS.names[2:5])
+        )
         for row in rows.to_pylist()
     }

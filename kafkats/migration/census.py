@@ -59,7 +59,12 @@ GROUPS: Final = {
     "volume": ("log_dir",),
     "format": (),
 }
-_FLAGS: Final = ("control_batches", "transactional_batches", "producer_batches", "delete_horizon_batches")
+_FLAGS: Final = (
+    "control_batches",
+    "transactional_batches",
+    "producer_batches",
+    "delete_horizon_batches",
+)
 _TYPES: Final = {
     TimestampType.NONE: "none",
     TimestampType.CREATE_TIME: "CreateTime",
@@ -118,10 +123,17 @@ def _where(unit: Unit) -> dict[str, Any]:
 
 def _cell(cell: Cell) -> dict[str, Any]:
     codec = _CODECS.get(cell.codec, f"codec {cell.codec}")
-    return cell._asdict() | {"codec": codec, "timestamp_type": _TYPES[cell.timestamp_type], "problem": "", "reason": ""}
+    return cell._asdict() | {
+        "codec": codec,
+        "timestamp_type": _TYPES[cell.timestamp_type],
+        "problem": "",
+        "reason": "",
+    }
 
 
-def _rest(census: Census | None, findings: Sequence[Finding], size: int) -> Iterator[dict[str, Any]]:
+def _rest(
+    census: Census | None, findings: Sequence[Finding], size: int
+) -> Iterator[dict[str, Any]]:
     """Yield the problems, the first with the unwalked bytes, and a row for an empty segment."""
     left = size if census is None else census.facts.log_bytes - census.facts.valid_bytes
     for finding in findings:
@@ -137,7 +149,13 @@ def _problem(finding: Finding, size: int) -> dict[str, Any]:
 
 def _nothing(problem: str, reason: str) -> dict[str, Any]:
     counts = dict.fromkeys(("bytes", "batches", "records", *_FLAGS), 0)
-    return counts | {"magic": -1, "codec": "", "timestamp_type": "", "problem": problem, "reason": reason}
+    return counts | {
+        "magic": -1,
+        "codec": "",
+        "timestamp_type": "",
+        "problem": problem,
+        "reason": reason,
+    }
 
 
 def group_census(census: pa.Table, by: str) -> list[dict[str, Any]]:
@@ -186,14 +204,19 @@ def summarize(census: pa.Table) -> dict[str, Any]:
     census = census.combine_chunks()
     real = _where_at_least(census, "base_offset", 0)
     magics = {row["magic"]: row for row in _summed(real, ["magic"]).to_pylist()}
-    problems = pc.value_counts(census.filter(pc.not_equal(census["problem"], ""))["problem"]).to_pylist()
+    problems = pc.value_counts(
+        census.filter(pc.not_equal(census["problem"], ""))["problem"]
+    ).to_pylist()
     return {
         "segments": len(real.group_by(["log_dir", "partition_dir", "base_offset"]).aggregate([])),
         "partitions": len(real.group_by(["log_dir", "partition_dir"]).aggregate([])),
         "log_bytes": sum(row["bytes_sum"] for row in magics.values()),
         "magic_bytes": [magics[m]["bytes_sum"] if m in magics else 0 for m in range(3)],
         "magic_batches": [magics[m]["batches_sum"] if m in magics else 0 for m in range(3)],
-        "problems": {row["values"]: row["counts"] for row in sorted(problems, key=lambda row: str(row["values"]))},
+        "problems": {
+            row["values"]: row["counts"]
+            for row in sorted(problems, key=lambda row: str(row["values"]))
+        },
     }
 
 
@@ -250,7 +273,12 @@ def _by_magic(held: pa.Table) -> Iterable[dict[str, Any]]:
     """Return, per segment, the topic, the bytes per magic, and the bytes in zstd."""
     keys = ["log_dir", "topic", "partition_dir", "base_offset"]
     segments: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in held.group_by([*keys, "magic", "codec"], use_threads=False).aggregate([("bytes", "sum")]).to_pylist():
+    for row in (
+        held
+        .group_by([*keys, "magic", "codec"], use_threads=False)
+        .aggregate([("bytes", "sum")])
+        .to_pylist()
+    ):
         first = {"log_dir": row["log_dir"], "topic": row["topic"], "sizes": [0, 0, 0], "zstd": 0}
         segment = segments.setdefault(tuple(row[key] for key in keys), first)
         segment["sizes"][row["magic"]] += row["bytes_sum"]

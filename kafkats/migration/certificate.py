@@ -70,7 +70,11 @@ class CertifyOptions:
 
     def allows(self, magic: int) -> bool:
         """Whether this magic lies within the bounds."""
-        return (self.min_magic or 0) <= magic <= (MAGICS[-1] if self.max_magic is None else self.max_magic)
+        return (
+            (self.min_magic or 0)
+            <= magic
+            <= (MAGICS[-1] if self.max_magic is None else self.max_magic)
+        )
 
     def breaks(self, magic_batches: list[int]) -> int:
         """Return how many of these batches per magic lie outside the bounds."""
@@ -106,13 +110,16 @@ class Certificate:
         return CertifyOptions(**given | {"log_dirs": tuple(given["log_dirs"])})
 
 
-def seal(statement: str, options: CertifyOptions, totals: Mapping[str, Any], segments: pa.Table) -> Certificate:
+def seal(
+    statement: str, options: CertifyOptions, totals: Mapping[str, Any], segments: pa.Table
+) -> Certificate:
     """Return the certificate, with its digest, for a statement about `segments` (ROWS, sorted)."""
     header = {
         "format": FORMAT,
         "kafkats": __version__,
         "statement": statement,
-        "options": asdict(options) | {"log_dirs": [str(Path(d).absolute()) for d in options.log_dirs]},
+        "options": asdict(options)
+        | {"log_dirs": [str(Path(d).absolute()) for d in options.log_dirs]},
         "totals": dict(totals),
     }
     return Certificate(header, segments, digest_of(header, segments))
@@ -131,7 +138,10 @@ def write_certificate(certificate: Certificate, folder: Path, *, at: str) -> Non
         if any(folder.iterdir()) and not (folder / "certificate.json").exists():
             raise UsageError("exists and is no certificate", path=folder)
     write_table(folder / "segments.parquet", certificate.segments)
-    write_json(folder / "certificate.json", dict(certificate.header) | {"digest": certificate.digest, "at": at})
+    write_json(
+        folder / "certificate.json",
+        dict(certificate.header) | {"digest": certificate.digest, "at": at},
+    )
 
 
 def read_certificate(folder: Path) -> Certificate:
@@ -144,17 +154,24 @@ def read_certificate(folder: Path) -> Certificate:
     header = read_json(folder / "certificate.json")
     digest, _ = header.pop("digest", None), header.pop("at", None)
     if header.get("format") != FORMAT:
-        raise CorruptPlan(f"a certificate of format {header.get('format')}; this kafkats reads {FORMAT}", path=folder)
+        raise CorruptPlan(
+            f"a certificate of format {header.get('format')}; this kafkats reads {FORMAT}",
+            path=folder,
+        )
     segments = read_table(folder / "segments.parquet", ROWS)
     if digest_of(header, segments) != digest:
-        raise CorruptPlan("the digest does not match: the certificate was edited or damaged", path=folder)
+        raise CorruptPlan(
+            "the digest does not match: the certificate was edited or damaged", path=folder
+        )
     certificate = Certificate(header, segments, digest)
     try:
         options = certificate.options
     except (KeyError, TypeError, ValueError, UsageError) as e:
         raise CorruptPlan(f"no options in it: {e}", path=folder) from e
     texts = (certificate.header.get("statement"), options.topics, *options.log_dirs)
-    if not isinstance(header["options"]["log_dirs"], list) or not all(isinstance(text, str) for text in texts):
+    if not isinstance(header["options"]["log_dirs"], list) or not all(
+        isinstance(text, str) for text in texts
+    ):
         raise CorruptPlan("its statement, topics or log directories are no texts", path=folder)
     if any(segments[name].null_count for name in ROWS.names):
         raise CorruptPlan("a segment lacks something", path=folder)

@@ -112,7 +112,12 @@ def _directory_rows(unit: Unit, deep: bool, upto: Upto) -> list[dict[str, Any]]:
         return []
     rows = [_row(unit) | _found([finding]) for finding in seen.findings]
     if seen.unit is not unit and not rows:  # not all of its segments were listed before
-        rows = [row for one in list_again(unit) if one.base_offset >= 0 for row in _rows(one, deep, upto)]
+        rows = [
+            row
+            for one in list_again(unit)
+            if one.base_offset >= 0
+            for row in _rows(one, deep, upto)
+        ]
     return rows
 
 
@@ -174,7 +179,9 @@ def _found(findings: Iterable[Finding]) -> dict[str, Any]:
 
 
 def _counts(census: Census) -> dict[str, Any]:
-    batches = [sum(cell.batches for cell in census.cells if cell.magic == magic) for magic in MAGICS]
+    batches = [
+        sum(cell.batches for cell in census.cells if cell.magic == magic) for magic in MAGICS
+    ]
     return {
         "next_offset": census.facts.next_offset,
         "log_bytes": census.facts.log_bytes,
@@ -190,15 +197,23 @@ def _counts(census: Census) -> dict[str, Any]:
 def make_certificate(seen: pa.Table, options: CertifyOptions) -> Certificate:
     """Decide from rows of SEEN, which may come from several processes in any order."""
     seen = _latest(seen)
-    refusals = tuple(f for f in all_findings(seen) if f["severity"] in SEVERITIES[2:] or f["kind"] == "vanished")
-    real = seen.filter(pc.and_(pc.greater_equal(seen["base_offset"], 0), pc.is_valid(seen["fingerprint"])))
+    refusals = tuple(
+        f for f in all_findings(seen) if f["severity"] in SEVERITIES[2:] or f["kind"] == "vanished"
+    )
+    real = seen.filter(
+        pc.and_(pc.greater_equal(seen["base_offset"], 0), pc.is_valid(seen["fingerprint"]))
+    )
     segments = real.select(ROWS.names).sort_by(_ORDER).combine_chunks()
     names = ["log_dir", "partition_dir", "base_offset", "magic_batches", "magic_bytes"]
-    outside = _by_magic(segments["magic_batches"])[:, [not options.allows(magic) for magic in MAGICS]].any(axis=1)
+    outside = _by_magic(segments["magic_batches"])[
+        :, [not options.allows(magic) for magic in MAGICS]
+    ].any(axis=1)
     exceptions = tuple(segments.select(names).filter(pa.array(outside)).to_pylist())
     totals = _totals(segments)
     statement = _statement(options, totals, segments, exceptions, refusals)
-    return replace(seal(statement, options, totals, segments), exceptions=exceptions, refusals=refusals)
+    return replace(
+        seal(statement, options, totals, segments), exceptions=exceptions, refusals=refusals
+    )
 
 
 def _latest(seen: pa.Table) -> pa.Table:
@@ -280,19 +295,28 @@ def compare(certificate: Certificate, seen: pa.Table) -> Recheck:
     working = {row["log_dir"] for row in known.values() if row["live"]}
     present: dict[tuple[str, str], dict[int, bool]] = {}
     found: list[tuple[Difference, bool]] = []
-    for row in (row for chunk in seen.to_batches(max_chunksize=_ROWS_AT_ONCE) for row in chunk.to_pylist()):
+    for row in (
+        row for chunk in seen.to_batches(max_chunksize=_ROWS_AT_ONCE) for row in chunk.to_pylist()
+    ):
         was = known.pop(_key(row), None)
         difference = _difference(was, row, options)
         cleaned = difference is not None and was is not None and _is_cleaned(difference, was, row)
         if row["base_offset"] >= 0:
             present.setdefault(_key(row)[:2], {})[row["base_offset"]] = cleaned
         if difference is not None:
-            usual = cleaned or ((was is None or was["live"]) and difference.what in {"grown", "new"})
-            now = f"{difference.now}; rewritten, as by the log cleaner" if cleaned else difference.now
+            usual = cleaned or (
+                (was is None or was["live"]) and difference.what in {"grown", "new"}
+            )
+            now = (
+                f"{difference.now}; rewritten, as by the log cleaner" if cleaned else difference.now
+            )
             found.append((difference._replace(now=now), usual and row["log_dir"] in working))
     for key, row in known.items():
         why = _why_gone(row, present.get(key[:2], {}))
-        found.append((Difference(*key, "vanished", _extent(row), why), bool(why) and row["log_dir"] in working))
+        found.append((
+            Difference(*key, "vanished", _extent(row), why),
+            bool(why) and row["log_dir"] in working,
+        ))
     found.sort(key=lambda pair: pair[0])
     holds = not any(d.breaks or d.what == "damaged" for d, _ in found)
     return Recheck(tuple(d for d, _ in found), holds, holds and all(usual for _, usual in found))
@@ -316,12 +340,22 @@ def _why_gone(row: Mapping[str, Any], present: Mapping[int, bool]) -> str:
         return "no segment of its partition is there"
     base = row["base_offset"]
     if before := [one for one in present if one < base]:
-        return f"merged into segment {max(before)}, as by the log cleaner" if present[max(before)] else ""
+        return (
+            f"merged into segment {max(before)}, as by the log cleaner"
+            if present[max(before)]
+            else ""
+        )
     begin = min(present)
-    return f"deleted from the front, as by retention: the log begins at {begin}" if begin >= row["next_offset"] else ""
+    return (
+        f"deleted from the front, as by retention: the log begins at {begin}"
+        if begin >= row["next_offset"]
+        else ""
+    )
 
 
-def _difference(was: Mapping[str, Any] | None, row: Mapping[str, Any], options: CertifyOptions) -> Difference | None:
+def _difference(
+    was: Mapping[str, Any] | None, row: Mapping[str, Any], options: CertifyOptions
+) -> Difference | None:
     bad = [f for f in row["findings"] if f["severity"] in SEVERITIES[2:] or f["kind"] == "vanished"]
     before = _extent(was) if was else ""
     if bad:
@@ -344,5 +378,7 @@ def _file(row: Mapping[str, Any]) -> str:
 
 
 def _extent(row: Mapping[str, Any]) -> str:
-    magics = ", ".join(f"{count} of magic {magic}" for magic, count in enumerate(row["magic_batches"]) if count)
+    magics = ", ".join(
+        f"{count} of magic {magic}" for magic, count in enumerate(row["magic_batches"]) if count
+    )
     return f"{row['bytes']} bytes up to offset {row['next_offset']}, batches: {magics or 'none'}, {row['fingerprint']}"

@@ -52,10 +52,14 @@ def target_of(to_magic: int, compression_type: str) -> Target:
     together.
     """
     if to_magic not in (0, 1, 2) or compression_type not in COMPRESSION_TYPES:
-        raise UsageError(f"no format has magic {to_magic} and compression.type {compression_type!r}")
+        raise UsageError(
+            f"no format has magic {to_magic} and compression.type {compression_type!r}"
+        )
     if to_magic < 2 and compression_type == "zstd":
         raise UsageError("zstd needs magic 2")
-    return Target(to_magic, None if compression_type == PRODUCER else Codec[compression_type.upper()])
+    return Target(
+        to_magic, None if compression_type == PRODUCER else Codec[compression_type.upper()]
+    )
 
 
 def forecast_unit(unit: Unit, target: Target) -> pa.RecordBatch:
@@ -68,7 +72,9 @@ def forecast_unit(unit: Unit, target: Target) -> pa.RecordBatch:
 
 
 def _row(unit: Unit, file: str, action: str, reason: str = "") -> dict[str, Any]:
-    counts = dict.fromkeys(("before_bytes", "after_bytes", "batches_before", "batches_after", "records"), 0)
+    counts = dict.fromkeys(
+        ("before_bytes", "after_bytes", "batches_before", "batches_after", "records"), 0
+    )
     return {
         "log_dir": unit.log_dir,
         "partition_dir": unit.partition_dir,
@@ -91,11 +97,16 @@ def _segment_row(unit: Unit, target: Target) -> dict[str, Any]:
     log = paths.segment_file(unit.base_offset, paths.LOG)
     if unit.active and not unit.clean:
         return _row(
-            unit, log, "blocked", "the active segment, and no clean-shutdown marker: a broker has yet to recover it"
+            unit,
+            log,
+            "blocked",
+            "the active segment, and no clean-shutdown marker: a broker has yet to recover it",
         )
     began = time.monotonic()
     try:
-        with open_source(Path(unit.log_dir, unit.partition_dir, log), mapped=not unit.live) as source:
+        with open_source(
+            Path(unit.log_dir, unit.partition_dir, log), mapped=not unit.live
+        ) as source:
             made = convert_source(source, unit.base_offset, target, None, log_end=unit.active)
     except BadInput as e:
         where = "" if e.position is None else f" at byte {e.position}"
@@ -122,7 +133,9 @@ def _directory_rows(unit: Unit, target: Target) -> list[dict[str, Any]]:
         partition = scan_partition(Path(unit.log_dir, unit.partition_dir))
         if unfinished := unfinished_swaps(f.file for f in partition.findings):
             return [_row(unit, "", "blocked", f"{unfinished[0]}: {UNFINISHED}")]
-        files = [f for segment in partition.segments for f in segment.files.values()] + list(partition.others)
+        files = [f for segment in partition.segments for f in segment.files.values()] + list(
+            partition.others
+        )
         return list(_removals(unit, files)) if target.magic < 2 else []
     except KafkatsError as e:
         return [_row(unit, "", "blocked", str(e))]
@@ -139,12 +152,17 @@ def _removals(unit: Unit, files: Sequence[FileFacts]) -> Iterator[dict[str, Any]
             continue
         if name.kind == paths.TXN_INDEX:
             reason = "aborted transactions, which this format does not know"
-        elif name.kind == paths.SNAPSHOT and _has_producers(Path(unit.log_dir, unit.partition_dir, file.name)):
+        elif name.kind == paths.SNAPSHOT and _has_producers(
+            Path(unit.log_dir, unit.partition_dir, file.name)
+        ):
             reason = "producers, which this format does not know"
         else:
             continue
         identity = FileIdentity(file.size, file.mtime_ns, file.ctime_ns, file.inode)._asdict()
-        yield _row(unit, file.name, "remove", reason) | {"base_offset": name.base_offset, "before": identity}
+        yield _row(unit, file.name, "remove", reason) | {
+            "base_offset": name.base_offset,
+            "before": identity,
+        }
 
 
 def _has_producers(snapshot: Path) -> bool:

@@ -137,7 +137,12 @@ def append(
     return entry
 
 
-def _seal(entries: Sequence[Entry], now_ms: int, words: tuple[str, str, str, str], details: Mapping[str, Any]) -> Entry:
+def _seal(
+    entries: Sequence[Entry],
+    now_ms: int,
+    words: tuple[str, str, str, str],
+    details: Mapping[str, Any],
+) -> Entry:
     try:
         at = (_EPOCH + timedelta(milliseconds=now_ms)).isoformat(timespec="milliseconds")
         plain = json.loads(_json(details))  # as read back: keys are text, tuples are lists
@@ -209,7 +214,11 @@ def _entry(line: bytes, before: Sequence[Entry]) -> Entry:
         raise ValueError("not the fields of an entry")
     entry = Entry(**fields)
     texts = (entry.at, entry.event, entry.broker, entry.phase, entry.by, entry.before, entry.digest)
-    if type(entry.number) is not int or not isinstance(entry.details, dict) or any(type(t) is not str for t in texts):
+    if (
+        type(entry.number) is not int
+        or not isinstance(entry.details, dict)
+        or any(type(t) is not str for t in texts)
+    ):
         raise ValueError("a value of the wrong type")
     if entry.number != len(before) + 1 or entry.before != (before[-1].digest if before else START):
         raise ValueError("it does not continue the line before")
@@ -252,7 +261,9 @@ def _locked(fd: int, path: Path, kind: int) -> bool:
         if e.errno not in _NO_LOCKS:
             raise
         if kind == fcntl.LOCK_EX:
-            raise Refused("this file system has no locks; keep the ledger on another", path=path) from e
+            raise Refused(
+                "this file system has no locks; keep the ledger on another", path=path
+            ) from e
     return True
 
 

@@ -78,7 +78,9 @@ def state(entries: Iterable[Entry]) -> Migration | None:
         try:
             migration = step(migration, entry)
         except (Refused, UsageError) as e:
-            raise CorruptFile(f"entry {entry.number} of the ledger cannot stand there: {e.reason}") from e
+            raise CorruptFile(
+                f"entry {entry.number} of the ledger cannot stand there: {e.reason}"
+            ) from e
     return migration
 
 
@@ -132,7 +134,9 @@ class Fetcher(NamedTuple):
 FETCHERS: Final = (
     Fetcher("0-1", 0, "consumers of 0.8 and 0.9", "inter.broker.protocol.version below 0.10.0"),
     Fetcher("2-3", 1, "consumers of 0.10", "inter.broker.protocol.version 0.10.0 to 0.10.2"),
-    Fetcher("4+", 2, "consumers of 0.11 and later", "inter.broker.protocol.version 0.11.0 and later"),
+    Fetcher(
+        "4+", 2, "consumers of 0.11 and later", "inter.broker.protocol.version 0.11.0 and later"
+    ),
 )
 """KIP-31, KIP-32, KIP-98; ReplicaFetcherThread of Kafka 0.10 to 3.9.
 
@@ -165,5 +169,10 @@ def _next(migration: Migration, who: Broker) -> str:
         return "phase-2" if migration.canary else "canary"
     if who.status == "verified" and who.phase == "canary":
         return "approve"
-    steps = {"listed": "attest", "attested": "certify", "converting": "convert", "converted": "verify"}
+    steps = {
+        "listed": "attest",
+        "attested": "certify",
+        "converting": "convert",
+        "converted": "verify",
+    }
     return steps.get(who.status, "rollback" if who.status == "rolling-back" else "")

@@ -84,7 +84,9 @@ def check_phase(options: MigrateOptions) -> None:
             if migration is not None:
                 wanted = phases.work(migration, options.phase, options.broker).target_magic
                 if wanted != options.to_magic:
-                    raise Refused(f"{options.phase} of this migration goes to magic {wanted}, not {options.to_magic}")
+                    raise Refused(
+                        f"{options.phase} of this migration goes to magic {wanted}, not {options.to_magic}"
+                    )
 
 
 def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions) -> Plan:
@@ -98,7 +100,9 @@ def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions
     facts = {_key(row): row for row in _slim(segments).to_pylist()}
     unread = _unread(segments)
     missing = missing_records(segments, options.accept_loss)
-    blocked = {_directory(row): row["reason"] for row in forecast.to_pylist() if row["base_offset"] < 0} | {**missing}
+    blocked = {
+        _directory(row): row["reason"] for row in forecast.to_pylist() if row["base_offset"] < 0
+    } | {**missing}
     rows = [row for row in forecast.to_pylist() if row["base_offset"] >= 0]
     written: list[dict[str, Any]] = []
     items: list[dict[str, Any]] = []
@@ -108,13 +112,22 @@ def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions
         segment = facts.get(_key(row))
         why = blocked.get(_directory(row)) or _why_not(row, segment) or unread.get(_key(row), "")
         if segment is not None:
-            items += _blocked_item(row, segment, why, options) if why else _items(row, segment, options)
+            items += (
+                _blocked_item(row, segment, why, options) if why else _items(row, segment, options)
+            )
         if not why:
             written.append(row)
     directories = {_directory(row): facts[_key(row)] for row in written}
     left = {_key(item) for item in items if item["action"] == "blocked"}
     items += [
-        _item(row, directories[_directory(row)], options, file=row["file"], action="remove", reason=row["reason"])
+        _item(
+            row,
+            directories[_directory(row)],
+            options,
+            file=row["file"],
+            action="remove",
+            reason=row["reason"],
+        )
         | {"before": row["before"], "log": None, "log_valid_bytes": 0, "after_bytes": 0}
         for row in rows
         if row["action"] == "remove" and _directory(row) in directories and not _stays(row, left)
@@ -122,7 +135,9 @@ def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions
     table = with_blocked(pa.Table.from_pylist(items, schema=ITEMS), segments, missing, options.rule)
     totals = _totals(rows, written, table)
     _refuse_losses(totals["losses"], written, options.accept_loss)
-    return make_plan(OPERATION, asdict(options) | {"accept_loss": sorted(options.accept_loss)}, totals, table)
+    return make_plan(
+        OPERATION, asdict(options) | {"accept_loss": sorted(options.accept_loss)}, totals, table
+    )
 
 
 def _stays(row: Mapping[str, Any], left: set[tuple[str, str, int]]) -> bool:
@@ -142,9 +157,13 @@ def _slim(segments: pa.Table) -> pa.Table:
 
 def _unread(segments: pa.Table) -> dict[tuple[str, str, int], str]:
     """Return why nothing is known of a segment, for segments with an unreadable file."""
-    rows = segments.filter(pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_null(segments["valid_bytes"])))
+    rows = segments.filter(
+        pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_null(segments["valid_bytes"]))
+    )
     named = ("log_dir", "partition_dir", "base_offset", "findings")
-    return {_key(row): unread_reason(row["findings"]) for row in rows.select(list(named)).to_pylist()}
+    return {
+        _key(row): unread_reason(row["findings"]) for row in rows.select(list(named)).to_pylist()
+    }
 
 
 def _directory(row: Mapping[str, Any]) -> tuple[str, str]:
@@ -189,24 +208,42 @@ def _item(
 def _blocked_item(
     row: Mapping[str, Any], segment: Mapping[str, Any], why: str, options: MigrateOptions
 ) -> list[dict[str, Any]]:
-    item = _item(row, segment, options, file=row["file"], action="blocked", reason=why, before=segment["log"])
-    known = {"log_valid_bytes": -1, "index_interval_bytes": -1, "segment_index_bytes": -1, "settings_from": ""}
+    item = _item(
+        row, segment, options, file=row["file"], action="blocked", reason=why, before=segment["log"]
+    )
+    known = {
+        "log_valid_bytes": -1,
+        "index_interval_bytes": -1,
+        "segment_index_bytes": -1,
+        "settings_from": "",
+    }
     return [item | {key: value for key, value in known.items() if item[key] is None}]
 
 
-def _items(row: Mapping[str, Any], segment: Mapping[str, Any], options: MigrateOptions) -> Iterator[dict[str, Any]]:
+def _items(
+    row: Mapping[str, Any], segment: Mapping[str, Any], options: MigrateOptions
+) -> Iterator[dict[str, Any]]:
     base = row["base_offset"]
     yield _item(
         row, segment, options, file=row["file"], action="replace", reason=_reason(row, options), before=segment["log"],
         after_bytes=row["after_bytes"], after_sha256=row["after_sha256"],
     )  # fmt: skip
-    for kind, before in ((paths.OFFSET_INDEX, segment["index"]), (paths.TIME_INDEX, segment["timeindex"])):
+    for kind, before in (
+        (paths.OFFSET_INDEX, segment["index"]),
+        (paths.TIME_INDEX, segment["timeindex"]),
+    ):
         if before is None and kind == paths.TIME_INDEX and options.to_magic == 0:
             continue  # brokers of that format have none
         action = "replace" if before else "add"
         reason = "must be true of the new log"
         yield _item(
-            row, segment, options, file=paths.segment_file(base, kind), action=action, reason=reason, before=before
+            row,
+            segment,
+            options,
+            file=paths.segment_file(base, kind),
+            action=action,
+            reason=reason,
+            before=before,
         )
 
 
@@ -221,7 +258,9 @@ def _reason(row: Mapping[str, Any], options: MigrateOptions) -> str:
     return f"{said}; loses {lost}" if lost else said
 
 
-def _totals(rows: Sequence[Mapping[str, Any]], written: Sequence[Mapping[str, Any]], items: pa.Table) -> dict[str, Any]:
+def _totals(
+    rows: Sequence[Mapping[str, Any]], written: Sequence[Mapping[str, Any]], items: pa.Table
+) -> dict[str, Any]:
     def total(column: str) -> int:
         return sum(row[column] for row in written)
 
@@ -242,8 +281,12 @@ def _totals(rows: Sequence[Mapping[str, Any]], written: Sequence[Mapping[str, An
     }
 
 
-def _refuse_losses(losses: Mapping[str, int], written: Sequence[Mapping[str, Any]], accepted: Sequence[str]) -> None:
-    refused = {loss: count for loss, count in losses.items() if not {loss, ALL_LOSSES} & set(accepted)}
+def _refuse_losses(
+    losses: Mapping[str, int], written: Sequence[Mapping[str, Any]], accepted: Sequence[str]
+) -> None:
+    refused = {
+        loss: count for loss, count in losses.items() if not {loss, ALL_LOSSES} & set(accepted)
+    }
     if refused:
         where = next(row for row in written if any(row[f"loses_{loss}"] for loss in refused))
         counts = ", ".join(f"{loss} ({count})" for loss, count in refused.items())
@@ -277,7 +320,9 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     target = _target(work)
     directory = Path(work.log_dir, work.partition_dir)
     if not lease.site.area.linked:  # commit checks this too, but after the conversion
-        raise Refused("with the work area on another file system no .log can be changed", path=directory)
+        raise Refused(
+            "with the work area on another file system no .log can be changed", path=directory
+        )
     _refuse_changed(work, directory)
     refuse_full_disk(work)
     changes: list[Change] = []
@@ -316,15 +361,25 @@ def _refuse_changed(work: PartitionWork, directory: Path) -> None:
     partition = scan_partition(directory)
     bases = [segment.base_offset for segment in partition.segments]
     following = dict(pairwise([*bases, -1]))
-    stopped_cleanly = exists(Path(work.log_dir, paths.CLEAN_SHUTDOWN), "looking for the clean-shutdown marker")
+    stopped_cleanly = exists(
+        Path(work.log_dir, paths.CLEAN_SHUTDOWN), "looking for the clean-shutdown marker"
+    )
     for item in work.items:
         path = directory / item["file"]
         if identify(path) != (FileIdentity(**item["before"]) if item["before"] else None):
             raise Changed("changed since it was looked at", path=path)
-        if item["log"] is not None and following.get(item["base_offset"]) != item["next_base_offset"]:
-            raise Changed("segments have come or gone behind this one since it was looked at", path=path)
+        if (
+            item["log"] is not None
+            and following.get(item["base_offset"]) != item["next_base_offset"]
+        ):
+            raise Changed(
+                "segments have come or gone behind this one since it was looked at", path=path
+            )
         if item["log"] is not None and item["next_base_offset"] < 0 and not stopped_cleanly:
-            raise Changed("the log's last segment, and no clean-shutdown marker any more: a broker has run", path=path)
+            raise Changed(
+                "the log's last segment, and no clean-shutdown marker any more: a broker has run",
+                path=path,
+            )
     for name in unfinished_swaps(finding.file for finding in partition.findings):
         raise Changed(UNFINISHED, path=directory / name)
 
@@ -341,7 +396,11 @@ def _stage_segment(
     from kafkats.segment.convert import convert_source
 
     item = by_file[log]
-    base, active, mtime_ns = item["base_offset"], item["next_base_offset"] < 0, item["before"]["mtime_ns"]
+    base, active, mtime_ns = (
+        item["base_offset"],
+        item["next_base_offset"] < 0,
+        item["before"]["mtime_ns"],
+    )
     staged = lease.staged(log)
     # The old log is mapped: no broker truncates it under the lock. The new file is private until
     # commit sets its attributes.
@@ -349,7 +408,10 @@ def _stage_segment(
         with storage(staged, "writing the new log"), open(staged, "xb", opener=_private) as file:
             made = convert_source(old, base, target, file.write, log_end=active)
         if made.sha256 != item["after_sha256"]:
-            raise Changed("converts to other bytes than the plan says: the log has changed", path=directory / log)
+            raise Changed(
+                "converts to other bytes than the plan says: the log has changed",
+                path=directory / log,
+            )
         with open_source(staged, mapped=True) as new:
             proof = _prove(old, new, target, directory / log)
             built = build_from(
@@ -363,12 +425,21 @@ def _stage_segment(
     if built.facts.stop:
         raise NotEqual("the converted log does not read to its end", path=directory / log)
     if built.blocked:  # a larger log may need more entries than a broker's index can hold
-        reason = f"no broker could index the converted log ({built.blocked}): {built.blocked_reason}".rstrip(": ")
+        reason = f"no broker could index the converted log ({built.blocked}): {built.blocked_reason}".rstrip(
+            ": "
+        )
         raise Refused(reason, path=directory / log)
-    notes[log] = {"records": proof[0].records, "parity_before": proof[0].digest, "parity_after": proof[1].digest}
+    notes[log] = {
+        "records": proof[0].records,
+        "parity_before": proof[0].digest,
+        "parity_after": proof[1].digest,
+    }
     # mtime is data: retention and searches of segments without timestamps use it
     yield Replace(log, staged, FileIdentity(**item["before"]), made.sha256, mtime_ns)
-    for kind, content in ((paths.OFFSET_INDEX, built.offset_index), (paths.TIME_INDEX, built.time_index)):
+    for kind, content in (
+        (paths.OFFSET_INDEX, built.offset_index),
+        (paths.TIME_INDEX, built.time_index),
+    ):
         name = paths.segment_file(base, kind)
         if name not in by_file:
             continue
@@ -391,10 +462,15 @@ def _prove(old: Source, new: Source, target: Target, log: Path) -> tuple[Parity,
     This covers offsets, order, keys, values and, depending on the target, timestamps, headers and
     control records.
     """
-    kept = {"timestamps": target.magic > 0, "headers": target.magic == 2, "control": target.magic == 2}
+    kept = {
+        "timestamps": target.magic > 0,
+        "headers": target.magic == 2,
+        "control": target.magic == 2,
+    }
     before, after = digest_records(old, **kept), digest_records(new, **kept)
     if before != after:
         raise NotEqual(
-            f"the converted log tells a consumer something else: {first_difference(old, new, **kept)}", path=log
+            f"the converted log tells a consumer something else: {first_difference(old, new, **kept)}",
+            path=log,
         )
     return before, after

@@ -31,7 +31,9 @@ def plot_formats(census: pa.Table, path: Path) -> None:
     figure, save = begin_figure()
     panels = format_shares(census)
     most = max((len(bars) for bars in panels.values()), default=1)
-    figure.set_size_inches(min(3.0 + 4.0 * max(len(panels), 1), TALLEST_INCHES), 1.6 + 0.22 * max(most, 6))
+    figure.set_size_inches(
+        min(3.0 + 4.0 * max(len(panels), 1), TALLEST_INCHES), 1.6 + 0.22 * max(most, 6)
+    )
     for n, (title, bars) in enumerate(panels.items()):
         axes = figure.add_subplot(1, len(panels), n + 1)
         left = np.zeros(len(bars))
@@ -39,13 +41,22 @@ def plot_formats(census: pa.Table, path: Path) -> None:
             widths = np.array([sizes[magic] / max(sum(sizes), 1) for _, sizes in bars])
             axes.barh(range(len(bars)), widths, left=left, color=colour, label=f"magic {magic}")
             left += widths
-        axes.set_yticks(range(len(bars)), [f"{name}  {size_text(sum(sizes))}" for name, sizes in bars], fontsize=7)
+        axes.set_yticks(
+            range(len(bars)),
+            [f"{name}  {size_text(sum(sizes))}" for name, sizes in bars],
+            fontsize=7,
+        )
         axes.invert_yaxis()
         axes.set_xlim(0, 1)
         axes.set_xlabel("share of bytes")
         axes.set_title(title, fontsize=9)
         if n == len(panels) - 1:
-            figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", fontsize=8, frameon=False)
+            figure.legend(
+                *axes.get_legend_handles_labels(),
+                loc="outside right upper",
+                fontsize=8,
+                frameon=False,
+            )
     figure.suptitle("message formats by topic", fontsize=10)
     save(path)
 
@@ -60,9 +71,13 @@ def plot_burn_down(runs: Sequence[tuple[int, pa.Table]], path: Path) -> None:
     axes = figure.add_subplot()
     ordered = sorted(runs, key=lambda run: run[0])
     times = [datetime.fromtimestamp(at_ms / 1000, UTC) for at_ms, _ in ordered]
-    sizes = np.array([magic_bytes(census) for _, census in ordered], np.float64).reshape(-1, len(_MAGIC_COLOURS))
+    sizes = np.array([magic_bytes(census) for _, census in ordered], np.float64).reshape(
+        -1, len(_MAGIC_COLOURS)
+    )
     for magic, colour in enumerate(_MAGIC_COLOURS):
-        axes.plot(times, sizes[:, magic], color=colour, marker="o", markersize=4, label=f"magic {magic}")
+        axes.plot(
+            times, sizes[:, magic], color=colour, marker="o", markersize=4, label=f"magic {magic}"
+        )
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(lambda size, _: size_text(size))
     axes.set_xlabel("time of the census (UTC)")
@@ -83,15 +98,25 @@ def plot_forecast(forecast: pa.Table, actions: pa.Table, path: Path) -> None:
     figure.set_size_inches(10.0, min(1.6 + 0.5 * max(len(rows), 3), TALLEST_INCHES))
     sizes, times = figure.subplots(1, 2, sharey=True)
     for axes, panel in ((sizes, "bytes"), (times, "seconds")):
-        series = [name for name in ("before", "forecast", "outcome") if f"{name}_{panel}" in _OUTCOME]
+        series = [
+            name for name in ("before", "forecast", "outcome") if f"{name}_{panel}" in _OUTCOME
+        ]
         for n, name in enumerate(series):
             at = np.arange(len(rows)) + (n - (len(series) - 1) / 2) * 0.8 / len(series)
-            axes.barh(at, [row[f"{name}_{panel}"] for row in rows], 0.8 / len(series), label=name, color=_SERIES[name])
+            axes.barh(
+                at,
+                [row[f"{name}_{panel}"] for row in rows],
+                0.8 / len(series),
+                label=name,
+                color=_SERIES[name],
+            )
         axes.set_xlabel(panel)
     sizes.xaxis.set_major_formatter(lambda size, _: size_text(size))
     sizes.set_yticks(range(len(rows)), [row["name"] for row in rows], fontsize=7)
     sizes.invert_yaxis()
-    figure.legend(*sizes.get_legend_handles_labels(), loc="outside right upper", fontsize=8, frameon=False)
+    figure.legend(
+        *sizes.get_legend_handles_labels(), loc="outside right upper", fontsize=8, frameon=False
+    )
     figure.suptitle("forecast and outcome by partition", fontsize=10)
     save(path)
 
@@ -99,7 +124,13 @@ def plot_forecast(forecast: pa.Table, actions: pa.Table, path: Path) -> None:
 _SERIES: Final = {"before": "#bdbdbd", "forecast": "#92c5de", "outcome": "#2166ac"}
 
 
-_OUTCOME: Final = ("before_bytes", "forecast_bytes", "outcome_bytes", "forecast_seconds", "outcome_seconds")
+_OUTCOME: Final = (
+    "before_bytes",
+    "forecast_bytes",
+    "outcome_bytes",
+    "forecast_seconds",
+    "outcome_seconds",
+)
 
 
 def forecast_outcome(forecast: pa.Table, actions: pa.Table) -> list[dict[str, Any]]:
@@ -109,16 +140,23 @@ def forecast_outcome(forecast: pa.Table, actions: pa.Table) -> list[dict[str, An
     """
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for segment in forecast.filter(pc.equal(forecast["action"], "convert")).to_pylist():
-        row = rows.setdefault((segment["log_dir"], segment["partition_dir"]), dict.fromkeys(_OUTCOME, 0))
+        row = rows.setdefault(
+            (segment["log_dir"], segment["partition_dir"]), dict.fromkeys(_OUTCOME, 0)
+        )
         row["before_bytes"] += segment["before_bytes"]
         row["forecast_bytes"] += segment["after_bytes"]
         row["forecast_seconds"] += segment["seconds"]
-    for file in actions.filter(pc.is_in(actions["outcome"], pa.array(["done", "already"]))).to_pylist():
+    for file in actions.filter(
+        pc.is_in(actions["outcome"], pa.array(["done", "already"]))
+    ).to_pylist():
         if (where := (file["log_dir"], file["partition_dir"])) in rows:
             rows[where]["outcome_seconds"] += file["seconds"]
             rows[where]["outcome_bytes"] += file["after_bytes"] if file["file"].endswith(LOG) else 0
     shared = os.path.commonpath({log_dir for log_dir, _ in rows}) if rows else ""
-    named = [{"name": str(Path(os.path.relpath(key[0], shared), key[1])), **row} for key, row in rows.items()]
+    named = [
+        {"name": str(Path(os.path.relpath(key[0], shared), key[1])), **row}
+        for key, row in rows.items()
+    ]
     return sorted(named, key=lambda row: (-row["before_bytes"], row["name"]))
 
 
@@ -135,10 +173,17 @@ def format_shares(census: pa.Table) -> dict[str, list[tuple[str, list[int]]]]:
     Topics with the most bytes below magic 2 come first.
     """
     held = census.filter(pc.greater_equal(census["magic"], 0))
-    sums = held.group_by(["log_dir", "topic", "magic"], use_threads=False).aggregate([("bytes", "sum")]).to_pylist()
+    sums = (
+        held
+        .group_by(["log_dir", "topic", "magic"], use_threads=False)
+        .aggregate([("bytes", "sum")])
+        .to_pylist()
+    )
     topics: dict[str, dict[str, list[int]]] = {}
     for row in sums:
-        sizes = topics.setdefault(row["log_dir"], {}).setdefault(row["topic"], [0] * len(_MAGIC_COLOURS))
+        sizes = topics.setdefault(row["log_dir"], {}).setdefault(
+            row["topic"], [0] * len(_MAGIC_COLOURS)
+        )
         sizes[row["magic"]] += row["bytes_sum"]
     return {log_dir: _bars(topics[log_dir]) for log_dir in sorted(topics)}
 

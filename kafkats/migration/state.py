@@ -60,7 +60,9 @@ class Migration(NamedTuple):
     @property
     def canary(self) -> Broker | None:
         """The current canary. A broker that was rolled back is no longer the canary."""
-        return next((b for b in self.brokers.values() if b.phase == "canary" and b.status in NEW), None)
+        return next(
+            (b for b in self.brokers.values() if b.phase == "canary" and b.status in NEW), None
+        )
 
 
 # What a phase waits for
@@ -87,7 +89,9 @@ def missing(migration: Migration, who: Broker, phase: str) -> list[str]:
 def _first_phase(who: Broker) -> list[str]:
     if who.status in NEW:
         return [f"it is {who.status}; only a rollback goes down from there"]
-    return ["nobody has attested that it understands the new format"] if who.status == "listed" else []
+    return (
+        ["nobody has attested that it understands the new format"] if who.status == "listed" else []
+    )
 
 
 def _phase_1_incomplete(migration: Migration) -> list[str]:
@@ -96,13 +100,19 @@ def _phase_1_incomplete(migration: Migration) -> list[str]:
         ("there is no certificate of phase 1 for", "attested"),
     ]
     brokers = migration.brokers.values()
-    named = [(why, named_brokers(b.name for b in brokers if b.status == status)) for why, status in found]
+    named = [
+        (why, named_brokers(b.name for b in brokers if b.status == status)) for why, status in found
+    ]
     return [f"{why} {who}" for why, who in named if who]
 
 
 def _canary_order(migration: Migration, who: Broker) -> list[str]:
     canary = migration.canary
-    return [] if canary is None or canary.name == who.name else [f"broker {canary.name} is the canary; there is one"]
+    return (
+        []
+        if canary is None or canary.name == who.name
+        else [f"broker {canary.name} is the canary; there is one"]
+    )
 
 
 def _second_order(migration: Migration, who: Broker) -> list[str]:
@@ -152,7 +162,11 @@ def _begin(migration: Migration | None, entry: Entry) -> Migration:
             f"from magic {old} to {new}: the phases go up; a rollback goes down, or a plan without a ledger"
         )
     names = entry.details.get("brokers")
-    if not isinstance(names, list) or not names or not all(isinstance(n, str) and n.strip() for n in names):
+    if (
+        not isinstance(names, list)
+        or not names
+        or not all(isinstance(n, str) and n.strip() for n in names)
+    ):
         raise UsageError("the entry begin names no brokers")
     if len(set(names)) < len(names):
         raise UsageError("the entry begin names a broker twice")
@@ -163,13 +177,19 @@ def _begin(migration: Migration | None, entry: Entry) -> Migration:
             _let_go(migration, [b for name, b in known.items() if name not in names])
         else:
             _let_end(migration)
-    return Migration(old, new, {name: known.get(name, Broker(name, at=entry.at, by=entry.by)) for name in names})
+    return Migration(
+        old, new, {name: known.get(name, Broker(name, at=entry.at, by=entry.by)) for name in names}
+    )
 
 
 def _let_go(migration: Migration, leaving: Iterable[Broker]) -> None:
     held = [b for b in leaving if b.status in _BUSY or b == migration.canary]
     if held:
-        raise Refused("; ".join(f"broker {b.name} is {b.status} ({b.phase}) and cannot be left out" for b in held))
+        raise Refused(
+            "; ".join(
+                f"broker {b.name} is {b.status} ({b.phase}) and cannot be left out" for b in held
+            )
+        )
 
 
 def _let_end(migration: Migration) -> None:
@@ -177,7 +197,9 @@ def _let_end(migration: Migration) -> None:
     pending = [b for b in brokers if not _finished(b)]
     if pending and any(b.status in NEW for b in brokers):
         where = "; ".join(f"broker {b.name} is {b.status}" for b in pending)
-        raise Refused(f"the migration from magic {migration.from_magic} to {migration.to_magic} is under way: {where}")
+        raise Refused(
+            f"the migration from magic {migration.from_magic} to {migration.to_magic} is under way: {where}"
+        )
 
 
 def _finished(who: Broker) -> bool:
@@ -202,14 +224,18 @@ def _started(migration: Migration, who: Broker, entry: Entry) -> Broker:
     # Runs before a fresh start can no longer be undone.
     runs = () if fresh else tuple(r for r in who.runs if r.run_id != run_id)
     phase = who.phase if entry.phase == "rollback" else entry.phase
-    return who._replace(status=status, phase=phase, runs=(*runs, Run(run_id, entry.phase, "started")))
+    return who._replace(
+        status=status, phase=phase, runs=(*runs, Run(run_id, entry.phase, "started"))
+    )
 
 
 def _goes_on(who: Broker, run: Run, status: str) -> bool:
     """Whether the state already includes this run: repeated applies of a plan are one run."""
     if run.state == "started":
         return who.status == status
-    return run.state == "finished" and (run.phase == "rollback" or who.status not in {"rolling-back", "rolled-back"})
+    return run.state == "finished" and (
+        run.phase == "rollback" or who.status not in {"rolling-back", "rolled-back"}
+    )
 
 
 def _converted(_: Migration, who: Broker, entry: Entry) -> Broker:
@@ -224,7 +250,13 @@ def _converted(_: Migration, who: Broker, entry: Entry) -> Broker:
 
 
 def _verified(_: Migration, who: Broker, entry: Entry) -> Broker:
-    _expect(who, entry, ("attested", "certified"), ("converted", "verified", "approved"), ("rolled-back",))
+    _expect(
+        who,
+        entry,
+        ("attested", "certified"),
+        ("converted", "verified", "approved"),
+        ("rolled-back",),
+    )
     return who._replace(status="verified") if who.status == "converted" else who
 
 
@@ -257,7 +289,9 @@ def _undone(_: Migration, who: Broker, entry: Entry) -> Broker:
     if run.state == "undone":
         return who
     after = _mark(who, run, "undone")
-    return after._replace(status="attested" if run.phase == "phase-1" else _status_after_undo(standing(after), run))
+    return after._replace(
+        status="attested" if run.phase == "phase-1" else _status_after_undo(standing(after), run)
+    )
 
 
 def _status_after_undo(rest: Sequence[Run], run: Run) -> str:
@@ -303,7 +337,9 @@ def find(migration: Migration | None, broker: str) -> tuple[Migration, Broker]:
     return migration, migration.brokers[broker]
 
 
-def _expect(who: Broker, entry: Entry, first: Sequence[str], up: Sequence[str], back: Sequence[str]) -> None:
+def _expect(
+    who: Broker, entry: Entry, first: Sequence[str], up: Sequence[str], back: Sequence[str]
+) -> None:
     """Refuse the entry unless the broker's status is one that its phase allows."""
     phase = as_phase(entry.phase)
     allowed = up if phase in UP else first if phase == "phase-1" else back
@@ -313,7 +349,9 @@ def _expect(who: Broker, entry: Entry, first: Sequence[str], up: Sequence[str], 
 
 def _out_of_order(who: Broker, entry: Entry) -> Refused:
     stands = f"{who.status} ({who.phase})" if who.phase else who.status
-    return Refused(f"{entry.event} of broker {who.name}, {entry.phase or 'no phase'}: it is {stands}")
+    return Refused(
+        f"{entry.event} of broker {who.name}, {entry.phase or 'no phase'}: it is {stands}"
+    )
 
 
 def _own(who: Broker, entry: Entry) -> Run:

@@ -41,7 +41,9 @@ def write_approval(path: Path, approval: Approval, **more: Any) -> None:
     Raises StorageFailed, UsageError.
     """
     make_folder(path.parent, "the record of an approval")
-    write_json(path, {**more, "format": FORMAT, **approval._asdict(), "digests": list(approval.digests)})
+    write_json(
+        path, {**more, "format": FORMAT, **approval._asdict(), "digests": list(approval.digests)}
+    )
 
 
 def read_approval(path: Path) -> Approval | None:
@@ -52,7 +54,9 @@ def read_approval(path: Path) -> Approval | None:
     if content.get("format") != FORMAT:
         raise CorruptPlan(f"not a record of an approval of format {FORMAT}", path=path)
     digests = content.get("digests")
-    if not isinstance(digests, list) or any(not isinstance(d, str) or not _DIGEST.fullmatch(d) for d in digests):
+    if not isinstance(digests, list) or any(
+        not isinstance(d, str) or not _DIGEST.fullmatch(d) for d in digests
+    ):
         raise CorruptPlan("its digests are not those of plans", path=path)
     option, by, why = (str(content.get(name, "")) for name in ("option", "by", "why"))
     answered = content.get("answered_ms")
@@ -64,10 +68,18 @@ def check_approved(path: Path, digests: Iterable[str]) -> None:
     try:
         found = read_approval(path)
     except CorruptPlan as e:
-        raise Refused(f"the record of the approval cannot be read ({e.reason}): ask again", path=path) from e
+        raise Refused(
+            f"the record of the approval cannot be read ({e.reason}): ask again", path=path
+        ) from e
     for digest in digests:
         if found is None:
-            raise Refused(f"nobody has said yes to plan {digest[:16]}: there is no record of an answer", path=path)
+            raise Refused(
+                f"nobody has said yes to plan {digest[:16]}: there is no record of an answer",
+                path=path,
+            )
         if digest not in found.digests:
             named = ", ".join(one[:16] for one in found.digests) or "no plan"
-            raise Refused(f"the answer {found.option!r} lets {named} be applied, not plan {digest[:16]}", path=path)
+            raise Refused(
+                f"the answer {found.option!r} lets {named} be applied, not plan {digest[:16]}",
+                path=path,
+            )

@@ -51,7 +51,11 @@ def _values(column: pa.Array) -> pa.Array | str:
         texts = _objects({kind.field(n).name: column.field(n) for n in range(kind.num_fields)}, "}")
     elif not (pa.types.is_string(kind) or pa.types.is_integer(kind)):
         return pa.array(
-            [json.dumps(value, sort_keys=True, separators=(",", ":")) for value in column.to_pylist()], pa.string()
+            [
+                json.dumps(value, sort_keys=True, separators=(",", ":"))
+                for value in column.to_pylist()
+            ],
+            pa.string(),
         )
     elif not column.null_count and pc.all(pc.equal(column, column[0])).as_py():
         return json.dumps(column[0].as_py())
@@ -64,7 +68,9 @@ def _strings(column: pa.Array) -> pa.Array:
     if _plain(column):
         return pc.binary_join_element_wise('"', column, '"', "")
     coded = column.dictionary_encode()
-    return pa.array([json.dumps(text) for text in coded.dictionary.to_pylist()], pa.string()).take(coded.indices)
+    return pa.array([json.dumps(text) for text in coded.dictionary.to_pylist()], pa.string()).take(
+        coded.indices
+    )
 
 
 def _plain(column: pa.Array) -> bool:

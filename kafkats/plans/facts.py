@@ -121,8 +121,15 @@ def swapping(segments: pa.Table) -> dict[tuple[str, str], str]:
     """
     rows = segments.filter(pc.less(segments["base_offset"], 0))
     found = rows.select(["log_dir", "partition_dir", "findings"]).to_pylist()
-    names = {(row["log_dir"], row["partition_dir"]): [f["file"] for f in row["findings"]] for row in found}
-    return {where: f"{swaps[0]}: {UNFINISHED}" for where, files in names.items() if (swaps := unfinished_swaps(files))}
+    names = {
+        (row["log_dir"], row["partition_dir"]): [f["file"] for f in row["findings"]]
+        for row in found
+    }
+    return {
+        where: f"{swaps[0]}: {UNFINISHED}"
+        for where, files in names.items()
+        if (swaps := unfinished_swaps(files))
+    }
 
 
 def unseen_logs(segments: pa.Table) -> dict[tuple[str, str], str]:
@@ -134,7 +141,9 @@ def unseen_logs(segments: pa.Table) -> dict[tuple[str, str], str]:
     found = pc.list_flatten(segments["findings"])
     kinds = pc.is_in(pc.struct_field(found, "kind"), pa.array(["stray", "unreadable", "vanished"]))
     logs = pc.and_(kinds, pc.match_substring_regex(pc.struct_field(found, "file"), _LOG_NAME))
-    rows = segments.select(["log_dir", "partition_dir"]).take(pc.list_parent_indices(segments["findings"]).filter(logs))
+    rows = segments.select(["log_dir", "partition_dir"]).take(
+        pc.list_parent_indices(segments["findings"]).filter(logs)
+    )
     places = zip(*(column.to_pylist() for column in rows.columns), strict=True)
     return {
         place: f"{finding['file']} was not looked at: {finding['reason']}"
@@ -195,7 +204,12 @@ def all_findings(segments: pa.Table) -> list[dict[str, Any]]:
         "findings",
     ])
     return [
-        {"log_dir": row["log_dir"], "partition_dir": row["partition_dir"], "base_offset": row["base_offset"]} | finding
+        {
+            "log_dir": row["log_dir"],
+            "partition_dir": row["partition_dir"],
+            "base_offset": row["base_offset"],
+        }
+        | finding
         for row in rows.to_pylist()
         for finding in row["findings"]
     ]
@@ -233,7 +247,10 @@ def make_folder(folder: Path, what: str) -> None:
         real = folder.resolve()
         for above in (real, *real.parents):
             if any((above / name).exists() for name in signs):
-                raise UsageError(f"lies in the log directory {above}: no broker would start with it there", path=folder)
+                raise UsageError(
+                    f"lies in the log directory {above}: no broker would start with it there",
+                    path=folder,
+                )
         folder.mkdir(parents=True, exist_ok=True)
 
 

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 KIND: Final = "missing-records"
 _PREFIX: Final = "records are missing: "
-_NOT_KNOWN: Final = dict.fromkeys(("log_valid_bytes", "index_interval_bytes", "segment_index_bytes"), -1)
+_NOT_KNOWN: Final = dict.fromkeys(
+    ("log_valid_bytes", "index_interval_bytes", "segment_index_bytes"), -1
+)
 
 Missing = Mapping[tuple[str, str], str]
 """Why a partition is left unchanged, by (log_dir, partition_dir)."""
@@ -39,16 +41,31 @@ def check_accepted(accepted: Collection[str]) -> None:
 
 def missing_records(segments: pa.Table, accepted: Collection[str] = ()) -> Missing:
     """Return partitions of report.SEGMENTS with missing records, {} if `accepted` has offsets."""
-    return {} if OFFSETS_LOSS in accepted else {where: why for where, (_, why) in _lacking(segments).items()}
+    return (
+        {}
+        if OFFSETS_LOSS in accepted
+        else {where: why for where, (_, why) in _lacking(segments).items()}
+    )
 
 
 def with_blocked(items: pa.Table, segments: pa.Table, missing: Missing, rule: str) -> pa.Table:
     """Return `items` (plan.ITEMS) with a blocked row for each partition of `missing`."""
-    blocked = items.filter(pc.equal(items["action"], "blocked")).select(["log_dir", "partition_dir"]).to_pylist()
+    blocked = (
+        items
+        .filter(pc.equal(items["action"], "blocked"))
+        .select(["log_dir", "partition_dir"])
+        .to_pylist()
+    )
     told = {(row["log_dir"], row["partition_dir"]) for row in blocked}
     lacking = _lacking(segments) if missing else {}
-    rows = [_row(lacking[where][0], why, rule) for where, why in missing.items() if where not in told]
-    return pa.concat_tables([items.cast(ITEMS), pa.Table.from_pylist(rows, schema=ITEMS)]) if rows else items
+    rows = [
+        _row(lacking[where][0], why, rule) for where, why in missing.items() if where not in told
+    ]
+    return (
+        pa.concat_tables([items.cast(ITEMS), pa.Table.from_pylist(rows, schema=ITEMS)])
+        if rows
+        else items
+    )
 
 
 def options_of(options: DataclassInstance) -> dict[str, Any]:
@@ -56,7 +73,9 @@ def options_of(options: DataclassInstance) -> dict[str, Any]:
 
     So the digests of other plans do not change.
     """
-    return {name: value for name, value in asdict(options).items() if name != "accept_loss" or value}
+    return {
+        name: value for name, value in asdict(options).items() if name != "accept_loss" or value
+    }
 
 
 def _lacking(segments: pa.Table) -> dict[tuple[str, str], tuple[dict[str, Any], str]]:
@@ -66,7 +85,9 @@ def _lacking(segments: pa.Table) -> dict[tuple[str, str], tuple[dict[str, Any], 
     rows = segments.take(pc.list_parent_indices(segments["findings"]).filter(ours))
     lacking: dict[tuple[str, str], tuple[dict[str, Any], str]] = {}
     for row, finding in zip(rows.to_pylist(), found.filter(ours).to_pylist(), strict=True):
-        lacking.setdefault((row["log_dir"], row["partition_dir"]), (row, f"{_PREFIX}{finding['reason']}"))
+        lacking.setdefault(
+            (row["log_dir"], row["partition_dir"]), (row, f"{_PREFIX}{finding['reason']}")
+        )
     return lacking
 
 
@@ -78,7 +99,11 @@ def _row(segment: Mapping[str, Any], why: str, rule: str) -> dict[str, Any]:
 def blocked_row(segment: Mapping[str, Any], file: str, why: str, rule: str) -> dict[str, Any]:
     """Return a blocked row of plan.ITEMS for a file of a segment of which little may be known."""
     item = item_of(segment, segment["base_offset"], file, rule)
-    known = {name: value for name, value in item.items() if value is not None or name in ("before", "log")}
+    known = {
+        name: value
+        for name, value in item.items()
+        if value is not None or name in ("before", "log")
+    }
     return (
         {"directory_ctime_ns": 0, "next_base_offset": -1}
         | known

@@ -49,7 +49,15 @@ ITEMS: Final = pa.schema([
 ])  # fmt: skip
 _OBJECTS: Final = ("options", "totals")
 _COUNTS: Final[dict[str, tuple[str, ...]]] = {
-    "": ("files", "segments", "partitions", "read_bytes", "write_bytes", "blocked", "segments_seen"),
+    "": (
+        "files",
+        "segments",
+        "partitions",
+        "read_bytes",
+        "write_bytes",
+        "blocked",
+        "segments_seen",
+    ),
     "migrate": ("batches_before", "batches_after", "records"),
     "rebuild": ("recovery_segments", "recovery_bytes"),
     "retain": ("freed_bytes", "kafka_bytes", "kafka_segments", "blocked_bytes", "blocked_segments"),
@@ -61,7 +69,9 @@ _COUNTED: Final[dict[str, tuple[str, ...]]] = {
     "retain": ("vetoes",),
 }
 """Totals that are mappings of numbers, by operation."""
-_ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset", "file")]
+_ORDER: Final = [
+    (name, "ascending") for name in ("log_dir", "partition_dir", "base_offset", "file")
+]
 
 
 @dataclass(frozen=True)
@@ -101,12 +111,16 @@ class Plan:
         return int(self.blocked > 0)
 
 
-def make_plan(operation: str, options: Mapping[str, Any], totals: Mapping[str, Any], items: pa.Table) -> Plan:
+def make_plan(
+    operation: str, options: Mapping[str, Any], totals: Mapping[str, Any], items: pa.Table
+) -> Plan:
     """Return the plan of `items` (ITEMS), sorted, with its digest."""
     table = items.cast(ITEMS)
     order = pc.sort_indices(table, sort_keys=_ORDER)
     # By column: Table.take takes five times as long for millions of rows.
-    ordered = pa.table([column.take(order) for column in table.columns], schema=ITEMS).combine_chunks()
+    ordered = pa.table(
+        [column.take(order) for column in table.columns], schema=ITEMS
+    ).combine_chunks()
     header = {
         "operation": operation,
         "format": FORMAT,
@@ -117,7 +131,9 @@ def make_plan(operation: str, options: Mapping[str, Any], totals: Mapping[str, A
     return Plan(header, ordered, digest_of(header, ordered))
 
 
-def item_of(segment: Mapping[str, Any], base_offset: int, file: str, rule: str, **columns: Any) -> dict[str, Any]:
+def item_of(
+    segment: Mapping[str, Any], base_offset: int, file: str, rule: str, **columns: Any
+) -> dict[str, Any]:
     """Return a row of ITEMS without action and reason, for a file built from a segment.
 
     `segment` is a row of report.SEGMENTS.
@@ -168,11 +184,15 @@ def read_plan(folder: Path) -> Plan:
     header = read_json(folder / "plan.json")
     digest = header.pop("digest", None)
     if header.get("format") != FORMAT:
-        raise CorruptPlan(f"a plan of format {header.get('format')}; this kafkats reads {FORMAT}", path=folder)
+        raise CorruptPlan(
+            f"a plan of format {header.get('format')}; this kafkats reads {FORMAT}", path=folder
+        )
     items = read_table(folder / "items.parquet", ITEMS)
     if digest_of(header, items) != digest:
         raise CorruptPlan("the digest does not match: the plan was edited or damaged", path=folder)
-    if not isinstance(header.get("operation"), str) or any(not isinstance(header.get(k), dict) for k in _OBJECTS):
+    if not isinstance(header.get("operation"), str) or any(
+        not isinstance(header.get(k), dict) for k in _OBJECTS
+    ):
         raise CorruptPlan("plan.json lacks operation, options or totals", path=folder)
     for name in ITEMS.names:
         if name not in ("before", "log") and items[name].null_count:
@@ -188,14 +208,22 @@ def check_totals(plan: Plan, folder: Path) -> None:
     totals, operation = plan.header["totals"], plan.operation
     for name in (*_COUNTS[""], *_COUNTS.get(operation, ())):
         if type(totals.get(name)) is not int:
-            raise CorruptPlan(f"its totals are not those of a plan to {operation}: {name} is no number", path=folder)
+            raise CorruptPlan(
+                f"its totals are not those of a plan to {operation}: {name} is no number",
+                path=folder,
+            )
     for name in _COUNTED.get(operation, ()):
         counts = totals.get(name)
         if not isinstance(counts, dict) or any(type(count) is not int for count in counts.values()):
-            raise CorruptPlan(f"its totals are not those of a plan to {operation}: {name} are no numbers", path=folder)
+            raise CorruptPlan(
+                f"its totals are not those of a plan to {operation}: {name} are no numbers",
+                path=folder,
+            )
     origins = set(totals["settings_from"]) if operation == "rebuild" else set()
     if origins - set(SETTINGS_FROM):
-        raise CorruptPlan(f"settings from {', '.join(sorted(origins - set(SETTINGS_FROM)))}", path=folder)
+        raise CorruptPlan(
+            f"settings from {', '.join(sorted(origins - set(SETTINGS_FROM)))}", path=folder
+        )
     if operation == "retain" and plan.header["options"].get("rule") not in RETENTION_RULES:
         raise CorruptPlan("its options name no rule of retention", path=folder)
 
@@ -223,4 +251,7 @@ def digest_of(header: Mapping[str, Any], items: pa.Table) -> str:
 
 
 def _canonical(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"
+    return (
+        json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+        + b"\n"
+    )

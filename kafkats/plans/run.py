@@ -119,7 +119,10 @@ def refuse_early(work: PartitionWork) -> None:
     if type(decided_for) is not int:
         raise CorruptPlan(f"now_ms is no moment: {decided_for!r}", path=work.log_dir)
     if decided_for > time.time_ns() // 1_000_000 + _SKEW_MS:
-        raise Refused(f"this plan decides for {decided_for} ms, which is ahead of the clock", path=work.log_dir)
+        raise Refused(
+            f"this plan decides for {decided_for} ms, which is ahead of the clock",
+            path=work.log_dir,
+        )
 
 
 @contextmanager
@@ -144,7 +147,9 @@ def run_of(plan: Plan, *, place: Path | None = None, owner_stopped: bool = False
     """Return the run of a plan, with the directories in which it writes. Raises CorruptPlan."""
     writes = plan.items.filter(pc.not_equal(plan.items["action"], "blocked"))
     directories: dict[str, list[str]] = {}
-    for row in writes.group_by(["log_dir", "partition_dir"], use_threads=False).aggregate([]).to_pylist():
+    for row in (
+        writes.group_by(["log_dir", "partition_dir"], use_threads=False).aggregate([]).to_pylist()
+    ):
         directories.setdefault(row["log_dir"], []).append(row["partition_dir"])
     where = str(place.absolute()) if place else None
     step = {name: str(plan.header["options"].get(name, "")) for name in _STEP}
@@ -187,7 +192,9 @@ def begin_run(run: Run, folder: Path) -> None:
         if before.run_id != run.run_id:
             raise UsageError("belongs to another run; --run names another folder", path=folder)
         if before.place != run.place:  # undo would look for its material in the wrong place
-            raise UsageError(f"this run has its work area at {before.place or 'the default place'}", path=folder)
+            raise UsageError(
+                f"this run has its work area at {before.place or 'the default place'}", path=folder
+            )
     make_folder(folder, "the run")
     write_json(folder / "run.json", asdict(run) | {"format": FORMAT})
 
@@ -233,7 +240,10 @@ def read_run(folder: Path) -> Run:
         raise CorruptPlan("run.json has a value of the wrong type", path=folder)
     # undo would skip it and report success
     for log_dir, partition in wrote_in(folder) - set(directories(run)):
-        raise CorruptPlan(f"run.json lacks {Path(log_dir, partition)}, where the report says it wrote", path=folder)
+        raise CorruptPlan(
+            f"run.json lacks {Path(log_dir, partition)}, where the report says it wrote",
+            path=folder,
+        )
     return run
 
 
@@ -241,13 +251,21 @@ def _well_typed(run: Run) -> bool:
     def is_name(one: object) -> bool:
         return isinstance(one, str) and "\0" not in one  # a path cannot contain NUL
 
-    names = (run.operation, run.run_id, run.digest, run.place or "", *(getattr(run, name) for name in _STEP))
+    names = (
+        run.operation,
+        run.run_id,
+        run.digest,
+        run.place or "",
+        *(getattr(run, name) for name in _STEP),
+    )
     return (
         all(map(is_name, names))
         and isinstance(run.owner_stopped, bool)
         and isinstance(run.directories, dict)
         and all(is_name(log_dir) for log_dir in run.directories)
-        and all(isinstance(many, list) and all(map(is_name, many)) for many in run.directories.values())
+        and all(
+            isinstance(many, list) and all(map(is_name, many)) for many in run.directories.values()
+        )
     )
 
 
@@ -257,7 +275,11 @@ def wrote_in(folder: Path) -> set[tuple[str, str]]:
     The set is empty without a readable report.
     """
     rows = _earlier(folder) or []
-    return {(row["log_dir"], row["partition_dir"]) for row in rows if row["outcome"] in {"done", "already"}}
+    return {
+        (row["log_dir"], row["partition_dir"])
+        for row in rows
+        if row["outcome"] in {"done", "already"}
+    }
 
 
 def read_actions(folder: Path) -> pa.Table:

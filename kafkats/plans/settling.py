@@ -24,7 +24,9 @@ T = TypeVar("T")
 
 _Places = dict[tuple[str, str], int]
 """The inode of an alarm's file by (kind, file), -1 without one."""
-_KEPT_CHANGING: Final = "but the directory changed during every look: look again when its broker is less busy"
+_KEPT_CHANGING: Final = (
+    "but the directory changed during every look: look again when its broker is less busy"
+)
 
 
 class Settled(NamedTuple, Generic[T]):
@@ -70,7 +72,9 @@ def settled(unit: Unit, look: Callable[[Unit], tuple[T, Sequence[Finding]]]) -> 
 
 def _places(unit: Unit, findings: Sequence[Finding]) -> _Places:
     alarms = (f for f in findings if f.severity in ("damage", "danger") or f.kind == "vanished")
-    return {(f.kind, f.file): _inode(Path(unit.log_dir, unit.partition_dir, f.file)) for f in alarms}
+    return {
+        (f.kind, f.file): _inode(Path(unit.log_dir, unit.partition_dir, f.file)) for f in alarms
+    }
 
 
 def _listed_now(unit: Unit) -> Unit | None:
@@ -79,7 +83,10 @@ def _listed_now(unit: Unit) -> Unit | None:
     Returns `unit` itself if its directory has not changed.
     """
     try:
-        if not unit.live and _ctime_ns(Path(unit.log_dir, unit.partition_dir)) == unit.directory_ctime_ns:
+        if (
+            not unit.live
+            and _ctime_ns(Path(unit.log_dir, unit.partition_dir)) == unit.directory_ctime_ns
+        ):
             return unit if _same_files(unit) else _found(unit)
         return _found(unit)
     except Vanished:
@@ -117,14 +124,20 @@ def _moment(unit: Unit) -> tuple[object, ...]:
 
 
 def _vanished(unit: Unit) -> Finding:
-    name = unit.partition_dir if unit.base_offset < 0 else paths.segment_file(unit.base_offset, paths.LOG)
+    name = (
+        unit.partition_dir
+        if unit.base_offset < 0
+        else paths.segment_file(unit.base_offset, paths.LOG)
+    )
     return Finding("vanished", name, "was listed, and was gone when it was read")
 
 
 def _softened(finding: Finding, constant: _Places) -> Finding:
     if finding.severity not in ("damage", "danger") or (finding.kind, finding.file) in constant:
         return finding
-    return finding._replace(kind="transient", reason=f"{finding.kind}: {finding.reason}; {_KEPT_CHANGING}")
+    return finding._replace(
+        kind="transient", reason=f"{finding.kind}: {finding.reason}; {_KEPT_CHANGING}"
+    )
 
 
 def _ctime_ns(path: Path) -> int | None:

@@ -64,17 +64,23 @@ def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*")
     `topics` is a filter as in kafkats.config.topics. Raises UsageError or BadInput for any other path,
     StorageFailed when a path cannot be listed.
     """
-    places = _distinct(sorted(map(locate, log_dirs), key=lambda place: _WIDEST_FIRST.index(place.kind)))
+    places = _distinct(
+        sorted(map(locate, log_dirs), key=lambda place: _WIDEST_FIRST.index(place.kind))
+    )
     # A partition that moved, or remote storage, in one root of a broker explains what another
     # lacks.
     roots = {place.root: list_root(place.root) for place in places if place.root}
     tiered = any(map(is_tiered, roots.values()))
-    directories = [paths.parse_partition(name) for names in roots.values() for name in names.partitions]
+    directories = [
+        paths.parse_partition(name) for names in roots.values() for name in names.partitions
+    ]
     present = {name._replace(state="") for name in directories if name}
     for place in places:
         if place.partition is None:
             # Plans and runs are used from other working directories.
-            yield from _root_units(place.path.absolute(), roots[place.path], present, topics, tiered=tiered)
+            yield from _root_units(
+                place.path.absolute(), roots[place.path], present, topics, tiered=tiered
+            )
         else:
             root = read_root(place.root, roots[place.root]) if place.root else None
             live = _live(place.root)
@@ -82,7 +88,9 @@ def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*")
             if not topic_filter(topics).matches(partition.name.topic if partition.name else ""):
                 continue
             units = _partition_units(partition, root, live=live, tiered=tiered)
-            yield from (u for u in units if place.base_offset is None or u.base_offset == place.base_offset)
+            yield from (
+                u for u in units if place.base_offset is None or u.base_offset == place.base_offset
+            )
 
 
 def _distinct(places: Iterable[Place]) -> list[Place]:
@@ -98,7 +106,12 @@ def _distinct(places: Iterable[Place]) -> list[Place]:
 
 
 def _root_units(
-    path: Path, names: RootNames, present: Collection[paths.PartitionName], topics: str, *, tiered: bool
+    path: Path,
+    names: RootNames,
+    present: Collection[paths.PartitionName],
+    topics: str,
+    *,
+    tiered: bool,
 ) -> Iterator[Unit]:
     root = read_root(path, names)
     live = _live(path)
@@ -108,15 +121,23 @@ def _root_units(
         yield Unit(str(path), "", -1, findings=(*root.findings, *chosen))
     for name in names.partitions:
         parsed = paths.parse_partition(name)
-        if parsed is None or parsed.state in ("delete", "stray") or not topic_filter(topics).matches(parsed.topic):
+        if (
+            parsed is None
+            or parsed.state in ("delete", "stray")
+            or not topic_filter(topics).matches(parsed.topic)
+        ):
             continue
         try:
-            yield from _partition_units(scan_at_rest(path / name, live=live), root, live=live, tiered=tiered)
+            yield from _partition_units(
+                scan_at_rest(path / name, live=live), root, live=live, tiered=tiered
+            )
         except KafkatsError as e:
             yield Unit(str(path), name, -1, live=live, findings=(failure(name, e),))
 
 
-def _partition_units(partition: PartitionDir, root: LogDir | None, *, live: bool, tiered: bool) -> Iterator[Unit]:
+def _partition_units(
+    partition: PartitionDir, root: LogDir | None, *, live: bool, tiered: bool
+) -> Iterator[Unit]:
     log_dir = str(root.path if root else partition.path.parent)
     claims = claims_of(partition, root, live=live, tiered=tiered)
     yield Unit(
@@ -129,9 +150,15 @@ def _partition_units(partition: PartitionDir, root: LogDir | None, *, live: bool
         claims=claims,
         findings=partition.findings,
     )
-    recovered = {s.base_offset for s in recovery_of(root, partition).segments} if root and not live else set()
+    recovered = (
+        {s.base_offset for s in recovery_of(root, partition).segments}
+        if root and not live
+        else set()
+    )
     expected = _has_time_indexes(partition)
-    for segment, following in zip(partition.segments, [*partition.segments[1:], None], strict=False):
+    for segment, following in zip(
+        partition.segments, [*partition.segments[1:], None], strict=False
+    ):
         yield Unit(
             log_dir,
             partition.path.name,
@@ -160,7 +187,11 @@ def list_again(unit: Unit) -> list[Unit]:
     live = _live(log_dir) if rooted else unit.live
     partition = scan_at_rest(log_dir / unit.partition_dir, live=live)
     root = read_root(log_dir) if rooted else None
-    return list(_partition_units(partition, root, live=live, tiered=bool(unit.claims and unit.claims.tiered)))
+    return list(
+        _partition_units(
+            partition, root, live=live, tiered=bool(unit.claims and unit.claims.tiered)
+        )
+    )
 
 
 def _identity(facts: FileFacts | None) -> FileIdentity | None:
@@ -195,7 +226,9 @@ def refuse_parts(units: Iterable[Unit]) -> None:
         if unit.base_offset < 0:
             whole.add((unit.log_dir, unit.partition_dir))
         elif (unit.log_dir, unit.partition_dir) not in whole:
-            raise UsageError("name the directory, not its segments", path=Path(unit.log_dir, unit.partition_dir))
+            raise UsageError(
+                "name the directory, not its segments", path=Path(unit.log_dir, unit.partition_dir)
+            )
 
 
 def unseen(unit: Unit) -> Iterator[Finding]:
@@ -239,5 +272,8 @@ def unit_columns(unit: Unit, rule: str) -> dict[str, Any]:
         "rule": rule,
         "log_start_offset": unit.log_start_offset,
         "high_watermark": unit.high_watermark,
-        **{kind.removeprefix("."): file for kind, file in zip(paths.SEGMENT_KINDS, files, strict=True)},
+        **{
+            kind.removeprefix("."): file
+            for kind, file in zip(paths.SEGMENT_KINDS, files, strict=True)
+        },
     }

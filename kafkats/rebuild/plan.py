@@ -26,7 +26,14 @@ from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.lease import Lease
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
 from kafkats.plans.facts import damaged
-from kafkats.plans.missing import Missing, blocked_row, check_accepted, missing_records, options_of, with_blocked
+from kafkats.plans.missing import (
+    Missing,
+    blocked_row,
+    check_accepted,
+    missing_records,
+    options_of,
+    with_blocked,
+)
 from kafkats.plans.plan import ITEMS, Plan, make_plan
 from kafkats.plans.run import PartitionWork, Staged, by_segment
 from kafkats.segment.reader import open_source
@@ -70,14 +77,17 @@ def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
     if rule is None:
         raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(RULES)}")
     if not rule.for_brokers and not options.not_for_a_broker:
-        raise Refused(f"rule {rule.name} would mislead a broker; if none ever reads these files: --not-for-a-broker")
+        raise Refused(
+            f"rule {rule.name} would mislead a broker; if none ever reads these files: --not-for-a-broker"
+        )
     chosen = _chosen(segments, options)
     missing = missing_records(segments, options.accept_loss)
     later = _later_segments(segments)
     table = pa.Table.from_batches(
         (
             pa.RecordBatch.from_pylist(
-                [item for row in rows.to_pylist() for item in _items(row, later, missing, options)], ITEMS
+                [item for row in rows.to_pylist() for item in _items(row, later, missing, options)],
+                ITEMS,
             )
             for rows in chosen.to_batches(max_chunksize=_ROWS_AT_ONCE)
         ),
@@ -89,15 +99,23 @@ def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
     return make_plan(OPERATION, options_of(options), _totals(table, segments), table)
 
 
-def _unread_items(segments: pa.Table, missing: Missing, options: RebuildOptions) -> Iterator[dict[str, Any]]:
+def _unread_items(
+    segments: pa.Table, missing: Missing, options: RebuildOptions
+) -> Iterator[dict[str, Any]]:
     """Yield a blocked row for each index or log that could not be read: nothing is known of the segment."""
-    unknown = pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_null(segments["valid_bytes"]))
+    unknown = pc.and_(
+        pc.greater_equal(segments["base_offset"], 0), pc.is_null(segments["valid_bytes"])
+    )
     for row in _of_topics(segments.filter(unknown), options).to_pylist():
-        if (row["log_dir"], row["partition_dir"]) in missing or (options.only_after_unclean_stop and row["clean"]):
+        if (row["log_dir"], row["partition_dir"]) in missing or (
+            options.only_after_unclean_stop and row["clean"]
+        ):
             continue
         for finding in row["findings"]:
             if finding["kind"] == "unreadable":
-                yield blocked_row(row, finding["file"], f"it could not be read: {finding['reason']}", options.rule)
+                yield blocked_row(
+                    row, finding["file"], f"it could not be read: {finding['reason']}", options.rule
+                )
 
 
 def _wanted(options: RebuildOptions) -> tuple[str, ...]:
@@ -107,7 +125,9 @@ def _wanted(options: RebuildOptions) -> tuple[str, ...]:
 
 def _chosen(segments: pa.Table, options: RebuildOptions) -> pa.Table:
     values = pa.array(_wanted(options))
-    mask = pc.or_(pc.is_in(segments["offset_index"], values), pc.is_in(segments["time_index"], values))
+    mask = pc.or_(
+        pc.is_in(segments["offset_index"], values), pc.is_in(segments["time_index"], values)
+    )
     chosen = _of_topics(segments.filter(mask), options)
     if options.only_after_unclean_stop:
         chosen = chosen.filter(pc.invert(chosen["clean"]))
@@ -117,7 +137,11 @@ def _chosen(segments: pa.Table, options: RebuildOptions) -> pa.Table:
 def _of_topics(segments: pa.Table, options: RebuildOptions) -> pa.Table:
     if options.topics == "*":
         return segments
-    topics = [t for t in pc.unique(segments["topic"]).to_pylist() if t and topic_filter(options.topics).matches(t)]
+    topics = [
+        t
+        for t in pc.unique(segments["topic"]).to_pylist()
+        if t and topic_filter(options.topics).matches(t)
+    ]
     return segments.filter(pc.is_in(segments["topic"], pa.array(topics, pa.string())))
 
 
@@ -130,11 +154,16 @@ def _later_segments(segments: pa.Table) -> _Later:
     }).join(corrupt, partitions, join_type="left semi")  # fmt: skip
     found: _Later = {}
     for row in sizes.to_pylist():
-        found.setdefault((row["log_dir"], row["partition_dir"]), []).append((row["base_offset"], row["bytes"] or 0))
+        found.setdefault((row["log_dir"], row["partition_dir"]), []).append((
+            row["base_offset"],
+            row["bytes"] or 0,
+        ))
     return found
 
 
-def _items(row: dict[str, Any], later: _Later, missing: Missing, options: RebuildOptions) -> Iterator[dict[str, Any]]:
+def _items(
+    row: dict[str, Any], later: _Later, missing: Missing, options: RebuildOptions
+) -> Iterator[dict[str, Any]]:
     wanted = _wanted(options)
     blocked = missing.get((row["log_dir"], row["partition_dir"])) or _blocked(row, later, options)
     for state, name, kind in _FILES:
@@ -219,7 +248,9 @@ def _not_repaired(writes: pa.Table, segments: pa.Table) -> dict[str, int]:
     where = segments.select(["log_dir", "partition_dir"]).take(pc.list_parent_indices(found))
     bad = pc.is_in(pc.struct_field(flat, "severity"), pa.array(["damage", "danger"]))
     files = _file_keys(where["log_dir"], where["partition_dir"], pc.struct_field(flat, "file"))
-    repaired = pc.is_in(files, _file_keys(writes["log_dir"], writes["partition_dir"], writes["file"]))
+    repaired = pc.is_in(
+        files, _file_keys(writes["log_dir"], writes["partition_dir"], writes["file"])
+    )
     left = pc.struct_field(flat, "severity").filter(pc.and_not(bad, repaired))
     counts = {row["values"]: row["counts"] for row in pc.value_counts(left).to_pylist()}
     return {severity: counts.get(severity, 0) for severity in ("danger", "damage")}
@@ -235,7 +266,9 @@ def check_item(item: Mapping[str, Any]) -> None:
     if item["file"] not in [segment_file(item["base_offset"], kind) for _, _, kind in _FILES]:
         raise CorruptPlan(f"not an index file of segment {item['base_offset']}: {item['file']!r}")
     if item["action"] not in ("add", "replace") or item["log"] is None or item["rule"] not in RULES:
-        raise CorruptPlan(f"{item['file']}: action {item['action']!r} by rule {item['rule']!r} is unknown")
+        raise CorruptPlan(
+            f"{item['file']}: action {item['action']!r} by rule {item['rule']!r} is unknown"
+        )
     if item["index_interval_bytes"] < 0 or item["segment_index_bytes"] <= 0:
         raise CorruptPlan(f"{item['file']}: no index can be built with such settings")
 
@@ -245,11 +278,17 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
 
     Raises Changed when a file would differ from the approved one, StorageFailed.
     """
-    changes = [change for items in by_segment(work) for change in _stage_segment(work, items, lease)]
-    return Staged(changes, {segment_file(i["base_offset"], LOG): FileIdentity(**i["log"]) for i in work.items})
+    changes = [
+        change for items in by_segment(work) for change in _stage_segment(work, items, lease)
+    ]
+    return Staged(
+        changes, {segment_file(i["base_offset"], LOG): FileIdentity(**i["log"]) for i in work.items}
+    )
 
 
-def _stage_segment(work: PartitionWork, items: list[Mapping[str, Any]], lease: Lease) -> Iterator[Replace]:
+def _stage_segment(
+    work: PartitionWork, items: list[Mapping[str, Any]], lease: Lease
+) -> Iterator[Replace]:
     """Build one segment's indexes again, and compare them with the approved ones."""
     first = items[0]
     log = Path(work.log_dir, work.partition_dir, segment_file(first["base_offset"], LOG))
@@ -266,7 +305,9 @@ def _stage_segment(work: PartitionWork, items: list[Mapping[str, Any]], lease: L
         content = built.time_index if item["file"].endswith(TIME_INDEX) else built.offset_index
         sha256 = hashlib.sha256(content).hexdigest()
         if sha256 != item["after_sha256"]:
-            raise Changed("a rebuild gives other bytes than the plan says: the log has changed", path=log)
+            raise Changed(
+                "a rebuild gives other bytes than the plan says: the log has changed", path=log
+            )
         staged = lease.staged(item["file"])
         with storage(staged, "writing the new index"):
             staged.write_bytes(content)

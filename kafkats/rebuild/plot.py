@@ -27,7 +27,12 @@ NONE: Final = "no segment"
 _COLOURS: Final = {"state": "Greys", "remark": "Blues", "damage": "YlOrRd", "danger": "magma"}
 
 
-_SPAN: Final = {"state": (0.35, 0.6), "remark": (0.4, 0.8), "damage": (0.3, 1.0), "danger": (0.0, 0.1)}
+_SPAN: Final = {
+    "state": (0.35, 0.6),
+    "remark": (0.4, 0.8),
+    "damage": (0.3, 1.0),
+    "danger": (0.0, 0.1),
+}
 
 
 def plot_health(panels: Mapping[str, pa.Table], path: Path) -> None:
@@ -82,7 +87,9 @@ def worst_kinds(segments: pa.Table) -> dict[tuple[str, str], list[str]]:
     ])
     grid: dict[tuple[str, str], list[str]] = {}
     for row in ordered.to_pylist():
-        grid.setdefault((row["log_dir"], row["partition_dir"]), []).append(_worst(row["findings"] or []))
+        grid.setdefault((row["log_dir"], row["partition_dir"]), []).append(
+            _worst(row["findings"] or [])
+        )
     return grid
 
 
@@ -97,7 +104,11 @@ def _present(grids: Mapping[str, Mapping[tuple[str, str], list[str]]]) -> list[s
     """Return the kinds in the grids, harmless first, after NONE and FINE."""
     found = {kind for grid in grids.values() for cells in grid.values() for kind in cells} - {FINE}
     order = list(KINDS)
-    return [NONE, FINE, *sorted(found, key=lambda kind: (SEVERITIES.index(KINDS[kind][0]), order.index(kind)))]
+    return [
+        NONE,
+        FINE,
+        *sorted(found, key=lambda kind: (SEVERITIES.index(KINDS[kind][0]), order.index(kind))),
+    ]
 
 
 def _palette(kinds: list[str]) -> dict[str, Any]:
@@ -107,12 +118,18 @@ def _palette(kinds: list[str]) -> dict[str, Any]:
     for severity in SEVERITIES:
         of_it = [kind for kind in kinds if kind in KINDS and KINDS[kind][0] == severity]
         shades = np.linspace(*_SPAN[severity], max(len(of_it), 1))
-        chosen |= {kind: colormaps[_COLOURS[severity]](shade) for kind, shade in zip(of_it, shades, strict=False)}
+        chosen |= {
+            kind: colormaps[_COLOURS[severity]](shade)
+            for kind, shade in zip(of_it, shades, strict=False)
+        }
     return chosen
 
 
 def _numbers(
-    grid: Mapping[tuple[str, str], list[str]], rows: list[tuple[str, str]], kinds: list[str], width: int
+    grid: Mapping[tuple[str, str], list[str]],
+    rows: list[tuple[str, str]],
+    kinds: list[str],
+    width: int,
 ) -> np.ndarray[tuple[int, int], np.dtype[np.int16]]:
     numbers = np.zeros((max(len(rows), 1), width), np.int16)
     for y, row in enumerate(rows):

@@ -55,7 +55,11 @@ def last_stable_offset(directory: Path) -> int | None:
     Reads the last producer snapshot and the log after it. Raises CorruptBatch, Changed,
     StorageFailed.
     """
-    firsts = [p.txn_first_offset for p in producers_at(directory, 2**63 - 1).values() if p.txn_first_offset >= 0]
+    firsts = [
+        p.txn_first_offset
+        for p in producers_at(directory, 2**63 - 1).values()
+        if p.txn_first_offset >= 0
+    ]
     return min(firsts, default=None)
 
 
@@ -89,7 +93,9 @@ class Transactions:
         self._hold_markers(chunk, data, np.flatnonzero(inside & marker))
         return keep
 
-    def _hold_markers(self, chunk: Columns, data: NDArray[np.bool_], markers: NDArray[np.int64]) -> None:
+    def _hold_markers(
+        self, chunk: Columns, data: NDArray[np.bool_], markers: NDArray[np.int64]
+    ) -> None:
         """Raise CorruptIndex unless every ABORT marker with records before it is in an index."""
         assert chunk.batch is not None
         producers = chunk.batch.producer_id
@@ -98,7 +104,11 @@ class Transactions:
             self._see(chunk, data, began, row)
             producer, offset = int(producers[row]), int(chunk.offset[row])
             first = self._open.pop(producer, None)
-            if first is not None and (producer, offset) not in self._known and _is_abort(chunk, row):
+            if (
+                first is not None
+                and (producer, offset) not in self._known
+                and _is_abort(chunk, row)
+            ):
                 raise CorruptIndex(
                     f"the log aborts the transaction of producer {producer} with offset {first} at offset {offset}, and no "
                     ".txnindex knows of it: what was committed cannot be told"

@@ -101,12 +101,16 @@ def read_piece(
         if piece.inode >= 0 and source.inode != piece.inode:
             raise Changed("is another file than the one that was listed", path=piece.log)
         if source.size < piece.end:
-            raise Changed(f"has {source.size} bytes, and {piece.end} when it was listed", path=piece.log)
+            raise Changed(
+                f"has {source.size} bytes, and {piece.end} when it was listed", path=piece.log
+            )
         at = piece.start
         while at < piece.end:
             try:
                 for chunk in _chunks(source, at, piece, ask):
-                    batch = _wanted_rows(chunk, piece, schema, origin, transactions, control=control)
+                    batch = _wanted_rows(
+                        chunk, piece, schema, origin, transactions, control=control
+                    )
                     if on_read is not None and chunk.rows:
                         on_read(int(chunk.offset.max()))
                     if batch is not None:

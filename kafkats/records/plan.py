@@ -78,13 +78,21 @@ def plan_read(log_dirs: Sequence[str | os.PathLike[str]], options: ReadOptions) 
     units = list(list_units(log_dirs))
     named = {os.path.realpath(path) for path in log_dirs}
     partitions: dict[tuple[str, int], list[Unit]] = {}
-    for (log_dir, name), group in groupby(units, key=lambda unit: (unit.log_dir, unit.partition_dir)):
+    for (log_dir, name), group in groupby(
+        units, key=lambda unit: (unit.log_dir, unit.partition_dir)
+    ):
         found = list(group)
         _all_seen(found, Path(log_dir, name))
         parsed = paths.parse_partition(name)
         topic, number, state = parsed if parsed else ("", -1, "")
         segments = [unit for unit in found if unit.base_offset >= 0]
-        ours = bool(named & {os.path.realpath(Path(log_dir, name)), *(os.path.realpath(_log(u)) for u in segments)})
+        ours = bool(
+            named
+            & {
+                os.path.realpath(Path(log_dir, name)),
+                *(os.path.realpath(_log(u)) for u in segments),
+            }
+        )
         if not segments or not _chosen(topic, options.topics, named=ours) or (state and not ours):
             continue
         other = partitions.setdefault((topic, number), segments)
@@ -94,7 +102,11 @@ def plan_read(log_dirs: Sequence[str | os.PathLike[str]], options: ReadOptions) 
             )
     _known(options.starting_offsets, partitions, "startingOffsets")
     _known(options.ending_offsets, partitions, "endingOffsets")
-    return [piece for key in sorted(partitions) for piece in _settled_pieces(key, partitions[key], options)]
+    return [
+        piece
+        for key in sorted(partitions)
+        for piece in _settled_pieces(key, partitions[key], options)
+    ]
 
 
 def _log(unit: Unit) -> Path:
@@ -105,12 +117,18 @@ def _all_seen(units: Iterable[Unit], directory: Path) -> None:
     for unit in units:
         for finding in unseen(unit):
             if finding.kind != "vanished":
-                raise BadInput(f"{finding.file}: {finding.reason}; its records cannot be seen", path=directory)
+                raise BadInput(
+                    f"{finding.file}: {finding.reason}; its records cannot be seen", path=directory
+                )
 
 
 def _chosen(topic: str, globs: Iterable[str], *, named: bool) -> bool:
     wanted = ",".join(globs)
-    return topic_filter(wanted).matches(topic, named=named) if wanted else named or not is_internal(topic)
+    return (
+        topic_filter(wanted).matches(topic, named=named)
+        if wanted
+        else named or not is_internal(topic)
+    )
 
 
 def _known(offsets: Offsets, partitions: Mapping[tuple[str, int], object], word: str) -> None:
@@ -130,7 +148,9 @@ def _known(offsets: Offsets, partitions: Mapping[tuple[str, int], object], word:
 # ---------------------------------------------------------------- one partition
 
 
-def _settled_pieces(key: tuple[str, int], units: Sequence[Unit], options: ReadOptions) -> list[Piece]:
+def _settled_pieces(
+    key: tuple[str, int], units: Sequence[Unit], options: ReadOptions
+) -> list[Piece]:
     """Return the pieces of a partition; beside a running broker those of one listing.
 
     A partition that its broker has deleted meanwhile has none.
@@ -138,12 +158,17 @@ def _settled_pieces(key: tuple[str, int], units: Sequence[Unit], options: ReadOp
     if not units[0].live:
         return list(_partition_pieces(key, units, options))
     named = {unit.base_offset for unit in units}
-    whole = units[0].base_offset == (units[0].claims.first_base if units[0].claims else -1) and units[-1].active
+    whole = (
+        units[0].base_offset == (units[0].claims.first_base if units[0].claims else -1)
+        and units[-1].active
+    )
 
     def look() -> list[Piece] | KafkatsError:
         try:
             now = [unit for unit in list_again(units[0]) if unit.base_offset >= 0]
-            return list(_partition_pieces(key, [u for u in now if whole or u.base_offset in named], options))
+            return list(
+                _partition_pieces(key, [u for u in now if whole or u.base_offset in named], options)
+            )
         except (Vanished, Changed, BadInput) as e:
             return e
 
@@ -155,13 +180,17 @@ def _settled_pieces(key: tuple[str, int], units: Sequence[Unit], options: ReadOp
     return found or []
 
 
-def _partition_pieces(key: tuple[str, int], units: Sequence[Unit], options: ReadOptions) -> Iterator[Piece]:
+def _partition_pieces(
+    key: tuple[str, int], units: Sequence[Unit], options: ReadOptions
+) -> Iterator[Piece]:
     if not units:
         return
     directory = Path(units[0].log_dir, units[0].partition_dir)
     wanted = _wanted(key, directory, units, options)
     times = options.starting_timestamp is not None or options.ending_timestamp is not None
-    required = options.fail_on_data_loss and not times and not isinstance(options.starting_offsets, int)
+    required = (
+        options.fail_on_data_loss and not times and not isinstance(options.starting_offsets, int)
+    )
     aborted: tuple[Aborted, ...] | None = None
     if options.committed:
         open_at = last_stable_offset(directory)
@@ -173,7 +202,9 @@ def _partition_pieces(key: tuple[str, int], units: Sequence[Unit], options: Read
         behind = unit.next_base_offset if unit.next_base_offset >= 0 else MOST_OFFSET
         if unit.base_offset >= wanted.end or behind <= wanted.begin or not unit.bytes:
             continue
-        own = aborted and tuple(a for a in aborted if a.first_offset < behind and a.last_offset >= unit.base_offset)
+        own = aborted and tuple(
+            a for a in aborted if a.first_offset < behind and a.last_offset >= unit.base_offset
+        )
         log = unit.files[0]
         first = max(unit.base_offset, wanted.begin)
         for start, end, last in _with_offsets(unit, _cut(unit, wanted, options.piece_bytes)):
@@ -186,7 +217,9 @@ def _partition_pieces(key: tuple[str, int], units: Sequence[Unit], options: Read
             first = until
 
 
-def _with_offsets(unit: Unit, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int | None]]:
+def _with_offsets(
+    unit: Unit, spans: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int, int | None]]:
     """Yield (start, end, the offset at which the next span begins; None for the last).
 
     Spans of a live unit are joined where only a decompressed wrapper would tell that offset.
@@ -209,14 +242,21 @@ def _first_offset(unit: Unit, position: int) -> int | None:
     return int.from_bytes(head[:8], "big", signed=True)
 
 
-def _wanted(key: tuple[str, int], directory: Path, units: Sequence[Unit], options: ReadOptions) -> _Range:
+def _wanted(
+    key: tuple[str, int], directory: Path, units: Sequence[Unit], options: ReadOptions
+) -> _Range:
     log_start = max(units[0].log_start_offset, 0)
-    begin, end = (o if isinstance(o, int) else o[key] for o in (options.starting_offsets, options.ending_offsets))
+    begin, end = (
+        o if isinstance(o, int) else o[key]
+        for o in (options.starting_offsets, options.ending_offsets)
+    )
     times = (options.starting_timestamp, options.ending_timestamp)
     if times == (None, None) and (begin, end) == (EARLIEST, LATEST):
         return _Range(log_start, MOST_OFFSET)
     unit = units[0]
-    with open_partition(directory, log_start_offset=log_start, clean=unit.clean, live=unit.live) as partition:
+    with open_partition(
+        directory, log_start_offset=log_start, clean=unit.clean, live=unit.live
+    ) as partition:
         if times[0] is not None:
             begin = _offset_of(partition, times[0])
         if times[1] is not None:
@@ -228,7 +268,9 @@ def _wanted(key: tuple[str, int], directory: Path, units: Sequence[Unit], option
     if begin == LATEST:
         return _Range(MOST_OFFSET, MOST_OFFSET)
     if times == (None, None) and 0 <= end < begin:
-        raise UsageError(f"{key[0]}-{key[1]}: offset {end} to end at lies before {begin}, where to start")
+        raise UsageError(
+            f"{key[0]}-{key[1]}: offset {end} to end at lies before {begin}, where to start"
+        )
     return _Range(max(begin, first), {EARLIEST: first, LATEST: MOST_OFFSET}.get(end, end))
 
 
@@ -272,13 +314,21 @@ def _cut(unit: Unit, wanted: _Range, piece_bytes: int) -> list[tuple[int, int]]:
         borders = [low]
         for at in range(low + piece_bytes, high - piece_bytes // 2, piece_bytes):
             n = int(np.searchsorted(positions, at))
-            if n < len(positions) and borders[-1] < positions[n] < high and batch_at(source, int(positions[n])):
+            if (
+                n < len(positions)
+                and borders[-1] < positions[n] < high
+                and batch_at(source, int(positions[n]))
+            ):
                 borders.append(int(positions[n]))
     return list(pairwise([*borders, high]))
 
 
 def _narrowed(
-    source: Source, size: int, offsets: NDArray[np.int64], positions: NDArray[np.int64], wanted: _Range
+    source: Source,
+    size: int,
+    offsets: NDArray[np.int64],
+    positions: NDArray[np.int64],
+    wanted: _Range,
 ) -> tuple[int, int]:
     """Return the start and end positions of the wanted offsets, narrowed by the offset index.
 
@@ -291,6 +341,10 @@ def _narrowed(
     if n >= 0 and (found := batch_at(source, int(positions[n]))) and found[0] <= wanted.begin:
         low = int(positions[n])
     n = int(np.searchsorted(offsets, wanted.end))
-    if n + 1 < len(offsets) and (found := batch_at(source, int(positions[n]))) and found[1] >= wanted.end - 1:
+    if (
+        n + 1 < len(offsets)
+        and (found := batch_at(source, int(positions[n])))
+        and found[1] >= wanted.end - 1
+    ):
         high = min(int(positions[n + 1]), size) if batch_at(source, int(positions[n + 1])) else high
     return low, high

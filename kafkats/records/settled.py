@@ -40,7 +40,12 @@ def read_settled(
         try:
             for one in todo:
                 yield from read_piece(
-                    one, schema, control=control, on_skip=on_skip, reuse=reuse, on_read=reached.append
+                    one,
+                    schema,
+                    control=control,
+                    on_skip=on_skip,
+                    reuse=reuse,
+                    on_read=reached.append,
                 )
                 del reached[:-1]
         except (Vanished, Changed, CorruptBatch) as e:
@@ -53,7 +58,9 @@ def read_settled(
             return
 
 
-def _again(piece: Piece, begin: int, error: KafkatsError, on_deleted: Callable[[str], None] | None) -> list[Piece]:
+def _again(
+    piece: Piece, begin: int, error: KafkatsError, on_deleted: Callable[[str], None] | None
+) -> list[Piece]:
     """Return pieces for the offsets from `begin` on, of the segments that there are now."""
     directory = Path(piece.log).parent
     try:
@@ -93,7 +100,9 @@ def _again(piece: Piece, begin: int, error: KafkatsError, on_deleted: Callable[[
     return found
 
 
-def _deleted(piece: Piece, begin: int, behind: int, why: str, on_deleted: Callable[[str], None] | None) -> None:
+def _deleted(
+    piece: Piece, begin: int, behind: int, why: str, on_deleted: Callable[[str], None] | None
+) -> None:
     until = f" to {behind - 1}" if behind < MOST_OFFSET else " on"
     said = f"offsets {max(begin, 0)}{until} were deleted by the broker since the directory was listed: {why}"
     if piece.required:

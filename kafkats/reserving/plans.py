@@ -81,7 +81,9 @@ class Planning:
         if self.wish is not None:
             said |= {
                 "holder": self.wish.holder,
-                "reserved_until_ms": max((e.reservation.until_ms for e in self.entered.values()), default=None),
+                "reserved_until_ms": max(
+                    (e.reservation.until_ms for e in self.entered.values()), default=None
+                ),
                 "reserves": sorted(self.entered),
                 "reserved": [one.said() for one in self.skipped],
             }
@@ -90,7 +92,8 @@ class Planning:
     def sentences(self) -> list[str]:
         """Return the reservations as text lines, without the remarks."""
         return [
-            f"{root}: reserved by {in_words(entered.reservation)}" for root, entered in sorted(self.entered.items())
+            f"{root}: reserved by {in_words(entered.reservation)}"
+            for root, entered in sorted(self.entered.items())
         ]
 
 
@@ -110,7 +113,9 @@ def planning(
     ours = Planning([os.fspath(one) for one in log_dirs], wish)
     roots = {named: root_of(named) for named in ours.log_dirs}
     if wish is None:
-        ours.remarks += [remark for root in dict.fromkeys(roots.values()) for remark in _seen(root, place)]
+        ours.remarks += [
+            remark for root in dict.fromkeys(roots.values()) for remark in _seen(root, place)
+        ]
         yield ours
         return
     check_words(wish.holder, wish.until_ms, now_ms())
@@ -138,10 +143,15 @@ def _reserve_all(ours: Planning, roots: Mapping[str, str], wish: Wish, place: Pa
         raise next(iter(refused.values()))
     for root in areas.keys() - refused.keys():
         if (state := lock_state(root)).held:
-            raise Locked(f"{state.why}: stop the broker, or plan without a reservation only to look", path=root)
+            raise Locked(
+                f"{state.why}: stop the broker, or plan without a reservation only to look",
+                path=root,
+            )
     for root in sorted(areas.keys() - refused.keys()):
         try:
-            entered = reserve(areas[root], wish.holder, wish.until_ms, now_ms=now_ms(), take_over=wish.take_over)
+            entered = reserve(
+                areas[root], wish.holder, wish.until_ms, now_ms=now_ms(), take_over=wish.take_over
+            )
         except Reserved as e:  # reserved since the check
             found = read_reservation(areas[root])
             if not wish.skip or found is None or len(refused) + 1 == len(areas):
@@ -152,7 +162,9 @@ def _reserve_all(ours: Planning, roots: Mapping[str, str], wish: Wish, place: Pa
         ours.entered[root] = entered
         ours.remarks += [entered.remark] if entered.remark else []
     ours.log_dirs = [named for named in ours.log_dirs if roots[named] not in refused]
-    ours.remarks += [f"{one.log_dir}: left out, reserved by {in_words(one)}" for one in ours.skipped]
+    ours.remarks += [
+        f"{one.log_dir}: left out, reserved by {in_words(one)}" for one in ours.skipped
+    ]
 
 
 def _seen(root: str, place: Path | None) -> list[str]:
@@ -164,5 +176,7 @@ def _seen(root: str, place: Path | None) -> list[str]:
     with suppress(KafkatsError):
         found = read_reservation(reservation_area(root, place))
         if found is not None and not found.expired(now_ms()):
-            remarks.append(f"{root}: reserved by {in_words(found)}: nobody else can apply anything here until then")
+            remarks.append(
+                f"{root}: reserved by {in_words(found)}: nobody else can apply anything here until then"
+            )
     return remarks

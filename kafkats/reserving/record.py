@@ -40,7 +40,10 @@ def somebody(doing: str) -> str:
 
     Unprintable characters are escaped.
     """
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in f"{this_user()}@{socket.gethostname()} {doing}")
+    return "".join(
+        c if c.isprintable() else ascii(c)[1:-1]
+        for c in f"{this_user()}@{socket.gethostname()} {doing}"
+    )
 
 
 def root_of(path: str | os.PathLike[str]) -> str:

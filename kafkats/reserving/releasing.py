@@ -14,7 +14,10 @@ from kafkats.reserving.record import root_of
 
 
 def release_all(
-    log_dirs: Sequence[str | os.PathLike[str]], *, holder: str | None = None, place: Path | None = None
+    log_dirs: Sequence[str | os.PathLike[str]],
+    *,
+    holder: str | None = None,
+    place: Path | None = None,
 ) -> list[dict[str, Any]]:
     """Release every log dir, or only the reservations of `holder`.
 
@@ -27,7 +30,14 @@ def release_all(
         root = named
         with suppress(KafkatsError):  # an empty or damaged log dir may have a reservation too
             root = root_of(named)
-        row = {"log_dir": root, "outcome": "free", "holder": "", "until_ms": -1, "error": "", "exit_code": 0}
+        row = {
+            "log_dir": root,
+            "outcome": "free",
+            "holder": "",
+            "until_ms": -1,
+            "error": "",
+            "exit_code": 0,
+        }
         try:
             area = reservation_area(root, place)
             found = release(area, holder=holder)

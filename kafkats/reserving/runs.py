@@ -21,7 +21,15 @@ from kafkats.logdir.reservation import (
     reserve,
 )
 from kafkats.plans.run import Run
-from kafkats.reserving.record import DAY_MS, foreign, give_back, now_ms, read_record, somebody, write_record
+from kafkats.reserving.record import (
+    DAY_MS,
+    foreign,
+    give_back,
+    now_ms,
+    read_record,
+    somebody,
+    write_record,
+)
 
 _RENEW_SECONDS: Final = 600.0
 
@@ -65,7 +73,9 @@ def changing(
     known = set(before.tokens.values()) if before else set()
     held = Held({}, [])
     stop = threading.Event()
-    renewing = threading.Thread(target=_renew, args=(held, stop, renew_seconds), daemon=True, name="reservation")
+    renewing = threading.Thread(
+        target=_renew, args=(held, stop, renew_seconds), daemon=True, name="reservation"
+    )
     try:
         _enter_all(held, run, name, known, going_back=going_back)
         renewing.start()
@@ -81,7 +91,9 @@ def changing(
             held.remarks += give_back(entered)
 
 
-def _enter_all(held: Held, run: Run, holder: str, known: Collection[str], *, going_back: bool) -> None:
+def _enter_all(
+    held: Held, run: Run, holder: str, known: Collection[str], *, going_back: bool
+) -> None:
     until_ms = now_ms() + DAY_MS
     check_words(holder, until_ms, now_ms())
     areas = {}
@@ -89,7 +101,9 @@ def _enter_all(held: Held, run: Run, holder: str, known: Collection[str], *, goi
         if not Path(log_dir).is_absolute() or "\0" in log_dir:
             raise CorruptPlan(f"not a log directory: {log_dir!r}")
         with _lenient(going_back):
-            areas[os.path.realpath(log_dir)] = reservation_area(log_dir, Path(run.place) if run.place else None)
+            areas[os.path.realpath(log_dir)] = reservation_area(
+                log_dir, Path(run.place) if run.place else None
+            )
     left: dict[str, Entered] = {}
     for root, area in areas.items():  # check all before changing any
         with _lenient(going_back):

@@ -36,7 +36,9 @@ class Rows(NamedTuple):
 
     def first(self, flags: Flags) -> Ints:
         """Return the first flagged row of each partition, or its end."""
-        return np.minimum.reduceat(np.where(flags, np.arange(len(self.of)), self.ends[self.of]), self.starts)
+        return np.minimum.reduceat(
+            np.where(flags, np.arange(len(self.of)), self.ends[self.of]), self.starts
+        )
 
     def running_sum(self, values: Ints) -> Ints:
         """Return the sums within each partition, including the row's own value."""
@@ -80,7 +82,9 @@ def rows_of(starts: Ints, count: int) -> Rows:
     return Rows(starts, ends, np.repeat(np.arange(len(starts)), ends - starts))
 
 
-def decide(rows: Rows, segments: Segments, limits: Limits, rule: RetentionRule, *, now_ms: int) -> Verdicts:
+def decide(
+    rows: Rows, segments: Segments, limits: Limits, rule: RetentionRule, *, now_ms: int
+) -> Verdicts:
     """Return retention.decide for each partition. No partition may be empty."""
     row, of = np.arange(len(rows.of)), rows.of
     ms, size, log_start, mark = (column[of] for column in limits)
@@ -92,7 +96,9 @@ def decide(rows: Rows, segments: Segments, limits: Limits, rule: RetentionRule, 
     expires, known = _expiries(since, ms, segments.trusted)
 
     free = rows.first(empty | ((segments.end_offset > replicated) & rule.high_watermark))
-    remain = (rows.running_sum(segments.bytes)[rows.ends - 1])[of] - rows.running_sum(segments.bytes)
+    remain = (rows.running_sum(segments.bytes)[rows.ends - 1])[of] - rows.running_sum(
+        segments.bytes
+    )
     stops = {
         "start-offset": last | (segments.end_offset > log_start),
         "size": (size < 0) | (remain < size),
@@ -121,7 +127,11 @@ def decide(rows: Rows, segments: Segments, limits: Limits, rule: RetentionRule, 
     reason.where(offset, words.below_the_start, log_start)
     reason.where(sized, words.leaves_enough, remain, size)
     reason.where(
-        named["time"], lambda age, w, limit: words.is_old(age, _EVIDENCE[w], limit), rounded(now_ms - since), weak, ms
+        named["time"],
+        lambda age, w, limit: words.is_old(age, _EVIDENCE[w], limit),
+        rounded(now_ms - since),
+        weak,
+        ms,
     )
     reason.where(blocked, words.pinned_by, pinned_at)
     reason.where(~deletes & empty, lambda: words.EMPTY)
@@ -129,7 +139,9 @@ def decide(rows: Rows, segments: Segments, limits: Limits, rule: RetentionRule, 
     reason.where(~deletes & known & (now_ms < expires), words.expires_in, rounded(expires - now_ms))
     reason.where(~deletes & (ms >= 0) & ~known, words.never_expires, ms)
     if rule.high_watermark:
-        reason.where(~deletes & (segments.end_offset > replicated) & (mark >= 0), words.beyond, replicated)
+        reason.where(
+            ~deletes & (segments.end_offset > replicated) & (mark >= 0), words.beyond, replicated
+        )
         reason.where(~deletes & (segments.end_offset > replicated), lambda: words.NO_MARK)
     reason.where(~deletes & ~known, lambda: words.NO_LIMIT)
     reason.where(~deletes, lambda: words.NEXT_RUN)

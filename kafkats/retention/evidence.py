@@ -60,10 +60,20 @@ def read_facts(segments: pa.Table, policy: Policy) -> Facts:
     """
     table = _sorted_segments(segments)
     rows = _rows(table)
-    first = table.select(["log_dir", "partition_dir", "topic", "clean", "log_start_offset", "high_watermark"])
+    first = table.select([
+        "log_dir",
+        "partition_dir",
+        "topic",
+        "clean",
+        "log_start_offset",
+        "high_watermark",
+    ])
     first = first.take(pa.array(rows.starts))
     topic = [topic or "" for topic in first["topic"].to_pylist()]
-    base, mtime = _ints(table["base_offset"]), _ints(pc.divide(_of(table, "log", "mtime_ns"), 1_000_000))
+    base, mtime = (
+        _ints(table["base_offset"]),
+        _ints(pc.divide(_of(table, "log", "mtime_ns"), 1_000_000)),
+    )
     end = np.append(base[1:], 0)[: len(base)]
     last = rows.ends - 1
     log_end = _ints(table["last_offset"], -1)[last] + 1
@@ -145,7 +155,12 @@ def _flags(column: pa.ChunkedArray) -> Flags:
 def _misled(findings: pa.ChunkedArray) -> Flags:
     """Return where the largest timestamp may be wrong."""
     flat = pc.list_flatten(findings)
-    beside = pc.or_(*(pc.ends_with(pc.struct_field(flat, "file"), kind) for kind in (paths.SNAPSHOT, paths.TXN_INDEX)))
+    beside = pc.or_(
+        *(
+            pc.ends_with(pc.struct_field(flat, "file"), kind)
+            for kind in (paths.SNAPSHOT, paths.TXN_INDEX)
+        )
+    )
     # everything is known of the records that exist
     beside = pc.or_(beside, pc.equal(pc.struct_field(flat, "kind"), MISSING_RECORDS))
     bad = pc.and_not(pc.is_in(pc.struct_field(flat, "severity"), pa.array(_MISLEADING)), beside)
@@ -154,7 +169,9 @@ def _misled(findings: pa.ChunkedArray) -> Flags:
     return found
 
 
-def _believed(table: pa.Table, rows: Rows, mtime: Ints, policies: Sequence[str]) -> tuple[Ints, pa.Array]:
+def _believed(
+    table: pa.Table, rows: Rows, mtime: Ints, policies: Sequence[str]
+) -> tuple[Ints, pa.Array]:
     """Return the timestamps that the policies trust, and the units of the largest timestamps."""
     largest = np.copy(_ints(table["max_timestamp"], -1))
     following = np.append(largest[1:], -1)
@@ -174,11 +191,15 @@ def _believe(
     found = believe(largest, mtime_ms, policy, neighbours=neighbours)
     if policy != "ignore" or found.timestamp == largest:
         return found
-    where: Mapping[str, Any] = {name: table[name][row].as_py() for name in ("log_dir", "partition_dir", "base_offset")}
+    where: Mapping[str, Any] = {
+        name: table[name][row].as_py() for name in ("log_dir", "partition_dir", "base_offset")
+    }
     file = paths.segment_file(where["base_offset"], paths.TIME_INDEX)
     try:
         entries = time_index.read(Path(where["log_dir"], where["partition_dir"], file))
     except KafkatsError:
         # without an index the timestamp is taken as it is, which keeps the segment
         return found._replace(timestamp=largest)
-    return believe(largest, mtime_ms, policy, entries=entries["timestamp"].tolist(), neighbours=neighbours)
+    return believe(
+        largest, mtime_ms, policy, entries=entries["timestamp"].tolist(), neighbours=neighbours
+    )

@@ -49,7 +49,9 @@ class _Heads(NamedTuple):
 def check_options(options: RetainOptions, *, inside_segments: bool) -> None:
     """Raise UsageError for a plan that would fill the volume to free, before anything is read."""
     if inside_segments and options.free_bytes is not None:
-        raise UsageError("--inside-segments writes what stays before anything is freed: it does not go with --free")
+        raise UsageError(
+            "--inside-segments writes what stays before anything is freed: it does not go with --free"
+        )
 
 
 def look_at(target: Target) -> pa.RecordBatch:
@@ -86,7 +88,9 @@ def plan_inside(
     staying: dict[Where, str] = {}
     while True:
         made, decided = (
-            plan_retain(_as_cut(segments, heads.found), policy, options) if heads.found else (whole, verdicts)
+            plan_retain(_as_cut(segments, heads.found), policy, options)
+            if heads.found
+            else (whole, verdicts)
         )
         going, kept = _sorted_out(decided, heads.found)
         wanted = [by_place[where] for where in going if where not in facts]
@@ -101,7 +105,11 @@ def plan_inside(
         for where in {*unsound, *kept}:
             del heads.found[where]
     items = _items(
-        made.items, segments, facts, heads, {where: index_rule(facts[where], options.rule) for where in going}
+        made.items,
+        segments,
+        facts,
+        heads,
+        {where: index_rule(facts[where], options.rule) for where in going},
     )
     totals = _totals(whole, made, items, [heads.found[where][1] for where in going], staying)
     sealed = make_plan(OPERATION, options_of(options) | {"inside_segments": True}, totals, items)
@@ -115,11 +123,16 @@ def index_rule(segment: Mapping[str, Any], rule: str) -> str:
     report.SEGMENTS by the default rule) then decides, if it can.
     """
     likely = RETENTION_RULES[rule].index_rules
-    told = any(f["kind"] == "other-rule" and f["file"].endswith(paths.OFFSET_INDEX) for f in segment["findings"])
+    told = any(
+        f["kind"] == "other-rule" and f["file"].endswith(paths.OFFSET_INDEX)
+        for f in segment["findings"]
+    )
     return likely[1] if told and len(likely) > 1 else likely[0]
 
 
-def targets(units: Iterable[Unit], verdicts: pa.Table, policy: Policy, options: RetainOptions) -> list[Target]:
+def targets(
+    units: Iterable[Unit], verdicts: pa.Table, policy: Policy, options: RetainOptions
+) -> list[Target]:
     """Return the first segment of each partition that retention keeps, if time limits it.
 
     An active segment is included only after a clean stop. `verdicts` are those on whole segments
@@ -131,15 +144,29 @@ def targets(units: Iterable[Unit], verdicts: pa.Table, policy: Policy, options: 
         given = options.before_ms is not None
         if policy.settings(topic).kafkats_legal_hold or policy.why_kept(topic, limit_given=given):
             return -1
-        return policy.limits(topic)[0] if options.before_ms is None else max(options.now_ms - options.before_ms, 0)
+        return (
+            policy.limits(topic)[0]
+            if options.before_ms is None
+            else max(options.now_ms - options.before_ms, 0)
+        )
 
     kept = verdicts.filter(pc.invert(verdicts["deletes"]))
-    first = kept.group_by(["log_dir", "partition_dir", "topic"]).aggregate([("base_offset", "min")]).to_pylist()
-    limits = {(row["log_dir"], row["partition_dir"], row["base_offset_min"]): limit_ms(row["topic"]) for row in first}
+    first = (
+        kept
+        .group_by(["log_dir", "partition_dir", "topic"])
+        .aggregate([("base_offset", "min")])
+        .to_pylist()
+    )
+    limits = {
+        (row["log_dir"], row["partition_dir"], row["base_offset_min"]): limit_ms(row["topic"])
+        for row in first
+    }
     return [
         (unit, options.now_ms - limit)
         for unit in units
-        if unit.bytes and (unit.clean or not unit.active) and (limit := limits.get(_where(vars(unit)), -1)) >= 0
+        if unit.bytes
+        and (unit.clean or not unit.active)
+        and (limit := limits.get(_where(vars(unit)), -1)) >= 0
     ]
 
 
@@ -165,7 +192,11 @@ def _as_cut(segments: pa.Table, heads: Mapping[Where, Sequence[Mapping[str, Any]
         border, log = rest["part_offset"], row["log"]
         cut.append(
             row
-            | {"next_base_offset": border, "last_offset": border - 1, "max_timestamp": head["largest_timestamp"]}
+            | {
+                "next_base_offset": border,
+                "last_offset": border - 1,
+                "max_timestamp": head["largest_timestamp"],
+            }
             | {"offset_of_max_timestamp": None}
             | {"log": log | {"size": head["end"]}}
         )
@@ -178,7 +209,9 @@ def _as_cut(segments: pa.Table, heads: Mapping[Where, Sequence[Mapping[str, Any]
     return pa.concat_tables([others, pa.Table.from_pylist(cut, schema=SEGMENTS)])
 
 
-def _sorted_out(decided: pa.Table, heads: Mapping[Where, Any]) -> tuple[list[Where], dict[Where, str]]:
+def _sorted_out(
+    decided: pa.Table, heads: Mapping[Where, Any]
+) -> tuple[list[Where], dict[Where, str]]:
     """Return the heads to delete, and what keeps the others."""
     rows = _apart(decided, heads)[1]
     goes = [_where(row) for row in rows if row["deletes"] and not row["veto"]]
@@ -204,25 +237,39 @@ def _items(
         why = f"what has not expired of the segment at {where[2]}"
         rows += part_items(segment, rest, segment["next_base_offset"], rule, why)
     rows += [
-        blocked_item(row, heads.blocked[_where(row)], DEFAULT_RULE.name) for row in _apart(segments, heads.blocked)[1]
+        blocked_item(row, heads.blocked[_where(row)], DEFAULT_RULE.name)
+        for row in _apart(segments, heads.blocked)[1]
     ]
     return pa.concat_tables([others, pa.Table.from_pylist(rows, schema=ITEMS)])
 
 
 def _totals(
-    whole: Plan, made: Plan, items: pa.Table, rests: Sequence[Mapping[str, Any]], staying: Mapping[Where, str]
+    whole: Plan,
+    made: Plan,
+    items: pa.Table,
+    rests: Sequence[Mapping[str, Any]],
+    staying: Mapping[Where, str],
 ) -> dict[str, Any]:
     vetoes = Counter(made.header["totals"]["vetoes"]) + Counter(filter(None, staying.values()))
     blocked = pc.sum(pc.equal(items["action"], "blocked")).as_py() or 0
     written = sum(rest["end"] - rest["start"] for rest in rests)
-    theirs = {name: whole.header["totals"][name] for name in ("kafka_segments", "kafka_bytes", "segments_seen")}
+    theirs = {
+        name: whole.header["totals"][name]
+        for name in ("kafka_segments", "kafka_bytes", "segments_seen")
+    }
     ours = {
         "files": items.num_rows - blocked,
         "blocked": blocked,
         "heads": len(rests),
         "vetoes": dict(sorted(vetoes.items())),
     }
-    return {**made.header["totals"], **theirs, **ours, "read_bytes": written, "write_bytes": written}
+    return {
+        **made.header["totals"],
+        **theirs,
+        **ours,
+        "read_bytes": written,
+        "write_bytes": written,
+    }
 
 
 def _told(decided: pa.Table, heads: Mapping[Where, Any], staying: Mapping[Where, str]) -> pa.Table:
@@ -252,7 +299,10 @@ def _apart(table: pa.Table, places: Mapping[Where, Any]) -> tuple[pa.Table, list
     )
     rows = table.filter(near).to_pylist()
     others = [row for row in rows if _where(row) not in places]
-    left = pa.concat_tables([table.filter(pc.invert(near)), pa.Table.from_pylist(others, schema=table.schema)])
+    left = pa.concat_tables([
+        table.filter(pc.invert(near)),
+        pa.Table.from_pylist(others, schema=table.schema),
+    ])
     return left, [row for row in rows if _where(row) in places]
 
 

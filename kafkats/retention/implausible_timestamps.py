@@ -85,7 +85,10 @@ def detect_unit(timestamp: int, mtime_ms: int, neighbours: Sequence[int] = ()) -
 def detect_units(timestamps: Ints, mtime_ms: Ints, neighbours: Ints) -> Ints:
     """Return `detect_unit` of each row and its one neighbour, as indexes into SEEMS, shape (n,)."""
     told = (neighbours >= EARLIEST_MS) & (neighbours <= LATEST_MS)
-    latest = np.where(mtime_ms >= EARLIEST_MS, mtime_ms, np.where(told, neighbours, LATEST_MS)) + SLACK_MS
+    latest = (
+        np.where(mtime_ms >= EARLIEST_MS, mtime_ms, np.where(told, neighbours, LATEST_MS))
+        + SLACK_MS
+    )
     latest = np.minimum(latest, _LARGEST // 1_000_000 - 1)
     cases = {
         "": timestamps == -1,
@@ -98,7 +101,9 @@ def detect_units(timestamps: Ints, mtime_ms: Ints, neighbours: Ints) -> Ints:
         cases[unit] = (timestamps >= begin) & (timestamps < end)
     cases["future"] = timestamps > latest
     old = (neighbours >= 0) & (neighbours < EARLIEST_MS)
-    found: Ints = np.select(list(cases.values()), list(map(SEEMS.index, cases)), np.where(old, SEEMS.index("ms"), 0))
+    found: Ints = np.select(
+        list(cases.values()), list(map(SEEMS.index, cases)), np.where(old, SEEMS.index("ms"), 0)
+    )
     return found
 
 
@@ -107,9 +112,15 @@ def unit_shares(timestamps: Ints, mtime_ms: int) -> dict[str, float]:
 
     `timestamps` are the batches' largest timestamps. Shares add up to 1.
     """
-    seen = detect_units(timestamps, np.full(len(timestamps), mtime_ms), np.full(len(timestamps), -1))
+    seen = detect_units(
+        timestamps, np.full(len(timestamps), mtime_ms), np.full(len(timestamps), -1)
+    )
     counts = np.bincount(seen, minlength=len(SEEMS))
-    return {SEEMS[n]: int(counts[n]) / len(timestamps) for n in np.argsort(-counts, kind="stable") if counts[n]}
+    return {
+        SEEMS[n]: int(counts[n]) / len(timestamps)
+        for n in np.argsort(-counts, kind="stable")
+        if counts[n]
+    }
 
 
 def believe(
@@ -129,7 +140,11 @@ def believe(
     unit = detect_unit(largest_timestamp, mtime_ms, neighbours)
     if policy == "report" or unit not in SUSPECT:
         return Believed(largest_timestamp, "timestamp" if largest_timestamp >= 0 else "mtime", unit)
-    without = Believed(-1, "mtime", unit) if mtime_ms >= EARLIEST_MS else Believed(largest_timestamp, "timestamp", unit)
+    without = (
+        Believed(-1, "mtime", unit)
+        if mtime_ms >= EARLIEST_MS
+        else Believed(largest_timestamp, "timestamp", unit)
+    )
     if policy == "ignore":
         others = (each for each in entries if detect_unit(each, mtime_ms, neighbours) == "ms")
         best = max(others, default=-1)

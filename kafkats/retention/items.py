@@ -27,24 +27,34 @@ def items_of(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) ->
     changed = np.flatnonzero(left > rows.starts)
     emptied = changed[(left == rows.ends)[changed]]
     start = np.where(left == rows.ends, ends[rows.ends - 1], base[np.minimum(left, len(base) - 1)])
-    own = changed[(facts.log_start_offset[changed] > 0) & (facts.log_start_offset[changed] <= start[changed])]
+    own = changed[
+        (facts.log_start_offset[changed] > 0) & (facts.log_start_offset[changed] <= start[changed])
+    ]
     tables = [_removed(facts, found, goes, rule)]
     timed = pc.is_valid(facts.table["timeindex"]).to_numpy()
     for kind in NEW_FAMILY:
         # 0.8 and 0.9 have none
         those = emptied[timed[rows.ends[emptied] - 1]] if kind == paths.TIME_INDEX else emptied
         files = [paths.segment_file(each, kind) for each in start[those].tolist()]
-        new = {"action": "add", "reason": "an empty segment at the log end", "after_sha256": _EMPTY_SHA256}
+        new = {
+            "action": "add",
+            "reason": "an empty segment at the log end",
+            "after_sha256": _EMPTY_SHA256,
+        }
         tables.append(_ended(facts, those, start, rule, file=files, **new))
     update = {"action": "update", "after_bytes": -1}
     # Brokers that write producer snapshots write epochs too, whatever rule was chosen.
     newer = np.add.reduceat(pc.is_valid(facts.table["snapshot"]).to_numpy(), rows.starts) > 0
     epochs = changed[newer[changed] | rule.high_watermark]
     reasons = [f"begins at {each} now" for each in start[epochs].tolist()]
-    tables.append(_ended(facts, epochs, start, rule, file=paths.LEADER_EPOCH, reason=reasons, **update))
+    tables.append(
+        _ended(facts, epochs, start, rule, file=paths.LEADER_EPOCH, reason=reasons, **update)
+    )
     where = {"partition_dir": ROOT, "directory_ctime_ns": 0}
     begins, reasons = _by_log_dir(facts, own, start)
-    tables.append(_ended(facts, begins, start, rule, file=paths.LOG_START, reason=reasons, **update, **where))
+    tables.append(
+        _ended(facts, begins, start, rule, file=paths.LOG_START, reason=reasons, **update, **where)
+    )
     return pa.concat_tables(tables)
 
 
@@ -52,12 +62,19 @@ def _removed(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) ->
     """Return the items for every file of every row to delete."""
     chosen = pa.array(goes)
     names = ("log_dir", "partition_dir", "directory_ctime_ns", "base_offset", "next_base_offset")
-    table = facts.table.select([*names, *(kind.removeprefix(".") for kind in paths.SEGMENT_KINDS)]).filter(chosen)
+    table = facts.table.select([
+        *names,
+        *(kind.removeprefix(".") for kind in paths.SEGMENT_KINDS),
+    ]).filter(chosen)
     families = [table[kind.removeprefix(".")].combine_chunks() for kind in paths.SEGMENT_KINDS]
-    there = np.stack([pc.is_valid(files).to_numpy(zero_copy_only=False) for files in families], axis=1)
+    there = np.stack(
+        [pc.is_valid(files).to_numpy(zero_copy_only=False) for files in families], axis=1
+    )
     row, kind = np.nonzero(there)
     stems = paths.segment_files(table["base_offset"].combine_chunks(), "")
-    reasons = pc.binary_join_element_wise("by ", found.by.filter(chosen), ": ", found.reason.filter(chosen), "")
+    reasons = pc.binary_join_element_wise(
+        "by ", found.by.filter(chosen), ": ", found.reason.filter(chosen), ""
+    )
     columns = {name: table[name].combine_chunks().take(pa.array(row)) for name in names}
     return _rows(
         len(row),
@@ -85,12 +102,16 @@ def _by_log_dir(facts: Facts, partitions: Ints, start: Ints) -> tuple[Ints, list
     return np.array([numbers[0] for numbers in together.values()], np.int64), reasons
 
 
-def _ended(facts: Facts, partitions: Ints, start: Ints, rule: RetentionRule, **columns: Any) -> pa.Table:
+def _ended(
+    facts: Facts, partitions: Ints, start: Ints, rule: RetentionRule, **columns: Any
+) -> pa.Table:
     """Return a row for each partition that will begin at `start`."""
     first = facts.table.take(pa.array(facts.rows.starts[partitions]))
     common = {name: first[name] for name in ("log_dir", "partition_dir", "directory_ctime_ns")}
     return _rows(
-        len(partitions), rule, **(common | {"base_offset": start[partitions], "next_base_offset": -1} | columns)
+        len(partitions),
+        rule,
+        **(common | {"base_offset": start[partitions], "next_base_offset": -1} | columns),
     )
 
 

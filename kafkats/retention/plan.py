@@ -74,7 +74,9 @@ class RetainOptions:
         check_accepted(self.accept_loss)
 
 
-def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> tuple[Plan, pa.Table]:
+def plan_retain(
+    segments: pa.Table, policy: Policy, options: RetainOptions
+) -> tuple[Plan, pa.Table]:
     """Decide from facts (report.SEGMENTS, depth tail): the plan, and RETENTION with all verdicts.
 
     Raises UsageError for an unknown rule.
@@ -86,7 +88,10 @@ def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> t
     facts = without_times(facts) if rule.by_format else facts
     lacking = missing_records(segments, options.accept_loss)
     if not facts.topic:
-        nothing = RETENTION.empty_table(), with_blocked(ITEMS.empty_table(), segments, lacking, rule.name)
+        nothing = (
+            RETENTION.empty_table(),
+            with_blocked(ITEMS.empty_table(), segments, lacking, rule.name),
+        )
         return make_plan(OPERATION, options_of(options), _totals(*nothing), nothing[1]), nothing[0]
     limits = _limits(facts, policy.broker_limits, options)
     found = decide(facts.rows, facts.segments, limits, rule, now_ms=options.now_ms)
@@ -96,21 +101,30 @@ def plan_retain(segments: pa.Table, policy: Policy, options: RetainOptions) -> t
         allowed = decide(facts.rows, facts.segments, explicit, rule, now_ms=options.now_ms).deletes
     unsettled = {**swapping(segments), **unseen_logs(segments), **lacking}
     refused = refusals(facts, policy, unsettled, limit_given=options.before_ms is not None)
-    stays, missing = lasting(facts, refused, last_segment=options.last_segment), unnamed(facts, policy)
+    stays, missing = (
+        lasting(facts, refused, last_segment=options.last_segment),
+        unnamed(facts, policy),
+    )
     veto = vetoes(facts, found.deletes, allowed, stays, missing, over_guard=options.over_guard)
     if not options.over_guard:
-        veto[spare(facts, found.deletes & (veto == ""), run_guard(facts, policy.guard))] = "over the run's guard"
+        veto[spare(facts, found.deletes & (veto == ""), run_guard(facts, policy.guard))] = (
+            "over the run's guard"
+        )
     if options.free_bytes is not None:
         beyond = spare(facts, found.deletes & (veto == ""), options.free_bytes, at_least=True)
         veto[beyond] = "not needed for the bytes asked for"
     by_time = np.where(limits.retention_ms != explicit.retention_ms, missing, "")
-    verdicts = _table(facts, found, veto, np.where(stays == "", by_time[facts.rows.of], stays), rule)
+    verdicts = _table(
+        facts, found, veto, np.where(stays == "", by_time[facts.rows.of], stays), rule
+    )
     items = items_of(facts, found, found.deletes & (veto == ""), rule)
     items = with_blocked(items, segments, lacking, rule.name)
     return make_plan(OPERATION, options_of(options), _totals(verdicts, items), items), verdicts
 
 
-def _limits(facts: Facts, of_topic: Callable[[str], tuple[int, int]], options: RetainOptions) -> Limits:
+def _limits(
+    facts: Facts, of_topic: Callable[[str], tuple[int, int]], options: RetainOptions
+) -> Limits:
     limits = {topic: of_topic(topic) for topic in facts.settings}
     if options.before_ms is not None:
         age = min(max(options.now_ms - options.before_ms, 0), _LARGEST)
@@ -119,7 +133,9 @@ def _limits(facts: Facts, of_topic: Callable[[str], tuple[int, int]], options: R
     return Limits(ms, size, facts.log_start_offset, facts.high_watermark)
 
 
-def _table(facts: Facts, found: Verdicts, veto: Sentences, stays: Sentences, rule: RetentionRule) -> pa.Table:
+def _table(
+    facts: Facts, found: Verdicts, veto: Sentences, stays: Sentences, rule: RetentionRule
+) -> pa.Table:
     believed, mtime = facts.segments.largest_timestamp, facts.segments.mtime_ms
     seen = ("log_dir", "partition_dir", "topic", "base_offset", "first_timestamp")
     columns = {
@@ -144,7 +160,8 @@ def _totals(verdicts: pa.Table, items: pa.Table) -> dict[str, Any]:
     vetoes = pc.value_counts(kafka.filter(pc.not_equal(kafka["veto"], ""))["veto"]).to_pylist()
     blocked = verdicts.filter(pc.is_valid(verdicts["blocked_by"]))
     return {
-        "files": items.num_rows - (held := pc.sum(pc.equal(items["action"], "blocked")).as_py() or 0),
+        "files": items.num_rows
+        - (held := pc.sum(pc.equal(items["action"], "blocked")).as_py() or 0),
         "blocked": held,
         "segments": ours.num_rows,
         "segments_seen": verdicts.num_rows,
@@ -154,7 +171,10 @@ def _totals(verdicts: pa.Table, items: pa.Table) -> dict[str, Any]:
         "freed_bytes": pc.sum(ours["bytes"]).as_py() or 0,
         "kafka_segments": kafka.num_rows,
         "kafka_bytes": pc.sum(kafka["bytes"]).as_py() or 0,
-        "vetoes": {row["values"]: row["counts"] for row in sorted(vetoes, key=lambda row: str(row["values"]))},
+        "vetoes": {
+            row["values"]: row["counts"]
+            for row in sorted(vetoes, key=lambda row: str(row["values"]))
+        },
         "blocked_segments": blocked.num_rows,
         "blocked_bytes": pc.sum(blocked["bytes"]).as_py() or 0,
     }

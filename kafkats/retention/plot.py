@@ -35,10 +35,25 @@ _LATEST_MS: Final = 253_402_300_799_000
 
 def segment_states(verdicts: pa.Table, now_ms: int) -> list[str]:
     """Return the state (STATES) of each row of retain.RETENTION, decided for `now_ms`."""
-    columns = ("log_dir", "partition_dir", "base_offset", "deletes", "veto", "deletable_from_ms", "blocked_by")
+    columns = (
+        "log_dir",
+        "partition_dir",
+        "base_offset",
+        "deletes",
+        "veto",
+        "deletable_from_ms",
+        "blocked_by",
+    )
     rows = verdicts.select(list(columns)).to_pylist()
-    pins = {(r["log_dir"], r["partition_dir"], r["blocked_by"]) for r in rows if r["blocked_by"] is not None}
-    return [_state(r, (r["log_dir"], r["partition_dir"], r["base_offset"]) in pins, now_ms) for r in rows]
+    pins = {
+        (r["log_dir"], r["partition_dir"], r["blocked_by"])
+        for r in rows
+        if r["blocked_by"] is not None
+    }
+    return [
+        _state(r, (r["log_dir"], r["partition_dir"], r["base_offset"]) in pins, now_ms)
+        for r in rows
+    ]
 
 
 def _state(row: Mapping[str, Any], pins: bool, now_ms: int) -> str:
@@ -60,7 +75,11 @@ def reclaimable(verdicts: pa.Table, now_ms: int) -> list[tuple[str, dict[str, in
     Topics with the most bytes not simply kept come first.
     """
     topics: dict[str, dict[str, int]] = {}
-    columns = (verdicts["topic"].to_pylist(), verdicts["bytes"].to_pylist(), segment_states(verdicts, now_ms))
+    columns = (
+        verdicts["topic"].to_pylist(),
+        verdicts["bytes"].to_pylist(),
+        segment_states(verdicts, now_ms),
+    )
     for topic, size, state in zip(*columns, strict=True):
         sizes = topics.setdefault(topic, dict.fromkeys(STATES, 0))
         sizes[state] += size
@@ -76,7 +95,10 @@ def plot_reclaimable(verdicts: pa.Table, now_ms: int, path: Path) -> None:
     bars = reclaimable(verdicts, now_ms)
     shown, rest = bars[:_BARS], bars[_BARS:]
     if rest:
-        shown = [*shown, (f"{len(rest)} others", {s: sum(sizes[s] for _, sizes in rest) for s in STATES})]
+        shown = [
+            *shown,
+            (f"{len(rest)} others", {s: sum(sizes[s] for _, sizes in rest) for s in STATES}),
+        ]
     figure.set_size_inches(9.0, 1.6 + 0.24 * max(len(shown), 5))
     axes = figure.add_subplot()
     left = [0] * len(shown)
@@ -85,11 +107,15 @@ def plot_reclaimable(verdicts: pa.Table, now_ms: int, path: Path) -> None:
         axes.barh(range(len(shown)), widths, left=left, color=colour, label=state)
         left = [a + b for a, b in zip(left, widths, strict=True)]
     axes.set_yticks(
-        range(len(shown)), [f"{topic}  {size_text(sum(sizes.values()))}" for topic, sizes in shown], fontsize=7
+        range(len(shown)),
+        [f"{topic}  {size_text(sum(sizes.values()))}" for topic, sizes in shown],
+        fontsize=7,
     )
     axes.invert_yaxis()
     axes.xaxis.set_major_formatter(lambda size, _: size_text(size))
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", fontsize=8, frameon=False)
+    figure.legend(
+        *axes.get_legend_handles_labels(), loc="outside right upper", fontsize=8, frameon=False
+    )
     figure.suptitle(f"what retention frees, decided for {_shown(now_ms)} UTC", fontsize=10)
     save(path)
 
@@ -112,8 +138,12 @@ def plot_timeline(verdicts: pa.Table, lines: Mapping[str, int], now_ms: int, pat
     for n, (name, rows) in enumerate(panels):
         _panel(figure.add_subplot(down, 2, n + 1), name, rows, lines.get(rows[0]["topic"]), now_ms)
     patches = [Patch(color=colour, label=state) for state, colour in STATES.items()]
-    figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), fontsize=8, frameon=False)
-    figure.suptitle(f"segments in time, and the retention line; decided for {_shown(now_ms)} UTC", fontsize=10)
+    figure.legend(
+        handles=patches, loc="outside lower center", ncols=len(patches), fontsize=8, frameon=False
+    )
+    figure.suptitle(
+        f"segments in time, and the retention line; decided for {_shown(now_ms)} UTC", fontsize=10
+    )
     save(path)
 
 
@@ -130,10 +160,15 @@ def _panels(verdicts: pa.Table, now_ms: int) -> list[tuple[str, list[dict[str, A
 
     chosen = sorted(found.items(), key=lambda one: (weight(one[1]), one[0]))
     several = len({log_dir for log_dir, _ in found}) > 1
-    return [(str(Path(Path(log_dir).parent.name, name)) if several else name, rows) for (log_dir, name), rows in chosen]
+    return [
+        (str(Path(Path(log_dir).parent.name, name)) if several else name, rows)
+        for (log_dir, name), rows in chosen
+    ]
 
 
-def _panel(axes: Any, name: str, rows: Sequence[Mapping[str, Any]], line_ms: int | None, now_ms: int) -> None:
+def _panel(
+    axes: Any, name: str, rows: Sequence[Mapping[str, Any]], line_ms: int | None, now_ms: int
+) -> None:
     rows = rows[:_ROWS]
     latest = now_ms + 7 * DAY_MS
     spans = [_span(row) for row in rows]
@@ -152,10 +187,21 @@ def _panel(axes: Any, name: str, rows: Sequence[Mapping[str, Any]], line_ms: int
         begin, end = min(first, latest), min(last, latest)
         width = timedelta(milliseconds=max(end - begin, least))
         weak = row["largest_timestamp"] < 0
-        axes.barh(y, width, left=_moment(begin), color=STATES[row["state"]], hatch="///" if weak else None, height=0.8)
+        axes.barh(
+            y,
+            width,
+            left=_moment(begin),
+            color=STATES[row["state"]],
+            hatch="///" if weak else None,
+            height=0.8,
+        )
         if last > latest:
             axes.annotate(
-                f" -> {_shown(last)}", (_moment(end) + width, y), fontsize=6, va="center", annotation_clip=False
+                f" -> {_shown(last)}",
+                (_moment(end) + width, y),
+                fontsize=6,
+                va="center",
+                annotation_clip=False,
             )
     pad = max((high - low) // 30, 500)
     axes.set_xlim(_moment(low - pad), _moment(high + pad + least))

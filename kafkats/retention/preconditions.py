@@ -14,7 +14,13 @@ from kafkats import paths
 from kafkats.errors import Changed, CorruptPlan
 from kafkats.index.tail import read_tail
 from kafkats.logdir.families import refuse_unclean
-from kafkats.logdir.partition import UNFINISHED, PartitionDir, log_bases, scan_partition, unfinished_swaps
+from kafkats.logdir.partition import (
+    UNFINISHED,
+    PartitionDir,
+    log_bases,
+    scan_partition,
+    unfinished_swaps,
+)
 
 Item = Mapping[str, Any]
 """A row of plan.ITEMS."""
@@ -54,9 +60,14 @@ def check_prefix(log_dir: Path, directory: Path, items: Sequence[Item]) -> Plann
     _check_families(partition, planned)
     if planned.following < 0 and not planned.rest:
         last = max(planned.gone)
-        end = max(read_tail(directory / paths.segment_file(last, paths.LOG)).facts.last_offset + 1, last)
+        end = max(
+            read_tail(directory / paths.segment_file(last, paths.LOG)).facts.last_offset + 1, last
+        )
         if end != planned.start:
-            raise Changed(f"the log ends at {end}, not at {planned.start} as planned; plan anew", path=directory)
+            raise Changed(
+                f"the log ends at {end}, not at {planned.start} as planned; plan anew",
+                path=directory,
+            )
     return planned
 
 
@@ -65,7 +76,9 @@ def _sorted_out(items: Sequence[Item]) -> Planned:
     rest = [item for item in new if item["log"] is not None]
     gone = _families([item for item in items if item["action"] == "remove"])
     if not gone:
-        raise CorruptPlan("the rest of a log that does not go" if rest else "a retention by which nothing goes")
+        raise CorruptPlan(
+            "the rest of a log that does not go" if rest else "a retention by which nothing goes"
+        )
     last = next(item for item in items if item["file"] == paths.segment_file(max(gone), paths.LOG))
     following = last["next_base_offset"]
     if bool(new) != (following < 0 or bool(rest)) or len(rest) not in (0, len(new)):
@@ -97,7 +110,9 @@ def _families(items: Sequence[Item]) -> dict[int, set[str]]:
 def _check_start(items: Sequence[Item], start: int) -> None:
     for item in items:
         if item["action"] != "remove" and item["base_offset"] != start:
-            raise CorruptPlan(f"{item['file']}: the log would begin at {start}, not at {item['base_offset']}")
+            raise CorruptPlan(
+                f"{item['file']}: the log would begin at {start}, not at {item['base_offset']}"
+            )
 
 
 def _check_logs(directory: Path, planned: Planned) -> None:
@@ -111,8 +126,12 @@ def _check_logs(directory: Path, planned: Planned) -> None:
         for base in sorted(bases):
             raise Changed(why, path=directory / paths.segment_file(base, paths.LOG))
     if (found := stays[0] if stays else -1) != planned.following:
-        wanted, seen = ("none" if base < 0 else f"segment {base}" for base in (planned.following, found))
-        raise Changed(f"behind what goes {wanted} was to stay, and there is {seen}; plan anew", path=directory)
+        wanted, seen = (
+            "none" if base < 0 else f"segment {base}" for base in (planned.following, found)
+        )
+        raise Changed(
+            f"behind what goes {wanted} was to stay, and there is {seen}; plan anew", path=directory
+        )
 
 
 def _check_families(partition: PartitionDir, planned: Planned) -> None:
@@ -120,4 +139,6 @@ def _check_families(partition: PartitionDir, planned: Planned) -> None:
     for segment in partition.segments:
         for file in segment.files.values():
             if file.name not in planned.gone.get(segment.base_offset, {file.name}):
-                raise Changed("its segment goes, and it would not; plan anew", path=partition.path / file.name)
+                raise Changed(
+                    "its segment goes, and it would not; plan anew", path=partition.path / file.name
+                )

@@ -30,8 +30,13 @@ def wrong_files(items: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
             if item["action"] == "update":
                 found += [(str(path), why) for why in _behind(path, item["base_offset"])]
             elif path.exists() != (item["action"] == "add"):
-                found.append((str(path), "is still there" if item["action"] == "remove" else "is missing"))
-    return pa.RecordBatch.from_pylist([{"path": path, "why": why} for path, why in found], schema=WRONG)
+                found.append((
+                    str(path),
+                    "is still there" if item["action"] == "remove" else "is missing",
+                ))
+    return pa.RecordBatch.from_pylist(
+        [{"path": path, "why": why} for path, why in found], schema=WRONG
+    )
 
 
 def _behind(path: Path, start: int) -> Iterator[str]:
@@ -43,7 +48,10 @@ def _behind(path: Path, start: int) -> Iterator[str]:
                 yield f"begins at {epochs[0].start_offset}, the log at {start}"
             return
         for name, offset in read_offsets(path).items():
-            logs = [paths.parse_segment_file(log.name) for log in (path.parent / str(name)).glob(f"*{paths.LOG}")]
+            logs = [
+                paths.parse_segment_file(log.name)
+                for log in (path.parent / str(name)).glob(f"*{paths.LOG}")
+            ]
             first = min((log.base_offset for log in logs if log), default=-1)
             if offset < first:
                 yield f"says {offset} of {name}, which begins at {first}"
@@ -57,7 +65,10 @@ def not_kept(verdicts: pa.Table, now: pa.Table) -> dict[str, str]:
     `verdicts` are the plan's (retain.RETENTION). `now` are facts (report.SEGMENTS, depth tail) of
     the partitions that the plan changed; other partitions are not checked.
     """
-    found = {tuple(row[name] for name in _SEGMENT): row["max_timestamp"] for row in _columns(now, "max_timestamp")}
+    found = {
+        tuple(row[name] for name in _SEGMENT): row["max_timestamp"]
+        for row in _columns(now, "max_timestamp")
+    }
     changed = {(log_dir, partition) for log_dir, partition, _ in found}
     stays = verdicts.filter(pc.invert(pc.and_(verdicts["deletes"], pc.equal(verdicts["veto"], ""))))
     wrong = {}

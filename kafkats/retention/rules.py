@@ -79,7 +79,9 @@ class Decision(NamedTuple):
     """The log start offset afterwards: the first remaining base offset, never lower than before."""
 
 
-def decide(segments: Sequence[Segment], limits: Limits, rule: RetentionRule, *, now_ms: int) -> Decision:
+def decide(
+    segments: Sequence[Segment], limits: Limits, rule: RetentionRule, *, now_ms: int
+) -> Decision:
     """Return what one retention run of that generation deletes at `now_ms`.
 
     `segments` are sorted; the last one is active. Time never deletes an untrusted segment. In
@@ -93,7 +95,10 @@ def decide(segments: Sequence[Segment], limits: Limits, rule: RetentionRule, *, 
         gone += [(name, reason) for reason in islice(reasons, free - len(gone))]
     left = segments[len(gone) :]
     start = left[0].base_offset if left else segments[-1].end_offset if segments else 0
-    verdicts = (*_deleted(segments, gone, limits, rule, now_ms), *_kept(left, free - len(gone), limits, rule, now_ms))
+    verdicts = (
+        *_deleted(segments, gone, limits, rule, now_ms),
+        *_kept(left, free - len(gone), limits, rule, now_ms),
+    )
     return Decision(verdicts, bool(segments) and not left, max(start, limits.log_start_offset))
 
 
@@ -123,7 +128,9 @@ def _free(segments: Sequence[Segment], limits: Limits, rule: RetentionRule) -> i
     if not rule.high_watermark:
         return count
     end = _replicated(limits)
-    return next((n for n, segment in enumerate(segments[:count]) if segment.end_offset > end), count)
+    return next(
+        (n for n, segment in enumerate(segments[:count]) if segment.end_offset > end), count
+    )
 
 
 def _replicated(limits: Limits) -> int:
@@ -135,14 +142,18 @@ def _replicated(limits: Limits) -> int:
     return max(limits.high_watermark or 0, limits.log_start_offset)
 
 
-def _by_start_offset(left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_ms: int) -> Iterator[str]:
+def _by_start_offset(
+    left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_ms: int
+) -> Iterator[str]:
     for segment in left[:-1]:
         if segment.end_offset > limits.log_start_offset:
             return
         yield below_the_start(limits.log_start_offset)
 
 
-def _by_size(left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_ms: int) -> Iterator[str]:
+def _by_size(
+    left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_ms: int
+) -> Iterator[str]:
     remain = sum(segment.bytes for segment in left)
     if limits.retention_bytes < 0:
         return
@@ -153,7 +164,9 @@ def _by_size(left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_m
         yield leaves_enough(remain, limits.retention_bytes)
 
 
-def _by_time(left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_ms: int) -> Iterator[str]:
+def _by_time(
+    left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_ms: int
+) -> Iterator[str]:
     for segment in left:
         expires = expires_at(segment, limits, rule)
         if expires is None or now_ms < expires:
@@ -166,7 +179,11 @@ _PASSES: Final = {"start-offset": _by_start_offset, "size": _by_size, "time": _b
 
 
 def _deleted(
-    segments: Sequence[Segment], gone: list[tuple[str, str]], limits: Limits, rule: RetentionRule, now_ms: int
+    segments: Sequence[Segment],
+    gone: list[tuple[str, str]],
+    limits: Limits,
+    rule: RetentionRule,
+    now_ms: int,
 ) -> Iterator[Verdict]:
     since = -_LARGEST
     for segment, (by, reason) in zip(segments, gone, strict=False):
@@ -177,16 +194,26 @@ def _deleted(
         yield Verdict(segment.base_offset, True, by, reason, evidence, begin, None)
 
 
-def _kept(left: Sequence[Segment], free: int, limits: Limits, rule: RetentionRule, now_ms: int) -> Iterator[Verdict]:
+def _kept(
+    left: Sequence[Segment], free: int, limits: Limits, rule: RetentionRule, now_ms: int
+) -> Iterator[Verdict]:
     earliest: int | None = -_LARGEST
     pin: int | None = None
     for n, segment in enumerate(left):
         expires = expires_at(segment, limits, rule)
-        earliest = max(earliest, expires) if earliest is not None and expires is not None and n < free else None
+        earliest = (
+            max(earliest, expires)
+            if earliest is not None and expires is not None and n < free
+            else None
+        )
         goes = expires is not None and expires <= now_ms and n < free
-        reason = _why_kept(segment, n == len(left) - 1, expires, pin if goes else None, limits, rule, now_ms)
+        reason = _why_kept(
+            segment, n == len(left) - 1, expires, pin if goes else None, limits, rule, now_ms
+        )
         evidence = age_of(segment, rule)[1]
-        yield Verdict(segment.base_offset, False, "", reason, evidence, earliest, pin if goes else None)
+        yield Verdict(
+            segment.base_offset, False, "", reason, evidence, earliest, pin if goes else None
+        )
         if pin is None and not goes:
             pin = segment.base_offset
 

@@ -10,7 +10,13 @@ from typing import Any, Final
 from kafkats import paths
 from kafkats.errors import CorruptPlan, Vanished
 from kafkats.logdir.changeset import Change, Remove
-from kafkats.logdir.checkpoints import EpochStart, encode_epochs, encode_offsets, read_epochs, read_offsets
+from kafkats.logdir.checkpoints import (
+    EpochStart,
+    encode_epochs,
+    encode_offsets,
+    read_epochs,
+    read_offsets,
+)
 from kafkats.logdir.families import check_planned, noted, stage_bytes, stage_planned
 from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.lease import Lease
@@ -27,17 +33,28 @@ def check_item(item: Mapping[str, Any]) -> None:
     """Raise CorruptPlan for items that neither `plan_retain` nor `heads.plan_inside` plans."""
     if item["log"] is not None:
         if item["action"] != "add":
-            raise CorruptPlan(f"{item['file']}: from a log comes what is added, not {item['action']}")
+            raise CorruptPlan(
+                f"{item['file']}: from a log comes what is added, not {item['action']}"
+            )
         return check_planned(item)
     name = paths.parse_segment_file(item["file"])
     if item["action"] == "update":
-        if item["file"] != (paths.LOG_START if item["partition_dir"] == ROOT else paths.LEADER_EPOCH):
+        if item["file"] != (
+            paths.LOG_START if item["partition_dir"] == ROOT else paths.LEADER_EPOCH
+        ):
             raise CorruptPlan(f"{item['file']} is not brought up to date here")
         return
-    if name is None or name.suffix or name.base_offset != item["base_offset"] or item["partition_dir"] == ROOT:
+    if (
+        name is None
+        or name.suffix
+        or name.base_offset != item["base_offset"]
+        or item["partition_dir"] == ROOT
+    ):
         raise CorruptPlan(f"not a file of segment {item['base_offset']}: {item['file']!r}")
     if item["action"] == "replace" or (item["action"] == "add" and name.kind not in NEW_FAMILY):
-        raise CorruptPlan(f"{item['file']}: retention deletes, and begins an empty segment; not {item['action']}")
+        raise CorruptPlan(
+            f"{item['file']}: retention deletes, and begins an empty segment; not {item['action']}"
+        )
 
 
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
@@ -64,7 +81,9 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
         elif item["action"] == "add":
             changes.append(stage_bytes(item["file"], b"", None, lease))
         elif (made := _updated(work, item)) is not None:
-            changes.append(stage_bytes(item["file"], made, identify(directory / item["file"]), lease))
+            changes.append(
+                stage_bytes(item["file"], made, identify(directory / item["file"]), lease)
+            )
     return Staged([*changes, *rest], unchanged, noted(rest))
 
 
@@ -72,7 +91,11 @@ def _updated(work: PartitionWork, item: Mapping[str, Any]) -> bytes | None:
     """Return the new content of a checkpoint, None when it is correct or missing."""
     path = Path(work.log_dir, work.partition_dir, item["file"])
     try:
-        return _log_starts(path, work) if item["file"] == paths.LOG_START else _epochs(path, item["base_offset"])
+        return (
+            _log_starts(path, work)
+            if item["file"] == paths.LOG_START
+            else _epochs(path, item["base_offset"])
+        )
     except Vanished:
         return None
 
@@ -90,7 +113,11 @@ def _epochs(path: Path, start: int) -> bytes | None:
 def _log_starts(path: Path, work: PartitionWork) -> bytes | None:
     """As brokers write it: only partitions that begin above their first segment's base offset."""
     offsets = read_offsets(path)
-    left = {name: offset for name, offset in offsets.items() if offset > _first_base(Path(work.log_dir), str(name))}
+    left = {
+        name: offset
+        for name, offset in offsets.items()
+        if offset > _first_base(Path(work.log_dir), str(name))
+    }
     return encode_offsets(left) if left != offsets else None
 
 

@@ -23,7 +23,11 @@ SHARES: Final = pa.schema([
     ("shares", pa.string()),
 ])  # fmt: skip
 """One row per suspect."""
-_WORDS: Final = {"future": "in the future", "negative": "negative", "": "old or without a timestamp"}
+_WORDS: Final = {
+    "future": "in the future",
+    "negative": "negative",
+    "": "old or without a timestamp",
+}
 
 
 class Suspect(NamedTuple):
@@ -39,7 +43,9 @@ class Suspect(NamedTuple):
 def suspects(rows: Iterable[Mapping[str, Any]]) -> list[Suspect]:
     """Return the segments to look into, from rows of `board`."""
     return [
-        Suspect(r["log_dir"], r["partition_dir"], r["kept_by"], r["kept_bytes"]) for r in rows if r["unit"] in SUSPECT
+        Suspect(r["log_dir"], r["partition_dir"], r["kept_by"], r["kept_bytes"])
+        for r in rows
+        if r["unit"] in SUSPECT
     ]
 
 
@@ -47,10 +53,14 @@ def look_into(suspect: Suspect) -> pa.RecordBatch:
     """Return a row of SHARES, from one pass over the batch headers, which reads the whole .log."""
     from kafkats.kernels import headers as k
 
-    path = Path(suspect.log_dir, suspect.partition_dir, paths.segment_file(suspect.base_offset, paths.LOG))
+    path = Path(
+        suspect.log_dir, suspect.partition_dir, paths.segment_file(suspect.base_offset, paths.LOG)
+    )
     try:
         with open_source(path) as source:
-            largest = [rows[:, k.MAX_TIMESTAMP].copy() for rows in batch_headers(source, quiet_zeros=True)]
+            largest = [
+                rows[:, k.MAX_TIMESTAMP].copy() for rows in batch_headers(source, quiet_zeros=True)
+            ]
             found = unit_shares(np.concatenate([np.zeros(0, np.int64), *largest]), source.mtime_ms)
     except KafkatsError as e:
         said = f"not looked into: {e}"
@@ -61,7 +71,9 @@ def look_into(suspect: Suspect) -> pa.RecordBatch:
 
 def shares_text(shares: Mapping[str, float]) -> str:
     """Return `shares` (bogus.unit_shares) as text."""
-    said = [f"{_percent(share)} {_WORDS.get(unit) or f'in {unit}'}" for unit, share in shares.items()]
+    said = [
+        f"{_percent(share)} {_WORDS.get(unit) or f'in {unit}'}" for unit, share in shares.items()
+    ]
     return ", ".join(said).replace(" %", " % of its batches", 1)
 
 
@@ -73,6 +85,12 @@ def _percent(share: float) -> str:
 
 def with_shares(rows: Iterable[Mapping[str, Any]], shares: pa.Table) -> list[dict[str, Any]]:
     """Return rows of `board`, with the result (SHARES) of the pinning segment added to `why`."""
-    seen = {(r["log_dir"], r["partition_dir"], r["base_offset"]): r["shares"] for r in shares.to_pylist()}
+    seen = {
+        (r["log_dir"], r["partition_dir"], r["base_offset"]): r["shares"]
+        for r in shares.to_pylist()
+    }
     places = (((r["log_dir"], r["partition_dir"], r["kept_by"]), dict(r)) for r in rows)
-    return [row | ({"why": f"{row['why']}: {seen[where]}"} if where in seen else {}) for where, row in places]
+    return [
+        row | ({"why": f"{row['why']}: {seen[where]}"} if where in seen else {})
+        for where, row in places
+    ]

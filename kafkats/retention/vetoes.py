@@ -18,17 +18,23 @@ Sentences = NDArray[Any]
 _LARGEST: Final = 2**63 - 1
 
 
-def refusals(facts: Facts, policy: Policy, elsewhere: Mapping[tuple[str, str], str], *, limit_given: bool) -> Sentences:
+def refusals(
+    facts: Facts, policy: Policy, elsewhere: Mapping[tuple[str, str], str], *, limit_given: bool
+) -> Sentences:
     """Return, per partition, why nothing may be deleted, or "".
 
     `elsewhere` has further reasons by (log_dir, partition_dir).
     """
     why = {
-        topic: "legal hold" if settings.kafkats_legal_hold else policy.why_kept(topic, limit_given=limit_given)
+        topic: "legal hold"
+        if settings.kafkats_legal_hold
+        else policy.why_kept(topic, limit_given=limit_given)
         for topic, settings in facts.settings.items()
     }
     places = zip(facts.topic, facts.log_dir, facts.partition_dir, strict=True)
-    return _texts(why[topic] or elsewhere.get((log_dir, name), "") for topic, log_dir, name in places)
+    return _texts(
+        why[topic] or elsewhere.get((log_dir, name), "") for topic, log_dir, name in places
+    )
 
 
 def lasting(facts: Facts, refused: Sentences, *, last_segment: bool) -> Sentences:
@@ -37,8 +43,14 @@ def lasting(facts: Facts, refused: Sentences, *, last_segment: bool) -> Sentence
     Its partition is refused, or it is one of the last segments.
     """
     rows = facts.rows
-    counts = [facts.settings[topic].kafkats_keep_segments or int(not last_segment) for topic in facts.topic]
-    stay = _texts(f"the last {count} segments stay" if count > 1 else "the last segment stays" for count in counts)
+    counts = [
+        facts.settings[topic].kafkats_keep_segments or int(not last_segment)
+        for topic in facts.topic
+    ]
+    stay = _texts(
+        f"the last {count} segments stay" if count > 1 else "the last segment stays"
+        for count in counts
+    )
     last = np.arange(len(rows.of)) >= (rows.ends - np.array(counts, np.int64))[rows.of]
     return np.where((refused == "")[rows.of] & last, stay[rows.of], refused[rows.of])
 
@@ -50,7 +62,13 @@ def unnamed(facts: Facts, policy: Policy) -> Sentences:
 
 
 def vetoes(
-    facts: Facts, deletes: Flags, allowed: Flags, stays: Sentences, missing: Sentences, *, over_guard: bool
+    facts: Facts,
+    deletes: Flags,
+    allowed: Flags,
+    stays: Sentences,
+    missing: Sentences,
+    *,
+    over_guard: bool,
 ) -> Sentences:
     """Return, per row, why it is kept although Kafka deletes it; later rows are kept with it.
 
@@ -69,7 +87,8 @@ def vetoes(
             facts.log_start_offset > facts.segments.end_offset[rows.ends - 1]
         )[of],
         "its log end is not known": last & ~(facts.end_known[of] & facts.segments.trusted),
-        "its log end lies below the high watermark": last & (facts.segments.end_offset < facts.high_watermark[of]),
+        "its log end lies below the high watermark": last
+        & (facts.segments.end_offset < facts.high_watermark[of]),
         "the broker was not stopped cleanly, and recovers this segment first": facts.recovery,
         "the active segment goes only after a clean stop": last & ~facts.clean[of],
     }
@@ -81,9 +100,13 @@ def vetoes(
         missing,
         *map(np.array, causes),
         _texts(
-            f"over the guard: more than {one.kafkats_guard_max_share or 0:.0%} of the partition" for one in settings
+            f"over the guard: more than {one.kafkats_guard_max_share or 0:.0%} of the partition"
+            for one in settings
         ),
-        _texts(f"over the guard: more than {one.kafkats_guard_max_bytes} bytes of the partition" for one in settings),
+        _texts(
+            f"over the guard: more than {one.kafkats_guard_max_bytes} bytes of the partition"
+            for one in settings
+        ),
     ]
     said = np.select([flag[at] for flag in flags], words, "")
     return np.where(deletes & (row >= begin[of]), said[of], "")
@@ -102,7 +125,11 @@ def _texts(texts: Iterable[str]) -> Sentences:
 
 def run_guard(facts: Facts, guard: Guard) -> int:
     """Return how many bytes a run may delete."""
-    share = _LARGEST if guard.max_share is None else int(guard.max_share * int(facts.family_bytes.sum()))
+    share = (
+        _LARGEST
+        if guard.max_share is None
+        else int(guard.max_share * int(facts.family_bytes.sum()))
+    )
     return min(share, _LARGEST if guard.max_bytes is None else guard.max_bytes)
 
 
@@ -112,7 +139,9 @@ def spare(facts: Facts, goes: Flags, most: int, *, at_least: bool = False) -> In
     `at_least` still deletes the row that crosses the limit.
     """
     chosen = np.flatnonzero(goes)
-    largest, mtime = (column[chosen] for column in (facts.segments.largest_timestamp, facts.segments.mtime_ms))
+    largest, mtime = (
+        column[chosen] for column in (facts.segments.largest_timestamp, facts.segments.mtime_ms)
+    )
     # Rows of a partition are deleted in order, so an old one waits for a younger one before it.
     waits = running_max(np.where(largest >= 0, largest, mtime), facts.rows.of[chosen])
     chosen = chosen[np.argsort(waits, kind="stable")]

@@ -85,7 +85,9 @@ def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple
     rule = ROLL_RULES.get(options.rule)
     if rule is None:
         raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(ROLL_RULES)}")
-    real = segments.filter(pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_valid(segments["log"])))
+    real = segments.filter(
+        pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.is_valid(segments["log"]))
+    )
     written_before = _written_before(real)
     missing = missing_records(segments, options.accept_loss)
     unsettled = {**swapping(segments), **unseen_logs(segments), **missing}
@@ -95,14 +97,25 @@ def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple
         where = segment["log_dir"], segment["partition_dir"]
         created_ms = written_before.get(where, segment["log"]["mtime_ns"])
         settings = policy.settings(segment["topic"] or "")
-        found = due(_active(segment, created_ms // 1_000_000), settings_of(settings), rule, now_ms=options.now_ms)
-        veto = (unsettled.get(where) or _why_not_rolled(segment, options.accept_loss)) if found.rolls else ""
+        found = due(
+            _active(segment, created_ms // 1_000_000),
+            settings_of(settings),
+            rule,
+            now_ms=options.now_ms,
+        )
+        veto = (
+            (unsettled.get(where) or _why_not_rolled(segment, options.accept_loss))
+            if found.rolls
+            else ""
+        )
         rows.append(_due_row(segment, found, veto))
         if veto:
             items.append(blocked_item(segment, veto, DEFAULT_RULE.name))
         elif found.rolls:
             items += _roll_items(segment, found, settings)
-    table = with_blocked(pa.Table.from_pylist(items, schema=ITEMS), segments, missing, DEFAULT_RULE.name)
+    table = with_blocked(
+        pa.Table.from_pylist(items, schema=ITEMS), segments, missing, DEFAULT_RULE.name
+    )
     plan = make_plan(OPERATION, options_of(options), _totals(table, segments), table)
     return plan, pa.Table.from_pylist(rows, schema=DUE)
 
@@ -119,7 +132,9 @@ def _written_before(real: pa.Table) -> dict[tuple[str, str], int]:
         "mtime_ns": pc.struct_field(inactive["log"], "mtime_ns"),
     })  # fmt: skip
     newest = flat.group_by(["log_dir", "partition_dir"]).aggregate([("mtime_ns", "max")])
-    return {(row["log_dir"], row["partition_dir"]): row["mtime_ns_max"] for row in newest.to_pylist()}
+    return {
+        (row["log_dir"], row["partition_dir"]): row["mtime_ns_max"] for row in newest.to_pylist()
+    }
 
 
 def _active(segment: Mapping[str, Any], created_ms: int) -> Active:
@@ -175,10 +190,15 @@ def _only_not_closed(segment: Mapping[str, Any], finding: Mapping[str, Any]) -> 
     return finding["kind"] == "below-maximum" or (finding["kind"] == "empty-index" and unindexed)
 
 
-def _roll_items(segment: Mapping[str, Any], found: Due, given: TopicSettings) -> Iterator[dict[str, Any]]:
+def _roll_items(
+    segment: Mapping[str, Any], found: Due, given: TopicSettings
+) -> Iterator[dict[str, Any]]:
     base, end = segment["base_offset"], segment["last_offset"] + 1
     origin = "default" if given.segment_ms is None and given.segment_bytes is None else "given"
-    if any(f["file"].endswith(paths.TIME_INDEX) and f["severity"] == "damage" for f in segment["findings"]):
+    if any(
+        f["file"].endswith(paths.TIME_INDEX) and f["severity"] == "damage"
+        for f in segment["findings"]
+    ):
         file = paths.segment_file(base, paths.TIME_INDEX)
         yield item_of(segment, base, file, DEFAULT_RULE.name, settings_from=origin) | {
             "action": "replace", "reason": "its closing entry is missing", "before": segment["timeindex"]
@@ -186,7 +206,11 @@ def _roll_items(segment: Mapping[str, Any], found: Due, given: TopicSettings) ->
     # Brokers without time indexes have no producer state either.
     kinds = (paths.TIME_INDEX, paths.SNAPSHOT) if segment["timeindex"] else ()
     for kind in (paths.LOG, paths.OFFSET_INDEX, *kinds):
-        reason = f"{found.reason}: {found.explanation}" if kind == paths.LOG else "of the new active segment"
+        reason = (
+            f"{found.reason}: {found.explanation}"
+            if kind == paths.LOG
+            else "of the new active segment"
+        )
         file = paths.segment_file(end, kind)
         yield item_of(segment, end, file, DEFAULT_RULE.name, settings_from=origin) | {
             "action": "add",
@@ -214,7 +238,11 @@ def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
 def check_item(item: Mapping[str, Any]) -> None:
     """Raise CorruptPlan for an item that `plan_roll` does not plan."""
     name = paths.parse_segment_file(item["file"])
-    if name is None or item["file"] != paths.segment_file(item["base_offset"], name.kind) or item["log"] is None:
+    if (
+        name is None
+        or item["file"] != paths.segment_file(item["base_offset"], name.kind)
+        or item["log"] is None
+    ):
         raise CorruptPlan(f"not a file of segment {item['base_offset']}: {item['file']!r}")
     closing = item["action"] == "replace" and name.kind == paths.TIME_INDEX
     if not closing and (item["action"] != "add" or name.kind == paths.TXN_INDEX):
@@ -239,7 +267,9 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     files = {item["file"]: identity_of(item["before"]) for item in work.items}
     good_snapshot_stays(directory, files, unchanged)
     changes = [
-        stage_bytes(name, _content(directory, name, end, tail), before, lease, before and before.mtime_ns)
+        stage_bytes(
+            name, _content(directory, name, end, tail), before, lease, before and before.mtime_ns
+        )
         for name, before in files.items()
     ]
     return Staged(changes, unchanged, noted(changes))
@@ -253,7 +283,11 @@ def _content(directory: Path, name: str, end: int, tail: SegmentFacts) -> bytes:
 
 def _segment_before(directory: Path, offset: int) -> int:
     with storage(directory, "listing the partition directory"):
-        logs = [name for log in directory.glob(f"*{paths.LOG}") if (name := paths.parse_segment_file(log.name))]
+        logs = [
+            name
+            for log in directory.glob(f"*{paths.LOG}")
+            if (name := paths.parse_segment_file(log.name))
+        ]
     below = [name.base_offset for name in logs if name.base_offset < offset]
     if not below:
         raise Changed("the segment to roll is gone", path=directory)
@@ -266,4 +300,6 @@ def _closed(path: Path, tail: SegmentFacts) -> bytes:
     last = int(entries["timestamp"][-1]) if len(entries) else -1
     if tail.max_timestamp <= last:
         return entries.tobytes()
-    return entries.tobytes() + time_bytes([tail.max_timestamp], [tail.offset_of_max_timestamp - tail.base_offset])
+    return entries.tobytes() + time_bytes(
+        [tail.max_timestamp], [tail.offset_of_max_timestamp - tail.base_offset]
+    )

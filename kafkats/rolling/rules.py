@@ -24,7 +24,13 @@ from typing import Final, NamedTuple
 
 from kafkats.config import TopicSettings
 from kafkats.config.durations import setting_text, span_text
-from kafkats.generations import INDEX_INTERVAL_BYTES, MAX_RELATIVE_OFFSET, SEGMENT_INDEX_BYTES, RetentionRule, RollRule
+from kafkats.generations import (
+    INDEX_INTERVAL_BYTES,
+    MAX_RELATIVE_OFFSET,
+    SEGMENT_INDEX_BYTES,
+    RetentionRule,
+    RollRule,
+)
 from kafkats.retention.rules import Decision, Limits, Segment, decide
 
 _LARGEST: Final = 2**63 - 1
@@ -51,7 +57,11 @@ class Settings(NamedTuple):
 
 def settings_of(given: TopicSettings) -> Settings:
     """Return a policy's settings, with Kafka's defaults for those not given."""
-    known = {name: getattr(given, name) for name in Settings._fields if getattr(given, name, None) is not None}
+    known = {
+        name: getattr(given, name)
+        for name in Settings._fields
+        if getattr(given, name, None) is not None
+    }
     return Settings(**known, compacted="compact" in (given.cleanup_policy or ()))
 
 
@@ -188,13 +198,17 @@ def _waited(active: Active, append: Append, rule: RollRule) -> tuple[int, int]:
     return active.created_ms, append.now_ms
 
 
-def due(active: Active, settings: Settings, rule: RollRule, *, now_ms: int, append_bytes: int = 1) -> Due:
+def due(
+    active: Active, settings: Settings, rule: RollRule, *, now_ms: int, append_bytes: int = 1
+) -> Due:
     """Return whether an append of `append_bytes` stamped `now_ms` would certainly roll the segment.
 
     An unknown jitter counts as none. `created_ms` of a directory without its broker is the caller's
     choice.
     """
-    timed = {"largest": active.largest_timestamp, "created": -1}.get(rule.since, active.first_timestamp) >= 0
+    timed = {"largest": active.largest_timestamp, "created": -1}.get(
+        rule.since, active.first_timestamp
+    ) >= 0
     evidence = "timestamp" if timed else "created"
     if active.bytes == 0:
         return Due(False, "", "it is empty", evidence, None, None)
@@ -342,7 +356,9 @@ def simulate(
     found: list[Rolled] = []
     for append in appends:
         if active is None:
-            active = _Open(base_offset, append.now_ms if created_ms is None else created_ms, next(draws))
+            active = _Open(
+                base_offset, append.now_ms if created_ms is None else created_ms, next(draws)
+            )
         reason = should_roll(active.facts(), append, settings, rule)
         if reason:
             new = new_base_offset(append, log_end, rule)
@@ -382,12 +398,22 @@ def replay(segments: Iterable[tuple[Sequence[Batch], int]]) -> Iterator[Append]:
 
 
 def after_retention(
-    segments: Sequence[Rolled], limits: Limits, retention: RetentionRule, rule: RollRule, *, now_ms: int
+    segments: Sequence[Rolled],
+    limits: Limits,
+    retention: RetentionRule,
+    rule: RollRule,
+    *,
+    now_ms: int,
 ) -> AfterRetention:
     """Return the simulated segments that retention keeps, their open files, and for how long."""
-    facts = [Segment(s.base_offset, s.end_offset, s.bytes, s.largest_timestamp, s.last_append_ms) for s in segments]
+    facts = [
+        Segment(s.base_offset, s.end_offset, s.bytes, s.largest_timestamp, s.last_append_ms)
+        for s in segments
+    ]
     decision = decide(facts, limits, retention, now_ms=now_ms)
-    left = tuple(s for s, verdict in zip(segments, decision.verdicts, strict=True) if not verdict.deletes)
+    left = tuple(
+        s for s, verdict in zip(segments, decision.verdicts, strict=True) if not verdict.deletes
+    )
     end = segments[-1].end_offset if segments else 0
     untouched = Limits(limits.retention_ms, -1, 0, end)
     timed = decide(facts, untouched, retention, now_ms=-_LARGEST).verdicts

@@ -17,11 +17,24 @@ import pyarrow as pa
 from kafkats import paths
 from kafkats.config import Policy
 from kafkats.errors import KafkatsError, UsageError
-from kafkats.generations import DEFAULT_RETENTION_RULE, DEFAULT_ROLL_RULE, RETENTION_RULES, ROLL_RULES
+from kafkats.generations import (
+    DEFAULT_RETENTION_RULE,
+    DEFAULT_ROLL_RULE,
+    RETENTION_RULES,
+    ROLL_RULES,
+)
 from kafkats.logdir.steady import steady
 from kafkats.plans.units import Unit, list_again
 from kafkats.retention.rules import Limits
-from kafkats.rolling.rules import Batch, Rolled, after_retention, draw_jitter, replay, settings_of, simulate
+from kafkats.rolling.rules import (
+    Batch,
+    Rolled,
+    after_retention,
+    draw_jitter,
+    replay,
+    settings_of,
+    simulate,
+)
 from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import open_source
 
@@ -61,7 +74,9 @@ def partitions(units: Sequence[Unit]) -> Iterator[list[Unit]]:
         yield list(some)
 
 
-def simulate_partition(units: Sequence[Unit], policy: Policy, options: SimulateOptions) -> pa.RecordBatch:
+def simulate_partition(
+    units: Sequence[Unit], policy: Policy, options: SimulateOptions
+) -> pa.RecordBatch:
     """Return a row of SIMULATED for the segments of one partition.
 
     The row has the error of an unreadable partition. A partition that a running broker deleted
@@ -70,13 +85,20 @@ def simulate_partition(units: Sequence[Unit], policy: Policy, options: SimulateO
     if options.rule not in ROLL_RULES or options.retention_rule not in RETENTION_RULES:
         raise UsageError(f"unknown rule: {options.rule!r} or {options.retention_rule!r}")
     found = steady(
-        Path(units[0].log_dir, units[0].partition_dir), _Looking(units), lambda seen: bool(seen[2]), live=units[0].live
+        Path(units[0].log_dir, units[0].partition_dir),
+        _Looking(units),
+        lambda seen: bool(seen[2]),
+        live=units[0].live,
     )
     if found is None:
         return pa.RecordBatch.from_pylist([], schema=SIMULATED)
     units, read, error = found
     first = units[0]
-    row: dict[str, Any] = {"log_dir": first.log_dir, "partition_dir": first.partition_dir, "error": ""}
+    row: dict[str, Any] = {
+        "log_dir": first.log_dir,
+        "partition_dir": first.partition_dir,
+        "error": "",
+    }
     row |= {"segments": len(units), "open_files": FILES * len(units)}
     if error:
         return pa.RecordBatch.from_pylist([row | {"error": error}], schema=SIMULATED)
@@ -111,10 +133,16 @@ def _simulated(
     settings = settings_of(policy.settings(topic))
     rule = ROLL_RULES[options.rule]
     rolled: list[Rolled] = simulate(
-        replay(read), settings, rule, base_offset=first.base_offset, jitter=draw_jitter(settings, options.seed)
+        replay(read),
+        settings,
+        rule,
+        base_offset=first.base_offset,
+        jitter=draw_jitter(settings, options.seed),
     )
     limits = Limits(*policy.limits(topic), 0, rolled[-1].end_offset)
-    after = after_retention(rolled, limits, RETENTION_RULES[options.retention_rule], rule, now_ms=options.now_ms)
+    after = after_retention(
+        rolled, limits, RETENTION_RULES[options.retention_rule], rule, now_ms=options.now_ms
+    )
     reasons = [segment.reason for segment in rolled if segment.reason]
     kept = [ms for ms in after.kept_ms if ms is not None]
     return {

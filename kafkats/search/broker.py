@@ -32,7 +32,11 @@ FOREVER: Final = 2**63 - 1
 
 
 def find(
-    partition: Partition, target_ms: Target, rule: SearchRule | str = DEFAULT_SEARCH_RULE, *, now_ms: int = FOREVER
+    partition: Partition,
+    target_ms: Target,
+    rule: SearchRule | str = DEFAULT_SEARCH_RULE,
+    *,
+    now_ms: int = FOREVER,
 ) -> Answer:
     """Return what a broker answers a consumer that reads uncommitted records.
 
@@ -66,14 +70,18 @@ def _find(partition: Partition, target_ms: int, rule: SearchRule) -> Answer:
     return _by_records(partition, target_ms, rule)
 
 
-def offsets_before(partition: Partition, target_ms: Target, *, now_ms: int = FOREVER, most: int = 1000) -> list[int]:
+def offsets_before(
+    partition: Partition, target_ms: Target, *, now_ms: int = FOREVER, most: int = 1000
+) -> list[int]:
     """Return the offsets of ListOffsets v0, the newest first, at most `most`.
 
     These are the base offsets of the segments whose files are not newer than `target_ms`, preceded
     by the log end if `now_ms` is not newer either. LATEST returns all of them, EARLIEST the first.
     Raises as `find`.
     """
-    found = [(max(s.base_offset, partition.log_start_offset), s.mtime_ms) for s in partition.segments]
+    found = [
+        (max(s.base_offset, partition.log_start_offset), s.mtime_ms) for s in partition.segments
+    ]
     if partition.segments and not partition.segments[-1].empty:
         found.append((_broker_log_end(partition), now_ms))
     if target_ms == LATEST:
@@ -94,10 +102,14 @@ def _by_segments(partition: Partition, target_ms: Target, now_ms: int) -> Answer
     if not offsets:
         return Answer(target_ms, evidence="mtime: every file is newer", reason="weak-evidence")
     words: dict[Target, str] = {LATEST: "log end", EARLIEST: "log start"}
-    evidence = words.get(target_ms, "mtime: the newest segment whose file is not newer, or the log end")
+    evidence = words.get(
+        target_ms, "mtime: the newest segment whose file is not newer, or the log end"
+    )
     reason = "exact" if target_ms in words else "weak-evidence"
     bases = [s.base_offset for s in partition.segments if s.base_offset <= offsets[0]]
-    return Answer(target_ms, offsets[0], reason=reason, segment=bases[-1] if bases else -1, evidence=evidence)
+    return Answer(
+        target_ms, offsets[0], reason=reason, segment=bases[-1] if bases else -1, evidence=evidence
+    )
 
 
 # ---------------------------------------------------------------- times
@@ -118,7 +130,9 @@ def _by_records(partition: Partition, target: int, rule: SearchRule) -> Answer:
             return _nothing_in(segment, target, untrusted=beyond or not at.in_order)
         if not _visible(partition, hit.offset, rule):
             return _above(partition, target, hit.offset, segment)
-        reason = "untrusted-index" if not at.in_order else skipped.reason or why(partition, target, hit)
+        reason = (
+            "untrusted-index" if not at.in_order else skipped.reason or why(partition, target, hit)
+        )
         evidence = "mtime chose the segment" if largest.by_mtime else "time index"
         return Answer(target, *hit[:3], reason, segment.base_offset, evidence)
     return _nothing(partition, target, skipped)
@@ -148,11 +162,13 @@ def _nothing_in(segment: Segment, target: int, *, untrusted: bool) -> Answer:
     """
     largest = segment.largest
     if largest.by_mtime:
-        evidence = f"mtime {largest.timestamp} of a segment without time index entries ended the search"
-        return Answer(target, reason="weak-evidence", segment=segment.base_offset, evidence=evidence)
-    evidence = (
-        f"the time index promises {largest.timestamp}, no such record from there on; later segments are not tried"
-    )
+        evidence = (
+            f"mtime {largest.timestamp} of a segment without time index entries ended the search"
+        )
+        return Answer(
+            target, reason="weak-evidence", segment=segment.base_offset, evidence=evidence
+        )
+    evidence = f"the time index promises {largest.timestamp}, no such record from there on; later segments are not tried"
     reason = "untrusted-index" if untrusted else "past-end"
     return Answer(target, reason=reason, segment=segment.base_offset, evidence=evidence)
 
@@ -162,7 +178,10 @@ def _nothing(partition: Partition, target: int, skipped: _Skipped) -> Answer:
         return Answer(target, reason="weak-evidence", evidence="mtime: every segment ends earlier")
     if skipped.records and not skipped.timestamps:
         return Answer(target, reason="no-timestamps", evidence="no segment has time index entries")
-    return Answer(target, evidence="time index: every segment ends earlier" if partition.segments else "no segments")
+    return Answer(
+        target,
+        evidence="time index: every segment ends earlier" if partition.segments else "no segments",
+    )
 
 
 def why(partition: Partition, target: int, hit: Hit) -> str:
@@ -184,7 +203,9 @@ def _visible(partition: Partition, offset: int, rule: SearchRule) -> bool:
 
 def _above(partition: Partition, target: Target, offset: int, segment: Segment) -> Answer:
     evidence = f"offset {offset} is not below the high watermark, {partition.high_watermark}"
-    return Answer(target, reason="above-high-watermark", segment=segment.base_offset, evidence=evidence)
+    return Answer(
+        target, reason="above-high-watermark", segment=segment.base_offset, evidence=evidence
+    )
 
 
 def _coarse(partition: Partition, target: int) -> Answer:
@@ -208,7 +229,11 @@ def _coarse(partition: Partition, target: int) -> Answer:
 def _closest(segment: Segment, target: int) -> tuple[int, int]:
     data, count = segment.times
     slot = time_index.lookup(data, count, target, warm=False)
-    return (slot.key, segment.base_offset + slot.value) if slot.number >= 0 else (-1, segment.base_offset)
+    return (
+        (slot.key, segment.base_offset + slot.value)
+        if slot.number >= 0
+        else (-1, segment.base_offset)
+    )
 
 
 # ---------------------------------------------------------------- words
@@ -244,9 +269,12 @@ def _max_timestamp(partition: Partition, rule: SearchRule) -> Answer:
     if not partition.segments:
         return Answer(MAX_TIMESTAMP, reason="no-timestamps")
     if not partition.searchable:
-        return Answer(MAX_TIMESTAMP, reason="no-timestamps", evidence="message.format.version is below 0.10")
+        return Answer(
+            MAX_TIMESTAMP, reason="no-timestamps", evidence="message.format.version is below 0.10"
+        )
     found = [
-        (s.last_time[0] if s.largest.by_mtime else s.largest.timestamp, s.largest.offset, s) for s in partition.segments
+        (s.last_time[0] if s.largest.by_mtime else s.largest.timestamp, s.largest.offset, s)
+        for s in partition.segments
     ]
     timestamp, offset, segment = max(found, key=lambda one: one[0])
     reason = "exact" if timestamp >= 0 else "no-timestamps"
@@ -258,10 +286,14 @@ def _max_timestamp(partition: Partition, rule: SearchRule) -> Answer:
                 reason="no-timestamps" if timestamp < 0 else "untrusted-index",
                 segment=segment.base_offset,
             )
-        answer = Answer(MAX_TIMESTAMP, *hit[:3], reason, segment.base_offset, "time index, then the batch")
+        answer = Answer(
+            MAX_TIMESTAMP, *hit[:3], reason, segment.base_offset, "time index, then the batch"
+        )
     else:
         epoch = partition.epochs[-1].epoch if partition.epochs else -1
-        answer = Answer(MAX_TIMESTAMP, offset, timestamp, epoch, reason, segment.base_offset, "time index")
+        answer = Answer(
+            MAX_TIMESTAMP, offset, timestamp, epoch, reason, segment.base_offset, "time index"
+        )
     if not _visible(partition, answer.offset, rule):
         return _above(partition, MAX_TIMESTAMP, answer.offset, segment)
     return answer
@@ -296,12 +328,20 @@ def _broker_log_end(partition: Partition) -> int:
     if active.moving:
         return partition.log_end_offset
     data, count = active.offsets
-    last = offset_index.STRUCT.unpack_from(data, (count - 1) * offset_index.STRUCT.size) if count else (0, 0)
+    last = (
+        offset_index.STRUCT.unpack_from(data, (count - 1) * offset_index.STRUCT.size)
+        if count
+        else (0, 0)
+    )
     if active.empty or last[1] >= active.log.size:
         return active.base_offset
-    facts = walk(active.log.source, active.base_offset, start=max(last[1], 0), checksums=False).facts
+    facts = walk(
+        active.log.source, active.base_offset, start=max(last[1], 0), checksums=False
+    ).facts
     return (
-        facts.next_offset if facts.batches and facts.last_offset >= active.base_offset + last[0] else active.base_offset
+        facts.next_offset
+        if facts.batches and facts.last_offset >= active.base_offset + last[0]
+        else active.base_offset
     )
 
 

@@ -20,7 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats.errors import CorruptBatch, CorruptIndex, UsageError
-from kafkats.search.answers import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP, Answer, Target, Word
+from kafkats.search.answers import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    Answer,
+    Target,
+    Word,
+)
 from kafkats.search.broker import why
 from kafkats.search.partition import Partition, Segment
 from kafkats.segment.columns import columns
@@ -46,10 +55,22 @@ def find_exact(partition: Partition, target_ms: Target, *, depth: str = "full") 
     if depth not in DEPTHS:
         raise UsageError(f"no depth {depth!r} to search at; there are {', '.join(DEPTHS)}")
     if target_ms == LATEST:
-        return Answer(LATEST, partition.log_end_offset, reason="exact", segment=_last(partition), evidence="log end")
+        return Answer(
+            LATEST,
+            partition.log_end_offset,
+            reason="exact",
+            segment=_last(partition),
+            evidence="log end",
+        )
     if target_ms in (EARLIEST, EARLIEST_LOCAL):
         first = partition.segments[0].base_offset if partition.segments else -1
-        return Answer(target_ms, partition.log_start_offset, reason="exact", segment=first, evidence="log start")
+        return Answer(
+            target_ms,
+            partition.log_start_offset,
+            reason="exact",
+            segment=first,
+            evidence="log start",
+        )
     if target_ms == LATEST_TIERED:
         return Answer(LATEST_TIERED, evidence="nothing is tiered")
     if target_ms == MAX_TIMESTAMP:
@@ -61,7 +82,9 @@ def find_exact(partition: Partition, target_ms: Target, *, depth: str = "full") 
     return _exact(partition, target_ms, depth)
 
 
-def find_safe(partition: Partition, target_ms: int, margin_ms: int, *, depth: str = "full") -> Answer:
+def find_safe(
+    partition: Partition, target_ms: int, margin_ms: int, *, depth: str = "full"
+) -> Answer:
     """Return an offset after which no record of `target_ms` or later is missed.
 
     Records may have come up to `margin_ms` late: this is the exact answer for a time that much
@@ -70,10 +93,14 @@ def find_safe(partition: Partition, target_ms: int, margin_ms: int, *, depth: st
     if margin_ms < 0:
         raise UsageError(f"a margin of {margin_ms} ms: it must not be negative")
     exact = _exact(partition, target_ms, depth)
-    early = _exact(partition, max(target_ms - margin_ms, LOWEST), depth)._replace(target_ms=target_ms)
+    early = _exact(partition, max(target_ms - margin_ms, LOWEST), depth)._replace(
+        target_ms=target_ms
+    )
     if early.offset == exact.offset:
         return exact
-    return early._replace(reason="out-of-order-window", evidence=f"{early.evidence}; {margin_ms} ms earlier")
+    return early._replace(
+        reason="out-of-order-window", evidence=f"{early.evidence}; {margin_ms} ms earlier"
+    )
 
 
 def compare(partition: Partition, kafka: Answer, exact: Answer) -> str:
@@ -96,7 +123,11 @@ def compare(partition: Partition, kafka: Answer, exact: Answer) -> str:
         return "untrusted-index"
     if kafka.reason == "weak-evidence":
         return "mtime"
-    if kafka.offset < 0 and partition.high_watermark is not None and exact.offset >= partition.high_watermark:
+    if (
+        kafka.offset < 0
+        and partition.high_watermark is not None
+        and exact.offset >= partition.high_watermark
+    ):
         return "high-watermark"
     if kafka.offset < 0 and 0 <= kafka.segment < exact.segment:
         return "first-segment-only"
@@ -105,7 +136,11 @@ def compare(partition: Partition, kafka: Answer, exact: Answer) -> str:
 
 # ---------------------------------------------------------------- segment by segment
 
-_EVIDENCE: Final = {"tail": "time index and tail", "full": "every batch header", "deep": "every record"}
+_EVIDENCE: Final = {
+    "tail": "time index and tail",
+    "full": "every batch header",
+    "deep": "every record",
+}
 
 
 def _exact(partition: Partition, target: int, depth: str) -> Answer:
@@ -116,13 +151,19 @@ def _exact(partition: Partition, target: int, depth: str) -> Answer:
             hit = _LOOK[depth](segment, target)
             if hit is not None:
                 return Answer(
-                    target, *hit[:3], why(partition, target, hit), segment.base_offset, _evidence(segment, depth)
+                    target,
+                    *hit[:3],
+                    why(partition, target, hit),
+                    segment.base_offset,
+                    _evidence(segment, depth),
                 )
         end_is_quiet(segment, depth)
         timestamps = timestamps or has_timestamps(segment, maximum)
     if partition.first_record is None:
         return Answer(target, evidence="no records")
-    return Answer(target, reason="past-end" if timestamps else "no-timestamps", evidence=_EVIDENCE[depth])
+    return Answer(
+        target, reason="past-end" if timestamps else "no-timestamps", evidence=_EVIDENCE[depth]
+    )
 
 
 def _newest_before_1970(partition: Partition, depth: str) -> Answer:
@@ -133,9 +174,19 @@ def _newest_before_1970(partition: Partition, depth: str) -> Answer:
         if records is None:
             continue
         at = int(np.argmax(np.where(records.timestamps == -1, LOWEST, records.timestamps)))
-        offset, timestamp, epoch = (int(c[at]) for c in (records.offsets, records.timestamps, records.epochs))
+        offset, timestamp, epoch = (
+            int(c[at]) for c in (records.offsets, records.timestamps, records.epochs)
+        )
         if found is None or timestamp > found.timestamp:
-            found = Answer(MAX_TIMESTAMP, offset, timestamp, epoch, "exact", segment.base_offset, _EVIDENCE["deep"])
+            found = Answer(
+                MAX_TIMESTAMP,
+                offset,
+                timestamp,
+                epoch,
+                "exact",
+                segment.base_offset,
+                _EVIDENCE["deep"],
+            )
     return found or Answer(MAX_TIMESTAMP, reason="no-timestamps", evidence=_EVIDENCE[depth])
 
 
@@ -159,7 +210,9 @@ def _before_1970(segment: Segment) -> _Records | None:
 
 def served(partition: Partition) -> list[Segment]:
     """Return the segments with records at or above the log start."""
-    return [s for s in partition.segments if not 0 <= s.next_base_offset <= partition.log_start_offset]
+    return [
+        s for s in partition.segments if not 0 <= s.next_base_offset <= partition.log_start_offset
+    ]
 
 
 def _last(partition: Partition) -> int:
@@ -196,7 +249,12 @@ def end_is_quiet(segment: Segment, depth: str) -> None:
     whole = segment.next_base_offset < 0 or facts.next_offset == segment.next_base_offset
     if facts.stop not in _QUIET or (facts.stop is not None and not whole):
         reason = f"{facts.stop}: records behind it cannot be read, and none before it is that late"
-        raise CorruptBatch(reason, path=segment.log.path, position=facts.stop_position, base_offset=segment.base_offset)
+        raise CorruptBatch(
+            reason,
+            path=segment.log.path,
+            position=facts.stop_position,
+            base_offset=segment.base_offset,
+        )
 
 
 # ---------------------------------------------------------------- tail
@@ -281,7 +339,10 @@ def _walk_headers(segment: Segment) -> _Headers:
         elif first:
             points, facts = _points(segment, int(points[first, 0]))
     for position, reason in (
-        (facts.not_increasing_position, "offsets do not increase from here on: there is no first one"),
+        (
+            facts.not_increasing_position,
+            "offsets do not increase from here on: there is no first one",
+        ),
         (facts.out_of_range_position, "offsets that cannot be in this segment"),
     ):
         if position >= 0:
@@ -340,12 +401,23 @@ def _decode(segment: Segment) -> _Records:
     try:
         for chunk in columns(segment.log.source, key=False, value=False, headers=False, batch=True):
             assert chunk.batch is not None
-            parts.append((chunk.offset.copy(), chunk.timestamp.copy(), chunk.batch.leader_epoch.copy()))
+            parts.append((
+                chunk.offset.copy(),
+                chunk.timestamp.copy(),
+                chunk.batch.leader_epoch.copy(),
+            ))
     except CorruptBatch as e:
         # end_is_quiet handles an unwritten tail.
         if not segment.log.source.only_zeros(e.position or 0):
-            error = CorruptBatch(e.reason, path=segment.log.path, position=e.position, base_offset=segment.base_offset)
-    offsets, timestamps = (np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in (0, 1))
+            error = CorruptBatch(
+                e.reason,
+                path=segment.log.path,
+                position=e.position,
+                base_offset=segment.base_offset,
+            )
+    offsets, timestamps = (
+        np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in (0, 1)
+    )
     epochs = np.concatenate([np.empty(0, np.int32), *(part[2] for part in parts)])
     kept = offsets >= segment.partition.log_start_offset
     offsets, timestamps, epochs = offsets[kept], timestamps[kept], epochs[kept]
@@ -357,7 +429,9 @@ def _look_at_records(segment: Segment, target: int) -> Hit | None:
     first = int(np.searchsorted(found.maxima, target))
     if first == len(found.maxima):
         return None
-    return Hit(int(found.offsets[first]), int(found.timestamps[first]), int(found.epochs[first]), -1)
+    return Hit(
+        int(found.offsets[first]), int(found.timestamps[first]), int(found.epochs[first]), -1
+    )
 
 
 _LOOK: Final = {"tail": _look_by_index, "full": _look_by_headers, "deep": _look_at_records}

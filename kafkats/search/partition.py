@@ -47,10 +47,13 @@ class Partition:
         self.high_watermark = high_watermark
         self.index_interval_bytes = index_interval_bytes
         bases = sorted(
-            int(name[:20]) for name in names if name.endswith(paths.LOG) and name[:20].isdecimal() and len(name) == 24
+            int(name[:20])
+            for name in names
+            if name.endswith(paths.LOG) and name[:20].isdecimal() and len(name) == 24
         )
         self.segments: Final = tuple(
-            Segment(self, base, following) for base, following in zip(bases, [*bases[1:], -1], strict=False)
+            Segment(self, base, following)
+            for base, following in zip(bases, [*bases[1:], -1], strict=False)
         )
         self.log_start_offset: Final = max(log_start_offset, bases[0] if bases else 0)
         self._open: OrderedDict[int, Segment] = OrderedDict()
@@ -59,7 +62,10 @@ class Partition:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -126,7 +132,9 @@ def _check_end(segment: Segment, facts: SegmentFacts) -> None:
     quiet = (None, StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
     if facts.stop not in quiet:
         raise CorruptBatch(
-            f"the log ends in a batch with {facts.stop}", path=segment.log.path, position=facts.stop_position
+            f"the log ends in a batch with {facts.stop}",
+            path=segment.log.path,
+            position=facts.stop_position,
         )
 
 

@@ -114,10 +114,15 @@ class Segment:
     @cached_property
     def rebuilt(self) -> tuple[bytes, bytes] | None:
         """Both indexes as a broker start builds them for a missing .index, None if it exists."""
-        if paths.segment_file(self.base_offset, paths.OFFSET_INDEX) in self.partition.names or not self.log.size:
+        if (
+            paths.segment_file(self.base_offset, paths.OFFSET_INDEX) in self.partition.names
+            or not self.log.size
+        ):
             return None
         interval = self.partition.index_interval_bytes
-        built = build_from(self.log.source, self.base_offset, DEFAULT_RULE, interval, SEGMENT_INDEX_BYTES)
+        built = build_from(
+            self.log.source, self.base_offset, DEFAULT_RULE, interval, SEGMENT_INDEX_BYTES
+        )
         return built.offset_index, built.time_index
 
     @cached_property
@@ -136,7 +141,11 @@ class Segment:
         """The time index's last entry with its absolute offset, (-1, base offset) without one."""
         if "times" in self.__dict__ or self.moving or self.rebuilt is not None:
             data, count = self.times
-            last = time_index.STRUCT.unpack_from(data, (count - 1) * time_index.STRUCT.size) if count else (-1, 0)
+            last = (
+                time_index.STRUCT.unpack_from(data, (count - 1) * time_index.STRUCT.size)
+                if count
+                else (-1, 0)
+            )
         else:
             last = _last_entry(self.stem + paths.TIME_INDEX)
         return last[0], self.base_offset + last[1]
@@ -202,7 +211,11 @@ class Segment:
         except CorruptIndex:
             return 0
         header = self.log.source.read(position, 8)
-        return position if len(header) == 8 and int.from_bytes(header, "big", signed=True) <= offset else 0
+        return (
+            position
+            if len(header) == 8 and int.from_bytes(header, "big", signed=True) <= offset
+            else 0
+        )
 
     def walked_from(self, offset: int) -> SegmentFacts:
         """Return facts of the batches from the offset index's position for `offset` on.
@@ -215,7 +228,13 @@ class Segment:
         return walk(self.log.source, self.base_offset).facts if broken else facts
 
     def first_record(
-        self, position: int, target: int, *, start_offset: int = LOWEST, equal: bool = False, strict: bool = False
+        self,
+        position: int,
+        target: int,
+        *,
+        start_offset: int = LOWEST,
+        equal: bool = False,
+        strict: bool = False,
     ) -> Hit | None:
         """As Searcher.first_record. Raises CorruptIndex where an index entry leads to no batch."""
         try:
@@ -225,7 +244,9 @@ class Segment:
         except CorruptBatch as e:
             if e.position != position or not position:
                 raise
-            reason = f"leads to byte {position} of the log, where no sound batch begins ({e.reason})"
+            reason = (
+                f"leads to byte {position} of the log, where no sound batch begins ({e.reason})"
+            )
             raise CorruptIndex(reason, path=self.stem + paths.OFFSET_INDEX) from e
 
     def _lookup_offset(self, offset: int, *, warm: bool) -> Slot:
@@ -238,7 +259,9 @@ class Segment:
         if slot.value < 0:
             reason = f"entry {slot.number} says position {slot.value}"
             raise CorruptIndex(
-                reason, path=self.stem + paths.OFFSET_INDEX, position=slot.number * offset_index.STRUCT.size
+                reason,
+                path=self.stem + paths.OFFSET_INDEX,
+                position=slot.number * offset_index.STRUCT.size,
             )
         return slot.value
 
@@ -274,13 +297,17 @@ def _last_entry(path: str) -> tuple[int, int]:
     def read(fd: int) -> bytes:
         size = os.fstat(fd).st_size
         whole = size - size % time_index.STRUCT.size
-        return os.pread(fd, time_index.STRUCT.size, whole - time_index.STRUCT.size) if whole else b""
+        return (
+            os.pread(fd, time_index.STRUCT.size, whole - time_index.STRUCT.size) if whole else b""
+        )
 
     try:
         data = _reading(path, read)
     except Vanished:
         return -1, 0
-    timestamp, relative = time_index.STRUCT.unpack(data) if len(data) == time_index.STRUCT.size else (-1, 0)
+    timestamp, relative = (
+        time_index.STRUCT.unpack(data) if len(data) == time_index.STRUCT.size else (-1, 0)
+    )
     return timestamp, relative
 
 

@@ -93,12 +93,18 @@ class _Pass:
         end = int(np.searchsorted(self.targets, maximum, side="right"))
         if self.depth == "tail" and exact.tail_of(segment) is not None:
             with suppress(CorruptIndex):  # the headers do not need the index
-                self.search(segment, end, by_index(segment, self.targets[self.at : end]), indexed=True)
+                self.search(
+                    segment, end, by_index(segment, self.targets[self.at : end]), indexed=True
+                )
             if self.at == end:
                 return
             exact.end_is_quiet(segment, "full")
         positions, maxima, _ = exact.headers_of(segment)
-        end = min(end, int(np.searchsorted(self.targets, maxima[-1], side="right"))) if len(maxima) else self.at
+        end = (
+            min(end, int(np.searchsorted(self.targets, maxima[-1], side="right")))
+            if len(maxima)
+            else self.at
+        )
         if end > self.at:
             starts = positions[np.searchsorted(maxima, self.targets[self.at : end])]
             self.search(segment, end, starts, indexed=False)
@@ -161,7 +167,9 @@ def by_index(segment: Segment, targets: Times) -> Times:
     """
     data, count = segment.times
     times = np.frombuffer(data, time_index.ENTRY, count)
-    offsets = _at_or_below(times["timestamp"], times["relative_offset"], targets) + segment.base_offset
+    offsets = (
+        _at_or_below(times["timestamp"], times["relative_offset"], targets) + segment.base_offset
+    )
     offsets = np.maximum(offsets, segment.partition.log_start_offset) - segment.base_offset
     data, count = segment.offsets
     places = np.frombuffer(data, offset_index.ENTRY, count)

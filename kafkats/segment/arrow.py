@@ -110,7 +110,11 @@ def _plain(name: str, chunk: Columns) -> NDArray[Any]:
         found: NDArray[Any] = getattr(_fields(chunk), _OF_BATCH[name])
         return found
     return (
-        chunk.timestamp_type if name == "timestampType" else chunk.timestamp if name == "timestampMs" else chunk.offset
+        chunk.timestamp_type
+        if name == "timestampType"
+        else chunk.timestamp
+        if name == "timestampMs"
+        else chunk.offset
     )
 
 
@@ -143,10 +147,16 @@ def _headers(headers: Headers, kind: pa.DataType) -> pa.Array:
     some = headers.offsets[1:] > headers.offsets[:-1]
     item = kind.value_type
     keys = _text(_binary(headers.keys, pa.binary()), item.field("key").type)
-    entries = pa.StructArray.from_arrays([keys, _binary(headers.values, item.field("value").type)], fields=list(item))
+    entries = pa.StructArray.from_arrays(
+        [keys, _binary(headers.values, item.field("value").type)], fields=list(item)
+    )
     valid = pa.py_buffer(np.packbits(some, bitorder="little"))
     return pa.Array.from_buffers(
-        kind, len(some), [valid, pa.py_buffer(headers.offsets)], len(some) - int(some.sum()), children=[entries]
+        kind,
+        len(some),
+        [valid, pa.py_buffer(headers.offsets)],
+        len(some) - int(some.sum()),
+        children=[entries],
     )
 
 

@@ -51,7 +51,11 @@ def take_census(
     name = Path(log_path).name
     with open_source(log_path, mapped=clean and not live) as source:
         walked = walk(source, base_offset)
-        prefix = walked.fingerprint if upto == walked.facts.valid_bytes else _fingerprint(source, base_offset, upto)
+        prefix = (
+            walked.fingerprint
+            if upto == walked.facts.valid_bytes
+            else _fingerprint(source, base_offset, upto)
+        )
         looked = look_at_records(source, walked.facts) if deep else None
         findings = list(_findings(name, walked, source, active and (live or not clean), live))
     if looked is None:
@@ -65,9 +69,13 @@ def _fingerprint(source: Source, base_offset: int, upto: int) -> int:
     return walk(source, base_offset, end=upto).fingerprint if upto > 0 else 0
 
 
-def _findings(name: str, walked: Walked, source: Source, moving: bool, live: bool) -> Iterator[Finding]:
+def _findings(
+    name: str, walked: Walked, source: Source, moving: bool, live: bool
+) -> Iterator[Finding]:
     if walked.cut_to < source.size:
-        yield Finding("unreadable", name, f"cut from {source.size} to {walked.cut_to} bytes while it was read")
+        yield Finding(
+            "unreadable", name, f"cut from {source.size} to {walked.cut_to} bytes while it was read"
+        )
     for finding in log_findings(name, walked.facts, source, moving=moving):
         if finding.kind == "moving-tail" and not live:
             # No broker is writing: a killed broker left this tail, and its recovery will truncate

@@ -141,7 +141,10 @@ def columns(
         elif why == k.FULL:
             if state[k.ROWS]:
                 yield buffers.filled()
-            most, rows = max(int(state[k.NEEDED]), room), max(int(state[k.NEEDED_ROWS]), room // k.MIN_RECORD)
+            most, rows = (
+                max(int(state[k.NEEDED]), room),
+                max(int(state[k.NEEDED_ROWS]), room // k.MIN_RECORD),
+            )
             if not reuse or (most, rows) != (state[k.ROOM], state[k.ROWS_ROOM]):
                 buffers = _Buffers(state, wanted, most, rows)
             buffers.clear()
@@ -170,7 +173,11 @@ class _Buffers:
             k.OFFSET: (rows, np.int64), k.TIMESTAMP: (rows, np.int64), k.TIMESTAMP_TYPE: (rows, np.int8)
         }  # fmt: skip
         if wanted.key:
-            slots |= {k.KEY_DATA: (room, np.uint8), k.KEY_OFFSETS: (rows + 1, np.int32), k.KEY_VALID: (rows, None)}
+            slots |= {
+                k.KEY_DATA: (room, np.uint8),
+                k.KEY_OFFSETS: (rows + 1, np.int32),
+                k.KEY_VALID: (rows, None),
+            }
         if wanted.value:
             slots |= {
                 k.VALUE_DATA: (room, np.uint8),
@@ -191,7 +198,9 @@ class _Buffers:
                 k.PRODUCER_ID: (rows, np.int64), k.PRODUCER_EPOCH: (rows, np.int16), k.SEQUENCE: (rows, np.int32),
             }  # fmt: skip
         self.arrays: dict[int, NDArray[Any]] = {
-            slot: np.empty((size + 7) // 8 + 1, np.uint8) if kind is None else np.empty(max(size, 1), kind)
+            slot: np.empty((size + 7) // 8 + 1, np.uint8)
+            if kind is None
+            else np.empty(max(size, 1), kind)
             for slot, (size, kind) in slots.items()
         }
         for slot, array in self.arrays.items():
@@ -213,7 +222,12 @@ class _Buffers:
         def binary(data: int, size: int, count: int, nulls: int | None) -> Binary:
             # the slots of a column's data, offsets and validity bits are adjacent
             valid = a[data + 2][: (count + 7) // 8] if nulls is not None else _all_valid(count)
-            return Binary(a[data][: s[size]], a[data + 1][: count + 1], valid, s[nulls] if nulls is not None else 0)
+            return Binary(
+                a[data][: s[size]],
+                a[data + 1][: count + 1],
+                valid,
+                s[nulls] if nulls is not None else 0,
+            )
 
         return Columns(
             rows,
@@ -229,7 +243,9 @@ class _Buffers:
             )
             if wanted.headers
             else None,
-            BatchFields(*(a[slot][:rows] for slot in range(k.MAGIC, k.SEQUENCE + 1))) if wanted.batch else None,
+            BatchFields(*(a[slot][:rows] for slot in range(k.MAGIC, k.SEQUENCE + 1)))
+            if wanted.batch
+            else None,
         )
 
 
@@ -264,18 +280,29 @@ class _Ahead:
         state = self._state
         if not len(self._joined):
             self._begin()
-        state[k.AHEAD], state[k.JOINED_USED], state[k.PLAIN_NEXT], state[k.PLAIN_COUNT] = state[k.POSITION], 0, 0, 0
+        state[k.AHEAD], state[k.JOINED_USED], state[k.PLAIN_NEXT], state[k.PLAIN_COUNT] = (
+            state[k.POSITION],
+            0,
+            0,
+            0,
+        )
         while k.ahead(state, self.plain):
             position, codec, magic, start, size = state[k.PACKED : k.PACKED + 5].tolist()
             if magic < MAGIC_V2 and codec not in WRAPPER_CODECS:
                 break
             try:
-                found = self._unpacker.unpack(codec, memoryview(ctypes.string_at(start, size)), broken_lz4=magic == 0)
+                found = self._unpacker.unpack(
+                    codec, memoryview(ctypes.string_at(start, size)), broken_lz4=magic == 0
+                )
             except CorruptBatch:
                 break
             used, count = int(state[k.JOINED_USED]), int(state[k.PLAIN_COUNT])
             fits = used + found.size <= _JOINED
-            self.plain[count] = position, self._address + used if fits else found.ctypes.data, found.size
+            self.plain[count] = (
+                position,
+                self._address + used if fits else found.ctypes.data,
+                found.size,
+            )
             state[k.PLAIN_COUNT] = count + 1
             if not fits:
                 self._last = found  # valid until the unpacker's next use, which follows the read
@@ -321,4 +348,7 @@ def _refused(source: Source, position: int, end: int) -> KafkatsError:
             dispatch.records(data, found)
     except CorruptBatch as e:
         return CorruptBatch(e.reason, position=position + (e.position or 0))
-    return KafkatsError("the compiled reader refuses what the plain one reads; please report this", position=position)
+    return KafkatsError(
+        "the compiled reader refuses what the plain one reads; please report this",
+        position=position,
+    )

@@ -56,7 +56,13 @@ class Conversion(NamedTuple):
 
 
 def convert_source(
-    source: Source, base_offset: int, target: Target, write: Write | None, *, log_end: bool, digest: bool = True
+    source: Source,
+    base_offset: int,
+    target: Target,
+    write: Write | None,
+    *,
+    log_end: bool,
+    digest: bool = True,
 ) -> Conversion:
     """Convert a whole `.log` by the cleaner's rule of formats.convert.convert_segment.
 
@@ -95,9 +101,20 @@ class _Run:
     """One conversion: the kernel's state, its buffers, and the steps that it requests."""
 
     def __init__(
-        self, source: Source, base_offset: int, target: Target, write: Write | None, log_end: bool, digest: bool
+        self,
+        source: Source,
+        base_offset: int,
+        target: Target,
+        write: Write | None,
+        log_end: bool,
+        digest: bool,
     ) -> None:
-        self.source, self.base_offset, self.target, self.log_end = source, base_offset, target, log_end
+        self.source, self.base_offset, self.target, self.log_end = (
+            source,
+            base_offset,
+            target,
+            log_end,
+        )
         self.write = write
         self.digest = digest
         self.sha256 = hashlib.sha256()
@@ -109,7 +126,10 @@ class _Run:
         s[k.MAGIC], s[k.CODEC] = target.magic, -1 if target.codec is None else int(target.codec)
         s[k.BASE_OFFSET], s[k.LOG_END] = base_offset, log_end
         s[k.CRC32], s[k.CRC32C] = crc_addresses()
-        s[k.LZ4_DECOMPRESS], s[k.LZ4_COMPRESS] = _address(lz4_decompress_safe()), _address(lz4_compress_default())
+        s[k.LZ4_DECOMPRESS], s[k.LZ4_COMPRESS] = (
+            _address(lz4_decompress_safe()),
+            _address(lz4_compress_default()),
+        )
         self.plain: NDArray[np.uint8] = np.empty(_PLAIN, np.uint8)
         s[k.PLAIN_BUFFER], s[k.PLAIN_ROOM] = self.plain.ctypes.data, _PLAIN
         self.take_out(_ROOM)
@@ -140,7 +160,9 @@ class _Run:
     def load(self, needed: int) -> None:
         """Load the window that begins at the kernel's position."""
         window = self.source.window(self.state[k.POSITION], needed)
-        for slot, value in zip((k.ADDRESS, k.ORIGIN, k.LOADED, k.LIMIT, k.FILE_END), window, strict=True):
+        for slot, value in zip(
+            (k.ADDRESS, k.ORIGIN, k.LOADED, k.LIMIT, k.FILE_END), window, strict=True
+        ):
             self.state[slot] = value
         self.window = bytes_at(window.address, window.loaded - window.origin)
 
@@ -206,7 +228,12 @@ class _Run:
         s = self.state
         broken_lz4 = self.target.magic == 0
         size = self.packer.pack(
-            s[k.PACK_CODEC], s[k.AREA], s[k.AREA_SIZE], s[k.INTO], s[k.INTO_ROOM], broken_lz4=broken_lz4
+            s[k.PACK_CODEC],
+            s[k.AREA],
+            s[k.AREA_SIZE],
+            s[k.INTO],
+            s[k.INTO_ROOM],
+            broken_lz4=broken_lz4,
         )
         s[k.INTO_SIZE] = size
         if size < 0:
@@ -240,7 +267,9 @@ class _Run:
         """Raise CorruptBatch or NotConvertible: no batch begins at the kernel's position."""
         position, end = self.state[k.POSITION], self.state[k.FILE_END]
         if end < self.source.size:
-            raise NotConvertible(f"cut from {self.source.size} to {end} bytes while it was read", position=end)
+            raise NotConvertible(
+                f"cut from {self.source.size} to {end} bytes while it was read", position=end
+            )
         left = end - position
         head = self.source.read(position, min(left, MIN_LEFT))
         size = OVERHEAD + int.from_bytes(head[8:OVERHEAD], "big", signed=True)

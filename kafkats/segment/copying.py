@@ -12,7 +12,14 @@ from kafkats.errors import storage
 from kafkats.segment.reader import open_file
 
 _PIECE: Final = 1 << 30
-_NOT_HERE: Final = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY)
+_NOT_HERE: Final = (
+    errno.EXDEV,
+    errno.ENOSYS,
+    errno.EINVAL,
+    errno.EOPNOTSUPP,
+    errno.EPERM,
+    errno.ETXTBSY,
+)
 """Errors of copy_file_range where the file systems or the kernel do not support it."""
 
 

@@ -99,7 +99,9 @@ def _cell(state: NDArray[np.int64]) -> tuple[int, int, TimestampType]:
     return magic, int(state[k.CODEC]), appended if magic else TimestampType.NONE
 
 
-def _decodes(state: NDArray[np.int64], alone: NDArray[np.int64], unpacker: Unpacker, data: bytes) -> bool:
+def _decodes(
+    state: NDArray[np.int64], alone: NDArray[np.int64], unpacker: Unpacker, data: bytes
+) -> bool:
     """Decompress one batch or wrapper and check its content. Raises CorruptBatch."""
     from kafkats.kernels import records as k
 

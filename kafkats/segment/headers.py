@@ -21,7 +21,12 @@ _DELTA: Final = v2.BatchHeader._fields.index("last_offset_delta")
 
 
 def batch_headers(
-    source: Source, *, start: int = 0, end: int | None = None, producers_only: bool = False, quiet_zeros: bool = False
+    source: Source,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    producers_only: bool = False,
+    quiet_zeros: bool = False,
 ) -> Iterator[Rows]:
     """Yield the headers of the batches from position `start` to `end` (default: end of the file).
 
@@ -40,11 +45,19 @@ def batch_headers(
     state[k.POSITION], state[k.PRODUCERS_ONLY] = start, producers_only
     rows = np.empty((ROWS_AT_ONCE, k.COLUMNS), np.int64)
     why, stopped = k.AT_LIMIT, -1
-    while why in {k.AT_LIMIT, k.NEED_BYTES} and end - (position := int(state[k.POSITION])) >= MIN_LEFT:
+    while (
+        why in {k.AT_LIMIT, k.NEED_BYTES} and end - (position := int(state[k.POSITION])) >= MIN_LEFT
+    ):
         window = source.window(position, min(v2.HEADER_BYTES, end - position))
         if window.file_end < end:
             raise Changed("the file was cut while it was read", position=window.file_end)
-        state[: k.POSITION] = window.address, window.origin, min(window.loaded, end), min(window.limit, end), end
+        state[: k.POSITION] = (
+            window.address,
+            window.origin,
+            min(window.loaded, end),
+            min(window.limit, end),
+            end,
+        )
         while (why := k.headers(state, rows)) == k.FULL:
             yield rows
             state[k.FILLED] = 0
@@ -53,7 +66,9 @@ def batch_headers(
             stopped, why = int(state[k.POSITION]), k.NEED_BYTES
     if state[k.FILLED]:
         yield rows[: state[k.FILLED]]
-    if why == k.STOPPED and not (quiet_zeros and end == source.size and source.only_zeros(int(state[k.POSITION]))):
+    if why == k.STOPPED and not (
+        quiet_zeros and end == source.size and source.only_zeros(int(state[k.POSITION]))
+    ):
         _refuse(source, int(state[k.POSITION]), end)
 
 
@@ -67,6 +82,8 @@ def _refuse(source: Source, position: int, end: int) -> None:
     size, magic = 12 + int.from_bytes(head[8:12], "big", signed=True), head[MAGIC_AT]
     if size >= 12 + 14 and size > end - position:
         return
-    delta = v2.HEADER.unpack(head)[_DELTA] if magic == v2.MAGIC and len(head) == v2.HEADER_BYTES else 0
+    delta = (
+        v2.HEADER.unpack(head)[_DELTA] if magic == v2.MAGIC and len(head) == v2.HEADER_BYTES else 0
+    )
     check_offsets(Frame(position, size, int.from_bytes(head[:8], "big", signed=True), magic), delta)
     raise CorruptBatch(f"size {size} and magic {magic} are no batch's", position=position)

@@ -26,12 +26,26 @@ def native_paths() -> tuple[NativePath, ...]:
     crc = checksums.library_addresses() is not None
     python = "the reader of kafkats.compression"
     return (
-        NativePath("CRC-32 of magic 0 and 1", crc, checksums.crc32_library(), "functions compiled by numba"),
+        NativePath(
+            "CRC-32 of magic 0 and 1", crc, checksums.crc32_library(), "functions compiled by numba"
+        ),
         NativePath("CRC-32C of magic 2", crc, "isal", "functions compiled by numba"),
-        NativePath("gzip, compress", pack.deflate_functions() is not None, "zlib of Python", "the zlib module"),
-        NativePath("lz4, compress", pack.lz4_compress_default() is not None, "lz4", "the lz4 package"),
+        NativePath(
+            "gzip, compress",
+            pack.deflate_functions() is not None,
+            "zlib of Python",
+            "the zlib module",
+        ),
+        NativePath(
+            "lz4, compress", pack.lz4_compress_default() is not None, "lz4", "the lz4 package"
+        ),
         NativePath("lz4, decompress", unpack.lz4_decompress_safe() is not None, "lz4", python),
-        NativePath("zstd, compress", pack.zstd_functions() is not None, "zstandard", "the zstandard package"),
+        NativePath(
+            "zstd, compress",
+            pack.zstd_functions() is not None,
+            "zstandard",
+            "the zstandard package",
+        ),
         NativePath("zstd, decompress", unpack.zstd_functions() is not None, "zstandard", python),
     )
 
@@ -39,6 +53,7 @@ def native_paths() -> tuple[NativePath, ...]:
 def native_lines() -> list[str]:
     """Return one line per operation, for people."""
     return [
-        f"  {one.operation:26}" + (f"native: {one.library}" if one.native else f"NOT NATIVE: {one.instead}")
+        f"  {one.operation:26}"
+        + (f"native: {one.library}" if one.native else f"NOT NATIVE: {one.instead}")
         for one in native_paths()
     ]

@@ -44,7 +44,9 @@ class Packer:
         self._deflate: _Stream | None = None
         self._zstd = 0
 
-    def pack(self, codec: int, source: int, size: int, into: int, room: int, *, broken_lz4: bool = False) -> int:
+    def pack(
+        self, codec: int, source: int, size: int, into: int, room: int, *, broken_lz4: bool = False
+    ) -> int:
         """Compress `size` bytes at address `source` to address `into`, which has `room` bytes.
 
         Returns the compressed size, or -1 if it exceeds `room`.
@@ -76,7 +78,9 @@ class Packer:
             return -1
         packed = stream.total_out
         ctypes.memmove(into, gzip.HEADER, head)
-        _TRAILER.pack_into(bytes_at(into + head + packed, tail), 0, crc32(bytes_at(source, size)), size)
+        _TRAILER.pack_into(
+            bytes_at(into + head + packed, tail), 0, crc32(bytes_at(source, size)), size
+        )
         return int(head + packed + tail)
 
     def _snappy(self, source: int, size: int, into: int, room: int) -> int:
@@ -186,7 +190,10 @@ def deflate_functions() -> Deflate | None:
 
     Returns None if they are not exported or give other bytes.
     """
-    functions = [exported("zlib", name) for name in ("deflateInit2_", "deflateReset", "deflate", "deflateEnd")]
+    functions = [
+        exported("zlib", name)
+        for name in ("deflateInit2_", "deflateReset", "deflate", "deflateEnd")
+    ]
     if None in functions:
         return None
     library = Deflate(*functions)  # type: ignore[arg-type]
@@ -198,10 +205,15 @@ def _gives_our_gzip(library: Deflate, trial: bytes) -> bool:
     if stream.state is None:
         return False
     into = ctypes.create_string_buffer(len(trial) + 1024)
-    stream.next_in, stream.avail_in = ctypes.cast(ctypes.c_char_p(trial), ctypes.c_void_p), len(trial)
+    stream.next_in, stream.avail_in = (
+        ctypes.cast(ctypes.c_char_p(trial), ctypes.c_void_p),
+        len(trial),
+    )
     stream.next_out, stream.avail_out = ctypes.addressof(into), len(into)
     ended = library.deflate(ctypes.byref(stream), _FINISH) == _STREAM_END
-    same = ended and into.raw[: stream.total_out] == compress(Codec.GZIP, trial)[len(gzip.HEADER) : -8]
+    same = (
+        ended and into.raw[: stream.total_out] == compress(Codec.GZIP, trial)[len(gzip.HEADER) : -8]
+    )
     library.end(ctypes.byref(stream))
     return same
 
@@ -209,7 +221,16 @@ def _gives_our_gzip(library: Deflate, trial: bytes) -> bool:
 def _begin(library: Deflate) -> _Stream:
     stream = _Stream()
     version = zlib.ZLIB_RUNTIME_VERSION.encode()
-    library.init(ctypes.byref(stream), -1, zlib.DEFLATED, -zlib.MAX_WBITS, 8, 0, version, ctypes.sizeof(_Stream))
+    library.init(
+        ctypes.byref(stream),
+        -1,
+        zlib.DEFLATED,
+        -zlib.MAX_WBITS,
+        8,
+        0,
+        version,
+        ctypes.sizeof(_Stream),
+    )
     return stream
 
 
@@ -252,7 +273,13 @@ def zstd_functions() -> Zstd | None:
     for function, result, arguments in zip(
         functions,
         (context, size, size, size, size),
-        ([], [context], [context, number], [context, number, number], [context, context, context, number]),
+        (
+            [],
+            [context],
+            [context, number],
+            [context, number, number],
+            [context, context, context, number],
+        ),
         strict=True,
     ):
         function.restype, function.argtypes = result, arguments  # type: ignore[union-attr]
@@ -263,7 +290,10 @@ def _gives_our_zstd(library: Zstd, trial: bytes) -> bool:
     context = _new_context(library)
     into = ctypes.create_string_buffer(len(trial) + 1024)
     start = ctypes.cast(ctypes.c_char_p(trial), ctypes.c_void_p).value or 0
-    sizes = [_zstd_frame(library, context, start, len(trial), ctypes.addressof(into), len(into)) for _ in range(2)]
+    sizes = [
+        _zstd_frame(library, context, start, len(trial), ctypes.addressof(into), len(into))
+        for _ in range(2)
+    ]
     library.free(context)
     return into.raw[: max(sizes[1], 0)] == compress(Codec.ZSTD, trial)
 

@@ -62,7 +62,13 @@ class Profile(NamedTuple):
 
 
 def digest_records(
-    source: Source, *, timestamps: bool, headers: bool, control: bool, start: int = 0, end: int | None = None
+    source: Source,
+    *,
+    timestamps: bool,
+    headers: bool,
+    control: bool,
+    start: int = 0,
+    end: int | None = None,
 ) -> Parity:
     """Return the digest of the records from position `start` to `end`, in file order; see Profile.
 
@@ -102,7 +108,9 @@ class _Digest:
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
         self._records = 0
-        self._sums = {name: hashlib.sha256() for name in _names(profile.timestamps, profile.headers)}
+        self._sums = {
+            name: hashlib.sha256() for name in _names(profile.timestamps, profile.headers)
+        }
 
     def add(self, chunk: Columns) -> None:
         self._records += chunk.rows
@@ -111,16 +119,23 @@ class _Digest:
 
     def parity(self) -> Parity:
         flags = " ".join(f"{name}={flag:d}" for name, flag in self._profile._asdict().items())
-        lines = (f"records {flags} {self._records}", *(f"{name} {one.hexdigest()}" for name, one in self._sums.items()))
+        lines = (
+            f"records {flags} {self._records}",
+            *(f"{name} {one.hexdigest()}" for name, one in self._sums.items()),
+        )
         return Parity(self._records, hashlib.sha256("\n".join(lines).encode()).hexdigest())
 
 
-def _compare(old: Iterator[Columns], new: Iterator[Columns], *, timestamps: bool) -> Difference | None:
+def _compare(
+    old: Iterator[Columns], new: Iterator[Columns], *, timestamps: bool
+) -> Difference | None:
     for left, at, right, to, rows in _side_by_side(old, new):
         if left is None or right is None:
             return _one_is_over(left, at, right, to)
         if not _same(left, at, right, to, rows, timestamps):
-            row = bisect_left(range(1, rows), True, key=partial(_differ, left, at, right, to, timestamps))
+            row = bisect_left(
+                range(1, rows), True, key=partial(_differ, left, at, right, to, timestamps)
+            )
             return _difference(_row(left, at + row), _row(right, to + row), timestamps)
     return None
 
@@ -132,11 +147,17 @@ def _differ(left: Columns, at: int, right: Columns, to: int, timestamps: bool, r
 def _names(timestamps: bool, headers: bool) -> list[str]:
     names = ["offset", "key lengths", "key", "value lengths", "value"]
     names += ["timestamp", "timestamp type"] if timestamps else []
-    names += ["headers", "header key lengths", "header key", "header value lengths", "header value"] if headers else []
+    names += (
+        ["headers", "header key lengths", "header key", "header value lengths", "header value"]
+        if headers
+        else []
+    )
     return names
 
 
-def _streams(chunk: Columns, timestamps: bool, start: int = 0, rows: int | None = None) -> Iterator[tuple[str, Column]]:
+def _streams(
+    chunk: Columns, timestamps: bool, start: int = 0, rows: int | None = None
+) -> Iterator[tuple[str, Column]]:
     """Yield (column name, values) of `rows` rows from `start` on, for the columns' digests."""
     end = chunk.rows if rows is None else start + rows
     assert chunk.key is not None and chunk.value is not None
@@ -163,7 +184,9 @@ def _binary(name: str, column: Binary, start: int, end: int) -> Iterator[tuple[s
 
 
 def _same(left: Columns, at: int, right: Columns, to: int, rows: int, timestamps: bool) -> bool:
-    pairs = zip(_streams(left, timestamps, at, rows), _streams(right, timestamps, to, rows), strict=True)
+    pairs = zip(
+        _streams(left, timestamps, at, rows), _streams(right, timestamps, to, rows), strict=True
+    )
     return all(np.array_equal(a, b) for (_, a), (_, b) in pairs)
 
 
@@ -199,7 +222,9 @@ def _row(chunk: Columns, row: int) -> dict[str, Any]:
     headers = []
     if chunk.headers is not None:
         entries = range(chunk.headers.offsets[row], chunk.headers.offsets[row + 1])
-        headers = [(_bytes(chunk.headers.keys, n), _bytes(chunk.headers.values, n)) for n in entries]
+        headers = [
+            (_bytes(chunk.headers.keys, n), _bytes(chunk.headers.values, n)) for n in entries
+        ]
     return {
         "offset": int(chunk.offset[row]),
         "timestamp": int(chunk.timestamp[row]),

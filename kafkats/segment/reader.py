@@ -72,7 +72,9 @@ def open_segment(path: str | os.PathLike[str]) -> Generator[Bytes, None, None]:
 
 
 @contextmanager
-def open_source(path: str | os.PathLike[str], *, mapped: bool = False) -> Generator[Source, None, None]:
+def open_source(
+    path: str | os.PathLike[str], *, mapped: bool = False
+) -> Generator[Source, None, None]:
     """Open the file for one pass: read into one reused buffer, or mapped.
 
     Set `mapped` only if no broker can truncate the file meanwhile. Raises Vanished, StorageFailed,
@@ -150,7 +152,9 @@ def _mapped(fd: int, size: int, path: str | os.PathLike[str]) -> Generator[Bytes
             region.close()
 
 
-def _mapped_source(fd: int, facts: os.stat_result, view: Bytes, path: str | os.PathLike[str]) -> Source:
+def _mapped_source(
+    fd: int, facts: os.stat_result, view: Bytes, path: str | os.PathLike[str]
+) -> Source:
     size = facts.st_size
     address = view.ctypes.data
 
@@ -179,7 +183,9 @@ def _read_source(fd: int, facts: os.stat_result, path: str | os.PathLike[str]) -
             if now < position + needed:
                 return Window(kept[0].ctypes.data, position, position, position, min(now, position))
             with storage(path, "map"):
-                region = mmap.mmap(fd, position + needed - start, mmap.MAP_SHARED, mmap.PROT_READ, offset=start)
+                region = mmap.mmap(
+                    fd, position + needed - start, mmap.MAP_SHARED, mmap.PROT_READ, offset=start
+                )
             kept[0] = np.frombuffer(region, np.uint8)
             return Window(kept[0].ctypes.data, start, position + needed, position + needed, size)
         if len(kept[0]) > _LARGEST:

@@ -66,7 +66,9 @@ class OpenLog:
         if not stat.S_ISREG(facts.st_mode):
             self.close()
             raise BadInput("not a regular file", path=path)
-        self.source: Final = Source(self.size, self.mtime_ms, self._window, self._read, self._only_zeros)
+        self.source: Final = Source(
+            self.size, self.mtime_ms, self._window, self._read, self._only_zeros
+        )
 
     def close(self) -> None:
         """Close the file; a map is released with its last view."""
@@ -86,7 +88,9 @@ class OpenLog:
         with storage(self.path, "read"):
             got = os.preadv(self._fd, [self._buffer[:wanted].data], position) if wanted else 0
         end = position + got
-        return Window(self._buffer.ctypes.data, position, end, end, self.size if got == wanted else end)
+        return Window(
+            self._buffer.ctypes.data, position, end, end, self.size if got == wanted else end
+        )
 
     def _map(self) -> Window:
         with storage(self.path, "map"):
@@ -220,7 +224,9 @@ class Searcher:
             return k.BAD
         self._unpacker = self._unpacker or Unpacker()
         try:
-            plain = self._unpacker.unpack(codec, memoryview(ctypes.string_at(packed, size)), broken_lz4=magic == 0)
+            plain = self._unpacker.unpack(
+                codec, memoryview(ctypes.string_at(packed, size)), broken_lz4=magic == 0
+            )
         except CorruptBatch:
             return k.BAD
         return int(k.inside(state, plain.ctypes.data if len(plain) else 0, len(plain)))
@@ -245,5 +251,7 @@ def refused(log: OpenLog, position: int) -> KafkatsError:
     except CorruptBatch as e:
         return CorruptBatch(e.reason, path=log.path, position=position + (e.position or 0))
     return KafkatsError(
-        "the compiled reader refuses what the plain one reads; please report this", path=log.path, position=position
+        "the compiled reader refuses what the plain one reads; please report this",
+        path=log.path,
+        position=position,
     )

@@ -11,7 +11,9 @@ from kafkats.segment.facts import SegmentFacts, StopReason
 from kafkats.segment.reader import Source
 
 
-def log_findings(name: str, facts: SegmentFacts, source: Source, *, moving: bool) -> Iterator[Finding]:
+def log_findings(
+    name: str, facts: SegmentFacts, source: Source, *, moving: bool
+) -> Iterator[Finding]:
     """Yield the findings from `facts` (depth full) of the .log called `name`.
 
     `moving`: the active segment of a directory that a broker holds, or was killed in; an unfinished
@@ -20,11 +22,27 @@ def log_findings(name: str, facts: SegmentFacts, source: Source, *, moving: bool
     if facts.stop is not None:
         yield _stop_finding(name, facts, source, moving)
     elif facts.log_bytes > MAX_RELATIVE_OFFSET:
-        yield Finding("offset-out-of-range", name, f"{facts.log_bytes} bytes: Kafka opens no log above 2^31-1 bytes")
+        yield Finding(
+            "offset-out-of-range",
+            name,
+            f"{facts.log_bytes} bytes: Kafka opens no log above 2^31-1 bytes",
+        )
     places = (
-        ("offsets-not-increasing", facts.not_increasing_position, "begins at or below an offset before it"),
-        ("offset-out-of-range", facts.out_of_range_position, "has offsets below the base or more than 2^31-1 above it"),
-        ("bad-header", facts.bad_header_position, "has a negative count or span, or more records than offsets"),
+        (
+            "offsets-not-increasing",
+            facts.not_increasing_position,
+            "begins at or below an offset before it",
+        ),
+        (
+            "offset-out-of-range",
+            facts.out_of_range_position,
+            "has offsets below the base or more than 2^31-1 above it",
+        ),
+        (
+            "bad-header",
+            facts.bad_header_position,
+            "has a negative count or span, or more records than offsets",
+        ),
         ("undecodable", facts.unknown_codec_position, "has a codec that its format does not know"),
     )
     for kind, position, what in places:
@@ -45,9 +63,7 @@ def record_findings(name: str, looked: Deep) -> Iterator[Finding]:
     if looked.wrong_maximum:
         more = f" (and {looked.wrong_maximum - 1} more)" if looked.wrong_maximum > 1 else ""
         found = str(looked.wrong_maximum_found)
-        reason = (
-            f"the batch at byte {looked.wrong_maximum_position}{more}: the largest timestamp of its records is {found}"
-        )
+        reason = f"the batch at byte {looked.wrong_maximum_position}{more}: the largest timestamp of its records is {found}"
         yield Finding("wrong-maximum", name, reason, looked.wrong_maximum_position, expected=found)
 
 

@@ -95,7 +95,12 @@ class Unpacker:
 
     def _lz4(self, data: memoryview, broken_lz4: bool) -> int:
         function = lz4_decompress_safe()
-        if function is None or len(data) < 11 or data[:6] != _LZ4_DESCRIPTOR or not (broken_lz4 or data[6] == 0x82):
+        if (
+            function is None
+            or len(data) < 11
+            or data[:6] != _LZ4_DESCRIPTOR
+            or not (broken_lz4 or data[6] == 0x82)
+        ):
             return -1
         source = np.frombuffer(data, np.uint8).ctypes.data
         at, filled = 7, 0
@@ -150,7 +155,8 @@ def lz4_decompress_safe() -> Callable[[int, int, int, int], int] | None:
     function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
     packed, room = b"\x50kafka", ctypes.create_string_buffer(16)
     right = (
-        function(np.frombuffer(packed, np.uint8).ctypes.data, room, len(packed), 16) == 5 and room.raw[:5] == b"kafka"
+        function(np.frombuffer(packed, np.uint8).ctypes.data, room, len(packed), 16) == 5
+        and room.raw[:5] == b"kafka"
     )
     return function if right else None
 
@@ -170,7 +176,10 @@ class Zstd(NamedTuple):
 @cache
 def zstd_functions() -> Zstd | None:
     """Return functions of the zstandard wheel; None if they are not exported or fail a trial."""
-    functions = [exported("zstandard._cffi", f"ZSTD_{name}") for name in ("createDCtx", "decompressDCtx", "freeDCtx")]
+    functions = [
+        exported("zstandard._cffi", f"ZSTD_{name}")
+        for name in ("createDCtx", "decompressDCtx", "freeDCtx")
+    ]
     if None in functions:
         return None
     zstd = Zstd(*functions)  # type: ignore[arg-type]

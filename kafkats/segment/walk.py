@@ -83,7 +83,10 @@ def walk(
         state[k.CRC32], state[k.CRC32C] = crc_addresses()
     state[k.BASE_OFFSET], state[k.INTERVAL] = base_offset, interval if on_points else NO_INTERVAL
     state[k.POSITION] = start
-    state[k.OFFSET_ENTRIES], state[k.OFFSET_COUNT] = _address(offset_entries), len(offset_entries) // 8
+    state[k.OFFSET_ENTRIES], state[k.OFFSET_COUNT] = (
+        _address(offset_entries),
+        len(offset_entries) // 8,
+    )
     state[k.TIME_ENTRIES], state[k.TIME_COUNT] = _address(time_entries), len(time_entries) // 12
     end = source.size if end is None else min(end, source.size)
     state[k.FILE_END] = state[k.LIMIT] = state[k.LOADED] = 0
@@ -104,7 +107,9 @@ def walk(
     table = cells.reshape(k.MAGICS, k.CODECS, k.TYPES, k.CELL_COLUMNS)
     return Walked(
         _facts(state, table, source, base_offset, start, checksums),
-        Merged(int(state[k.OFFSET_NEXT]), int(state[k.OFFSET_WRONG]), int(state[k.OFFSET_WRONG_FIRST])),
+        Merged(
+            int(state[k.OFFSET_NEXT]), int(state[k.OFFSET_WRONG]), int(state[k.OFFSET_WRONG_FIRST])
+        ),
         Merged(int(state[k.TIME_NEXT]), int(state[k.TIME_WRONG]), int(state[k.TIME_WRONG_FIRST])),
         int(state[k.FILE_END]),
         tuple(_cells(table)),
@@ -142,7 +147,12 @@ def _address(data: bytes) -> int:
 
 
 def _facts(
-    state: NDArray[np.int64], table: NDArray[np.int64], source: Source, base_offset: int, start: int, checksums: bool
+    state: NDArray[np.int64],
+    table: NDArray[np.int64],
+    source: Source,
+    base_offset: int,
+    start: int,
+    checksums: bool,
 ) -> SegmentFacts:
     from kafkats.kernels import walk as k
 

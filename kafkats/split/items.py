@@ -69,5 +69,9 @@ def why_not(segment: Mapping[str, Any], chain: Sequence[Mapping[str, Any]]) -> s
 
 
 def unread_reason(findings: Sequence[Mapping[str, Any]] | None) -> str:
-    found = [f"{f['file']}: {f['reason']}" for f in findings or () if f["kind"] in {"unreadable", "vanished"}]
+    found = [
+        f"{f['file']}: {f['reason']}"
+        for f in findings or ()
+        if f["kind"] in {"unreadable", "vanished"}
+    ]
     return "; ".join(found) or "it could not be looked at; kafkats verify says why"

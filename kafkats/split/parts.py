@@ -69,7 +69,11 @@ def look(unit: Unit, options: SplitOptions) -> pa.RecordBatch:
     """
     check_options(options)
     rows: list[dict[str, Any]] = []
-    small = options.split == "rolled" and not options.segment_ms and unit.bytes <= (options.segment_bytes or 0)
+    small = (
+        options.split == "rolled"
+        and not options.segment_ms
+        and unit.bytes <= (options.segment_bytes or 0)
+    )
     if unit.base_offset >= 0 and unit.bytes and not small:
         directory = Path(unit.log_dir, unit.partition_dir)
         try:
@@ -94,10 +98,14 @@ def check_options(options: SplitOptions) -> None:
         raise Refused(f"rule {options.rule} would mislead a broker, or is unknown")
 
 
-def _rows(unit: Unit, directory: Path, source: Source, options: SplitOptions) -> list[dict[str, Any]]:
+def _rows(
+    unit: Unit, directory: Path, source: Source, options: SplitOptions
+) -> list[dict[str, Any]]:
     if options.split == "rolled":
         size, time = options.segment_bytes or NO_LIMIT, options.segment_ms or NO_LIMIT
-        return _part_rows(unit, directory, as_rolled(source, segment_bytes=size, segment_ms=time), source.size)
+        return _part_rows(
+            unit, directory, as_rolled(source, segment_bytes=size, segment_ms=time), source.size
+        )
     if options.split == "mixed":
         borders = unmixed(source, earliest_ms=options.earliest_ms, latest_ms=options.latest_ms)
         return _part_rows(unit, directory, borders, source.size)
@@ -105,25 +113,34 @@ def _rows(unit: Unit, directory: Path, source: Source, options: SplitOptions) ->
     if head is None:
         return []
     rows = _part_rows(unit, directory, [head.border], source.size)
-    rows[0]["largest_timestamp"], rows[-1]["first_timestamp"] = head.largest_timestamp, head.next_timestamp
+    rows[0]["largest_timestamp"], rows[-1]["first_timestamp"] = (
+        head.largest_timestamp,
+        head.next_timestamp,
+    )
     return rows
 
 
-def _part_rows(unit: Unit, directory: Path, borders: Sequence[Border], size: int) -> list[dict[str, Any]]:
+def _part_rows(
+    unit: Unit, directory: Path, borders: Sequence[Border], size: int
+) -> list[dict[str, Any]]:
     if not borders:
         return []
     if len(borders) > MOST:
         reason = f"it would become more than {MOST} segments"
         return [_row(unit, unit.base_offset, 0, size, action="blocked", reason=reason)]
     if unit.active and not unit.clean:
-        reason = "the active segment is split only after a clean stop: there is no clean-shutdown marker"
+        reason = (
+            "the active segment is split only after a clean stop: there is no clean-shutdown marker"
+        )
         return [_row(unit, unit.base_offset, 0, size, action="blocked", reason=reason)]
     txn = unit.files[paths.SEGMENT_KINDS.index(paths.TXN_INDEX)]
     chain = [Border(0, unit.base_offset), *borders, Border(size, unit.next_base_offset)]
     rows = []
     for here, following in pairwise(chain):
         following_offset = None if following.offset < 0 else following.offset
-        part = Part(unit.base_offset, here.position, following.position, here.offset, following_offset)
+        part = Part(
+            unit.base_offset, here.position, following.position, here.offset, following_offset
+        )
         aborted = len(aborted_in(directory, part)) if txn else 0
         rows.append(_row(unit, here.offset, part.start, part.end, aborted=aborted))
     return rows

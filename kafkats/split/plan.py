@@ -45,15 +45,25 @@ def plan_split(segments: pa.Table, parts: pa.Table, options: SplitOptions) -> Pl
     check_accepted(options.accept_loss)
     by_segment: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
     for row in parts.to_pylist():
-        by_segment.setdefault((row["log_dir"], row["partition_dir"], row["base_offset"]), []).append(row)
+        by_segment.setdefault(
+            (row["log_dir"], row["partition_dir"], row["base_offset"]), []
+        ).append(row)
     items: list[dict[str, Any]] = []
     missing = missing_records(segments, options.accept_loss)
     unsettled = {**swapping(segments), **missing}
     for segment in segments.filter(pc.greater_equal(segments["base_offset"], 0)).to_pylist():
-        chain = by_segment.pop((segment["log_dir"], segment["partition_dir"], segment["base_offset"]), None)
+        chain = by_segment.pop(
+            (segment["log_dir"], segment["partition_dir"], segment["base_offset"]), None
+        )
         if chain:
-            why = unsettled.get((segment["log_dir"], segment["partition_dir"]), "") or why_not(segment, chain)
-            items += [blocked_item(segment, why, options.rule)] if why else _split_items(segment, chain, options)
+            why = unsettled.get((segment["log_dir"], segment["partition_dir"]), "") or why_not(
+                segment, chain
+            )
+            items += (
+                [blocked_item(segment, why, options.rule)]
+                if why
+                else _split_items(segment, chain, options)
+            )
     table = with_blocked(pa.Table.from_pylist(items, schema=ITEMS), segments, missing, options.rule)
     return make_plan(OPERATION, options_of(options), _totals(table, segments), table)
 
@@ -84,7 +94,10 @@ def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
         "segments_seen": segments.filter(pc.greater_equal(segments["base_offset"], 0)).num_rows,
         "segments": logs.num_rows - added.num_rows,
         "segments_added": added.num_rows,
-        "read_bytes": pc.sum(logs.filter(pc.equal(logs["action"], "replace"))["log_valid_bytes"]).as_py() or 0,
+        "read_bytes": pc.sum(
+            logs.filter(pc.equal(logs["action"], "replace"))["log_valid_bytes"]
+        ).as_py()
+        or 0,
         "partitions": len(writes.group_by(["log_dir", "partition_dir"]).aggregate([])),
         "write_bytes": pc.sum(logs["after_bytes"]).as_py() or 0,
     }
@@ -118,10 +131,19 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
 
 
 def _stage_segment(
-    directory: Path, items: Sequence[Mapping[str, Any]], unchanged: dict[str, FileIdentity], lease: Lease
+    directory: Path,
+    items: Sequence[Mapping[str, Any]],
+    unchanged: dict[str, FileIdentity],
+    lease: Lease,
 ) -> list[Change]:
     logs = [item for item in items if item["file"].endswith(paths.LOG)]
     size = logs[0]["log"]["size"]
-    if not logs[0]["before"] or any(item["before"] for item in logs[1:]) or sum(i["after_bytes"] for i in logs) != size:
-        raise CorruptPlan("the parts of a log are not the whole of it", path=directory / logs[0]["file"])
+    if (
+        not logs[0]["before"]
+        or any(item["before"] for item in logs[1:])
+        or sum(i["after_bytes"] for i in logs) != size
+    ):
+        raise CorruptPlan(
+            "the parts of a log are not the whole of it", path=directory / logs[0]["file"]
+        )
     return stage_planned(directory, logs[0]["base_offset"], items, unchanged, lease)

@@ -63,7 +63,9 @@ def as_rolled(
                 first_timestamp = int(timestamps[row])
                 row += 1
             full = int(np.searchsorted(ends, start + segment_bytes, "right"))
-            waited = timestamps[row:] > first_timestamp + segment_ms if first_timestamp >= 0 else _NONE
+            waited = (
+                timestamps[row:] > first_timestamp + segment_ms if first_timestamp >= 0 else _NONE
+            )
             late = row + int(waited.argmax()) if waited.any() else len(rows)
             row = max(row, min(full, late))
             if row < len(rows):
@@ -89,7 +91,9 @@ def unmixed(source: Source, *, earliest_ms: int, latest_ms: int) -> list[Border]
     kind = -1
     for rows in batch_headers(source):
         timestamps = rows[:, k.MAX_TIMESTAMP]
-        kinds = np.where(timestamps < 0, 0, np.where((timestamps < earliest_ms) | (timestamps > latest_ms), 1, 2))
+        kinds = np.where(
+            timestamps < 0, 0, np.where((timestamps < earliest_ms) | (timestamps > latest_ms), 1, 2)
+        )
         before = np.concatenate(([kinds[0] if kind < 0 else kind], kinds[:-1]))
         kind = int(kinds[-1])
         changes = np.flatnonzero(kinds != before)

@@ -77,7 +77,9 @@ def build_cells(
     return _rows(topic, number, cells, answers, partition.log_start_offset, end)
 
 
-def build_unit(unit: PartitionFacts, cells: Ints, still: Ints = _NONE, *, exact: bool = False) -> pa.RecordBatch:
+def build_unit(
+    unit: PartitionFacts, cells: Ints, still: Ints = _NONE, *, exact: bool = False
+) -> pa.RecordBatch:
     """Build the cells of a partition directory, and of its `still` open cells those that close now.
 
     If the partition is deleted or truncated meanwhile, its cells are `unreadable` and the next run
@@ -85,12 +87,17 @@ def build_unit(unit: PartitionFacts, cells: Ints, still: Ints = _NONE, *, exact:
     StorageFailed.
     """
     found = steady(
-        unit.path, lambda: _built(unit, cells, still, exact=exact), lambda seen: bool(seen[1]), live=unit.live
+        unit.path,
+        lambda: _built(unit, cells, still, exact=exact),
+        lambda seen: bool(seen[1]),
+        live=unit.live,
     )
     return pa.RecordBatch.from_pylist([], TABLE) if found is None else found[0]
 
 
-def _built(unit: PartitionFacts, cells: Ints, still: Ints, *, exact: bool) -> tuple[pa.RecordBatch, str]:
+def _built(
+    unit: PartitionFacts, cells: Ints, still: Ints, *, exact: bool
+) -> tuple[pa.RecordBatch, str]:
     """Return the rows, and why the partition could not be searched or ""."""
     name = paths.parse_partition(unit.partition_dir)
     if name is None:
@@ -165,16 +172,24 @@ def pieces(interval: Span, still: Sequence[Span], step_ms: int) -> Iterator[tupl
 
 def _cells_in(span: Span, window: Span, step_ms: int) -> Ints:
     begin, end = max(span[0], window[0]), min(span[1], window[1])
-    return np.arange(-(-begin // step_ms) * step_ms, end, step_ms, dtype=np.int64) if begin < end else _NONE
+    return (
+        np.arange(-(-begin // step_ms) * step_ms, end, step_ms, dtype=np.int64)
+        if begin < end
+        else _NONE
+    )
 
 
-def spans_of(unit: PartitionFacts, still: Mapping[tuple[str, int], Sequence[Span]]) -> Sequence[Span]:
+def spans_of(
+    unit: PartitionFacts, still: Mapping[tuple[str, int], Sequence[Span]]
+) -> Sequence[Span]:
     """Return the open spans of the partition in the result of `open_cells`."""
     name = paths.parse_partition(unit.partition_dir)
     return still.get((name.topic, name.partition), ()) if name else ()
 
 
-def _rows(topic: str, number: int, cells: Ints, found: Answers, start: int, end: int) -> pa.RecordBatch:
+def _rows(
+    topic: str, number: int, cells: Ints, found: Answers, start: int, end: int
+) -> pa.RecordBatch:
     count = len(cells)
 
     def same(value: Any, kind: Any) -> pa.Array:

@@ -72,7 +72,10 @@ def _about(rows: Run, step_ms: int) -> tuple[dict[str, list[str]], list[OpenRun]
 
 
 def _continues(before: OpenRun, after: OpenRun) -> bool:
-    return before._replace(from_ms=0, to_ms=0) == after._replace(from_ms=0, to_ms=0) and before.to_ms == after.from_ms
+    return (
+        before._replace(from_ms=0, to_ms=0) == after._replace(from_ms=0, to_ms=0)
+        and before.to_ms == after.from_ms
+    )
 
 
 def _groups(rows: Run) -> Iterator[pa.Table]:
@@ -98,13 +101,25 @@ def open_runs(rows: pa.Table, step_ms: int) -> list[OpenRun]:
         return []
     codes, topics = word_codes(rows)
     why, words = word_codes(rows, "reason")
-    codes, why, numbers, times = codes[at], why[at], ints(rows, "partition")[at], ints(rows, "timestamp")[at]
-    breaks = (np.diff(codes) != 0) | (np.diff(why) != 0) | (np.diff(numbers) != 0) | (np.diff(times) != step_ms)
+    codes, why, numbers, times = (
+        codes[at],
+        why[at],
+        ints(rows, "partition")[at],
+        ints(rows, "timestamp")[at],
+    )
+    breaks = (
+        (np.diff(codes) != 0)
+        | (np.diff(why) != 0)
+        | (np.diff(numbers) != 0)
+        | (np.diff(times) != step_ms)
+    )
     firsts, lasts = np.flatnonzero(np.append(True, breaks)), np.flatnonzero(np.append(breaks, True))
     columns = codes[firsts], numbers[firsts], times[firsts], times[lasts], why[firsts]
     return [
         OpenRun(topics[code], number, begin, last + step_ms, words[reason])
-        for code, number, begin, last, reason in zip(*(column.tolist() for column in columns), strict=True)
+        for code, number, begin, last, reason in zip(
+            *(column.tolist() for column in columns), strict=True
+        )
     ]
 
 
@@ -116,7 +131,8 @@ def decode_open(file: Any, path: object) -> list[OpenRun]:
     try:
         found = strict_json.loads((pq.read_metadata(file).metadata or {})[_OPEN_RUNS])
         return [
-            OpenRun(str(topic), int64(number), int64(a), int64(b), str(word)) for topic, number, a, b, word in found
+            OpenRun(str(topic), int64(number), int64(a), int64(b), str(word))
+            for topic, number, a, b, word in found
         ]
     except (pa.ArrowException, KeyError, ValueError, TypeError, OSError) as e:
         raise BadInput(f"not a readable file of a table: {e}", path=str(path)) from e
@@ -128,8 +144,16 @@ def decode(file: Any, path: object) -> Iterator[pa.Table]:
         with pq.ParquetFile(file) as source:
             if missing := set(TABLE.names) - set(source.schema_arrow.names):
                 raise KeyError(", ".join(sorted(missing)))
-            for batch in source.iter_batches(batch_size=CHUNK_ROWS, columns=TABLE.names, use_threads=False):
-                rows = pa.Table.from_batches([batch]).select(TABLE.names).cast(TABLE).replace_schema_metadata(None)
+            for batch in source.iter_batches(
+                batch_size=CHUNK_ROWS, columns=TABLE.names, use_threads=False
+            ):
+                rows = (
+                    pa.Table
+                    .from_batches([batch])
+                    .select(TABLE.names)
+                    .cast(TABLE)
+                    .replace_schema_metadata(None)
+                )
                 if any(column.null_count for column in rows.columns):
                     raise BadInput("a row lacks something", path=str(path))
                 yield rows

@@ -23,8 +23,27 @@ from numpy.typing import NDArray
 from kafkats.errors import BadInput, CorruptFile, StorageFailed, UsageError, Vanished
 from kafkats.tables import store
 from kafkats.tables.recreated_logs import without_other_logs
-from kafkats.tables.runs import CHUNK_ROWS, MEMORY_ROWS, MOST_SOURCES, NOTHING, Run, Scratch, joined, merged
-from kafkats.tables.schema import CLOSED, TABLE, Ints, OpenRun, ints, order, standing, taken, together
+from kafkats.tables.runs import (
+    CHUNK_ROWS,
+    MEMORY_ROWS,
+    MOST_SOURCES,
+    NOTHING,
+    Run,
+    Scratch,
+    joined,
+    merged,
+)
+from kafkats.tables.schema import (
+    CLOSED,
+    TABLE,
+    Ints,
+    OpenRun,
+    ints,
+    order,
+    standing,
+    taken,
+    together,
+)
 from kafkats.tables.store import MANIFEST, Manifest, Part, Span, read_manifest, write_part, writing
 
 HOUR_MS: Final = 3_600_000
@@ -78,10 +97,14 @@ def open_runs(folder: str | os.PathLike[str]) -> tuple[Manifest, list[OpenRun]]:
     for attempt in range(5):
         manifest = read_manifest(folder)
         try:
-            return manifest, [run for part in manifest.parts if part.open for run in store.read_open(folder, part)]
+            return manifest, [
+                run for part in manifest.parts if part.open for run in store.read_open(folder, part)
+            ]
         except Vanished as e:
             if attempt == 4 or read_manifest(folder) == manifest:
-                raise CorruptFile("a file that the table's manifest names is missing", path=e.path) from e
+                raise CorruptFile(
+                    "a file that the table's manifest names is missing", path=e.path
+                ) from e
     raise AssertionError
 
 
@@ -103,11 +126,15 @@ def write(
     with writing(folder):
         before = store.begun(folder, step_ms)
         if before.step_ms != step_ms:
-            raise UsageError(f"the table has a step of {before.step_ms} ms, not {step_ms}", path=folder)
+            raise UsageError(
+                f"the table has a step of {before.step_ms} ms, not {step_ms}", path=folder
+            )
         covered = store.unite([*before.covered, (from_ms, to_ms)])
         with _scratch(folder) as scratch:
             new = _sorted(rows, step_ms, scratch)
-            new, others = without_other_logs(new, before.parts, lambda part: _of_part(folder, part, step_ms), scratch)
+            new, others = without_other_logs(
+                new, before.parts, lambda part: _of_part(folder, part, step_ms), scratch
+            )
             run = _Run(Path(folder), before, Manifest(step_ms, covered), (from_ms, to_ms), scratch)
             try:
                 return run.finish(new)._replace(other_logs=others)
@@ -121,7 +148,9 @@ def compact(folder: str | os.PathLike[str]) -> Written:
     with writing(folder):
         before = read_manifest(folder)
         with _scratch(folder) as scratch:
-            run = _Run(Path(folder), before, Manifest(before.step_ms, before.covered), None, scratch)
+            run = _Run(
+                Path(folder), before, Manifest(before.step_ms, before.covered), None, scratch
+            )
             return run.finish(NOTHING)
 
 
@@ -211,7 +240,12 @@ class _Piece:
 
 class _Run:
     def __init__(
-        self, folder: Path, before: Manifest, after: Manifest, interval: Span | None, scratch: Scratch
+        self,
+        folder: Path,
+        before: Manifest,
+        after: Manifest,
+        interval: Span | None,
+        scratch: Scratch,
     ) -> None:
         self.folder, self.before, self.after, self.interval = folder, before, after, interval
         self.scratch = scratch
@@ -226,7 +260,9 @@ class _Run:
             pieces = self._merged(top, by_top.get(top, NOTHING))
             parts += [self._part(piece) for piece in self._arranged(top, 0, pieces)]
         untouched = [part for part in self.before.parts if not any(_in(part, top) for top in tops)]
-        manifest = Manifest(self.after.step_ms, self.after.covered, store.sorted_parts([*untouched, *parts]))
+        manifest = Manifest(
+            self.after.step_ms, self.after.covered, store.sorted_parts([*untouched, *parts])
+        )
         self.scratch.clear()
         if manifest != self.before:
             store.commit(self.folder, manifest)
@@ -235,7 +271,9 @@ class _Run:
         opened = sum(part.open for part in manifest.parts)
         size = sum(part.bytes for part in manifest.parts)
         unread, above = self.reasons["unreadable"], self.reasons["above-high-watermark"]
-        return Written(self.added, self.closed, self.kept, opened, unread, above, len(manifest.parts), size, [])
+        return Written(
+            self.added, self.closed, self.kept, opened, unread, above, len(manifest.parts), size, []
+        )
 
     def _counted(self, new: Run) -> Iterator[pa.Table]:
         for chunk in new.chunks():
@@ -250,7 +288,11 @@ class _Run:
         if self.interval is not None:
             begin, end = self.interval
             ends = [part.to_ms for part in self.before.parts]
-            firsts = [first for first, behind in zip(firsts, ends, strict=True) if first < end and behind > begin]
+            firsts = [
+                first
+                for first, behind in zip(firsts, ends, strict=True)
+                if first < end and behind > begin
+            ]
         return sorted({*new, *((first, first + wide) for first in firsts)})
 
     def _merged(self, top: Span, new: Run) -> list[_Piece]:
@@ -261,7 +303,9 @@ class _Run:
         if not pieces:
             return [self._added(top, new)]
         for hour, some in self.scratch.split(new.chunks(), HOUR_MS).items():
-            inside = next((p for p in pieces if p.span[0] <= hour[0] and hour[1] <= p.span[1]), None)
+            inside = next(
+                (p for p in pieces if p.span[0] <= hour[0] and hour[1] <= p.span[1]), None
+            )
             if inside is None:
                 pieces.append(self._added(hour, some))
             else:
@@ -311,7 +355,9 @@ class _Run:
             raise BadInput("a cell outside of the interval that was not open", path=self.folder)
 
     def _arranged(self, span: Span, level: int, pieces: Sequence[_Piece]) -> Iterator[_Piece]:
-        inside = [piece for piece in pieces if span[0] <= piece.span[0] and piece.span[1] <= span[1]]
+        inside = [
+            piece for piece in pieces if span[0] <= piece.span[0] and piece.span[1] <= span[1]
+        ]
         rows = sum(piece.rows for piece in inside)
         if not rows:
             return

@@ -18,7 +18,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kafkats.tables.runs import Run, Scratch, joined, merged
-from kafkats.tables.schema import OTHER_LOG, TABLE, Ints, closed, ints, order, taken, together, word_codes
+from kafkats.tables.schema import (
+    OTHER_LOG,
+    TABLE,
+    Ints,
+    closed,
+    ints,
+    order,
+    taken,
+    together,
+    word_codes,
+)
 from kafkats.tables.store import Part
 
 _ANSWER = ("offset", "record_timestamp", "segment", "leader_epoch")
@@ -42,13 +52,16 @@ def without_other_logs(
     found = watch.end()
     if not found:
         return new, []
-    return Run(new.rows, lambda: (_opened(chunk, _is_of(chunk, found)) for chunk in new.chunks())), [
-        f"{topic}-{number}: {why}" for (topic, number), why in sorted(found.items())
-    ]
+    return Run(
+        new.rows, lambda: (_opened(chunk, _is_of(chunk, found)) for chunk in new.chunks())
+    ), [f"{topic}-{number}: {why}" for (topic, number), why in sorted(found.items())]
 
 
 def _is_of(rows: pa.Table, keys: Collection[tuple[str, int]]) -> pa.Array:
-    return pa.array([key in keys for key in zip(rows["topic"].to_pylist(), rows["partition"].to_pylist(), strict=True)])
+    return pa.array([
+        key in keys
+        for key in zip(rows["topic"].to_pylist(), rows["partition"].to_pylist(), strict=True)
+    ])
 
 
 def _beside(new: Run, parts: Sequence[Part]) -> list[Part]:
@@ -58,7 +71,9 @@ def _beside(new: Run, parts: Sequence[Part]) -> list[Part]:
     begins = [part.from_ms for part in parts]
     at: set[int] = set()
     for chunk in new.chunks():
-        at.update(np.unique(np.searchsorted(begins, ints(chunk, "timestamp"), side="right") - 1).tolist())
+        at.update(
+            np.unique(np.searchsorted(begins, ints(chunk, "timestamp"), side="right") - 1).tolist()
+        )
     wanted = {*at, *(number - 1 for number in at), len(parts) - 1} - {-1, -2}
     return [parts[number] for number in sorted(wanted)]
 
@@ -96,9 +111,13 @@ class _Watch:
         edges = [0, *changes.tolist(), len(by)] if len(by) else []
         for begin, end in pairwise(edges):
             some = slice(begin, end)
-            self._add((topics[codes[begin]], int(numbers[begin])), offsets[some], ends[some], fresh[some])
+            self._add(
+                (topics[codes[begin]], int(numbers[begin])), offsets[some], ends[some], fresh[some]
+            )
 
-    def _add(self, key: tuple[str, int], offsets: Ints, ends: Ints, fresh: NDArray[np.bool_]) -> None:
+    def _add(
+        self, key: tuple[str, int], offsets: Ints, ends: Ints, fresh: NDArray[np.bool_]
+    ) -> None:
         log = self.logs.get(key)
         if log is None:
             self._judge()
@@ -114,9 +133,13 @@ class _Watch:
         """Judge all partitions seen so far. Rows are sorted, so nothing more of them follows."""
         for key, log in self.logs.items():
             if 0 <= log.end <= log.newest:
-                self.found[key] = f"its log ends at {log.end}, and the table has offset {log.newest} of an earlier one"
+                self.found[key] = (
+                    f"its log ends at {log.end}, and the table has offset {log.newest} of an earlier one"
+                )
             elif log.falls:
-                self.found[key] = f"its offsets begin again below {log.newest}, which the table has of an earlier log"
+                self.found[key] = (
+                    f"its offsets begin again below {log.newest}, which the table has of an earlier log"
+                )
         self.logs.clear()
 
     def end(self) -> dict[tuple[str, int], str]:
@@ -129,8 +152,12 @@ def _opened(rows: pa.Table, which: pa.Array) -> pa.Table:
     for name in _ANSWER:
         kind = TABLE.field(name).type
         rows = rows.set_column(
-            TABLE.get_field_index(name), TABLE.field(name), pc.if_else(which, pa.scalar(-1, kind), rows[name])
+            TABLE.get_field_index(name),
+            TABLE.field(name),
+            pc.if_else(which, pa.scalar(-1, kind), rows[name]),
         )
     words = pc.if_else(which, pa.scalar(OTHER_LOG), rows["reason"].cast(pa.string()))
     field = TABLE.field("reason")
-    return rows.set_column(TABLE.get_field_index("reason"), field, words.dictionary_encode().cast(field.type))
+    return rows.set_column(
+        TABLE.get_field_index("reason"), field, words.dictionary_encode().cast(field.type)
+    )

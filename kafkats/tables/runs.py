@@ -71,7 +71,10 @@ class Scratch:
         The rows in memory count as held until the run is garbage-collected.
         """
         count = sum(table.num_rows for table in tables)
-        run = Run(rows, lambda: itertools.chain(itertools.chain.from_iterable(map(unspilled, before)), tables))
+        run = Run(
+            rows,
+            lambda: itertools.chain(itertools.chain.from_iterable(map(unspilled, before)), tables),
+        )
         self._held_rows += count
         weakref.finalize(run, self._release, count)
         return run
@@ -196,7 +199,9 @@ def merged(sources: Sequence[Run]) -> Iterator[list[pa.Table]]:
                 continue
             count = _up_to(table, limit)
             group.append(table.slice(0, count))
-            held[number] = table.slice(count) if count < table.num_rows else next(waiting[number], None)
+            held[number] = (
+                table.slice(count) if count < table.num_rows else next(waiting[number], None)
+            )
         yield group
 
 
@@ -222,5 +227,7 @@ def _up_to(table: pa.Table, limit: Key) -> int:
     below: NDArray[np.bool_] = np.array([topic < limit.topic for topic in topics] or [False])[codes]
     same: NDArray[np.bool_] = np.array([topic == limit.topic for topic in topics] or [False])[codes]
     numbers, times = ints(table, "partition"), ints(table, "timestamp")
-    inside: Ints = (numbers < limit.partition) | ((numbers == limit.partition) & (times <= limit.timestamp))
+    inside: Ints = (numbers < limit.partition) | (
+        (numbers == limit.partition) & (times <= limit.timestamp)
+    )
     return int((below | (same & inside)).sum())

@@ -33,7 +33,13 @@ TABLE: Final = pa.schema([
 """One row per partition and step."""
 
 OTHER_LOG: Final = "other-log"
-OPEN: Final = {"unreadable": 0, OTHER_LOG: 0, "past-end": 1, "no-timestamps": 1, "above-high-watermark": 1}
+OPEN: Final = {
+    "unreadable": 0,
+    OTHER_LOG: 0,
+    "past-end": 1,
+    "no-timestamps": 1,
+    "above-high-watermark": 1,
+}
 """Reasons without an offset and their standing. A new row replaces one of lower standing only."""
 CLOSED: Final = 2
 
@@ -61,7 +67,9 @@ def standing(rows: pa.Table) -> NDArray[np.int8]:
     column = rows["reason"].combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], WORDS)
-    by_code = np.array([OPEN.get(word, CLOSED) for word in column.dictionary.to_pylist()] or [0], np.int8)
+    by_code = np.array(
+        [OPEN.get(word, CLOSED) for word in column.dictionary.to_pylist()] or [0], np.int8
+    )
     return np.asarray(by_code[column.indices.to_numpy(zero_copy_only=False)])
 
 
@@ -83,7 +91,9 @@ def normal(rows: pa.Table, known: Mapping[str, Sequence[str]] | None = None) -> 
             place = {word: number for number, word in enumerate(known[name])}
             codes = np.array([place[word] for word in words] or [0], np.int32)[codes]
             words = list(known[name])
-        columns[name] = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(words, pa.string()))
+        columns[name] = pa.DictionaryArray.from_arrays(
+            pa.array(codes, pa.int32()), pa.array(words, pa.string())
+        )
     return pa.table([_one(columns[name]) for name in TABLE.names], schema=TABLE)
 
 

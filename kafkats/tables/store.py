@@ -26,7 +26,15 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from kafkats.errors import BadInput, CorruptFile, KafkatsError, Locked, UsageError, Vanished, storage
+from kafkats.errors import (
+    BadInput,
+    CorruptFile,
+    KafkatsError,
+    Locked,
+    UsageError,
+    Vanished,
+    storage,
+)
 from kafkats.logdir import strict_json
 from kafkats.logdir.strict_json import int64
 from kafkats.plans.facts import make_folder
@@ -102,9 +110,13 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
         content = strict_json.loads(text)
         version = content["table_version"]
         if version != TABLE_VERSION:
-            raise BadInput(f"a table of version {version}; this kafkats reads {TABLE_VERSION}", path=folder)
+            raise BadInput(
+                f"a table of version {version}; this kafkats reads {TABLE_VERSION}", path=folder
+            )
         covered = tuple((int64(a), int64(b)) for a, b in content["covered"])
-        found = Manifest(int64(content["step_ms"]), covered, tuple(_part(**part) for part in content["files"]))
+        found = Manifest(
+            int64(content["step_ms"]), covered, tuple(_part(**part) for part in content["files"])
+        )
         _consistent(found, path)
     except (ValueError, TypeError, KeyError) as e:
         raise CorruptFile(f"no manifest of a table: {type(e).__name__}: {e}", path=path) from e
@@ -112,7 +124,11 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
 
 
 def _part(*, name: str, sha256: str, **numbers: int) -> Part:
-    return Part(name=str(name), sha256=str(sha256), **{word: int64(number) for word, number in numbers.items()})
+    return Part(
+        name=str(name),
+        sha256=str(sha256),
+        **{word: int64(number) for word, number in numbers.items()},
+    )
 
 
 def _consistent(manifest: Manifest, path: Path) -> None:
@@ -136,7 +152,9 @@ def check_interval(from_ms: int, to_ms: int, step_ms: int) -> None:
     if not from_ms < to_ms:
         raise UsageError(f"an interval from {from_ms} to {to_ms}: it must end after it begins")
     if (to_ms - from_ms) // step_ms > MOST_CELLS or from_ms < -(2**62) or to_ms >= 2**62:
-        raise UsageError(f"an interval from {from_ms} to {to_ms} has more than {MOST_CELLS} cells: build it in pieces")
+        raise UsageError(
+            f"an interval from {from_ms} to {to_ms} has more than {MOST_CELLS} cells: build it in pieces"
+        )
 
 
 def read_part(folder: str | os.PathLike[str], part: Part, step_ms: int) -> Iterator[pa.Table]:
@@ -148,7 +166,9 @@ def read_part(folder: str | os.PathLike[str], part: Part, step_ms: int) -> Itera
     with storage(path, "reading the table"):
         data = path.read_bytes()
     if len(data) != part.bytes or hashlib.sha256(data).hexdigest() != part.sha256:
-        raise CorruptFile("not what the table's manifest says: damaged, or changed by somebody", path=path)
+        raise CorruptFile(
+            "not what the table's manifest says: damaged, or changed by somebody", path=path
+        )
     count = 0
     for rows in decode(pa.BufferReader(data), path):
         times = ints(rows, "timestamp")
@@ -168,7 +188,9 @@ def read_open(folder: str | os.PathLike[str], part: Part) -> list[OpenRun]:
     path = Path(folder, part.name)
     with storage(path, "reading the table"), path.open("rb") as file:
         if os.fstat(file.fileno()).st_size != part.bytes:
-            raise CorruptFile("not what the table's manifest says: damaged, or changed by somebody", path=path)
+            raise CorruptFile(
+                "not what the table's manifest says: damaged, or changed by somebody", path=path
+            )
         return decode_open(file, path)
 
 
@@ -185,11 +207,16 @@ def read_parts(
         parts = [part for part in manifest.parts if part.from_ms < span[1] and part.to_ms > span[0]]
         try:
             return manifest, [
-                some for part in parts for rows in read_part(folder, part, manifest.step_ms) if (some := wanted(rows))
+                some
+                for part in parts
+                for rows in read_part(folder, part, manifest.step_ms)
+                if (some := wanted(rows))
             ]
         except Vanished as e:
             if attempt == 4 or read_manifest(folder) == manifest:
-                raise CorruptFile("a file that the table's manifest names is missing", path=e.path) from e
+                raise CorruptFile(
+                    "a file that the table's manifest names is missing", path=e.path
+                ) from e
     raise AssertionError
 
 
@@ -212,7 +239,9 @@ def writing(folder: str | os.PathLike[str]) -> Generator[None, None, None]:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as e:
-                raise Locked("somebody else writes this table; nothing was changed", path=folder) from e
+                raise Locked(
+                    "somebody else writes this table; nothing was changed", path=folder
+                ) from e
             try:
                 yield
             finally:
@@ -261,7 +290,10 @@ def _all_there(place: Path, manifest: Manifest) -> None:
         with storage(path, "reading the table"):
             size = path.stat().st_size if path.is_file() else -1
         if size != part.bytes:
-            raise CorruptFile("not what the table's manifest says: missing, damaged, or changed by somebody", path=path)
+            raise CorruptFile(
+                "not what the table's manifest says: missing, damaged, or changed by somebody",
+                path=path,
+            )
 
 
 def commit(folder: str | os.PathLike[str], manifest: Manifest) -> None:
@@ -286,7 +318,10 @@ def tidy(folder: str | os.PathLike[str], manifest: Manifest) -> None:
     named = {part.name for part in manifest.parts}
     with storage(place, "removing files that were replaced"):
         for path in place.iterdir():
-            ours = path.name.startswith(("cells-", ".cells-")) and path.suffix in (".parquet", ".tmp")
+            ours = path.name.startswith(("cells-", ".cells-")) and path.suffix in (
+                ".parquet",
+                ".tmp",
+            )
             if ours and path.name not in named:
                 with suppress(FileNotFoundError):
                     path.unlink()

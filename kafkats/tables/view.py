@@ -26,7 +26,9 @@ These are the reasons of a search, `other-log`, and `not-covered` for a missing 
 means the answer of the cell before: no later record is missed from its offset on.
 """
 _NUMBER: Final = {word: number for number, word in enumerate(FOUND_WORDS)}
-_WORDS: Final = np.array([_NUMBER[word] for word in ("exact", "first-after", "coarse", NOT_COVERED)], np.int64)
+_WORDS: Final = np.array(
+    [_NUMBER[word] for word in ("exact", "first-after", "coarse", NOT_COVERED)], np.int64
+)
 
 
 class Found(NamedTuple):
@@ -76,7 +78,9 @@ class View:
             return np.empty(0, np.int64)
         codes, _ = word_codes(self.rows)
         numbers = ints(self.rows, "partition")
-        return np.flatnonzero(np.concatenate(([True], (np.diff(codes) != 0) | (np.diff(numbers) != 0))))
+        return np.flatnonzero(
+            np.concatenate(([True], (np.diff(codes) != 0) | (np.diff(numbers) != 0)))
+        )
 
     @cached_property
     def _first_cell(self) -> int:
@@ -85,7 +89,9 @@ class View:
     @cached_property
     def _cells(self) -> int:
         return (
-            int(ints(self.rows, "timestamp").max()) // self.step_ms - self._first_cell + 1 if self.rows.num_rows else 0
+            int(ints(self.rows, "timestamp").max()) // self.step_ms - self._first_cell + 1
+            if self.rows.num_rows
+            else 0
         )
 
     @cached_property
@@ -93,7 +99,11 @@ class View:
         """Partition and cell of each row as one number, ascending."""
         lengths = np.diff(np.append(self._begins, self.rows.num_rows))
         partition = np.repeat(np.arange(len(lengths)), lengths)
-        return partition * self._cells + ints(self.rows, "timestamp") // self.step_ms - self._first_cell
+        return (
+            partition * self._cells
+            + ints(self.rows, "timestamp") // self.step_ms
+            - self._first_cell
+        )
 
     @cached_property
     def _by_slot(self) -> NDArray[np.int32] | None:
@@ -116,7 +126,9 @@ class View:
         found[:, k.OFFSET] = ints(rows, "offset")
         found[:, k.TIMESTAMP] = ints(rows, "record_timestamp")
         found[:, k.SEGMENT] = ints(rows, "segment")
-        found[:, k.PACKED] = ints(rows, "leader_epoch") * 256 + np.asarray(words.to_numpy(), np.int64)
+        found[:, k.PACKED] = ints(rows, "leader_epoch") * 256 + np.asarray(
+            words.to_numpy(), np.int64
+        )
         return found
 
 
@@ -132,8 +144,13 @@ def read(
     Raises UsageError (no table), BadInput (another version), CorruptFile (missing, changed or
     overlapping files), StorageFailed.
     """
-    begin, end = from_ms if from_ms is not None else -(2**63), to_ms if to_ms is not None else 2**63 - 1
-    manifest, tables = read_parts(folder, (begin, end), lambda rows: _narrowed(rows, begin, end, topics))
+    begin, end = (
+        from_ms if from_ms is not None else -(2**63),
+        to_ms if to_ms is not None else 2**63 - 1,
+    )
+    manifest, tables = read_parts(
+        folder, (begin, end), lambda rows: _narrowed(rows, begin, end, topics)
+    )
     rows = together(tables)
     if len(tables) > 1:
         rows = taken(rows, order(rows)[0])
@@ -145,12 +162,18 @@ def _narrowed(rows: pa.Table, begin: int, end: int, topics: Collection[str] | No
     if len(times) and (int(times.min()) < begin or int(times.max()) >= end):
         rows = rows.filter(pa.array((times >= begin) & (times < end)))
     if topics is not None:
-        rows = rows.filter(pc.is_in(rows["topic"].cast(pa.string()), pa.array(sorted(topics), pa.string())))
+        rows = rows.filter(
+            pc.is_in(rows["topic"].cast(pa.string()), pa.array(sorted(topics), pa.string()))
+        )
     return rows
 
 
 def lookup(
-    view: View, partitions: ArrayLike, times: ArrayLike, *, log_start: Mapping[tuple[str, int], int] | None = None
+    view: View,
+    partitions: ArrayLike,
+    times: ArrayLike,
+    *,
+    log_start: Mapping[tuple[str, int], int] | None = None,
 ) -> Found:
     """Return the offset from which to read, for each time (ms) and partition.
 
@@ -162,7 +185,9 @@ def lookup(
     times = np.atleast_1d(np.asarray(times, np.int64))
     partitions = np.broadcast_to(np.asarray(partitions, np.int64), times.shape)
     cell = times // view.step_ms - view._first_cell
-    inside = (cell >= 0) & (cell < view._cells) & (partitions >= 0) & (partitions < len(view._begins))
+    inside = (
+        (cell >= 0) & (cell < view._cells) & (partitions >= 0) & (partitions < len(view._begins))
+    )
     slot = partitions * view._cells + cell
     from kafkats.kernels import cells as k
 
@@ -199,7 +224,12 @@ class Busiest:
             "partition": rows["partition"],
             "offset": rows["offset"],
         })
-        for row in plain.group_by(["topic", "partition"]).aggregate([("offset", "count_distinct")]).to_pylist():
+        for row in (
+            plain
+            .group_by(["topic", "partition"])
+            .aggregate([("offset", "count_distinct")])
+            .to_pylist()
+        ):
             self.counts[row["topic"], row["partition"]] += row["offset_count_distinct"]
 
     def most(self, most: int = 12) -> list[tuple[str, int]]:

@@ -89,7 +89,11 @@ def digests_of(plans: Iterable[Plan]) -> list[str]:
     found = [
         digest
         for plan in plans
-        for digest in ([read_run(Path(run)).digest for run in plan["undo"]] if plan.get("undo") else [plan["digest"]])
+        for digest in (
+            [read_run(Path(run)).digest for run in plan["undo"]]
+            if plan.get("undo")
+            else [plan["digest"]]
+        )
     ]
     return sorted(set(found))
 
@@ -110,7 +114,8 @@ def from_disk(context: Context, plan: Plan) -> dict[str, Any]:
     header = read_json(folder / "plan.json")
     if header.get("digest") != plan["digest"]:
         raise Changed(
-            f"the plan that was made had digest {plan['digest'][:16]}; clear the run to plan anew", path=folder
+            f"the plan that was made had digest {plan['digest'][:16]}; clear the run to plan anew",
+            path=folder,
         )
     return {**plan, "totals": header.get("totals")}
 
@@ -123,7 +128,9 @@ def inside(context: Context, path: Path) -> Path:
     return path
 
 
-def _write(context: Context, option: str, digests: Sequence[str], by: str, why: str, **more: Any) -> None:
+def _write(
+    context: Context, option: str, digests: Sequence[str], by: str, why: str, **more: Any
+) -> None:
     from kafkats.plans.approval import Approval, write_approval
 
     for digest in digests:

@@ -42,7 +42,9 @@ Key = tuple[str, str, bool, str]
 """Connection, broker, owner_stopped, work_area: what tells groups apart."""
 
 
-def groups_of(params: Mapping[str, Any], *, by_broker: bool = False, writes: bool = True) -> list[Group]:
+def groups_of(
+    params: Mapping[str, Any], *, by_broker: bool = False, writes: bool = True
+) -> list[Group]:
     """Group the volumes of the run into applications; `writes`: also by owner_stopped and work_area.
 
     Raises UsageError if the policy cannot be read or has no such volume.
@@ -50,7 +52,12 @@ def groups_of(params: Mapping[str, Any], *, by_broker: bool = False, writes: boo
 
     def key_of(volume: Volume) -> Key:
         area = str(volume.work_area) if writes and volume.work_area else ""
-        return volume.connection, volume.broker if by_broker else "", writes and volume.owner_stopped, area
+        return (
+            volume.connection,
+            volume.broker if by_broker else "",
+            writes and volume.owner_stopped,
+            area,
+        )
 
     volumes = checks.policy_of(params).volumes
     names = _names(dict.fromkeys(map(key_of, volumes)))
@@ -74,7 +81,11 @@ def _names(keys: Iterable[Key]) -> dict[Key, str]:
 
     every = list(keys)
     read = [readable(text(key)) for key in every]
-    plain = [name for name in read if read.count(name) == 1 and not name.startswith(".") and len(name) <= _LONGEST]
+    plain = [
+        name
+        for name in read
+        if read.count(name) == 1 and not name.startswith(".") and len(name) <= _LONGEST
+    ]
     return {
         key: name if name in plain else with_digest(text(key), json.dumps(key))
         for key, name in zip(every, read, strict=True)
@@ -101,7 +112,9 @@ def planning(context: Context) -> list[dict[str, Any]]:
 
 @in_our_words
 def changing(
-    params: Mapping[str, Any], planning: Sequence[Mapping[str, Any]], plans: Sequence[Mapping[str, Any]]
+    params: Mapping[str, Any],
+    planning: Sequence[Mapping[str, Any]],
+    plans: Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
     """Return the Work of each application (kafkats_airflow.tries); nothing for a dry run."""
     if params["dry_run"]:
@@ -124,7 +137,9 @@ def _chosen(volumes: Sequence[Volume], wanted: Sequence[str]) -> list[Volume]:
     """Return the volumes whose path or broker matches one of the globs; all volumes without a glob."""
 
     def matches(volume: Volume, glob: str) -> bool:
-        return fnmatch.fnmatchcase(str(volume.path), glob) or fnmatch.fnmatchcase(volume.broker, glob)
+        return fnmatch.fnmatchcase(str(volume.path), glob) or fnmatch.fnmatchcase(
+            volume.broker, glob
+        )
 
     for glob in wanted:
         if not any(matches(volume, glob) for volume in volumes):
@@ -136,4 +151,11 @@ def _chosen(volumes: Sequence[Volume], wanted: Sequence[str]) -> list[Volume]:
 
 
 def _reading(params: Mapping[str, Any]) -> list[str]:
-    return ["--policy", params["policy"], "--topics", params["topics"], "--generation", params["rule"]]
+    return [
+        "--policy",
+        params["policy"],
+        "--topics",
+        params["topics"],
+        "--generation",
+        params["rule"],
+    ]

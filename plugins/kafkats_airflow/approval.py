@@ -48,7 +48,10 @@ class PlanApproval(ApprovalOperator):
         if writes and (self.always or deployment.hardened() or context["params"]["need_approval"]):
             options = {self.APPROVE: plans, self.REJECT: []}
             answers.ask(context, options, (self.response_timeout or timedelta()) // MILLISECOND)
-            self.subject, self.body = questions.asked(self.asks, context), self.question(context, plans)
+            self.subject, self.body = (
+                questions.asked(self.asks, context),
+                self.question(context, plans),
+            )
             return super().execute(context)
         why = "this run does not ask for approval" if writes else "nothing would be written"
         answers.not_asked(context, self.APPROVE, plans, why)
@@ -74,7 +77,9 @@ class CanaryApproval(ApprovalOperator):
 
     template_fields = ()
 
-    def __init__(self, *, response_timeout: timedelta = TIMEOUTS.canary, always: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self, *, response_timeout: timedelta = TIMEOUTS.canary, always: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(defaults=self.REJECT, response_timeout=response_timeout, **kwargs)
         self.asks, self.always = self.subject, always
 
@@ -84,7 +89,10 @@ class CanaryApproval(ApprovalOperator):
             raise AirflowSkipException("this run has no canary to approve")
         self.assigned_users = deployment.assigned() or self.assigned_users
         if self.always or deployment.hardened() or context["params"]["need_approval"]:
-            self.subject, self.body = questions.asked(self.asks, context), questions.of_canary(context)
+            self.subject, self.body = (
+                questions.asked(self.asks, context),
+                questions.of_canary(context),
+            )
             return super().execute(context)
         steps.approve(context["params"], f"airflow {context['run_id']}")
         return {"chosen_options": [self.APPROVE], "params_input": {}}
@@ -95,5 +103,8 @@ class CanaryApproval(ApprovalOperator):
         answer = super().execute_complete(context, event)
         if answer["chosen_options"] == [self.APPROVE]:
             user = answer.get("responded_by_user") or {}
-            steps.approve(context["params"], str(user.get("name") or user.get("id") or f"airflow {context['run_id']}"))
+            steps.approve(
+                context["params"],
+                str(user.get("name") or user.get("id") or f"airflow {context['run_id']}"),
+            )
         return answer

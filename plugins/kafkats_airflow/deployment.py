@@ -61,13 +61,17 @@ def check(context: Mapping[str, Any]) -> None:
     params = context["params"]
     for name, fixed in (("policy", settings.POLICY), ("folder", settings.FOLDER)):
         if params.get(name, fixed) != fixed:
-            raise Refused(f"{name}: {params[name]!r} is not this deployment's, which is {fixed}{_SET}")
+            raise Refused(
+                f"{name}: {params[name]!r} is not this deployment's, which is {fixed}{_SET}"
+            )
     for name in ("ledger", "tables"):
         if params.get(name):
             _inside(params[name], name)
     days = params.get("undo_days", settings.FLOOR_DAYS)
     if days < settings.FLOOR_DAYS:
-        raise Refused(f"undo_days: {days} is below {settings.FLOOR_DAYS}, the least of this deployment{_SET}")
+        raise Refused(
+            f"undo_days: {days} is below {settings.FLOOR_DAYS}, the least of this deployment{_SET}"
+        )
     if who := params.get("attested_by"):
         user = getattr(context["dag_run"], "triggering_user_name", None)
         if who != user:
@@ -91,7 +95,10 @@ def check_words(job: str, connection: str, words: Sequence[str], params: Mapping
             raise Refused(f"{job}: {option} {value!r} is not this deployment's policy{_SET}")
         if kind == _AREA and value not in areas:
             raise Refused(f"{job}: {option} {value!r} is none of the policy's{_SET}")
-        if kind == _WINDOW and checks.amount(parse_duration, value, option) < settings.FLOOR_DAYS * DAY_MS:
+        if (
+            kind == _WINDOW
+            and checks.amount(parse_duration, value, option) < settings.FLOOR_DAYS * DAY_MS
+        ):
             raise Refused(f"{job}: {option} {value} is less than {settings.FLOOR_DAYS} days{_SET}")
         if kind == _PATH and value not in known:
             _inside(value, f"{job}: {option or 'path'}")
@@ -119,7 +126,9 @@ _SET: Final = " (KAFKATS_APPROVERS is set)"
 
 def _check_airflow() -> None:
     manager = conf.get("core", "auth_manager", fallback="")
-    if "SimpleAuthManager" in manager and conf.getboolean("core", "simple_auth_manager_all_admins", fallback=False):
+    if "SimpleAuthManager" in manager and conf.getboolean(
+        "core", "simple_auth_manager_all_admins", fallback=False
+    ):
         raise Refused(
             "in this Airflow everybody is an admin, so nobody can be told to be an approver; switch simple_auth_manager_all_admins"
             f" off{_SET}"
@@ -146,7 +155,9 @@ def _read(job: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
             if not rest:
                 raise Refused(f"{job}: {word} without its value{_SET}")
             value = rest.pop(0)
-            if value.startswith("-") and not value[1:].isdecimal():  # an option, where the one before it needs no value
+            if (
+                value.startswith("-") and not value[1:].isdecimal()
+            ):  # an option, where the one before it needs no value
                 raise Refused(f"{job}: {word} with the value {value!r}{_SET}")
             yield word, value
 
@@ -159,4 +170,6 @@ def _inside(path: str, name: str) -> None:
         or ".." in Path(path).parts
         or not Path(os.path.realpath(path)).is_relative_to(folder)
     ):
-        raise Refused(f"{name} {path!r} is not in the folder of this deployment, {settings.FOLDER}{_SET}")
+        raise Refused(
+            f"{name} {path!r} is not in the folder of this deployment, {settings.FOLDER}{_SET}"
+        )

@@ -41,11 +41,15 @@ def in_our_words(do: Callable[P, R]) -> Callable[P, R]:
 
 def _context(args: tuple[object, ...]) -> Mapping[str, Any]:
     """Return the task's context: the argument if there is one, else Airflow's own."""
-    given = (arg for arg in args if isinstance(arg, Mapping) and "params" in arg and "dag_run" in arg)
+    given = (
+        arg for arg in args if isinstance(arg, Mapping) and "params" in arg and "dag_run" in arg
+    )
     return next(given, None) or get_current_context()
 
 
-def failed(said: str, *, retryable: bool = False, context: Mapping[str, Any] | None = None) -> AirflowException:
+def failed(
+    said: str, *, retryable: bool = False, context: Mapping[str, Any] | None = None
+) -> AirflowException:
     """Return the exception to raise, and keep its sentence for the report."""
     keep(said, context)
     return AirflowException(said) if retryable else AirflowFailException(said)
@@ -67,7 +71,9 @@ def failures(context: Context) -> list[str]:
     """Return the failures of the run's other tasks as `TASK: sentence`, in the order of the tasks."""
     ti, run_id, found = context["ti"], context["run_id"], []
     states = ti.get_task_states(dag_id=context["dag"].dag_id, run_ids=[run_id]).get(run_id, {})
-    bad = sorted(key for key, state in states.items() if str(getattr(state, "value", state)) == "failed")
+    bad = sorted(
+        key for key, state in states.items() if str(getattr(state, "value", state)) == "failed"
+    )
     for task in context["dag"].topological_sort() if bad else ():
         for key in bad:
             name, index = _instance(key, task.task_id)

@@ -29,9 +29,16 @@ class GuardApproval(HITLOperator):
 
     template_fields = ()  # a template in a run id or a name would be rendered, and can read passwords
 
-    def __init__(self, *, response_timeout: timedelta = TIMEOUTS.guards, always: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self, *, response_timeout: timedelta = TIMEOUTS.guards, always: bool = False, **kwargs: Any
+    ) -> None:
         default = NOTHING if always else NO
-        super().__init__(options=[YES, NO, NOTHING], defaults=default, response_timeout=response_timeout, **kwargs)
+        super().__init__(
+            options=[YES, NO, NOTHING],
+            defaults=default,
+            response_timeout=response_timeout,
+            **kwargs,
+        )
         self.asks, self.always = self.subject, always
 
     @in_our_words
@@ -45,7 +52,11 @@ class GuardApproval(HITLOperator):
         offered = {YES: beyond} if kept and not deployment.hardened() else {}
         offered |= {NO: within} | ({NOTHING: []} if always else {})
         about = beyond if YES in offered else within
-        if any(plan["totals"]["files"] for plan in about) if always else kept and context["params"]["need_approval"]:
+        if (
+            any(plan["totals"]["files"] for plan in about)
+            if always
+            else kept and context["params"]["need_approval"]
+        ):
             self.defaults = [NOTHING if always else NO]
             self.assigned_users = deployment.assigned() or self.assigned_users
             self.options = list(offered)

@@ -45,7 +45,9 @@ def interval(context: Context) -> tuple[datetime, datetime]:
         raise UsageError("either both of from and to, or none")
     begin, end = context.get("data_interval_start"), context.get("data_interval_end")
     if not by_schedule(context) or begin is None or end is None or begin >= end:
-        end = context["dag_run"].run_after.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+        end = (
+            context["dag_run"].run_after.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+        )
         begin = end - HOUR
     return begin, end
 
@@ -107,7 +109,10 @@ def built(context: Context, asked: Any, results: Any) -> dict[str, Any]:
     write_json(folder / "report.json", report)
     if not whole:
         raise unfinished(report["outcome"], report)
-    return {name: report[name] for name in ("outcome", "from", "to", *cells, "remarks", "other_logs", "report")}
+    return {
+        name: report[name]
+        for name in ("outcome", "from", "to", *cells, "remarks", "other_logs", "report")
+    }
 
 
 def _remarks(glob: str, said: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -123,8 +128,20 @@ def looking(context: Context) -> list[dict[str, Any]]:
     if params["source"] == "tables":
         return []
     folder = folder_of(context)
-    words = [word for ms in _times(params) for word in ("--at", str(ms))] + ["--at", "latest", "--at", "earliest"]
-    words += ["--topics", params["topics"], "--policy", params["policy"], "--high-watermark", params["high_watermark"]]
+    words = [word for ms in _times(params) for word in ("--at", str(ms))] + [
+        "--at",
+        "latest",
+        "--at",
+        "earliest",
+    ]
+    words += [
+        "--topics",
+        params["topics"],
+        "--policy",
+        params["policy"],
+        "--high-watermark",
+        params["high_watermark"],
+    ]
     words += ["--go-on", "--around", f"{_AROUND_MS}ms"]
     return [
         {
@@ -143,20 +160,34 @@ def export(context: Context, looked: Sequence[Mapping[str, Any]] | None) -> dict
     from kafkats_airflow import lookup_reports
 
     params = context["params"]
-    starts, ends = _from_tables(params) if params["source"] == "tables" else _from_rows(params, looked or [])
+    starts, ends = (
+        _from_tables(params) if params["source"] == "tables" else _from_rows(params, looked or [])
+    )
     folder = folder_of(context)
     checks.writable(folder)
     if not starts:  # and no file: an empty one would read as an answer
-        report = {"outcome": "nothing to export", "export": None, "partitions": 0, "report": str(folder)}
+        report = {
+            "outcome": "nothing to export",
+            "export": None,
+            "partitions": 0,
+            "report": str(folder),
+        }
         report |= {"remarks": reports.nothing(params["topics"]), "notes": [], "pictures": []}
         reports.log_remarks(report)
         write_json(folder / "report.json", report)
         return report
-    made = exports.export(starts, ends, to=params["format"], missing=params["missing"], group=params["group"] or "")
+    made = exports.export(
+        starts, ends, to=params["format"], missing=params["missing"], group=params["group"] or ""
+    )
     path = folder / ("offsets.csv" if params["format"] == "group-csv" else "offsets.json")
     write_text(path, made.text)
     without = [note._asdict() for note in made.notes]
-    report = {"outcome": "exported", "export": str(path), "format": params["format"], "partitions": made.partitions}
+    report = {
+        "outcome": "exported",
+        "export": str(path),
+        "format": params["format"],
+        "partitions": made.partitions,
+    }
     report |= {"report": str(folder), "without_answer": len(without), "remarks": []}
     marks = [*starts, *(ends or ())]
     if params["source"] == "tables":
@@ -172,7 +203,9 @@ def _from_rows(params: Mapping[str, Any], looked: Sequence[Mapping[str, Any]]) -
     from kafkats.lookup.partitions import LOOKUP
     from kafkats.plans.facts import read_table
 
-    rows = reports.concat([read_table(Path(one["report"]) / "lookup.parquet", LOOKUP) for one in looked], LOOKUP)
+    rows = reports.concat(
+        [read_table(Path(one["report"]) / "lookup.parquet", LOOKUP) for one in looked], LOOKUP
+    )
     if not rows.num_rows:
         return [], None
     at, *until = _times(params)
@@ -196,7 +229,9 @@ def _table(params: Mapping[str, Any]) -> Path:
     """Of one broker only: two brokers have two answers for a partition that both have."""
     folders = [folder for _, folder in tables(params)]
     if len(folders) != 1:
-        raise UsageError(f"an export is of one table, and there are {len(folders)}: name one broker as the volume")
+        raise UsageError(
+            f"an export is of one table, and there are {len(folders)}: name one broker as the volume"
+        )
     return folders[0]
 
 

@@ -23,7 +23,12 @@ def of_table(folder: Path, built: Mapping[str, Any]) -> list[str]:
     from kafkats.tables import read
 
     clouds = _clouds([built])
-    view = read(built["table"], from_ms=built["from_ms"], to_ms=built["to_ms"], topics={topic for topic, _ in clouds})
+    view = read(
+        built["table"],
+        from_ms=built["from_ms"],
+        to_ms=built["to_ms"],
+        topics={topic for topic, _ in clouds},
+    )
     plot_staircase(view, clouds, folder / "staircase.png")
     return ["staircase.png", *_disorder(folder, clouds), calendar(folder, built["table"])]
 
@@ -37,14 +42,18 @@ def of_export(folder: Path, looked: Sequence[Mapping[str, Any]], marks: Sequence
     drawn = [one for one in looked if one.get("cells_step_ms")]
     if not drawn:
         return []
-    cells = reports.concat([read_table(Path(one["report"]) / "cells.parquet", TABLE) for one in drawn], TABLE)
+    cells = reports.concat(
+        [read_table(Path(one["report"]) / "cells.parquet", TABLE) for one in drawn], TABLE
+    )
     clouds = _clouds(drawn)
     view = View(cells.unify_dictionaries(), max(one["cells_step_ms"] for one in drawn), ())
     plot_staircase(view, clouds, folder / "staircase.png", marks=marks)
     return ["staircase.png", *_disorder(folder, clouds)]
 
 
-def of_export_from_table(folder: Path, table: Path, marks: Sequence[Any], around_ms: int) -> list[str]:
+def of_export_from_table(
+    folder: Path, table: Path, marks: Sequence[Any], around_ms: int
+) -> list[str]:
     """Draw the same from a table, which has no records."""
     from kafkats.lookup.plot import plot_staircase
     from kafkats.tables import read

@@ -42,7 +42,9 @@ def gate(context: Context) -> list[dict[str, Any]]:
     every = groups_of({**params, "volumes": []}, by_broker=True)
     known = [group.broker for group in every]
     if not all(known):
-        raise UsageError("a migration goes broker by broker: every volume of the policy needs its broker's name")
+        raise UsageError(
+            "a migration goes broker by broker: every volume of the policy needs its broker's name"
+        )
     if twice := sorted({broker for broker in known if known.count(broker) > 1}):
         raise UsageError(
             f"broker {twice[0]}: all of its volumes are one run, so need the same connection, owner_stopped and work_area"
@@ -51,7 +53,9 @@ def gate(context: Context) -> list[dict[str, Any]]:
     brokers = steps.state_of(params).brokers
     # The whole broker, whichever of its volumes was asked for by path: phases are states of brokers.
     whole = [(group, brokers[group.broker].status) for group in every if group.broker in chosen]
-    return [_asked(context, group, idle=status in {"verified", "approved"}) for group, status in whole]
+    return [
+        _asked(context, group, idle=status in {"verified", "approved"}) for group, status in whole
+    ]
 
 
 def _asked(context: Context, group: Group, *, idle: bool) -> dict[str, Any]:
@@ -83,7 +87,14 @@ def _plan(params: Mapping[str, Any], group: Group, folder: Path) -> list[str]:
     if phase == "phase-1":
         words += ["--only-newer", "--certify", str(folder / "certificate")]
     if not params["dry_run"]:
-        words += ["--ledger", str(steps.ledger_of(params)), "--phase", phase, "--broker", group.broker]
+        words += [
+            "--ledger",
+            str(steps.ledger_of(params)),
+            "--phase",
+            phase,
+            "--broker",
+            group.broker,
+        ]
         if phase == "rollback" and (runs := steps.standing_runs(params, group.broker)):
             words += ["--undo", *runs]
     return words
@@ -94,7 +105,9 @@ def _reading(params: Mapping[str, Any]) -> list[str]:
 
 
 @in_our_words
-def changing(context: Context, asked: Sequence[Asked], looked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def changing(
+    context: Context, asked: Sequence[Asked], looked: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """The Work of each application. Empty for a dry run, and where there is only to be looked."""
     params = context["params"]
     if params["dry_run"] or params["phase"] == CENSUS:
@@ -116,25 +129,47 @@ def arguments_of(job: str) -> Callable[[Work], Mapping[str, Any]]:
 def to_certify(work: Work) -> Mapping[str, Any]:
     """The arguments of `certify`, with the RUNs that this or an earlier try wrote and that are not proved yet."""
     given = dict(arguments_of("certify")(work))
-    return given | {"application_args": [*given["application_args"], *unproved(Path(work["folder"]))]}
+    return given | {
+        "application_args": [*given["application_args"], *unproved(Path(work["folder"]))]
+    }
 
 
 def _work(params: Mapping[str, Any], one: Asked, plan: Mapping[str, Any]) -> dict[str, Any]:
     folder, up = Path(one["folder"]), params["phase"] in steps.UP
-    bound = ["--min-magic", str(params["to_magic"])] if up else ["--max-magic", str(params["from_magic"])]
+    bound = (
+        ["--min-magic", str(params["to_magic"])]
+        if up
+        else ["--max-magic", str(params["from_magic"])]
+    )
     out = [*bound, "--output", str(folder / "certificate"), "--report", str(folder / "after")]
     where = {key: one["look"][key] for key in ("conn_id", "about")}
     convert: dict[str, Any] | None = None
     proof = [*one["log_dirs"], *out, *_reading(params)]
     certify: dict[str, Any] | None = {"job": "certify", **where, "application_args": proof}
     if runs := plan.get("undo"):
-        convert = {"job": "undo", **where, "application_args": [*runs, "--certify", *one["log_dirs"], *out]}
+        convert = {
+            "job": "undo",
+            **where,
+            "application_args": [*runs, "--certify", *one["log_dirs"], *out],
+        }
         certify = None
-    elif plan["totals"]["files"] or (up and not one["idle"]):  # a broker with nothing to convert passes the phase, too
-        convert = {"job": "apply", **where, "plan": {key: plan[key] for key in ("plan", "digest", "log_dirs")}}
+    elif plan["totals"]["files"] or (
+        up and not one["idle"]
+    ):  # a broker with nothing to convert passes the phase, too
+        convert = {
+            "job": "apply",
+            **where,
+            "plan": {key: plan[key] for key in ("plan", "digest", "log_dirs")},
+        }
     elif plan.get("certificate") and not tries_in(folder):
         certify = None
-    return {"broker": one["broker"], "folder": str(folder), "plan": dict(plan), "convert": convert, "certify": certify}
+    return {
+        "broker": one["broker"],
+        "folder": str(folder),
+        "plan": dict(plan),
+        "convert": convert,
+        "certify": certify,
+    }
 
 
 @in_our_words
@@ -147,7 +182,11 @@ def parity(work: Sequence[Work]) -> list[dict[str, Any]]:
     for one in work:
         converts = one["convert"] and one["convert"]["job"] == "apply"
         last = run_of(one["plan"]) if converts else None
-        runs = [each.run for each in tries_in(Path(one["folder"])) if not each.undone and each.run != last]
+        runs = [
+            each.run
+            for each in tries_in(Path(one["folder"]))
+            if not each.undone and each.run != last
+        ]
         earlier = [run for run in runs if (run / "report.parquet").exists()]
         found += [_proved(one["broker"], run, _WROTE) for run in earlier]
         found += [_proved(one["broker"], last)] if last else []
@@ -159,11 +198,21 @@ def _proved(broker: str, run: Path, outcomes: Collection[str] = ()) -> dict[str,
     from kafkats.plans.run import read_actions
 
     rows = read_actions(run).to_pylist()
-    logs = [row for row in rows if row["file"].endswith(".log") and (not outcomes or row["outcome"] in outcomes)]
-    wrong = [row for row in logs if not row["parity_before"] or row["parity_before"] != row["parity_after"]]
+    logs = [
+        row
+        for row in rows
+        if row["file"].endswith(".log") and (not outcomes or row["outcome"] in outcomes)
+    ]
+    wrong = [
+        row
+        for row in logs
+        if not row["parity_before"] or row["parity_before"] != row["parity_after"]
+    ]
     if wrong:
         where = f"{wrong[0]['partition_dir']}/{wrong[0]['file']}"
-        raise NotEqual(f"{len(wrong)} logs are not proved to hold the same records, first {where}", path=run)
+        raise NotEqual(
+            f"{len(wrong)} logs are not proved to hold the same records, first {where}", path=run
+        )
     before, after = (_digest(row[f"parity_{side}"] for row in logs) for side in ("before", "after"))
     counts = {"logs": len(logs), "records": sum(row["records"] for row in logs)}
     return {"broker": broker, "run": str(run), **counts, "before": before, "after": after}

@@ -28,13 +28,17 @@ from kafkats_airflow.reports import UNFINISHED, Results
 
 
 @failing.in_our_words
-def report(context: Context, asset: Asset, asked: Any, brokers: Any, stages: Mapping[str, Any]) -> dict[str, Any]:
+def report(
+    context: Context, asset: Asset, asked: Any, brokers: Any, stages: Mapping[str, Any]
+) -> dict[str, Any]:
     """The last word on a run, and the asset's event; fails when the run must not count as a success.
 
     Any of the rest may be None: what comes of tasks that failed or were skipped.
     """
     params, began = context["params"], context["dag_run"].start_date
-    work = context["ti"].xcom_pull(task_ids="changes")  # no edge: it skips what follows, and a report is always due
+    work = context["ti"].xcom_pull(
+        task_ids="changes"
+    )  # no edge: it skips what follows, and a report is always due
     given = {stage: list(results or []) for stage, results in stages.items()}
     asked = None if asked is None else list(asked)
     folder = folder_of(context)
@@ -42,12 +46,25 @@ def report(context: Context, asset: Asset, asked: Any, brokers: Any, stages: Map
     end = outcome(params, asked, given, list(work or []), brokers, rejected=no)
     now_ms = time.time_ns() // 1_000_000
     times_ms = int(began.timestamp() * 1000) if began else now_ms, now_ms
-    said = write_report(params, folder, given, outcome=end, times_ms=times_ms, failures=failing.failures(context))
+    said = write_report(
+        params, folder, given, outcome=end, times_ms=times_ms, failures=failing.failures(context)
+    )
     reports.log_remarks(said)
-    context["outlet_events"][asset].extra = {key: said[key] for key in ("volumes", "phase", "outcome", "report")}
+    context["outlet_events"][asset].extra = {
+        key: said[key] for key in ("volumes", "phase", "outcome", "report")
+    }
     if end.endswith(UNFINISHED):
         raise failing.unfinished(end, said)
-    told = ("outcome", "phase", "volumes", "runs", "magic_bytes", "loses_zero_copy", "certificates", "report")
+    told = (
+        "outcome",
+        "phase",
+        "volumes",
+        "runs",
+        "magic_bytes",
+        "loses_zero_copy",
+        "certificates",
+        "report",
+    )
     return {key: said[key] for key in told}
 
 
@@ -74,7 +91,11 @@ def outcome(
         return "rejected"
     if brokers is None:
         return UNFINISHED
-    certified = sum(bool(one.get("certificate")) for stage in ("look", "convert", "certify") for one in stages[stage])
+    certified = sum(
+        bool(one.get("certificate"))
+        for stage in ("look", "convert", "certify")
+        for one in stages[stage]
+    )
     left = "" if certified >= len(work) else ", not certified"
     if blocked := sum(one["plan"]["totals"]["blocked"] for one in work):
         left += f", {blocked} segments left as they were"
@@ -86,7 +107,11 @@ def _ending(phase: str, work: Sequence[Work], brokers: Mapping[str, str], left: 
     if phase in steps.UP:
         return f"converted and proved{left}" if statuses <= {"verified", "approved"} else UNFINISHED
     if phase == "phase-1":
-        return "certified" if statuses <= {"certified"} else f"disks of magic above the old one{left}, {UNFINISHED}"
+        return (
+            "certified"
+            if statuses <= {"certified"}
+            else f"disks of magic above the old one{left}, {UNFINISHED}"
+        )
     done = "undone" if all(one["plan"].get("undo") for one in work) else "converted back"
     return f"{done}{left}" if statuses <= {"certified", "rolled-back"} else UNFINISHED
 
@@ -125,10 +150,14 @@ def write_report(
         "times_ms": list(times_ms),
         "outcome": outcome,
         "failures": list(failures),
-        "remarks": [*reports.no_topic("*", before), *reports.of_reservations(looked)] if looked else [],
+        "remarks": [*reports.no_topic("*", before), *reports.of_reservations(looked)]
+        if looked
+        else [],
         "phase": params["phase"],
         **reports.common(
-            folder, plans, {stage: [r for r in results if "rates" in r] for stage, results in stages.items()}
+            folder,
+            plans,
+            {stage: [r for r in results if "rates" in r] for stage, results in stages.items()},
         ),
         "runs": [*map(str, undone), *tries.told(folder)["runs"]],
         "volumes": sorted(log_dir for one in looked for log_dir in one["log_dirs"]),
@@ -136,12 +165,20 @@ def write_report(
         "ledger": str(steps.ledger_of(params)),
         "magic_bytes": {"before": magic_bytes(before), "after": magic_bytes(now)},
         "parity": list(stages["parity"]),
-        "loses_zero_copy": [who._asdict() for who in lose_zero_copy(params["from_magic"], params["to_magic"])],
+        "loses_zero_copy": [
+            who._asdict() for who in lose_zero_copy(params["from_magic"], params["to_magic"])
+        ],
         "certificates": [one["certificate"] for one in [*looked, *ended] if one.get("certificate")],
         "statements": [one["statement"] for one in [*looked, *ended] if one.get("statement")],
         "report": str(folder),
     }
-    named = {"segments": segments, "forecast": forecast, "actions": actions, "census": now, "census-before": before}
+    named = {
+        "segments": segments,
+        "forecast": forecast,
+        "actions": actions,
+        "census": now,
+        "census-before": before,
+    }
     for name, table in named.items():
         write_table(folder / f"{name}.parquet", table)
     write_json(folder / "zero-copy.json", {"topics": zero_copy(now)})
@@ -157,7 +194,9 @@ def _censuses(results: Results) -> Any:
     from kafkats.migration.census import CENSUS as SCHEMA
     from kafkats.plans.facts import read_table
 
-    tables = [read_table(Path(one["census"]["report"]) / "census.parquet", SCHEMA) for one in results]
+    tables = [
+        read_table(Path(one["census"]["report"]) / "census.parquet", SCHEMA) for one in results
+    ]
     return reports.concat(tables, SCHEMA)
 
 
@@ -168,9 +207,15 @@ def _history(*folders: Path) -> list[tuple[int, Any]]:
     """
     from kafkats.plans.facts import read_json
 
-    found = [(read_json(path), path.parent) for folder in folders for path in folder.glob("*/report.json")]
+    found = [
+        (read_json(path), path.parent)
+        for folder in folders
+        for path in folder.glob("*/report.json")
+    ]
     runs = sorted(
-        (said["times_ms"], at) for said, at in found if (at / "census.parquet").exists() and "times_ms" in said
+        (said["times_ms"], at)
+        for said, at in found
+        if (at / "census.parquet").exists() and "times_ms" in said
     )
     known: dict[str, list[dict[str, Any]]] = {}
     points = []
@@ -189,14 +234,24 @@ def _by_volume(path: Path) -> dict[str, list[dict[str, Any]]]:
     from kafkats.migration.census import CENSUS as SCHEMA
     from kafkats.plans.facts import read_table
 
-    summed = read_table(path, SCHEMA).group_by(["log_dir", "magic"]).aggregate([("bytes", "sum")]).to_pylist()
+    summed = (
+        read_table(path, SCHEMA)
+        .group_by(["log_dir", "magic"])
+        .aggregate([("bytes", "sum")])
+        .to_pylist()
+    )
     volumes: dict[str, list[dict[str, Any]]] = {}
     for row in summed:
-        volumes.setdefault(row["log_dir"], []).append({"magic": row["magic"], "bytes": row["bytes_sum"]})
+        volumes.setdefault(row["log_dir"], []).append({
+            "magic": row["magic"],
+            "bytes": row["bytes_sum"],
+        })
     return volumes
 
 
 def _table(rows: Iterable[Mapping[str, Any]]) -> Any:
     import pyarrow as pa
 
-    return pa.Table.from_pylist(list(rows), schema=pa.schema([("magic", pa.int8()), ("bytes", pa.int64())]))
+    return pa.Table.from_pylist(
+        list(rows), schema=pa.schema([("magic", pa.int8()), ("bytes", pa.int64())])
+    )

@@ -37,5 +37,7 @@ def time_of(text: Any, name: str) -> datetime:
     except (TypeError, ValueError):
         found = None
     if found is None or found.tzinfo is None:
-        raise UsageError(f"{name}: {text!r} is no time with its offset from UTC, such as 2026-01-31T10:00:00Z")
+        raise UsageError(
+            f"{name}: {text!r} is no time with its offset from UTC, such as 2026-01-31T10:00:00Z"
+        )
     return found

@@ -34,14 +34,20 @@ class PlanJobOperator(KafkatsJobOperator):
         if self.job != "plan":
             return super().execute(context)
         # People are asked about what can be done; question and report name what is blocked.
-        self.application_args = words = [*(str(word) for word in self.application_args or []), "--go-on"]
+        self.application_args = words = [
+            *(str(word) for word in self.application_args or []),
+            "--go-on",
+        ]
         if context["params"]["dry_run"]:
             return super().execute(context)
         words += ["--reserve", holder_of(context), "--reserve-until", str(_until_ms())]
         words += [] if context["params"]["volumes"] or "--ledger" in words else ["--skip-reserved"]
         over: list[str] = []
         while True:
-            self.application_args = [*words, *(word for holder in over for word in ("--take-over", holder))]
+            self.application_args = [
+                *words,
+                *(word for holder in over for word in ("--take-over", holder)),
+            ]
             try:
                 said, held = super().execute(context), []
                 held = [str(one["holder"]) for one in said.get("reserved", ())]
@@ -52,7 +58,9 @@ class PlanJobOperator(KafkatsJobOperator):
             else:
                 if not (fresh := _over(context, held, over)):
                     return said
-            self.log.warning("remark: the reservation of %s counts no more: that run is over", ", ".join(fresh))
+            self.log.warning(
+                "remark: the reservation of %s counts no more: that run is over", ", ".join(fresh)
+            )
             over += fresh
 
 
@@ -88,7 +96,9 @@ def _kept(plan: Mapping[str, Any]) -> bool:
     if not plan.get("reserves"):  # a census reserves nothing, and has no plan either
         return False
     plans = [plan, {**plan, **plan.get("beyond", {})}]
-    return bool(plan.get("undo")) or not any((run_of(one) / "report.json").exists() for one in plans)
+    return bool(plan.get("undo")) or not any(
+        (run_of(one) / "report.json").exists() for one in plans
+    )
 
 
 def _over(context: Context, holders: list[str], known: list[str]) -> list[str]:
@@ -96,15 +106,24 @@ def _over(context: Context, holders: list[str], known: list[str]) -> list[str]:
     found = []
     for holder in dict.fromkeys(holders):
         _, dag_id, run_id = (
-            holder.split(" ", 2) if holder.startswith("airflow ") and holder.count(" ") > 1 else ("", "", "")
+            holder.split(" ", 2)
+            if holder.startswith("airflow ") and holder.count(" ") > 1
+            else ("", "", "")
         )
-        if dag_id and holder not in known and holder != holder_of(context) and not _active(context, dag_id, run_id):
+        if (
+            dag_id
+            and holder not in known
+            and holder != holder_of(context)
+            and not _active(context, dag_id, run_id)
+        ):
             found.append(holder)
     return found
 
 
 def _active(context: Context, dag_id: str, run_id: str) -> bool:
-    return bool(context["ti"].get_dr_count(dag_id=dag_id, run_ids=[run_id], states=["queued", "running"]))
+    return bool(
+        context["ti"].get_dr_count(dag_id=dag_id, run_ids=[run_id], states=["queued", "running"])
+    )
 
 
 def _until_ms() -> int:

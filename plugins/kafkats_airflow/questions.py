@@ -34,14 +34,19 @@ def of_roll(context: Context, plans: Plans) -> str:
 
 def of_migration(context: Context, plans: Plans) -> str:
     """The plans of one phase of a migration."""
-    return f"Phase {code(context['params']['phase'])}.\n\n" + _of_plans(plans, "would be lost", "losses")
+    return f"Phase {code(context['params']['phase'])}.\n\n" + _of_plans(
+        plans, "would be lost", "losses"
+    )
 
 
 def of_canary(context: Context) -> str:
     """A canary that was converted and verified: may the others follow?"""
     said = context["ti"].xcom_pull(task_ids="report")
     who = said["loses_zero_copy"]
-    rows = [[f"fetch versions {code(one['versions'])}", f"{one['clients']}", f"{one['followers']}"] for one in who]
+    rows = [
+        [f"fetch versions {code(one['versions'])}", f"{one['clients']}", f"{one['followers']}"]
+        for one in who
+    ]
     return "\n\n".join([
         f"{code(said['outcome'])}: {_codes(said['volumes'])}. Numbers and pictures: {code(said['report'])}.",
         table(["lose zero-copy", "as clients", "as followers"], rows),
@@ -74,7 +79,9 @@ def code(value: object) -> str:
     """`value` as a code span that shows it letter by letter: no Markdown, HTML or link in it acts, in a table neither."""
     text = plain(value).replace("|", "\\x7c")
     fence = "`" * (1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
-    space = " " if not text.strip() or text.startswith(("`", " ")) or text.endswith(("`", " ")) else ""
+    space = (
+        " " if not text.strip() or text.startswith(("`", " ")) or text.endswith(("`", " ")) else ""
+    )
     return f"{fence}{space}{text}{space}{fence}"
 
 
@@ -100,7 +107,15 @@ def _of_plans(plans: Plans, left: str = "", counts: str = "") -> str:
             code(plan["digest"][:16]),
             code(plan["plan"]),
         ])  # fmt: skip
-    head = ["volumes", "files to write", "bytes", "blocked", *([left] if left else []), "digest", "plan"]
+    head = [
+        "volumes",
+        "files to write",
+        "bytes",
+        "blocked",
+        *([left] if left else []),
+        "digest",
+        "plan",
+    ]
     return f"{table(head, rows)}\n\n`kafkats show PLAN` says which bytes, and why."
 
 

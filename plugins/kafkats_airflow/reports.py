@@ -30,18 +30,26 @@ UNSAFE = "DANGER is left"
 
 
 @in_our_words
-def report(context: Context, asset: Asset, asked: Any, plans: Any, runs: Any, proofs: Any) -> dict[str, Any]:
+def report(
+    context: Context, asset: Asset, asked: Any, plans: Any, runs: Any, proofs: Any
+) -> dict[str, Any]:
     """The last word on a rebuild, and the asset's event; fails when the run must not count as a success.
 
     Any of the rest may be None: what comes of tasks that failed or were skipped.
     """
     plans, runs, proofs = list(plans or []), list(runs or []), list(proofs or [])
     folder = folder_of(context)
-    end = outcome(folder, context["params"], plans) if len(plans) == len(asked or []) else UNFINISHED
+    end = (
+        outcome(folder, context["params"], plans) if len(plans) == len(asked or []) else UNFINISHED
+    )
     more = {"failures": failures(context)}
-    said = write_report(folder, plans, runs, proofs, outcome=end, topics=context["params"]["topics"], more=more)
+    said = write_report(
+        folder, plans, runs, proofs, outcome=end, topics=context["params"]["topics"], more=more
+    )
     log_remarks(said)
-    context["outlet_events"][asset].extra = {key: said[key] for key in ("volumes", "outcome", "report")}
+    context["outlet_events"][asset].extra = {
+        key: said[key] for key in ("volumes", "outcome", "report")
+    }
     if end.endswith((UNFINISHED, UNSAFE)):
         raise unfinished(end, said)
     return said
@@ -49,7 +57,10 @@ def report(context: Context, asset: Asset, asked: Any, plans: Any, runs: Any, pr
 
 def outcome(folder: Path, params: Mapping[str, Any], plans: Results) -> str:
     """How the run whose folder this is ended, in words; at their end UNFINISHED or UNSAFE when it must not count as a success."""
-    left = {word: sum(plan["totals"]["not_repaired"][word] for plan in plans) for word in ("danger", "damage")}
+    left = {
+        word: sum(plan["totals"]["not_repaired"][word] for plan in plans)
+        for word in ("danger", "damage")
+    }
     words = _ending(folder, params, plans)
     if left["damage"] and words != UNFINISHED:
         words += f", {left['damage']} damages not repaired"
@@ -64,12 +75,23 @@ def _ending(folder: Path, params: Mapping[str, Any], plans: Results) -> str:
         return UNFINISHED
     if params["dry_run"]:
         return "dry run" if todo else "nothing to rebuild"
-    words = {"nothing": "nothing to rebuild", "proved": "rebuilt and proved", "rejected": "rejected"}
+    words = {
+        "nothing": "nothing to rebuild",
+        "proved": "rebuilt and proved",
+        "rejected": "rejected",
+    }
     return words.get(tries.ending(folder, plans, rejected=tries.rejected(folder)), UNFINISHED)
 
 
 def write_report(
-    folder: Path, plans: Results, runs: Results, proofs: Results, *, outcome: str, topics: str, more: Mapping[str, Any]
+    folder: Path,
+    plans: Results,
+    runs: Results,
+    proofs: Results,
+    *,
+    outcome: str,
+    topics: str,
+    more: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Write the folder of a rebuild; returns the content of report.json, with `more` in it. Repeating it writes the same again."""
     from kafkats.plans.facts import ACTIONS, SEGMENTS, summary, write_json, write_table
@@ -105,7 +127,11 @@ def no_topic(glob: str, seen: Any) -> list[str]:
 
 def nothing(glob: str) -> list[str]:
     """The remark itself."""
-    what = f"no topic on these volumes comes under {glob!r}" if glob != "*" else "there is no topic on these volumes"
+    what = (
+        f"no topic on these volumes comes under {glob!r}"
+        if glob != "*"
+        else "there is no topic on these volumes"
+    )
     return [f"{what}: nothing was looked at"]
 
 
@@ -138,7 +164,9 @@ def common(folder: Path, plans: Results, stages: Mapping[str, Results]) -> dict[
         **tries.told(folder),
         "files_planned": sum(plan["totals"]["files"] for plan in plans),
         "files_blocked": sum(plan["totals"]["blocked"] for plan in plans),
-        "rates": {stage: [result["rates"] for result in results] for stage, results in stages.items()},
+        "rates": {
+            stage: [result["rates"] for result in results] for stage, results in stages.items()
+        },
     }
 
 
@@ -160,7 +188,9 @@ def segments_of(folders: Any) -> Any:
     """The segments of several reports, report.SEGMENTS."""
     from kafkats.plans.facts import SEGMENTS, read_table
 
-    return concat([read_table(Path(folder) / "segments.parquet", SEGMENTS) for folder in folders], SEGMENTS)
+    return concat(
+        [read_table(Path(folder) / "segments.parquet", SEGMENTS) for folder in folders], SEGMENTS
+    )
 
 
 def concat(tables: list[Any], schema: Any) -> Any:
@@ -176,4 +206,7 @@ def overlaid(before: Any, after: Any, keys: Sequence[str]) -> Any:
 
     changed = set(zip(*(after[key].to_pylist() for key in keys), strict=True))
     rows = zip(*(before[key].to_pylist() for key in keys), strict=True)
-    return pa.concat_tables([before.filter(pa.array([row not in changed for row in rows], pa.bool_())), after])
+    return pa.concat_tables([
+        before.filter(pa.array([row not in changed for row in rows], pa.bool_())),
+        after,
+    ])

@@ -53,13 +53,21 @@ def planning(context: Context, operation: str) -> list[dict[str, Any]]:
 
 def _deleting(params: Mapping[str, Any], folder: Path) -> list[str]:
     if params["free"] and params["inside_segments"]:
-        raise UsageError("inside_segments writes what stays before anything is freed: it does not go with free")
+        raise UsageError(
+            "inside_segments writes what stays before anything is freed: it does not go with free"
+        )
     words = ["--beyond-guard", str(folder / "over-guard")]
-    words += ["--before", time_of(params["before"], "before").isoformat()] if params["before"] else []
+    words += (
+        ["--before", time_of(params["before"], "before").isoformat()] if params["before"] else []
+    )
     if params["free"]:
         checks.amount(parse_size, params["free"], "free")
         words += ["--free", params["free"]]
-    return words + [f"--{flag.replace('_', '-')}" for flag in ("inside_segments", "last_segment") if params[flag]]
+    return words + [
+        f"--{flag.replace('_', '-')}"
+        for flag in ("inside_segments", "last_segment")
+        if params[flag]
+    ]
 
 
 @in_our_words
@@ -91,7 +99,9 @@ def due(context: Context, operation: str) -> list[dict[str, Any]]:
         return []
     window_ms = params["undo_days"] * DAY_MS
     folders = every_run(params["folder"])
-    waiting = [(folder, dirs) for folder in folders if (dirs := _waits(folder, operation, window_ms))]
+    waiting = [
+        (folder, dirs) for folder in folders if (dirs := _waits(folder, operation, window_ms))
+    ]
     asked = []
     for group in groups_of(params):
         runs = [str(folder) for folder, dirs in waiting if dirs <= set(group.log_dirs)]

@@ -34,7 +34,9 @@ DONE = {"retain": "deleted", "roll": "rolled"}
 
 
 @in_our_words
-def report(context: Context, operation: str, asked: Any, work: Any, stages: Mapping[str, Any]) -> dict[str, Any]:
+def report(
+    context: Context, operation: str, asked: Any, work: Any, stages: Mapping[str, Any]
+) -> dict[str, Any]:
     """The last word on a run, and the inventory's event; fails when the run must not count as a success.
 
     `stages` are the results of plan, apply, verify and purge. Any of the rest may be None: what comes of tasks that failed or
@@ -44,18 +46,31 @@ def report(context: Context, operation: str, asked: Any, work: Any, stages: Mapp
     asked = None if asked is None else list(asked)
     plans = chosen(asked, given["plan"], list(work or []))
     folder = folder_of(context)
-    end = outcome(folder, context["params"], operation, plans, lost=work is None or unfinished(asked, plans))
+    end = outcome(
+        folder, context["params"], operation, plans, lost=work is None or unfinished(asked, plans)
+    )
     checks.writable(folder)
-    said = {"outcome": end, "failures": failures(context), "as_of": moment(context), "report": str(folder)}
+    said = {
+        "outcome": end,
+        "failures": failures(context),
+        "as_of": moment(context),
+        "report": str(folder),
+    }
     said |= _common(folder, plans, given)
     said |= _tables(folder, plans)
     said["remarks"] = _remarks(folder, context["params"], plans, operation)
     reports.log_remarks(said)
-    said |= _deleted(folder, context["params"], plans) if operation == "retain" else _rolled(folder, plans)
+    said |= (
+        _deleted(folder, context["params"], plans)
+        if operation == "retain"
+        else _rolled(folder, plans)
+    )
     from kafkats.plans.facts import write_json
 
     write_json(folder / "report.json", said)
-    context["outlet_events"][INVENTORY].extra = {key: said[key] for key in ("volumes", "outcome", "as_of", "report")}
+    context["outlet_events"][INVENTORY].extra = {
+        key: said[key] for key in ("volumes", "outcome", "as_of", "report")
+    }
     if end.endswith(UNFINISHED):
         raise failure(end, said)
     told = (
@@ -72,7 +87,9 @@ def report(context: Context, operation: str, asked: Any, work: Any, stages: Mapp
     return {key: said[key] for key in told if key in said}
 
 
-def outcome(folder: Path, params: Mapping[str, Any], operation: str, plans: Results, *, lost: bool) -> str:
+def outcome(
+    folder: Path, params: Mapping[str, Any], operation: str, plans: Results, *, lost: bool
+) -> str:
     """How the run whose folder this is ended, in words; UNFINISHED at their end when it must not count as a success.
 
     `lost`: an application did not get as far as its plan.
@@ -139,15 +156,21 @@ def _deleted(folder: Path, params: Mapping[str, Any], plans: Results) -> dict[st
     from kafkats.retention.plot import plot_reclaimable, plot_timeline
     from kafkats.retention.suspects import SHARES, with_shares
 
-    verdicts = reports.concat([read_table(Path(p["plan"]) / "retention.parquet", RETENTION) for p in plans], RETENTION)
+    verdicts = reports.concat(
+        [read_table(Path(p["plan"]) / "retention.parquet", RETENTION) for p in plans], RETENTION
+    )
     now_ms = max((plan["now_ms"] for plan in plans), default=0)
-    shares = reports.concat([read_table(Path(p["plan"]) / "suspects.parquet", SHARES) for p in plans], SHARES)
+    shares = reports.concat(
+        [read_table(Path(p["plan"]) / "suspects.parquet", SHARES) for p in plans], SHARES
+    )
     rows = with_shares(board(verdicts, now_ms), shares)
     topics = by_topic(rows)
     write_table(folder / "retention.parquet", verdicts)
     write_json(folder / "board.json", {"now_ms": now_ms, "topics": topics, "partitions": rows})
     plot_reclaimable(verdicts, now_ms, folder / "reclaimable.png")
-    plot_timeline(verdicts, _lines(params, verdicts, plans, now_ms), now_ms, folder / "timeline.png")
+    plot_timeline(
+        verdicts, _lines(params, verdicts, plans, now_ms), now_ms, folder / "timeline.png"
+    )
     sizes = ("bytes", "now_bytes", "day_bytes", "week_bytes", "pinned_bytes", "vetoed_bytes")
     return {
         **{name: sum(row[name] for row in rows) for name in sizes},
@@ -160,7 +183,9 @@ def _deleted(folder: Path, params: Mapping[str, Any], plans: Results) -> dict[st
 def _lines(params: Mapping[str, Any], verdicts: Any, plans: Results, now_ms: int) -> dict[str, int]:
     """Per topic the time before which its records are expired."""
     topics: Sequence[str] = sorted(set(verdicts["topic"].to_pylist()))
-    if before := next((plan["before_ms"] for plan in plans if plan.get("before_ms") is not None), None):
+    if before := next(
+        (plan["before_ms"] for plan in plans if plan.get("before_ms") is not None), None
+    ):
         return dict.fromkeys(topics, before)
     policy = checks.policy_of(params) if topics else Policy()
     return {topic: now_ms - ms for topic in topics if (ms := policy.limits(topic)[0]) >= 0}
@@ -170,7 +195,9 @@ def _rolled(folder: Path, plans: Results) -> dict[str, Any]:
     from kafkats.plans.facts import read_table, write_table
     from kafkats.rolling.plan import DUE
 
-    found = reports.concat([read_table(Path(plan["plan"]) / "due.parquet", DUE) for plan in plans], DUE)
+    found = reports.concat(
+        [read_table(Path(plan["plan"]) / "due.parquet", DUE) for plan in plans], DUE
+    )
     write_table(folder / "due.parquet", found)
     rolls = sum(row["rolls"] for row in found.to_pylist())
     return {"active_segments": found.num_rows, "due_segments": rolls}

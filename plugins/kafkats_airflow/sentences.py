@@ -43,7 +43,9 @@ def of_findings(job: str, result: Result) -> str:
     if result.get("not_equal"):
         return _not_as_planned(job, result)
     if result.get("errors"):
-        return f"{job}: {_some(result['errors'])}; see this task's log, mend that, then clear the task"
+        return (
+            f"{job}: {_some(result['errors'])}; see this task's log, mend that, then clear the task"
+        )
     if result.get("unreadable"):
         return f"{job}: {result['unreadable']} partitions could not be searched, see this task's log for each reason"
     if "statement" in result:
@@ -103,7 +105,11 @@ def _not_applied(job: str, result: Result) -> str:
     outcomes = result["outcomes"]
     left = [f"{outcomes[word]} {word}" for word in ("refused", "failed") if outcomes.get(word)]
     files = f"{' and '.join(left)} of {sum(outcomes.values())} files"
-    where = f" in {result['left_partitions']} of {result['partitions']} partitions" if result.get("partitions") else ""
+    where = (
+        f" in {result['left_partitions']} of {result['partitions']} partitions"
+        if result.get("partitions")
+        else ""
+    )
     undo = f"; kafkats undo {result['run']} puts back what was done" if outcomes.get("done") else ""
     return f"{job}: {files}{where}: {_some(result['errors'])}; clear the run to plan the rest anew{undo}"
 
@@ -125,7 +131,9 @@ def _exceptions(result: Result) -> str:
 def _some(said: Any) -> str:
     """The first of several, and how many more there are."""
     return (
-        f"{said[0]}{f' (and {len(said) - 1} more)' if len(said) > 1 else ''}" if said else "for no reason that was told"
+        f"{said[0]}{f' (and {len(said) - 1} more)' if len(said) > 1 else ''}"
+        if said
+        else "for no reason that was told"
     )
 
 

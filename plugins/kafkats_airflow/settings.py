@@ -62,7 +62,9 @@ def _duration(name: str, amount: str) -> timedelta:
     except (ValueError, OverflowError) as e:
         raise UsageError(f"KAFKATS_TIMEOUTS: {name}: {e}") from e
     if not timedelta(seconds=1) <= found <= LONGEST:
-        raise UsageError(f"KAFKATS_TIMEOUTS: {name}={amount[:40]} is not between 1s and {LONGEST.days}d")
+        raise UsageError(
+            f"KAFKATS_TIMEOUTS: {name}={amount[:40]} is not between 1s and {LONGEST.days}d"
+        )
     return found
 
 

@@ -76,7 +76,9 @@ class KafkatsJobOperator(SparkSubmitOperator):
             raise self._failed(e) from None
         except AirflowTaskTimeout:
             self._end_driver()
-            said = sentences.of_timeout(self.job, sentences.duration(self.execution_timeout.total_seconds()))
+            said = sentences.of_timeout(
+                self.job, sentences.duration(self.execution_timeout.total_seconds())
+            )
             keep(said, context)
             raise AirflowTaskTimeout(said) from None
         finally:
@@ -108,7 +110,9 @@ class KafkatsJobOperator(SparkSubmitOperator):
         if result:  # the job came to an end, and what it found is the failure
             self.log.info("%s found: %s", self.job, json.dumps(result))
             return failed(sentences.of_findings(self.job, result), context=self._context)
-        return failed(sentences.of_no_result(self.job, str(error)), retryable=True, context=self._context)
+        return failed(
+            sentences.of_no_result(self.job, str(error)), retryable=True, context=self._context
+        )
 
     def _end_driver(self) -> None:
         """Kill what is left of the submit: JVM, driver and Python workers are one session of processes."""
@@ -121,7 +125,9 @@ class KafkatsJobOperator(SparkSubmitOperator):
         inner = hook._process_spark_submit_log  # private: the provider is pinned, a test covers it
         hook._process_spark_submit_log = lambda lines: inner(self._tap(lines))
         submit = hook.submit
-        hook.submit = lambda application, **more: submit(application, start_new_session=True, **more)
+        hook.submit = lambda application, **more: submit(
+            application, start_new_session=True, **more
+        )
         return hook
 
     def _tap(self, lines: Iterable[str]) -> Iterator[str]:

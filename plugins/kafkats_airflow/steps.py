@@ -54,7 +54,9 @@ def let_in(params: Params, named: Sequence[str], known: Iterable[str], by: str) 
     elif phase == "phase-2" and not listed(params["volumes"]):
         named = _next(params)
     elif len(named) != 1:
-        raise UsageError(f"{phase} is for one broker at a time: name it in `volumes`, not {', '.join(named)}")
+        raise UsageError(
+            f"{phase} is for one broker at a time: name it in `volumes`, not {', '.join(named)}"
+        )
     for broker in named:
         _gate(params, broker)
     return list(named)
@@ -82,8 +84,14 @@ def _next(params: Params) -> list[str]:
     """Return the broker that phase 2 is at, else the next unconverted broker, else nothing."""
     migration = state_of(params)
     brokers = migration.brokers.values() if migration else []
-    at_it = [b.name for b in brokers if b.phase == "phase-2" and b.status in {"converting", "converted"}]
-    fresh = [b.name for b in brokers if b.status in {"listed", "attested", "certified"} and b.phase not in UP]
+    at_it = [
+        b.name for b in brokers if b.phase == "phase-2" and b.status in {"converting", "converted"}
+    ]
+    fresh = [
+        b.name
+        for b in brokers
+        if b.status in {"listed", "attested", "certified"} and b.phase not in UP
+    ]
     if not migration:
         raise Refused("no migration has begun in this ledger", path=ledger_of(params))
     return (at_it + fresh)[:1]
@@ -94,8 +102,12 @@ def _gate(params: Params, broker: str) -> None:
 
     migration = state_of(params)
     if migration and _magics(migration) != _asked_magics(params):
-        raise Refused(f"the ledger's migration is from magic {migration.from_magic} to {migration.to_magic}")
-    phases.gate(ledger.read(ledger_of(params)).entries if migration else (), params["phase"], broker)
+        raise Refused(
+            f"the ledger's migration is from magic {migration.from_magic} to {migration.to_magic}"
+        )
+    phases.gate(
+        ledger.read(ledger_of(params)).entries if migration else (), params["phase"], broker
+    )
 
 
 def standing_runs(params: Params, broker: str) -> list[str]:
@@ -103,12 +115,16 @@ def standing_runs(params: Params, broker: str) -> list[str]:
     from kafkats.migration import ledger, phases
 
     entries = ledger.read(ledger_of(params)).entries
-    folders = {e.details.get("run_id"): e.details["folder"] for e in entries if "folder" in e.details}
+    folders = {
+        e.details.get("run_id"): e.details["folder"] for e in entries if "folder" in e.details
+    }
     runs = phases.work(state_of(params), "rollback", broker).undo
     return [folders[run] for run in runs] if all(run in folders for run in runs) else []
 
 
-def record(params: Params, broker: str, runs: Sequence[str], certificates: Sequence[Any], by: str) -> None:
+def record(
+    params: Params, broker: str, runs: Sequence[str], certificates: Sequence[Any], by: str
+) -> None:
     """Write what is proved of a broker: the verified `runs`, and its certificates if it has all."""
     phase = params["phase"]
     if phase in UP and state_of(params).brokers[broker].status == "converted":
@@ -138,12 +154,29 @@ def approve(params: Params, by: str) -> None:
         tell(params, "approved", state_of(params).canary.name, "canary", by=by, details={})
 
 
-def tell(params: Params, event: str, broker: str = "", phase: str = "", *, by: str, details: Mapping[str, Any]) -> None:
+def tell(
+    params: Params,
+    event: str,
+    broker: str = "",
+    phase: str = "",
+    *,
+    by: str,
+    details: Mapping[str, Any],
+) -> None:
     """Add an entry. Raises Refused if the phases do not allow it, UsageError, StorageFailed."""
     from kafkats.migration import ledger, phases
 
     path, now_ms = ledger_of(params), time.time_ns() // 1_000_000
-    ledger.append(path, event, by=by, now_ms=now_ms, broker=broker, phase=phase, details=details, check=phases.check)
+    ledger.append(
+        path,
+        event,
+        by=by,
+        now_ms=now_ms,
+        broker=broker,
+        phase=phase,
+        details=details,
+        check=phases.check,
+    )
 
 
 def _asked_magics(params: Params) -> dict[str, int]:

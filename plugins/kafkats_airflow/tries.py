@@ -33,7 +33,11 @@ class Try(NamedTuple):
 
 def tries_in(*folders: Path) -> list[Try]:
     """Return the RUNs in these folders of applications, the earliest first."""
-    runs = {run.parent: run.stat().st_mtime_ns for folder in folders for run in folder.glob("run-*/run.json")}
+    runs = {
+        run.parent: run.stat().st_mtime_ns
+        for folder in folders
+        for run in folder.glob("run-*/run.json")
+    }
     return [_try(run) for run in sorted(runs, key=lambda run: (runs[run], run.name))]
 
 
@@ -42,7 +46,9 @@ def tries_of(folder: Path) -> list[Try]:
     return tries_in(*(one for one in sorted(folder.glob("*")) if one.is_dir()))
 
 
-def work_of(conn_id: str, plan: Plan, proof: Sequence[str], *, writes: bool) -> dict[str, Any] | None:
+def work_of(
+    conn_id: str, plan: Plan, proof: Sequence[str], *, writes: bool
+) -> dict[str, Any] | None:
     """Return the Work of one application; None if nothing is to be written and nothing was."""
     folder = Path(plan["plan"]).parent
     if not writes and not tries_in(folder):
@@ -60,7 +66,10 @@ def to_apply(work: Work) -> dict[str, Any]:
     """Return arguments of WriteJobOperator; skip an application whose new plan writes nothing."""
     if not work["plan"]:
         raise AirflowSkipException("the plan of this try writes nothing")
-    return {"conn_id": work["conn_id"], "plan": {key: work["plan"][key] for key in ("plan", "digest", "log_dirs")}}
+    return {
+        "conn_id": work["conn_id"],
+        "plan": {key: work["plan"][key] for key in ("plan", "digest", "log_dirs")},
+    }
 
 
 def to_prove(work: Work) -> dict[str, Any]:
@@ -68,7 +77,10 @@ def to_prove(work: Work) -> dict[str, Any]:
     if not (runs := unproved(Path(work["folder"]))):
         raise AirflowSkipException("nothing was written that is not proved yet")
     report = ["--report", str(Path(work["folder"], "after"))]
-    return {"conn_id": work["conn_id"], "application_args": [*work["log_dirs"], *work["proof"], *report, *runs]}
+    return {
+        "conn_id": work["conn_id"],
+        "application_args": [*work["log_dirs"], *work["proof"], *report, *runs],
+    }
 
 
 def unproved(folder: Path) -> list[str]:

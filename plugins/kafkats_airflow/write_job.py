@@ -36,7 +36,9 @@ class WriteJobOperator(KafkatsJobOperator):
 
     def _words(self, context: Context) -> list[str]:
         if self.job not in _JOBS:
-            raise UsageError(f"{self.job!r} is none of the jobs that need an approval: {', '.join(_JOBS)}")
+            raise UsageError(
+                f"{self.job!r} is none of the jobs that need an approval: {', '.join(_JOBS)}"
+            )
         common = ["--approval", str(approval_of(context)), "--holder", holder_of(context)]
         common += ["--by", f"airflow {context['run_id']}"]
         if self.job == "undo":
@@ -49,13 +51,18 @@ class WriteJobOperator(KafkatsJobOperator):
 def _applying(context: Context, plan: Mapping[str, Any]) -> list[str]:
     folder = inside(context, Path(plan["plan"]))
     log_dirs = {*plan["log_dirs"], *_written(folder)}
-    volumes = [volume for volume in checks.policy_of(context["params"]).volumes if str(volume.path) in log_dirs]
+    volumes = [
+        volume
+        for volume in checks.policy_of(context["params"]).volumes
+        if str(volume.path) in log_dirs
+    ]
     stopped = {str(volume.path) for volume in volumes if volume.owner_stopped}
     vouched = ["--owner-stopped"] if log_dirs and stopped == log_dirs else []
     areas = {volume.work_area for volume in volumes}
     if len(areas) > 1:
         raise UsageError(
-            "the policy has another work_area for some of its volumes by now; clear the run to plan anew", path=folder
+            "the policy has another work_area for some of its volumes by now; clear the run to plan anew",
+            path=folder,
         )
     area = [word for one in areas if one for word in ("--work-area", str(one))]
     return [str(folder), "--digest", plan["digest"], "--run", str(run_of(plan)), *vouched, *area]

@@ -45,7 +45,9 @@ UNTOUCHED = {
     "roll_segments": ("report", "dry run"),
 }
 """Per DAG the task whose result is the run's report, and how that begins, when nothing was changed in the form."""
-AS_OF = datetime.fromtimestamp(retention_moment(case(CASES["retention"][0])) / 1000, UTC).isoformat()
+AS_OF = datetime.fromtimestamp(
+    retention_moment(case(CASES["retention"][0])) / 1000, UTC
+).isoformat()
 REFUSED = ("time-all-0", "size-0")
 """Partitions that change between the plan and the apply."""
 
@@ -91,7 +93,9 @@ def main() -> int:
         f"pictures {PICTURES}\nlog      {HOME}/standalone/standalone.log\n{time.monotonic() - began:.0f} s in all"
     )
     console.print(
-        f"[bold red]the demo FAILED, {len(wrong)} times[/]" if wrong else "[bold green]all of it ended as it should[/]"
+        f"[bold red]the demo FAILED, {len(wrong)} times[/]"
+        if wrong
+        else "[bold green]all of it ended as it should[/]"
     )
     return 1 if wrong else 0
 
@@ -130,7 +134,11 @@ def same_minute(scene: Scene) -> Iterator[str]:
         form.pick("To", begins.replace(minute=1))
         form.picture(PICTURES / f"backfill-{dag}.png")
         form.send_backfill()
-        ran[dag] = airflow.until(lambda: next(iter(set(airflow.runs(dag)) - known), ""), "made no run", 120)  # noqa: B023
+        ran[dag] = airflow.until(
+            lambda dag=dag, known=known: next(iter(set(airflow.runs(dag)) - known), ""),
+            "made no run",
+            120,
+        )
     if len(set(ran.values())) != 1:
         yield f"the run ids differ: {ran}"
     for dag, run in ran.items():
@@ -140,7 +148,10 @@ def same_minute(scene: Scene) -> Iterator[str]:
     if len(set(folders.values())) != 2 or not all(folders.values()):
         yield f"the reports are not in folders of their own: {folders}"
         return
-    keys = {dag: set(json.loads(Path(folder, "report.json").read_text())) for dag, folder in folders.items()}
+    keys = {
+        dag: set(json.loads(Path(folder, "report.json").read_text()))
+        for dag, folder in folders.items()
+    }
     if "as_of" not in keys["apply_retention"] or "tables" not in keys["build_lookup_tables"]:
         yield f"a report is not that of its DAG: {keys}"
 
@@ -162,7 +173,9 @@ def cleared(scene: Scene) -> Iterator[str]:
     if airflow.wait(dag, run) != "failed":
         yield "a run whose files had changed since the plan did not fail"
     moved = before - names(root)
-    console.print(f"  first try: {len(moved)} files moved, the run failed as {', '.join(REFUSED)} had changed")
+    console.print(
+        f"  first try: {len(moved)} files moved, the run failed as {', '.join(REFUSED)} had changed"
+    )
     page.goto(f"{airflow.url}/dags/{dag}/runs/{quote(run)}/tasks/report")
     page.wait_for_timeout(5000)
     page.screenshot(path=PICTURES / "failed-report.png")
@@ -175,7 +188,9 @@ def cleared(scene: Scene) -> Iterator[str]:
     yield from ended(airflow, dag, run, "deleted and proved")
     said = report_of(airflow, dag, run)
     gone = len(before - names(root))
-    console.print(f"  second try: {gone} files in all, {len(said['runs'])} RUNs, {said['files_proved']} files proved")
+    console.print(
+        f"  second try: {gone} files in all, {len(said['runs'])} RUNs, {said['files_proved']} files proved"
+    )
     if len(said["runs"]) != 2 or said["files_proved"] < gone or gone <= len(moved):
         yield f"the report does not tell of both tries: {said['runs']}, {said['files_proved']} proved of {gone}"
 
@@ -193,7 +208,9 @@ def attacked(scene: Scene) -> Iterator[str]:
     form.picture(PICTURES / "attack.png")
     run = str(form.send()["dag_run_id"])
     yield from ended(airflow, dag, run, "")
-    if not any(attack.ASKS in json.loads(line) for line in airflow.submitted.read_text().splitlines()):
+    if not any(
+        attack.ASKS in json.loads(line) for line in airflow.submitted.read_text().splitlines()
+    ):
         yield "the template did not reach the job"
     leaks = attack.leaks(airflow, volumes.folder, place)
     console.print(

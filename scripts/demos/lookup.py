@@ -53,7 +53,9 @@ def main() -> int:
     root = unpack("broker-1", one, one.states[-1])
     write_policy({"broker-1": root})
     answers = one.times()
-    console.print(f"  {sum(len(asked['answers']) for asked in answers)} recorded answers for {len(answers)} partitions")
+    console.print(
+        f"  {sum(len(asked['answers']) for asked in answers)} recorded answers for {len(answers)} partitions"
+    )
 
     console.rule(f"[bold]2 airflow dags test {DAG}: the second hour first, then the first")
     folder = REPORTS / "lookup" / "spark_default-broker-1"
@@ -100,7 +102,14 @@ def build(hour: int) -> bool:
         "from": datetime.fromtimestamp(ends - 3600, UTC).isoformat(),
         "to": datetime.fromtimestamp(ends, UTC).isoformat(),
     }
-    code = airflow("dags", "test", DAG, datetime.fromtimestamp(ends, UTC).isoformat(), "--conf", json.dumps(conf))
+    code = airflow(
+        "dags",
+        "test",
+        DAG,
+        datetime.fromtimestamp(ends, UTC).isoformat(),
+        "--conf",
+        json.dumps(conf),
+    )
     found = set(REPORTS.glob("*/*/report.json")) - known
     if code or not found:
         console.print(f"[red]the run failed[/]: see {LOG}")
@@ -117,7 +126,9 @@ def not_as_library(root: Path, folder: Path) -> Iterator[str]:
 
     first = int(FIRST.timestamp() * 1000)
     for begin_ms in (first, first + HOUR_MS):
-        tables.build(HOME / "by-hand", lookup_partitions([root]), begin_ms, begin_ms + HOUR_MS, step_ms=1000)
+        tables.build(
+            HOME / "by-hand", lookup_partitions([root]), begin_ms, begin_ms + HOUR_MS, step_ms=1000
+        )
     ours, theirs = (
         {path.name: path.read_bytes() for path in place.iterdir() if path.name != ".lock"}
         for place in (folder, HOME / "by-hand")
@@ -125,20 +136,36 @@ def not_as_library(root: Path, folder: Path) -> Iterator[str]:
     if ours != theirs:
         yield f"the table {folder} is not the one that is built in the other order: {sorted(ours)}, {sorted(theirs)}"
     else:
-        console.print(f"  built in the other order, in one process: byte for byte the same {len(ours)} files")
+        console.print(
+            f"  built in the other order, in one process: byte for byte the same {len(ours)} files"
+        )
 
 
 def not_as_broker(view: tables.View, answers: list[dict[str, Any]]) -> Iterator[str]:
     """Cells whose answer is another than the broker's. It tells a cell when it was asked for that very time, or gave the same
     answer for a time before and one after."""
     shown = Table(box=None, header_style="bold")
-    for column in ("partition", "recorded answers", "cells", "told by them", "different offsets", "equal"):
+    for column in (
+        "partition",
+        "recorded answers",
+        "cells",
+        "told by them",
+        "different offsets",
+        "equal",
+    ):
         shown.add_column(column, justify="left" if column == "partition" else "right")
-    rows = view.rows.select(["topic", "partition", "timestamp", "offset", "record_timestamp"]).to_pylist()
+    rows = view.rows.select([
+        "topic",
+        "partition",
+        "timestamp",
+        "offset",
+        "record_timestamp",
+    ]).to_pylist()
     all_told = all_offsets = 0
     for asked in answers:
         recorded = sorted(
-            (target, (found["offset"], found["timestamp"]) if found else (-1, -1)) for target, found in asked["answers"]
+            (target, (found["offset"], found["timestamp"]) if found else (-1, -1))
+            for target, found in asked["answers"]
         )
         times = [target for target, _ in recorded]
         mine = [row for row in rows if f"{row['topic']}-{row['partition']}" == asked["tp"]]
@@ -146,7 +173,8 @@ def not_as_broker(view: tables.View, answers: list[dict[str, Any]]) -> Iterator[
         for row in mine:
             at = bisect.bisect_left(times, row["timestamp"])
             if at == len(times) or (
-                times[at] != row["timestamp"] and (at == 0 or recorded[at - 1][1] != recorded[at][1])
+                times[at] != row["timestamp"]
+                and (at == 0 or recorded[at - 1][1] != recorded[at][1])
             ):
                 continue
             told += 1
@@ -155,7 +183,14 @@ def not_as_broker(view: tables.View, answers: list[dict[str, Any]]) -> Iterator[
                 equal += 1
             else:
                 yield f"{asked['tp']} at {row['timestamp']}: {row['offset']}, the broker said {recorded[at][1]}"
-        shown.add_row(asked["tp"], str(len(times)), f"{len(mine):,}", f"{told:,}", str(len(offsets)), f"{equal:,}")
+        shown.add_row(
+            asked["tp"],
+            str(len(times)),
+            f"{len(mine):,}",
+            f"{told:,}",
+            str(len(offsets)),
+            f"{equal:,}",
+        )
         all_told, all_offsets = all_told + told, all_offsets + len(offsets)
     console.print(shown)
     if all_told < 10_000 or all_offsets < 50:
@@ -165,7 +200,10 @@ def not_as_broker(view: tables.View, answers: list[dict[str, Any]]) -> Iterator[
 def export(folder: Path) -> Iterator[str]:
     """Exports by DAG, from the volumes for Spark and from the table for Kafka's tool, name what the table has."""
     starts, _ = read_marks(folder, int(AT.timestamp() * 1000))
-    expected = {(mark.topic, mark.partition): mark.offset if mark.offset >= 0 else mark.log_end for mark in starts}
+    expected = {
+        (mark.topic, mark.partition): mark.offset if mark.offset >= 0 else mark.log_end
+        for mark in starts
+    }
     for to, source in (("spark-offsets", "volumes"), ("group-csv", "tables")):
         said = run_dag("export_offsets", time=AT.isoformat(), format=to, source=source)
         if said is None:
@@ -184,13 +222,18 @@ def export(folder: Path) -> Iterator[str]:
 
 
 def read_csv(text: str) -> dict[tuple[str, int], int]:
-    return {(topic, int(partition)): int(offset) for topic, partition, offset in csv.reader(text.splitlines())}
+    return {
+        (topic, int(partition)): int(offset)
+        for topic, partition, offset in csv.reader(text.splitlines())
+    }
 
 
 def read_spark(text: str) -> dict[tuple[str, int], int]:
     starts = json.loads(json.loads(text)["startingOffsets"])
     return {
-        (topic, int(partition)): offset for topic, offsets in starts.items() for partition, offset in offsets.items()
+        (topic, int(partition)): offset
+        for topic, offsets in starts.items()
+        for partition, offset in offsets.items()
     }
 
 

@@ -21,7 +21,16 @@ from aiokafka.record.memory_records import MemoryRecords
 from rich.table import Table
 
 from kafkats.rebuild.plot import forecast_outcome
-from scripts.demo_stage import LOG, REPORTS, begin, console, differences, run_dag, unpack, write_policy
+from scripts.demo_stage import (
+    LOG,
+    REPORTS,
+    begin,
+    console,
+    differences,
+    run_dag,
+    unpack,
+    write_policy,
+)
 from tests.golden import Case, case, partitions
 
 DAG = "migrate_message_format"
@@ -69,7 +78,9 @@ def main() -> int:
     console.print(
         f"[bold green]all {records} records of both brokers were in magic 2 what Kafka's consumer had read[/] (aiokafka)"
     )
-    console.print(f"[bold green]every file of {SECOND}, rolled back, is byte for byte Kafka's own[/] (sha256)")
+    console.print(
+        f"[bold green]every file of {SECOND}, rolled back, is byte for byte Kafka's own[/] (sha256)"
+    )
     subprocess.run(["kafkats", "ledger", "show", str(LEDGER)], check=True)
     folder = Path(ran["rollback"]["report"])
     console.print(f"ledger  {LEDGER}\nreport  {folder / 'report.json'}\nlog     {LOG}")
@@ -97,7 +108,10 @@ def after(phase: str, roots: dict[str, Path]) -> list[str]:
     if phase == "phase-2":
         return converted(roots, SECOND)
     check = subprocess.run(
-        ["kafkats", "certify", str(roots[CANARY]), "--min-magic", "2"], capture_output=True, text=True, check=False
+        ["kafkats", "certify", str(roots[CANARY]), "--min-magic", "2"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     back = list(differences(roots[SECOND], case(CASES[SECOND])))
     return back + [f"{CANARY}: {check.stdout}{check.stderr}"] * bool(check.returncode)
@@ -106,10 +120,22 @@ def after(phase: str, roots: dict[str, Path]) -> list[str]:
 def refused_out_of_order(root: Path) -> list[str]:
     """Phase 2 before there was a canary must be refused."""
     words = ["--to-magic", "2", "--ledger", str(LEDGER), "--phase", "phase-2", "--broker", SECOND]
-    command = ["kafkats", "plan", "migrate", str(root), *words, "-o", str(REPORTS.parent / "too-early")]
+    command = [
+        "kafkats",
+        "plan",
+        "migrate",
+        str(root),
+        *words,
+        "-o",
+        str(REPORTS.parent / "too-early"),
+    ]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     console.print(f"  phase-2 now? {ran.stderr.strip()}")
-    return [] if ran.returncode == 3 else [f"phase-2 before the canary was not refused: {ran.stdout}{ran.stderr}"]
+    return (
+        []
+        if ran.returncode == 3
+        else [f"phase-2 before the canary was not refused: {ran.stdout}{ran.stderr}"]
+    )
 
 
 def converted(roots: dict[str, Path], broker: str) -> list[str]:
@@ -145,7 +171,9 @@ def same(found: Any, expected: dict[str, Any] | None) -> bool:
         or (expected["timestamp"] or -1) != (found.timestamp or -1)
     ):
         return False
-    return all(content(expected, name) == content_of(getattr(found, name)) for name in ("key", "value"))
+    return all(
+        content(expected, name) == content_of(getattr(found, name)) for name in ("key", "value")
+    )
 
 
 def content(expected: dict[str, Any], name: str) -> tuple[Any, ...]:
@@ -159,7 +187,9 @@ def content_of(data: bytes | None) -> tuple[Any, ...]:
 
 
 def show_formats(ran: dict[str, dict[str, Any]]) -> None:
-    table = Table(box=None, header_style="bold", title="share of bytes by magic, of the volumes of each run")
+    table = Table(
+        box=None, header_style="bold", title="share of bytes by magic, of the volumes of each run"
+    )
     table.add_column("phase")
     for moment in ("before", "after"):
         for magic in range(3):
@@ -168,20 +198,32 @@ def show_formats(ran: dict[str, dict[str, Any]]) -> None:
         cells = []
         for moment in ("before", "after"):
             sizes = report["magic_bytes"][moment]
-            cells += [f"{size / max(sum(sizes), 1):.0%} ({size:,})" if size else "-" for size in sizes]
+            cells += [
+                f"{size / max(sum(sizes), 1):.0%} ({size:,})" if size else "-" for size in sizes
+            ]
         table.add_row(phase, *cells)
     console.print(table)
 
 
 def show_parity(phase: str, folder: Path) -> None:
-    table = Table(box=None, header_style="bold", title=f"{phase}: what old and new logs tell a consumer")
+    table = Table(
+        box=None, header_style="bold", title=f"{phase}: what old and new logs tell a consumer"
+    )
     for column in ("log", "records", "bytes before", "after", "digest before", "digest after"):
-        table.add_column(column, justify="left" if column == "log" or "digest" in column else "right")
-    rows = [row for row in pq.read_table(folder / "actions.parquet").to_pylist() if row["file"].endswith(".log")]
+        table.add_column(
+            column, justify="left" if column == "log" or "digest" in column else "right"
+        )
+    rows = [
+        row
+        for row in pq.read_table(folder / "actions.parquet").to_pylist()
+        if row["file"].endswith(".log")
+    ]
     for row in rows[:SHOWN]:
         sizes = (f"{row[f'{side}_bytes']:,}" for side in ("before", "after"))
         digests = (row[f"parity_{side}"][:16] for side in ("before", "after"))
-        table.add_row(f"{row['partition_dir']}/{row['file']}", str(row["records"]), *sizes, *digests)
+        table.add_row(
+            f"{row['partition_dir']}/{row['file']}", str(row["records"]), *sizes, *digests
+        )
     console.print(table)
     if len(rows) > SHOWN:
         console.print(f"... and {len(rows) - SHOWN} more, in {folder / 'actions.parquet'}")
@@ -189,14 +231,25 @@ def show_parity(phase: str, folder: Path) -> None:
 
 def show_outcome(folders: list[Path]) -> None:
     table = Table(box=None, header_style="bold", title="forecast and outcome")
-    columns = ("before_bytes", "forecast_bytes", "outcome_bytes", "forecast_seconds", "outcome_seconds")
+    columns = (
+        "before_bytes",
+        "forecast_bytes",
+        "outcome_bytes",
+        "forecast_seconds",
+        "outcome_seconds",
+    )
     table.add_column("partition")
     for column in columns:
         table.add_column(column.replace("_", " "), justify="right")
     for folder in folders:
-        forecast, actions = (pq.read_table(folder / f"{name}.parquet") for name in ("forecast", "actions"))
+        forecast, actions = (
+            pq.read_table(folder / f"{name}.parquet") for name in ("forecast", "actions")
+        )
         for row in forecast_outcome(forecast, actions):
-            cells = (f"{row[name]:,}" if isinstance(row[name], int) else f"{row[name]:.2f}" for name in columns)
+            cells = (
+                f"{row[name]:,}" if isinstance(row[name], int) else f"{row[name]:.2f}"
+                for name in columns
+            )
             table.add_row(row["name"], *cells)
     console.print(table)
     console.print(

@@ -19,7 +19,11 @@ from rich.table import Table
 from scripts.demo_stage import HOME, LOG, begin, console, differences, run_dag, unpack, write_policy
 from tests.golden import case
 
-CASES = {"broker-1": "matrix-4.3.1-v2", "broker-2": "matrix-3.9.1-v2", "broker-3": "matrix-2.8.2-v1"}
+CASES = {
+    "broker-1": "matrix-4.3.1-v2",
+    "broker-2": "matrix-3.9.1-v2",
+    "broker-3": "matrix-2.8.2-v1",
+}
 SHOWN = 12
 MARKER = ".kafka_cleanshutdown"
 
@@ -53,7 +57,10 @@ def torn(path: Path) -> None:
 def stale(path: Path) -> None:
     """Old content of the same blocks: timestamps of long ago."""
     path.write_bytes(
-        b"".join(i.to_bytes(8, "big") + i.to_bytes(4, "big") for i in range(1, path.stat().st_size // 12 + 1))
+        b"".join(
+            i.to_bytes(8, "big") + i.to_bytes(4, "big")
+            for i in range(1, path.stat().st_size // 12 + 1)
+        )
     )
 
 
@@ -97,9 +104,17 @@ def main() -> int:
         for line in differences(root, case(CASES[broker]), without=frozenset({MARKER}))
     ]
     repaired = {str(Path(a["log_dir"], a["partition_dir"], a["file"])) for a in actions(folder)}
-    wrong += [f"{path}: damaged, but not repaired" for path in sorted(set(map(str, damaged)) - repaired)]
-    wrong += [f"{path}: repaired, but nobody had damaged it" for path in sorted(repaired - set(map(str, damaged)))]
-    files = sum(sum(1 for _, _, sha256 in case(name).files("data").values() if sha256) - 1 for name in CASES.values())
+    wrong += [
+        f"{path}: damaged, but not repaired" for path in sorted(set(map(str, damaged)) - repaired)
+    ]
+    wrong += [
+        f"{path}: repaired, but nobody had damaged it"
+        for path in sorted(repaired - set(map(str, damaged)))
+    ]
+    files = sum(
+        sum(1 for _, _, sha256 in case(name).files("data").values() if sha256) - 1
+        for name in CASES.values()
+    )
     for line in wrong:
         console.print(f"[red]{line}[/]")
     if wrong:
@@ -108,13 +123,19 @@ def main() -> int:
     console.print(
         f"[bold green]all {files} files, {len(damaged)} of them repaired, are byte for byte Kafka's own[/] (sha256)"
     )
-    console.print(f"seen    {report['seen']['segments']} segments, {report['seen']['log_bytes']:,} bytes of log")
+    console.print(
+        f"seen    {report['seen']['segments']} segments, {report['seen']['log_bytes']:,} bytes of log"
+    )
     for task in ("plan", "apply", "verify"):
         for said in (stage for rates in report["rates"][task] for stage in rates.values()):
             rate = f"{said['bytes']:,} bytes in {said['seconds']} s, {said['bytes_per_second'] / 1e6:.2f} MB/s"
             console.print(f"{task:8}{said['of_units']} units, {rate}")
-    console.print("        (Python workers' start and compilation included; scripts/bench measures large segments)")
-    console.print(f"report  {folder / 'report.json'}\nplot    {folder / 'health.png'}\nlog     {LOG}")
+    console.print(
+        "        (Python workers' start and compilation included; scripts/bench measures large segments)"
+    )
+    console.print(
+        f"report  {folder / 'report.json'}\nplot    {folder / 'health.png'}\nlog     {LOG}"
+    )
     console.print(f"undo    .venv/bin/kafkats undo {report['runs'][0]}")
     console.print(f"{time.monotonic() - began:.0f} s in all")
     return 0
@@ -123,9 +144,17 @@ def main() -> int:
 def damage(root: Path) -> list[Path]:
     """Two of three time indexes of sealed segments, in turn by every way that a hard failure leaves them."""
     done: dict[str, list[str]] = {}
-    sealed = [path for partition in sorted(root.iterdir()) for path in sorted(partition.glob("*.timeindex"))[:-1]]
+    sealed = [
+        path
+        for partition in sorted(root.iterdir())
+        for path in sorted(partition.glob("*.timeindex"))[:-1]
+    ]
     # Uncompressed magic 1 is indexed per message set on append, per message on recovery: both right, but not equal.
-    sealed = [path for path in sealed if "broker-3" not in path.parts or not path.parent.name.startswith("none")]
+    sealed = [
+        path
+        for path in sealed
+        if "broker-3" not in path.parts or not path.parent.name.startswith("none")
+    ]
     chosen = [path for n, path in enumerate(sealed) if n % 3 != 2]
     for turn, path in enumerate(chosen):
         name, do = DAMAGES[(turn + len(root.parts[-2])) % len(DAMAGES)]
@@ -140,7 +169,9 @@ def show_findings(folder: Path) -> None:
     table = Table(box=None, header_style="bold")
     for column in ("severity", "defect", "segments", "for example"):
         table.add_column(column, overflow="fold")
-    rows = pq.read_table(folder / "segments.parquet", columns=["partition_dir", "findings"]).to_pylist()
+    rows = pq.read_table(
+        folder / "segments.parquet", columns=["partition_dir", "findings"]
+    ).to_pylist()
     found: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         for finding in row["findings"] or []:
@@ -159,12 +190,16 @@ def actions(folder: Path) -> list[dict[str, object]]:
 def show_actions(folder: Path) -> None:
     table = Table(box=None, header_style="bold")
     for column in ("action", "file", "because", "before", "after", "outcome"):
-        table.add_column(column, overflow="fold", justify="right" if column in {"before", "after"} else "left")
+        table.add_column(
+            column, overflow="fold", justify="right" if column in {"before", "after"} else "left"
+        )
     rows = pq.read_table(folder / "actions.parquet").to_pylist()
     for row in rows[:SHOWN]:
         before = "" if row["before_bytes"] < 0 else f"{row['before_bytes']:,}"
         name = f"{row['partition_dir']}/{row['file']}"
-        table.add_row(row["action"], name, row["reason"], before, f"{row['after_bytes']:,}", row["outcome"])
+        table.add_row(
+            row["action"], name, row["reason"], before, f"{row['after_bytes']:,}", row["outcome"]
+        )
     console.print(table)
     if len(rows) > SHOWN:
         console.print(f"... and {len(rows) - SHOWN} more, in {folder / 'actions.parquet'}")

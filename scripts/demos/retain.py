@@ -24,7 +24,17 @@ from rich.table import Table
 
 from kafkats.formats import dispatch
 from kafkats.plans.plan import read_plan
-from scripts.demo_stage import HOME, LOG, POLICY, begin, console, differences, run_dag, unpack, write_policy
+from scripts.demo_stage import (
+    HOME,
+    LOG,
+    POLICY,
+    begin,
+    console,
+    differences,
+    run_dag,
+    unpack,
+    write_policy,
+)
 from tests.golden import Case, case, retention_moment, retention_policy
 
 DAG = "apply_retention"
@@ -53,21 +63,29 @@ def main() -> int:
     wrong = list(differences(root, one, "before"))
     wrong += [] if forecast["pinned_bytes"] else ["the record from the future pins nothing"]
 
-    console.rule(f"[bold]3 airflow dags test {DAG}: apply, as of {now:%Y-%m-%d %H:%M:%S} UTC, when the broker did")
+    console.rule(
+        f"[bold]3 airflow dags test {DAG}: apply, as of {now:%Y-%m-%d %H:%M:%S} UTC, when the broker did"
+    )
     ran = run_dag(DAG, as_of=now.isoformat(), last_segment=True, dry_run=False)
     if ran is None:
         return 1
-    console.print(f"  [bold]{ran['outcome']}[/]: {ran['files_proved']} of {ran['files_planned']} files")
+    console.print(
+        f"  [bold]{ran['outcome']}[/]: {ran['files_proved']} of {ran['files_planned']} files"
+    )
     wrong += not_as_kafka(root, one)
     show_partitions(root, one)
 
     console.rule("[bold]4 kafkats undo; once more by hand; kafkats purge")
     wrong += undo_and_purge(root, one, Path(ran["runs"][0]), now)
 
-    console.rule(f"[bold]5 airflow dags test {DAG}: inside segments, what is older than {LIMIT:%Y-%m-%d %H:%M:%S} UTC")
+    console.rule(
+        f"[bold]5 airflow dags test {DAG}: inside segments, what is older than {LIMIT:%Y-%m-%d %H:%M:%S} UTC"
+    )
     root = unpack("broker-2", one, "before")
     write_policy({"broker-2": root}, **retention_policy(one))
-    ran = run_dag(DAG, as_of=now.isoformat(), before=LIMIT.isoformat(), inside_segments=True, dry_run=False)
+    ran = run_dag(
+        DAG, as_of=now.isoformat(), before=LIMIT.isoformat(), inside_segments=True, dry_run=False
+    )
     if ran is None:
         return 1
     heads = cut(Path(ran["plans"][0]["plan"]))
@@ -84,7 +102,9 @@ def main() -> int:
     console.print(
         "[bold green]the same segments were deleted, the log starts are the same[/] as Kafka's own, file by file (sha256)"
     )
-    console.print("[bold green]after undo every file was byte for byte as before[/] (sha256); purge freed the bytes")
+    console.print(
+        "[bold green]after undo every file was byte for byte as before[/] (sha256); purge freed the bytes"
+    )
     console.print(
         "[bold green]inside segments all is there from the first batch on that has not expired[/], as the broker's consumer read it"
     )
@@ -113,7 +133,9 @@ def not_as_kafka(root: Path, one: Case) -> Iterator[str]:
 
 def cut(plan: Path) -> list[str]:
     """The partitions in which a plan deletes the head of a segment."""
-    return sorted({item["partition_dir"] for item in read_plan(plan).items.to_pylist() if item["log"]})
+    return sorted({
+        item["partition_dir"] for item in read_plan(plan).items.to_pylist() if item["log"]
+    })
 
 
 def not_from_the_first(partition: Path, one: Case) -> Iterator[str]:
@@ -124,9 +146,15 @@ def not_from_the_first(partition: Path, one: Case) -> Iterator[str]:
         data = log.read_bytes()
         for batch in dispatch.batches(data):
             first = batch.max_timestamp if first < 0 else first
-            now += [(r.offset, r.timestamp, value_hash(r.value)) for r in dispatch.records(data, batch)]
+            now += [
+                (r.offset, r.timestamp, value_hash(r.value)) for r in dispatch.records(data, batch)
+            ]
     start, expired = now[0][0], LIMIT.timestamp() * 1000
-    if [(row["offset"], row["timestamp"], row["value_sha256"]) for row in read if row["offset"] >= start] != now:
+    if [
+        (row["offset"], row["timestamp"], row["value_sha256"])
+        for row in read
+        if row["offset"] >= start
+    ] != now:
         yield f"{partition}: other records than the consumer read from offset {start} on"
     if bases(partition)[0] != start or first < expired:
         yield f"{partition}: the log does not start with the first batch that has not expired"
@@ -181,8 +209,17 @@ def on_disk(folder: Path) -> int:
 
 
 def show_board(board: dict[str, Any]) -> None:
-    table = Table(box=None, header_style="bold", title="the board: what goes, and what stands in the way of the rest")
-    sizes = {"now_bytes": "now", "day_bytes": "in 24 h", "week_bytes": "in 7 d", "pinned_bytes": "pinned"}
+    table = Table(
+        box=None,
+        header_style="bold",
+        title="the board: what goes, and what stands in the way of the rest",
+    )
+    sizes = {
+        "now_bytes": "now",
+        "day_bytes": "in 24 h",
+        "week_bytes": "in 7 d",
+        "pinned_bytes": "pinned",
+    }
     table.add_column("partition")
     for column in ("bytes", *sizes.values(), "kept by"):
         table.add_column(column, justify="right")
@@ -191,7 +228,9 @@ def show_board(board: dict[str, Any]) -> None:
         cells = [f"{row[name]:,}" if row[name] else "-" for name in ("bytes", *sizes)]
         kept = "" if row["kept_by"] is None else str(row["kept_by"])
         until = (
-            "" if row["until_ms"] is None else f", {datetime.fromtimestamp(row['until_ms'] / 1000, UTC):%Y-%m-%d %H:%M}"
+            ""
+            if row["until_ms"] is None
+            else f", {datetime.fromtimestamp(row['until_ms'] / 1000, UTC):%Y-%m-%d %H:%M}"
         )
         colour = "[red]" if row["pinned_bytes"] else ""
         table.add_row(f"{colour}{row['partition_dir']}", *cells, kept, f"{row['why']}{until}")
@@ -199,17 +238,22 @@ def show_board(board: dict[str, Any]) -> None:
 
 
 def show_partitions(root: Path, one: Case) -> None:
-    table = Table(box=None, header_style="bold", title="segments (base offsets): before, Kafka's after, ours")
+    table = Table(
+        box=None, header_style="bold", title="segments (base offsets): before, Kafka's after, ours"
+    )
     for column in ("partition", "limits", "before", "Kafka's", "ours", "log start"):
         table.add_column(column)
     for partition, told in one.info["retention"].items():
         limits = told["limits"]
         words = (
-            ", ".join(f"{key}={value}" for key, value in limits.items()) if isinstance(limits, dict) else "(none here)"
+            ", ".join(f"{key}={value}" for key, value in limits.items())
+            if isinstance(limits, dict)
+            else "(none here)"
         )
         start = one.info["partitions"][partition]["records"]["log_start_offset"]
         cells = [
-            " ".join(map(str, b)) for b in (told["segments_before"], told["segments_after"], bases(root / partition))
+            " ".join(map(str, b))
+            for b in (told["segments_before"], told["segments_after"], bases(root / partition))
         ]
         table.add_row(partition, words, *cells, str(start))
     console.print(table)

@@ -49,7 +49,9 @@ def leaks(airflow: Standalone, *folders: Path) -> list[str]:
             found += [f"the name {path}" for word in GIVEN if word in path.name]
             found += _in_file(path) if path.is_file() else []
     found += _in_file(airflow.submitted) + _in_file(airflow.log)
-    return found + [where for where, text in rows(airflow.home / "airflow.db") for word in GIVEN if word in text]
+    return found + [
+        where for where, text in rows(airflow.home / "airflow.db") for word in GIVEN if word in text
+    ]
 
 
 def _in_file(path: Path) -> list[str]:
@@ -60,7 +62,10 @@ def _in_file(path: Path) -> list[str]:
 def rows(database: Path) -> Iterator[tuple[str, str]]:
     """Every text, JSON or bytes of every table, with the table and the column that it is in."""
     with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
-        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        tables = [
+            name
+            for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        ]
         for table in tables:
             cursor = connection.execute(f'SELECT * FROM "{table}"')
             columns = [column for column, *_ in cursor.description]

@@ -25,7 +25,9 @@ CLICK_MS: Final = 30_000
 def chromium() -> Generator[Browser]:
     """A browser of this process."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
         try:
             yield browser
         finally:
@@ -35,7 +37,9 @@ def chromium() -> Generator[Browser]:
 @contextmanager
 def signed_in(browser: Browser, airflow: Standalone) -> Generator[Page]:
     """A page of a person who has signed in by Airflow's own form."""
-    context = browser.new_context(viewport={"width": 1280, "height": 1500}, timezone_id="UTC", locale="en-GB")
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 1500}, timezone_id="UTC", locale="en-GB"
+    )
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     page.goto(f"{airflow.url}/")
@@ -64,7 +68,12 @@ class Form:
 
     def pick(self, label: str, moment: datetime) -> None:
         """Write a date and a time into what opens beside `label`: the description of a param, or From, or To."""
-        group = self.dialog.get_by_role("group").filter(has=self.page.get_by_text(label, exact=True)).last
+        group = (
+            self.dialog
+            .get_by_role("group")
+            .filter(has=self.page.get_by_text(label, exact=True))
+            .last
+        )
         group.get_by_test_id("datetime-input").click()
         self.page.get_by_placeholder("YYYY/MM/DD").last.fill(f"{moment:%Y/%m/%d}")
         self.page.get_by_placeholder("HH:mm").last.fill(f"{moment:%H:%M}")

@@ -85,7 +85,11 @@ class Standalone:
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYTHONPATH": str(ROOT),
-            "PATH": os.pathsep.join([str(bin_), str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "PATH": os.pathsep.join([
+                str(bin_),
+                str(Path(sys.executable).parent),
+                os.environ["PATH"],
+            ]),
         }
 
     def start(self, timeout: float = 300) -> None:
@@ -106,7 +110,9 @@ class Standalone:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # its way to be stopped
+                preexec_fn=lambda: signal.signal(
+                    signal.SIGINT, signal.SIG_DFL
+                ),  # its way to be stopped
             )
         dags = {path.stem for path in (ROOT / "dags").glob("*.py")}
         self.until(lambda: self._healthy() and dags <= self.dags(), "is not up", timeout)
@@ -144,12 +150,17 @@ class Standalone:
 
     def _healthy(self) -> bool:
         said = self.api("GET", "/api/v2/monitor/health")
-        return all(said[part]["status"] == "healthy" for part in ("metadatabase", "scheduler", "dag_processor"))
+        return all(
+            said[part]["status"] == "healthy"
+            for part in ("metadatabase", "scheduler", "dag_processor")
+        )
 
     def token(self) -> str:
         """Of `admin`, for the API, and for a browser as the cookie `_token`."""
         if not self._token:
-            said = self._call("POST", "/auth/token", {"username": USER, "password": self.password}, {})
+            said = self._call(
+                "POST", "/auth/token", {"username": USER, "password": self.password}, {}
+            )
             self._token = str(said["access_token"])
         return self._token
 
@@ -204,7 +215,9 @@ class Standalone:
         """Mark a run as failed, which kills what it does."""
         self.api("PATCH", f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}", {"state": "failed"})
 
-    def wait(self, dag: str, run: str, states: frozenset[str] = ENDED, timeout: float = 1500) -> str:
+    def wait(
+        self, dag: str, run: str, states: frozenset[str] = ENDED, timeout: float = 1500
+    ) -> str:
         """The run's state, as soon as it is one of `states`."""
         path = f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}"
 
@@ -218,10 +231,16 @@ class Standalone:
 
     def tasks(self, dag: str, run: str) -> dict[tuple[str, int], str]:
         """State of each task instance of a run, by task and map index."""
-        said = self.api("GET", f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances?limit=200")
-        return {(one["task_id"], one["map_index"]): str(one["state"]) for one in said["task_instances"]}
+        said = self.api(
+            "GET", f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances?limit=200"
+        )
+        return {
+            (one["task_id"], one["map_index"]): str(one["state"]) for one in said["task_instances"]
+        }
 
-    def asked(self, dag: str, run: str, task: str = "approve", timeout: float = 1500) -> dict[str, Any]:
+    def asked(
+        self, dag: str, run: str, task: str = "approve", timeout: float = 1500
+    ) -> dict[str, Any]:
         """What a person is asked by a task, as soon as it waits and the scheduler has seen that its process has ended.
 
         Airflow 3.3.2 takes a task that goes on before that for one that was killed, and tries it once more in a minute.
@@ -230,7 +249,9 @@ class Standalone:
 
         def waiting() -> Any:
             now = self.api("GET", path)
-            ready = now["state"] == "awaiting_input" and self._ended(dag, run, task, now["try_number"])
+            ready = now["state"] == "awaiting_input" and self._ended(
+                dag, run, task, now["try_number"]
+            )
             return self.api("GET", f"{path}/-1/hitlDetails") if ready else now["state"] in OVER
 
         asked = self.until(waiting, f"does not ask in {dag} {run}", timeout)
@@ -240,23 +261,27 @@ class Standalone:
 
     def _ended(self, dag: str, run: str, task: str, try_number: int) -> bool:
         """Whether the scheduler's log says that the process of this try has ended."""
-        key = (
-            f"TaskInstanceKey(dag_id={dag!r}, task_id={task!r}, run_id={run!r}, try_number={try_number}, map_index=-1)"
-        )
-        return f"Received executor event with state success for task instance {key}" in self.log.read_text(
-            errors="replace"
+        key = f"TaskInstanceKey(dag_id={dag!r}, task_id={task!r}, run_id={run!r}, try_number={try_number}, map_index=-1)"
+        return (
+            f"Received executor event with state success for task instance {key}"
+            in self.log.read_text(errors="replace")
         )
 
     def answer(self, dag: str, run: str, option: str, task: str = "approve") -> None:
         """A person's answer to it."""
         self.answers[dag, run, task] = option
-        path = f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/{task}/-1/hitlDetails"
+        path = (
+            f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/{task}/-1/hitlDetails"
+        )
         self.api("PATCH", path, {"chosen_options": [option], "params_input": {}})
 
     def answer_again(self, dag: str, run: str) -> None:
         """A task that was killed while it went on, as by a database that was locked for long, asks once more in its next try."""
         for (of, which, task), option in list(self.answers.items()):
-            if (of, which) == (dag, run) and self.tasks(dag, run).get((task, -1)) == "awaiting_input":
+            if (of, which) == (dag, run) and self.tasks(dag, run).get((
+                task,
+                -1,
+            )) == "awaiting_input":
                 with suppress(Failed):  # answered meanwhile
                     self.answer(dag, run, option, task)
 

@@ -49,7 +49,9 @@ def test_an_untouched_form_triggers(airflow: Standalone, page: Page, dag: str) -
 
 
 @pytest.mark.parametrize("dag", DAGS)
-def test_a_form_backfills_where_there_is_a_schedule(airflow: Standalone, page: Page, dag: str) -> None:
+def test_a_form_backfills_where_there_is_a_schedule(
+    airflow: Standalone, page: Page, dag: str
+) -> None:
     form = Form(page, airflow, dag)
     if dag == NEVER_BY_ITSELF:
         assert not form.can_backfill()
@@ -61,7 +63,9 @@ def test_a_form_backfills_where_there_is_a_schedule(airflow: Standalone, page: P
 
 
 @pytest.mark.parametrize("dag", DAGS)
-def test_boxes_that_were_written_in_and_cleared_are_as_before(airflow: Standalone, page: Page, dag: str) -> None:
+def test_boxes_that_were_written_in_and_cleared_are_as_before(
+    airflow: Standalone, page: Page, dag: str
+) -> None:
     form = Form(page, airflow, dag)
     if dag == NEVER_BY_ITSELF:
         form.pick(TIME, MOMENT)
@@ -76,7 +80,9 @@ def test_boxes_that_were_written_in_and_cleared_are_as_before(airflow: Standalon
     stop(airflow, dag)
 
 
-MORE: dict[str, dict[str, Any]] = {"export_offsets": {"time": "2026-11-02T10:00:00Z", "missing": "none"}}
+MORE: dict[str, dict[str, Any]] = {
+    "export_offsets": {"time": "2026-11-02T10:00:00Z", "missing": "none"}
+}
 """What a run needs besides."""
 
 
@@ -126,7 +132,9 @@ def attacks(airflow: Standalone, dag: str, place: Path) -> dict[str, dict[str, A
 
 def questions(volumes: Volumes) -> dict[str, tuple[dict[str, Any], str]]:
     """Runs that ask a person, about a plan and about what a guard keeps; and the answer."""
-    guarded = {"time-all": {"cleanup.policy": "delete", "retention.ms": 1, "kafkats.guard.max.share": 0.01}}
+    guarded = {
+        "time-all": {"cleanup.policy": "delete", "retention.ms": 1, "kafkats.guard.max.share": 0.01}
+    }
     found: dict[str, tuple[dict[str, Any], str]] = {
         "rebuild_time_indexes": ({"policy": str(volumes.policy("rebuild"))}, "Reject"),
         "apply_retention": (
@@ -160,8 +168,12 @@ def test_a_template_is_handed_on_as_it_is(
 ) -> None:
     """The very text was in an argument of a job."""
     assert attacked[dag]["every"] == "failed", "there is no such policy"
-    words = [word for line in airflow.submitted.read_text().splitlines() for word in json.loads(line)]
-    assert any(word.startswith(f"{place_of(volumes, dag)}/") and attack.ASKS in word for word in words)
+    words = [
+        word for line in airflow.submitted.read_text().splitlines() for word in json.loads(line)
+    ]
+    assert any(
+        word.startswith(f"{place_of(volumes, dag)}/") and attack.ASKS in word for word in words
+    )
 
 
 def test_no_template_is_rendered_and_no_secret_leaves(

@@ -9,7 +9,10 @@ import yaml
 
 from tests.golden import case, retention_policy
 
-DAMAGED: Final = ("none-ct-0/00000000000000000043.timeindex", "zstd-lat-0/00000000000000000000.timeindex")
+DAMAGED: Final = (
+    "none-ct-0/00000000000000000043.timeindex",
+    "zstd-lat-0/00000000000000000000.timeindex",
+)
 """Files of `rebuild` that are taken away: there is something to ask about."""
 CASES: Final = {
     "rebuild": ("matrix-4.3.1-v2", "data"),
@@ -25,7 +28,10 @@ class Volumes:
         self.place = place
         self.roots = {name: self.unpack(name) for name in CASES}
         self.folder = place / "runs"
-        self.environment = {"KAFKATS_POLICY": str(self.policy()), "KAFKATS_FOLDER": str(self.folder)}
+        self.environment = {
+            "KAFKATS_POLICY": str(self.policy()),
+            "KAFKATS_FOLDER": str(self.folder),
+        }
 
     def unpack(self, name: str, into: str = "") -> Path:
         """A copy of the case, in a folder of its own."""
@@ -45,5 +51,7 @@ class Volumes:
             for name in names or self.roots
         ]
         path = self.place / f"policy-{'-'.join(names) or 'all'}.yaml"
-        path.write_text(yaml.safe_dump({"volumes": volumes} | retention_policy(case("retention-4.3.1")) | more))
+        path.write_text(
+            yaml.safe_dump({"volumes": volumes} | retention_policy(case("retention-4.3.1")) | more)
+        )
         return path

@@ -42,7 +42,9 @@ def _in_offsets(change: Change, root: Root) -> bool:
         touched = set(range(change.args[0], change.args[1]))
     else:
         return False
-    return bool(touched) and touched <= {at + n for at in borders(root.path / change.file) for n in range(8)}
+    return bool(touched) and touched <= {
+        at + n for at in borders(root.path / change.file) for n in range(8)
+    }
 
 
 def _log_start(change: Change, root: Root) -> bool:
@@ -70,17 +72,41 @@ def _recovered(change: Change, root: Root) -> bool:
 
 
 CLASSES: Final = (
-    Class("metadata log", "no checkpoint names the KRaft metadata log, and brokers recover it from 0", _of_metadata),
-    Class("exchanged files", "whole files under each other's names that agree with what is beside them", _exchanged),
+    Class(
+        "metadata log",
+        "no checkpoint names the KRaft metadata log, and brokers recover it from 0",
+        _of_metadata,
+    ),
+    Class(
+        "exchanged files",
+        "whole files under each other's names that agree with what is beside them",
+        _exchanged,
+    ),
     Class(
         "sealed change",
         "a batch was changed and its checksum with it, or its offset, which none covers: it is another valid batch",
         _sealed,
     ),
-    Class("log start", "the log start checkpoint is the only word on records that were deleted", _log_start),
-    Class("first segments", "retention deletes them, and before 0.11 no file keeps the log start", _first_segments),
-    Class("end", "records at the end that no checkpoint, epoch, snapshot or index entry knows of", _end),
-    Class("compacted", "compaction removes whole segments, and entries of transactions that are gone", _compacted),
+    Class(
+        "log start",
+        "the log start checkpoint is the only word on records that were deleted",
+        _log_start,
+    ),
+    Class(
+        "first segments",
+        "retention deletes them, and before 0.11 no file keeps the log start",
+        _first_segments,
+    ),
+    Class(
+        "end",
+        "records at the end that no checkpoint, epoch, snapshot or index entry knows of",
+        _end,
+    ),
+    Class(
+        "compacted",
+        "compaction removes whole segments, and entries of transactions that are gone",
+        _compacted,
+    ),
     Class(
         "rebuilt",
         "a broker builds these anew at its next start: after an unclean stop, or of a log that it replaces",

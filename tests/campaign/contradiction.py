@@ -38,11 +38,15 @@ def contradictions(root: Path) -> list[str]:
             if marks[name].get(directory.name, -1) > ends.end:
                 found.append(f"{directory.name}: {name} lies above the log end {ends.end}")
         if marks["log-start-offset"].get(directory.name, ends.first) < ends.first:
-            found.append(f"{directory.name}: log-start-offset lies below the first segment {ends.first}")
+            found.append(
+                f"{directory.name}: log-start-offset lies below the first segment {ends.first}"
+            )
         epochs = _epoch_starts(directory / "leader-epoch-checkpoint")
         if clean and epochs and max(epochs) > ends.end:
             found.append(f"{directory.name}: an epoch begins above the log end {ends.end}")
-        snapshots = [int(m[1]) for p in directory.iterdir() if (m := _NEWEST_SNAPSHOT.fullmatch(p.name))]
+        snapshots = [
+            int(m[1]) for p in directory.iterdir() if (m := _NEWEST_SNAPSHOT.fullmatch(p.name))
+        ]
         if clean and snapshots and max(snapshots) > ends.end:
             found.append(f"{directory.name}: a producer snapshot lies above the log end {ends.end}")
     if clean:
@@ -73,7 +77,11 @@ def _epoch_starts(path: Path) -> list[int]:
 
 
 def _ends(directory: Path) -> Ends | None:
-    logs = {int(m[1]): p for p in directory.iterdir() if (m := _SEGMENT.fullmatch(p.name)) and p.is_file()}
+    logs = {
+        int(m[1]): p
+        for p in directory.iterdir()
+        if (m := _SEGMENT.fullmatch(p.name)) and p.is_file()
+    }
     if not logs:
         return None
     first, last = min(logs), max(logs)
@@ -91,7 +99,9 @@ def _last_offset(log: Path) -> int:
         base, size = struct.unpack_from(">qi", data, at)
         if size < 14 or at + 12 + size > len(data):
             break
-        delta = struct.unpack_from(">i", data, at + 23)[0] if data[at + 16] == 2 and size >= 49 else 0
+        delta = (
+            struct.unpack_from(">i", data, at + 23)[0] if data[at + 16] == 2 and size >= 49 else 0
+        )
         found = base + delta
         at += 12 + size
     return found

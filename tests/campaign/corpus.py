@@ -86,7 +86,9 @@ def corpus(base: Path) -> dict[str, Root]:
             disk = log_dir.name if log_dir.name.startswith("disk") else ""
             for part, partitions in _parts(_partitions(log_dir)):
                 name = f"{one.name}:{state}:{disk}{part}"
-                roots[name] = _root(name, log_dir, partitions, base / "roots" / name.replace(":", "."))
+                roots[name] = _root(
+                    name, log_dir, partitions, base / "roots" / name.replace(":", ".")
+                )
     return roots
 
 
@@ -133,7 +135,9 @@ def _root(name: str, log_dir: Path, partitions: tuple[str, ...], to: Path) -> Ro
         for partition in partitions:
             link_tree(log_dir / partition, making / partition)
         making.rename(to)
-    files = tuple(sorted(str(p.relative_to(to)) for p in to.rglob("*") if p.is_file() and not p.is_symlink()))
+    files = tuple(
+        sorted(str(p.relative_to(to)) for p in to.rglob("*") if p.is_file() and not p.is_symlink())
+    )
     return Root(name, to, files, partitions)
 
 

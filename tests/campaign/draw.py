@@ -48,9 +48,13 @@ class Deck:
                     if "/" in file and len(root.partitions) == 1:
                         self.neighbours[kind, root.state].append(root.path / file)
             self.places[DIRECTORY] += [(root.name, partition) for partition in root.partitions]
-        cost = {name: max(1, sum(file.endswith(".log") for file in root.files)) ** 2 for name, root in roots.items()}
+        cost = {
+            name: max(1, sum(file.endswith(".log") for file in root.files)) ** 2
+            for name, root in roots.items()
+        }
         self.weights = {
-            kind: list(accumulate(1 / cost[name] for name, _ in places)) for kind, places in self.places.items()
+            kind: list(accumulate(1 / cost[name] for name, _ in places))
+            for kind, places in self.places.items()
         }
         self.cells = [
             (kind, mutation)
@@ -73,7 +77,12 @@ class Deck:
         root = self.roots[name]
         if mutation == "swap" and kind != DIRECTORY and "/" not in file:
             return self._from_another_log_dir(rng, root, file, kind)
-        if mutation == "swap" and kind != DIRECTORY and len(root.partitions) == 1 and rng.random() < BETWEEN_PARTITIONS:
+        if (
+            mutation == "swap"
+            and kind != DIRECTORY
+            and len(root.partitions) == 1
+            and rng.random() < BETWEEN_PARTITIONS
+        ):
             return self._from_another_partition(rng, root, file, kind)
         if mutation == "middle segment removed" and segments_of(root, file) < 3:
             return None
@@ -87,7 +96,9 @@ class Deck:
             return None
         return Change(root.name, file, "swap", [f"../{source.parent.name}/{other}"])
 
-    def _from_another_partition(self, rng: Random, root: Root, file: str, kind: str) -> Change | None:
+    def _from_another_partition(
+        self, rng: Random, root: Root, file: str, kind: str
+    ) -> Change | None:
         """The file of another partition of the same log directory in its place, of the same name if there is one."""
         folder, _, name = file.partition("/")
         others = [path for path in self.neighbours[kind, root.state] if path.parent.name != folder]

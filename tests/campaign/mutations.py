@@ -21,7 +21,21 @@ import crc32c
 from tests.campaign.corpus import Root, kind_of, link_tree
 
 Args = list[Any]
-EXTREMES: Final = (0, 1, -1, 2**31 - 1, -(2**31), 2**31, 2**63 - 1, 2**63 - 2, -(2**63), -2, 127, 255, 65535)
+EXTREMES: Final = (
+    0,
+    1,
+    -1,
+    2**31 - 1,
+    -(2**31),
+    2**31,
+    2**63 - 1,
+    2**63 - 2,
+    -(2**63),
+    -2,
+    127,
+    255,
+    65535,
+)
 _V2_FIELDS: Final = {
     "base_offset": (0, "q"),
     "length": (8, "i"),
@@ -79,7 +93,9 @@ def _bits(rng: Random, root: Root, file: str) -> Args | None:
     if not size:
         return None
     used = _used(root.path / file)
-    return [[rng.randrange(used), 1 << rng.randrange(8)] for _ in range(rng.choice((1, 1, 1, 2, 8)))]
+    return [
+        [rng.randrange(used), 1 << rng.randrange(8)] for _ in range(rng.choice((1, 1, 1, 2, 8)))
+    ]
 
 
 def _do_bits(path: Path, args: Args) -> None:
@@ -107,7 +123,11 @@ def _zeros(rng: Random, root: Root, file: str) -> Args | None:
         return None
     begin = rng.randrange(used)
     to_end = rng.random() < 0.5
-    return [begin, used if to_end else min(used, begin + rng.choice((1, 4, 8, 12, 64, 512))), rng.choice((0, 0, 4096))]
+    return [
+        begin,
+        used if to_end else min(used, begin + rng.choice((1, 4, 8, 12, 64, 512))),
+        rng.choice((0, 0, 4096)),
+    ]
 
 
 def _do_zeros(path: Path, args: Args) -> None:
@@ -264,7 +284,9 @@ def _remove_tree(path: Path, args: Args) -> None:
 
 
 def _bases(root: Root, partition: str) -> list[str]:
-    return sorted({Path(f).stem for f in root.files if f.startswith(f"{partition}/") and f.endswith(".log")})
+    return sorted({
+        Path(f).stem for f in root.files if f.startswith(f"{partition}/") and f.endswith(".log")
+    })
 
 
 def segments_of(root: Root, partition: str) -> int:

@@ -76,7 +76,9 @@ def _partition(directory: Path, log_start: int) -> Content:
 
 def _is_aborted(row: Row, aborted: list[tuple[int, int, int]]) -> bool:
     offset = row.record[0]
-    return row.transactional and any(p == row.producer_id and a <= offset <= b for p, a, b in aborted)
+    return row.transactional and any(
+        p == row.producer_id and a <= offset <= b for p, a, b in aborted
+    )
 
 
 def _aborted(path: Path) -> list[tuple[int, int, int]]:
@@ -129,7 +131,9 @@ def _rows(data: bytes, batch: Batch) -> list[Row]:
 def _log_starts(root: Path) -> dict[str, int]:
     """What the log start checkpoint says; nothing where it cannot be read."""
     starts = {}
-    for line in _bytes(root / "log-start-offset-checkpoint").decode("utf-8", "replace").splitlines()[2:]:
+    for line in (
+        _bytes(root / "log-start-offset-checkpoint").decode("utf-8", "replace").splitlines()[2:]
+    ):
         words = line.split()
         if len(words) == 3 and words[2].isdigit():
             starts[f"{words[0]}-{words[1]}"] = int(words[2])

@@ -33,7 +33,9 @@ FAILED = Path(__file__).with_name("failed.jsonl")
 """Every input that ever failed, for CI."""
 
 
-def judged(inputs: Iterable[Input], workers: list[Worker]) -> Iterator[tuple[Input, dict[str, Any]]]:
+def judged(
+    inputs: Iterable[Input], workers: list[Worker]
+) -> Iterator[tuple[Input, dict[str, Any]]]:
     """Every input with its verdict, in the order in which they come."""
     waiting, busy = iter(inputs), {}
     idle = list(workers)
@@ -52,7 +54,9 @@ def judged(inputs: Iterable[Input], workers: list[Worker]) -> Iterator[tuple[Inp
 
 def replayed(path: Path) -> list[Input]:
     """The inputs of a file of failed ones."""
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    lines = [
+        json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()
+    ]
     return [Input(Change(*line["change"]), line["verbs"], line["seed"]) for line in lines]
 
 
@@ -70,7 +74,10 @@ def campaign(args: argparse.Namespace) -> int:
         if args.again:
             _judge_again(tally, workers, deck)
         while not (args.only_replay or args.again) and _goes_on(args, tally, began):
-            numbers = range(tally.next, tally.next + min(ROUND, args.inputs - tally.inputs if args.inputs else ROUND))
+            numbers = range(
+                tally.next,
+                tally.next + min(ROUND, args.inputs - tally.inputs if args.inputs else ROUND),
+            )
             drawn = [one for n in numbers if (one := deck.input(args.seed, n))]
             _hold(judged(drawn, workers), tally, deck)
             tally.next = numbers.stop
@@ -88,7 +95,9 @@ def campaign(args: argparse.Namespace) -> int:
         faults = json.loads(args.faults.read_text(encoding="utf-8")) if args.faults else {}
         args.report.write_text(tally.page(faults), encoding="utf-8")
     if args.failed:
-        args.failed.write_text("".join(json.dumps(one) + "\n" for one in tally.failures), encoding="utf-8")
+        args.failed.write_text(
+            "".join(json.dumps(one) + "\n" for one in tally.failures), encoding="utf-8"
+        )
     return int(bool(tally.failures))
 
 
@@ -101,7 +110,9 @@ def _goes_on(args: argparse.Namespace, tally: Tally, began: float) -> bool:
 def _hold(verdicts: Iterable[tuple[Input, dict[str, Any]]], tally: Tally, deck: Deck) -> None:
     for one, verdict in verdicts:
         silent = verdict["lossy"] and not verdict["told"]
-        tally.add(one, verdict, class_of(one.change, deck.roots[one.change.root]) if silent else None)
+        tally.add(
+            one, verdict, class_of(one.change, deck.roots[one.change.root]) if silent else None
+        )
 
 
 def _judge_again(tally: Tally, workers: list[Worker], deck: Deck) -> None:
@@ -125,17 +136,27 @@ def commit() -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, help="stop after so long; for ever if neither this nor --inputs")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--seconds", type=float, help="stop after so long; for ever if neither this nor --inputs"
+    )
     parser.add_argument("--inputs", type=int, help="stop after N inputs")
     parser.add_argument("--seed", default="kafkats")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--state", type=Path, help="where the campaign is kept, to go on with it")
     parser.add_argument("--report", type=Path, help="write the page for docs/ there")
-    parser.add_argument("--faults", type=Path, help="what tests.campaign.faults.run --output wrote, for the report")
-    parser.add_argument("--again", action="store_true", help="only judge the inputs again that failed in --state")
+    parser.add_argument(
+        "--faults", type=Path, help="what tests.campaign.faults.run --output wrote, for the report"
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="only judge the inputs again that failed in --state"
+    )
     parser.add_argument("--failed", type=Path, help="write the inputs that failed there")
-    parser.add_argument("--replay", type=Path, help=f"first the inputs of such a file, such as {FAILED.name}")
+    parser.add_argument(
+        "--replay", type=Path, help=f"first the inputs of such a file, such as {FAILED.name}"
+    )
     parser.add_argument("--only-replay", action="store_true", help="and no others")
     return campaign(parser.parse_args())
 

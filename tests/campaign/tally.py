@@ -84,7 +84,12 @@ class Tally:
             self.lossy[kind, mutation] += 1
         wrong = wrong_of(verdict, known_class)
         if wrong:
-            self.failures.append({"wrong": wrong, "change": one.change, "verbs": one.verbs, "seed": one.seed})
+            self.failures.append({
+                "wrong": wrong,
+                "change": one.change,
+                "verbs": one.verbs,
+                "seed": one.seed,
+            })
         elif known_class:
             self.classes[known_class] += 1
 
@@ -105,7 +110,13 @@ class Tally:
         return "\n".join([*self._summary(), *self._matrix(), *self._classes(), *self._failures()])
 
     def page(self, faults: Mapping[str, Any]) -> str:
-        parts = [self._summary(), self._classes(), self._failures(), _faults(faults), self._matrix()]
+        parts = [
+            self._summary(),
+            self._classes(),
+            self._failures(),
+            _faults(faults),
+            self._matrix(),
+        ]
         return "\n".join([HEAD, *(line for part in parts for line in (*part, ""))])
 
     def _summary(self) -> Iterator[str]:
@@ -117,13 +128,19 @@ class Tally:
         yield f"Slowest input {self.slowest:.1f} s; most memory above an idle worker {self.most_memory // 1024**2} MiB."
         lossy = sum(self.lossy.values())
         yield f"{lossy} inputs lost or changed readable records; a finding says so in {lossy - self.classes.total()}."
-        rare, cell = min((self.ran[*cell, verb], (*cell, verb)) for cell in self._possible() for verb in VERBS)
+        rare, cell = min(
+            (self.ran[*cell, verb], (*cell, verb)) for cell in self._possible() for verb in VERBS
+        )
         yield f"The rarest combination is {' × '.join(cell)}: {rare} times."
         if self.inputs < AIM or rare < RARE:
             yield f"The aim is {AIM} inputs, and each combination {RARE} times: this run was stopped before."
 
     def _possible(self) -> list[tuple[str, str]]:
-        return [cell for cell in self.deck.cells if self.ran[*cell, DEEP] or self.next < len(self.deck.cells)]
+        return [
+            cell
+            for cell in self.deck.cells
+            if self.ran[*cell, DEEP] or self.next < len(self.deck.cells)
+        ]
 
     def _matrix(self) -> Iterator[str]:
         """How often each verb ran on each mutation of each kind of file."""

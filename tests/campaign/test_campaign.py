@@ -35,7 +35,11 @@ def deck(roots: dict[str, Root]) -> Deck:
 
 
 def of(roots: dict[str, Root], case: str, partition: str) -> Root:
-    return next(root for name, root in roots.items() if name.startswith(case) and partition in root.partitions)
+    return next(
+        root
+        for name, root in roots.items()
+        if name.startswith(case) and partition in root.partitions
+    )
 
 
 def test_an_input_is_the_same_each_time(deck: Deck) -> None:
@@ -57,7 +61,9 @@ def test_every_cell_has_an_input(deck: Deck) -> None:
         assert one and (one.change.kind, one.change.mutation) == cell
 
 
-def test_a_number_of_a_text_file_is_changed_in_its_place(deck: Deck, roots: dict[str, Root], tmp_path: Path) -> None:
+def test_a_number_of_a_text_file_is_changed_in_its_place(
+    deck: Deck, roots: dict[str, Root], tmp_path: Path
+) -> None:
     cell = deck.cells.index(("meta.properties", "field"))
     one = deck.input("s", cell)
     assert one
@@ -86,7 +92,9 @@ def test_what_is_lost_is_seen(roots: dict[str, Root], tmp_path: Path) -> None:
     root = of(roots, "matrix-4.3.1-v2:data", "none-ct-0")
     before = content(root.path, root)["none-ct-0"]
     assert before.everything and before != NOTHING
-    log = max(name for name in root.files if name.startswith("none-ct-0/") and name.endswith(".log"))
+    log = max(
+        name for name in root.files if name.startswith("none-ct-0/") and name.endswith(".log")
+    )
     for number, mutation in enumerate(("removed", "emptied")):
         make(Change(root.name, log, mutation, []), root, tmp_path / str(number))
         now = content(tmp_path / str(number), root)["none-ct-0"]
@@ -95,10 +103,14 @@ def test_what_is_lost_is_seen(roots: dict[str, Root], tmp_path: Path) -> None:
     assert not contradictions(root.path)
 
 
-def test_an_index_of_aborted_transactions_hides_records(roots: dict[str, Root], tmp_path: Path) -> None:
+def test_an_index_of_aborted_transactions_hides_records(
+    roots: dict[str, Root], tmp_path: Path
+) -> None:
     root = of(roots, "transactions-4.3.1:data", "txn-0")
     index = next(
-        n for n in root.files if n.startswith("txn-0/") and n.endswith(".txnindex") and (root.path / n).stat().st_size
+        n
+        for n in root.files
+        if n.startswith("txn-0/") and n.endswith(".txnindex") and (root.path / n).stat().st_size
     )
     make(Change(root.name, index, "emptied", []), root, tmp_path / "x")
     assert loses(content(root.path, root)["txn-0"], content(tmp_path / "x", root)["txn-0"])
@@ -109,14 +121,18 @@ def test_at_most_eight_classes(deck: Deck, roots: dict[str, Root]) -> None:
     root = of(roots, "matrix-4.3.1-v2:data", "none-ct-0")
     assert class_of(Change(root.name, "none-ct-0", "removed", []), root) == "end"
     log = "none-ct-0/00000000000000000000.log"
-    assert class_of(Change(root.name, log, "bits", [[7, 1]]), root) == "sealed change"  # the offset of the first batch
+    assert (
+        class_of(Change(root.name, log, "bits", [[7, 1]]), root) == "sealed change"
+    )  # the offset of the first batch
     assert class_of(Change(root.name, log, "bits", [[8, 1]]), root) is None  # its length
     assert class_of(Change(root.name, log, "bits", [[7, 1], [40, 1]]), root) is None
     assert class_of(Change(root.name, log, "zeros", [0, 8, 0]), root) == "sealed change"
 
 
 @pytest.mark.slow(20)
-def test_a_loss_that_a_file_shows_is_told(base: Path, roots: dict[str, Root], tmp_path: Path) -> None:
+def test_a_loss_that_a_file_shows_is_told(
+    base: Path, roots: dict[str, Root], tmp_path: Path
+) -> None:
     root = of(roots, "matrix-4.3.1-v2:data", "none-ct-0")
     judge = Judge(base, tmp_path / "work")
     for mutation in ("removed", "emptied", "files emptied", "special file"):
@@ -125,7 +141,9 @@ def test_a_loss_that_a_file_shows_is_told(base: Path, roots: dict[str, Root], tm
 
 
 @pytest.mark.slow(20)
-def test_a_worker_that_dies_is_an_outcome(base: Path, roots: dict[str, Root], deck: Deck, tmp_path: Path) -> None:
+def test_a_worker_that_dies_is_an_outcome(
+    base: Path, roots: dict[str, Root], deck: Deck, tmp_path: Path
+) -> None:
     worker = Worker(base, tmp_path / "worker")
     try:
         one = next(one for n in range(50) if (one := deck.input("d", n)))

@@ -36,15 +36,27 @@ def silent(judge: Judge, change: Change) -> Verdict:
     return verdict
 
 
-def change_of(roots: dict[str, Root], case: str, partition: str, mutation: str) -> tuple[Change, Root]:
-    root = next(root for name, root in roots.items() if name.startswith(case) and partition in root.partitions)
-    bases = sorted(Path(file).stem for file in root.files if file.startswith(f"{partition}/") and file.endswith(".log"))
+def change_of(
+    roots: dict[str, Root], case: str, partition: str, mutation: str
+) -> tuple[Change, Root]:
+    root = next(
+        root
+        for name, root in roots.items()
+        if name.startswith(case) and partition in root.partitions
+    )
+    bases = sorted(
+        Path(file).stem
+        for file in root.files
+        if file.startswith(f"{partition}/") and file.endswith(".log")
+    )
     assert len(bases) > 1
     return Change(root.name, partition, mutation, [bases[0 if mutation == FIRST else -1]]), root
 
 
 @pytest.mark.slow(40)
-@pytest.mark.parametrize("planted", [False, True], ids=["its own class", "a class that excuses everything"])
+@pytest.mark.parametrize(
+    "planted", [False, True], ids=["its own class", "a class that excuses everything"]
+)
 def test_a_loss_that_a_checkpoint_shows_is_no_class(
     judge: Judge, roots: dict[str, Root], monkeypatch: pytest.MonkeyPatch, planted: bool
 ) -> None:
@@ -60,9 +72,13 @@ def test_a_loss_that_a_checkpoint_shows_is_no_class(
 
 
 @pytest.mark.slow(40)
-def test_a_loss_that_nothing_shows_is_of_its_class_only(judge: Judge, roots: dict[str, Root]) -> None:
+def test_a_loss_that_nothing_shows_is_of_its_class_only(
+    judge: Judge, roots: dict[str, Root]
+) -> None:
     change, root = change_of(roots, "matrix-0.10.2.2-v1:data", "none-ct-0", FIRST)
     verdict = silent(judge, change)._asdict()
     assert verdict["contradicted"] == []
     assert wrong_of(verdict, class_of(change, root)) == []
-    assert wrong_of(verdict, None) == ["silent loss: readable records are gone or changed, and no finding says so"]
+    assert wrong_of(verdict, None) == [
+        "silent loss: readable records are gone or changed, and no finding says so"
+    ]

@@ -78,8 +78,14 @@ class Judge:
             for number, verb in enumerate(verbs):
                 out = self.work / f"out-{number}"
                 out.mkdir()
-                ran.append(self._run(verb, words_of(verb, Random(f"{seed}/{number}"), change, to, out)))
-            wrong = [f"{one.verb}: {one.wrong}: kafkats {' '.join(one.words)}" for one in ran if one.wrong]
+                ran.append(
+                    self._run(verb, words_of(verb, Random(f"{seed}/{number}"), change, to, out))
+                )
+            wrong = [
+                f"{one.verb}: {one.wrong}: kafkats {' '.join(one.words)}"
+                for one in ran
+                if one.wrong
+            ]
             if _tree(to) != seen:
                 wrong.append("a command that reads has changed the log directory")
             found = _findings(ran[0].output)
@@ -111,7 +117,9 @@ class Judge:
             with _clean(self.work):
                 link_tree(root.path, self.work / "root")
                 (self.work / "out").mkdir()
-                words = words_of(verb, Random(str(number)), change, self.work / "root", self.work / "out")
+                words = words_of(
+                    verb, Random(str(number)), change, self.work / "root", self.work / "out"
+                )
                 self._run(verb, words)
 
     def _untouched(self, root: Root) -> tuple[dict[str, Content], set[tuple[str, ...]]]:
@@ -178,7 +186,12 @@ def _findings(output: str) -> set[tuple[str, ...]]:
         with contextlib.suppress(ValueError):
             row = json.loads(line)
             if isinstance(row, Mapping) and "kind" in row:
-                found.add(tuple(str(row.get(key)) for key in ("partition_dir", "file", "kind", "severity", "reason")))
+                found.add(
+                    tuple(
+                        str(row.get(key))
+                        for key in ("partition_dir", "file", "kind", "severity", "reason")
+                    )
+                )
     return found
 
 
@@ -198,7 +211,11 @@ def _tree(root: Path) -> dict[str, tuple[int, int, int]]:
     for folder, folders, files in os.walk(root):
         for name in (*folders, *files):
             stat = os.lstat(os.path.join(folder, name))
-            seen[f"{folder}/{name}"] = (stat.st_size if name in files else 0, stat.st_mtime_ns, stat.st_mode)
+            seen[f"{folder}/{name}"] = (
+                stat.st_size if name in files else 0,
+                stat.st_mtime_ns,
+                stat.st_mode,
+            )
     return seen
 
 

@@ -45,7 +45,9 @@ class Worker:
     def give(self, one: Input) -> None:
         assert self.process and self.process.stdin
         self.given, self.since = one, time.monotonic()
-        self.process.stdin.write(json.dumps({"change": one.change, "verbs": one.verbs, "seed": one.seed}) + "\n")
+        self.process.stdin.write(
+            json.dumps({"change": one.change, "verbs": one.verbs, "seed": one.seed}) + "\n"
+        )
         self.process.stdin.flush()
 
     def answer(self, wait: float = 0.0) -> dict[str, Any] | None:

@@ -32,7 +32,9 @@ def test_several_members() -> None:
     assert read(MEMBER + gzip.compress(memoryview(b"")) + MEMBER) == PLAIN * 2
 
 
-@pytest.mark.parametrize("junk", [b"\0", b"junk" * 20, b"\x1f\x8b", b"\x1f\x8b\x07" + bytes(40), MEMBER[:9]])
+@pytest.mark.parametrize(
+    "junk", [b"\0", b"junk" * 20, b"\x1f\x8b", b"\x1f\x8b\x07" + bytes(40), MEMBER[:9]]
+)
 def test_junk_after_a_member_is_ignored(junk: bytes) -> None:
     assert read(MEMBER + junk) == PLAIN
 
@@ -58,7 +60,11 @@ def test_optional_fields() -> None:
 @pytest.mark.parametrize(("flags", "fields"), [(2, b"\0\0"), (8, b""), (4, b"\xff\xff")])
 def test_wrong_fields(flags: int, fields: bytes) -> None:
     with pytest.raises(CorruptBatch):
-        read(_with_fields(flags, fields).replace(b"\0", b"\1") if flags == 8 else _with_fields(flags, fields))
+        read(
+            _with_fields(flags, fields).replace(b"\0", b"\1")
+            if flags == 8
+            else _with_fields(flags, fields)
+        )
 
 
 @pytest.mark.parametrize("at", range(-8, 0))

@@ -25,7 +25,9 @@ def test_frames_end_in_an_empty_raw_block() -> None:
 
 @pytest.mark.parametrize("checksum", [False, True])
 def test_one_shot_frames(checksum: bool) -> None:
-    assert read(zstandard.ZstdCompressor(level=19, write_checksum=checksum).compress(PLAIN)) == PLAIN
+    assert (
+        read(zstandard.ZstdCompressor(level=19, write_checksum=checksum).compress(PLAIN)) == PLAIN
+    )
 
 
 def test_several_frames() -> None:

@@ -117,12 +117,26 @@ def contents(data: Path) -> dict[str, Any]:
 
 def identity(into: Path) -> dict[str, Any]:
     """Inode and ctime by path, of files and folders."""
-    return {str(p.relative_to(into)): [p.lstat().st_ino, p.lstat().st_ctime_ns] for p in sorted(into.rglob("*"))}
+    return {
+        str(p.relative_to(into)): [p.lstat().st_ino, p.lstat().st_ctime_ns]
+        for p in sorted(into.rglob("*"))
+    }
 
 
 def keep(into: Path, archive: Path, more: dict[str, Any]) -> None:
-    (into / "identity.json").write_text(json.dumps({"root": str(into), "files": identity(into)} | more))
-    tar = ["tar", "--format=posix", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "-cJf", str(archive)]
+    (into / "identity.json").write_text(
+        json.dumps({"root": str(into), "files": identity(into)} | more)
+    )
+    tar = [
+        "tar",
+        "--format=posix",
+        "--sort=name",
+        "--owner=0",
+        "--group=0",
+        "--numeric-owner",
+        "-cJf",
+        str(archive),
+    ]
     subprocess.run([*tar, "-C", str(into), *sorted(os.listdir(into))], check=True)
 
 
@@ -143,7 +157,11 @@ def operations(folder: Path, work: Path) -> Iterator[str]:
                 run(*apply)
             if state == "undoing":
                 killed(lambda into=into: run("undo", into / "plan.run", "--by", "ops"), data)  # type: ignore[misc]
-            keep(into, folder / f"{operation}-{state}.tar.xz", {"before": before, "now": contents(data)})
+            keep(
+                into,
+                folder / f"{operation}-{state}.tar.xz",
+                {"before": before, "now": contents(data)},
+            )
             yield f"{operation}-{state}"
 
 
@@ -169,18 +187,46 @@ def others(folder: Path, work: Path) -> None:
         into / "export.csv",
     )
     ledger = into / "ledger.jsonl"
-    run("ledger", "begin", ledger, "--from-magic", 1, "--to-magic", 2, "--broker", "1", "--broker", "2", "--by", "ops")
+    run(
+        "ledger",
+        "begin",
+        ledger,
+        "--from-magic",
+        1,
+        "--to-magic",
+        2,
+        "--broker",
+        "1",
+        "--broker",
+        "2",
+        "--by",
+        "ops",
+    )
     for broker in ("1", "2"):
-        run("ledger", "attest", ledger, "--broker", broker, "--text", "2.8.2 runs everywhere", "--by", "ops")
+        run(
+            "ledger",
+            "attest",
+            ledger,
+            "--broker",
+            broker,
+            "--text",
+            "2.8.2 runs everywhere",
+            "--by",
+            "ops",
+        )
         step = ("--ledger", ledger, "--phase", "phase-1", "--broker", broker, "--by", "ops")
         run("certify", data, "--max-magic", 1, *step)
     step = ("--ledger", ledger, "--phase", "canary", "--broker", "1")
-    run("plan", "migrate", data, "--to-magic", 2, "--accept-loss", "all", *step, "-o", into / "plan")
+    run(
+        "plan", "migrate", data, "--to-magic", 2, "--accept-loss", "all", *step, "-o", into / "plan"
+    )
     run("apply", into / "plan", "--digest", "any", "--owner-stopped", "--by", "ops")
     run("verify", data, *step, "--by", "ops")
     digest = json.loads((into / "plan" / "plan.json").read_text())["digest"]
     write_approval(
-        into / "approval.json", Approval("Approve", (digest,), "Ada", "answered by Ada", NOW), run_id="manual"
+        into / "approval.json",
+        Approval("Approve", (digest,), "Ada", "answered by Ada", NOW),
+        run_id="manual",
     )
     keep(into, folder / "read.tar.xz", {})
 

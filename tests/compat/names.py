@@ -43,7 +43,9 @@ def commands(group: click.Group = cli, before: str = "") -> dict[str, list[str]]
         if isinstance(command, click.Group):
             found |= commands(command, path)
         else:
-            options = {word for param in command.params for word in (*param.opts, *param.secondary_opts)}
+            options = {
+                word for param in command.params for word in (*param.opts, *param.secondary_opts)
+            }
             found[path] = sorted(word for word in options if word.startswith("-"))
     return found
 
@@ -62,7 +64,9 @@ def job(words: str) -> list[str]:
     finally:
         sys.argv = before
     defined = [
-        re.split(r"\s{2,}", line.strip())[0] for line in out.getvalue().splitlines() if re.match(r" {1,4}-", line)
+        re.split(r"\s{2,}", line.strip())[0]
+        for line in out.getvalue().splitlines()
+        if re.match(r" {1,4}-", line)
     ]
     shown = {word for one in defined for word in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", one)}
     return sorted({*shown, *HIDDEN.get(words, ())})
@@ -71,7 +75,9 @@ def job(words: str) -> list[str]:
 def environment() -> list[str]:
     """Every variable of ours that the product's code names."""
     files = (path for folder in PRODUCT for path in (ROOT / folder).rglob("*.py"))
-    return sorted({name for path in files for name in re.findall(r"\bKAFKATS_[A-Z_]+\b", path.read_text())})
+    return sorted({
+        name for path in files for name in re.findall(r"\bKAFKATS_[A-Z_]+\b", path.read_text())
+    })
 
 
 def json_fields(into: Path) -> dict[str, list[str]]:
@@ -92,10 +98,30 @@ def json_fields(into: Path) -> dict[str, list[str]]:
         "certify": ("certify", data, "--max-magic", 1),
         "certify check": ("certify", "--check", found.into / "certificate"),
         "plan rebuild": ("plan", "rebuild", damaged, "-o", into / "a"),
-        "plan migrate": ("plan", "migrate", data, "--to-magic", 1, "--accept-loss", "all", "-o", into / "b"),
+        "plan migrate": (
+            "plan",
+            "migrate",
+            data,
+            "--to-magic",
+            1,
+            "--accept-loss",
+            "all",
+            "-o",
+            into / "b",
+        ),
         "plan retain": ("plan", "retain", data, *deletes, "-o", into / "c"),
         "plan roll": ("plan", "roll", data, "--config", "segment.ms=1000", *now, "-o", into / "d"),
-        "plan split": ("plan", "split", data, "--where", "rolled", "--segment-bytes", 2000, "-o", into / "e"),
+        "plan split": (
+            "plan",
+            "split",
+            data,
+            "--where",
+            "rolled",
+            "--segment-bytes",
+            2000,
+            "-o",
+            into / "e",
+        ),
         "show": ("show", found.plan),
         "simulate retain": ("simulate", "retain", data, *deletes),
         "simulate roll": ("simulate", "roll", data, "--config", "segment.ms=1000", *now),
@@ -115,7 +141,11 @@ def json_fields(into: Path) -> dict[str, list[str]]:
 
 def _fields(*words: object) -> list[str]:
     out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(SystemExit):
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(io.StringIO()),
+        contextlib.suppress(SystemExit),
+    ):
         main([*map(str, words), "--json"])
     rows = [json.loads(line) for line in out.getvalue().splitlines()]
     names = {name for row in rows if "summary" not in row for name in row}
@@ -132,7 +162,8 @@ def dags() -> dict[str, dict[str, list[str]]]:
 
 def of_bag(bag: Any) -> dict[str, dict[str, list[str]]]:
     return {
-        name: {"tasks": sorted(dag.task_ids), "params": sorted(dag.params)} for name, dag in sorted(bag.dags.items())
+        name: {"tasks": sorted(dag.task_ids), "params": sorted(dag.params)}
+        for name, dag in sorted(bag.dags.items())
     }
 
 

@@ -54,7 +54,10 @@ def replay(name: str, into: Path) -> Replayed:
 def digest_of(header: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     """The digest of a plan, as it was defined when the fixtures were written: sha256 over lines of sorted JSON."""
     lines = [{key: value for key, value in header.items() if key != "digest"}, *rows]
-    text = "".join(json.dumps(line, sort_keys=True, separators=(",", ":"), ensure_ascii=True) + "\n" for line in lines)
+    text = "".join(
+        json.dumps(line, sort_keys=True, separators=(",", ":"), ensure_ascii=True) + "\n"
+        for line in lines
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -77,7 +80,11 @@ class _Rewriting:
             self.plan(plan)
         done = {plan / "plan.json", plan / "items.parquet", self.into / "ledger.jsonl"}
         for path in sorted(self.into.rglob("*")):
-            if path in done or path.is_relative_to(self.into / "volume" / "data") or "table" in path.parts:
+            if (
+                path in done
+                or path.is_relative_to(self.into / "volume" / "data")
+                or "table" in path.parts
+            ):
                 continue
             if path.suffix == ".parquet":
                 self.parquet(path)
@@ -90,7 +97,9 @@ class _Rewriting:
     def plan(self, folder: Path) -> None:
         header = json.loads((folder / "plan.json").read_text())
         items = pq.read_table(folder / "items.parquet")
-        assert digest_of(_sealed(header), items.to_pylist()) == header["digest"], "what is digested has changed"
+        assert digest_of(_sealed(header), items.to_pylist()) == header["digest"], (
+            "what is digested has changed"
+        )
         rows = [self.item(row) for row in items.to_pylist()]
         old = header["digest"]
         header = json.loads(self.text(json.dumps(header)))
@@ -122,7 +131,9 @@ class _Rewriting:
             header = json.loads((folder / "certificate.json").read_text())
             rows = pq.read_table(folder / "segments.parquet").to_pylist()
             covered = {key: value for key, value in header.items() if key != "at"}
-            (folder / "certificate.json").write_text(json.dumps(header | {"digest": digest_of(covered, rows)}))
+            (folder / "certificate.json").write_text(
+                json.dumps(header | {"digest": digest_of(covered, rows)})
+            )
 
     def ledger(self, path: Path) -> None:
         """Each line has the digest of the one before, and its own over what it says without it."""
@@ -131,7 +142,9 @@ class _Rewriting:
             entry = json.loads(line)
             digest = entry.pop("digest")
             recorded = json.dumps(entry, ensure_ascii=False)
-            assert digest == hashlib.sha256(recorded.encode()).hexdigest(), "the ledger is not what it was"
+            assert digest == hashlib.sha256(recorded.encode()).hexdigest(), (
+                "the ledger is not what it was"
+            )
             entry = json.loads(self.text(recorded)) | {"before": before}
             before = hashlib.sha256(json.dumps(entry, ensure_ascii=False).encode()).hexdigest()
             lines.append(json.dumps(entry | {"digest": before}, ensure_ascii=False) + "\n")
@@ -148,7 +161,9 @@ class _Rewriting:
             folder.rename(folder.with_name(self.text(folder.name)))
         for path in sorted(area.glob("*/runs/*/journal*")):
             digest, _, body = path.read_bytes().rstrip(b"\n").partition(b"\n")
-            assert digest.decode() == hashlib.sha256(body).hexdigest(), "a journal is not what it was"
+            assert digest.decode() == hashlib.sha256(body).hexdigest(), (
+                "a journal is not what it was"
+            )
             body = json.dumps(self.journal(json.loads(self.text(body.decode())))).encode()
             path.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body + b"\n")
         for path in area.glob("*/lease"):
@@ -161,9 +176,18 @@ class _Rewriting:
             reservation.write_text(json.dumps(content))
 
     def journal(self, value: Any) -> Any:
-        if isinstance(value, list) and len(value) == _IDENTITY and all(type(one) is int for one in value):
+        if (
+            isinstance(value, list)
+            and len(value) == _IDENTITY
+            and all(type(one) is int for one in value)
+        ):
             size, mtime_ns, ctime_ns, inode = value
-            return [size, mtime_ns, self.ctimes.get((inode, ctime_ns), ctime_ns), self.inodes.get(inode, inode)]
+            return [
+                size,
+                mtime_ns,
+                self.ctimes.get((inode, ctime_ns), ctime_ns),
+                self.inodes.get(inode, inode),
+            ]
         if isinstance(value, list):
             return [self.journal(one) for one in value]
         if not isinstance(value, dict):

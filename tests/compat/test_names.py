@@ -42,6 +42,10 @@ def test_variables_of_the_environment() -> None:
 def test_the_table_is_not_empty() -> None:
     """A table that was made where nothing works would hold anybody to nothing."""
     assert len(RECORDED["commands"]) >= 20 and all(RECORDED["commands"].values())
-    assert len(RECORDED["jobs"]) == len(names.JOBS) and all(len(words) > 3 for words in RECORDED["jobs"].values())
+    assert len(RECORDED["jobs"]) == len(names.JOBS) and all(
+        len(words) > 3 for words in RECORDED["jobs"].values()
+    )
     assert all(RECORDED["json"].values())
-    assert len(RECORDED["dags"]) == 6 and all(one["tasks"] and one["params"] for one in RECORDED["dags"].values())
+    assert len(RECORDED["dags"]) == 6 and all(
+        one["tasks"] and one["params"] for one in RECORDED["dags"].values()
+    )

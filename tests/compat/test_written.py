@@ -53,7 +53,9 @@ def check_applied(found: Replayed, operation: str) -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_plan_is_shown_applied_and_undone(tmp_path: Path, capsys: Capture, operation: str) -> None:
+def test_a_plan_is_shown_applied_and_undone(
+    tmp_path: Path, capsys: Capture, operation: str
+) -> None:
     found = replay(f"{operation}-planned", tmp_path)
     assert make.contents(found.data) == found.now == found.before
     kafkats(capsys, "show", found.plan, "--json")
@@ -81,7 +83,9 @@ def test_an_interrupted_apply_is_resumed_or_undone(
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("ending", ["undo", "purge"])
-def test_a_finished_run_is_undone_or_purged(tmp_path: Path, capsys: Capture, operation: str, ending: str) -> None:
+def test_a_finished_run_is_undone_or_purged(
+    tmp_path: Path, capsys: Capture, operation: str, ending: str
+) -> None:
     found = replay(f"{operation}-applied", tmp_path)
     check_applied(found, operation)
     again = kafkats(capsys, "apply", found.plan, *APPLY)
@@ -104,7 +108,9 @@ def test_an_interrupted_undo_is_finished(tmp_path: Path, capsys: Capture, operat
     assert make.contents(found.data) == found.before
 
 
-def test_a_reservation_keeps_others_off_until_its_plan_is_applied(tmp_path: Path, capsys: Capture) -> None:
+def test_a_reservation_keeps_others_off_until_its_plan_is_applied(
+    tmp_path: Path, capsys: Capture
+) -> None:
     found = replay("rebuild-planned", tmp_path)
     other = ("plan", "rebuild", found.data, "--reserve", "-o", tmp_path / "other")
     kafkats(capsys, *other, code=3)
@@ -143,10 +149,21 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Replayed:
 
 
 def test_a_lookup_table_answers_as_it_did(read: Replayed, capsys: Capture, tmp_path: Path) -> None:
-    words = ("--at", 1_600_000_090_000, "--to", "group-csv", "--missing", "all", "-o", tmp_path / "export.csv")
+    words = (
+        "--at",
+        1_600_000_090_000,
+        "--to",
+        "group-csv",
+        "--missing",
+        "all",
+        "-o",
+        tmp_path / "export.csv",
+    )
     kafkats(capsys, "export", read.into / "table", *words)
     assert (tmp_path / "export.csv").read_bytes() == (read.into / "export.csv").read_bytes()
-    assert len(kafkats(capsys, "lookup", read.into / "table", "--at", 1_600_000_090_000, "--json")) > 1
+    assert (
+        len(kafkats(capsys, "lookup", read.into / "table", "--at", 1_600_000_090_000, "--json")) > 1
+    )
 
 
 def test_a_lookup_table_is_continued(read: Replayed, capsys: Capture) -> None:
@@ -209,10 +226,15 @@ def test_every_column_of_that_day_is_still_written(
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_every_column_of_a_report_is_still_written(tmp_path: Path, capsys: Capture, operation: str) -> None:
+def test_every_column_of_a_report_is_still_written(
+    tmp_path: Path, capsys: Capture, operation: str
+) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "new").mkdir()
-    old, new = replay(f"{operation}-applied", tmp_path / "old"), replay(f"{operation}-planned", tmp_path / "new")
+    old, new = (
+        replay(f"{operation}-applied", tmp_path / "old"),
+        replay(f"{operation}-planned", tmp_path / "new"),
+    )
     kafkats(capsys, "apply", new.plan, *APPLY)
     one, other = (pq.read_schema(found.run / "report.parquet") for found in (old, new))
     assert {f"{f.name}: {f.type}" for f in one} <= {f"{f.name}: {f.type}" for f in other}

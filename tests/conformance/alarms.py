@@ -52,7 +52,9 @@ def test_conversion(asked: list[Subject], ask: Ask, tally: Tally) -> None:
                 compared = sum(counter.total() for counter in quiet.compared.values())
                 if compared:
                     what = f"byte {at} in {compare.__name__} of {one.name}"
-                    tally.same(CHECK, version, compare.__name__, what, len(quiet.differences), compared)
+                    tally.same(
+                        CHECK, version, compare.__name__, what, len(quiet.differences), compared
+                    )
 
 
 def test_directory(new: New, judge: Judge, tally: Tally) -> None:
@@ -62,10 +64,26 @@ def test_directory(new: New, judge: Judge, tally: Tally) -> None:
         (".log", lambda one, quiet: migrated.compare_records(one, judge, quiet), migrated.RECORDS),
         (".log", lambda one, quiet: migrated.compare_records(one, judge, quiet), migrated.CONSUMED),
         (".index", lambda one, quiet: migrated.compare_loads(one, judge, quiet), migrated.CRASHED),
-        (".timeindex", lambda one, quiet: migrated.compare_loads(one, judge, quiet), migrated.CRASHED),
-        (".timeindex", lambda one, quiet: migrated.compare_loads(one, judge, quiet), migrated.TIMES),
-        (".timeindex", lambda one, quiet: migrated.compare_recorded_times(one, judge, quiet), migrated.ANSWERED),
-        (".snapshot", lambda one, quiet: migrated.compare_loads(one, judge, quiet), migrated.PRODUCERS),
+        (
+            ".timeindex",
+            lambda one, quiet: migrated.compare_loads(one, judge, quiet),
+            migrated.CRASHED,
+        ),
+        (
+            ".timeindex",
+            lambda one, quiet: migrated.compare_loads(one, judge, quiet),
+            migrated.TIMES,
+        ),
+        (
+            ".timeindex",
+            lambda one, quiet: migrated.compare_recorded_times(one, judge, quiet),
+            migrated.ANSWERED,
+        ),
+        (
+            ".snapshot",
+            lambda one, quiet: migrated.compare_loads(one, judge, quiet),
+            migrated.PRODUCERS,
+        ),
     ):
         copy = replace(new, root=new.root.parent / "tampered" / "data")
         shutil.copytree(new.root, copy.root, symlinks=True)
@@ -86,7 +104,9 @@ def _of_kind(new: New, suffix: str) -> list[Path]:
     for old in new.old.partitions():
         partition = new.partition(old)
         kind = partition.glob("*.snapshot") if suffix == ".snapshot" else new.written(partition)
-        found += [path for path in sorted(kind) if path.suffix == suffix and path.stat().st_size > 12][-1:]
+        found += [
+            path for path in sorted(kind) if path.suffix == suffix and path.stat().st_size > 12
+        ][-1:]
     return found
 
 
@@ -105,7 +125,12 @@ def _of_another_epoch(snapshot: bytes) -> bytes:
     return snapshot[:2] + crc32c(entries).to_bytes(4, "big") + entries
 
 
-WRONG = {".log": _flipped, ".index": _flipped, ".timeindex": _misleading, ".snapshot": _of_another_epoch}
+WRONG = {
+    ".log": _flipped,
+    ".index": _flipped,
+    ".timeindex": _misleading,
+    ".snapshot": _of_another_epoch,
+}
 
 
 def _tampered(conversion: Callable[..., bytes], at: int) -> Callable[..., bytes]:

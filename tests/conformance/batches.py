@@ -46,7 +46,9 @@ def made_batches() -> Iterator[Made]:
         for count in (1, 5, 40):
             for first, step in ((0, 1), (70, 1), (1 << 33, 3))[: 3 if count == 5 else 1]:
                 records = _records(times, count, first, step)
-                yield from _of_every_format(f"{times}-{count}-at-{first}-by-{step}", records, step == 1)
+                yield from _of_every_format(
+                    f"{times}-{count}-at-{first}-by-{step}", records, step == 1
+                )
     yield from _kept_by_compaction()
     yield from _of_producers()
     yield from _odd_wrappers()
@@ -80,7 +82,10 @@ def _of_every_format(name: str, records: list[Record], whole: bool) -> Iterator[
         base = 0 if whole else records[0].offset
         plain = [r._replace(offset=r.offset - records[0].offset + base) for r in records]
         yield Made(f"v2-{word}-{name}", v2.encode_batch(plain, codec=codec), whole)
-        yield Made(f"v2-{word}-appended-{name}", v2.encode_batch(records, codec=codec, log_append_time=STAMP))
+        yield Made(
+            f"v2-{word}-appended-{name}",
+            v2.encode_batch(records, codec=codec, log_append_time=STAMP),
+        )
         headed = [r._replace(headers=_HEADERS[r.offset % 3]) for r in plain]
         yield Made(f"v2-{word}-headers-{name}", v2.encode_batch(headed, codec=codec), whole)
 
@@ -89,14 +94,31 @@ def _kept_by_compaction() -> Iterator[Made]:
     records = _records("rising", 9, 1000, 2)
     for codec in Codec:
         word = codec.name.lower()
-        around = {"base_offset": 990, "last_offset": 1040, "leader_epoch": 7, "max_timestamp": STAMP}
+        around = {
+            "base_offset": 990,
+            "last_offset": 1040,
+            "leader_epoch": 7,
+            "max_timestamp": STAMP,
+        }
         yield Made(f"v2-{word}-compacted", v2.encode_batch(records, codec=codec, **around))
-        yield Made(f"v2-{word}-horizon", v2.encode_batch(records, codec=codec, delete_horizon_ms=STAMP, **around))
+        yield Made(
+            f"v2-{word}-horizon",
+            v2.encode_batch(records, codec=codec, delete_horizon_ms=STAMP, **around),
+        )
         stamped = v2.encode_batch(records, codec=codec, delete_horizon_ms=5, log_append_time=STAMP)
         yield Made(f"v2-{word}-horizon-appended", stamped)
-    empty = {"base_offset": 20, "last_offset": 29, "producer_id": 4, "producer_epoch": 0, "base_sequence": 3}
+    empty = {
+        "base_offset": 20,
+        "last_offset": 29,
+        "producer_id": 4,
+        "producer_epoch": 0,
+        "base_sequence": 3,
+    }
     yield Made("v2-empty", v2.encode_batch([], **empty))
-    yield Made("v2-empty-transactional", v2.encode_batch([], transactional=True, max_timestamp=STAMP, **empty))
+    yield Made(
+        "v2-empty-transactional",
+        v2.encode_batch([], transactional=True, max_timestamp=STAMP, **empty),
+    )
     yield Made("v2-around-empty", v2.encode_batch(records[:2]) + v2.encode_batch([], **empty))
 
 
@@ -105,8 +127,14 @@ def _of_producers() -> Iterator[Made]:
     who = {"producer_id": 1 << 40, "producer_epoch": 3}
     for codec in Codec:
         word = codec.name.lower()
-        yield Made(f"v2-{word}-idempotent", v2.encode_batch(records, codec=codec, base_sequence=17, **who), True)
-        data = v2.encode_batch(records, codec=codec, base_sequence=0, transactional=True, leader_epoch=9, **who)
+        yield Made(
+            f"v2-{word}-idempotent",
+            v2.encode_batch(records, codec=codec, base_sequence=17, **who),
+            True,
+        )
+        data = v2.encode_batch(
+            records, codec=codec, base_sequence=0, transactional=True, leader_epoch=9, **who
+        )
         yield Made(f"v2-{word}-transactional", data, True)
     for word, kind in (("abort", 0), ("commit", 1)):
         key, value = bytes((0, 0, 0, kind)), bytes(6)
@@ -127,7 +155,8 @@ def _odd_wrappers() -> Iterator[Made]:
         yield Made(f"v1-{word}-of-v0", _wrapper(1, 54, codec, old))
         yield Made(f"v0-{word}-of-v1", _wrapper(0, 4, codec, new))
         yield Made(
-            f"v1-{word}-of-both", _wrapper(1, 4, codec, v0.encode_batch(records[:2]) + v1.encode_batch(records[2:]))
+            f"v1-{word}-of-both",
+            _wrapper(1, 4, codec, v0.encode_batch(records[:2]) + v1.encode_batch(records[2:])),
         )
         yield Made(f"v1-{word}-at-zero", _wrapper(1, 0, codec, new))
         yield Made(f"v1-{word}-holes", _wrapper(1, 116, codec, holed))
@@ -139,7 +168,10 @@ def _odd_wrappers() -> Iterator[Made]:
         yield Made(f"v0-{word}-with-key", _wrapper(0, 4, codec, old, key=b"key"))
     for magic in (0, 1):
         # Bits 4 to 7 mean nothing, and bit 3 nothing in magic 0.
-        yield Made(f"v{magic}-odd-attributes", _wrapper(magic, 9, Codec.NONE, b"value", attributes=0xF0, key=b"k"))
+        yield Made(
+            f"v{magic}-odd-attributes",
+            _wrapper(magic, 9, Codec.NONE, b"value", attributes=0xF0, key=b"k"),
+        )
     yield Made("v0-bit-3", _wrapper(0, 9, Codec.NONE, b"value", attributes=0x08, key=b"k"))
 
 

@@ -73,26 +73,44 @@ def serve(work: Path, tally: Tally) -> None:
         compare_answers(f"{start} start", answers, tally)
         words = said.read_text(errors="replace")
         tally.same(
-            UNTOUCHED, VERSION, one.name, f"{start} start: it says that it skips recovery", SKIPPED in words, True
+            UNTOUCHED,
+            VERSION,
+            one.name,
+            f"{start} start: it says that it skips recovery",
+            SKIPPED in words,
+            True,
         )
         # The raft log of the cluster's own metadata is always recovered.
         lines = (line for line in words.splitlines() if "__cluster_metadata" not in line)
         worked = [line for line in lines if any(word in line for word in WORK_ON_LOGS)]
-        tally.same(UNTOUCHED, VERSION, one.name, f"{start} start: its words about logs", worked[:3], [])
+        tally.same(
+            UNTOUCHED, VERSION, one.name, f"{start} start: its words about logs", worked[:3], []
+        )
         after = _files(new)
         for path, sha256 in before.items():
-            tally.same(UNTOUCHED, VERSION, one.name, f"{path} after the {start} stop", after.get(path), sha256)
+            tally.same(
+                UNTOUCHED,
+                VERSION,
+                one.name,
+                f"{path} after the {start} stop",
+                after.get(path),
+                sha256,
+            )
     _test_alarms(one, label, records, tally)
 
 
-def compare_served(when: str, one: Case, label: str, records: dict[str, list[Any]], tally: Tally) -> None:
+def compare_served(
+    when: str, one: Case, label: str, records: dict[str, list[Any]], tally: Tally
+) -> None:
     """What a consumer read of every partition against what one read when the case was made."""
     said: dict[str, list[dict[str, Any]]] = {}
     for record in one.records(label):
         said.setdefault(record["tp"], []).append(record)
     for partition, ours in records.items():
         # Compacted topics had not been read yet; they hold what their origins hold.
-        theirs = [migrated.as_recorded(record, 2) for record in said[partition.removeprefix("compact-")]]
+        theirs = [
+            migrated.as_recorded(record, 2) for record in said[partition.removeprefix("compact-")]
+        ]
         migrated.same_list(SERVED, VERSION, one.name, f"{partition}, {when}", ours, theirs, tally)
 
 
@@ -101,7 +119,9 @@ def compare_answers(when: str, answers: Answers, tally: Tally) -> None:
     for (partition, timestamp), theirs in _recorded().items():
         if (partition, timestamp) in answers:
             ours = answers[partition, timestamp]
-            tally.same(ANSWERED, VERSION, CASE[0], f"{timestamp} in {partition}, {when}", ours, theirs)
+            tally.same(
+                ANSWERED, VERSION, CASE[0], f"{timestamp} in {partition}, {when}", ours, theirs
+            )
 
 
 def _recorded() -> Answers:
@@ -118,9 +138,13 @@ async def _consume(port: int, one: Case) -> tuple[dict[str, list[Any]], Answers]
     partitions = [TopicPartition(topic, 0) for topic in one.info["topics"]]
     times = sorted({timestamp for _, timestamp in _recorded()})
     answers: Answers = {}
-    async with _consumer(port) as consumer:  # before it fetches, or answers would wait for the fetches
+    async with _consumer(
+        port
+    ) as consumer:  # before it fetches, or answers would wait for the fetches
         for timestamp in times[:: max(1, len(times) // SEARCHES)]:
-            for tp, hit in (await consumer.offsets_for_times(dict.fromkeys(partitions, timestamp))).items():
+            for tp, hit in (
+                await consumer.offsets_for_times(dict.fromkeys(partitions, timestamp))
+            ).items():
                 answers[_name(tp), timestamp] = hit and (hit.offset, hit.timestamp)
     records: dict[str, list[Any]] = {_name(tp): [] for tp in partitions}
     async with _consumer(port) as consumer:
@@ -128,7 +152,9 @@ async def _consume(port: int, one: Case) -> tuple[dict[str, list[Any]], Answers]
         await consumer.seek_to_beginning()
         ends = await consumer.end_offsets(partitions)
         deadline = time.monotonic() + READ_S
-        while [tp for tp in partitions if await consumer.position(tp) < ends[tp]] and time.monotonic() < deadline:
+        while [
+            tp for tp in partitions if await consumer.position(tp) < ends[tp]
+        ] and time.monotonic() < deadline:
             for tp, some in (await consumer.getmany(timeout_ms=500)).items():
                 records[_name(tp)] += map(_as_consumed, some)
     return records, answers
@@ -158,7 +184,10 @@ def _test_alarms(one: Case, label: str, records: dict[str, list[Any]], tally: Ta
     from tests.conformance.alarms import CHECK, quiet_tally
 
     name, some = next(iter(records.items()))
-    for what, wrong in (("a wrong offset", [(-1, *some[0][1:]), *some[1:]]), ("a missing record", some[:-1])):
+    for what, wrong in (
+        ("a wrong offset", [(-1, *some[0][1:]), *some[1:]]),
+        ("a missing record", some[:-1]),
+    ):
         quiet = quiet_tally()
         compare_served("self-test", one, label, {name: wrong}, quiet)
         tally.same(CHECK, VERSION, one.name, f"{what} in {name}", len(quiet.differences), 1)
@@ -187,20 +216,33 @@ def _running(data: Path, work: Path) -> Generator[tuple[int, Path], None, None]:
         "log.dirs": data, "log.cleaner.enable": "false", "log.retention.ms": -1, "controlled.shutdown.enable": "false",
         "offsets.topic.replication.factor": 1, "offsets.topic.num.partitions": 1, "auto.create.topics.enable": "false",
     }  # fmt: skip
-    (work / "server.properties").write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    (work / "server.properties").write_text(
+        "".join(f"{key}={value}\n" for key, value in properties.items())
+    )
     options = (
         "-Xmx512m",
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         f"-Dlog4j2.configurationFile={work}/log4j2.properties",
     )
-    command = [java(), *options, "-cp", f"{_jars()}/*", "kafka.Kafka", str(work / "server.properties")]
+    command = [
+        java(),
+        *options,
+        "-cp",
+        f"{_jars()}/*",
+        "kafka.Kafka",
+        str(work / "server.properties"),
+    ]
     with said.open("wb") as out:
-        process = subprocess.Popen(command, cwd=work, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command, cwd=work, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+        )
     try:
         _until(lambda: STARTED in said.read_text(errors="replace") or process.poll() is not None)
         if process.poll() is not None:
-            raise RuntimeError(f"the broker did not start:\n{said.read_text(errors='replace')[-3000:]}")
+            raise RuntimeError(
+                f"the broker did not start:\n{said.read_text(errors='replace')[-3000:]}"
+            )
         yield port, said
     finally:
         process.send_signal(signal.SIGTERM)
@@ -220,7 +262,9 @@ def _until(condition: Callable[[], bool]) -> None:
 
 
 def _jars() -> str:
-    found = subprocess.run([str(JUDGE), "--kafka", VERSION, "jars"], check=True, capture_output=True, text=True)
+    found = subprocess.run(
+        [str(JUDGE), "--kafka", VERSION, "jars"], check=True, capture_output=True, text=True
+    )
     return found.stdout.strip()
 
 

@@ -45,7 +45,11 @@ REFUSED: Final = "refused"
 WE_REFUSE: Final = "-of-v0-appended"
 """Made batches that the cleaner rewrites and we do not: their records would get a time that they never had."""
 _NO_ZSTD: Final = ("ZStandard compression is not supported", "zstandard-compressed")
-_NOT_BELOW_2: Final = ("does not support record headers", "Transactional records", "Idempotent records")
+_NOT_BELOW_2: Final = (
+    "does not support record headers",
+    "Transactional records",
+    "Idempotent records",
+)
 """Words of Kafka's refusals that must be ours too."""
 _FRAMING: Final = {Codec.GZIP: 10, Codec.SNAPPY: 16, Codec.LZ4: 7, Codec.ZSTD: 4}
 """Bytes of a compressed stream that no library chooses."""
@@ -98,7 +102,9 @@ def subjects(segments: Iterable[Segment], work: Path) -> list[Subject]:
         data = segment.log.read_bytes()
         alike = segment.case.kind in ALIKE and zlib.crc32(data) % 5
         if data and not alike and data not in found and _is_sound(data):
-            found[data] = Subject(segment.case.name, repr(segment), segment.log, data, segment.base_offset)
+            found[data] = Subject(
+                segment.case.name, repr(segment), segment.log, data, segment.base_offset
+            )
     (work / "made").mkdir()
     for one in [*_requests(found.values()), *_made()]:
         file = work / "made" / f"{len(found)}.log"
@@ -126,7 +132,9 @@ def _requests(logs: Iterable[Subject]) -> Iterator[Subject]:
         data = one.data[batch.position : batch.end]
         if batch.magic == v2.MAGIC:
             data = bytes(8) + data[8:]  # no CRC covers the base offset
-        yield Subject(one.case, f"a batch of {one.name} at {batch.position}", Path(), data, _first(data), True)
+        yield Subject(
+            one.case, f"a batch of {one.name} at {batch.position}", Path(), data, _first(data), True
+        )
 
 
 def _is_sound(data: bytes) -> bool:
@@ -160,7 +168,9 @@ def _with_horizons(ours: bytes, theirs: bytes) -> bytes:
 
     That is compaction's part, not conversion's, so everything else of such a batch must still be the same.
     """
-    pairs = zip(dispatch.batches(ours, verify=False), dispatch.batches(theirs, verify=False), strict=False)
+    pairs = zip(
+        dispatch.batches(ours, verify=False), dispatch.batches(theirs, verify=False), strict=False
+    )
     made = bytearray()
     for mine, other in pairs:
         if other.delete_horizon_ms == 0 and mine.delete_horizon_ms is None:
@@ -170,7 +180,11 @@ def _with_horizons(ours: bytes, theirs: bytes) -> bytes:
             made += _encoded(mine, records, 0)
         else:
             made += ours[mine.position : mine.end]
-    return bytes(made) + ours[sum(b.size for b in dispatch.batches(ours, verify=False)) :] if made else ours
+    return (
+        bytes(made) + ours[sum(b.size for b in dispatch.batches(ours, verify=False)) :]
+        if made
+        else ours
+    )
 
 
 def _encoded(batch: Batch, records: list[Record], delete_horizon_ms: int) -> bytes:
@@ -198,7 +212,9 @@ def compare_fetched(asked: Iterable[Subject], judge: Judge, tally: Tally, ours: 
         middle = batches[len(batches) // 2].last_offset
         for magic in (1, 0):
             for first in (0, middle) if zlib.crc32(one.data) % 4 == 0 else (0,):
-                theirs = _verdict(judge("downconvert", one.file, "--magic", magic, "--first-offset", first))
+                theirs = _verdict(
+                    judge("downconvert", one.file, "--magic", magic, "--first-offset", first)
+                )
                 if theirs is None:
                     continue
                 mine = _attempt(partial(ours.fetch, one.data, magic, first_offset=first))
@@ -206,13 +222,23 @@ def compare_fetched(asked: Iterable[Subject], judge: Judge, tally: Tally, ours: 
                 if first == 0 and all(batch.magic >= magic for batch in batches):
                     for stored in ours.stored:
                         mine = _attempt(partial(stored, one, Target(magic)))
-                        _same(STORED_DOWN, judge, one, f" to magic {magic} {_name(stored)}", mine, theirs, tally)
+                        _same(
+                            STORED_DOWN,
+                            judge,
+                            one,
+                            f" to magic {magic} {_name(stored)}",
+                            mine,
+                            theirs,
+                            tally,
+                        )
 
 
 def compare_produced(asked: Iterable[Subject], judge: Judge, tally: Tally, ours: Ours) -> None:
     """Each request as it came, to all targets that this Kafka writes."""
     for one in asked:
-        for target, ts_type, theirs in _leader(judge, one, (*_NO_ZSTD, *_NOT_BELOW_2), offset=500, epoch=3):
+        for target, ts_type, theirs in _leader(
+            judge, one, (*_NO_ZSTD, *_NOT_BELOW_2), offset=500, epoch=3
+        ):
             mine = _attempt(
                 partial(
                     ours.produce,
@@ -234,21 +260,31 @@ def compare_stored(asked: Iterable[Subject], judge: Judge, tally: Tally, ours: O
         if batch is None:
             continue
         first = dispatch.first_offset(one.data, batch)
-        for target, ts_type, theirs in _leader(judge, one, _NO_ZSTD, offset=first, epoch=batch.leader_epoch):
+        for target, ts_type, theirs in _leader(
+            judge, one, _NO_ZSTD, offset=first, epoch=batch.leader_epoch
+        ):
             for stored in ours.stored if ts_type == TimestampType.CREATE_TIME else ():
                 mine = _attempt(partial(stored, one, target))
-                _same(STORED, judge, one, f" to {_words(target)} {_name(stored)}", mine, theirs, tally)
+                _same(
+                    STORED, judge, one, f" to {_words(target)} {_name(stored)}", mine, theirs, tally
+                )
 
 
 def _only_whole_batch(one: Subject) -> Batch | None:
     batches = list(dispatch.batches(one.data))
-    if len(batches) != 1 or batches[0].timestamp_type == TimestampType.LOG_APPEND_TIME or batches[0].control:
+    if (
+        len(batches) != 1
+        or batches[0].timestamp_type == TimestampType.LOG_APPEND_TIME
+        or batches[0].control
+    ):
         return None
     records = dispatch.records(one.data, batches[0])
     if any(record.timestamp < NO_TIMESTAMP for record in records):
         return None  # 2.8.2 writes -1 over them in messages of magic 1 that it keeps
     offsets = [record.offset for record in records]
-    whole = offsets == list(range(batches[0].last_offset - len(offsets) + 1, batches[0].last_offset + 1))
+    whole = offsets == list(
+        range(batches[0].last_offset - len(offsets) + 1, batches[0].last_offset + 1)
+    )
     return batches[0] if whole and batches[0].delete_horizon_ms is None else None
 
 
@@ -262,7 +298,15 @@ def _leader(
     else:
         answers = {
             f"v2 {codec} {word}": judge(
-                "validate", one.file, "--codec", codec, "--ts-type", word, "--after-max", 1 << 60, *settings
+                "validate",
+                one.file,
+                "--codec",
+                codec,
+                "--ts-type",
+                word,
+                "--after-max",
+                1 << 60,
+                *settings,
             )
             for codec in (*(codec.name.lower() for codec in Codec), "producer")
             for word in ("CreateTime", "LogAppendTime")
@@ -271,7 +315,9 @@ def _leader(
         magic, codec, word = words.split()
         theirs = _verdict(answer, refusals)
         if theirs is not None:
-            type_ = TimestampType.CREATE_TIME if word == "CreateTime" else TimestampType.LOG_APPEND_TIME
+            type_ = (
+                TimestampType.CREATE_TIME if word == "CreateTime" else TimestampType.LOG_APPEND_TIME
+            )
             chosen = None if codec == "producer" else Codec[codec.upper()]
             yield Target(int(magic[1]), chosen), type_, theirs
 
@@ -294,14 +340,23 @@ def _attempt(conversion: Callable[[], bytes]) -> bytes | str:
 
 
 def _same(
-    check: str, judge: Judge, one: Subject, how: str, ours: bytes | str, theirs: bytes | str, tally: Tally
+    check: str,
+    judge: Judge,
+    one: Subject,
+    how: str,
+    ours: bytes | str,
+    theirs: bytes | str,
+    tally: Tally,
 ) -> None:
     mine, other = _described(ours), _described(theirs)
     if mine == other:
         digest = hashlib.sha256(repr(mine).encode()).hexdigest()
         tally.same(check, judge.version, one.case, one.name + how, digest, digest)
         return
-    at = next((n for n, (a, b) in enumerate(zip(mine, other, strict=False)) if a != b), min(len(mine), len(other)))
+    at = next(
+        (n for n, (a, b) in enumerate(zip(mine, other, strict=False)) if a != b),
+        min(len(mine), len(other)),
+    )
     tally.same(
         check,
         judge.version,
@@ -345,4 +400,6 @@ def _name(stored: Stored) -> str:
 
 
 def _words(target: Target) -> str:
-    return f"magic {target.magic} {'as it is' if target.codec is None else target.codec.name.lower()}"
+    return (
+        f"magic {target.magic} {'as it is' if target.codec is None else target.codec.name.lower()}"
+    )

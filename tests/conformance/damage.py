@@ -44,7 +44,8 @@ def _noise(path: Path) -> None:
 
 
 WAYS: dict[str, Callable[[Path], None]] = {
-    way.__name__.strip("_"): way for way in (_remove, _empty, _half, _odd, _padded, _zeros, _shifted, _noise)
+    way.__name__.strip("_"): way
+    for way in (_remove, _empty, _half, _odd, _padded, _zeros, _shifted, _noise)
 }
 
 

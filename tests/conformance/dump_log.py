@@ -34,13 +34,24 @@ def dump_log(files: Sequence[Path], work: Path, *, version: str = "4.3.1") -> Sa
 
     One JVM for all. The tool writes where it reads (an index is cut to whole entries), so give it copies.
     """
-    jars = subprocess.run([str(JUDGE), "--kafka", version, "jars"], check=True, capture_output=True, text=True)
+    jars = subprocess.run(
+        [str(JUDGE), "--kafka", version, "jars"], check=True, capture_output=True, text=True
+    )
     listed = ",".join(os.path.relpath(file, work) for file in files)
     # A list of thousands of files is too long for a command line; the launcher reads its words from a file.
     arguments = work / "dump-log.arguments"
-    words = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-cp", f'"{jars.stdout.strip()}/*"', MAIN]
+    words = [
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-Xmx512m",
+        "-cp",
+        f'"{jars.stdout.strip()}/*"',
+        MAIN,
+    ]
     arguments.write_text("\n".join([*words, "--files", listed]) + "\n")
-    done = subprocess.run([_java(), f"@{arguments}"], cwd=work, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [_java(), f"@{arguments}"], cwd=work, capture_output=True, text=True, check=False
+    )
     said = parse(done.stdout, done.stderr, work)
     general = said.complaints.setdefault(work, [])
     if done.returncode:

@@ -56,7 +56,9 @@ def conform(tally: Tally, work: Path) -> None:
     root.mkdir()
     one = case(CASE)
     path = one.unpack("before", root)
-    (path / HIGH_WATERMARK).unlink()  # it says 0: the only replica that starts goes to the log end at once
+    (
+        path / HIGH_WATERMARK
+    ).unlink()  # it says 0: the only replica that starts goes to the log end at once
     words = [target for time in TIMES for target in (time, time + 5000)]
     rows = lookup([path], [*words, Word.LATEST, Word.EARLIEST], LookupOptions())
     asked = lookup([path], [*TIMES, Word.LATEST, Word.EARLIEST], LookupOptions(how="kafka"))
@@ -74,13 +76,22 @@ def conform(tally: Tally, work: Path) -> None:
 # ---------------------------------------------------------------- Kafka's tool
 
 
-def reset_by_kafka(path: Path, rows: pa.Table, asked: pa.Table, topics: set[str], work: Path, tally: Tally) -> None:
+def reset_by_kafka(
+    path: Path, rows: pa.Table, asked: pa.Table, topics: set[str], work: Path, tally: Tally
+) -> None:
     (work / "tool.properties").write_text(_LOG4J)
     marks = {f"g{number}": _of(marks_of(rows, time), topics) for number, time in enumerate(TIMES)}
-    expected = {(group, mark.topic, mark.partition): _expected(mark) for group, some in marks.items() for mark in some}
+    expected = {
+        (group, mark.topic, mark.partition): _expected(mark)
+        for group, some in marks.items()
+        for mark in some
+    }
     several = work / "several.csv"
     several.write_text(
-        "".join(export(some, to="group-csv", missing="all", group=group).text for group, some in marks.items())
+        "".join(
+            export(some, to="group-csv", missing="all", group=group).text
+            for group, some in marks.items()
+        )
     )
     units = list(lookup_partitions([path]))
     with broker._running(path, work) as (port, _):
@@ -95,9 +106,18 @@ def reset_by_kafka(path: Path, rows: pa.Table, asked: pa.Table, topics: set[str]
             own = pool.submit(_own_reset, tool, TIMES[1], topics)
             single = work / "single.csv"
             single.write_text(export(marks["g0"], to="group-csv", missing="all").text)
-            pool.submit(tool, "--reset-offsets", "--group", "alone", "--from-file", single, "--execute").result()
+            pool.submit(
+                tool, "--reset-offsets", "--group", "alone", "--from-file", single, "--execute"
+            ).result()
             exported = pool.submit(
-                tool, "--reset-offsets", "--group", "alone", "--all-topics", "--to-current", "--export", "--dry-run"
+                tool,
+                "--reset-offsets",
+                "--group",
+                "alone",
+                "--all-topics",
+                "--to-current",
+                "--export",
+                "--dry-run",
             )
             said, alone, theirs = described.result(), exported.result(), own.result()
     committed = read_committed_offsets(said)
@@ -107,12 +127,16 @@ def reset_by_kafka(path: Path, rows: pa.Table, asked: pa.Table, topics: set[str]
     ours = export(_of(marks_of(asked, TIMES[1]), topics), to="group-csv", missing="none").text
     for row in read_committed_offsets(ours):
         found = theirs.get((row.topic, row.partition))
-        tally.same(SAME, VERSION, CASE, f"{TIMES[1]} in {row.topic}-{row.partition}", row.offset, found)
+        tally.same(
+            SAME, VERSION, CASE, f"{TIMES[1]} in {row.topic}-{row.partition}", row.offset, found
+        )
     _compare_lag(said, committed, units, tally)
     wrong = {key: offset + 1 for key, offset in group.items()}
     quiet = quiet_tally()
     compare_offsets("self-test", read_committed_offsets(alone, group="g0"), wrong, quiet)
-    tally.same(CHECK, VERSION, CASE, "every offset is one too high", len(quiet.differences), len(wrong))
+    tally.same(
+        CHECK, VERSION, CASE, "every offset is one too high", len(quiet.differences), len(wrong)
+    )
 
 
 def compare_offsets(what: str, committed: list[Committed], expected: Offsets, tally: Tally) -> None:
@@ -127,14 +151,25 @@ def _compare_lag(said: str, committed: list[Committed], units: list[Any], tally:
     theirs = {(line[0], line[1], int(line[2])): (int(line[4]), int(line[5])) for line in table}
     for row in lag(committed, units, now_ms=TIMES[-1]).to_pylist():
         key = row["group"], row["topic"], row["partition"]
-        tally.same(LAG, VERSION, CASE, str(key), (row["log_end_offset"], row["lag"]), theirs.get(key))
+        tally.same(
+            LAG, VERSION, CASE, str(key), (row["log_end_offset"], row["lag"]), theirs.get(key)
+        )
 
 
 def _own_reset(tool: Any, time: int, topics: set[str]) -> dict[tuple[str, int], int]:
     """Where Kafka's tool would send a group for that time."""
     moment = datetime.fromtimestamp(time / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.000+00:00")
     words = [word for topic in sorted(topics) for word in ("--topic", topic)]
-    said = tool("--reset-offsets", "--group", "nobody", *words, "--to-datetime", moment, "--export", "--dry-run")
+    said = tool(
+        "--reset-offsets",
+        "--group",
+        "nobody",
+        *words,
+        "--to-datetime",
+        moment,
+        "--export",
+        "--dry-run",
+    )
     return {(row.topic, row.partition): row.offset for row in read_committed_offsets(said)}
 
 
@@ -150,13 +185,19 @@ def _expected(mark: Mark) -> int:
 
 
 def _tool(work: Path, port: int, *words: object) -> str:
-    options = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={work}/tool.properties")
+    options = (
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        f"-Dlog4j2.configurationFile={work}/tool.properties",
+    )
     command = [
         broker.java(), *options, "-cp", f"{broker._jars()}/*", TOOL, "--bootstrap-server", f"127.0.0.1:{port}", *map(str, words),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     if done.returncode or "Error" in done.stdout:
-        raise RuntimeError(f"kafka-consumer-groups {' '.join(map(str, words))}: {done.stdout} {done.stderr}")
+        raise RuntimeError(
+            f"kafka-consumer-groups {' '.join(map(str, words))}: {done.stdout} {done.stderr}"
+        )
     return done.stdout
 
 
@@ -191,7 +232,9 @@ def read_by_spark(rows: pa.Table, tally: Tally) -> None:
     tally.expect(check, SPARK, 12)
     if jar:
         (error,) = _read_by_spark(jar, [("offsets", '{"t":{"0":"earliest"}}')])
-        tally.same(CHECK, SPARK, CASE, "a word where an offset belongs", error.startswith("error"), True)
+        tally.same(
+            CHECK, SPARK, CASE, "a word where an offset belongs", error.startswith("error"), True
+        )
 
 
 _KINDS: Final = {
@@ -219,9 +262,17 @@ def _read_by_spark(jar: Path, asked: list[tuple[str, str]]) -> list[str]:
     clients = next(Path(broker._jars()).glob("kafka-clients-*.jar"))
     classpath = [jar, clients, Path(pyspark.__file__).parent / "jars" / "*"]
     program = Path(__file__).with_name("SparkOptions.java")
-    command = [broker.java(), "-XX:TieredStopAtLevel=1", "-cp", os.pathsep.join(map(str, classpath)), str(program)]
+    command = [
+        broker.java(),
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        os.pathsep.join(map(str, classpath)),
+        str(program),
+    ]
     text = "".join(f"{kind}\t{value}\n" for kind, value in asked)
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout.splitlines()
+    return subprocess.run(
+        command, input=text, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
 
 
 def _by_schema(value: str) -> str:
@@ -245,7 +296,14 @@ def spark_jar() -> Path | None:
     try:
         if shutil.which("mvn"):
             coordinate = f"org.apache.spark:{SPARK_JAR}:{SPARK}"
-            command = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={coordinate}", f"-DoutputDirectory={fetched}"]
+            command = [
+                "mvn",
+                "-q",
+                "-B",
+                "dependency:copy",
+                f"-Dartifact={coordinate}",
+                f"-DoutputDirectory={fetched}",
+            ]
             subprocess.run(command, cwd=fetched, capture_output=True, check=True, timeout=FETCH_S)
         else:
             _by_ivy(fetched)

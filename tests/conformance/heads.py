@@ -47,10 +47,18 @@ def compare(name: str, ask: Ask, tally: Tally) -> None:
     one.unpack(one.states[0] if one.kind == "retention" else one.states[-1], root)
     for partition in cut(root):
         logs = sorted(int(log.stem) for log in partition.glob("*.log"))
-        answer = ask(CASES[name])("load", partition, "--out", work / "loaded", *circumstances(one, partition))
+        answer = ask(CASES[name])(
+            "load", partition, "--out", work / "loaded", *circumstances(one, partition)
+        )
         shutil.rmtree(work / "loaded", ignore_errors=True)
-        ours = {path.name: _sha256(path) for path in partition.iterdir() if path.name.endswith(_BUILT)}
-        theirs = {path: facts["sha256"] for path, facts in answer.get("files", {}).items() if path.endswith(_BUILT)}
+        ours = {
+            path.name: _sha256(path) for path in partition.iterdir() if path.name.endswith(_BUILT)
+        }
+        theirs = {
+            path: facts["sha256"]
+            for path, facts in answer.get("files", {}).items()
+            if path.endswith(_BUILT)
+        }
         said = answer.get("log_start_offset", answer), theirs
         tally.same(LOADED, CASES[name], name, partition.name, (logs[0], ours), said)
     shutil.rmtree(work)
@@ -59,13 +67,21 @@ def compare(name: str, ask: Ask, tally: Tally) -> None:
 def cut(root: Path) -> list[Path]:
     """The partitions whose log begins inside of what was a segment."""
     largest, ends = {}, {}
-    for name in sorted({unit.partition_dir for unit in list_units([root]) if unit.base_offset >= 0}):
+    for name in sorted({
+        unit.partition_dir for unit in list_units([root]) if unit.base_offset >= 0
+    }):
         datas = [log.read_bytes() for log in sorted((root / name).glob("*.log"))]
         found = [batch.max_timestamp for data in datas for batch in dispatch.batches(data)]
-        ends[name] = max((batch.last_offset + 1 for data in datas for batch in dispatch.batches(data)), default=0)
+        ends[name] = max(
+            (batch.last_offset + 1 for data in datas for batch in dispatch.batches(data)), default=0
+        )
         largest[name] = sorted(timestamp for timestamp in found if timestamp > 0)
-    marks = [f"{name.rpartition('-')[0]} {name.rpartition('-')[2]} {ends[name]}" for name in largest]
-    (root / "replication-offset-checkpoint").write_text("\n".join(["0", str(len(marks)), *marks, ""]))
+    marks = [
+        f"{name.rpartition('-')[0]} {name.rpartition('-')[2]} {ends[name]}" for name in largest
+    ]
+    (root / "replication-offset-checkpoint").write_text(
+        "\n".join(["0", str(len(marks)), *marks, ""])
+    )
     cuts = []
     for name, timestamps in largest.items():
         if timestamps and _applied(root / name, timestamps[len(timestamps) // 2]):

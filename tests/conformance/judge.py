@@ -63,7 +63,9 @@ class Judge:
             ready, _, _ = select.select([descriptor], [], [], seconds)
             read = os.read(descriptor, 1 << 20) if ready else b""
             if not read:
-                raise Silent(f"the judge of Kafka {self.version} gave no answer; its words are in {self.log}")
+                raise Silent(
+                    f"the judge of Kafka {self.version} gave no answer; its words are in {self.log}"
+                )
             self._rest += read
         line, _, self._rest = self._rest.partition(b"\n")
         return line
@@ -72,7 +74,10 @@ class Judge:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()

@@ -18,7 +18,9 @@ from kafkats.plans.units import list_units
 from tests.conformance.soaked import Broker
 from tests.conformance.tally import Tally
 
-SO: Final = "after kill -9 a finding is so: the next start mends it, and cuts or rewrites nothing else"
+SO: Final = (
+    "after kill -9 a finding is so: the next start mends it, and cuts or rewrites nothing else"
+)
 HEALTHY: Final = "after the recovery and a clean stop verify --deep finds nothing"
 _INDEXES: Final = (paths.OFFSET_INDEX, paths.TIME_INDEX, paths.TXN_INDEX)
 _INTERNAL: Final = ("__consumer_offsets", "__transaction_state")
@@ -34,7 +36,14 @@ def compare_recovered(broker: Broker, tally: Tally) -> None:
     found = [f for f in all_findings(segments) if f["severity"] in _ALARMS]
     states = [f for f in all_findings(segments) if f["severity"] not in _ALARMS]
     told = [(f["partition_dir"], f["file"]) for f in found if f["kind"] == "torn-tail"]
-    tally.same(SO, broker.version, "log", "a batch that is cut is found", (torn.parent.name, torn.name) in told, True)
+    tally.same(
+        SO,
+        broker.version,
+        "log",
+        "a batch that is cut is found",
+        (torn.parent.name, torn.name) in told,
+        True,
+    )
     before = broker.work / "killed"
     shutil.copytree(broker.root, before)
     broker.start(at_rest=True)
@@ -43,7 +52,9 @@ def compare_recovered(broker: Broker, tally: Tally) -> None:
         f"  after kill -9: {len(found)} findings of damage or danger, {len(states)} others; {segments.num_rows} segments"
     )
     for finding in found:
-        tally.console.print(f"    {finding['kind']} {finding['partition_dir']}/{finding['file']}: {finding['reason']}")
+        tally.console.print(
+            f"    {finding['kind']} {finding['partition_dir']}/{finding['file']}: {finding['reason']}"
+        )
     _compare(before, broker, segments, found, tally)
     left = [f for f in all_findings(_verified(broker.root)) if f["severity"] in _ALARMS]
     tally.same(HEALTHY, broker.version, "soak", "findings", left[:3], [])
@@ -64,7 +75,9 @@ def _verified(root: Path) -> pa.Table:
     return pa.Table.from_batches([verify_unit(unit, options) for unit in list_units([root])])
 
 
-def _compare(before: Path, broker: Broker, segments: pa.Table, found: list[dict[str, Any]], tally: Tally) -> None:
+def _compare(
+    before: Path, broker: Broker, segments: pa.Table, found: list[dict[str, Any]], tally: Tally
+) -> None:
     blamed: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for finding in found:
         blamed[finding["partition_dir"], finding["file"]].append(finding)
@@ -78,28 +91,68 @@ def _compare(before: Path, broker: Broker, segments: pa.Table, found: list[dict[
         ours = _bytes(before / directory / log)[:valid]
         theirs = _bytes(broker.root / directory / log)
         what = f"{directory}/{log}"
-        tally.same(SO, broker.version, "log", f"{what}: its first {valid} bytes", theirs[:valid] == ours, True)
+        tally.same(
+            SO,
+            broker.version,
+            "log",
+            f"{what}: its first {valid} bytes",
+            theirs[:valid] == ours,
+            True,
+        )
         appends = directory.rpartition("-")[0] in _INTERNAL  # coordinators write at a start
         if not appends and row["active"]:
-            tally.same(SO, broker.version, "log", f"{what}: cut after its last whole batch", len(theirs), valid)
+            tally.same(
+                SO,
+                broker.version,
+                "log",
+                f"{what}: cut after its last whole batch",
+                len(theirs),
+                valid,
+            )
         for kind in _INDEXES:
-            _compare_index(before, broker, directory, paths.segment_file(row["base_offset"], kind), blamed, tally)
+            _compare_index(
+                before,
+                broker,
+                directory,
+                paths.segment_file(row["base_offset"], kind),
+                blamed,
+                tally,
+            )
     for (directory, file), findings in blamed.items():  # orphans, other small files
         there, was = broker.root / directory / file, before / directory / file
         mended = not there.exists() or _bytes(there) != _bytes(was)
         kinds = ", ".join(f["kind"] for f in findings)
-        tally.same(SO, broker.version, "other", f"{directory}/{file}: {kinds}: the broker mends it", mended, True)
+        tally.same(
+            SO,
+            broker.version,
+            "other",
+            f"{directory}/{file}: {kinds}: the broker mends it",
+            mended,
+            True,
+        )
 
 
 def _compare_index(
-    before: Path, broker: Broker, directory: str, file: str, blamed: dict[tuple[str, str], Any], tally: Tally
+    before: Path,
+    broker: Broker,
+    directory: str,
+    file: str,
+    blamed: dict[tuple[str, str], Any],
+    tally: Tally,
 ) -> None:
     findings = blamed.pop((directory, file), None)
     if findings is None:
         return
     kinds = ", ".join(f["kind"] for f in findings)
     rewritten = _bytes(before / directory / file) != _bytes(broker.root / directory / file)
-    tally.same(SO, broker.version, "index", f"{directory}/{file}: {kinds}: the broker rewrites it", rewritten, True)
+    tally.same(
+        SO,
+        broker.version,
+        "index",
+        f"{directory}/{file}: {kinds}: the broker rewrites it",
+        rewritten,
+        True,
+    )
 
 
 def _bytes(path: Path) -> bytes:

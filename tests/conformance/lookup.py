@@ -77,7 +77,10 @@ def conform(tally: Tally, work: Path) -> None:
     jobs = [Job(None, numbers, work / f"made-{numbers[0]}") for numbers in chunks(range(MADE), 12)]
     jobs += [Job(one, [], work / one.name) for one in asked]
     exported.conform(tally, work / "exported")
-    with workers(work) as pool, stage(tally.console, "asking two Kafkas which offset it was", len(jobs)) as advance:
+    with (
+        workers(work) as pool,
+        stage(tally.console, "asking two Kafkas which offset it was", len(jobs)) as advance,
+    ):
         pool.each(_compare, jobs, tally, advance)
     for version in RULE_OF:
         for check, least in LEAST.items():
@@ -150,12 +153,16 @@ def compare_exact(subject: Subject, judge: Judge, tally: Tally) -> None:
         for target in subject.targets:
             if target < 0:
                 continue
-            theirs = next((one for one in records if one[1] >= target and one[0] >= start), (-1, -1))
+            theirs = next(
+                (one for one in records if one[1] >= target and one[0] >= start), (-1, -1)
+            )
             try:
                 ours = search.find_exact(partition, target)[1:3]
             except CorruptBatch:
                 continue  # what lies behind a corrupt batch is not known
-            tally.same(EXACT, judge.version, subject.case, f"{target} in {subject.path}", ours, theirs)
+            tally.same(
+                EXACT, judge.version, subject.case, f"{target} in {subject.path}", ours, theirs
+            )
 
 
 def test_comparison(subject: Subject, judge: Judge, tally: Tally) -> None:
@@ -166,11 +173,18 @@ def test_comparison(subject: Subject, judge: Judge, tally: Tally) -> None:
             answer = search.find(partition, target, rule)
             if answer.offset < 0:
                 return answer._replace(offset=0)
-            return answer._replace(**{name: getattr(answer, name) + more for name, more in field.items()})
+            return answer._replace(**{
+                name: getattr(answer, name) + more for name, more in field.items()
+            })
 
         return find
 
-    for field in ({"offset": 1}, {"timestamp": 1}, {"leader_epoch": 1, "timestamp": -1}, {"offset": -(2**62)}):
+    for field in (
+        {"offset": 1},
+        {"timestamp": 1},
+        {"leader_epoch": 1, "timestamp": -1},
+        {"offset": -(2**62)},
+    ):
         quiet = quiet_tally()
         compare_answers(subject, judge, quiet, wrong(**field))
         compared = sum(counter.total() for counter in quiet.compared.values())
@@ -201,11 +215,24 @@ def _golden(case: Case, work: Path) -> Iterator[Subject]:
         random = Random(f"{case} {partition.name}")
         words = circumstances(case, partition)
         start = int(str(words[words.index("--log-start") + 1]))
-        settings = {"log_start_offset": start, "index_interval_bytes": case.interval(partition.name)}
+        settings = {
+            "log_start_offset": start,
+            "index_interval_bytes": case.interval(partition.name),
+        }
         times, corrupt = _times(partition)
-        yield Subject(case.name, partition, words, settings, _targets(random, partition, times), False, corrupt)
+        yield Subject(
+            case.name,
+            partition,
+            words,
+            settings,
+            _targets(random, partition, times),
+            False,
+            corrupt,
+        )
         _change(random, partition, times)
-        yield Subject(case.name, partition, words, settings, _targets(random, partition, times), True, corrupt)
+        yield Subject(
+            case.name, partition, words, settings, _targets(random, partition, times), True, corrupt
+        )
 
 
 def _served(root: Path) -> list[Path]:
@@ -227,7 +254,9 @@ def _times(partition: Path) -> tuple[list[int], bool]:
 
 
 def _targets(random: Random, partition: Path, times: list[int]) -> list[int]:
-    mtimes = [log.stat().st_mtime_ns // 1_000_000 for log in filter(is_segment, partition.glob("*.log"))]
+    mtimes = [
+        log.stat().st_mtime_ns // 1_000_000 for log in filter(is_segment, partition.glob("*.log"))
+    ]
     known = times + mtimes
     found = {random.choice(known) + random.choice((-1, 0, 1)) for _ in range(30)}
     found |= {random.randint(min(known) - 1000, max(known) + 1000) for _ in range(5)}
@@ -291,7 +320,9 @@ def _made(number: int, work: Path) -> Iterator[Subject]:
         log = partition / f"{end + gap:020d}.log"
         data, end = _log(random, end + gap)
         log.write_bytes(data)
-        built = build(np.frombuffer(data, np.uint8), int(log.stem), rule=rule, index_interval_bytes=INTERVAL)
+        built = build(
+            np.frombuffer(data, np.uint8), int(log.stem), rule=rule, index_interval_bytes=INTERVAL
+        )
         log.with_suffix(".index").write_bytes(built.offset_index)
         log.with_suffix(".timeindex").write_bytes(built.time_index)
         gap = random.choice((0, 0, 4))
@@ -300,11 +331,24 @@ def _made(number: int, work: Path) -> Iterator[Subject]:
         old = random.choice((1, 1, random.choice(times or [_EPOCH]) + random.choice((-1, 0, 1))))
         os.utime(log, ns=(max(old, 0) * 10**6,) * 2)
     start = random.choice((base, base, random.randint(base, end)))
-    words = ["--clean", "true", "--log-start", start, "--now", _EPOCH, "--config", f"index.interval.bytes={INTERVAL}"]
+    words = [
+        "--clean",
+        "true",
+        "--log-start",
+        start,
+        "--now",
+        _EPOCH,
+        "--config",
+        f"index.interval.bytes={INTERVAL}",
+    ]
     settings = {"log_start_offset": start, "index_interval_bytes": INTERVAL}
-    yield Subject("made", partition, words, settings, _targets(random, partition, times), False, corrupt)
+    yield Subject(
+        "made", partition, words, settings, _targets(random, partition, times), False, corrupt
+    )
     _change(random, partition, times)
-    yield Subject("made", partition, words, settings, _targets(random, partition, times), True, corrupt)
+    yield Subject(
+        "made", partition, words, settings, _targets(random, partition, times), True, corrupt
+    )
 
 
 def _log(random: Random, offset: int) -> tuple[bytes, int]:
@@ -318,7 +362,9 @@ def _log(random: Random, offset: int) -> tuple[bytes, int]:
         count = 1 if magic < 2 and codec == Codec.NONE else random.randint(1, 6)
         records = []
         for _ in range(count):
-            records.append(_record(random, magic, offset, _EPOCH + _time(random, shape, offset - first)))
+            records.append(
+                _record(random, magic, offset, _EPOCH + _time(random, shape, offset - first))
+            )
             offset += random.choice((1, 1, 1, 3))
         more: dict[str, Any] = {}
         if magic and random.random() < 0.15:
@@ -342,4 +388,6 @@ def _time(random: Random, shape: str, number: int) -> int:
         return -_EPOCH
     if random.random() < 0.02:
         return 10**7
-    return {"rising": 100 * number, "falling": -100 * number, "equal": 0}.get(shape, random.randint(0, 3000))
+    return {"rising": 100 * number, "falling": -100 * number, "equal": 0}.get(
+        shape, random.randint(0, 3000)
+    )

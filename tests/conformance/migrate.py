@@ -45,7 +45,15 @@ DIRECTORIES_LEAST = {
     broker.UNTOUCHED: 200,
     DUMPED: 1000,
 }
-ALL_GOALS = (Goal(2), Goal(1), Goal(0), Goal(2, "none"), Goal(2, "zstd"), Goal(1, "gzip"), Goal(0, "lz4"))
+ALL_GOALS = (
+    Goal(2),
+    Goal(1),
+    Goal(0),
+    Goal(2, "none"),
+    Goal(2, "zstd"),
+    Goal(1, "gzip"),
+    Goal(0, "lz4"),
+)
 SELF_TESTED = ("upgrade-0.9-to-2.8", "transactions-2.8.2")
 
 
@@ -65,7 +73,9 @@ def conform(tally: Tally, work: Path) -> None:
 
 def compare_batches(tally: Tally, work: Path, pool: Workers) -> None:
     golden = Unpacked(work)
-    with stage(tally.console, "unpacking the golden states", sum(len(one.states) for one in cases())) as advance:
+    with stage(
+        tally.console, "unpacking the golden states", sum(len(one.states) for one in cases())
+    ) as advance:
         segments = []
         for one in cases():
             for state in one.states:
@@ -73,10 +83,19 @@ def compare_batches(tally: Tally, work: Path, pool: Workers) -> None:
                 advance()
         asked = conversion.subjects(segments, work)
     requests = [one for one in asked if one.sendable]
-    tally.console.print(f"{len(asked):,} logs and batches, {len(requests):,} of them as a client may send them")
+    tally.console.print(
+        f"{len(asked):,} logs and batches, {len(requests):,} of them as a client may send them"
+    )
     logs, sets = chunks(asked, 50), chunks(requests, 10)
-    with stage(tally.console, "converting batches, by Kafka and by us", 1 + len(logs) + len(sets)) as advance:
-        pool.each(alarms.test_conversion, [[one for one in asked if one.name in alarms.SUBJECTS]], tally, advance)
+    with stage(
+        tally.console, "converting batches, by Kafka and by us", 1 + len(logs) + len(sets)
+    ) as advance:
+        pool.each(
+            alarms.test_conversion,
+            [[one for one in asked if one.name in alarms.SUBJECTS]],
+            tally,
+            advance,
+        )
         pool.each(_compare_requests, sets, tally, advance)
         pool.each(_compare_logs, logs, tally, advance)
     for version in ("4.3.1", "2.8.2"):
@@ -87,21 +106,30 @@ def compare_batches(tally: Tally, work: Path, pool: Workers) -> None:
 
 def compare_directories(tally: Tally, work: Path, pool: Workers) -> None:
     jobs: list[Job | Path] = [
-        Job(one, state, work / "migrated" / one.name / state) for one, state in chosen_states(work / "mixture")
+        Job(one, state, work / "migrated" / one.name / state)
+        for one, state in chosen_states(work / "mixture")
     ]
     jobs.insert(0, work / "broker")  # it waits most of the time
-    with stage(tally.console, "migrating directories, and what Kafka says of them", len(jobs)) as advance:
-        indexes = [path for some in pool.each(_migrate_or_serve, jobs, tally, advance) for path in some]
+    with stage(
+        tally.console, "migrating directories, and what Kafka says of them", len(jobs)
+    ) as advance:
+        indexes = [
+            path for some in pool.each(_migrate_or_serve, jobs, tally, advance) for path in some
+        ]
     with stage(tally.console, "kafka-dump-log over their indexes", 1):
         said = dump_log(indexes, work)
     for path, words in said.complaints.items():
-        if not (path.suffix == ".timeindex" and words[0].startswith(MISMATCH) and _has_empty_batch(path)):
+        if not (
+            path.suffix == ".timeindex" and words[0].startswith(MISMATCH) and _has_empty_batch(path)
+        ):
             tally.differs(f"{DUMPED}, {path}: {words[:3]}")
     for path in indexes:
         entry = 8 if path.suffix == ".index" else 12
         told = max(said.entries.get(path, -1), 0)
         case = path.relative_to(work / "migrated").parts[0]
-        tally.same(DUMPED, "4.3.1", case, f"entries printed of {path}", told, path.stat().st_size // entry)
+        tally.same(
+            DUMPED, "4.3.1", case, f"entries printed of {path}", told, path.stat().st_size // entry
+        )
     tally.expect(alarms.CHECK, "4.3.1", 26)
     for check, least in DIRECTORIES_LEAST.items():
         tally.expect_any(check, least)
@@ -109,7 +137,10 @@ def compare_directories(tally: Tally, work: Path, pool: Workers) -> None:
 
 def _has_empty_batch(index: Path) -> bool:
     """The tool takes an empty batch, which the cleaner keeps for its producer, for one without a timestamp, in Kafka's own files too."""
-    return any(batch.count == 0 for batch in dispatch.batches(index.with_suffix(".log").read_bytes(), verify=False))
+    return any(
+        batch.count == 0
+        for batch in dispatch.batches(index.with_suffix(".log").read_bytes(), verify=False)
+    )
 
 
 def chosen_states(made: Path) -> Iterator[tuple[Case, str]]:

@@ -93,7 +93,9 @@ class Old:
         return f"{self.case}:{self.state}"
 
     def has(self, codec: str) -> bool:
-        return any(record["codec"] == codec for records in self.records.values() for record in records)
+        return any(
+            record["codec"] == codec for records in self.records.values() for record in records
+        )
 
     def roots(self, root: Path) -> list[Path]:
         """The log.dirs roots below an unpacked state: itself, or one folder each."""
@@ -133,7 +135,11 @@ class New:
 
     def indexes(self) -> Iterator[Path]:
         for old in self.old.partitions():
-            yield from (path for path in self.written(self.partition(old)) if path.suffix in (".index", ".timeindex"))
+            yield from (
+                path
+                for path in self.written(self.partition(old))
+                if path.suffix in (".index", ".timeindex")
+            )
 
 
 # ---------------------------------------------------------------- before and after
@@ -168,12 +174,16 @@ def read(judge: Judge, partition: Path) -> list[dict[str, Any]]:
                 "control": batch.get("control", False),
                 "valid": batch["valid"],
             }
-            records += [about | record for record in batch.get("records", [batch.get("records_error", {})])]
+            records += [
+                about | record for record in batch.get("records", [batch.get("records_error", {})])
+            ]
     return records
 
 
 def _probes(records: list[dict[str, Any]]) -> list[int]:
-    times = sorted({record["timestamp"] + around for record in records for around in (0, 1)} - {-3, -2, -1})
+    times = sorted(
+        {record["timestamp"] + around for record in records for around in (0, 1)} - {-3, -2, -1}
+    )
     step = max(1, len(times) // PROBES)
     return [0, *times[::step], *times[-1:]]
 
@@ -187,7 +197,9 @@ def _tell(judge: Judge, old: Old, asked: Path, original: Path) -> Told:
     # After a kill nothing but the logs can be trusted.
     bare = out / "bare" / asked.name
     shutil.copytree(asked, bare, ignore=shutil.ignore_patterns("*.snapshot"))
-    crashed = judge("load", bare, "--out", out / "crashed", *words, "--clean", "false", "--recovery-point", 0)
+    crashed = judge(
+        "load", bare, "--out", out / "crashed", *words, "--clean", "false", "--recovery-point", 0
+    )
     producers_from_log = _producers(judge, crashed)
     probes = old.probes[original.name]
     answer = judge("offset-for-time", asked, *probes, "--out", out / "asked", *words)
@@ -231,7 +243,9 @@ def migrate(old: Old, goal: Goal, work: Path, tally: Tally) -> New:
     _, rows = kafkats("plan", "migrate", *old.roots(root), "-o", root.parent / "plan", *words)
     digest = rows[-1]["summary"]["digest"]
     items = _items(root.parent / "plan")
-    _, rows = kafkats("apply", root.parent / "plan", "--digest", digest, "--owner-stopped", "--json")
+    _, rows = kafkats(
+        "apply", root.parent / "plan", "--digest", digest, "--owner-stopped", "--json"
+    )
     new = New(old, goal, root, items)
     failed = [row for row in rows if row.get("outcome") == "failed"]
     tally.same(WRITTEN, "-", new.case, f"what failed of {new}", failed[:1], [])
@@ -247,7 +261,9 @@ def _items(plan: Path) -> list[dict[str, Any]]:
     return read_plan(plan).items.to_pylist()
 
 
-def _compare_untouched(new: New, before: dict[str, Any], after: dict[str, Any], tally: Tally) -> None:
+def _compare_untouched(
+    new: New, before: dict[str, Any], after: dict[str, Any], tally: Tally
+) -> None:
     def name(item: dict[str, Any]) -> str:
         return str(Path(item["log_dir"], item["partition_dir"], item["file"]).relative_to(new.root))
 
@@ -258,7 +274,9 @@ def _compare_untouched(new: New, before: dict[str, Any], after: dict[str, Any], 
         if changed.get(path) == "remove":
             tally.same(UNTOUCHED, "-", new.case, f"{path} of {new}, removed", path in after, False)
         elif path not in changed:
-            tally.same(UNTOUCHED, "-", new.case, f"{path} of {new}", after.get(path), before.get(path))
+            tally.same(
+                UNTOUCHED, "-", new.case, f"{path} of {new}", after.get(path), before.get(path)
+            )
 
 
 # ---------------------------------------------------------------- what must hold afterwards
@@ -272,7 +290,9 @@ def compare_written(new: New, tally: Tally) -> None:
         for log in logs:
             data, active = log.read_bytes(), log == logs[-1]
             try:
-                expected = convert_segment(data, int(log.stem), new.goal.target, log_end=active).data
+                expected = convert_segment(
+                    data, int(log.stem), new.goal.target, log_end=active
+                ).data
             except BadInput:
                 expected, blocked = data, True
             else:
@@ -285,8 +305,14 @@ def compare_written(new: New, tally: Tally) -> None:
             ours = _sha256(made), made.stat().st_mtime_ns
             theirs = hashlib.sha256(expected).hexdigest(), log.stat().st_mtime_ns
             tally.same(WRITTEN, "-", new.case, f"{old.name}/{log.name} of {new}", ours, theirs)
-        said = {i["file"] for i in new.items if i["partition_dir"] == old.name and i["action"] == "blocked"}
-        tally.same(LEFT, "-", new.case, f"segments of {old.name} of {new}", sorted(said), sorted(left))
+        said = {
+            i["file"]
+            for i in new.items
+            if i["partition_dir"] == old.name and i["action"] == "blocked"
+        }
+        tally.same(
+            LEFT, "-", new.case, f"segments of {old.name} of {new}", sorted(said), sorted(left)
+        )
         for name in left:
             index = Path(name).with_suffix(".txnindex")
             kept = _maybe(new.partition(old) / index), _maybe(old / index)
@@ -304,7 +330,15 @@ def compare_records(new: New, judge: Judge, tally: Tally) -> None:
             if not record["control"] or record.get("offset") in magics or new.goal.magic == 2
         ]
         what = f"{old.name} of {new}"
-        same_list(RECORDS, judge.version, new.case, what, [_as_read(r, r.get("magic", 2)) for r in ours], theirs, tally)
+        same_list(
+            RECORDS,
+            judge.version,
+            new.case,
+            what,
+            [_as_read(r, r.get("magic", 2)) for r in ours],
+            theirs,
+            tally,
+        )
         _compare_consumed(new, old.name, ours, magics, judge, tally)
 
 
@@ -312,7 +346,9 @@ def _as_read(record: dict[str, Any], magic: int) -> tuple[object, ...]:
     """What is left of a record in a batch of that magic; leader epochs only live on where the batch was of magic 2."""
     if "offset" not in record:
         return tuple(record.items())
-    type_ = "NoTimestampType" if magic == 0 else record["type"].replace("NoTimestampType", "CreateTime")
+    type_ = (
+        "NoTimestampType" if magic == 0 else record["type"].replace("NoTimestampType", "CreateTime")
+    )
     return (
         record["offset"],
         -1 if magic == 0 else record["timestamp"],
@@ -327,7 +363,12 @@ def _as_read(record: dict[str, Any], magic: int) -> tuple[object, ...]:
 
 
 def _compare_consumed(
-    new: New, partition: str, ours: list[dict[str, Any]], magics: dict[int, int], judge: Judge, tally: Tally
+    new: New,
+    partition: str,
+    ours: list[dict[str, Any]],
+    magics: dict[int, int],
+    judge: Judge,
+    tally: Tally,
 ) -> None:
     label = RECORDS_OF.get(new.old.case.kind, {"data": "records"}).get(new.old.state)
     facts = new.old.case.info["partitions"].get(partition, {}).get(label)
@@ -392,7 +433,14 @@ def compare_loads(new: New, judge: Judge, tally: Tally) -> None:
         if new.goal.magic > 0 and (new.goal.magic == 2 or not _has_control(new, old)):
             probes = new.old.probes[old.name]
             for probe, found, theirs in zip(probes, after.found, before.found, strict=True):
-                tally.same(TIMES, judge.version, new.case, f"{probe} in {what}", _position(found), _position(theirs))
+                tally.same(
+                    TIMES,
+                    judge.version,
+                    new.case,
+                    f"{probe} in {what}",
+                    _position(found),
+                    _position(theirs),
+                )
         if judge.version == NEWEST:
             _compare_producers(new, judge, old.name, after, before, tally)
 
@@ -408,12 +456,23 @@ def _compare_load(
     tally: Tally,
 ) -> None:
     if "error" in ours:
-        tally.differs(f"{check}, Kafka {judge.version}, {what}: {ours['error']}: {ours.get('message')}")
+        tally.differs(
+            f"{check}, Kafka {judge.version}, {what}: {ours['error']}: {ours.get('message')}"
+        )
         return
     extents = _extent(ours), _extent(theirs)
-    tally.same(check, judge.version, new.case, f"log start, log end and segments of {what}", *extents)
+    tally.same(
+        check, judge.version, new.case, f"log start, log end and segments of {what}", *extents
+    )
     unread = [s for s in ours["segments"] if not isinstance(s["next_offset"], int)]
-    tally.same(check, judge.version, new.case, f"every segment of {what} can be read to its end", unread, [])
+    tally.same(
+        check,
+        judge.version,
+        new.case,
+        f"every segment of {what} can be read to its end",
+        unread,
+        [],
+    )
     for path in new.written(made):
         left = ours["files"].get(path.name, {}).get("sha256", "no such file")
         tally.same(check, judge.version, new.case, f"{path.name} of {what}", _sha256(path), left)
@@ -429,7 +488,9 @@ def _position(answer: dict[str, Any]) -> tuple[object, ...]:
     return answer.get("offset"), answer.get("timestamp"), answer.get("error")
 
 
-def _compare_producers(new: New, judge: Judge, partition: str, after: Told, before: Told, tally: Tally) -> None:
+def _compare_producers(
+    new: New, judge: Judge, partition: str, after: Told, before: Told, tally: Tally
+) -> None:
     """In magic 2 as before. Below nothing that the log does not tell: of producers only those of segments that were left in
     magic 2, and of the marker that stays for the log end's sake, its epoch."""
     what = f"{partition} of {new}"
@@ -442,9 +503,20 @@ def _compare_producers(new: New, judge: Judge, partition: str, after: Told, befo
             tally.same(PRODUCERS, judge.version, new.case, f"{how}, {what}", ours, theirs)
         return
     invented = [one for one in after.producers if one not in after.producers_from_log]
-    tally.same(PRODUCERS, judge.version, new.case, f"more by our snapshots than from the log, {what}", invented, [])
+    tally.same(
+        PRODUCERS,
+        judge.version,
+        new.case,
+        f"more by our snapshots than from the log, {what}",
+        invented,
+        [],
+    )
     if "blocked" not in actions:
-        open_ = [one for one in after.producers_from_log if one["current_txn_first_offset"] or one["batches"] != "[]"]
+        open_ = [
+            one
+            for one in after.producers_from_log
+            if one["current_txn_first_offset"] or one["batches"] != "[]"
+        ]
         tally.same(PRODUCERS, judge.version, new.case, f"from the log alone, {what}", open_, [])
 
 
@@ -454,17 +526,29 @@ def compare_recorded_times(new: New, judge: Judge, tally: Tally) -> None:
         return
     for recorded in new.old.case.times():
         for old in (p for p in new.old.partitions() if p.name == recorded["tp"]):
-            if not recorded["api"].startswith("Java consumer") or (new.goal.magic < 2 and _has_control(new, old)):
+            if not recorded["api"].startswith("Java consumer") or (
+                new.goal.magic < 2 and _has_control(new, old)
+            ):
                 continue
             wanted = recorded["answers"]
             out = new.root.parent / "asked"
             words = circumstances(new.old.case, old, recorded["asked_at_ms"])
-            answer = judge("offset-for-time", new.partition(old), *(t for t, _ in wanted), "--out", out, *words)
+            answer = judge(
+                "offset-for-time", new.partition(old), *(t for t, _ in wanted), "--out", out, *words
+            )
             shutil.rmtree(out, ignore_errors=True)
-            for (timestamp, theirs), found in zip(wanted, answer.get("found", [answer] * len(wanted)), strict=True):
+            for (timestamp, theirs), found in zip(
+                wanted, answer.get("found", [answer] * len(wanted)), strict=True
+            ):
                 what = f"{timestamp} in {old.name} of {new}"
-                mine = {key: found.get(key) for key in ("offset", "timestamp")} if "offset" in found else None
-                other = {key: theirs.get(key) for key in ("offset", "timestamp")} if theirs else None
+                mine = (
+                    {key: found.get(key) for key in ("offset", "timestamp")}
+                    if "offset" in found
+                    else None
+                )
+                other = (
+                    {key: theirs.get(key) for key in ("offset", "timestamp")} if theirs else None
+                )
                 tally.same(ANSWERED, judge.version, new.case, what, mine, other)
 
 
@@ -483,8 +567,13 @@ def compare_old_recovery(new: New, judge: Judge, tally: Tally) -> None:
             tally.same(RECOVERED, judge.version, new.case, what, size, log.stat().st_size)
 
 
-def same_list(check: str, version: str, case: str, what: str, ours: list[Any], theirs: list[Any], tally: Tally) -> None:
-    at = next((n for n, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
+def same_list(
+    check: str, version: str, case: str, what: str, ours: list[Any], theirs: list[Any], tally: Tally
+) -> None:
+    at = next(
+        (n for n, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b),
+        min(len(ours), len(theirs)),
+    )
     if ours == theirs:
         tally.same(check, version, case, what, len(ours), len(theirs))
         return

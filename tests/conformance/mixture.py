@@ -35,7 +35,11 @@ class Mixture(Case):
         self.kafka = "4.3.1"
         self.states = ["data"]
         config = {"index.interval.bytes": "100"}
-        self.info: dict[str, Any] = {"topics": {"mixture": {"config": config}}, "partitions": {}, "brokers": [{}]}
+        self.info: dict[str, Any] = {
+            "topics": {"mixture": {"config": config}},
+            "partitions": {},
+            "brokers": [{}],
+        }
 
     def make(self, judge: Judge) -> None:
         """Write it; `judge` is of Kafka 4."""
@@ -96,7 +100,14 @@ def _segments() -> dict[int, bytes]:
 def _records(first: int, end: int, step: int = 1, *, headers: bool = False) -> list[Record]:
     more = (Header("h", b"x"), Header("n", None)) if headers else ()
     return [
-        Record(at, STAMP - 1000 + at, TimestampType.CREATE_TIME, b"k%d" % at, None if at % 7 == 0 else b"v" * at, more)
+        Record(
+            at,
+            STAMP - 1000 + at,
+            TimestampType.CREATE_TIME,
+            b"k%d" % at,
+            None if at % 7 == 0 else b"v" * at,
+            more,
+        )
         for at in range(first, end, step)
     ]
 

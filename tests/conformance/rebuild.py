@@ -19,17 +19,23 @@ QUIRKS = "kafka-dump-log complains of Kafka's own rebuild alike"
 
 def conform(tally: Tally, work: Path) -> None:
     golden = Unpacked(work)
-    with stage(tally.console, "unpacking the golden states", sum(len(one.states) for one in cases())) as advance:
+    with stage(
+        tally.console, "unpacking the golden states", sum(len(one.states) for one in cases())
+    ) as advance:
         segments = []
         for one in cases():
             for state in one.states:
                 segments += golden.segments_in(one, state)
                 advance()
         asked = recovery.subjects(segments)
-    tally.console.print(f"{len(segments):,} segments in {len(cases())} cases, {len(asked):,} of them distinct")
+    tally.console.print(
+        f"{len(segments):,} segments in {len(cases())} cases, {len(asked):,} of them distinct"
+    )
     everything = [*asked, *map(recovery.densest, asked), *map(recovery.tightest, asked[::10])]
     with stage(
-        tally.console, "asking four Kafkas to recover each", len(everything) * len(recovery.VERSIONS)
+        tally.console,
+        "asking four Kafkas to recover each",
+        len(everything) * len(recovery.VERSIONS),
     ) as advance:
         recovered = recovery.compare_all(everything, tally, work, advance)
     selftest.test_recovery(asked, tally, work)
@@ -85,14 +91,26 @@ def dump_written(repairs: list[repair.Repair], tally: Tally, work: Path, ask: Ju
     for path, one in files.items():
         entry = 8 if path.suffix == ".index" else 12
         told = max(said.entries.get(path, -1), 0)
-        tally.same(DUMPED, "4.3.1", one.name, f"entries printed of {path}", told, path.stat().st_size // entry)
+        tally.same(
+            DUMPED,
+            "4.3.1",
+            one.name,
+            f"entries printed of {path}",
+            told,
+            path.stat().st_size // entry,
+        )
 
 
 def _of_recovered(path: Path, one: repair.Repair, ask: Judge, work: Path) -> list[str]:
     """The tool's words about what LogSegment.recover makes of the same log."""
     item = next(item for item, written in one.written() if written == path)
     folder = work / "recovered-to-dump"
-    settings = ("--index-interval", item["index_interval_bytes"], "--segment-index-bytes", item["segment_index_bytes"])
+    settings = (
+        "--index-interval",
+        item["index_interval_bytes"],
+        "--segment-index-bytes",
+        item["segment_index_bytes"],
+    )
     ask("recover", path.with_suffix(".log"), "--out", folder, *settings)
     words = dump_log([folder / path.name], work).complaints.get(folder / path.name, [])
     shutil.rmtree(folder)
@@ -102,7 +120,11 @@ def _of_recovered(path: Path, one: repair.Repair, ask: Judge, work: Path) -> lis
 def _dumpable(one: repair.Repair) -> Iterator[Path]:
     """Of partitions whose logs hold up. For a .timeindex the tool wants an .index too, which an empty log can do without."""
     sound = set(one.partitions())
-    return (path for _, path in one.written() if path.parent in sound and path.with_suffix(".index").exists())
+    return (
+        path
+        for _, path in one.written()
+        if path.parent in sound and path.with_suffix(".index").exists()
+    )
 
 
 def _subject(repairs: list[repair.Repair]) -> repair.Repair:

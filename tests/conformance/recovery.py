@@ -58,7 +58,9 @@ def subjects(segments: Iterable[Segment]) -> list[Subject]:
     found: dict[tuple[int, int, int, str], list[Segment]] = {}
     for segment in segments:
         digest = hashlib.sha256(segment.log.read_bytes()).hexdigest()
-        found.setdefault((segment.base_offset, segment.interval, segment.index_bytes, digest), []).append(segment)
+        found.setdefault(
+            (segment.base_offset, segment.interval, segment.index_bytes, digest), []
+        ).append(segment)
     return [Subject(same[0].log, *key, tuple(same)) for key, same in found.items()]
 
 
@@ -98,7 +100,9 @@ def compare(
 ) -> Recovered:
     """Ask that Kafka to recover each subject, and hold our files and facts against its own."""
     recovered: Recovered = {}
-    with Judge(version.kafka, *version.serve, temporary=work, log=work / f"judge-{version.kafka}.log") as judge:
+    with Judge(
+        version.kafka, *version.serve, temporary=work, log=work / f"judge-{version.kafka}.log"
+    ) as judge:
         for one in asked:
             advance()
             try:
@@ -111,18 +115,31 @@ def compare(
             answer = judge("recover", one.log, "--out", out, *_settings(one))
             shutil.rmtree(out, ignore_errors=True)
             _compare(one, version, ours, answer, tally)
-            key = one.sha256, str(one.base_offset), str(one.interval), str(one.index_bytes), version.rule
+            key = (
+                one.sha256,
+                str(one.base_offset),
+                str(one.interval),
+                str(one.index_bytes),
+                version.rule,
+            )
             files = answer.get("files", {})
-            recovered[key] = {kind: files.get(f"{one.base_offset:020d}.{kind}", {}).get("sha256", "") for kind in KINDS}
+            recovered[key] = {
+                kind: files.get(f"{one.base_offset:020d}.{kind}", {}).get("sha256", "")
+                for kind in KINDS
+            }
     return recovered
 
 
-def _compare(one: Subject, version: Version, ours: Built | KafkatsError, answer: dict, tally: Tally) -> None:
+def _compare(
+    one: Subject, version: Version, ours: Built | KafkatsError, answer: dict, tally: Tally
+) -> None:
     pairs = dict(_theirs(one, answer))
     mine = dict(_ours(one, ours))
     for case in {segment.case.name for segment in one.segments}:
         for what, theirs in pairs.items():
-            tally.same(CHECK, version.kafka, case, f"{what} of {one.name}", mine.get(what, mine), theirs)
+            tally.same(
+                CHECK, version.kafka, case, f"{what} of {one.name}", mine.get(what, mine), theirs
+            )
 
 
 def _ours(one: Subject, ours: Built | KafkatsError) -> Iterator[tuple[str, object]]:
@@ -164,11 +181,15 @@ def _settings(one: Subject) -> tuple[str, ...]:
     )
 
 
-def compare_all(asked: list[Subject], tally: Tally, work: Path, advance: Callable[[], None]) -> Recovered:
+def compare_all(
+    asked: list[Subject], tally: Tally, work: Path, advance: Callable[[], None]
+) -> Recovered:
     """Every version, at most two JVMs at once."""
     recovered: Recovered = {}
     with ThreadPoolExecutor(2) as pool:
-        running = [pool.submit(compare, asked, version, tally, work, advance) for version in VERSIONS]
+        running = [
+            pool.submit(compare, asked, version, tally, work, advance) for version in VERSIONS
+        ]
         for done in running:
             recovered = done.result() | recovered
     for version in VERSIONS:

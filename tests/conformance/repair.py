@@ -69,7 +69,10 @@ class Repair:
 
     def is_for_2_8(self) -> bool:
         """Whether 2.8.2 reads this directory: by its rule, from no later broker."""
-        return self.rule == "last-offset" and tuple(map(int, self.case.kafka.split(".")[:2])) <= (2, 8)
+        return self.rule == "last-offset" and tuple(map(int, self.case.kafka.split(".")[:2])) <= (
+            2,
+            8,
+        )
 
     def partitions(self) -> list[Path]:
         """Directories that a broker of the case serves, whose logs hold up."""
@@ -78,7 +81,11 @@ class Repair:
             for finding in self.findings
             if finding["kind"] in LOG_DAMAGE and finding["file"].endswith(".log")
         }
-        found = (p for p in partitions(self.root) if p not in corrupt and not p.name.startswith("__cluster_metadata"))
+        found = (
+            p
+            for p in partitions(self.root)
+            if p not in corrupt and not p.name.startswith("__cluster_metadata")
+        )
         return [p for p in found if not p.name.endswith(("-delete", "-stray", "-future"))]
 
     def roots(self) -> list[Path]:
@@ -105,11 +112,16 @@ def policy_of(case: Case) -> dict[str, Any]:
     """The case's settings as a policy file: what its topics were created with."""
     topics = {
         topic: {
-            key: int(value) for key, value in what.get("config", {}).items() if "index" in key and key.endswith("bytes")
+            key: int(value)
+            for key, value in what.get("config", {}).items()
+            if "index" in key and key.endswith("bytes")
         }
         for topic, what in case.info["topics"].items()
     }
-    defaults = {"index.interval.bytes": case.interval(""), "segment.index.bytes": case.index_bytes("")}
+    defaults = {
+        "index.interval.bytes": case.interval(""),
+        "segment.index.bytes": case.index_bytes(""),
+    }
     return {"defaults": defaults, "topics": topics}
 
 
@@ -133,12 +145,21 @@ def repair(one: Repair, tally: Tally, *, every: bool = False) -> None:
     one.findings = _verify(one)
     policy = ("--policy", one.work / "policy.yaml", "--generation", one.rule, "--json")
     _, rows = kafkats(
-        "plan", "rebuild", *one.roots(), "-o", one.work / "plan", *(["--all"] if every else []), *_GIVEN_UP, *policy
+        "plan",
+        "rebuild",
+        *one.roots(),
+        "-o",
+        one.work / "plan",
+        *(["--all"] if every else []),
+        *_GIVEN_UP,
+        *policy,
     )
     digest = rows[-1]["summary"]["digest"]
     one.items = _items(one.work / "plan")
     kafkats("apply", one.work / "plan", "--digest", digest, "--owner-stopped", "--json")
-    _, again = kafkats("plan", "rebuild", *one.roots(), "-o", one.work / "plan-2", *_GIVEN_UP, *policy)
+    _, again = kafkats(
+        "plan", "rebuild", *one.roots(), "-o", one.work / "plan-2", *_GIVEN_UP, *policy
+    )
     tally.same(AGAIN, "-", one.name, str(one), again[-1]["summary"]["files"], 0)
     changed = {str(path.relative_to(one.root)) for _, path in one.written()}
     after = tree(one.root)
@@ -161,13 +182,20 @@ def _items(plan: Path) -> list[dict[str, Any]]:
     return read_plan(plan).items.to_pylist()
 
 
-def compare_written(one: Repair, recovered: dict[tuple[str, ...], dict[str, str]], tally: Tally) -> None:
+def compare_written(
+    one: Repair, recovered: dict[tuple[str, ...], dict[str, str]], tally: Tally
+) -> None:
     """Each written file against the hash of what Kafka's recovery made of the same log."""
     for item, path in one.written():
         if item["log_valid_bytes"] != item["log"]["size"]:
             continue
         log = path.parent / f"{item['base_offset']:020d}.log"
-        settings = item["base_offset"], item["index_interval_bytes"], item["segment_index_bytes"], one.rule
+        settings = (
+            item["base_offset"],
+            item["index_interval_bytes"],
+            item["segment_index_bytes"],
+            one.rule,
+        )
         key = (_sha256(log), *map(str, settings))
         theirs = recovered.get(key, {}).get(path.suffix.strip("."), "not asked")
         tally.same(
@@ -189,10 +217,19 @@ def load(one: Repair, judge: Judge, tally: Tally) -> None:
         shutil.rmtree(out, ignore_errors=True)
         what = f"{partition.name} of {one}"
         if "error" in answer:
-            tally.differs(f"{LOADED}, Kafka {judge.version}, {what}: {answer['error']}: {answer.get('message')}")
+            tally.differs(
+                f"{LOADED}, Kafka {judge.version}, {what}: {answer['error']}: {answer.get('message')}"
+            )
             continue
         unread = [s for s in answer["segments"] if not isinstance(s["next_offset"], int)]
-        tally.same(LOADED, judge.version, one.name, f"every segment of {what} can be read to its end", unread, [])
+        tally.same(
+            LOADED,
+            judge.version,
+            one.name,
+            f"every segment of {what} can be read to its end",
+            unread,
+            [],
+        )
         for path, sha256 in ours.items():
             if path.parent == partition and path.name in answer["files"]:
                 kept = answer["files"][path.name]["sha256"]
@@ -230,7 +267,14 @@ def ask_times(one: Repair, judge: Judge, tally: Tally) -> None:
                 if theirs
                 else {k: v for k, v in found.items() if k == "offset"} or None
             )
-            tally.same(TIMES, judge.version, one.name, f"{timestamp} in {partition.name} of {one}", ours, theirs)
+            tally.same(
+                TIMES,
+                judge.version,
+                one.name,
+                f"{timestamp} in {partition.name} of {one}",
+                ours,
+                theirs,
+            )
 
 
 def circumstances(case: Case, partition: Path, now_ms: int | None = None) -> list[object]:
@@ -244,7 +288,17 @@ def circumstances(case: Case, partition: Path, now_ms: int | None = None) -> lis
     settings = [word for key, value in config.items() for word in ("--config", f"{key}={value}")]
     start = _checkpoint(root / "log-start-offset-checkpoint", partition.name)
     point = _checkpoint(root / "recovery-point-offset-checkpoint", partition.name)
-    return ["--clean", "true", "--log-start", start, "--recovery-point", point, "--now", now_ms or newest, *settings]
+    return [
+        "--clean",
+        "true",
+        "--log-start",
+        start,
+        "--recovery-point",
+        point,
+        "--now",
+        now_ms or newest,
+        *settings,
+    ]
 
 
 def _checkpoint(file: Path, partition: str) -> int:

@@ -26,7 +26,9 @@ PER_CHUNK: Final = 250
 def conform(tally: Tally, work: Path) -> None:
     compare_recorded(tally, work)
     partitions = [
-        retained.Chunk(rule, seed, PER_CHUNK) for seed in range(PER_RULE // PER_CHUNK) for rule in retained.JUDGES
+        retained.Chunk(rule, seed, PER_CHUNK)
+        for seed in range(PER_RULE // PER_CHUNK)
+        for rule in retained.JUDGES
     ]
     streams = [
         rolled.Chunk(rule, versions[seed % len(versions)], seed, PER_CHUNK)
@@ -35,7 +37,9 @@ def conform(tally: Tally, work: Path) -> None:
     ]
     with (
         workers(work) as pool,
-        stage(tally.console, "asking Kafka", 2 + len(heads.CASES) + len(partitions) + len(streams)) as advance,
+        stage(
+            tally.console, "asking Kafka", 2 + len(heads.CASES) + len(partitions) + len(streams)
+        ) as advance,
     ):
         pool.each(test_generated, ["retention", "rolling"], tally, advance)
         pool.each(heads.compare, list(heads.CASES), tally, advance)

@@ -34,7 +34,11 @@ NOW: Final = 1_600_000_000_000
 PER_ROOT: Final = 50
 """Partitions that the LogManager of an old Kafka is given at once."""
 _POOL: Final = 14
-_BREACHES: Final = {"retention time": "time", "retention size": "size", "start offset": "start-offset"}
+_BREACHES: Final = {
+    "retention time": "time",
+    "retention size": "size",
+    "start offset": "start-offset",
+}
 Decide = Callable[..., Decision]
 
 
@@ -67,10 +71,19 @@ def compare(chunk: Chunk, ask: Ask, tally: Tally, decider: Decide = decide) -> N
         told = _by_log if chunk.rule in {"3.0", "0.11"} else _by_log_manager
         answers = told(questions, root, judge)
         for question, answer in zip(questions, answers, strict=True):
-            decision = decider(question.segments, question.limits, RETENTION_RULES[chunk.rule], now_ms=NOW)
+            decision = decider(
+                question.segments, question.limits, RETENTION_RULES[chunk.rule], now_ms=NOW
+            )
             what = f"{question.limits} over {question.segments}"
             case = f"generated, rule {chunk.rule}"
-            tally.same(DECIDED, judge.version, case, what, _told(decision, question.segments, answer), answer)
+            tally.same(
+                DECIDED,
+                judge.version,
+                case,
+                what,
+                _told(decision, question.segments, answer),
+                answer,
+            )
         shutil.rmtree(root)
     shutil.rmtree(work)
 
@@ -101,7 +114,12 @@ def _by_log(questions: Sequence[Question], root: Path, judge: Judge) -> list[dic
             "--log-start",
             limits.log_start_offset,
         ]
-        words += ["--retention-ms", limits.retention_ms, "--retention-bytes", limits.retention_bytes]
+        words += [
+            "--retention-ms",
+            limits.retention_ms,
+            "--retention-bytes",
+            limits.retention_bytes,
+        ]
         words += ["--high-watermark", limits.high_watermark, "--config", "segment.index.bytes=240"]
         said = judge(*words)
         if "remaining" not in said:
@@ -123,7 +141,9 @@ def _breaches(lines: Sequence[str]) -> dict[int, str]:
     return found
 
 
-def _by_log_manager(questions: Sequence[Question], root: Path, judge: Judge) -> list[dict[str, Any]]:
+def _by_log_manager(
+    questions: Sequence[Question], root: Path, judge: Judge
+) -> list[dict[str, Any]]:
     """Up to 0.10.2: a LogManager over all of them."""
     (root / ".kafka_cleanshutdown").touch()
     topics = root.parent / "topics"
@@ -139,7 +159,9 @@ def _by_log_manager(questions: Sequence[Question], root: Path, judge: Judge) -> 
     return [{"remaining": remaining.get(question.directory.name, said)} for question in questions]
 
 
-def _write_pool(random: Random, magics: Sequence[int], work: Path, writer: Judge) -> dict[str, bytes]:
+def _write_pool(
+    random: Random, magics: Sequence[int], work: Path, writer: Judge
+) -> dict[str, bytes]:
     """Segments a hundred offsets apart, written and indexed by Kafka: name -> content of their files."""
     segments = []
     for number in range(_POOL):
@@ -148,7 +170,10 @@ def _write_pool(random: Random, magics: Sequence[int], work: Path, writer: Judge
         count = 0 if number in {4, 9, _POOL - 1} else random.randrange(1, 5)
         batches = [_batch(random, magics, base + first + 2 * n) for n in range(count)]
         segments.append({"base_offset": base, "batches": batches})
-    settings = {"segment.index.bytes": "240", "index.interval.bytes": str(random.choice((0, 100, 4096)))}
+    settings = {
+        "segment.index.bytes": "240",
+        "index.interval.bytes": str(random.choice((0, 100, 4096))),
+    }
     work.mkdir()
     spec = work / "pool.json"
     spec.write_text(json.dumps({"partition": "pool-0", "config": settings, "segments": segments}))
@@ -160,7 +185,12 @@ def _batch(random: Random, magics: Sequence[int], offset: int) -> dict[str, Any]
     odd = (-1, -1, 0, 2**62, 2**63 - 1)
     timestamp = random.choice(odd) if random.random() < 0.25 else NOW + random.randrange(-400, 100)
     record = {"offset": offset, "timestamp": timestamp, "value": "v" * random.randrange(150)}
-    return {"base_offset": offset, "magic": random.choice(magics), "leader_epoch": 0, "records": [record]}
+    return {
+        "base_offset": offset,
+        "magic": random.choice(magics),
+        "leader_epoch": 0,
+        "records": [record],
+    }
 
 
 def _question(random: Random, pool: dict[str, bytes], directory: Path) -> Question:
@@ -198,7 +228,15 @@ def _limits(random: Random, segments: Sequence[Segment]) -> Limits:
 def rule_of(case: Case) -> str:
     """The generation's rule."""
     version = tuple(int(part) for part in case.kafka.split(".")[:2])
-    return "3.0" if version >= (3, 0) else "0.11" if version >= (0, 11) else "0.10.1" if version >= (0, 10) else "0.8"
+    return (
+        "3.0"
+        if version >= (3, 0)
+        else "0.11"
+        if version >= (0, 11)
+        else "0.10.1"
+        if version >= (0, 10)
+        else "0.8"
+    )
 
 
 def run_at(case: Case) -> int:
@@ -221,12 +259,16 @@ def golden_question(case: Case, partition: str, golden: Unpacked) -> Question:
     facts = [read_tail(log, active=log == logs[-1]).facts for log in logs]
     segments = tuple(
         Segment(base, end, fact.log_bytes, fact.max_timestamp, mtimes[f"{partition}/{log.name}"])
-        for base, end, fact, log in zip(bases, [*bases[1:], told["log_end_offset"]], facts, logs, strict=True)
+        for base, end, fact, log in zip(
+            bases, [*bases[1:], told["log_end_offset"]], facts, logs, strict=True
+        )
     )
     limits = Limits(
         given.get("retention.ms", -1),
         given.get("retention.bytes", -1),
-        (_checkpoint(directory, "log-start-offset-checkpoint") or 0) if given else 47,  # deleteRecords, after the start
+        (_checkpoint(directory, "log-start-offset-checkpoint") or 0)
+        if given
+        else 47,  # deleteRecords, after the start
         _checkpoint(directory, "replication-offset-checkpoint"),
     )
     return Question(directory, segments, limits)
@@ -235,19 +277,33 @@ def golden_question(case: Case, partition: str, golden: Unpacked) -> Question:
 def golden_answer(case: Case, partition: str) -> dict[str, Any]:
     """What the broker left."""
     start = case.info["partitions"][partition]["records"]["log_start_offset"]
-    return {"remaining": case.info["retention"][partition]["segments_after"], "log_start_offset": start}
+    return {
+        "remaining": case.info["retention"][partition]["segments_after"],
+        "log_start_offset": start,
+    }
 
 
 def compare_recorded(case: Case, golden: Unpacked, tally: Tally, decider: Decide = decide) -> None:
     """Every partition of a golden pair."""
     for partition in case.info["retention"]:
         question, answer = golden_question(case, partition, golden), golden_answer(case, partition)
-        decision = decider(question.segments, question.limits, RETENTION_RULES[rule_of(case)], now_ms=run_at(case))
-        tally.same(RECORDED, case.kafka, case.name, partition, _told(decision, question.segments, answer), answer)
+        decision = decider(
+            question.segments, question.limits, RETENTION_RULES[rule_of(case)], now_ms=run_at(case)
+        )
+        tally.same(
+            RECORDED,
+            case.kafka,
+            case.name,
+            partition,
+            _told(decision, question.segments, answer),
+            answer,
+        )
 
 
 def _checkpoint(directory: Path, name: str) -> int | None:
     path = directory.parent / name
     topic, _, number = directory.name.rpartition("-")
     lines = path.read_text().splitlines()[2:] if path.exists() else []
-    return next((int(line.split()[2]) for line in lines if line.split()[:2] == [topic, number]), None)
+    return next(
+        (int(line.split()[2]) for line in lines if line.split()[:2] == [topic, number]), None
+    )

@@ -28,8 +28,17 @@ STEPS: Final = "rolling: same segments after every append"
 RECORDED: Final = "rolling: where a broker began segments"
 JUDGES: Final = {"4.1": ("4.3.1",), "0.10.1": ("2.8.2", "0.10.2.2"), "0.8": ("0.9.0.1",)}
 """Rule -> the Kafkas that judge it."""
-MAGICS: Final = {"4.3.1": (0, 1, 2, 2, 2), "2.8.2": (0, 1, 2, 2, 2), "0.10.2.2": (0, 1), "0.9.0.1": (0,)}
-CANNOT: Final = ("Attempt to append to a full", "Detected offset overflow", "while it already exists")
+MAGICS: Final = {
+    "4.3.1": (0, 1, 2, 2, 2),
+    "2.8.2": (0, 1, 2, 2, 2),
+    "0.10.2.2": (0, 1),
+    "0.9.0.1": (0,),
+}
+CANNOT: Final = (
+    "Attempt to append to a full",
+    "Detected offset overflow",
+    "while it already exists",
+)
 """Appends at which Kafka itself fails; compared is what came before. Several batches in one append can overfill an index; a follower
 does not see that a message without its first offset lies too far; before 2.0 an empty segment could not be made anew."""
 NOW: Final = 1_600_000_000_000
@@ -64,7 +73,9 @@ def compare(chunk: Chunk, ask: Ask, tally: Tally, simulator: Simulate = simulate
         stream = _stream(random, chunk.version)
         theirs = _by_kafka(stream, work / "spec", judge)
         good = next((n for n, step in enumerate(theirs) if "error" in step), len(theirs))
-        if good < len(theirs) and not any(words in theirs[good].get("message", "") for words in CANNOT):
+        if good < len(theirs) and not any(
+            words in theirs[good].get("message", "") for words in CANNOT
+        ):
             tally.differs(f"{STEPS}, Kafka {chunk.version}: {theirs[good]}")
         if good == 0:
             continue
@@ -89,7 +100,10 @@ def _after_each(
         at = now_at
         steps.append({"active_base_offset": bases[at], "active_size": size})
         if len(steps) == len(appends):
-            entries = {"index_entries": made[-1].offset_entries, "time_index_entries": made[-1].time_entries}
+            entries = {
+                "index_entries": made[-1].offset_entries,
+                "time_index_entries": made[-1].time_entries,
+            }
             steps[-1] |= {word: count for word, count in entries.items() if word in step}
     return steps
 
@@ -97,15 +111,31 @@ def _after_each(
 def _by_kafka(stream: Stream, spec: Path, judge: Judge) -> list[dict[str, Any]]:
     settings = _words(stream.settings)
     if judge.version in {"4.3.1", "2.8.2"}:
-        appends = [{"now": a.now_ms, "hex": d.hex()} for a, d in zip(stream.appends, stream.data, strict=True)]
+        appends = [
+            {"now": a.now_ms, "hex": d.hex()}
+            for a, d in zip(stream.appends, stream.data, strict=True)
+        ]
         spec.write_text(json.dumps({"config": settings, "leader": False, "appends": appends}))
         said = judge("roll", spec, "--brief")
     else:
-        spec.write_text("".join(f"{a.now_ms} {d.hex()}\n" for a, d in zip(stream.appends, stream.data, strict=True)))
-        said = judge("roll", spec, *(word for key, value in settings.items() for word in (f"--{key}", value)))
+        spec.write_text(
+            "".join(
+                f"{a.now_ms} {d.hex()}\n" for a, d in zip(stream.appends, stream.data, strict=True)
+            )
+        )
+        said = judge(
+            "roll", spec, *(word for key, value in settings.items() for word in (f"--{key}", value))
+        )
     if "steps" not in said:
         return [said]
-    words = ("error", "message", "active_base_offset", "active_size", "index_entries", "time_index_entries")
+    words = (
+        "error",
+        "message",
+        "active_base_offset",
+        "active_size",
+        "index_entries",
+        "time_index_entries",
+    )
     steps = [{word: step[word] for word in words if word in step} for step in said["steps"]]
     good = next((n for n, step in enumerate(steps) if "error" in step), len(steps))
     for step in steps[: good - 1]:
@@ -122,7 +152,10 @@ def _words(settings: Settings) -> dict[str, str]:
         "index.interval.bytes": settings.index_interval_bytes,
     }
     if settings.compacted:
-        words |= {"cleanup.policy": "compact,delete", "max.compaction.lag.ms": settings.max_compaction_lag_ms}
+        words |= {
+            "cleanup.policy": "compact,delete",
+            "max.compaction.lag.ms": settings.max_compaction_lag_ms,
+        }
     return {key: str(value) for key, value in words.items()}
 
 
@@ -179,15 +212,28 @@ def _batch(random: Random, magic: int, offset: int, clock: int) -> tuple[Batch, 
     if magic == 2:
         encoded = v2.encode_batch(records, leader_epoch=0)
     else:
-        encoded = v1.encode_batch(records, codec=codec) if magic else v0.encode_batch(records, codec=codec)
+        encoded = (
+            v1.encode_batch(records, codec=codec)
+            if magic
+            else v0.encode_batch(records, codec=codec)
+        )
     (read,) = dispatch.batches(encoded)
     first = offset if magic == 2 else -1  # a follower does not look for it
-    return Batch(first, read.last_offset, len(encoded), read.max_timestamp), encoded, read.last_offset + 1
+    return (
+        Batch(first, read.last_offset, len(encoded), read.max_timestamp),
+        encoded,
+        read.last_offset + 1,
+    )
 
 
 # Golden directories
 
-PER_APPEND: Final = {"by-bytes": (3,), "by-ms": (7,), "by-ms-jump": (2, 1, 1, 1, 1), "by-lat": (2, 2, 1)}
+PER_APPEND: Final = {
+    "by-bytes": (3,),
+    "by-ms": (7,),
+    "by-ms-jump": (2, 1, 1, 1, 1),
+    "by-lat": (2, 2, 1),
+}
 """Messages per produce request: of magic 0 and 1, uncompressed, nothing else says it."""
 
 
@@ -199,7 +245,9 @@ def rule_of(case: Case) -> str:
 
 def settings_of(case: Case, partition: str) -> Settings:
     """What its topic was created with."""
-    topic = {key.removeprefix("internal."): value for key, value in case.topic_config(partition).items()}
+    topic = {
+        key.removeprefix("internal."): value for key, value in case.topic_config(partition).items()
+    }
     return Settings(
         int(topic.get("segment.ms", 604_800_000)),
         int(topic.get("segment.bytes", 2**30)),
@@ -216,7 +264,10 @@ def golden_appends(case: Case, directory: Path) -> list[Append]:
         raw = log.read_bytes()
         read = list(dispatch.batches(raw))
         magics |= {batch.magic for batch in read}
-        batches = [Batch(dispatch.first_offset(raw, b), b.last_offset, b.size, b.max_timestamp) for b in read]
+        batches = [
+            Batch(dispatch.first_offset(raw, b), b.last_offset, b.size, b.max_timestamp)
+            for b in read
+        ]
         segments.append((batches, log.stat().st_mtime_ns // 1_000_000))
     appends = list(replay(segments))
     topic = directory.name.removesuffix("-0")
@@ -235,20 +286,30 @@ def _grouped(appends: Sequence[Append], sizes: Sequence[int]) -> list[Append]:
     at = 0
     while at < len(appends):
         some = appends[at : at + sizes[len(found) % len(sizes)]]
-        found.append(Append(tuple(batch for append in some for batch in append.batches), some[-1].now_ms))
+        found.append(
+            Append(tuple(batch for append in some for batch in append.batches), some[-1].now_ms)
+        )
         at += len(some)
     return found
 
 
 def golden_simulation(case: Case, directory: Path, simulator: Simulate = simulate) -> list[Rolled]:
     """The segments that we would have made of it."""
-    return simulator(golden_appends(case, directory), settings_of(case, directory.name), ROLL_RULES[rule_of(case)])
+    return simulator(
+        golden_appends(case, directory),
+        settings_of(case, directory.name),
+        ROLL_RULES[rule_of(case)],
+    )
 
 
-def compare_recorded(case: Case, golden: Unpacked, tally: Tally, simulator: Simulate = simulate) -> None:
+def compare_recorded(
+    case: Case, golden: Unpacked, tally: Tally, simulator: Simulate = simulate
+) -> None:
     """Every partition of a golden directory of rolling, or of transactions, whose markers roll."""
     for directory in sorted(golden(case, "data").iterdir()):
         if directory.is_dir() and not directory.name.startswith("__"):
-            made = [segment.base_offset for segment in golden_simulation(case, directory, simulator)]
+            made = [
+                segment.base_offset for segment in golden_simulation(case, directory, simulator)
+            ]
             theirs = [int(log.stem) for log in sorted(directory.glob("*.log"))]
             tally.same(RECORDED, case.kafka, case.name, directory.name, made, theirs)

@@ -53,7 +53,9 @@ def _in_memory() -> str | None:
 def main() -> int:
     words = sys.argv[1:]
     soak.settings.full = "--full" in words
-    wanted = [word for word in words if word != "--full"] or (["soak"] if words else list(OPERATIONS))
+    wanted = [word for word in words if word != "--full"] or (
+        ["soak"] if words else list(OPERATIONS)
+    )
     if not set(wanted) <= OPERATIONS.keys():
         print(__doc__, file=sys.stderr)
         return 2

@@ -41,7 +41,9 @@ def test_recovery(asked: list[Subject], tally: Tally, work: Path) -> None:
         for builder in (_tampered_index, _tampered_time_index):
             quiet = Tally(Console(file=io.StringIO()))
             recovery.compare([chosen], version, quiet, work, builder=builder)
-            tally.same(CHECK, version.kafka, "recover", builder.__name__, bool(quiet.differences), True)
+            tally.same(
+                CHECK, version.kafka, "recover", builder.__name__, bool(quiet.differences), True
+            )
 
 
 def _fits(one: Subject, version: recovery.Version) -> bool:
@@ -62,7 +64,9 @@ def test_repaired(one: repair.Repair, recovered: Recovered, judge: Judge, tally:
         shutil.copytree(one.root, copy.root, symlinks=True)
         for path in _written(copy, tamper):
             # Searches by time are led astray by the first entry, hash comparisons by any byte.
-            path.write_bytes(_misleading(path.read_bytes()) if check == "times" else _flipped(path.read_bytes()))
+            path.write_bytes(
+                _misleading(path.read_bytes()) if check == "times" else _flipped(path.read_bytes())
+            )
         quiet = Tally(Console(file=io.StringIO()))
         ask(quiet)
         tally.same(CHECK, "-", check, f"{tamper} of {one}", bool(quiet.differences), True)
@@ -76,14 +80,18 @@ def test_dump_log(one: repair.Repair, tally: Tally) -> None:
         path.write_bytes(_flipped(intact))
         said = dump_log([path], copy.work)
         path.write_bytes(intact)
-        tally.same(CHECK, "4.3.1", "kafka-dump-log", f"{kind} of {one}", bool(said.complaints), True)
+        tally.same(
+            CHECK, "4.3.1", "kafka-dump-log", f"{kind} of {one}", bool(said.complaints), True
+        )
 
 
 def _copied(one: repair.Repair) -> repair.Repair:
     root = one.work / "tampered"
     if not root.exists():
         shutil.copytree(one.root, root, symlinks=True)
-    items = [item | {"log_dir": item["log_dir"].replace(str(one.root), str(root))} for item in one.items]
+    items = [
+        item | {"log_dir": item["log_dir"].replace(str(one.root), str(root))} for item in one.items
+    ]
     return repair.Repair(one.case, one.state, root, one.rule, one.work, items, [])
 
 

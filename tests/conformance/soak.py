@@ -77,14 +77,18 @@ def _soak(broker: Broker, tally: Tally, seconds: int) -> None:
                 break
             _run(verb, broker.version, soaked, tally)
             names |= _names(broker.root)
-        tally.same(QUIET, broker.version, "soak", "the producers are still at work", writers.alive, True)
+        tally.same(
+            QUIET, broker.version, "soak", "the producers are still at work", writers.alive, True
+        )
         took = time.monotonic() - began
         broker.kill()
     finally:
         written = writers.end()
     _print(broker, soaked, took, names, written, tally)
     for name in VERBS:
-        tally.same(QUIET, broker.version, name, "runs enough", soaked.runs[name] >= LEAST_RUNS, True)
+        tally.same(
+            QUIET, broker.version, name, "runs enough", soaked.runs[name] >= LEAST_RUNS, True
+        )
     compare_recovered(broker, tally)
 
 
@@ -144,13 +148,22 @@ def _run(name: str, version: str, soaked: Soaked, tally: Tally) -> None:
     said = "" if code in (None, 0) else f"{_last(out)} {_last(err)}"
     blocked = [row["reason"] for row in rows if row.get("action") == "blocked"]
     expected = 1 if blocked and all(map(_BESIDE_A_BROKER, blocked)) else 0
-    tally.same(QUIET, version, name, f"{name}, run {soaked.runs[name]}: its exit code{said}", code or 0, expected)
+    tally.same(
+        QUIET,
+        version,
+        name,
+        f"{name}, run {soaked.runs[name]}: its exit code{said}",
+        code or 0,
+        expected,
+    )
     if name == "certify":
         done = [row["summary"]["certified"] for row in rows if "summary" in row]
         tally.same(CERTIFIED, version, name, f"run {soaked.runs[name]}", done, [True])
 
 
-_BESIDE_A_BROKER: Final = re.compile(r"no clean-shutdown marker|No such file|gone when it was read").search
+_BESIDE_A_BROKER: Final = re.compile(
+    r"no clean-shutdown marker|No such file|gone when it was read"
+).search
 """Why a plan rightly blocks rows, and so ends with 1, while a broker writes and deletes."""
 
 
@@ -175,7 +188,9 @@ def _names(root: Path) -> set[str]:
     return found
 
 
-def _print(broker: Broker, soaked: Soaked, took: float, names: set[str], written: str, tally: Tally) -> None:
+def _print(
+    broker: Broker, soaked: Soaked, took: float, names: set[str], written: str, tally: Tally
+) -> None:
     paths_seen = Counter(name.rpartition(":")[0] for name in names)
     replaced = sum(count > 1 for count in paths_seen.values())
     left = len(_names(broker.root))
@@ -186,7 +201,22 @@ def _print(broker: Broker, soaked: Soaked, took: float, names: set[str], written
     say(
         f"  {len(paths_seen)} logs seen, {replaced} of them replaced by the cleaner or made anew, {len(paths_seen) - left} deleted"
     )
-    say("  findings: " + (", ".join(f"{kind} {count}" for kind, count in soaked.findings.most_common()) or "none"))
-    say("  runs, slowest: " + ", ".join(f"{name} {soaked.runs[name]}, {s:.1f} s" for name, s in soaked.slowest.items()))
-    tally.same(QUIET, broker.version, "soak", "the broker replaces logs meanwhile", replaced > 0, True)
-    tally.same(QUIET, broker.version, "soak", "the broker deletes logs meanwhile", len(paths_seen) > left, True)
+    say(
+        "  findings: "
+        + (", ".join(f"{kind} {count}" for kind, count in soaked.findings.most_common()) or "none")
+    )
+    say(
+        "  runs, slowest: "
+        + ", ".join(f"{name} {soaked.runs[name]}, {s:.1f} s" for name, s in soaked.slowest.items())
+    )
+    tally.same(
+        QUIET, broker.version, "soak", "the broker replaces logs meanwhile", replaced > 0, True
+    )
+    tally.same(
+        QUIET,
+        broker.version,
+        "soak",
+        "the broker deletes logs meanwhile",
+        len(paths_seen) > left,
+        True,
+    )

@@ -147,10 +147,14 @@ class Broker:
         )
         command = [java(), *options, "-cp", f"{self._jars}/*", main, *words]
         with (self.work / f"{what}.out").open("ab") as out:
-            return subprocess.Popen(command, cwd=self.work, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+            return subprocess.Popen(
+                command, cwd=self.work, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+            )
 
     def _until_answers(self, process: subprocess.Popen[bytes], port: int, what: str) -> None:
-        until(lambda: process.poll() is not None or _answers(port), START_S, f"{what} did not start")
+        until(
+            lambda: process.poll() is not None or _answers(port), START_S, f"{what} did not start"
+        )
         if process.poll() is not None:
             raise RuntimeError(f"the {what} ended:\n{self._said(what)}")
 
@@ -165,13 +169,17 @@ class Writers:
         self._out = broker.work / "writers.out"
         with self._out.open("ab") as out:
             words = [sys.executable, "-m", "tests.conformance.writers", str(broker.port)]
-            self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=out)
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=out
+            )
 
     def wait_until_all_topics_are_there(self) -> None:
         assert self._process.stdout is not None
         if not self._process.stdout.readline():
             self._process.wait()
-            raise RuntimeError(f"nothing is written:\n{self._out.read_text(errors='replace')[-3000:]}")
+            raise RuntimeError(
+                f"nothing is written:\n{self._out.read_text(errors='replace')[-3000:]}"
+            )
 
     @property
     def alive(self) -> bool:

@@ -22,7 +22,10 @@ COMMITTED = "the same with read_committed"
 def conform(tally: Tally, work: Path) -> None:
     """The last state of each case that was read, and what was committed in it."""
     asked = [(one, view) for one in cases() for view in _last(views(one))]
-    with _session() as spark, stage(tally.console, "asking Spark for all records", len(asked)) as advance:
+    with (
+        _session() as spark,
+        stage(tally.console, "asking Spark for all records", len(asked)) as advance,
+    ):
         for one, view in asked:
             said, partitions = _compare(spark, one, view, work / f"{one.name}-{view.label}")
             check = COMMITTED if view.committed else ROWS
@@ -39,7 +42,9 @@ def _last(found: list[View]) -> list[View]:
     return plain[-1:] + [view for view in found if view.committed]
 
 
-def _compare(spark: SparkSession, one: Case, view: View, folder: Path) -> tuple[list[str], list[str]]:
+def _compare(
+    spark: SparkSession, one: Case, view: View, folder: Path
+) -> tuple[list[str], list[str]]:
     """What differs; and the partitions that were compared."""
     root, report = folder / "root", folder / "skipped"
     root.mkdir(parents=True)
@@ -49,7 +54,12 @@ def _compare(spark: SparkSession, one: Case, view: View, folder: Path) -> tuple[
     frame = (
         spark.read
         .format("kafkats")
-        .options(columns=",".join(ASKED), isolationLevel=level, onCorruption="skip", skippedReport=str(report))
+        .options(
+            columns=",".join(ASKED),
+            isolationLevel=level,
+            onCorruption="skip",
+            skippedReport=str(report),
+        )
         .load(roots)
     )
     table = frame.toArrow()

@@ -17,10 +17,14 @@ class Tally:
     """Counts per check, version and case; a check that compared nothing is itself a difference."""
 
     console: Console
-    compared: dict[tuple[str, str], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    compared: dict[tuple[str, str], Counter[str]] = field(
+        default_factory=lambda: defaultdict(Counter)
+    )
     differences: list[str] = field(default_factory=list)
 
-    def same(self, check: str, version: str, case: str, what: str, ours: object, theirs: object) -> bool:
+    def same(
+        self, check: str, version: str, case: str, what: str, ours: object, theirs: object
+    ) -> bool:
         """Count one comparison, and remember it when the two differ."""
         self.compared[check, version][case] += 1
         if ours != theirs:
@@ -50,25 +54,43 @@ class Tally:
         """A check that has nothing to compare cannot say no."""
         counted = self.compared[check, version].total()
         if counted < at_least:
-            self.differs(f"{check}, Kafka {version}: only {counted} compared, {at_least} or more expected")
+            self.differs(
+                f"{check}, Kafka {version}: only {counted} compared, {at_least} or more expected"
+            )
 
     def expect_any(self, check: str, at_least: int) -> None:
         """The same over all versions of the check."""
-        counted = sum(counter.total() for (name, _), counter in self.compared.items() if name == check)
+        counted = sum(
+            counter.total() for (name, _), counter in self.compared.items() if name == check
+        )
         if counted < at_least:
             self.differs(f"{check}: only {counted} compared, {at_least} or more expected")
 
     def show(self) -> None:
         """Comparisons per case in numbered columns, then what the numbers stand for."""
         counters = list(self.compared.values())
-        table = Table(title="compared per case", title_justify="left", title_style="bold", box=None, pad_edge=False)
+        table = Table(
+            title="compared per case",
+            title_justify="left",
+            title_style="bold",
+            box=None,
+            pad_edge=False,
+        )
         table.add_column("case", no_wrap=True)
         for number, _ in enumerate(counters, 1):
             table.add_column(f"({number})", justify="right")
         for case in sorted(set().union(*counters)):
-            table.add_row(case, *(f"{counter[case]:,}" if counter[case] else "-" for counter in counters))
+            table.add_row(
+                case, *(f"{counter[case]:,}" if counter[case] else "-" for counter in counters)
+            )
         self.console.print(table)
-        table = Table(title="what was compared", title_justify="left", title_style="bold", box=None, pad_edge=False)
+        table = Table(
+            title="what was compared",
+            title_justify="left",
+            title_style="bold",
+            box=None,
+            pad_edge=False,
+        )
         for column in ("", "check", "Kafka", "cases", "compared"):
             table.add_column(column, justify="right" if column in ("cases", "compared") else "left")
         for number, ((check, version), counter) in enumerate(self.compared.items(), 1):

@@ -71,7 +71,9 @@ def alarms(golden: Unpacked, one: Case, state: str, *, deep: bool = False) -> di
     found: dict[str, set[str]] = {}
     for unit in list_units(sorted(root.glob("disk-*")) or [root]):
         for row in verify_unit(unit, VerifyOptions(deep=deep)).to_pylist():
-            kinds = {finding["kind"] for finding in row["findings"] if finding["severity"] in ALARMS}
+            kinds = {
+                finding["kind"] for finding in row["findings"] if finding["severity"] in ALARMS
+            }
             found.setdefault(row["partition_dir"], set()).update(kinds)
     return found
 
@@ -82,7 +84,9 @@ def test_no_alarm_in_a_healthy_directory(one: Case, golden: Unpacked) -> None:
     for state in one.states:
         found = alarms(golden, one, state, deep=True)
         assert found
-        assert {partition: kinds for partition, kinds in found.items() if kinds and partition} == {}, state
+        assert {
+            partition: kinds for partition, kinds in found.items() if kinds and partition
+        } == {}, state
         assert found.get("", set()) <= {"stops-the-broker", "unreadable"}, state
 
 
@@ -94,8 +98,13 @@ def test_no_record_is_said_to_be_missing_by_what_plans_look_at(one: Case, golden
         disks = sorted(root.glob("disk-*"))
         for given in [root] if not disks else [disks, *([disk] for disk in disks)]:
             units = list(list_units(given if isinstance(given, list) else [given]))
-            kinds = {f["kind"] for row in inventory_units(units).to_pylist() for f in row["findings"]}
-            assert not kinds & {"missing-records", "missing-partition", "end-not-flushed"}, (state, given)
+            kinds = {
+                f["kind"] for row in inventory_units(units).to_pylist() for f in row["findings"]
+            }
+            assert not kinds & {"missing-records", "missing-partition", "end-not-flushed"}, (
+                state,
+                given,
+            )
 
 
 @pytest.mark.parametrize("one", cases("crash", "clean-start"), ids=str)

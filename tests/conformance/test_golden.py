@@ -11,7 +11,16 @@ from tests.golden import Unpacked, case, cases, states, topic_of
 
 def test_there_are_cases_of_every_kind() -> None:
     kinds = {one.kind for one in cases()}
-    assert {"matrix", "content", "timestamps", "transactions", "rolling", "upgrade", "crash", "clean-start"} <= kinds
+    assert {
+        "matrix",
+        "content",
+        "timestamps",
+        "transactions",
+        "rolling",
+        "upgrade",
+        "crash",
+        "clean-start",
+    } <= kinds
     assert {"torn-append", "retention", "compaction", "adopt", "root", "follower"} <= kinds
     assert len(cases()) == 92
 

@@ -32,7 +32,9 @@ class Workers:
     def __init__(self, pool: ProcessPoolExecutor) -> None:
         self._pool = pool
 
-    def each(self, question: Question[Item], items: Iterable[Item], tally: Tally, advance: Advance) -> list[Any]:
+    def each(
+        self, question: Question[Item], items: Iterable[Item], tally: Tally, advance: Advance
+    ) -> list[Any]:
         """Put `question` for every item, in any process; adds what was compared to `tally`, gives what was returned.
 
         Both the function, which must have a name in its module, and the items are pickled.

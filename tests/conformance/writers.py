@@ -71,14 +71,18 @@ class _Writing:
         self.counts[topic] += count
 
     async def plain(self, topics: tuple[str, ...], **settings: object) -> None:
-        async with AIOKafkaProducer(bootstrap_servers=self.server, linger_ms=5, **settings) as producer:
+        async with AIOKafkaProducer(
+            bootstrap_servers=self.server, linger_ms=5, **settings
+        ) as producer:
             while True:
                 for topic in topics:
                     await self.send(producer, topic)
                 await asyncio.sleep(_PAUSE_S)
 
     async def transactions(self, topic: str) -> None:
-        async with AIOKafkaProducer(bootstrap_servers=self.server, transactional_id=topic, linger_ms=5) as producer:
+        async with AIOKafkaProducer(
+            bootstrap_servers=self.server, transactional_id=topic, linger_ms=5
+        ) as producer:
             while True:
                 with suppress(_Aborts):
                     async with producer.transaction():
@@ -105,7 +109,9 @@ class _Writing:
         while True:
             for topic in _COMING:
                 await made(admin, {topic: _COMPACT if topic.endswith("compacted") else _DELETE})
-                async with AIOKafkaProducer(bootstrap_servers=self.server, request_timeout_ms=5000) as producer:
+                async with AIOKafkaProducer(
+                    bootstrap_servers=self.server, request_timeout_ms=5000
+                ) as producer:
                     for _ in range(12):
                         await self.send(producer, topic)
                         await asyncio.sleep(_PAUSE_S)
@@ -135,7 +141,12 @@ async def made(admin: AIOKafkaAdminClient, topics: dict[str, dict[str, object]])
     """Create topics; again while one of that name is still being deleted."""
     for _ in range(50):
         answer = await admin.create_topics([
-            NewTopic(name, _PARTITIONS, 1, topic_configs={key: str(value) for key, value in settings.items()})
+            NewTopic(
+                name,
+                _PARTITIONS,
+                1,
+                topic_configs={key: str(value) for key, value in settings.items()},
+            )
             for name, settings in topics.items()
         ])
         errors = [error for error in answer.topic_errors if error[1] not in (0, 36)]
@@ -172,7 +183,9 @@ async def write(port: int) -> None:
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     await stopped.wait()
-    print(", ".join(f"{name} {count}" for name, count in sorted(writing.counts.items())), flush=True)
+    print(
+        ", ".join(f"{name} {count}" for name, count in sorted(writing.counts.items())), flush=True
+    )
     for task in tasks:
         task.cancel()
     os._exit(0)  # producers would wait for a broker that was killed

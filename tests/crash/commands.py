@@ -31,7 +31,11 @@ def start(out: Path, *words: object, first: Callable[[], object] = lambda: None)
         fd = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(fd, 1)
         os.dup2(fd, 2)
-        with open(1, "w", closefd=False) as stream, pytest.MonkeyPatch.context() as patch, unsynced():
+        with (
+            open(1, "w", closefd=False) as stream,
+            pytest.MonkeyPatch.context() as patch,
+            unsynced(),
+        ):
             patch.setattr("sys.stdout", stream)
             patch.setattr("sys.stderr", stream)
             first()
@@ -63,7 +67,9 @@ def small_disk(folder: Path, size: str, inodes: int = 0, uid: int = 0) -> Genera
     """A file system of so many bytes and inodes (0: any number), of user `uid`, mounted at the new directory `folder`."""
     folder.mkdir()
     options = f"size={size},nr_inodes={inodes},uid={uid},gid={uid},mode=755"
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], capture_output=True)
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], capture_output=True
+    )
     if made.returncode:
         refuse_without("mounts a file system")
     try:

@@ -213,7 +213,10 @@ class ForgetfulDisk(Disk):
             reachable = _reachable(names)
             files = [n for n in reachable if isinstance(self.nodes[n], Inode)]
             for contents in itertools.product(*(self._contents_after(n) for n in files)):
-                key = (tuple((n, tuple(sorted(names[n].items()))) for n in reachable if n in names), contents)
+                key = (
+                    tuple((n, tuple(sorted(names[n].items()))) for n in reachable if n in names),
+                    contents,
+                )
                 if key not in seen:
                     seen.add(key)
                     yield self._remade(names, dict(zip(files, contents, strict=True)))
@@ -245,10 +248,15 @@ class ForgetfulDisk(Disk):
         now = inode.now
         if now == inode.synced:
             return [now]
-        lost = [replace(now, data=data) for data in (b"", bytes(len(now.data)), now.data[: len(now.data) // 2])]
+        lost = [
+            replace(now, data=data)
+            for data in (b"", bytes(len(now.data)), now.data[: len(now.data) // 2])
+        ]
         return list(dict.fromkeys([now, inode.synced or Content(), *lost]))
 
-    def _remade(self, names: dict[int, dict[str, int]], contents: dict[int, Content]) -> ForgetfulDisk:
+    def _remade(
+        self, names: dict[int, dict[str, int]], contents: dict[int, Content]
+    ) -> ForgetfulDisk:
         other = ForgetfulDisk()
         other.clock = self.clock + 10**9
         for n in _reachable(names):
@@ -327,7 +335,9 @@ def _reachable(names: dict[int, dict[str, int]]) -> list[int]:
     return found
 
 
-def _subsets(pending: list[tuple[int, int]], chance: random.Random) -> Iterator[frozenset[tuple[int, int]]]:
+def _subsets(
+    pending: list[tuple[int, int]], chance: random.Random
+) -> Iterator[frozenset[tuple[int, int]]]:
     """All subsets of a few; of many: all prefixes, all but one, only one, and sixty at random."""
     if len(pending) <= SUBSETS:
         for size in range(len(pending) + 1):

@@ -64,8 +64,12 @@ def in_words(base: Path, verb: str, *paths: Path) -> str:
     }
     short = []
     for path in paths:
-        name, near = next((name, place) for name, place in places.items() if path.is_relative_to(place))
-        short.append(name if path == near else f"{name}/{path.relative_to(near)}".replace("0" * 17, "…"))
+        name, near = next(
+            (name, place) for name, place in places.items() if path.is_relative_to(place)
+        )
+        short.append(
+            name if path == near else f"{name}/{path.relative_to(near)}".replace("0" * 17, "…")
+        )
     return f"{verb.replace('_', ' ')} {' -> '.join(short)}"
 
 

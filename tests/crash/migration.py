@@ -125,7 +125,9 @@ def apply(scene: Scene) -> set[str]:
 
 def end(scene: Scene, verb: str, **options: bool) -> dict[str, Any]:
     with unsynced():
-        return end_partition(scene.run, verb, str(scene.directory.parent), scene.directory.name, **options)
+        return end_partition(
+            scene.run, verb, str(scene.directory.parent), scene.directory.name, **options
+        )
 
 
 def check_sound(scene: Scene) -> None:
@@ -154,9 +156,10 @@ def check_sound(scene: Scene) -> None:
 
 def check_undone(scene: Scene) -> None:
     assert look(scene.directory) == scene.before, "undo brings back the very files"
-    assert {path.name for path in scene.run_folder.rglob("*")} <= {"journal.undone", "journal.new"}, (
-        "undo leaves things behind"
-    )
+    assert {path.name for path in scene.run_folder.rglob("*")} <= {
+        "journal.undone",
+        "journal.new",
+    }, "undo leaves things behind"
 
 
 @contextmanager
@@ -238,4 +241,7 @@ def everything(root: Path) -> dict[str, Files]:
 
 def contents(root: Path) -> dict[str, dict[str, tuple[bytes, int]]]:
     """Bytes and mtimes."""
-    return {name: {f: (s.data, s.mtime_ns) for f, s in files.items()} for name, files in everything(root).items()}
+    return {
+        name: {f: (s.data, s.mtime_ns) for f, s in files.items()}
+        for name, files in everything(root).items()
+    }

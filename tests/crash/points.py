@@ -60,7 +60,9 @@ SCENE_WORDS = {
 
 def page() -> str:
     """The whole page."""
-    return HEAD + "\n".join(line for scene in SCENES for line in _scene(scene)) + MIGRATE.rstrip("\n")
+    return (
+        HEAD + "\n".join(line for scene in SCENES for line in _scene(scene)) + MIGRATE.rstrip("\n")
+    )
 
 
 def _scene(scene: str) -> Iterator[str]:
@@ -80,7 +82,9 @@ def _live(scene: str, area: WorkArea, disk: ForgetfulDisk) -> str:
     live = {name: seen.data for name, seen in look(area, disk).items()}
     if live in (LIVE, new_bytes(scene)):
         return "old" if live == LIVE else "new"
-    missing = sorted({f".{name.split('.')[1]}" for name in {**LIVE} if name not in live and "index" in name})
+    missing = sorted({
+        f".{name.split('.')[1]}" for name in {**LIVE} if name not in live and "index" in name
+    })
     return f"mixed, without {' '.join(missing)}" if missing and scene in CHANGE_LOGS else "mixed"
 
 

@@ -76,7 +76,9 @@ class Seen(NamedTuple):
     attributes: Attributes
 
 
-def begin(scene: str, area: WorkArea, disk: Disk) -> tuple[list[Change], dict[str, FileIdentity], Lease]:
+def begin(
+    scene: str, area: WorkArea, disk: Disk
+) -> tuple[list[Change], dict[str, FileIdentity], Lease]:
     """Claim and stage."""
     lease = claim(area, PARTITION, RUN, disk=disk)
     directory = area.root / PARTITION
@@ -86,10 +88,14 @@ def begin(scene: str, area: WorkArea, disk: Disk) -> tuple[list[Change], dict[st
         if data is not None:
             with storage(lease.staged(name), "build the new file"):
                 disk.write(lease.staged(name), data)
-            changes.append(Replace(name, lease.staged(name), before, hashlib.sha256(data).hexdigest()))
+            changes.append(
+                Replace(name, lease.staged(name), before, hashlib.sha256(data).hexdigest())
+            )
         elif before is not None:
             changes.append(Remove(name, before))
-    unchanged = {name: disk.identify(directory / name) for name in LIVE if name not in SCENES[scene]}
+    unchanged = {
+        name: disk.identify(directory / name) for name in LIVE if name not in SCENES[scene]
+    }
     return changes, {name: identity for name, identity in unchanged.items() if identity}, lease
 
 
@@ -106,7 +112,9 @@ def look(area: WorkArea, disk: Disk) -> dict[str, Seen]:
     for name in disk.names(directory):
         identity = disk.identify(directory / name)
         if identity is not None and not (name.startswith(".kafkats-") and name.endswith(".tmp")):
-            seen[name] = Seen(disk.read(directory / name), identity.mtime_ns, disk.attributes(directory / name))
+            seen[name] = Seen(
+                disk.read(directory / name), identity.mtime_ns, disk.attributes(directory / name)
+            )
     return seen
 
 
@@ -124,23 +132,30 @@ def check_never_stale(scene: str, area: WorkArea, disk: Disk) -> None:
     live = {name: seen.data for name, seen in look(area, disk).items()}
     for name in {*LIVE, *SCENES[scene]}:
         old, new = LIVE.get(name), SCENES[scene].get(name, LIVE.get(name))
-        allowed = [old, new, None] if scene in CHANGE_LOGS and name.endswith("index") else [old, new]
+        allowed = (
+            [old, new, None] if scene in CHANGE_LOGS and name.endswith("index") else [old, new]
+        )
         assert live.get(name) in allowed, f"{name} is {live.get(name)!r}"
     assert live.keys() <= {*LIVE, *SCENES[scene]}
     if scene not in CHANGE_LOGS:
         return
     if scene == "split":
-        assert live[f"{A}.log"][:8] + live.get(f"{M}.log", live[f"{A}.log"][8:]) == b"old log of a", "records are gone"
+        assert (
+            live[f"{A}.log"][:8] + live.get(f"{M}.log", live[f"{A}.log"][8:]) == b"old log of a"
+        ), "records are gone"
     if scene == "head":
-        assert live.get(f"{A}.log", b"old log ")[8:] + live.get(f"{M}.log", b"") in (b"of a", b"of aof a"), (
-            "records are gone"
-        )
+        assert live.get(f"{A}.log", b"old log ")[8:] + live.get(f"{M}.log", b"") in (
+            b"of a",
+            b"of aof a",
+        ), "records are gone"
     for base in (A, M, B):
         log = live.get(f"{base}.log")
         for kind in (".index", ".timeindex", ".txnindex"):
             index = live.get(base + kind)
             side = LIVE if log == LIVE.get(f"{base}.log") else {**LIVE, **SCENES[scene]}
-            assert index is None or index == side.get(base + kind), f"stale {base}{kind}: {index!r} beside {log!r}"
+            assert index is None or index == side.get(base + kind), (
+                f"stale {base}{kind}: {index!r} beside {log!r}"
+            )
 
 
 def check_nothing_lost(scene: str, area: WorkArea, disk: Disk) -> None:

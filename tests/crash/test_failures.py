@@ -10,9 +10,22 @@ import pytest
 from kafkats.errors import DiskFull, NotPermitted, ReadOnly, StorageFailed
 from kafkats.logdir.changeset import undo
 from tests.crash.memory import acts, effects, finishes, make
-from tests.crash.scene import PARTITION, RUN, SCENES, change, check_never_stale, check_nothing_lost, look
+from tests.crash.scene import (
+    PARTITION,
+    RUN,
+    SCENES,
+    change,
+    check_never_stale,
+    check_nothing_lost,
+    look,
+)
 
-NO = {errno.ENOSPC: DiskFull, errno.EDQUOT: DiskFull, errno.EROFS: ReadOnly, errno.EIO: StorageFailed}
+NO = {
+    errno.ENOSPC: DiskFull,
+    errno.EDQUOT: DiskFull,
+    errno.EROFS: ReadOnly,
+    errno.EIO: StorageFailed,
+}
 
 
 @pytest.mark.parametrize("number", NO, ids=lambda n: errno.errorcode[n])

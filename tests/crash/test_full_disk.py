@@ -24,7 +24,15 @@ from kafkats.logdir.workarea import Site, WorkArea, work_area
 from tests.crash.commands import become, fill, kafkats, room, small_disk
 from tests.crash.migration import contents, good, log_dir
 from tests.crash.real import fork, make_area
-from tests.crash.scene import PARTITION, RUN, SCENES, change, check_never_stale, check_nothing_lost, look
+from tests.crash.scene import (
+    PARTITION,
+    RUN,
+    SCENES,
+    change,
+    check_never_stale,
+    check_nothing_lost,
+    look,
+)
 from tests.crash.watched import WatchedDisk
 
 NOBODY = 65534
@@ -118,7 +126,9 @@ def test_purge(scene: str, older: bool, uid: int) -> None:
             tell(as_user(uid, purge, area, PARTITION, RUN, disk=killer(n)))
             journal = read_journal(run_of(area), DISK)
             ended = journal is not None and journal.phase == "purged"
-            assert ended or set(os.listdir(run_of(area).undo)) == kept, "what can be undone is all there"
+            assert ended or set(os.listdir(run_of(area).undo)) == kept, (
+                "what can be undone is all there"
+            )
             assert look(area, DISK) == after
             assert as_user(uid, purge, area, PARTITION, RUN) == 0
             assert look(area, DISK) == after
@@ -186,7 +196,11 @@ def _loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
         ("plan", "migrate", root, "--to-magic", 2, "-o", plan), ("apply", plan, "--digest", "any"),
         ("undo", f"{plan}.run"), ("purge", f"{plan}.run"),
     ):  # fmt: skip
-        with pytest.raises(SystemExit) as end, redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        with (
+            pytest.raises(SystemExit) as end,
+            redirect_stdout(StringIO()),
+            redirect_stderr(StringIO()),
+        ):
             main([*map(str, words)])
         assert end.value.code == 0, words
 
@@ -198,7 +212,9 @@ def test_the_command(verb: str, uid: int) -> None:
     """The run's own folder lies on the full disk as well."""
     with disk_of(uid, "4m", 400) as disk:
         me = become(uid)
-        root = log_dir(disk / "data", {f"t-{n}": [(base, good(base)) for base in (0, 22)] for n in range(3)})
+        root = log_dir(
+            disk / "data", {f"t-{n}": [(base, good(base)) for base in (0, 22)] for n in range(3)}
+        )
         for path in (root, *root.rglob("*")):
             os.chown(path, uid, uid)
         before, plan = contents(root), disk / "plan"
@@ -231,4 +247,6 @@ def test_purge_of_a_run_that_keeps_nothing(uid: int) -> None:
         assert kafkats("undo", f"{plan}.run", first=me).code == 0
         assert as_user(uid, lambda: fill(disk)) == 0
         ended = kafkats("purge", f"{plan}.run", first=me)
-        assert ended.code == 0 and "purge.json" in ended.said and "No space left" in ended.said, ended.said
+        assert ended.code == 0 and "purge.json" in ended.said and "No space left" in ended.said, (
+            ended.said
+        )

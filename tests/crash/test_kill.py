@@ -41,7 +41,9 @@ def killed_at(n: int, act: Callable[[WatchedDisk], object]) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     _, status = os.waitpid(fork(lambda: act(WatchedDisk(count_down))), 0)
-    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, f"was not killed at {n}"
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, (
+        f"was not killed at {n}"
+    )
 
 
 def points(scene: str, act: str, after: tuple[str, ...] = ()) -> list[str]:

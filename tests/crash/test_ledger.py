@@ -16,7 +16,14 @@ from kafkats.migration import ledger
 from kafkats.migration.ledger import Entry, append, read
 from tests.crash.real import fork
 
-STARTS = ("no folder", "no file", "an empty file", "entries", "entries and a torn line", "no line end")
+STARTS = (
+    "no folder",
+    "no file",
+    "an empty file",
+    "entries",
+    "entries and a torn line",
+    "no line end",
+)
 CUT = 11
 """A write that was stopped in the middle has put so many bytes."""
 EFFECTS = ("fsync", "ftruncate", "write")
@@ -101,7 +108,10 @@ def test_killed_before_every_effect(tmp_path: Path, start: str, cut: bool) -> No
 
 def states(synced: bytes, now: bytes) -> Iterator[bytes]:
     """What a power failure may leave of a file: every length of what was not synced, and pages of zeros in it."""
-    common = next((i for i, (a, b) in enumerate(zip(synced, now, strict=False)) if a != b), min(len(synced), len(now)))
+    common = next(
+        (i for i, (a, b) in enumerate(zip(synced, now, strict=False)) if a != b),
+        min(len(synced), len(now)),
+    )
     yield synced
     yield now
     for end in range(common, len(now), 13):
@@ -111,8 +121,12 @@ def states(synced: bytes, now: bytes) -> Iterator[bytes]:
     yield now[:common]
 
 
-@pytest.mark.parametrize("start", ["an empty file", "entries", "entries and a torn line", "no line end"])
-def test_power_fails_before_every_effect(tmp_path: Path, start: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "start", ["an empty file", "entries", "entries and a torn line", "no line end"]
+)
+def test_power_fails_before_every_effect(
+    tmp_path: Path, start: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in EFFECTS:
         monkeypatch.setattr(os, name, getattr(os, name))  # taken back by itself
     path, reported = begin(tmp_path / "live", start)

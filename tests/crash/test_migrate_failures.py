@@ -11,7 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.migration import SCENES, apply, bytes_of, check_sound, check_undone, end, look, make, watched
+from tests.crash.migration import (
+    SCENES,
+    apply,
+    bytes_of,
+    check_sound,
+    check_undone,
+    end,
+    look,
+    make,
+    watched,
+)
 from tests.golden import Unpacked
 
 STRIDE = int(os.environ.get("KAFKATS_KILL_STRIDE", "17"))
@@ -19,7 +29,9 @@ DICE = random.Random(4)
 FREES = ("unlink", "remove")  # what no full disk refuses
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS], ids=errno.errorcode.get)
+@pytest.mark.parametrize(
+    "number", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS], ids=errno.errorcode.get
+)
 @pytest.mark.parametrize("name", SCENES)
 def test_while_applying(golden: Unpacked, tmp_path: Path, name: str, number: int) -> None:
     found: list[str] = []
@@ -43,7 +55,9 @@ def test_while_applying(golden: Unpacked, tmp_path: Path, name: str, number: int
         assert os.strerror(number) in said and str(tmp_path) in said, (n, found[n], said)
         check_sound(scene)
         if not any((scene.run_folder / name).exists() for name in ("journal", "journal.done")):
-            assert not list(scene.run_folder.glob("staging-*/*")), f"{found[n]}: what was staged keeps the disk full"
+            assert not list(scene.run_folder.glob("staging-*/*")), (
+                f"{found[n]}: what was staged keeps the disk full"
+            )
         if n % 2:
             assert apply(scene) <= {"done", "already"}
             assert bytes_of(look(scene.directory)) == after

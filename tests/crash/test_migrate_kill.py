@@ -44,7 +44,9 @@ TURNS = max(6, 100 // STRIDE)
 
 
 @pytest.fixture(scope="module")
-def after(golden: Unpacked, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
+def after(
+    golden: Unpacked, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, bytes]]:
     """How each scene looks when it was applied without anybody killing it."""
     found = {}
     for name in SCENES:
@@ -59,7 +61,9 @@ def after(golden: Unpacked, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 def points(act: Callable[[], object]) -> list[str]:
     """What is to be killed before, in order; `act` is done once for it."""
     found: list[str] = []
-    with watched(lambda verb, *paths: found.append(f"{verb} {' -> '.join(Path(p).name for p in paths)}")):
+    with watched(
+        lambda verb, *paths: found.append(f"{verb} {' -> '.join(Path(p).name for p in paths)}")
+    ):
         act()
     return found
 
@@ -83,11 +87,15 @@ def killed_at(n: int, act: Callable[[], object]) -> None:
             act()
 
     _, status = os.waitpid(fork(run), 0)
-    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, f"was not killed at {n}"
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, (
+        f"was not killed at {n}"
+    )
 
 
 @scenes
-def test_apply(golden: Unpacked, tmp_path: Path, after: dict[str, dict[str, bytes]], name: str) -> None:
+def test_apply(
+    golden: Unpacked, tmp_path: Path, after: dict[str, dict[str, bytes]], name: str
+) -> None:
     every = points(lambda: apply(make(golden, name, tmp_path / "points")))
     assert any(point.startswith("write the rest of 0") for point in every)
     for n, point in some(every):
@@ -104,7 +112,9 @@ def test_apply(golden: Unpacked, tmp_path: Path, after: dict[str, dict[str, byte
 
 
 @scenes
-def test_undo(golden: Unpacked, tmp_path: Path, after: dict[str, dict[str, bytes]], name: str) -> None:
+def test_undo(
+    golden: Unpacked, tmp_path: Path, after: dict[str, dict[str, bytes]], name: str
+) -> None:
     first = make(golden, name, tmp_path / "points", after[name])
     apply(first)
     for n, point in some(points(lambda: end(first, "undo"))):
@@ -113,14 +123,18 @@ def test_undo(golden: Unpacked, tmp_path: Path, after: dict[str, dict[str, bytes
         assert apply(scene) == {"done"}
         killed_at(n, lambda scene=scene: end(scene, "undo"))  # type: ignore[misc]
         check_sound(scene)
-        said = apply(scene) if n % 2 else set()  # an apply in between finishes the undo, or finds all applied
+        said = (
+            apply(scene) if n % 2 else set()
+        )  # an apply in between finishes the undo, or finds all applied
         assert all(one == "already" or "was undone" in one for one in said)
         assert end(scene, "undo")["error"] == ""
         check_undone(scene)
 
 
 @scenes
-def test_purge(golden: Unpacked, tmp_path: Path, after: dict[str, dict[str, bytes]], name: str) -> None:
+def test_purge(
+    golden: Unpacked, tmp_path: Path, after: dict[str, dict[str, bytes]], name: str
+) -> None:
     first = make(golden, name, tmp_path / "points", after[name])
     apply(first)
     for n, point in some(points(lambda: end(first, "purge"))):
@@ -187,7 +201,9 @@ def test_at_any_moment_of_the_real_command(golden: Unpacked, tmp_path: Path) -> 
 
     def begin() -> int:
         shutil.rmtree(run, ignore_errors=True)
-        main_quietly("plan", "migrate", root, "--to-magic", 2, "-o", plan)  # another plan: undo has moved ctimes
+        main_quietly(
+            "plan", "migrate", root, "--to-magic", 2, "-o", plan
+        )  # another plan: undo has moved ctimes
         return command("apply", plan, "--digest", "any")
 
     child, began = begin(), time.monotonic()
@@ -230,10 +246,17 @@ def check_mixture(partition: Path, before: Files, after: dict[str, bytes]) -> No
     live = bytes_of(look(partition))
     old = bytes_of(before)
     for name in before:
-        assert live.get(name) in (old[name], after[name]) or (name not in live and name.endswith(INDEXES)), name
+        assert live.get(name) in (old[name], after[name]) or (
+            name not in live and name.endswith(INDEXES)
+        ), name
     for name in live:
         log = f"{name.partition('.')[0]}.log"
-        if name.endswith(INDEXES) and log in old and old[log] != after[log] and old[name] != after[name]:
+        if (
+            name.endswith(INDEXES)
+            and log in old
+            and old[log] != after[log]
+            and old[name] != after[name]
+        ):
             assert (live[name] == after[name]) == (live[log] == after[log]), f"{name} is stale"
 
 

@@ -31,13 +31,21 @@ from tests.golden import Unpacked
 def _loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Have every module here already: the commands are copies of this process, some of a user who may not read ours."""
     folder = tmp_path_factory.mktemp("loaded")
-    root, plan, book = log_dir(folder / "data", {"t-0": [(0, good(0))]}), folder / "plan", folder / "ledger"
+    root, plan, book = (
+        log_dir(folder / "data", {"t-0": [(0, good(0))]}),
+        folder / "plan",
+        folder / "ledger",
+    )
     for words in (
         ("plan", "migrate", root, "--to-magic", 2, "-o", plan), ("apply", plan, "--digest", "any"),
         ("certify", root, "--min-magic", 2, "-o", folder / "certificate"), ("undo", f"{plan}.run"),
         ("ledger", "begin", book, "--from-magic", 1, "--to-magic", 2, "--broker", "1"), ("ledger", "show", book),
     ):  # fmt: skip
-        with pytest.raises(SystemExit) as end, redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        with (
+            pytest.raises(SystemExit) as end,
+            redirect_stdout(StringIO()),
+            redirect_stderr(StringIO()),
+        ):
             main([*map(str, words)])
         assert end.value.code == 0, words
 
@@ -86,7 +94,9 @@ def test_a_running_broker(root: Path, tmp_path: Path) -> None:
         assert len(re.findall(r"blocked +[tu]-0 +0{18}44\.log .*clean-shutdown", said)) == 2
         for one in ("before", "beside"):
             ended = kafkats("apply", tmp_path / one, "--digest", "any")
-            assert ended.code == 3 and "holds the lock: stop the broker first" in ended.said, ended.said
+            assert ended.code == 3 and "holds the lock: stop the broker first" in ended.said, (
+                ended.said
+            )
             assert contents(root) == before
     (root / ".kafka_cleanshutdown").touch()
     assert kafkats("apply", plan, "--digest", "any").code == 0
@@ -94,7 +104,9 @@ def test_a_running_broker(root: Path, tmp_path: Path) -> None:
     with broker(root):
         ended = kafkats("undo", tmp_path / "before.run")
         assert ended.code == 3 and "stop the broker first" in ended.said
-        assert kafkats("purge", tmp_path / "before.run").code == 0, "the old bytes are no concern of a broker"
+        assert kafkats("purge", tmp_path / "before.run").code == 0, (
+            "the old bytes are no concern of a broker"
+        )
         assert contents(root) == after
 
 
@@ -130,7 +142,9 @@ def test_applies_at_once(root: Path, tmp_path: Path) -> None:
         os.close(opener)
         ended = [wait(child, out) for child, out in zip(children, outs, strict=True)]
         for one in ended:
-            assert one.code == 0 or re.search(r"Locked|another run|newer attempt|changed|staging", one.said), one.said
+            assert one.code == 0 or re.search(
+                r"Locked|another run|newer attempt|changed|staging", one.said
+            ), one.said
         final = kafkats("apply", plan, "--digest", "any")
         assert final.code == 0, final.said
         assert contents(root) != before
@@ -140,7 +154,10 @@ def test_applies_at_once(root: Path, tmp_path: Path) -> None:
 
 
 def test_two_plans_for_the_same_partition(root: Path, tmp_path: Path) -> None:
-    one, other = planned(root, tmp_path / "one"), planned(root, tmp_path / "other", "--compression-type", "lz4")
+    one, other = (
+        planned(root, tmp_path / "one"),
+        planned(root, tmp_path / "other", "--compression-type", "lz4"),
+    )
     before = contents(root)
     assert kafkats("apply", one, "--digest", "any").code == 0
     after = contents(root)
@@ -165,13 +182,19 @@ def no_file_above(size: int) -> Callable[[], None]:
 def test_files_may_not_grow(golden: Unpacked, tmp_path: Path) -> None:
     """A limit on the size of files is met in the middle of a staged log."""
     root = tmp_path / "data"
-    shutil.copytree(golden("upgrade-0.9-to-2.8", "data"), root, ignore=shutil.ignore_patterns("gzip*", "lz4*", "sna*"))
+    shutil.copytree(
+        golden("upgrade-0.9-to-2.8", "data"),
+        root,
+        ignore=shutil.ignore_patterns("gzip*", "lz4*", "sna*"),
+    )
     plan, before = planned(root, tmp_path / "plan"), contents(root)
     ended = kafkats("apply", plan, "--digest", "any", first=no_file_above(16_000))
     assert ended.code == 2 and "File too large" in ended.said and "none-one-segment-0" in ended.said
     now = contents(root)
     assert now["none-one-segment-0"] == before["none-one-segment-0"]
-    assert now["none-many-segments-0"] != before["none-many-segments-0"], "its logs are small enough"
+    assert now["none-many-segments-0"] != before["none-many-segments-0"], (
+        "its logs are small enough"
+    )
     assert not list((tmp_path / ".kafkats").rglob("staging-*"))
     assert kafkats("apply", plan, "--digest", "any").code == 0
     assert kafkats("undo", tmp_path / "plan.run").code == 0
@@ -186,12 +209,16 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
         assert sum(len(data) for files in before.values() for data, _ in files.values()) > 500_000
         free = os.statvfs(disk).f_bavail
         ended = kafkats("apply", plan, "--digest", "any")
-        assert ended.code == 2 and re.search(r"nothing was begun|No space left", ended.said), ended.said
+        assert ended.code == 2 and re.search(r"nothing was begun|No space left", ended.said), (
+            ended.said
+        )
         done = [name for name, files in contents(root).items() if files != before[name]]
         assert len(done) < 4
         (disk / "filler").write_bytes(bytes(os.statvfs(disk).f_bavail * 4096))
         ended = kafkats("apply", plan, "--digest", "any")
-        assert ended.code == 2 and ("No space left" in ended.said or "nothing was begun" in ended.said)
+        assert ended.code == 2 and (
+            "No space left" in ended.said or "nothing was begun" in ended.said
+        )
         for verb in ("apply", "undo"):  # undo needs no room
             words = [plan, "--digest", "any"] if verb == "apply" else [tmp_path / "plan.run"]
             assert kafkats(verb, *words).code == (2 if verb == "apply" else 0)
@@ -251,7 +278,9 @@ def test_what_this_user_may_not(what: str) -> None:
             (root / ".lock").unlink()
         ended = kafkats("apply", plan, "--digest", "any", first=me)
         assert ended.code in (2, 3) and str(home) in ended.said, ended.said
-        assert re.search(r"may not|Permission denied|not permitted|keep a broker|changed since", ended.said), ended.said
+        assert re.search(
+            r"may not|Permission denied|not permitted|keep a broker|changed since", ended.said
+        ), ended.said
         assert contents(root) == before
         os.chown(closed, 1234, 1234)
         if what == "log":  # its ctime has moved
@@ -267,7 +296,9 @@ def test_what_this_user_may_not(what: str) -> None:
         assert contents(root) == before
 
 
-def test_nobody_reads_a_staged_log(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_reads_a_staged_log(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It has the old one's mode from commit on; until then nobody else may look into it."""
     for path in (root, root / "t-0", *(root / "t-0").iterdir()):
         path.chmod(0o755 if path.is_dir() else 0o600)
@@ -298,19 +329,39 @@ def test_nobody_reads_a_staged_log(root: Path, tmp_path: Path, monkeypatch: pyte
 def ledger(tmp_path: Path) -> Path:
     path = tmp_path / "ledger.jsonl"
     assert (
-        kafkats("ledger", "begin", path, "--from-magic", 1, "--to-magic", 2, "--broker", "1", "--broker", "2").code == 0
+        kafkats(
+            "ledger",
+            "begin",
+            path,
+            "--from-magic",
+            1,
+            "--to-magic",
+            2,
+            "--broker",
+            "1",
+            "--broker",
+            "2",
+        ).code
+        == 0
     )
     for broker_name in ("1", "2"):
-        assert kafkats("ledger", "attest", path, "--broker", broker_name, "--text", "runs 2.8").code == 0
+        assert (
+            kafkats("ledger", "attest", path, "--broker", broker_name, "--text", "runs 2.8").code
+            == 0
+        )
     return path
 
 
 def canary(root: Path, ledger: Path, tmp_path: Path) -> Path:
     step = ("--ledger", ledger, "--phase", "phase-1")
     for name in ("1", "2"):
-        made = kafkats("certify", root, "--max-magic", 1, "-o", tmp_path / f"c{name}", *step, "--broker", name)
+        made = kafkats(
+            "certify", root, "--max-magic", 1, "-o", tmp_path / f"c{name}", *step, "--broker", name
+        )
         assert made.code == 0, made.said
-    return planned(root, tmp_path / "plan", "--ledger", ledger, "--phase", "canary", "--broker", "1")
+    return planned(
+        root, tmp_path / "plan", "--ledger", ledger, "--phase", "canary", "--broker", "1"
+    )
 
 
 LEDGERS: dict[str, tuple[Callable[[Path], object], int, str]] = {
@@ -326,7 +377,9 @@ LEDGERS: dict[str, tuple[Callable[[Path], object], int, str]] = {
 
 
 @pytest.mark.parametrize("what", LEDGERS)
-def test_a_ledger_that_cannot_be_written(root: Path, ledger: Path, tmp_path: Path, what: str) -> None:
+def test_a_ledger_that_cannot_be_written(
+    root: Path, ledger: Path, tmp_path: Path, what: str
+) -> None:
     """The ledger is told before the first byte: where it cannot be, nothing begins."""
     plan, before = canary(root, ledger, tmp_path), contents(root)
     change, code, reason = LEDGERS[what]

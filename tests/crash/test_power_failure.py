@@ -13,7 +13,16 @@ from kafkats.logdir.disk import Disk
 from kafkats.logdir.swap import Source
 from tests.crash.forgetful import ForgetfulDisk
 from tests.crash.memory import finishes, make, moments
-from tests.crash.scene import PARTITION, RUN, SCENES, change, check_never_stale, check_nothing_lost, folder, look
+from tests.crash.scene import (
+    PARTITION,
+    RUN,
+    SCENES,
+    change,
+    check_never_stale,
+    check_nothing_lost,
+    folder,
+    look,
+)
 
 scenes = pytest.mark.parametrize("scene", SCENES)
 
@@ -39,7 +48,9 @@ def test_while_committing(scene: str) -> None:
             if not {"journal", "journal.done"} & set(
                 crashed.names(run)
             ):  # nothing may have been touched, and the plan still holds
-                assert {name: crashed.identify(folder(area) / name) for name in before} == identities
+                assert {
+                    name: crashed.identify(folder(area) / name) for name in before
+                } == identities
                 if states % 10:
                     continue
             finishes(scene, area, crashed, before)
@@ -124,8 +135,12 @@ def test_killed_resumed_and_then_a_power_failure(scene: str) -> None:
 
 @pytest.mark.parametrize("forgotten", ["sync_file", "sync_dir"])
 @pytest.mark.parametrize("scene", ["indexes", "logs"])
-def test_a_missing_sync_is_noticed(scene: str, forgotten: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ForgetfulDisk, forgotten, lambda self, path: self.before_effect("nothing", path))
+def test_a_missing_sync_is_noticed(
+    scene: str, forgotten: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        ForgetfulDisk, forgotten, lambda self, path: self.before_effect("nothing", path)
+    )
     with pytest.raises((AssertionError, KafkatsError, OSError)):
         test_while_committing(scene)
 
@@ -138,7 +153,9 @@ def test_a_forgotten_wave_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("scene", ["split", "head"])
 @pytest.mark.parametrize("test", ["test_while_committing", "test_while_undoing"])
-def test_a_gap_between_logs_is_noticed(test: str, scene: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gap_between_logs_is_noticed(
+    test: str, scene: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("kafkats.logdir.swap._log_steps", lambda steps, without, having: [])
     with pytest.raises(AssertionError, match="records are gone"):
         globals()[test](scene)

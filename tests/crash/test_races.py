@@ -29,7 +29,9 @@ def test_of_many_processes_one_commits(tmp_path: Path) -> None:
         gate, opener = os.pipe()
         answers, answer = os.pipe()
 
-        def run(area: WorkArea = area, gate: int = gate, opener: int = opener, answer: int = answer) -> None:
+        def run(
+            area: WorkArea = area, gate: int = gate, opener: int = opener, answer: int = answer
+        ) -> None:
             os.close(opener)
             os.read(gate, 1)  # all start when the parent closes its end
             os.write(answer, (outcome(area) + "\n").encode())
@@ -40,9 +42,13 @@ def test_of_many_processes_one_commits(tmp_path: Path) -> None:
         os.close(answer)
         states = os.read(answers, 1000).decode().split()
         # Vanished: what it was building was swept away by the one that had fenced it and committed
-        assert set(states) <= {"committed", "already", "Locked", "Fenced", "Changed", "Vanished"}, states
+        assert set(states) <= {"committed", "already", "Locked", "Fenced", "Changed", "Vanished"}, (
+            states
+        )
         assert len(states) == 4 and states.count("committed") <= 1
-        wanted = new_bytes("indexes") if "committed" in states else LIVE  # else each fenced the one before
+        wanted = (
+            new_bytes("indexes") if "committed" in states else LIVE
+        )  # else each fenced the one before
         assert {name: seen.data for name, seen in look(area, DISK).items()} == wanted
         results.update(states)
     assert results["committed"] > 0

@@ -76,7 +76,9 @@ def kafkats(folder: Path, whom: str, at: int, *words: object) -> tuple[int, str,
 
 def files_of(root: Path) -> dict[str, tuple[int, int, int, int]]:
     """Of all files, not of directories, whose times a rename changes, and not of the lock that apply makes."""
-    return {name: seen for name, seen in tree(root).items() if stat.S_ISREG(seen[2]) and name != ".lock"}
+    return {
+        name: seen for name, seen in tree(root).items() if stat.S_ISREG(seen[2]) and name != ".lock"
+    }
 
 
 @pytest.mark.slow(20)
@@ -85,12 +87,20 @@ def files_of(root: Path) -> dict[str, tuple[int, int, int, int]]:
 def test_killed(volume: Path, tmp_path: Path, whom: str, at: int) -> None:
     plan, before = tmp_path / "plan", files_of(volume)
     never = 10**9
-    assert kafkats(tmp_path, whom, never, "plan", "rebuild", volume, "-o", plan, "--jobs", 2)[0] == 0
+    assert (
+        kafkats(tmp_path, whom, never, "plan", "rebuild", volume, "-o", plan, "--jobs", 2)[0] == 0
+    )
     code, said, workers = kafkats(tmp_path, whom, at, "apply", plan, "--digest", "any", "--jobs", 2)
     assert len(workers) == 2, said
     if whom == "worker":
-        assert code == 2 and "the worker process was killed by SIGKILL" in said and "Traceback" not in said
-        assert any(f"{volume / name.partition('/')[0]}: " in said for name in BROKEN), "the error names the partition"
+        assert (
+            code == 2
+            and "the worker process was killed by SIGKILL" in said
+            and "Traceback" not in said
+        )
+        assert any(f"{volume / name.partition('/')[0]}: " in said for name in BROKEN), (
+            "the error names the partition"
+        )
     else:
         assert code == -9
     while any(Path(f"/proc/{pid}").exists() for pid in workers):
@@ -98,10 +108,16 @@ def test_killed(volume: Path, tmp_path: Path, whom: str, at: int) -> None:
     whole = GOLDEN.files("data")
     for name in BROKEN:
         now = (volume / name).read_bytes() if (volume / name).exists() else None
-        assert now == BROKEN[name] or len(now or b"") == whole[name][0], f"{name} is neither old nor new"
-    code, said, workers = kafkats(tmp_path, whom, never, "apply", plan, "--digest", "any", "--jobs", 2)
+        assert now == BROKEN[name] or len(now or b"") == whole[name][0], (
+            f"{name} is neither old nor new"
+        )
+    code, said, workers = kafkats(
+        tmp_path, whom, never, "apply", plan, "--digest", "any", "--jobs", 2
+    )
     assert code == 0, said
     assert len(workers) == 2
-    assert {name: (volume / name).stat().st_size for name in BROKEN} == {name: whole[name][0] for name in BROKEN}
+    assert {name: (volume / name).stat().st_size for name in BROKEN} == {
+        name: whole[name][0] for name in BROKEN
+    }
     assert kafkats(tmp_path, whom, never, "undo", f"{plan}.run", "--jobs", 2)[0] == 0
     assert files_of(volume) == before

@@ -61,7 +61,8 @@ def bag() -> Iterator[Any]:
     found = dagbag.BundleDagBag(dag_folder=dags, bundle_path=dags, bundle_name="dags-folder")
     dagbag.sync_bag_to_db(found, "dags-folder", None)
     found.defaults = {
-        name: {key: dag.params.get_param(key).value for key in dag.params} for name, dag in found.dags.items()
+        name: {key: dag.params.get_param(key).value for key in dag.params}
+        for name, dag in found.dags.items()
     }
     sleep, test = time.sleep, DAG.test
 
@@ -95,7 +96,9 @@ def errors() -> list[BaseException]:
 
 
 @pytest.fixture
-def here(executor: Any, monkeypatch: pytest.MonkeyPatch, submitted: set[str], errors: list[BaseException]) -> list[str]:
+def here(
+    executor: Any, monkeypatch: pytest.MonkeyPatch, submitted: set[str], errors: list[BaseException]
+) -> list[str]:
     """The operator runs its jobs in the shared session, with the very words of the command line; gives what ran."""
     from airflow.sdk.exceptions import AirflowException, AirflowFailException
     from kafkats_airflow.failing import in_our_words
@@ -111,7 +114,9 @@ def here(executor: Any, monkeypatch: pytest.MonkeyPatch, submitted: set[str], er
         job = importlib.import_module(self.job)
         words = [str(word) for word in self.application_args or []]
         try:
-            said = dict(in_our_words(getattr(job, self.job))(executor, job.words().parse_args(words)))
+            said = dict(
+                in_our_words(getattr(job, self.job))(executor, job.words().parse_args(words))
+            )
         except AirflowException as e:
             errors.append(e.__cause__ or e)
             raise
@@ -129,7 +134,9 @@ def policy(tmp_path: Path) -> Callable[..., Path]:
 
     def write(*log_dirs: Path, **more: Any) -> Path:
         path = tmp_path / "policy.yaml"
-        volumes = [{"broker": str(n), "path": str(log_dir)} | more for n, log_dir in enumerate(log_dirs)]
+        volumes = [
+            {"broker": str(n), "path": str(log_dir)} | more for n, log_dir in enumerate(log_dirs)
+        ]
         path.write_text(yaml.safe_dump({"volumes": volumes}))
         return path
 
@@ -149,7 +156,11 @@ def again(bag: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     def cleared(run: Any, *tasks: str, **more: Any) -> Any:
         with create_session() as session:
             found = session.get(DagRun, run.id)
-            instances = [ti for ti in found.get_task_instances(session=session) if not tasks or ti.task_id in tasks]
+            instances = [
+                ti
+                for ti in found.get_task_instances(session=session)
+                if not tasks or ti.task_id in tasks
+            ]
             clear_task_instances(instances, session)
 
         def same(*, dag: Any, session: Any, **_: Any) -> Any:
@@ -160,7 +171,9 @@ def again(bag: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
         with monkeypatch.context() as patch:
             patch.setattr(dagrun, "get_or_create_dagrun", same)
-            patch.setattr(SerializedDAG, "clear_dags", lambda **_: None)  # it would clear every task
+            patch.setattr(
+                SerializedDAG, "clear_dags", lambda **_: None
+            )  # it would clear every task
             return bag.dags[run.dag_id].test(logical_date=None, run_conf=run.conf, **more)
 
     return cleared

@@ -45,7 +45,9 @@ def policy(volume: Path, topics: dict[str, Any] | None = None, **more: Any) -> s
     return str(path)
 
 
-def run_dag(bag: Any, dag: str, volume: Path, given: str, *, logical_date: Any = None, **conf: Any) -> Any:
+def run_dag(
+    bag: Any, dag: str, volume: Path, given: str, *, logical_date: Any = None, **conf: Any
+) -> Any:
     params = RETAIN if dag == "apply_retention" else ROLL
     where = {"policy": given, "folder": str(volume.parents[1] / "reports")}
     return bag.dags[dag].test(run_conf=params | where | conf, logical_date=logical_date)
@@ -93,7 +95,14 @@ def test_a_dry_run_is_a_forecast_for_now(bag: Any, volume: Path, here: list[str]
     began = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=1)
     given = policy(volume, {"tmie-*": {}} | retention_policy(GOLDEN)["topics"])
     run = run_dag(
-        bag, "apply_retention", volume, given, dry_run=True, need_approval=True, as_of=None, generation="0.10.1"
+        bag,
+        "apply_retention",
+        volume,
+        given,
+        dry_run=True,
+        need_approval=True,
+        as_of=None,
+        generation="0.10.1",
     )
     assert (str(run.state), run.logical_date, here) == ("success", None, ["plan"])
     assert tree(volume) == before
@@ -102,11 +111,16 @@ def test_a_dry_run_is_a_forecast_for_now(bag: Any, volume: Path, here: list[str]
     assert said["now_bytes"] == said["freed_bytes"] > 0
     assert said["pinned_bytes"] > 0, "a record from the future is there"
     assert began < dt.datetime.fromisoformat(said["as_of"]) < began + dt.timedelta(minutes=5)
-    assert [remark.split("'")[1] for remark in said["remarks"] if "misspelt" in remark] == ["tmie-*"]
+    assert [remark.split("'")[1] for remark in said["remarks"] if "misspelt" in remark] == [
+        "tmie-*"
+    ]
     assert any("above the high watermark" in remark for remark in said["remarks"])
     board = json.loads(Path(said["report"], "board.json").read_text())
     (pinned,) = (row for row in board["partitions"] if row["partition_dir"] == "future-pins-0")
-    assert pinned["why"].endswith("94 % of its batches in ms, 6 % in the future") and pinned["kept_offset"] == 60
+    assert (
+        pinned["why"].endswith("94 % of its batches in ms, 6 % in the future")
+        and pinned["kept_offset"] == 60
+    )
     topics = {row["topic"]: row for row in board["topics"]}
     assert len(topics) == 10 and topics["future-pins"]["pinned_bytes"] == pinned["pinned_bytes"]
     assert sum(row["week_bytes"] for row in topics.values()) == said["week_bytes"]
@@ -133,7 +147,9 @@ def test_expired_heads(bag: Any, volume: Path, here: list[str]) -> None:
     limit = int(dt.datetime.fromisoformat(LIMIT).timestamp() * 1000)
     partitions = ["time-all-0", "time-some-0", "start-offset-0"]
     before, files = {name: batches(volume / name) for name in partitions}, contents(volume)
-    keep = {topic: {"cleanup.policy": "delete", "retention.ms": 1} for topic in ("time-*", "start-*")}
+    keep = {
+        topic: {"cleanup.policy": "delete", "retention.ms": 1} for topic in ("time-*", "start-*")
+    }
     run = run_dag(bag, "apply_retention", volume, policy(volume, keep), **INSIDE)
     assert states(run) | {"purge": "skipped"} == states(run)
     said = report(volume)
@@ -144,9 +160,15 @@ def test_expired_heads(bag: Any, volume: Path, here: list[str]) -> None:
         fresh = next(n for n, (_, timestamp, _) in enumerate(all_of_it) if timestamp >= limit)
         assert 0 < len(now) < len(all_of_it) and now == all_of_it[fresh:]
         start = now[0][0]
-        assert read_epochs(volume / name / "leader-epoch-checkpoint")[0].start_offset == logs(volume, name)[0] == start
+        assert (
+            read_epochs(volume / name / "leader-epoch-checkpoint")[0].start_offset
+            == logs(volume, name)[0]
+            == start
+        )
     starts = read_offsets(volume / "log-start-offset-checkpoint")
-    assert not {str(name) for name in starts} & set(partitions), "brokers write only those above the first base offset"
+    assert not {str(name) for name in starts} & set(partitions), (
+        "brokers write only those above the first base offset"
+    )
     [undone] = said["runs"]
     assert CliRunner().invoke(cli, ["undo", undone]).exit_code == 0
     assert contents(volume) == files
@@ -162,7 +184,12 @@ def test_a_dry_run_is_a_forecast_of_heads_too(bag: Any, volume: Path, here: list
     freed = {}
     for inside in (False, True):
         run = run_dag(
-            bag, "apply_retention", volume, policy(volume), dry_run=True, **INSIDE | {"inside_segments": inside}
+            bag,
+            "apply_retention",
+            volume,
+            policy(volume),
+            dry_run=True,
+            **INSIDE | {"inside_segments": inside},
         )
         assert (str(run.state), here) == ("success", ["plan"])
         said = report(volume)
@@ -173,7 +200,13 @@ def test_a_dry_run_is_a_forecast_of_heads_too(bag: Any, volume: Path, here: list
     assert tree(volume) == before
 
 
-GUARDED = {"time-all": {"cleanup.policy": "delete", "retention.ms": 86400000, "kafkats.guard.max.share": 0.3}}
+GUARDED = {
+    "time-all": {
+        "cleanup.policy": "delete",
+        "retention.ms": 86400000,
+        "kafkats.guard.max.share": 0.3,
+    }
+}
 
 
 @pytest.mark.parametrize(
@@ -195,7 +228,9 @@ def test_over_the_guard_only_after_a_yes(
     outcome: str,
 ) -> None:
     bodies = answers(monkeypatch, answer)
-    run = run_dag(bag, "apply_retention", volume, policy(volume, GUARDED), need_approval=need_approval)
+    run = run_dag(
+        bag, "apply_retention", volume, policy(volume, GUARDED), need_approval=need_approval
+    )
     assert str(run.state) == "success"
     assert logs(volume, "time-all-0") == left
     assert report(volume)["outcome"] == outcome
@@ -219,7 +254,12 @@ def answers(monkeypatch: pytest.MonkeyPatch, answer: str) -> list[str]:
         except _Asked as asked:
             bodies.append(str(asked))
             now = dt.datetime.now(tz=dt.UTC)
-            said = {"chosen_options": [answer], "params_input": {}, "responded_at": now, "responded_by_user": None}
+            said = {
+                "chosen_options": [answer],
+                "params_input": {},
+                "responded_at": now,
+                "responded_by_user": None,
+            }
             return self.execute_complete(context, said)
 
     monkeypatch.setattr("airflow.providers.standard.operators.hitl.upsert_hitl_detail", upsert)
@@ -233,7 +273,12 @@ class _Asked(Exception):
 
 @pytest.mark.parametrize(("answer", "starts"), [(YES, 106), (NO, 102)])
 def test_a_head_over_the_guard_goes_only_after_a_yes(
-    bag: Any, volume: Path, here: list[str], monkeypatch: pytest.MonkeyPatch, answer: str, starts: int
+    bag: Any,
+    volume: Path,
+    here: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    starts: int,
 ) -> None:
     """All that could go is the head of the last segment."""
     for path in (volume / "time-all-0").glob("*"):
@@ -242,12 +287,18 @@ def test_a_head_over_the_guard_goes_only_after_a_yes(
     # As a broker does that deletes these segments.
     (volume / "time-all-0" / "leader-epoch-checkpoint").write_text("0\n1\n0 102\n")
     answers(monkeypatch, answer)
-    given = {"time-all": {"cleanup.policy": "delete", "retention.ms": 1, "kafkats.guard.max.share": 0.01}}
-    run = run_dag(bag, "apply_retention", volume, policy(volume, given), need_approval=True, **INSIDE)
+    given = {
+        "time-all": {"cleanup.policy": "delete", "retention.ms": 1, "kafkats.guard.max.share": 0.01}
+    }
+    run = run_dag(
+        bag, "apply_retention", volume, policy(volume, given), need_approval=True, **INSIDE
+    )
     assert str(run.state) == "success"
     assert logs(volume, "time-all-0") == [starts]
     kept = "" if answer == YES else ", 1 segments kept by a guard"
-    assert report(volume)["outcome"] == ("deleted and proved" if answer == YES else f"nothing to delete{kept}")
+    assert report(volume)["outcome"] == (
+        "deleted and proved" if answer == YES else f"nothing to delete{kept}"
+    )
 
 
 def test_a_backfill_of_three_days_decides_as_of_each_day(
@@ -259,7 +310,10 @@ def test_a_backfill_of_three_days_decides_as_of_each_day(
     from airflow.utils.state import DagRunState
 
     days = {"time-all": 1, "time-some": 2, "size": 3}
-    keep = {topic: {"cleanup.policy": "delete", "retention.ms": n * 86_400_000} for topic, n in days.items()}
+    keep = {
+        topic: {"cleanup.policy": "delete", "retention.ms": n * 86_400_000}
+        for topic, n in days.items()
+    }
     folder = volume.parents[1] / "reports"
     conf = RETAIN | {"policy": policy(volume, keep), "folder": str(folder), "as_of": None}
     _create_backfill(
@@ -269,7 +323,9 @@ def test_a_backfill_of_three_days_decides_as_of_each_day(
     )  # fmt: skip
 
     def made(*, dag: Any, logical_date: Any, session: Any, **_: Any) -> Any:
-        [run] = dagrun.DagRun.find(dag_id="apply_retention", logical_date=logical_date, session=session)
+        [run] = dagrun.DagRun.find(
+            dag_id="apply_retention", logical_date=logical_date, session=session
+        )
         run.dag = dag
         run.state = DagRunState.RUNNING
         session.commit()
@@ -278,7 +334,9 @@ def test_a_backfill_of_three_days_decides_as_of_each_day(
     monkeypatch.setattr(dagrun, "get_or_create_dagrun", made)
     gone = []
     for day in (14, 15, 16):
-        run = bag.dags["apply_retention"].test(logical_date=dt.datetime(2020, 9, day, 2, tzinfo=dt.UTC), run_conf=conf)
+        run = bag.dags["apply_retention"].test(
+            logical_date=dt.datetime(2020, 9, day, 2, tzinfo=dt.UTC), run_conf=conf
+        )
         assert (str(run.run_type), str(run.state)) == ("backfill", "success")
         assert report(volume)["as_of"] == f"2020-09-{day + 1}T02:00:00+00:00"
         gone.append({topic for topic in days if logs(volume, f"{topic}-0") == [102]})
@@ -323,7 +381,9 @@ def test_rolling(bag: Any, volume: Path, here: list[str], executor: Any) -> None
     (volume / "time-all-0" / "00000000000000000130.index").write_bytes(b"12345678")
     plan = dict(read_plan(Path(said["plans"][0]["plan"])).header["totals"])
     verify = importlib.import_module("verify")
-    proof = verify.verify(executor, verify.words().parse_args([str(volume), "--of-plan", said["plans"][0]["plan"]]))
+    proof = verify.verify(
+        executor, verify.words().parse_args([str(volume), "--of-plan", said["plans"][0]["plan"]])
+    )
     assert (proof["exit_code"], proof["equal"]) == (1, plan["files"] - 4)
 
 
@@ -385,7 +445,10 @@ def test_one_application_per_connection_all_for_the_same_moment(tmp_path: Path) 
         said = " ".join(asked["application_args"])
         assert "--now 2026-11-03T02:00:00+00:00 " in said
         assert "--free 20GiB --last-segment" in said
-        assert f"--beyond-guard {tmp_path}/r/apply_retention/scheduled__1/{asked['conn_id']}/over-guard" in said
+        assert (
+            f"--beyond-guard {tmp_path}/r/apply_retention/scheduled__1/{asked['conn_id']}/over-guard"
+            in said
+        )
     params["inside_segments"] = True
     with pytest.raises(AirflowFailException, match="does not go with free"):
         retention.planning(context, "retain")  # type: ignore[arg-type]

@@ -28,7 +28,11 @@ TOPICS = {
     "roll_segments": "{'time-*': {segment.ms: 60000}}",
     "rebuild_time_indexes": "{}",
 }
-YES = {"apply_retention": "Keep to the guard", "roll_segments": "Approve", "rebuild_time_indexes": "Approve"}
+YES = {
+    "apply_retention": "Keep to the guard",
+    "roll_segments": "Approve",
+    "rebuild_time_indexes": "Approve",
+}
 WRITING = sorted(TOPICS)
 
 
@@ -40,7 +44,9 @@ def volume(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(bag: Any, volume: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: list[str]) -> Callable[..., Any]:
+def run(
+    bag: Any, volume: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: list[str]
+) -> Callable[..., Any]:
     """Runs a DAG by hand, writing, where alice and bob approve."""
     monkeypatch.setenv("KAFKATS_APPROVERS", "alice,2:bob")
     monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS", "False")
@@ -83,7 +89,9 @@ def state(run: Any, task: str) -> set[str]:
 
 def failure(run: Any, task: str) -> str:
     return str(
-        next(ti for ti in run.get_task_instances() if ti.task_id == task).xcom_pull(task_ids=task, key="failure")
+        next(ti for ti in run.get_task_instances() if ti.task_id == task).xcom_pull(
+            task_ids=task, key="failure"
+        )
     )
 
 
@@ -110,14 +118,18 @@ def test_an_answer_of_somebody_else_writes_nothing(
     run_before = tree(volume)
     ended = run(dag)
     assert str(ended.state) == "failed"
-    assert failure(ended, "approve").startswith("Refused: 'mallory' answered, who is not an approver")
+    assert failure(ended, "approve").startswith(
+        "Refused: 'mallory' answered, who is not an approver"
+    )
     assert "apply" not in here
     if dag != "rebuild_time_indexes":  # which the fixture has damaged
         assert tree(volume) == run_before
 
 
 @pytest.mark.parametrize("dag", WRITING)
-def test_marking_the_approval_as_a_success_writes_nothing(run: Callable[..., Any], dag: str, volume: Path) -> None:
+def test_marking_the_approval_as_a_success_writes_nothing(
+    run: Callable[..., Any], dag: str, volume: Path
+) -> None:
     before = tree(volume)
     ended = run(dag, mark_success_pattern="approve")
     assert state(ended, "apply") <= {"failed", "skipped", "upstream_failed"}
@@ -127,7 +139,12 @@ def test_marking_the_approval_as_a_success_writes_nothing(run: Callable[..., Any
 
 @pytest.mark.parametrize("by", ["mallory", "", "nobody", None])
 def test_the_job_itself_wants_the_record_of_an_approver(
-    run: Callable[..., Any], answering: dict[str, Any], executor: Any, volume: Path, tmp_path: Path, by: str | None
+    run: Callable[..., Any],
+    answering: dict[str, Any],
+    executor: Any,
+    volume: Path,
+    tmp_path: Path,
+    by: str | None,
 ) -> None:
     """A record that somebody else's answer left, or a run that asked nobody."""
     import apply
@@ -136,7 +153,14 @@ def test_the_job_itself_wants_the_record_of_an_approver(
     run("roll_segments")
     before = tree(volume)
     [plan] = [path.parent for path in (tmp_path / "f").rglob("plan.json")]
-    words = [str(plan), "--digest", read_plan(plan).digest, "--run", str(plan.with_name("run-1")), "--owner-stopped"]
+    words = [
+        str(plan),
+        "--digest",
+        read_plan(plan).digest,
+        "--run",
+        str(plan.with_name("run-1")),
+        "--owner-stopped",
+    ]
     if by is not None:
         record = tmp_path / "f" / "approval.json"
         write_approval(record, Approval("Approve", (read_plan(plan).digest,), by, "", 1))
@@ -156,16 +180,27 @@ def test_no_job_applies_what_goes_over_a_guard(
     run("apply_retention")
     before = tree(volume)
     plans = {path.parent: read_plan(path.parent) for path in (tmp_path / "f").rglob("plan.json")}
-    [(folder, plan)] = [(path, plan) for path, plan in plans.items() if plan.header["options"]["over_guard"]]
+    [(folder, plan)] = [
+        (path, plan) for path, plan in plans.items() if plan.header["options"]["over_guard"]
+    ]
     record = tmp_path / "f" / "approval.json"
     write_approval(record, Approval("Keep to the guard", (plan.digest,), "alice", "", 1))
-    words = [str(folder), "--digest", plan.digest, "--run", str(folder.with_name("run-1")), "--owner-stopped"]
+    words = [
+        str(folder),
+        "--digest",
+        plan.digest,
+        "--run",
+        str(folder.with_name("run-1")),
+        "--owner-stopped",
+    ]
     with pytest.raises(Refused, match="over the guards"):
         apply.apply(executor, apply.words().parse_args([*words, "--approval", str(record)]))
     assert tree(volume) == before
 
 
-def test_no_answer_writes_nothing(run: Callable[..., Any], answering: dict[str, Any], volume: Path) -> None:
+def test_no_answer_writes_nothing(
+    run: Callable[..., Any], answering: dict[str, Any], volume: Path
+) -> None:
     before = tree(volume)
     answering |= {"says": "Delete nothing", "by": None}
     assert str(run("apply_retention").state) == "success"
@@ -179,7 +214,9 @@ def test_old_files_stay_for_the_floor(
     answering |= {"says": YES[dag], "by": ALICE}
     run(dag)
     [ended] = (tmp_path / "f" / dag).glob("*/*/run-*/report.json")
-    assert failure(run(dag, undo_days=0), "applications").startswith("Refused: undo_days: 0 is below 7")
+    assert failure(run(dag, undo_days=0), "applications").startswith(
+        "Refused: undo_days: 0 is below 7"
+    )
     run(dag)
     assert "purge" not in here
     week_ago = time.time() - 7 * 86400 - 60

@@ -97,7 +97,11 @@ def events(uri: str) -> list[dict[str, Any]]:
     from sqlalchemy import select
 
     with create_session() as session:
-        asked = select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id).where(AssetModel.uri == uri)
+        asked = (
+            select(AssetEvent)
+            .join(AssetModel, AssetModel.id == AssetEvent.asset_id)
+            .where(AssetModel.uri == uri)
+        )
         return [dict(event.extra) for event in session.scalars(asked.order_by(AssetEvent.id))]
 
 
@@ -111,7 +115,9 @@ def test_a_backfill_in_either_order_gives_the_same_bytes(
     from airflow.utils.state import DagRunState
 
     def made(*, dag: Any, logical_date: Any, session: Any, **_: Any) -> Any:
-        [run] = dagrun.DagRun.find(dag_id="build_lookup_tables", logical_date=logical_date, session=session)
+        [run] = dagrun.DagRun.find(
+            dag_id="build_lookup_tables", logical_date=logical_date, session=session
+        )
         run.dag = dag
         run.state = DagRunState.RUNNING
         session.commit()
@@ -134,7 +140,10 @@ def test_a_backfill_in_either_order_gives_the_same_bytes(
         run = dag.test(run_conf=others | an_hour(hour))
         assert str(run.state) == "success"
     assert here == ["lookup"] * 4
-    one, other = (content(volume.parents[1] / name / "lookup" / "spark_default-1") for name in ("reports", "others"))
+    one, other = (
+        content(volume.parents[1] / name / "lookup" / "spark_default-1")
+        for name in ("reports", "others")
+    )
     assert one == other == built(volume, volume.parents[1] / "ours", NOON, NOON + HOUR)
 
 
@@ -150,10 +159,16 @@ def test_without_a_logical_date_the_last_full_hour(bag: Any, volume: Path, here:
     assert said["added"] == 9 * 3600
 
 
-def test_exports_from_volumes_and_from_their_tables(bag: Any, volume: Path, here: list[str]) -> None:
+def test_exports_from_volumes_and_from_their_tables(
+    bag: Any, volume: Path, here: list[str]
+) -> None:
     folder = volume.parents[1] / "reports"
     tables.build(
-        folder / "lookup" / "spark_default-1", lookup_partitions([volume]), ms(NOON), ms(NOON + HOUR), step_ms=1000
+        folder / "lookup" / "spark_default-1",
+        lookup_partitions([volume]),
+        ms(NOON),
+        ms(NOON + HOUR),
+        step_ms=1000,
     )
     texts = {}
     for source in ("volumes", "tables"):
@@ -161,29 +176,43 @@ def test_exports_from_volumes_and_from_their_tables(bag: Any, volume: Path, here
             conf = EXPORT | where(volume) | {"source": source, "format": to}
             run = bag.dags["export_offsets"].test(run_conf=conf)
             assert str(run.state) == "success"
-            [said] = [one for one in reports(folder) if one["format"] == to and (source, to) not in texts]
+            [said] = [
+                one for one in reports(folder) if one["format"] == to and (source, to) not in texts
+            ]
             texts[source, to] = Path(said["export"]).read_text()
             assert (said["outcome"], said["partitions"]) == ("exported", 9)
-            drawn(said, {"staircase.png", "disorder.png" if source == "volumes" else "calendar.png"})
+            drawn(
+                said, {"staircase.png", "disorder.png" if source == "volumes" else "calendar.png"}
+            )
             for path in folder.glob("*/*/report.json"):
                 path.unlink()
     assert here == ["lookup"] * 2, "a table is read, not searched"
     at = 1_600_000_000_000
     starts, _ = exports.read_marks(folder / "lookup" / "spark_default-1", at)
     for to in ("spark-offsets", "group-csv"):
-        assert texts["volumes", to] == texts["tables", to] == exports.export(starts, to=to, missing="all").text
+        assert (
+            texts["volumes", to]
+            == texts["tables", to]
+            == exports.export(starts, to=to, missing="all").text
+        )
 
 
 def test_a_topic_that_a_table_has_not_is_a_remark(bag: Any, volume: Path) -> None:
     folder = volume.parents[1] / "reports"
     tables.build(
-        folder / "lookup" / "spark_default-1", lookup_partitions([volume]), ms(NOON), ms(NOON + HOUR), step_ms=1000
+        folder / "lookup" / "spark_default-1",
+        lookup_partitions([volume]),
+        ms(NOON),
+        ms(NOON + HOUR),
+        step_ms=1000,
     )
     conf = EXPORT | where(volume) | {"source": "tables", "topics": "ordres-*"}
     assert str(bag.dags["export_offsets"].test(run_conf=conf).state) == "success"
     [said] = reports(folder)
     assert (said["outcome"], said["export"]) == ("nothing to export", None)
-    assert said["remarks"] == ["no topic on these volumes comes under 'ordres-*': nothing was looked at"]
+    assert said["remarks"] == [
+        "no topic on these volumes comes under 'ordres-*': nothing was looked at"
+    ]
 
 
 def test_an_export_does_not_start_without_a_time(bag: Any) -> None:
@@ -193,9 +222,10 @@ def test_an_export_does_not_start_without_a_time(bag: Any) -> None:
 
     dag = bag.dags["export_offsets"]
     time = DagSerialization.from_dict(DagSerialization.to_dict(dag)).params.get_param("time")
-    assert time.dump()["value"] is None and time.schema == {"type": "string", "format": "date-time"}, (
-        "the form asks for it"
-    )
+    assert time.dump()["value"] is None and time.schema == {
+        "type": "string",
+        "format": "date-time",
+    }, "the form asks for it"
     with pytest.raises(ParamValidationError):
         dag.test(run_conf={name: value for name, value in EXPORT.items() if name != "time"})
 
@@ -226,11 +256,15 @@ def test_one_table_per_broker_and_connection(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_run_says_what_waits_for_the_high_watermark(bag: Any, volume: Path, here: list[str]) -> None:
+def test_a_run_says_what_waits_for_the_high_watermark(
+    bag: Any, volume: Path, here: list[str]
+) -> None:
     (volume / "replication-offset-checkpoint").write_text("0\n1\nts-falling 0 0\n")
     conf = BUILD | where(volume)
     for mark, waits in (("checkpoint", True), ("log-end", False)):
-        run = bag.dags["build_lookup_tables"].test(run_conf=conf | {"high_watermark": mark} | an_hour(NOON))
+        run = bag.dags["build_lookup_tables"].test(
+            run_conf=conf | {"high_watermark": mark} | an_hour(NOON)
+        )
         assert str(run.state) == "success"
         said = reports(volume.parents[1] / "reports")[-1]
         assert (said["above_high_watermark"] > 0) == waits
@@ -238,7 +272,11 @@ def test_a_run_says_what_waits_for_the_high_watermark(bag: Any, volume: Path, he
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"from": "2020-09-13T12:00:00Z"}, {"from": "2020-09-13T12:00:00", "to": "2020-09-13T13:00:00Z"}]
+    "wrong",
+    [
+        {"from": "2020-09-13T12:00:00Z"},
+        {"from": "2020-09-13T12:00:00", "to": "2020-09-13T13:00:00Z"},
+    ],
 )
 def test_half_an_interval_is_refused(tmp_path: Path, wrong: dict[str, str]) -> None:
     (tmp_path / "broker").mkdir()

@@ -41,10 +41,19 @@ def on_loopback(word: str) -> str:
 def service(name: str, folder: Path) -> subprocess.Popen[bytes]:
     command = [on_loopback(word) for word in COMPOSE["services"][name]["command"]]
     folder.mkdir()
-    environment = os.environ | {"SPARK_WORKER_DIR": str(folder), "SPARK_WORKER_CORES": "2", "SPARK_WORKER_MEMORY": "1g"}
+    environment = os.environ | {
+        "SPARK_WORKER_DIR": str(folder),
+        "SPARK_WORKER_CORES": "2",
+        "SPARK_WORKER_MEMORY": "1g",
+    }
     with (folder / "log").open("wb") as log:
         return subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
 
 
@@ -69,10 +78,15 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     running: list[subprocess.Popen[bytes]] = []
     try:
         assert 0 not in checks().values()
-        running += [service("spark-worker", tmp_path / "worker"), service("spark-master", tmp_path / "master")]
+        running += [
+            service("spark-worker", tmp_path / "worker"),
+            service("spark-master", tmp_path / "master"),
+        ]
         until = time.monotonic() + 60
         while not master_state().get("workers"):
-            assert all(process.poll() is None for process in running), (tmp_path / "master" / "log").read_text()
+            assert all(process.poll() is None for process in running), (
+                tmp_path / "master" / "log"
+            ).read_text()
             assert time.monotonic() < until, (tmp_path / "worker" / "log").read_text()
             time.sleep(0.3)
         assert checks() == {"spark-master": 0, "spark-worker": 0}
@@ -89,7 +103,9 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.mark.slow(40)
 @pytest.mark.timeout(300)
-def test_the_dag_on_a_cluster(bag: Any, cluster: str, policy: Callable[..., Path], tmp_path: Path) -> None:
+def test_the_dag_on_a_cluster(
+    bag: Any, cluster: str, policy: Callable[..., Path], tmp_path: Path
+) -> None:
     root = tmp_path / "broker" / "data"
     root.mkdir(parents=True)
     GOLDEN.unpack("data", root)
@@ -102,7 +118,10 @@ def test_the_dag_on_a_cluster(bag: Any, cluster: str, policy: Callable[..., Path
     assert str(run.state) == "success"
     import hashlib
 
-    assert hashlib.sha256((root / DAMAGED).read_bytes()).hexdigest() == GOLDEN.files("data")[DAMAGED][2]
+    assert (
+        hashlib.sha256((root / DAMAGED).read_bytes()).hexdigest()
+        == GOLDEN.files("data")[DAMAGED][2]
+    )
     assert {app["name"] for app in master_state()["completedapps"]} == {
         "kafkats plan",
         "kafkats apply",

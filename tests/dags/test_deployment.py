@@ -41,7 +41,9 @@ def volume(tmp_path: Path) -> Path:
 def policy(tmp_path: Path, volume: Path) -> Path:
     path = tmp_path / "policy.yaml"
     topics = "{'time-*': {cleanup.policy: delete, retention.ms: 1, kafkats.guard.max.share: 0.3}}"
-    path.write_text(f"volumes: [{{broker: '1', path: {volume}, owner_stopped: true}}]\ntopics: {topics}\n")
+    path.write_text(
+        f"volumes: [{{broker: '1', path: {volume}, owner_stopped: true}}]\ntopics: {topics}\n"
+    )
     return path
 
 
@@ -99,7 +101,9 @@ def test_a_floor_is_a_number_of_days(text: str) -> None:
 
 def test_without_the_setting_triggering_decides(policy: Path, tmp_path: Path) -> None:
     assert not deployment.hardened() and deployment.assigned() is None
-    deployment.check(of_run(policy=str(policy), folder=str(tmp_path), undo_days=0, attested_by="anybody"))
+    deployment.check(
+        of_run(policy=str(policy), folder=str(tmp_path), undo_days=0, attested_by="anybody")
+    )
     deployment.check_words("plan", "any", ["retain", "--config", "retention.ms=1"], {})
     deployment.check_responder({"id": "mallory", "name": "mallory"})
 
@@ -120,10 +124,22 @@ def test_without_the_setting_triggering_decides(policy: Path, tmp_path: Path) ->
         lambda tmp: {"folder": str(link(tmp / "link", tmp / "folder"))},
         lambda tmp: {"folder": f"{tmp}/folder/../elsewhere"},
     ],
-    ids=["policy", "policy with ..", "link to the policy", "folder", "folder/", "link to the folder", "folder with .."],
+    ids=[
+        "policy",
+        "policy with ..",
+        "link to the policy",
+        "folder",
+        "folder/",
+        "link to the folder",
+        "folder with ..",
+    ],
 )
 def test_another_policy_or_folder(
-    run: Callable[..., Any], dag: str, tmp_path: Path, make: Callable[[Path], dict[str, Any]], here: list[str]
+    run: Callable[..., Any],
+    dag: str,
+    tmp_path: Path,
+    make: Callable[[Path], dict[str, Any]],
+    here: list[str],
 ) -> None:
     conf = make(tmp_path)
     ended = run(dag, **conf)
@@ -165,7 +181,8 @@ def link(path: Path, to: Path) -> Path:
 def test_other_params(params: dict[str, Any], said: str, folder: Path, tmp_path: Path) -> None:
     link(folder / "out", tmp_path)
     given = {
-        key: value.replace("FOLDER", str(folder)) if isinstance(value, str) else value for key, value in params.items()
+        key: value.replace("FOLDER", str(folder)) if isinstance(value, str) else value
+        for key, value in params.items()
     }
     with pytest.raises(Refused, match=said):
         deployment.check(of_run(**given))
@@ -173,13 +190,22 @@ def test_other_params(params: dict[str, Any], said: str, folder: Path, tmp_path:
 
 @pytest.mark.usefixtures("hardened")
 def test_what_is_allowed(policy: Path, folder: Path) -> None:
-    params = {"policy": str(policy), "folder": str(folder), "undo_days": 7, "attested_by": "mallory", "tables": None}
+    params = {
+        "policy": str(policy),
+        "folder": str(folder),
+        "undo_days": 7,
+        "attested_by": "mallory",
+        "tables": None,
+    }
     deployment.check(of_run(**params, ledger=str(folder / "more" / "ledger.jsonl")))
 
 
 @pytest.mark.usefixtures("hardened")
 def test_a_run_of_the_schedule_attests_nothing() -> None:
-    context = {"params": {"attested_by": "alice"}, "dag_run": SimpleNamespace(triggering_user_name=None)}
+    context = {
+        "params": {"attested_by": "alice"},
+        "dag_run": SimpleNamespace(triggering_user_name=None),
+    }
     with pytest.raises(Refused, match=r"who triggered this run, nobody"):
         deployment.check(context)
 
@@ -220,7 +246,9 @@ def test_an_answer_of_somebody_else(user: dict[str, str]) -> None:
 def test_an_answer_of_an_approver() -> None:
     deployment.check_responder({"id": "alice", "name": "alice"})
     deployment.check_responder({"id": "2", "name": "bob"})
-    deployment.check_responder(None)  # nobody answered in time: the default, which lets nothing be written
+    deployment.check_responder(
+        None
+    )  # nobody answered in time: the default, which lets nothing be written
     assert deployment.assigned() == [{"id": "alice", "name": "alice"}, {"id": "2", "name": "bob"}]
 
 
@@ -234,7 +262,10 @@ FORGED: dict[str, tuple[str, list[str]]] = {
     "another policy": ("plan", ["retain", "VOLUME", "--policy", "/tmp/policy.yaml"]),
     "another policy in one word": ("plan", ["retain", "VOLUME", "--policy=/tmp/policy.yaml"]),
     "a setting": ("plan", ["retain", "VOLUME", "--config", "retention.ms=1"]),
-    "a volume that the policy has not": ("plan", ["retain", "/var/lib/kafka", "--policy", "POLICY"]),
+    "a volume that the policy has not": (
+        "plan",
+        ["retain", "/var/lib/kafka", "--policy", "POLICY"],
+    ),
     "below a volume": ("plan", ["rebuild", "VOLUME/time-all-0"]),
     "a relative path": ("plan", ["rebuild", "data"]),
     "a report elsewhere": ("plan", ["rebuild", "VOLUME", "--report", "/tmp/report"]),
@@ -242,14 +273,26 @@ FORGED: dict[str, tuple[str, list[str]]] = {
     "a report through a link": ("verify", ["VOLUME", "--report", "FOLDER/out/report"]),
     "an operation that no DAG has": ("plan", ["split", "VOLUME"]),
     "no record": ("apply", ["FOLDER/plan", "--digest", "0" * 64]),
-    "a record elsewhere": ("apply", ["FOLDER/plan", "--digest", "0" * 64, "--approval", "/tmp/approval.json"]),
-    "a plan elsewhere": ("apply", ["/tmp/plan", "--digest", "0" * 64, "--approval", "FOLDER/approval.json"]),
-    "a work area": ("apply", ["FOLDER/plan", "--approval", "FOLDER/approval.json", "--work-area", "/tmp"]),
+    "a record elsewhere": (
+        "apply",
+        ["FOLDER/plan", "--digest", "0" * 64, "--approval", "/tmp/approval.json"],
+    ),
+    "a plan elsewhere": (
+        "apply",
+        ["/tmp/plan", "--digest", "0" * 64, "--approval", "FOLDER/approval.json"],
+    ),
+    "a work area": (
+        "apply",
+        ["FOLDER/plan", "--approval", "FOLDER/approval.json", "--work-area", "/tmp"],
+    ),
     "an undo without a record": ("undo", ["FOLDER/run"]),
     "a purge at once": ("purge", ["FOLDER/run", "--older-than", "0ms"]),
     "a purge a day early": ("purge", ["FOLDER/run", "--older-than", "6d"]),
     "a purge without a window": ("purge", ["FOLDER/run"]),
-    "a purge by another clock": ("purge", ["FOLDER/run", "--older-than", "7d", "--now", "2099-01-01T00:00:00Z"]),
+    "a purge by another clock": (
+        "purge",
+        ["FOLDER/run", "--older-than", "7d", "--now", "2099-01-01T00:00:00Z"],
+    ),
     "an option without its value": ("plan", ["retain", "VOLUME", "--policy"]),
     "a short option": ("plan", ["rebuild", "VOLUME", "-o", "FOLDER/plan"]),
 }
@@ -257,15 +300,21 @@ FORGED: dict[str, tuple[str, list[str]]] = {
 
 @pytest.mark.usefixtures("hardened")
 @pytest.mark.parametrize("way", FORGED)
-def test_forged_words(way: str, volume: Path, folder: Path, policy: Path, tmp_path: Path, monkeypatch: Any) -> None:
+def test_forged_words(
+    way: str, volume: Path, folder: Path, policy: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.setattr("airflow.providers.apache.spark.hooks.spark_submit.subprocess.Popen", None)
     link(folder / "out", tmp_path)
     job, words = FORGED[way]
     places = {"VOLUME": volume, "FOLDER": folder, "POLICY": policy}
     said = [str(places.get(word, word)) for word in words]
     said = [word.replace("VOLUME/", f"{volume}/").replace("FOLDER/", f"{folder}/") for word in said]
-    operator = KafkatsJobOperator(task_id=job, job=job, conn_id="spark_default", application_args=said)
-    context = of_run(policy=str(policy), folder=str(folder)) | {"ti": SimpleNamespace(xcom_push=lambda *_: None)}
+    operator = KafkatsJobOperator(
+        task_id=job, job=job, conn_id="spark_default", application_args=said
+    )
+    context = of_run(policy=str(policy), folder=str(folder)) | {
+        "ti": SimpleNamespace(xcom_push=lambda *_: None)
+    }
     with pytest.raises(AirflowFailException, match=r"^Refused: .* \(KAFKATS_APPROVERS is set\)"):
         operator.execute(context)
 
@@ -278,24 +327,40 @@ def test_a_forged_connection(volume: Path) -> None:
 
 @pytest.mark.usefixtures("hardened")
 @pytest.mark.parametrize(
-    "dag", ["roll_segments", "apply_retention", "rebuild_time_indexes", "build_lookup_tables", "export_offsets"]
+    "dag",
+    [
+        "roll_segments",
+        "apply_retention",
+        "rebuild_time_indexes",
+        "build_lookup_tables",
+        "export_offsets",
+    ],
 )
 def test_the_words_of_the_dags_themselves_pass(
-    run: Callable[..., Any], dag: str, here: list[str], monkeypatch: pytest.MonkeyPatch, volume: Path
+    run: Callable[..., Any],
+    dag: str,
+    here: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    volume: Path,
 ) -> None:
     checked: list[str] = []
     execute = KafkatsJobOperator.execute
 
     def watched(self: KafkatsJobOperator, context: Any) -> Any:
         deployment.check_words(
-            self.job, self.connection, [str(word) for word in self.application_args or []], context["params"]
+            self.job,
+            self.connection,
+            [str(word) for word in self.application_args or []],
+            context["params"],
         )
         checked.append(self.job)
         return execute(self, context)
 
     monkeypatch.setattr(KafkatsJobOperator, "execute", watched)
     before = tree(volume)
-    more: dict[str, Any] = {"export_offsets": {"missing": "all"}, "build_lookup_tables": {}}.get(dag, {"dry_run": True})
+    more: dict[str, Any] = {"export_offsets": {"missing": "all"}, "build_lookup_tables": {}}.get(
+        dag, {"dry_run": True}
+    )
     ended = run(dag, **more)
     assert str(ended.state) == "success"
     assert checked and checked == here

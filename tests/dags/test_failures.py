@@ -54,7 +54,9 @@ def volume(tmp_path: Path) -> Path:
 
 def run(bag: Any, dag: str, **conf: Any) -> Any:
     """With every param: the DAG object remembers those of earlier runs."""
-    return bag.dags[dag].test(run_conf=bag.defaults[dag] | NEEDED.get(dag, {}) | conf, logical_date=None)
+    return bag.dags[dag].test(
+        run_conf=bag.defaults[dag] | NEEDED.get(dag, {}) | conf, logical_date=None
+    )
 
 
 def of_task(run: Any, task: str) -> tuple[str, int]:
@@ -72,7 +74,9 @@ def report(folder: Path) -> dict[str, Any]:
 
 WRONG: dict[str, tuple[Callable[[Path, Path], dict[str, Any]], str]] = {
     "typo in the policy": (
-        lambda policy, _: {"policy": str(write(policy, "volumes: [{broker: '1', path: /data, conection: spark}]"))},
+        lambda policy, _: {
+            "policy": str(write(policy, "volumes: [{broker: '1', path: /data, conection: spark}]"))
+        },
         "UsageError: {tmp}/policy.yaml: line 1: volumes.0.conection: unknown key; did you mean 'connection'?",
     ),
     "no such policy": (
@@ -80,11 +84,17 @@ WRONG: dict[str, tuple[Callable[[Path, Path], dict[str, Any]], str]] = {
         "UsageError: {tmp}/other.yaml: the policy cannot be read on this worker: ",
     ),
     "unknown volume": (
-        lambda policy, _: {"policy": str(write(policy, "volumes: [{path: /data}]")), "volumes": ["/dta"]},
+        lambda policy, _: {
+            "policy": str(write(policy, "volumes: [{path: /data}]")),
+            "volumes": ["/dta"],
+        },
         "UsageError: no volume of the policy has a path or broker like '/dta'",
     ),
     "unwritable folder": (
-        lambda policy, _: {"policy": str(write(policy, "volumes: [{path: /data}]")), "folder": "/proc/kafkats"},
+        lambda policy, _: {
+            "policy": str(write(policy, "volumes: [{path: /data}]")),
+            "folder": "/proc/kafkats",
+        },
         "UsageError: /proc/kafkats: the folder cannot be written on this worker: ",
     ),
 }
@@ -97,7 +107,9 @@ def write(path: Path, text: str) -> Path:
 
 @pytest.mark.parametrize("dag", FIRST)
 @pytest.mark.parametrize("wrong", WRONG)
-def test_wrong_from_the_start(bag: Any, tmp_path: Path, said: list[str], dag: str, wrong: str) -> None:
+def test_wrong_from_the_start(
+    bag: Any, tmp_path: Path, said: list[str], dag: str, wrong: str
+) -> None:
     """At once, without another try, and without a submit: the connection does not even exist."""
     make, sentence = WRONG[wrong]
     conf = {"folder": str(tmp_path / "reports")} | make(tmp_path / "policy.yaml", tmp_path)
@@ -112,15 +124,24 @@ def test_wrong_from_the_start(bag: Any, tmp_path: Path, said: list[str], dag: st
             told = report(tmp_path / "reports")
             assert told["outcome"] == "not finished"
             assert told["failures"][0].startswith(f"{FIRST[dag]}: " + sentence.format(tmp=tmp_path))
-            assert said[-1].startswith(f"AirflowFailException not finished: {FIRST[dag]}: UsageError: ")
+            assert said[-1].startswith(
+                f"AirflowFailException not finished: {FIRST[dag]}: UsageError: "
+            )
 
 
 @pytest.mark.parametrize("dag", FIRST)
-def test_an_unknown_connection(bag: Any, tmp_path: Path, said: list[str], dag: str, volume: Path) -> None:
-    policy = write(tmp_path / "policy.yaml", f"volumes: [{{broker: '1', path: {volume}, connection: host_nine}}]")
+def test_an_unknown_connection(
+    bag: Any, tmp_path: Path, said: list[str], dag: str, volume: Path
+) -> None:
+    policy = write(
+        tmp_path / "policy.yaml",
+        f"volumes: [{{broker: '1', path: {volume}, connection: host_nine}}]",
+    )
     ended = run(bag, dag, policy=str(policy), folder=str(tmp_path / "reports"))
     assert str(ended.state) == "failed"
-    assert said[0].startswith("AirflowFailException UsageError: Airflow has no connection 'host_nine'")
+    assert said[0].startswith(
+        "AirflowFailException UsageError: Airflow has no connection 'host_nine'"
+    )
     assert {ti.try_number for ti in ended.get_task_instances() if str(ti.state) == "failed"} == {1}
     if dag in REPORTING:
         assert "no connection 'host_nine'" in report(tmp_path / "reports")["failures"][0]
@@ -137,7 +158,9 @@ def test_an_unknown_connection(bag: Any, tmp_path: Path, said: list[str], dag: s
         ("export_offsets", {"until": "2020-09-13T12:26:40"}),
     ],
 )
-def test_times_without_an_offset(bag: Any, tmp_path: Path, said: list[str], dag: str, conf: dict[str, str]) -> None:
+def test_times_without_an_offset(
+    bag: Any, tmp_path: Path, said: list[str], dag: str, conf: dict[str, str]
+) -> None:
     from airflow.sdk.exceptions import ParamValidationError
 
     policy = write(tmp_path / "policy.yaml", "volumes: [{path: /data}]")
@@ -147,12 +170,19 @@ def test_times_without_an_offset(bag: Any, tmp_path: Path, said: list[str], dag:
     except (ParamValidationError, ValueError):  # Airflow itself has refused it
         return
     assert of_task(ended, FIRST[dag]) == ("failed", 1)
-    assert said[0].startswith(f"AirflowFailException UsageError: {name}: '{text}' is no time with its offset from UTC")
+    assert said[0].startswith(
+        f"AirflowFailException UsageError: {name}: '{text}' is no time with its offset from UTC"
+    )
 
 
 @pytest.mark.parametrize("dag", TOPICS)
 def test_a_glob_that_matches_nothing_is_a_remark(
-    bag: Any, tmp_path: Path, dag: str, volume: Path, here: list[str], caplog: pytest.LogCaptureFixture
+    bag: Any,
+    tmp_path: Path,
+    dag: str,
+    volume: Path,
+    here: list[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     policy = write(tmp_path / "policy.yaml", f"volumes: [{{broker: '1', path: {volume}}}]")
     ended = run(bag, dag, policy=str(policy), folder=str(tmp_path / "reports"), topics="ordres-*")
@@ -183,5 +213,9 @@ def test_the_report_repeats_what_a_job_said(
         "plan: 2 of 3 files",
         "plan: ended without a word, as if killed; its log has more",
     ]
-    assert all(line.startswith("release: ") for line in told["failures"][2:]), "what a killed plan may have reserved"
-    assert said[-1].startswith("AirflowFailException not finished: plan: 2 of 3 files (and 3 more); see ")
+    assert all(line.startswith("release: ") for line in told["failures"][2:]), (
+        "what a killed plan may have reserved"
+    )
+    assert said[-1].startswith(
+        "AirflowFailException not finished: plan: 2 of 3 files (and 3 more); see "
+    )

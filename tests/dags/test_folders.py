@@ -24,7 +24,9 @@ RUN_IDS = [
 
 def test_distinct_runs_have_distinct_folders_inside_the_folder(tmp_path: Path) -> None:
     folders = [
-        run_folder(str(tmp_path), dag_id, run_id) for dag_id in ("one", "..", "one:", "other") for run_id in RUN_IDS
+        run_folder(str(tmp_path), dag_id, run_id)
+        for dag_id in ("one", "..", "one:", "other")
+        for run_id in RUN_IDS
     ]
     assert len(set(map(os.path.normpath, folders))) == len(folders)
     for folder in folders:
@@ -49,7 +51,9 @@ def test_runs_that_can_be_read_keep_their_names() -> None:
 
 def params_with(tmp_path: Path, *volumes: dict[str, Any]) -> dict[str, Any]:
     path = tmp_path / "policy.yaml"
-    path.write_text(yaml.safe_dump({"volumes": [{"path": f"/v/{n}"} | one for n, one in enumerate(volumes)]}))
+    path.write_text(
+        yaml.safe_dump({"volumes": [{"path": f"/v/{n}"} | one for n, one in enumerate(volumes)]})
+    )
     return {
         "policy": str(path), "folder": str(tmp_path / "f"), "volumes": [], "topics": "*", "rule": "last-offset",
         "only_after_unclean_stop": False, "tables": "",
@@ -71,7 +75,9 @@ def test_groups_of_one_run_have_distinct_folders(tmp_path: Path) -> None:
     lookup = [folder for _, folder in tables(params)]
     assert len(set(lookup)) == len(words) ** 2, "no two brokers write one table"
     chosen = groups_of(params | {"volumes": ["/v/3"]}, by_broker=True)
-    assert [group.name for group in chosen] == names[3:4], "the same whatever volumes a run is asked for"
+    assert [group.name for group in chosen] == names[3:4], (
+        "the same whatever volumes a run is asked for"
+    )
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,10 @@ def last_report(folder: Path) -> dict[str, Any]:
 
 
 def ledger_at(folder: Path) -> list[tuple[str, str, str]]:
-    return [(entry.event, entry.broker, entry.phase) for entry in ledger.read(folder / "ledger.jsonl").entries]
+    return [
+        (entry.event, entry.broker, entry.phase)
+        for entry in ledger.read(folder / "ledger.jsonl").entries
+    ]
 
 
 def write_policy(path: Path, volumes: list[dict[str, Any]]) -> Path:
@@ -86,7 +89,9 @@ def magics(root: Path) -> set[int]:
 def as_kafka_left_it(root: Path) -> bool:
     files = GOLDEN.files("data").items()
     return all(
-        hashlib.sha256((root / path).read_bytes()).hexdigest() == sha256 for path, (*_, sha256) in files if sha256
+        hashlib.sha256((root / path).read_bytes()).hexdigest() == sha256
+        for path, (*_, sha256) in files
+        if sha256
     )
 
 
@@ -111,7 +116,9 @@ def test_phase_1_canary_phase_2_and_back(bag: Any, cluster: Path, here: list[str
         assert str(run.state) == "success", states(run)
         assert run.logical_date is None
         for ti in run.get_task_instances():
-            said = json.dumps(ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index), default=str)
+            said = json.dumps(
+                ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index), default=str
+            )
             assert len(said) < 8000, ti.task_id
         return last_report(folder)
 
@@ -123,7 +130,11 @@ def test_phase_1_canary_phase_2_and_back(bag: Any, cluster: Path, here: list[str
     assert canary["outcome"] == "converted and proved"
     assert canary["magic_bytes"]["after"][:2] == [0, 0]
     [proof] = canary["parity"]
-    assert (proof["logs"], proof["records"], proof["before"]) == (7, len(GOLDEN.records()), proof["after"])
+    assert (proof["logs"], proof["records"], proof["before"]) == (
+        7,
+        len(GOLDEN.records()),
+        proof["after"],
+    )
     assert [who["versions"] for who in canary["loses_zero_copy"]] == ["0-1", "2-3"]
     assert magics(cluster / "1") == {2}
     assert tree(cluster / "2") == untouched, "the others stay as they are"
@@ -132,7 +143,11 @@ def test_phase_1_canary_phase_2_and_back(bag: Any, cluster: Path, here: list[str
     assert (second["outcome"], second["volumes"]) == ("converted and proved", [str(cluster / "2")])
     report = Path(second["report"])
     assert pq.read_table(report / "forecast.parquet")["action"].to_pylist().count("convert") == 7
-    logs = [row for row in pq.read_table(report / "actions.parquet").to_pylist() if row["file"].endswith(".log")]
+    logs = [
+        row
+        for row in pq.read_table(report / "actions.parquet").to_pylist()
+        if row["file"].endswith(".log")
+    ]
     assert all(row["parity_before"] == row["parity_after"] != "" for row in logs)
     for picture in ("formats", "formats-before", "burn-down", "forecast"):
         assert (report / f"{picture}.png").read_bytes().startswith(b"\x89PNG")
@@ -210,11 +225,20 @@ class Pretended:
         write_plan(made, out := into / f"plan-{made.digest[:16]}")
         write_table(out / "forecast.parquet", FORECAST.empty_table())
         write_report(report, SEGMENTS.empty_table(), {})
-        return said | {"plan": str(out), "digest": made.digest, "totals": totals, "seen": {"report": str(report)}}
+        return said | {
+            "plan": str(out),
+            "digest": made.digest,
+            "totals": totals,
+            "seen": {"report": str(report)},
+        }
 
     def certificate(self, folder: str, *, certified: bool) -> dict[str, Any]:
         bounds = {"min_magic": 2, "max_magic": 0}  # each phase takes the one that it needs
-        said = {"certificate": folder if certified else "", "certificate_digest": "c" * 64, "statement": "seen"}
+        said = {
+            "certificate": folder if certified else "",
+            "certificate_digest": "c" * 64,
+            "statement": "seen",
+        }
         return {"certified": certified, **said, **bounds}
 
     def apply(self, args: list[str]) -> dict[str, Any]:
@@ -236,7 +260,11 @@ class Pretended:
         into = str(Path(args[0]).parent)
         look = next(given for job, given in reversed(self.ran) if job == "plan" and into in given)
         self.tell(look, "started", run.name, folder=str(run))
-        self.tell(look, "converted-back" if option(look, "--phase") == "rollback" else "converted", run.name)
+        self.tell(
+            look,
+            "converted-back" if option(look, "--phase") == "rollback" else "converted",
+            run.name,
+        )
         return {"run": str(run)}
 
     def undone(self, args: list[str]) -> dict[str, Any]:
@@ -254,7 +282,11 @@ class Pretended:
         return said | {"census": self.counted(), "log_dirs": dirs(args)}
 
     def tell(self, look: list[str], event: str, run_id: str, **details: Any) -> None:
-        step = {"broker": option(look, "--broker"), "phase": option(look, "--phase"), "check": phases.check}
+        step = {
+            "broker": option(look, "--broker"),
+            "phase": option(look, "--phase"),
+            "check": phases.check,
+        }
         details = {"run_id": run_id, **details}
         ledger.append(option(look, "--ledger"), event, by="job", now_ms=1, details=details, **step)
 
@@ -270,7 +302,11 @@ def dirs(args: list[str]) -> list[str]:
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pretended]:
     jobs = Pretended(tmp_path)
-    monkeypatch.setattr(KafkatsJobOperator, "execute", lambda self, context: jobs.run(self.job, self.application_args))
+    monkeypatch.setattr(
+        KafkatsJobOperator,
+        "execute",
+        lambda self, context: jobs.run(self.job, self.application_args),
+    )
     for picture in ("plot_formats", "plot_burn_down", "plot_forecast"):  # the real run draws them
         monkeypatch.setattr(f"kafkats.migration.plot.{picture}", lambda *given: given[-1].touch())
     yield jobs
@@ -314,11 +350,19 @@ def reached(jobs: Pretended, tmp_path: Path, *wanted: tuple[str, dict[str, Any]]
         asked = migration.gate(context)
         stages: dict[str, Any] = {"look": [jobs.run(**words(one["look"])) for one in asked]}
         work = context["ti"]["changes"] = migration.changing(context, asked, stages["look"])
-        stages["convert"] = [jobs.run(**words(one["convert"], context)) for one in work if one["convert"]]
+        stages["convert"] = [
+            jobs.run(**words(one["convert"], context)) for one in work if one["convert"]
+        ]
         stages["parity"] = migration.parity(work)
-        stages["certify"] = [jobs.run(**words(migration.to_certify(one))) for one in work if one["certify"]]
-        brokers = migration.record(context, work, stages["convert"], stages["certify"]) if work else None
-        said = context["ti"]["report"] = migration_reports.report(context, "asset", asked, brokers, stages)
+        stages["certify"] = [
+            jobs.run(**words(migration.to_certify(one))) for one in work if one["certify"]
+        ]
+        brokers = (
+            migration.record(context, work, stages["convert"], stages["certify"]) if work else None
+        )
+        said = context["ti"]["report"] = migration_reports.report(
+            context, "asset", asked, brokers, stages
+        )
         with suppress(AirflowSkipException):
             CanaryApproval(task_id="approve_canary", subject="?").execute(context)
     return str(said["outcome"])
@@ -326,7 +370,10 @@ def reached(jobs: Pretended, tmp_path: Path, *wanted: tuple[str, dict[str, Any]]
 
 def words(given: Any, context: Any = None) -> dict[str, Any]:
     if context:
-        return {"job": given["job"], "args": WriteJobOperator(task_id="convert", **given)._words(context)}
+        return {
+            "job": given["job"],
+            "args": WriteJobOperator(task_id="convert", **given)._words(context),
+        }
     return {"job": given["job"], "args": given["application_args"]}
 
 
@@ -338,11 +385,15 @@ PHASE_2 = ("phase-2", {})
 def test_the_whole_way_and_each_broker_once(tmp_path: Path, pretended: Pretended) -> None:
     reached(pretended, tmp_path, PHASE_1)
     assert pretended.jobs() == ["plan"] * 3, "one look per broker certifies as well"
-    assert all("--only-newer" in args and option(args, "--to-magic") == "0" for _, args in pretended.ran)
+    assert all(
+        "--only-newer" in args and option(args, "--to-magic") == "0" for _, args in pretended.ran
+    )
     reached(pretended, tmp_path, CANARY)
     assert pretended.jobs()[3:] == ["plan", "apply", "certify"]
     assert dirs(pretended.ran[-1][1]) == ["/volumes/1a", "/volumes/1b"], "all volumes of the broker"
-    assert all(option(args, "--min-magic") == "2" for job, args in pretended.ran if job == "certify")
+    assert all(
+        option(args, "--min-magic") == "2" for job, args in pretended.ran if job == "certify"
+    )
     for broker in ("2", "3"):
         reached(pretended, tmp_path, PHASE_2)
         assert last_report(tmp_path / "r")["volumes"] == [f"/volumes/{broker}"]
@@ -353,7 +404,11 @@ def test_the_whole_way_and_each_broker_once(tmp_path: Path, pretended: Pretended
     ]  # fmt: skip
     assert reached(pretended, tmp_path, PHASE_2) == "no broker is left for this phase"
     assert ledger_at(tmp_path / "r") == before
-    attested = {entry.by for entry in ledger.read(tmp_path / "r" / "ledger.jsonl").entries if entry.event == "attest"}
+    attested = {
+        entry.by
+        for entry in ledger.read(tmp_path / "r" / "ledger.jsonl").entries
+        if entry.event == "attest"
+    }
     assert attested == {"ops"}
 
 
@@ -387,7 +442,10 @@ def test_out_of_order_is_refused_before_anything_is_looked_at(
     ("volumes", "why"),
     [
         ([{"path": "/v"}], "needs its broker's name"),
-        ([{"path": "/v", "broker": "1"}, {"path": "/w", "broker": "1", "connection": "c"}], "the same connection"),
+        (
+            [{"path": "/v", "broker": "1"}, {"path": "/w", "broker": "1", "connection": "c"}],
+            "the same connection",
+        ),
     ],
 )
 def test_a_policy_that_cannot_be_gone_through_broker_by_broker(
@@ -406,7 +464,8 @@ def test_a_refusal_is_the_end_of_the_run(bag: Any, tmp_path: Path, pretended: Pr
 
 
 @pytest.mark.parametrize(
-    ("phase", "conf"), [("census", {}), ("canary", {"dry_run": True}), ("rollback", {"dry_run": True})]
+    ("phase", "conf"),
+    [("census", {}), ("canary", {"dry_run": True}), ("rollback", {"dry_run": True})],
 )
 def test_looking_needs_no_ledger_and_leaves_none(
     tmp_path: Path, pretended: Pretended, phase: str, conf: dict[str, Any]
@@ -420,11 +479,18 @@ def test_looking_needs_no_ledger_and_leaves_none(
 def test_a_scheduled_run_only_counts(bag: Any, tmp_path: Path, pretended: Pretended) -> None:
     done = run(bag, tmp_path, "census")
     assert str(done.state) == "success"
-    assert {task for task, state in states(done).items() if state == "success"} == {"gate", "look", "changes", "report"}
+    assert {task for task, state in states(done).items() if state == "success"} == {
+        "gate",
+        "look",
+        "changes",
+        "report",
+    }
     assert states(done)["release"] == "skipped", "nothing was reserved"
 
 
-def test_strays_are_converted_back_and_certified_after(bag: Any, tmp_path: Path, pretended: Pretended) -> None:
+def test_strays_are_converted_back_and_certified_after(
+    bag: Any, tmp_path: Path, pretended: Pretended
+) -> None:
     pretended.stray = True
     done = run(bag, tmp_path, "phase-1", attested_by="ops", volumes=["2"])
     assert str(done.state) == "success"
@@ -437,18 +503,25 @@ def test_strays_are_converted_back_and_certified_after(bag: Any, tmp_path: Path,
         reached(pretended, tmp_path, ("phase-1", {"attested_by": "ops", "volumes": ["3"]}))
 
 
-def test_what_is_left_as_it_was_is_said_and_does_not_stop_a_canary(tmp_path: Path, pretended: Pretended) -> None:
+def test_what_is_left_as_it_was_is_said_and_does_not_stop_a_canary(
+    tmp_path: Path, pretended: Pretended
+) -> None:
     reached(pretended, tmp_path, PHASE_1)
     pretended.blocked, pretended.certified = 1, False
     said = reached(pretended, tmp_path, ("canary", {"volumes": ["2"]}))
     assert said == "converted and proved, not certified, 1 segments left as they were"
-    assert ledger_at(tmp_path / "r")[-2:] == [("verified", "2", "canary"), ("approved", "2", "canary")]
+    assert ledger_at(tmp_path / "r")[-2:] == [
+        ("verified", "2", "canary"),
+        ("approved", "2", "canary"),
+    ]
 
 
 def test_a_log_without_proof_fails_the_run(tmp_path: Path, pretended: Pretended) -> None:
     reached(pretended, tmp_path, PHASE_1)
     pretended.equal = False
-    with pytest.raises(AirflowFailException, match="1 logs are not proved to hold the same records"):
+    with pytest.raises(
+        AirflowFailException, match="1 logs are not proved to hold the same records"
+    ):
         reached(pretended, tmp_path, CANARY)
     assert ("verified", "1", "canary") not in ledger_at(tmp_path / "r")
     pretended.equal, pretended.files = True, 0
@@ -462,9 +535,13 @@ def answering(monkeypatch: pytest.MonkeyPatch, **answers: str) -> None:
     def answer(self: PlanApproval, context: Any) -> Any:
         now = datetime.datetime.now(tz=datetime.UTC)
         said = {"chosen_options": [answers[self.task_id]], "params_input": {}, "responded_at": now}
-        return self.execute_complete(context, said | {"responded_by_user": {"id": "7", "name": "Ada"}})
+        return self.execute_complete(
+            context, said | {"responded_by_user": {"id": "7", "name": "Ada"}}
+        )
 
-    monkeypatch.setattr("airflow.providers.standard.operators.hitl.ApprovalOperator.execute", answer)
+    monkeypatch.setattr(
+        "airflow.providers.standard.operators.hitl.ApprovalOperator.execute", answer
+    )
 
 
 def test_a_canary_waits_for_its_own_approval(
@@ -522,7 +599,9 @@ def test_a_rollback_undoes_or_converts_back(tmp_path: Path, pretended: Pretended
         reached(pretended, tmp_path, PHASE_2)
 
 
-def test_a_broker_that_was_rolled_back_goes_again_only_when_it_is_named(tmp_path: Path, pretended: Pretended) -> None:
+def test_a_broker_that_was_rolled_back_goes_again_only_when_it_is_named(
+    tmp_path: Path, pretended: Pretended
+) -> None:
     back = ("rollback", {"volumes": ["2"]})
     said = reached(pretended, tmp_path, PHASE_1, CANARY, PHASE_2, back, PHASE_2, PHASE_2)
     assert said == "no broker is left for this phase"
@@ -563,7 +642,9 @@ def test_approvals_show_what_is_approved(bag: Any) -> None:
 
 
 def test_the_run_of_a_plan_is_found_again() -> None:
-    assert run_of({"plan": "/r/x/plan", "digest": "0123456789abcdef0123"}) == Path("/r/x/run-0123456789abcdef")
+    assert run_of({"plan": "/r/x/plan", "digest": "0123456789abcdef0123"}) == Path(
+        "/r/x/run-0123456789abcdef"
+    )
 
 
 def test_a_rollback_finds_the_run_of_an_interrupted_command(

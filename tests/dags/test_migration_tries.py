@@ -32,12 +32,21 @@ from tests.dags.test_tries import refusing
 
 @pytest.mark.slow(15)
 def test_a_conversion_that_was_refused_in_part_and_cleared_names_and_proves_both_tries(
-    bag: Any, tmp_path: Path, here: list[str], again: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    bag: Any,
+    tmp_path: Path,
+    here: list[str],
+    again: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (root := tmp_path / "broker" / "data").mkdir(parents=True)
     GOLDEN.unpack("data", root)
-    policy = write_policy(tmp_path / "policy.yaml", [{"broker": "1", "path": str(root), "owner_stopped": True}])
-    folder, late = tmp_path / "reports", sorted(path.parent.name for path in root.glob("*/*.log"))[0]
+    policy = write_policy(
+        tmp_path / "policy.yaml", [{"broker": "1", "path": str(root), "owner_stopped": True}]
+    )
+    folder, late = (
+        tmp_path / "reports",
+        sorted(path.parent.name for path in root.glob("*/*.log"))[0],
+    )
 
     def phase(name: str, **conf: Any) -> Any:
         conf = PARAMS | {"policy": str(policy), "folder": str(folder), "phase": name} | conf
@@ -47,7 +56,9 @@ def test_a_conversion_that_was_refused_in_part_and_cleared_names_and_proves_both
     refusing(monkeypatch, root, late)
     run = phase("canary", volumes=["1"])
     first = last_report(folder)
-    assert (str(run.state), first["outcome"].startswith("not finished")) == ("failed", True), states(run)
+    assert (str(run.state), first["outcome"].startswith("not finished")) == ("failed", True), (
+        states(run)
+    )
     assert len(first["runs"]) == 1 and magics(root) == {0, 2}, "some of it is converted"
     assert first["failures"][0].startswith("convert: ")
 
@@ -60,7 +71,9 @@ def test_a_conversion_that_was_refused_in_part_and_cleared_names_and_proves_both
     assert sum(one["records"] for one in second["parity"]) == len(GOLDEN.records())
     proofs = [json.loads(Path(one, "proof.json").read_text())["files"] for one in second["runs"]]
     assert all(proofs) and sum(proofs) == second["files_proved"]
-    [verified] = [one for one in ledger.read(folder / "ledger.jsonl").entries if one.event == "verified"]
+    [verified] = [
+        one for one in ledger.read(folder / "ledger.jsonl").entries if one.event == "verified"
+    ]
     assert verified.details["runs"] == [os.path.basename(one) for one in second["runs"]]
 
 

@@ -44,13 +44,18 @@ def test_everything_else_decides_for_when_it_was_triggered(run_type: str) -> Non
 
 @pytest.mark.parametrize("run_type", ["manual", "scheduled"])
 def test_a_given_time_goes_before_all(run_type: str) -> None:
-    assert moment(context(run_type, as_of="2026-11-01T00:00:00+01:00")) == "2026-11-01T00:00:00+01:00"
+    assert (
+        moment(context(run_type, as_of="2026-11-01T00:00:00+01:00")) == "2026-11-01T00:00:00+01:00"
+    )
 
 
-@pytest.mark.parametrize("text", ["2026-11-01T00:00:00", "2026-11-01", "yesterday", "1762300800000", ""])
+@pytest.mark.parametrize(
+    "text", ["2026-11-01T00:00:00", "2026-11-01", "yesterday", "1762300800000", ""]
+)
 def test_a_time_needs_its_offset(text: str) -> None:
     with pytest.raises(
-        UsageError, match=r"^as_of: .* is no time with its offset from UTC, such as 2026-01-31T10:00:00Z$"
+        UsageError,
+        match=r"^as_of: .* is no time with its offset from UTC, such as 2026-01-31T10:00:00Z$",
     ):
         time_of(text, "as_of")
 
@@ -61,9 +66,17 @@ def test_by_hand_with_a_logical_date(bag: Any, tmp_path: Path, here: list[str]) 
     case("retention-4.3.1").unpack("before", volume)
     policy = tmp_path / "policy.yaml"
     policy.write_text(f"volumes: [{{path: {volume}}}]")
-    conf = bag.defaults["roll_segments"] | {"policy": str(policy), "folder": str(tmp_path / "reports"), "dry_run": True}
-    run = bag.dags["roll_segments"].test(run_conf=conf, logical_date=dt.datetime(2026, 11, 20, 10, 25, tzinfo=dt.UTC))
+    conf = bag.defaults["roll_segments"] | {
+        "policy": str(policy),
+        "folder": str(tmp_path / "reports"),
+        "dry_run": True,
+    }
+    run = bag.dags["roll_segments"].test(
+        run_conf=conf, logical_date=dt.datetime(2026, 11, 20, 10, 25, tzinfo=dt.UTC)
+    )
     assert (str(run.state), here) == ("success", ["plan"])
     assert run.data_interval_end < run.run_after
-    found = next(path for path in (tmp_path / "reports").rglob("report.json") if "as_of" in path.read_text())
+    found = next(
+        path for path in (tmp_path / "reports").rglob("report.json") if "as_of" in path.read_text()
+    )
     assert dt.datetime.fromisoformat(json.loads(found.read_text())["as_of"]) == run.run_after

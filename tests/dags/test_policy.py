@@ -31,7 +31,9 @@ def test_short_and_light(path: Path) -> None:
         alias.name.partition(".")[0]
         for node in ast.parse(text).body
         if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in (node.names if isinstance(node, ast.Import) else [ast.alias(node.module or "")])
+        for alias in (
+            node.names if isinstance(node, ast.Import) else [ast.alias(node.module or "")]
+        )
     }
     assert not tops & HEAVY
 
@@ -43,7 +45,9 @@ def test_prose_owner_and_tags(bag: Any) -> None:
         assert dag.description
         assert "kafkats" in dag.tags
         assert dag.catchup is False
-        assert dag.max_active_runs == (4 if "release" in dag.task_dict and "gate" not in dag.task_dict else 1)
+        assert dag.max_active_runs == (
+            4 if "release" in dag.task_dict and "gate" not in dag.task_dict else 1
+        )
         for task in dag.tasks:
             assert task.owner == "kafka"
             assert task.retries >= 1, f"{task.task_id}: everything here may be tried again"
@@ -77,7 +81,9 @@ def test_the_page_is_what_the_docstrings_say() -> None:
 def test_every_python_task_fails_in_our_words(path: Path, bag: Any) -> None:
     """Each does nothing but call one function, and that is decorated."""
     module = importlib.import_module(path.stem)
-    tasks = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+    tasks = [
+        node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)
+    ]
     assert len(tasks) >= 2
     for task in tasks:
         [call] = [node.value for node in task.body if isinstance(node, ast.Return)]

@@ -22,7 +22,17 @@ from kafkats.logdir.reservation import read_reservation, reservation_area, reser
 from kafkats.reserving import Wish, planning
 from tests.crash.real import fork
 from tests.dags.test_reserving import HOUR_MS, holder, now_ms
-from tests.dags.test_tries import DAMAGED, REBUILD, REBUILT, data, places, rebuild, report, retain, states
+from tests.dags.test_tries import (
+    DAMAGED,
+    REBUILD,
+    REBUILT,
+    data,
+    places,
+    rebuild,
+    report,
+    retain,
+    states,
+)
 from tests.dags.test_tries import damaged as damaged
 from tests.dags.test_tries import volume as volume
 from tests.retained import RETAIN
@@ -31,7 +41,9 @@ DAG = "rebuild_time_indexes"
 
 
 @pytest.fixture
-def while_asked(monkeypatch: pytest.MonkeyPatch, answering: dict[str, Any]) -> Callable[[Callable[[], object]], None]:
+def while_asked(
+    monkeypatch: pytest.MonkeyPatch, answering: dict[str, Any]
+) -> Callable[[Callable[[], object]], None]:
     """Do something while the first question is open, before it is answered."""
 
     def do(act: Callable[[], object]) -> None:
@@ -58,7 +70,12 @@ def another(bag: Any, root: Path, day: int = 2, **params: Any) -> Any:
 
 
 def test_of_two_runs_the_second_ends_at_once_and_names_the_first(
-    bag: Any, damaged: Path, here: list[str], answering: dict[str, Any], while_asked: Any, errors: list[BaseException]
+    bag: Any,
+    damaged: Path,
+    here: list[str],
+    answering: dict[str, Any],
+    while_asked: Any,
+    errors: list[BaseException],
 ) -> None:
     answering["says"] = "Approve"
     second: list[Any] = []
@@ -71,7 +88,10 @@ def test_of_two_runs_the_second_ends_at_once_and_names_the_first(
     assert len(answering["asked"]) == 1, "nobody is asked about the second"
     assert (str(first.state), holder(damaged)) == ("success", "")
     assert [(damaged / path).exists() for path in DAMAGED] == [True, True]
-    said = [json.loads(path.read_text()) for path in (damaged.parents[1] / "reports").glob("*/*/report.json")]
+    said = [
+        json.loads(path.read_text())
+        for path in (damaged.parents[1] / "reports").glob("*/*/report.json")
+    ]
     assert sorted(one["outcome"] for one in said) == ["not finished", "rebuilt and proved"]
     [told] = [one["failures"][0] for one in said if one["failures"]]
     assert first.run_id in told
@@ -106,7 +126,10 @@ def test_volumes_of_others_are_left_out_and_the_rest_goes_on(
         (theirs / path).unlink()
     reserve(reservation_area(theirs), "ada@host plan", now_ms() + HOUR_MS, now_ms=now_ms())
     before, policy = data(theirs), tmp_path / "two.yaml"
-    volumes = [{"broker": str(n), "path": str(root), "owner_stopped": True} for n, root in enumerate((theirs, damaged))]
+    volumes = [
+        {"broker": str(n), "path": str(root), "owner_stopped": True}
+        for n, root in enumerate((theirs, damaged))
+    ]
     policy.write_text(yaml.safe_dump({"volumes": volumes}))
     run = rebuild(bag, damaged, policy=str(policy), need_approval=False)
     assert str(run.state) == "success"
@@ -120,7 +143,11 @@ def test_volumes_of_others_are_left_out_and_the_rest_goes_on(
 
 
 def test_what_a_killed_worker_has_reserved_expires(
-    bag: Any, damaged: Path, here: list[str], errors: list[BaseException], monkeypatch: pytest.MonkeyPatch
+    bag: Any,
+    damaged: Path,
+    here: list[str],
+    errors: list[BaseException],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its DAG run is still said to run, so nothing but the end of its reservation lets others in."""
     from kafkats_airflow import plan_job
@@ -143,7 +170,9 @@ def test_what_a_killed_worker_has_reserved_expires(
         monkeypatch.setattr(f"kafkats.reserving.{module}.now_ms", later)
     run = rebuild(bag, damaged, need_approval=False)
     assert (str(run.state), report(damaged)["outcome"]) == ("success", "rebuilt and proved")
-    assert any(f"{name} until" in one and "had expired" in one for one in report(damaged)["remarks"])
+    assert any(
+        f"{name} until" in one and "had expired" in one for one in report(damaged)["remarks"]
+    )
     assert holder(damaged) == ""
 
 
@@ -181,7 +210,11 @@ def test_runs_of_one_minute_keep_their_own_reports(
         assert (run.run_id, str(run.state)) == (run_id, "success")
         return run
 
-    wanted = [("apply_retention", "a+b", 1), ("roll_segments", "a+b", 1), ("roll_segments", "a:b", 2)]
+    wanted = [
+        ("apply_retention", "a+b", 1),
+        ("roll_segments", "a+b", 1),
+        ("roll_segments", "a:b", 2),
+    ]
     for one in wanted:
         ran(*one)
     found = {path: json.loads(path.read_text()) for path in folder.glob("*/*/report.json")}
@@ -189,7 +222,9 @@ def test_runs_of_one_minute_keep_their_own_reports(
         ("apply_retention", "retention"), ("roll_segments", "roll"), ("roll_segments", "roll"),
     ]  # fmt: skip
     assert all(said["report"] == str(path.parent) for path, said in found.items())
-    assert sorted(os.listdir(folder)) == ["apply_retention", "roll_segments"], "none leaves the folder"
+    assert sorted(os.listdir(folder)) == ["apply_retention", "roll_segments"], (
+        "none leaves the folder"
+    )
 
 
 # Runs of earlier versions: FOLDER/<run id>/...
@@ -199,7 +234,11 @@ def test_runs_of_one_minute_keep_their_own_reports(
 def old_layout(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], Any]:
     def run(act: Callable[[], Any]) -> Any:
         with monkeypatch.context() as patch:
-            patch.setattr(folders, "run_folder", lambda folder, dag_id, run_id: Path(folder, folders.readable(run_id)))
+            patch.setattr(
+                folders,
+                "run_folder",
+                lambda folder, dag_id, run_id: Path(folder, folders.readable(run_id)),
+            )
             return act()
 
     return run

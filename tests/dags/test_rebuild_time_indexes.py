@@ -54,12 +54,21 @@ def same_as_kafkas_own(root: Path) -> bool:
     import hashlib
 
     files = GOLDEN.files("data").items()
-    return all(hashlib.sha256((root / path).read_bytes()).hexdigest() == sha for path, (_, _, sha) in files if sha)
+    return all(
+        hashlib.sha256((root / path).read_bytes()).hexdigest() == sha
+        for path, (_, _, sha) in files
+        if sha
+    )
 
 
 @pytest.mark.slow(10)
 def test_from_damage_to_proof_and_again(
-    bag: Any, volume: Path, policy: Callable[..., Path], tmp_path: Path, here: list[str], answering: dict[str, Any]
+    bag: Any,
+    volume: Path,
+    policy: Callable[..., Path],
+    tmp_path: Path,
+    here: list[str],
+    answering: dict[str, Any],
 ) -> None:
     """No logical date, and an approval by Ada; a second run finds nothing and changes nothing."""
     from airflow.models.asset import AssetEvent
@@ -67,7 +76,9 @@ def test_from_damage_to_proof_and_again(
 
     conf = {"policy": str(policy(volume, owner_stopped=True)), "folder": str(tmp_path / "reports")}
     untouched = {
-        path: facts for path, facts in tree(volume).items() if path not in DAMAGED and path.endswith((".log", "index"))
+        path: facts
+        for path, facts in tree(volume).items()
+        if path not in DAMAGED and path.endswith((".log", "index"))
     }
     answering["says"] = "Approve"
     first = bag.dags[DAG].test(run_conf=PARAMS | conf | {"need_approval": True}, logical_date=None)
@@ -80,18 +91,29 @@ def test_from_damage_to_proof_and_again(
     assert untouched.items() <= after.items(), "what was not wrong was not touched"
 
     [report] = reports(tmp_path / "reports")
-    assert (report["outcome"], report["files_planned"], report["files_proved_equal"]) == ("rebuilt and proved", 2, 2)
+    assert (report["outcome"], report["files_planned"], report["files_proved_equal"]) == (
+        "rebuilt and proved",
+        2,
+        2,
+    )
     folder = Path(report["report"])
     assert pq.read_table(folder / "segments.parquet").num_rows >= 24
     assert pq.read_table(folder / "actions.parquet")["outcome"].to_pylist() == ["done", "done"]
     assert (folder / "health.png").read_bytes().startswith(b"\x89PNG")
     with create_session() as session:
         events = session.query(AssetEvent).order_by(AssetEvent.id).all()
-        assert events[-1].extra == {"volumes": [str(volume)], "outcome": "rebuilt and proved", "report": str(folder)}
+        assert events[-1].extra == {
+            "volumes": [str(volume)],
+            "outcome": "rebuilt and proved",
+            "report": str(folder),
+        }
     for ti in first.get_task_instances():
-        assert len(json.dumps(ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index), default=str)) < 8000, (
-            ti.task_id
-        )
+        assert (
+            len(
+                json.dumps(ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index), default=str)
+            )
+            < 8000
+        ), ti.task_id
 
     second = bag.dags[DAG].test(run_conf=PARAMS | conf)
     assert str(second.state) == "success"
@@ -108,7 +130,11 @@ def test_from_damage_to_proof_and_again(
 
 @pytest.mark.slow(5)
 def test_a_corrupt_log_is_blocked_and_the_other_partitions_are_asked_about(
-    bag: Any, policy: Callable[..., Path], tmp_path: Path, here: list[str], answering: dict[str, Any]
+    bag: Any,
+    policy: Callable[..., Path],
+    tmp_path: Path,
+    here: list[str],
+    answering: dict[str, Any],
 ) -> None:
     root = tmp_path / "data"
     root.mkdir()
@@ -123,7 +149,11 @@ def test_a_corrupt_log_is_blocked_and_the_other_partitions_are_asked_about(
     assert here == ["plan", "apply", "verify"]
     assert "| blocked |" in answering["asked"][0]["body"]
     [report] = reports(tmp_path / "reports")
-    assert (report["files_planned"], report["files_proved_equal"], report["files_blocked"]) == (1, 1, 1), str(run.state)
+    assert (report["files_planned"], report["files_proved_equal"], report["files_blocked"]) == (
+        1,
+        1,
+        1,
+    ), str(run.state)
     assert (root / DAMAGED[0]).exists() and not log.with_suffix(".timeindex").exists()
 
 
@@ -183,11 +213,19 @@ def two_volumes(tmp_path: Path) -> Path:
 
 
 def run_pretended(bag: Any, tmp_path: Path, **conf: Any) -> Any:
-    given = {"policy": str(two_volumes(tmp_path)), "folder": str(tmp_path / "r"), "need_approval": False}
-    return bag.dags[DAG].test(run_conf=PARAMS | given | conf)  # all of them: the DAG object remembers
+    given = {
+        "policy": str(two_volumes(tmp_path)),
+        "folder": str(tmp_path / "r"),
+        "need_approval": False,
+    }
+    return bag.dags[DAG].test(
+        run_conf=PARAMS | given | conf
+    )  # all of them: the DAG object remembers
 
 
-def test_one_application_per_connection_and_only_where_needed(bag: Any, tmp_path: Path, pretended: list[str]) -> None:
+def test_one_application_per_connection_and_only_where_needed(
+    bag: Any, tmp_path: Path, pretended: list[str]
+) -> None:
     run = run_pretended(bag, tmp_path)
     assert str(run.state) == "success"
     words = [line.split()[:2] for line in pretended]
@@ -196,9 +234,16 @@ def test_one_application_per_connection_and_only_where_needed(bag: Any, tmp_path
     for changing_job in ("apply", "verify"):
         assert {on for on, job in words if job == changing_job} == {"host_1", "host_2"}
     applies = [line for line in pretended if " apply " in line]
-    assert {line.split()[0]: "--owner-stopped" in line for line in applies} == {"host_1": True, "host_2": False}
+    assert {line.split()[0]: "--owner-stopped" in line for line in applies} == {
+        "host_1": True,
+        "host_2": False,
+    }
     assert all("--approval" in line and "/approval.json" in line for line in applies)
-    assert reports(tmp_path / "r")[-1]["volumes"] == ["/volumes/fine", "/volumes/one", "/volumes/two"]
+    assert reports(tmp_path / "r")[-1]["volumes"] == [
+        "/volumes/fine",
+        "/volumes/one",
+        "/volumes/two",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -240,7 +285,11 @@ def test_a_job_that_fails_fails_the_run_but_not_the_report(
 
 @pytest.mark.parametrize("conf", [{"volumes": ["1", "3"]}, {"dry_run": True}])
 def test_a_volume_that_was_not_looked_at_is_not_fine(
-    bag: Any, tmp_path: Path, pretended: list[str], monkeypatch: pytest.MonkeyPatch, conf: dict[str, Any]
+    bag: Any,
+    tmp_path: Path,
+    pretended: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    conf: dict[str, Any],
 ) -> None:
     """What the other connections found, nothing at all or a dry run's worth, does not speak for it."""
     from airflow.sdk.exceptions import AirflowFailException
@@ -263,10 +312,17 @@ def test_a_no_is_reported_and_nothing_is_written(
 ) -> None:
     def say_no(self: PlanApproval, context: Any) -> Any:
         now = datetime.datetime.now(tz=datetime.UTC)
-        said = {"chosen_options": ["Reject"], "params_input": {}, "responded_at": now, "responded_by_user": None}
+        said = {
+            "chosen_options": ["Reject"],
+            "params_input": {},
+            "responded_at": now,
+            "responded_by_user": None,
+        }
         return self.execute_complete(context, said)
 
-    monkeypatch.setattr("airflow.providers.standard.operators.hitl.ApprovalOperator.execute", say_no)
+    monkeypatch.setattr(
+        "airflow.providers.standard.operators.hitl.ApprovalOperator.execute", say_no
+    )
     run = run_pretended(bag, tmp_path, need_approval=True)
     assert str(run.state) == "success"
     assert {line.split()[1] for line in pretended} == {"plan"}
@@ -274,7 +330,14 @@ def test_a_no_is_reported_and_nothing_is_written(
 
 
 def test_params_reach_the_jobs(bag: Any, tmp_path: Path, pretended: list[str]) -> None:
-    run_pretended(bag, tmp_path, volumes=["1"], topics="orders-*", rule="first-offset", only_after_unclean_stop=True)
+    run_pretended(
+        bag,
+        tmp_path,
+        volumes=["1"],
+        topics="orders-*",
+        rule="first-offset",
+        only_after_unclean_stop=True,
+    )
     for line in (pretended[0], pretended[-1]):
         assert "--topics orders-* --generation first-offset" in line
     assert "--only-after-unclean-stop" in pretended[0]
@@ -295,26 +358,40 @@ def planned(folder: Path, files: int) -> dict[str, Any]:
     """A plan's folder in that of a DAG run, and what the job would say of it."""
     from kafkats.plans.plan import ITEMS, make_plan, write_plan
 
-    totals = {"files": files, "write_bytes": 36, "blocked": 1, "not_repaired": {"danger": 2, "damage": 0}}
+    totals = {
+        "files": files,
+        "write_bytes": 36,
+        "blocked": 1,
+        "not_repaired": {"danger": 2, "damage": 0},
+    }
     made = make_plan("rebuild", {}, totals, ITEMS.empty_table())
     write_plan(made, out := folder / "group" / f"plan-{made.digest[:16]}")
     return {"plan": str(out), "digest": made.digest, "totals": totals, "log_dirs": ["/a", "/b"]}
 
 
-def test_approval_waits_for_a_person_when_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_approval_waits_for_a_person_when_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     from airflow.sdk.exceptions import TaskAwaitingInput
 
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(
-        "airflow.providers.standard.operators.hitl.upsert_hitl_detail", lambda **given: asked.append(given)
+        "airflow.providers.standard.operators.hitl.upsert_hitl_detail",
+        lambda **given: asked.append(given),
     )
     approve = PlanApproval(task_id="approve", subject="Rebuild?")
     folder = run_folder(str(tmp_path), DAG, "run")
 
     def asking(files: int, *, need: bool) -> Any:
         plan = planned(folder, files)
-        ti = SimpleNamespace(id="1", xcom_pull=lambda task_ids: {"changes": [{"plan": None}, {"plan": plan}]}[task_ids])
-        return context({"need_approval": need, "folder": str(tmp_path)}) | {"task_instance": ti, "ti": ti}
+        ti = SimpleNamespace(
+            id="1",
+            xcom_pull=lambda task_ids: {"changes": [{"plan": None}, {"plan": plan}]}[task_ids],
+        )
+        return context({"need_approval": need, "folder": str(tmp_path)}) | {
+            "task_instance": ti,
+            "ti": ti,
+        }
 
     with pytest.raises(TaskAwaitingInput):
         approve.execute(given := asking(3, need=True))
@@ -323,15 +400,22 @@ def test_approval_waits_for_a_person_when_asked(monkeypatch: pytest.MonkeyPatch,
     row = f"| `/a`, `/b` | 3 | 36 | 1 | 2 danger | `{plan['digest'][:16]}` | `{plan['plan']}` |"
     assert row in asked[0]["body"]
     assert (asked[0]["options"], asked[0]["defaults"]) == (["Approve", "Reject"], ["Reject"])
-    assert json.loads((folder / "question.json").read_text())["options"] == {"Approve": [plan["digest"]], "Reject": []}
+    assert json.loads((folder / "question.json").read_text())["options"] == {
+        "Approve": [plan["digest"]],
+        "Reject": [],
+    }
     assert not (folder / "approval.json").exists()
     for given in (asking(3, need=False), asking(0, need=True)):
         assert approve.execute(given)["chosen_options"] == ["Approve"]
         assert len(json.loads((folder / "approval.json").read_text())["digests"]) == 1
     assert len(asked) == 1
     with pytest.raises(TaskAwaitingInput):
-        PlanApproval(task_id="forced", subject="Rebuild?", always=True).execute(asking(3, need=False))
-    assert not (folder / "approval.json").exists(), "a new question takes back the answer to the last"
+        PlanApproval(task_id="forced", subject="Rebuild?", always=True).execute(
+            asking(3, need=False)
+        )
+    assert not (folder / "approval.json").exists(), (
+        "a new question takes back the answer to the last"
+    )
 
 
 def test_how_a_run_ended(tmp_path: Path) -> None:
@@ -374,7 +458,9 @@ def context(params: dict[str, Any], run_id: str = "run") -> Any:
 
 def test_volumes_that_do_not_exist_are_an_error(tmp_path: Path) -> None:
     params = PARAMS | {"policy": str(two_volumes(tmp_path)), "folder": str(tmp_path)}
-    with pytest.raises(AirflowFailException, match="no volume of the policy has a path or broker like '/nowhere'"):
+    with pytest.raises(
+        AirflowFailException, match="no volume of the policy has a path or broker like '/nowhere'"
+    ):
         planning(context(params | {"volumes": ["/nowhere"]}))
     assert changing(params | {"dry_run": True}, [], []) == []
 
@@ -383,4 +469,7 @@ def test_every_try_of_a_run_has_the_same_folder(tmp_path: Path) -> None:
     params = PARAMS | {"policy": str(two_volumes(tmp_path)), "folder": "/reports"}
     once, again = (planning(context(params, "manual__1")) for _ in range(2))
     assert once == again
-    assert "/reports/rebuild_time_indexes/manual__1/host_1-owner-stopped" in once[0]["application_args"]
+    assert (
+        "/reports/rebuild_time_indexes/manual__1/host_1-owner-stopped"
+        in once[0]["application_args"]
+    )

@@ -24,7 +24,9 @@ def other_run(bag: Any, root: Path) -> Any:
     """One that has failed; dag.test deletes an earlier run without a logical date."""
     conf = REBUILD | places(root) | {"topics": "none-*"}
     then = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-    return bag.dags["rebuild_time_indexes"].test(run_conf=conf, logical_date=then, mark_success_pattern="approve")
+    return bag.dags["rebuild_time_indexes"].test(
+        run_conf=conf, logical_date=then, mark_success_pattern="approve"
+    )
 
 
 def holder(root: Path) -> str:
@@ -40,7 +42,12 @@ def test_the_reservation_of_a_run_that_is_over_is_taken_over(
     if over == "failed":
         run_id = other_run(bag, damaged).run_id
     here.clear()
-    reserve(reservation_area(damaged), f"airflow rebuild_time_indexes {run_id}", now_ms() + HOUR_MS, now_ms=now_ms())
+    reserve(
+        reservation_area(damaged),
+        f"airflow rebuild_time_indexes {run_id}",
+        now_ms() + HOUR_MS,
+        now_ms=now_ms(),
+    )
     run = rebuild(bag, damaged, need_approval=False)
     assert (str(run.state), report(damaged)["outcome"]) == ("success", "rebuilt and proved")
     assert here == ["plan", "plan", "apply", "verify"]

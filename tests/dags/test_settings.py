@@ -29,7 +29,10 @@ ROOT = Path(__file__).parents[2]
         ("", {}),
         ("job=90m", {"job": timedelta(minutes=90)}),
         ("job=12h approval=24h canary=7d guards=12h", {}),
-        (" approval=36h,  canary=14d ", {"approval": timedelta(hours=36), "canary": timedelta(days=14)}),
+        (
+            " approval=36h,  canary=14d ",
+            {"approval": timedelta(hours=36), "canary": timedelta(days=14)},
+        ),
     ],
 )
 def test_time_limits(text: str, given: dict[str, timedelta]) -> None:
@@ -38,7 +41,17 @@ def test_time_limits(text: str, given: dict[str, timedelta]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["12h", "job=", "job=soon", "job=0s", "job=-1h", "jobs=1h", "job=1h job=2h", "canary=400d", "job=9999999999999w"],
+    [
+        "12h",
+        "job=",
+        "job=soon",
+        "job=0s",
+        "job=-1h",
+        "jobs=1h",
+        "job=1h job=2h",
+        "canary=400d",
+        "job=9999999999999w",
+    ],
 )
 def test_wrong_time_limits_are_named(text: str) -> None:
     with pytest.raises(UsageError, match=r"^KAFKATS_TIMEOUTS: "):
@@ -52,7 +65,9 @@ def test_every_submit_has_a_time_limit_and_a_pool_and_every_question_a_deadline(
             kind = task.operator_class if isinstance(task, MappedOperator) else type(task)
             if issubclass(kind, KafkatsJobOperator):
                 submits += 1
-                assert (task.execution_timeout, task.pool) == (TIMEOUTS.job, "default_pool"), task.task_id
+                assert (task.execution_timeout, task.pool) == (TIMEOUTS.job, "default_pool"), (
+                    task.task_id
+                )
             if issubclass(kind, HITLOperator):
                 questions += 1
                 assert task.response_timeout in TIMEOUTS, task.task_id
@@ -80,7 +95,13 @@ def test_settings_of_another_deployment() -> None:
         names = sorted(path.stem for path in (ROOT / "dags").glob("*.py"))
         where = {"PYTHONPATH": f"{ROOT / 'dags'}:{ROOT / 'plugins'}:{ROOT}"}
         command = [sys.executable, "-c", LOOK, *names]
-        ran = subprocess.run(command, env=os.environ | where | environment, capture_output=True, text=True, check=True)
+        ran = subprocess.run(
+            command,
+            env=os.environ | where | environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         return ran.stdout.splitlines()
 
     def submits(lines: list[str]) -> set[str]:
@@ -95,12 +116,21 @@ def test_settings_of_another_deployment() -> None:
         assert f"undo_days: {days}" in look(**given), given
     said = look(KAFKATS_TIMEOUTS="job=ninety")
     assert submits(said) == {"default_pool 12:00:00"}
-    assert said[-1].startswith("wrong: KAFKATS_TIMEOUTS: job: 'ninety' is not a duration such as 90s")
+    assert said[-1].startswith(
+        "wrong: KAFKATS_TIMEOUTS: job: 'ninety' is not a duration such as 90s"
+    )
 
 
-def test_a_wrong_setting_fails_every_task_in_our_words(bag: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_setting_fails_every_task_in_our_words(
+    bag: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(settings, "WRONG", "KAFKATS_TIMEOUTS: job: 'ninety' is not a duration")
     run = bag.dags["build_lookup_tables"].test(run_conf={"policy": "/p"}, logical_date=None)
     assert str(run.state) == "failed"
-    with pytest.raises(AirflowFailException, match=r"^UsageError: KAFKATS_TIMEOUTS: job: 'ninety' is not a duration$"):
-        KafkatsJobOperator(task_id="plan", job="plan").execute({"ti": SimpleNamespace(xcom_push=lambda *_: None)})
+    with pytest.raises(
+        AirflowFailException,
+        match=r"^UsageError: KAFKATS_TIMEOUTS: job: 'ninety' is not a duration$",
+    ):
+        KafkatsJobOperator(task_id="plan", job="plan").execute({
+            "ti": SimpleNamespace(xcom_push=lambda *_: None)
+        })

@@ -54,10 +54,14 @@ class Process:
 
 
 def job(name: str = "plan") -> KafkatsJobOperator:
-    return KafkatsJobOperator(task_id=name, job=name, conn_id="spark_default", application_args=["rebuild", 7])
+    return KafkatsJobOperator(
+        task_id=name, job=name, conn_id="spark_default", application_args=["rebuild", 7]
+    )
 
 
-def run(monkeypatch: pytest.MonkeyPatch, lines: list[str], code: int = 0) -> tuple[Any, dict[str, Any], list[str]]:
+def run(
+    monkeypatch: pytest.MonkeyPatch, lines: list[str], code: int = 0
+) -> tuple[Any, dict[str, Any], list[str]]:
     submitted: list[list[str]] = []
 
     def start(command: list[str], **_: Any) -> Process:
@@ -84,7 +88,14 @@ def test_pyspark_and_its_client_are_one_version() -> None:
 
 
 def test_result_progress_and_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = {"stage": "verify", "units": 1, "of_units": 2, "bytes": 5, "of_bytes": 9, "bytes_per_second": 3}
+    said = {
+        "stage": "verify",
+        "units": 1,
+        "of_units": 2,
+        "bytes": 5,
+        "of_bytes": 9,
+        "bytes_per_second": 3,
+    }
     said |= {"seconds_left": 1, "failed_tasks": 0}
     lines = [
         "26/11/21 WARN something",
@@ -113,8 +124,14 @@ def test_other_lines_still_reach_the_log(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("retryable", [True, False])
-def test_our_error_fails_the_task_in_its_own_words(monkeypatch: pytest.MonkeyPatch, *, retryable: bool) -> None:
-    line = json.dumps({"error": "/data: held by a broker", "kind": "Locked", "retryable": retryable})
+def test_our_error_fails_the_task_in_its_own_words(
+    monkeypatch: pytest.MonkeyPatch, *, retryable: bool
+) -> None:
+    line = json.dumps({
+        "error": "/data: held by a broker",
+        "kind": "Locked",
+        "retryable": retryable,
+    })
     with pytest.raises(
         AirflowException,
         match=r"^Locked: /data: held by a broker; stop what holds it, or wait for it, then clear the task$",
@@ -125,7 +142,12 @@ def test_our_error_fails_the_task_in_its_own_words(monkeypatch: pytest.MonkeyPat
 
 
 def test_findings_that_end_a_job_fail_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {"files": 30, "equal": 28, "not_equal": ["/data/a-0/x.timeindex", "/data/a-0/y.index"], "report": "/r"}
+    found = {
+        "files": 30,
+        "equal": 28,
+        "not_equal": ["/data/a-0/x.timeindex", "/data/a-0/y.index"],
+        "report": "/r",
+    }
     with pytest.raises(AirflowFailException) as raised:
         run(monkeypatch, [f"KAFKATS_RESULT {json.dumps(found)}"], code=1)
     assert str(raised.value) == (
@@ -135,7 +157,12 @@ def test_findings_that_end_a_job_fail_the_task(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_was_refused_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {"run": "/r/run-1", "outcomes": {"done": 68, "refused": 12}, "partitions": 9, "left_partitions": 2}
+    found = {
+        "run": "/r/run-1",
+        "outcomes": {"done": 68, "refused": 12},
+        "partitions": 9,
+        "left_partitions": 2,
+    }
     found |= {"errors": ["/data/a-0: held by a broker", "/data/b-0: changed since the plan"]}
     with pytest.raises(AirflowFailException) as raised:
         run(monkeypatch, [f"KAFKATS_RESULT {json.dumps(found)}"], code=3)
@@ -149,7 +176,8 @@ def test_an_unknown_connection_submits_nothing(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("airflow.providers.apache.spark.hooks.spark_submit.subprocess.Popen", None)
     wrong = KafkatsJobOperator(task_id="plan", job="plan", conn_id="host_nine", application_args=[])
     with pytest.raises(
-        AirflowFailException, match=r"^UsageError: Airflow has no connection 'host_nine', which the policy"
+        AirflowFailException,
+        match=r"^UsageError: Airflow has no connection 'host_nine', which the policy",
     ):
         wrong.execute({"ti": Instance()})
 
@@ -226,7 +254,9 @@ def hanging(tmp_path: Path) -> tuple[KafkatsJobOperator, Path]:
     folder.mkdir()
     script = tmp_path / "hang.py"
     script.write_text(HANGING.format(jobs=str(JOBS), folder=str(folder)))
-    operator = KafkatsJobOperator(task_id="plan", job="plan", conn_id="spark_default", application_args=[])
+    operator = KafkatsJobOperator(
+        task_id="plan", job="plan", conn_id="spark_default", application_args=[]
+    )
     operator.application = str(script)
     return operator, folder
 
@@ -240,7 +270,11 @@ def wait_for(true: Callable[[], bool], seconds: float) -> bool:
 
 def alive(folder: Path) -> list[int]:
     every = [pid for some in pids(folder).values() for pid in some]
-    return [pid for pid in every if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE]
+    return [
+        pid
+        for pid in every
+        if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    ]
 
 
 @pytest.mark.slow(30)
@@ -261,11 +295,17 @@ def test_after_the_time_limit_the_driver_and_its_python_are_dead(tmp_path: Path)
     before = signal.signal(signal.SIGALRM, alarm)
     threading.Thread(target=when_all_hang, daemon=True).start()
     try:
-        with pytest.raises(AirflowTaskTimeout, match=r"^plan: not done within 90 min: its driver was killed"):
+        with pytest.raises(
+            AirflowTaskTimeout, match=r"^plan: not done within 90 min: its driver was killed"
+        ):
             operator.execute(context)
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert {name: len(some) for name, some in pids(folder).items()} == {"worker": 2, "driver": 1, "jvm": 1}
+    assert {name: len(some) for name, some in pids(folder).items()} == {
+        "worker": 2,
+        "driver": 1,
+        "jvm": 1,
+    }
     assert alive(folder) == []
     assert context["ti"].pushed[FAILURE].startswith("plan: not done within 90 min")
 

@@ -47,11 +47,17 @@ def test_airflow_renders_nothing_of_a_dag(bag: Any, name: str) -> None:
     for task in tasks:
         assert task.map_index_template in LABELS
         for field in task.template_fields:
-            assert field in {"op_args", "op_kwargs", "templates_dict"}, f"{task.task_id}: {field} would be rendered"
-            assert not list(strings(getattr(task, field))), f"{task.task_id}: {field} would be rendered"
+            assert field in {"op_args", "op_kwargs", "templates_dict"}, (
+                f"{task.task_id}: {field} would be rendered"
+            )
+            assert not list(strings(getattr(task, field))), (
+                f"{task.task_id}: {field} would be rendered"
+            )
 
 
-def test_a_param_reaches_the_job_as_it_is(bag: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_param_reaches_the_job_as_it_is(
+    bag: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
     given: list[str] = []
@@ -60,7 +66,9 @@ def test_a_param_reaches_the_job_as_it_is(bag: Any, tmp_path: Path, monkeypatch:
         given.extend(str(word) for word in self.application_args)
         raise AirflowFailException("enough")
 
-    monkeypatch.setenv("AIRFLOW_CONN_PLANTED", '{"conn_type": "generic", "password": "planted secret"}')
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_PLANTED", '{"conn_type": "generic", "password": "planted secret"}'
+    )
     monkeypatch.setattr(KafkatsJobOperator, "execute", execute)
     policy = tmp_path / "policy.yaml"
     policy.write_text("volumes: [{broker: '1', path: /volumes/one}]\n")
@@ -75,7 +83,9 @@ def test_a_param_reaches_the_job_as_it_is(bag: Any, tmp_path: Path, monkeypatch:
 def test_a_name_in_a_question_is_shown_and_does_nothing(text: str) -> None:
     """As CommonMark and the tables of GitHub read it."""
     page = MarkdownIt("commonmark").enable("table")
-    tokens = page.parse(questions.table(["a", "b"], [[questions.code(text), questions.code("next")]]))
+    tokens = page.parse(
+        questions.table(["a", "b"], [[questions.code(text), questions.code("next")]])
+    )
     cells = [token for token in tokens if token.type == "inline"][2:]
     shown = questions.plain(text).replace("|", "\\x7c")
     assert [[(one.type, one.content) for one in cell.children] for cell in cells] == [
@@ -98,13 +108,19 @@ def test_what_may_be_left_out_is_empty_and_allowed_so(bag: Any, name: str) -> No
         assert "null" in types or (param.value != "" and types != "array"), key
 
 
-@pytest.mark.parametrize(("given", "words"), [(None, []), ([], []), ([""], []), (["1", " 2 ", "", " "], ["1", "2"])])
-def test_lines_of_a_form_without_a_word_are_nothing(tmp_path: Path, given: list[str] | None, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("given", "words"), [(None, []), ([], []), ([""], []), (["1", " 2 ", "", " "], ["1", "2"])]
+)
+def test_lines_of_a_form_without_a_word_are_nothing(
+    tmp_path: Path, given: list[str] | None, words: list[str]
+) -> None:
     from kafkats_airflow.applications import groups_of, listed
 
     assert listed(given) == words
     policy = tmp_path / "policy.yaml"
-    policy.write_text("volumes: [{broker: '1', path: /one}, {broker: '2', path: /two}, {broker: '3', path: /three}]\n")
+    policy.write_text(
+        "volumes: [{broker: '1', path: /one}, {broker: '2', path: /two}, {broker: '3', path: /three}]\n"
+    )
     [group] = groups_of({"policy": str(policy), "volumes": given})
     assert group.log_dirs == ["/one", "/two", *([] if words else ["/three"])]
 

@@ -47,7 +47,11 @@ def damaged(tmp_path: Path) -> Path:
 
 def policy(root: Path, **more: Any) -> str:
     path = root.parents[1] / "policy.yaml"
-    path.write_text(yaml.safe_dump({"volumes": [{"broker": "1", "path": str(root), "owner_stopped": True}]} | more))
+    path.write_text(
+        yaml.safe_dump(
+            {"volumes": [{"broker": "1", "path": str(root), "owner_stopped": True}]} | more
+        )
+    )
     return str(path)
 
 
@@ -59,15 +63,24 @@ def places(root: Path, **topics: Any) -> dict[str, Any]:
 
 
 def retain(
-    bag: Any, root: Path, topics: dict[str, Any] | None = None, *, mark: str | None = None, **params: Any
+    bag: Any,
+    root: Path,
+    topics: dict[str, Any] | None = None,
+    *,
+    mark: str | None = None,
+    **params: Any,
 ) -> Any:
     conf = RETAIN | places(root, **(topics or {})) | params
-    return bag.dags["apply_retention"].test(run_conf=conf, logical_date=None, mark_success_pattern=mark)
+    return bag.dags["apply_retention"].test(
+        run_conf=conf, logical_date=None, mark_success_pattern=mark
+    )
 
 
 def rebuild(bag: Any, root: Path, *, mark: str | None = None, **params: Any) -> Any:
     conf = REBUILD | places(root) | params
-    return bag.dags["rebuild_time_indexes"].test(run_conf=conf, logical_date=None, mark_success_pattern=mark)
+    return bag.dags["rebuild_time_indexes"].test(
+        run_conf=conf, logical_date=None, mark_success_pattern=mark
+    )
 
 
 def report(root: Path) -> dict[str, Any]:
@@ -116,9 +129,13 @@ def test_a_run_that_was_refused_in_part_and_cleared_names_and_proves_both_tries(
     assert second["outcome"] == "deleted and proved"
     assert len(second["runs"]) == 2 and second["runs"][0] == first["runs"][0]
     plans = [one["plan"] for said in (first, second) for one in said["plans"]]
-    assert len(set(plans)) == 2 and all((Path(plan) / "plan.json").exists() for plan in plans), "no plan replaced"
+    assert len(set(plans)) == 2 and all((Path(plan) / "plan.json").exists() for plan in plans), (
+        "no plan replaced"
+    )
     done = [
-        row for row in pq.read_table(Path(second["report"], "actions.parquet")).to_pylist() if row["outcome"] == "done"
+        row
+        for row in pq.read_table(Path(second["report"], "actions.parquet")).to_pylist()
+        if row["outcome"] == "done"
     ]
     assert {row["partition_dir"] for row in done} >= {"time-all-0", "size-0", "time-some-0"}
     assert second["files_proved"] == len(done) > second["files_planned"]
@@ -128,11 +145,16 @@ def test_a_run_that_was_refused_in_part_and_cleared_names_and_proves_both_tries(
     here.clear()
     run = again(run)  # green, and cleared once more
     assert (str(run.state), here) == ("success", ["plan"])
-    assert (report(volume)["outcome"], report(volume)["runs"]) == ("deleted and proved", second["runs"])
+    assert (report(volume)["outcome"], report(volume)["runs"]) == (
+        "deleted and proved",
+        second["runs"],
+    )
 
     for one in reversed(second["runs"]):
         assert CliRunner().invoke(cli, ["undo", one]).exit_code == 0
-    assert {path: facts for path, facts in data(volume).items() if path in before}.keys() == before.keys()
+    assert {
+        path: facts for path, facts in data(volume).items() if path in before
+    }.keys() == before.keys()
     assert all((Path(one) / "undone.json").exists() for one in second["runs"])
 
 
@@ -145,7 +167,9 @@ def test_what_an_earlier_try_wrote_is_proved_though_nothing_is_left_to_do(
     def lost(self: KafkatsJobOperator, context: Any) -> dict[str, Any]:
         said = execute(self, context)
         if self.job == "apply":
-            os.unlink(Path(said["run"], "report.parquet"))  # the driver was killed before it wrote these
+            os.unlink(
+                Path(said["run"], "report.parquet")
+            )  # the driver was killed before it wrote these
             os.unlink(Path(said["run"], "report.json"))
             raise AirflowFailException("the worker was lost")
         return said
@@ -165,11 +189,17 @@ def test_what_an_earlier_try_wrote_is_proved_though_nothing_is_left_to_do(
     (volume / log).unlink()
     run = again(run)
     said = report(volume)
-    assert (str(run.state), said["outcome"], len(said["runs"])) == ("success", "deleted and proved", 1)
+    assert (str(run.state), said["outcome"], len(said["runs"])) == (
+        "success",
+        "deleted and proved",
+        1,
+    )
     assert "apply" not in here and said["files_planned"] == 0 and said["files_proved"] > 60
 
 
-def test_a_try_that_was_undone_is_named_and_not_proved(bag: Any, volume: Path, here: list[str], again: Again) -> None:
+def test_a_try_that_was_undone_is_named_and_not_proved(
+    bag: Any, volume: Path, here: list[str], again: Again
+) -> None:
     run = retain(bag, volume)
     [first] = report(volume)["runs"]
     assert CliRunner().invoke(cli, ["undo", first]).exit_code == 0
@@ -189,7 +219,12 @@ def refused(run: Any, root: Path, before: dict[str, Any]) -> None:
 
 
 def test_marked_as_success_is_not_a_yes(
-    bag: Any, damaged: Path, here: list[str], again: Again, answering: dict[str, Any], errors: list[Any]
+    bag: Any,
+    damaged: Path,
+    here: list[str],
+    again: Again,
+    answering: dict[str, Any],
+    errors: list[Any],
 ) -> None:
     before = data(damaged)
     run = rebuild(bag, damaged, mark="approve")
@@ -207,11 +242,16 @@ def test_marked_as_success_is_not_a_yes(
 
 
 @pytest.mark.parametrize("dag", ["apply_retention", "roll_segments"])
-def test_marked_as_success_is_no_yes_anywhere(bag: Any, volume: Path, here: list[str], dag: str) -> None:
+def test_marked_as_success_is_no_yes_anywhere(
+    bag: Any, volume: Path, here: list[str], dag: str
+) -> None:
     before = data(volume)
     conf = RETAIN | places(volume) | {"as_of": AS_OF}
     if dag == "roll_segments":
-        conf |= {"policy": policy(volume, topics={"time-*": {"segment.ms": 60_000}}), "generation": "4.1"}
+        conf |= {
+            "policy": policy(volume, topics={"time-*": {"segment.ms": 60_000}}),
+            "generation": "4.1",
+        }
         conf = {name: value for name, value in conf.items() if name in bag.dags[dag].params}
     run = bag.dags[dag].test(run_conf=conf, logical_date=None, mark_success_pattern="approve")
     refused(run, volume, before)
@@ -251,7 +291,13 @@ def test_an_answer_in_an_xcom_is_none(
     from airflow.utils.session import create_session
 
     answering["says"] = NO
-    guarded = {"time-all": {"cleanup.policy": "delete", "retention.ms": 86400000, "kafkats.guard.max.share": 0.3}}
+    guarded = {
+        "time-all": {
+            "cleanup.policy": "delete",
+            "retention.ms": 86400000,
+            "kafkats.guard.max.share": 0.3,
+        }
+    }
     run = retain(bag, volume, guarded, need_approval=True)
     assert report(volume)["outcome"] == "deleted and proved, 3 segments kept by a guard"
     before = data(volume)
@@ -274,7 +320,9 @@ def test_a_plan_of_another_run_is_not_asked_about_nor_applied(
 
     answering["says"] = "Reject"
     other = rebuild(bag, damaged, topics="none-*")
-    work = next(ti for ti in other.get_task_instances() if ti.task_id == "changes").xcom_pull(task_ids="changes")
+    work = next(ti for ti in other.get_task_instances() if ti.task_id == "changes").xcom_pull(
+        task_ids="changes"
+    )
     run = rebuild(bag, damaged)
     before, asked = data(damaged), len(answering["asked"])
     with create_session() as session:
@@ -297,7 +345,13 @@ def test_retention_can_be_made_to_ask_about_everything(
     bag: Any, volume: Path, here: list[str], answering: dict[str, Any], monkeypatch: pytest.MonkeyPatch,
     says: str, left: list[int], outcome: str,
 ) -> None:  # fmt: skip
-    guarded = {"time-all": {"cleanup.policy": "delete", "retention.ms": 86400000, "kafkats.guard.max.share": 0.3}}
+    guarded = {
+        "time-all": {
+            "cleanup.policy": "delete",
+            "retention.ms": 86400000,
+            "kafkats.guard.max.share": 0.3,
+        }
+    }
     answering["says"] = says
     monkeypatch.setattr(bag.dags["apply_retention"].get_task("approve"), "always", True)
     run = retain(bag, volume, guarded, need_approval=False)
@@ -307,18 +361,22 @@ def test_retention_can_be_made_to_ask_about_everything(
     assert report(volume)["outcome"] == outcome
 
 
-def test_a_roll_asks_when_it_is_told_to(bag: Any, volume: Path, here: list[str], answering: dict[str, Any]) -> None:
+def test_a_roll_asks_when_it_is_told_to(
+    bag: Any, volume: Path, here: list[str], answering: dict[str, Any]
+) -> None:
     conf = {
         "policy": policy(volume, topics={"time-*": {"segment.ms": 60_000}}),
         "folder": str(volume.parents[1] / "reports"),
     }
-    conf |= {name: RETAIN[name] for name in ("volumes", "topics", "as_of", "undo_days", "dry_run")} | {
-        "generation": "4.1"
-    }
+    conf |= {
+        name: RETAIN[name] for name in ("volumes", "topics", "as_of", "undo_days", "dry_run")
+    } | {"generation": "4.1"}
     before = data(volume)
     for says, outcome in (("Reject", "rejected"), ("Approve", "rolled and proved")):
         answering["says"] = says
-        run = bag.dags["roll_segments"].test(run_conf=conf | {"need_approval": True}, logical_date=None)
+        run = bag.dags["roll_segments"].test(
+            run_conf=conf | {"need_approval": True}, logical_date=None
+        )
         assert (str(run.state), report(volume)["outcome"]) == ("success", outcome)
         assert (data(volume) == before) == (says == "Reject")
     assert len(answering["asked"]) == 2

@@ -33,14 +33,20 @@ def place(tmp_path: Path) -> Path:
 
 
 def policy(root: Path, place: Path | None, **more: Any) -> str:
-    one = {"broker": "1", "path": str(root), "owner_stopped": True} | ({"work_area": str(place)} if place else {})
+    one = {"broker": "1", "path": str(root), "owner_stopped": True} | (
+        {"work_area": str(place)} if place else {}
+    )
     path = root.parents[1] / "policy-with-area.yaml"
     path.write_text(yaml.safe_dump({"volumes": [one]} | more))
     return str(path)
 
 
 def rebuild(bag: Any, root: Path, place: Path | None, **params: Any) -> Any:
-    conf = REBUILD | {"policy": policy(root, place), "folder": str(root.parents[1] / "reports")} | params
+    conf = (
+        REBUILD
+        | {"policy": policy(root, place), "folder": str(root.parents[1] / "reports")}
+        | params
+    )
     return bag.dags["rebuild_time_indexes"].test(run_conf=conf, logical_date=None)
 
 
@@ -60,11 +66,17 @@ def test_without_one_the_plan_says_what_to_name(
     assert data(damaged) == before
 
 
-def test_what_is_replaced_lies_in_the_named_one(bag: Any, damaged: Path, here: list[str], place: Path) -> None:
+def test_what_is_replaced_lies_in_the_named_one(
+    bag: Any, damaged: Path, here: list[str], place: Path
+) -> None:
     before = files(in_a_log_directory(damaged))
     run = rebuild(bag, damaged, place, need_approval=False)
-    assert (str(run.state), report(damaged)["outcome"]) == ("success", "rebuilt and proved"), states(run)
-    assert {path.name for path in damaged.parent.iterdir()} == {"data", "meta.properties"}, "nothing beside it"
+    assert (str(run.state), report(damaged)["outcome"]) == ("success", "rebuilt and proved"), (
+        states(run)
+    )
+    assert {path.name for path in damaged.parent.iterdir()} == {"data", "meta.properties"}, (
+        "nothing beside it"
+    )
     assert len(list(place.iterdir())) == 1
     assert read_reservation(reservation_area(damaged, place)) is None
     [done] = report(damaged)["runs"]
@@ -128,11 +140,16 @@ def test_volumes_with_another_one_are_an_application_of_their_own(tmp_path: Path
 
 
 def test_release_is_told_of_it() -> None:
-    asked = {"conn_id": "c", "application_args": ["retain", "/v/0", "/v/1", "--work-area", "/w", "--topics", "*"]}
+    asked = {
+        "conn_id": "c",
+        "application_args": ["retain", "/v/0", "/v/1", "--work-area", "/w", "--topics", "*"],
+    }
     assert to_release(asked)["application_args"] == ["/v/0", "/v/1", "--work-area", "/w"]
 
 
-def test_a_deployment_with_approvers_takes_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deployment_with_approvers_takes_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     params = groups(tmp_path, None, "/area/a")
     monkeypatch.setattr(deployment.settings, "HARDENED", True)
     monkeypatch.setattr(deployment.settings, "POLICY", params["policy"])

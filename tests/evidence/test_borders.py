@@ -11,7 +11,13 @@ import pyarrow as pa
 import pytest
 
 from kafkats import paths
-from kafkats.evidence.borders import Witness, empty_findings, end_findings, first_findings, gap_findings
+from kafkats.evidence.borders import (
+    Witness,
+    empty_findings,
+    end_findings,
+    first_findings,
+    gap_findings,
+)
 from kafkats.evidence.claims import Claims
 from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.logdir.checkpoints import EpochStart, encode_offsets, read_offsets
@@ -31,7 +37,10 @@ DANGER, STATE, UNKNOWN = "missing-records", "end-not-flushed", "cannot-be-told"
 @pytest.mark.parametrize(
     ("claims", "kinds"),
     [
-        (CLEAN._replace(recovery_point=150, high_watermark=150, log_start=3, last_snapshot=150), []),
+        (
+            CLEAN._replace(recovery_point=150, high_watermark=150, log_start=3, last_snapshot=150),
+            [],
+        ),
         (CLEAN._replace(recovery_point=151), [DANGER]),
         (CLEAN._replace(high_watermark=151), [DANGER]),
         (CLEAN._replace(log_start=151), [DANGER]),
@@ -52,7 +61,9 @@ def test_the_end(claims: Claims, kinds: list[str]) -> None:
 
 def test_the_end_names_every_witness_and_the_widest_range() -> None:
     claims = CLEAN._replace(recovery_point=160, high_watermark=155)
-    (found,) = end_findings(claims, [EpochStart(0, 0), EpochStart(4, 152)], "x.log", 150, [Witness("x.index", 151)])
+    (found,) = end_findings(
+        claims, [EpochStart(0, 0), EpochStart(4, 152)], "x.log", 150, [Witness("x.index", 151)]
+    )
     assert found.reason == (
         "offsets 150 to 159 are missing: the log ends at offset 150, but recovery-point-offset-checkpoint says 160,"
         " replication-offset-checkpoint says 155, leader-epoch-checkpoint says 152, x.index says 151"
@@ -102,9 +113,13 @@ def test_a_gap(claims: Claims, compacted: bool | None, kinds: list[str]) -> None
 def test_no_log_at_all() -> None:
     none = CLEAN._replace(first_base=-1)
     assert [f.kind for f in empty_findings(none, [], "t-0")] == [UNKNOWN]
-    assert [f.kind for f in empty_findings(none._replace(recovery_point=0, high_watermark=0), [], "t-0")] == [UNKNOWN]
+    assert [
+        f.kind for f in empty_findings(none._replace(recovery_point=0, high_watermark=0), [], "t-0")
+    ] == [UNKNOWN]
     assert [f.kind for f in empty_findings(none._replace(recovery_point=9), [], "t-0")] == [DANGER]
-    assert [f.kind for f in empty_findings(KILLED._replace(first_base=-1, high_watermark=9), [], "t-0")] == [STATE]
+    assert [
+        f.kind for f in empty_findings(KILLED._replace(first_base=-1, high_watermark=9), [], "t-0")
+    ] == [STATE]
 
 
 # Directories as Kafka has them
@@ -144,7 +159,9 @@ def tier(root: Path) -> None:
     put(root, paths.LOG_START, "by-bytes-0", 0)
 
 
-@pytest.mark.parametrize("sign", ["remote-log-index-cache", "_rlmm_committed_offsets", "__remote_log_metadata-3"])
+@pytest.mark.parametrize(
+    "sign", ["remote-log-index-cache", "_rlmm_committed_offsets", "__remote_log_metadata-3"]
+)
 def test_remote_storage(root: Path, sign: str) -> None:
     tier(root)
     assert said(root) == {"by-bytes-0": {DANGER}}
@@ -208,7 +225,9 @@ def test_after_a_power_failure_it_is_told_and_plans_go_on(root: Path) -> None:
     killed(root, by_bytes_0=93)
     put(root, paths.HIGH_WATERMARK, "by-bytes-0", 130)
     assert said(root) == {"by-bytes-0": {STATE}}
-    rows = [row for unit in list_units([root]) for row in verify_unit(unit, VerifyOptions()).to_pylist()]
+    rows = [
+        row for unit in list_units([root]) for row in verify_unit(unit, VerifyOptions()).to_pylist()
+    ]
     assert missing_records(pa.Table.from_pylist(rows, schema=SEGMENTS)) == {}
 
 

@@ -190,7 +190,9 @@ def kafkats(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
             main([*map(str, words), *(["--json"] if as_json else [])])
         out, err = capsys.readouterr()
         rows = [json.loads(line) for line in out.splitlines()] if as_json else []
-        return Said(int(end.value.code or 0), [row for row in rows if "summary" not in row], out + err)
+        return Said(
+            int(end.value.code or 0), [row for row in rows if "summary" not in row], out + err
+        )
 
     return run
 
@@ -219,12 +221,16 @@ def test_what_is_missing_is_told(kafkats: Callable[..., Said], root: Path, what:
     assert found["reason"].startswith(f"offsets {begin} to {end - 1} are missing: ")
     assert all(file in found["reason"] for file in files), found["reason"]
     assert missing(kafkats("verify", "--deep", root).rows) == [found]
-    (tail,) = missing([f for row in inventory_units(list_units([root])).to_pylist() for f in row["findings"]])
+    (tail,) = missing([
+        f for row in inventory_units(list_units([root])).to_pylist() for f in row["findings"]
+    ])
     assert tail["reason"] == found["reason"]
 
 
 @pytest.mark.parametrize("what", LOSSES)
-def test_no_advice_that_takes_the_evidence_away(kafkats: Callable[..., Said], root: Path, what: str) -> None:
+def test_no_advice_that_takes_the_evidence_away(
+    kafkats: Callable[..., Said], root: Path, what: str
+) -> None:
     LOSSES[what][0](root)
     text = kafkats("verify", root, as_json=False).text
     assert "kafkats plan rebuild" not in text
@@ -240,13 +246,19 @@ PLANS: dict[str, tuple[object, ...]] = {
 }
 
 
-@pytest.mark.parametrize("what", ["the active segment's family", "cut at a batch border", "no file left"])
+@pytest.mark.parametrize(
+    "what", ["the active segment's family", "cut at a batch border", "no file left"]
+)
 @pytest.mark.parametrize("operation", PLANS)
 def test_plans_leave_it_alone(
     kafkats: Callable[..., Said], root: Path, tmp_path: Path, operation: str, what: str
 ) -> None:
     healthy = kafkats("plan", operation, root, *PLANS[operation], "-o", tmp_path / "healthy")
-    others = {row["partition_dir"] for row in healthy.rows if row["action"] != "blocked"} - {PARTITION, "", "."}
+    others = {row["partition_dir"] for row in healthy.rows if row["action"] != "blocked"} - {
+        PARTITION,
+        "",
+        ".",
+    }
     assert healthy.code == 0
     LOSSES[what][0](root)
     plan = kafkats("plan", operation, root, *PLANS[operation], "-o", tmp_path / "plan")
@@ -254,31 +266,62 @@ def test_plans_leave_it_alone(
     assert plan.code == 1
     assert about and {row["action"] for row in about} == {"blocked"}
     assert all(row["reason"].startswith("records are missing: offset") for row in about)
-    assert {row["partition_dir"] for row in plan.rows if row["action"] != "blocked"} >= others, "the others go on"
-    accepted = kafkats("plan", operation, root, *PLANS[operation], "--accept-loss", "offsets", "-o", tmp_path / "given")
+    assert {row["partition_dir"] for row in plan.rows if row["action"] != "blocked"} >= others, (
+        "the others go on"
+    )
+    accepted = kafkats(
+        "plan",
+        operation,
+        root,
+        *PLANS[operation],
+        "--accept-loss",
+        "offsets",
+        "-o",
+        tmp_path / "given",
+    )
     blocked = [row for row in accepted.rows if row["action"] == "blocked"]
     assert accepted.code == int(bool(blocked))  # roll: the index names offsets that the log lost
     assert not any(row["reason"].startswith("records are missing") for row in blocked)
     if operation in ("migrate", "split") and what != "no file left":
-        assert any(row["partition_dir"] == PARTITION and row["action"] != "blocked" for row in accepted.rows)
+        assert any(
+            row["partition_dir"] == PARTITION and row["action"] != "blocked"
+            for row in accepted.rows
+        )
 
 
-def test_another_word_than_offsets_is_refused(kafkats: Callable[..., Said], root: Path, tmp_path: Path) -> None:
+def test_another_word_than_offsets_is_refused(
+    kafkats: Callable[..., Said], root: Path, tmp_path: Path
+) -> None:
     for operation in ("rebuild", "retain", "roll", "split"):
-        words = ("plan", operation, root, *PLANS[operation], "--accept-loss", "headers", "-o", tmp_path / "plan")
+        words = (
+            "plan",
+            operation,
+            root,
+            *PLANS[operation],
+            "--accept-loss",
+            "headers",
+            "-o",
+            tmp_path / "plan",
+        )
         said = kafkats(*words)
         assert said.code == 2 and "headers" in said.text
 
 
 @pytest.mark.parametrize("without", [(), (WATERMARK,), (RECOVERY,)])
-def test_a_directory_that_checkpoints_name(kafkats: Callable[..., Said], root: Path, without: tuple[str, ...]) -> None:
+def test_a_directory_that_checkpoints_name(
+    kafkats: Callable[..., Said], root: Path, without: tuple[str, ...]
+) -> None:
     shutil.rmtree(root / PARTITION)
     for name in without:
         (root / name).unlink()
     said = kafkats("verify", root)
     (found,) = [row for row in said.rows if row["severity"] == "danger"]
     assert said.code == 1
-    assert (found["kind"], found["file"], found["expected"]) == ("missing-partition", PARTITION, str(END))
+    assert (found["kind"], found["file"], found["expected"]) == (
+        "missing-partition",
+        PARTITION,
+        str(END),
+    )
     assert all(name in found["reason"] for name in {RECOVERY, WATERMARK} - {*without})
     elsewhere = kafkats("verify", root, "--topics", "by-ms")
     assert elsewhere.code == 0, "of other topics nothing is asked"

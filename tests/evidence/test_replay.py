@@ -39,7 +39,12 @@ def found(partition: Path, *, deep: bool = True) -> list[dict[str, Any]]:
         for unit in list_units([partition.parent], topics="txn")
         for row in verify_unit(unit, VerifyOptions(deep=deep)).to_pylist()
     ]
-    return [finding for row in rows for finding in row["findings"] if finding["severity"] in ("damage", "danger")]
+    return [
+        finding
+        for row in rows
+        for finding in row["findings"]
+        if finding["severity"] in ("damage", "danger")
+    ]
 
 
 def told(partition: Path) -> list[tuple[str, str]]:
@@ -54,7 +59,11 @@ def _alarms(partition: Path) -> list[tuple[str, str]]:
     found = []
     for unit in list_units([partition.parent], topics=partition.name.rpartition("-")[0]):
         for row in verify_unit(unit, VerifyOptions(deep=True)).to_pylist():
-            found += [(f["kind"], f["file"]) for f in row["findings"] if f["severity"] in ("damage", "danger")]
+            found += [
+                (f["kind"], f["file"])
+                for f in row["findings"]
+                if f["severity"] in ("damage", "danger")
+            ]
     return found
 
 
@@ -87,7 +96,9 @@ def test_an_index_without_one_of_its_entries(partition: Path) -> None:
 
 @pytest.mark.parametrize("name", ["cleaned-left-0", "swap-log-only-0"])
 @pytest.mark.parametrize("case", ["clean-start-1.1.1", "clean-start-4.3.1"])
-def test_an_index_beside_an_unfinished_replacement(golden: Unpacked, tmp_path: Path, case: str, name: str) -> None:
+def test_an_index_beside_an_unfinished_replacement(
+    golden: Unpacked, tmp_path: Path, case: str, name: str
+) -> None:
     """The broker finishes or forgets the replacement, and keeps the index of every other segment."""
     shutil.copytree(golden(case, "before"), tmp_path / "data")
     (index,) = indexes(tmp_path / "data" / name)
@@ -100,7 +111,9 @@ def test_an_index_beside_an_unfinished_replacement(golden: Unpacked, tmp_path: P
     assert alarms() == [("wrong-aborted", index.name)]
 
 
-@pytest.mark.parametrize("field", ["producer_id", "first_offset", "last_offset", "last_stable_offset"])
+@pytest.mark.parametrize(
+    "field", ["producer_id", "first_offset", "last_offset", "last_stable_offset"]
+)
 @pytest.mark.parametrize("by", [1, -1, 7])
 def test_an_altered_entry(partition: Path, field: str, by: int) -> None:
     index = indexes(partition)[-1]
@@ -110,7 +123,10 @@ def test_an_altered_entry(partition: Path, field: str, by: int) -> None:
         altered[field][n] += by
         index.write_bytes(altered.tobytes())
         kinds = {kind for kind, file in told(partition) if file == index.name}
-        assert kinds and kinds <= {"wrong-aborted", "missing-aborted", "below-base"}, (n, altered[n])
+        assert kinds and kinds <= {"wrong-aborted", "missing-aborted", "below-base"}, (
+            n,
+            altered[n],
+        )
 
 
 def test_another_segments_index(partition: Path) -> None:
@@ -156,7 +172,9 @@ def test_the_epochs_of_a_whole_log(partition: Path) -> None:
 
 def test_an_altered_checkpoint_of_epochs(partition: Path) -> None:
     epochs = read_epochs(partition / paths.LEADER_EPOCH)
-    (partition / paths.LEADER_EPOCH).write_text(f"0\n1\n{epochs[0].epoch + 3} {epochs[0].start_offset}\n")
+    (partition / paths.LEADER_EPOCH).write_text(
+        f"0\n1\n{epochs[0].epoch + 3} {epochs[0].start_offset}\n"
+    )
     assert {kind for kind, _ in told(partition)} == {"wrong-epoch"}
 
 
@@ -171,7 +189,9 @@ def test_epochs_that_fall_without_a_checkpoint(partition: Path) -> None:
 
 SNAPSHOTS: dict[str, Callable[[ProducerEntry], ProducerEntry]] = {
     "another producer": lambda e: e._replace(producer_id=e.producer_id + 1000),
-    "a later batch": lambda e: e._replace(last_offset=e.last_offset + 1, offset_delta=e.offset_delta + 1),
+    "a later batch": lambda e: e._replace(
+        last_offset=e.last_offset + 1, offset_delta=e.offset_delta + 1
+    ),
     "an earlier batch": lambda e: e._replace(last_offset=e.last_offset - 2),
     "a batch behind the end": lambda e: e._replace(last_offset=e.last_offset + 10_000),
     "a transaction": lambda e: e._replace(txn_first_offset=max(e.last_offset, 0)),
@@ -180,7 +200,9 @@ SNAPSHOTS: dict[str, Callable[[ProducerEntry], ProducerEntry]] = {
 
 def newest(partition: Path) -> list[Path]:
     """The snapshots with producers, newest first."""
-    return [path for path in sorted(partition.glob("*.snapshot"), reverse=True) if read_snapshot(path)]
+    return [
+        path for path in sorted(partition.glob("*.snapshot"), reverse=True) if read_snapshot(path)
+    ]
 
 
 @pytest.mark.parametrize("what", SNAPSHOTS)
@@ -240,7 +262,9 @@ def test_an_open_transaction_that_a_snapshot_lacks(golden: Unpacked, tmp_path: P
         for unit in list_units([tmp_path / "data"], topics="txn-open")
         for row in verify_unit(unit, VerifyOptions(deep=True)).to_pylist()
     ]
-    kinds = {(f["kind"], f["file"]) for row in rows for f in row["findings"] if f["severity"] == "damage"}
+    kinds = {
+        (f["kind"], f["file"]) for row in rows for f in row["findings"] if f["severity"] == "damage"
+    }
     assert kinds == {("wrong-producers", path.name)}
 
 
@@ -264,7 +288,11 @@ def test_epochs_newer_than_the_checkpoint_after_an_unclean_stop() -> None:
     from kafkats.kernels import headers as k
 
     rows = np.full((3, k.COLUMNS), -1, np.int64)
-    rows[:, k.AT], rows[:, k.FIRST_OFFSET], rows[:, k.LEADER_EPOCH] = [0, 100, 200], [0, 10, 20], [1, 1, 2]
+    rows[:, k.AT], rows[:, k.FIRST_OFFSET], rows[:, k.LEADER_EPOCH] = (
+        [0, 100, 200],
+        [0, 10, 20],
+        [1, 1, 2],
+    )
     for flushed_to, kinds in ((20, []), (21, ["wrong-epoch"])):
         check = EpochCheck([EpochStart(1, 0)], flushed_to)
         check.add(rows)

@@ -16,13 +16,21 @@ RECORD = bytes.fromhex("0e 00 00 00 02 6b 01 00")
 
 
 def raw_message(
-    offset: int, magic: int, *, attributes: int = 0, timestamp: int = 7, key: bytes = NULL, value: bytes = NULL
+    offset: int,
+    magic: int,
+    *,
+    attributes: int = 0,
+    timestamp: int = 7,
+    key: bytes = NULL,
+    value: bytes = NULL,
 ) -> bytes:
     """A message of any magic; key and value with their lengths, right or not."""
     time = timestamp.to_bytes(8, "big", signed=True) if magic else b""
     body = bytes((magic, attributes)) + time + key + value
     size = (4 + len(body)).to_bytes(4, "big")
-    return offset.to_bytes(8, "big", signed=True) + size + zlib.crc32(body).to_bytes(4, "big") + body
+    return (
+        offset.to_bytes(8, "big", signed=True) + size + zlib.crc32(body).to_bytes(4, "big") + body
+    )
 
 
 def nullable(data: bytes) -> bytes:

@@ -74,11 +74,18 @@ def test_the_bytes_of_kafka(before: str, target: Target, after: str) -> None:
 def test_a_log_append_time_wrapper_comes_back_to_the_byte() -> None:
     up = convert_segment(bytes.fromhex(A4), 50, Target(2))
     (batch,) = dispatch.batches(up.data)
-    assert (batch.timestamp_type, batch.max_timestamp, batch.base_timestamp, batch.codec) == (APPEND, T, T, Codec.GZIP)
+    assert (batch.timestamp_type, batch.max_timestamp, batch.base_timestamp, batch.codec) == (
+        APPEND,
+        T,
+        T,
+        Codec.GZIP,
+    )
     assert convert_segment(up.data, 50, Target(1)) == Converted(bytes.fromhex(A4), {}, 2)
 
 
-@pytest.mark.parametrize("target", [Target(0), Target(0, Codec.LZ4), Target(1), Target(2), Target(2, Codec.LZ4)])
+@pytest.mark.parametrize(
+    "target", [Target(0), Target(0, Codec.LZ4), Target(1), Target(2), Target(2, Codec.LZ4)]
+)
 def test_what_is_converted_already_is_copied(target: Target) -> None:
     lie = bytearray(bytes.fromhex({0: A3_V0, 1: A3_V1, 2: A3_V2}[target.magic]))
     lie[-1] ^= 1  # its content could not be read: it is not looked at
@@ -98,7 +105,10 @@ def shapes(log: bytes, target: Target) -> list[tuple[int, ...]]:
     return [(b.magic, int(b.codec), b.base_offset, b.last_offset, b.count) for b in batches]
 
 
-HOLES = [r._replace(offset=offset) for r, offset in zip(RECORDS + TIMELESS, (100, 103, 104, 110), strict=True)]
+HOLES = [
+    r._replace(offset=offset)
+    for r, offset in zip(RECORDS + TIMELESS, (100, 103, 104, 110), strict=True)
+]
 
 
 class TestShapes:
@@ -109,7 +119,9 @@ class TestShapes:
 
     def test_a_wrapper_becomes_one_batch_with_its_holes(self) -> None:
         for layout in (v0, v1):
-            assert shapes(layout.encode_batch(HOLES, codec=Codec.GZIP), Target(2)) == [(2, 1, 100, 110, 4)]
+            assert shapes(layout.encode_batch(HOLES, codec=Codec.GZIP), Target(2)) == [
+                (2, 1, 100, 110, 4)
+            ]
 
     def test_a_batch_becomes_one_wrapper_or_messages(self) -> None:
         for magic in (0, 1):
@@ -139,7 +151,12 @@ class TestShapes:
         )  # fmt: skip
         packed = convert_segment(log, 10, Target(2, Codec.ZSTD))
         (before,), (after,) = dispatch.batches(log), dispatch.batches(packed.data)
-        assert (packed.losses, packed.records, after.codec, after.attributes) == ({}, 1, Codec.ZSTD, 0x00DC)
+        assert (packed.losses, packed.records, after.codec, after.attributes) == (
+            {},
+            1,
+            Codec.ZSTD,
+            0x00DC,
+        )
         assert convert_segment(packed.data, 10, Target(2, Codec.NONE)).data == log
         assert dispatch.records(packed.data, after) == dispatch.records(log, before)
 
@@ -162,7 +179,11 @@ class TestTimestamps:
         for codec in (Codec.NONE, Codec.LZ4):
             log = v1.encode_batch(RECORDS, codec=codec, log_append_time=T + 99)
             up = convert_segment(log, 100, Target(2)).data
-            told = [(r.timestamp, r.timestamp_type) for b in dispatch.batches(up) for r in dispatch.records(up, b)]
+            told = [
+                (r.timestamp, r.timestamp_type)
+                for b in dispatch.batches(up)
+                for r in dispatch.records(up, b)
+            ]
             assert told == [(T + 99, APPEND)] * 2
             assert convert_segment(up, 100, Target(1)).data == log
 
@@ -173,7 +194,9 @@ class TestTimestamps:
 
     def test_the_producers_times_behind_log_append_time_do_not_come_out(self) -> None:
         log = v2.encode_batch(RECORDS, log_append_time=T + 99)
-        assert convert_segment(log, 100, Target(1)).data == v1.encode_batch(RECORDS, log_append_time=T + 99)
+        assert convert_segment(log, 100, Target(1)).data == v1.encode_batch(
+            RECORDS, log_append_time=T + 99
+        )
 
 
 PRODUCER = {"leader_epoch": 3, "producer_id": 77, "producer_epoch": 1}
@@ -184,7 +207,9 @@ def marker(kind: ControlType, offset: int = 42) -> bytes:
     return v2.encode_batch([record], transactional=True, control=True, **PRODUCER)
 
 
-EMPTY = v2.encode_batch([], base_offset=10, last_offset=12, max_timestamp=T, base_sequence=4, **PRODUCER)
+EMPTY = v2.encode_batch(
+    [], base_offset=10, last_offset=12, max_timestamp=T, base_sequence=4, **PRODUCER
+)
 HEADED = [RECORDS[0]._replace(headers=(Header("h", b"x"), Header("i", None))), RECORDS[1]]
 
 
@@ -194,18 +219,30 @@ class TestLosses:
         [
             pytest.param(v2.encode_batch(RECORDS), {}, id="none"),
             pytest.param(v2.encode_batch(HEADED), {"headers": 1}, id="headers"),
-            pytest.param(v2.encode_batch(RECORDS, leader_epoch=0), {"leader-epochs": 1}, id="leader epoch"),
-            pytest.param(v2.encode_batch(RECORDS, delete_horizon_ms=T), {"delete-horizon": 1}, id="delete horizon"),
-            pytest.param(v2.encode_batch(RECORDS, producer_id=0), {"idempotence": 1}, id="idempotence"),
+            pytest.param(
+                v2.encode_batch(RECORDS, leader_epoch=0), {"leader-epochs": 1}, id="leader epoch"
+            ),
+            pytest.param(
+                v2.encode_batch(RECORDS, delete_horizon_ms=T),
+                {"delete-horizon": 1},
+                id="delete horizon",
+            ),
+            pytest.param(
+                v2.encode_batch(RECORDS, producer_id=0), {"idempotence": 1}, id="idempotence"
+            ),
             pytest.param(
                 v2.encode_batch(RECORDS, transactional=True, **PRODUCER),
                 {"transactions": 1, "idempotence": 1, "leader-epochs": 1},
                 id="transaction",
             ),
             pytest.param(EMPTY, {"idempotence": 1, "leader-epochs": 1}, id="empty"),
-            pytest.param(marker(ControlType.COMMIT), {"control": 1, "leader-epochs": 1}, id="COMMIT"),
             pytest.param(
-                marker(ControlType.ABORT), {"control": 1, "aborted-visible": 1, "leader-epochs": 1}, id="ABORT"
+                marker(ControlType.COMMIT), {"control": 1, "leader-epochs": 1}, id="COMMIT"
+            ),
+            pytest.param(
+                marker(ControlType.ABORT),
+                {"control": 1, "aborted-visible": 1, "leader-epochs": 1},
+                id="ABORT",
             ),
         ],
     )
@@ -223,7 +260,12 @@ class TestLosses:
         assert convert_segment(log, 0, Target(2)).losses == {}
 
     def test_a_segment_adds_up(self) -> None:
-        log = EMPTY + marker(ControlType.ABORT) + marker(ControlType.COMMIT, 43) + v2.encode_batch(HEADED)
+        log = (
+            EMPTY
+            + marker(ControlType.ABORT)
+            + marker(ControlType.COMMIT, 43)
+            + v2.encode_batch(HEADED)
+        )
         converted = convert_segment(log, 0, Target(1))
         assert converted.losses == {
             "headers": 1, "control": 2, "aborted-visible": 1, "idempotence": 1, "leader-epochs": 3
@@ -258,7 +300,9 @@ class TestEndOfTheLog:
     """Offsets must not be given out twice: what keeps the log's end stays where a conversion would lose it."""
 
     @pytest.mark.parametrize(
-        "last", [EMPTY, marker(ControlType.COMMIT), HOLE_AT_THE_END], ids=["empty", "COMMIT", "hole"]
+        "last",
+        [EMPTY, marker(ControlType.COMMIT), HOLE_AT_THE_END],
+        ids=["empty", "COMMIT", "hole"],
     )
     def test_the_last_batch_stays(self, last: bytes) -> None:
         log = last + last
@@ -274,28 +318,42 @@ class TestEndOfTheLog:
 
     def test_upward_it_holds_too(self) -> None:
         # A wrapper of magic 0 says its last offset and its messages theirs; they need not agree.
-        wrapper = raw_message(105, 0, attributes=1, value=nullable(compress(Codec.GZIP, v0.encode_batch(RECORDS))))
+        wrapper = raw_message(
+            105, 0, attributes=1, value=nullable(compress(Codec.GZIP, v0.encode_batch(RECORDS)))
+        )
         assert convert_segment(wrapper, 0, Target(2), log_end=True).data == wrapper
         assert shapes(wrapper, Target(2)) == [(2, 1, 100, 101, 2)]
 
     def test_the_codec_alone_changes_no_end(self) -> None:
-        (batch,) = dispatch.batches(convert_segment(HOLE_AT_THE_END, 0, Target(2, Codec.LZ4), log_end=True).data)
+        (batch,) = dispatch.batches(
+            convert_segment(HOLE_AT_THE_END, 0, Target(2, Codec.LZ4), log_end=True).data
+        )
         assert (batch.codec, batch.last_offset) == (Codec.LZ4, 105)
 
 
 class TestOldWrappers:
     def test_offset_0_counts_from_0(self) -> None:
         inner = v1.encode_batch([r._replace(offset=i) for i, r in enumerate(RECORDS)])
-        log = raw_message(0, 1, attributes=1, timestamp=T, value=nullable(compress(Codec.GZIP, inner)))
+        log = raw_message(
+            0, 1, attributes=1, timestamp=T, value=nullable(compress(Codec.GZIP, inner))
+        )
         assert shapes(log, Target(2)) == [(2, 1, 0, 1, 2)]
         assert shapes(log, Target(0)) == [(0, 1, -1, 1, -1)]
 
     def test_magic_0_inside_magic_1(self) -> None:
-        inner = v0.encode_batch([Record(0, -1, NONE, b"a", b"1")]) + v1.encode_batch([Record(1, T, CREATE, b"b", b"2")])
-        log = raw_message(101, 1, attributes=1, timestamp=T, value=nullable(compress(Codec.GZIP, inner)))
+        inner = v0.encode_batch([Record(0, -1, NONE, b"a", b"1")]) + v1.encode_batch([
+            Record(1, T, CREATE, b"b", b"2")
+        ])
+        log = raw_message(
+            101, 1, attributes=1, timestamp=T, value=nullable(compress(Codec.GZIP, inner))
+        )
         expected = [Record(100, -1, CREATE, b"a", b"1"), Record(101, T, CREATE, b"b", b"2")]
-        assert convert_segment(log, 0, Target(2)).data == v2.encode_batch(expected, codec=Codec.GZIP)
-        assert convert_segment(log, 0, Target(1, Codec.LZ4)).data == v1.encode_batch(expected, codec=Codec.LZ4)
+        assert convert_segment(log, 0, Target(2)).data == v2.encode_batch(
+            expected, codec=Codec.GZIP
+        )
+        assert convert_segment(log, 0, Target(1, Codec.LZ4)).data == v1.encode_batch(
+            expected, codec=Codec.LZ4
+        )
         assert convert_segment(log, 0, Target(0)).losses == {"timestamps": 1}
         assert convert_segment(log, 0, Target(1)).data == log
 
@@ -306,7 +364,9 @@ class TestOldWrappers:
 
     def test_magic_0_inside_a_log_append_time_wrapper_is_refused(self) -> None:
         # In magic 2 there is one time for all records, and this one has none.
-        value = nullable(compress(Codec.GZIP, v0.encode_batch([r._replace(offset=0) for r in RECORDS[:1]])))
+        value = nullable(
+            compress(Codec.GZIP, v0.encode_batch([r._replace(offset=0) for r in RECORDS[:1]]))
+        )
         log = raw_message(100, 1, attributes=9, timestamp=T, value=value)
         for target in (Target(2), Target(1, Codec.LZ4)):
             with pytest.raises(NotConvertible, match="LogAppendTime"):
@@ -393,6 +453,8 @@ class TestRefused:
 
 
 def test_the_page_has_the_words_of_the_losses() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "formats" / "conversion.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "formats" / "conversion.md").read_text(
+        encoding="utf-8"
+    )
     section = page.split("### What is lost, and counted")[1].split("### ")[0]
     assert tuple(re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE)) == LOSSES

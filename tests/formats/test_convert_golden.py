@@ -20,7 +20,9 @@ from tests.golden import Case, Segment, Unpacked, cases
 
 CONVERTED = cases("upgrade", "matrix", "compaction", "transactions")
 FETCHED = [
-    one for one in cases("matrix") if any(a["size"] for a in one.info.get("fetch", {}).get("answers", {}).values())
+    one
+    for one in cases("matrix")
+    if any(a["size"] for a in one.info.get("fetch", {}).get("answers", {}).values())
 ]
 """0.11 answered with an error: it could not leave record headers out."""
 MAGICS = (0, 1, 2)
@@ -35,7 +37,9 @@ def own(segments: list[Segment]) -> dict[str, list[Segment]]:
 def in_magic(record: Record, magic: int) -> Record:
     """What a log of `magic` can say of a record; NONE counts as CREATE_TIME."""
     if magic == v0.MAGIC:
-        return record._replace(timestamp=NO_TIMESTAMP, timestamp_type=TimestampType.CREATE_TIME, headers=())
+        return record._replace(
+            timestamp=NO_TIMESTAMP, timestamp_type=TimestampType.CREATE_TIME, headers=()
+        )
     kind = max(record.timestamp_type, TimestampType.CREATE_TIME)
     return record._replace(timestamp_type=kind, headers=record.headers if magic == v2.MAGIC else ())
 
@@ -63,11 +67,19 @@ def test_every_partition_in_every_magic(one: Case, golden: Unpacked) -> None:
                 after = [(b, dispatch.records(new.data, b)) for b in dispatch.batches(new.data)]
                 kept = last and any(b.magic > magic for b, _ in after)
                 assert {b.magic for b, _ in after[: -1 if kept else None]} <= {magic}
-                left = [r for b, records in before for r in records if magic == v2.MAGIC or not b.control]
+                left = [
+                    r
+                    for b, records in before
+                    for r in records
+                    if magic == v2.MAGIC or not b.control
+                ]
                 if kept and before[-1][0].control:
                     left += before[-1][1]
                 told = [in_magic(r, magic) for r in left]
-                assert [in_magic(r, magic) for _, records in after for r in records] == told, (segment, magic)
+                assert [in_magic(r, magic) for _, records in after for r in records] == told, (
+                    segment,
+                    magic,
+                )
                 assert not last or log_end(new.data) == log_end(log)
                 assert magic < v2.MAGIC or new.losses == {}
                 seen += len(told)
@@ -81,7 +93,9 @@ def test_what_is_lost_of_transactions(one: Case, golden: Unpacked) -> None:
     assert "endTxnMarker: ABORT" in dump
     for name, segments in own(golden.segments_in(one, one.states[-1])).items():
         target = Target(1, Codec.GZIP)
-        lost = add_losses(convert_segment(s.log.read_bytes(), s.base_offset, target).losses for s in segments)
+        lost = add_losses(
+            convert_segment(s.log.read_bytes(), s.base_offset, target).losses for s in segments
+        )
         told = "".join(part for part in dump.split("### ") if re.match(rf"{name}/\d+\.log\n", part))
         assert lost.get("control", 0) == told.count("endTxnMarker: "), name
         assert lost.get("aborted-visible", 0) == told.count("endTxnMarker: ABORT"), name

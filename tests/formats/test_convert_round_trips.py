@@ -35,7 +35,15 @@ def logs(draw: st.DrawFn, magics: st.SearchStrategy[int]) -> Log:
     for _ in range(draw(st.integers(1, 4))):
         records = []
         for _ in range(draw(st.integers(1, 4))):
-            records.append(Record(offset, draw(TIMESTAMPS), TimestampType.CREATE_TIME, draw(CONTENT), draw(CONTENT)))
+            records.append(
+                Record(
+                    offset,
+                    draw(TIMESTAMPS),
+                    TimestampType.CREATE_TIME,
+                    draw(CONTENT),
+                    draw(CONTENT),
+                )
+            )
             offset += draw(st.sampled_from([1, 1, 1, 2, 50]))
         layout = LAYOUTS[draw(magics)]
         parts.append(draw(batches(layout, records)))
@@ -52,7 +60,9 @@ def batches(draw: st.DrawFn, layout: ModuleType, records: list[Record]) -> bytes
         log = v2.encode_batch(
             [r if plain else r._replace(headers=draw(HEADERS)) for r in records],
             codec=draw(st.sampled_from(Codec)),
-            base_offset=records[0].offset - draw(st.sampled_from([0, 0, 1])) if records[0].offset % 2**40 > 9 else None,
+            base_offset=records[0].offset - draw(st.sampled_from([0, 0, 1]))
+            if records[0].offset % 2**40 > 9
+            else None,
             log_append_time=appended,
             leader_epoch=-1 if plain else draw(st.integers(-1, 3)),
             producer_id=-1 if plain else draw(st.integers(-1, 3)),
@@ -63,7 +73,9 @@ def batches(draw: st.DrawFn, layout: ModuleType, records: list[Record]) -> bytes
     codec = draw(st.sampled_from(OLD_CODECS))
     if layout is v0:
         return v0.encode_batch(records, codec=codec)
-    return v1.encode_batch(records, codec=codec, log_append_time=appended, stamp_inner=draw(st.booleans()))
+    return v1.encode_batch(
+        records, codec=codec, log_append_time=appended, stamp_inner=draw(st.booleans())
+    )
 
 
 def read(log: bytes) -> list[Record]:
@@ -73,7 +85,9 @@ def read(log: bytes) -> list[Record]:
 def known(record: Record, magic: int) -> Record:
     """What `magic` can say of a record; NONE counts as CREATE_TIME."""
     if magic == 0:
-        return record._replace(timestamp=NO_TIMESTAMP, timestamp_type=TimestampType.CREATE_TIME, headers=())
+        return record._replace(
+            timestamp=NO_TIMESTAMP, timestamp_type=TimestampType.CREATE_TIME, headers=()
+        )
     created = record.timestamp_type != TimestampType.LOG_APPEND_TIME
     kind = TimestampType.CREATE_TIME if created else record.timestamp_type
     return record._replace(timestamp_type=kind, headers=record.headers if magic == 2 else ())
@@ -87,7 +101,9 @@ CODECS = st.sampled_from(OLD_CODECS)
 @given(log=logs(MAGICS), magic=MAGICS, codec=CODECS)
 def test_every_record_comes_through(log: Log, magic: int, codec: Codec) -> None:
     converted = convert_segment(log.data, log.base_offset, Target(magic, codec))
-    assert [known(r, magic) for r in read(converted.data)] == [known(r, magic) for r in read(log.data)]
+    assert [known(r, magic) for r in read(converted.data)] == [
+        known(r, magic) for r in read(log.data)
+    ]
     assert {(b.magic, b.codec) for b in dispatch.batches(converted.data)} == {(magic, codec)}
     again = convert_segment(converted.data, log.base_offset, Target(magic, codec))
     assert (again.data, again.losses, again.records) == (converted.data, {}, 0)
@@ -95,7 +111,9 @@ def test_every_record_comes_through(log: Log, magic: int, codec: Codec) -> None:
 
 @settings(deadline=4000, max_examples=400)
 @given(log=MAGICS.flatmap(lambda m: logs(st.just(m))), magic=MAGICS, there=CODECS, back=CODECS)
-def test_there_and_back_is_identity_without_a_loss(log: Log, magic: int, there: Codec, back: Codec) -> None:
+def test_there_and_back_is_identity_without_a_loss(
+    log: Log, magic: int, there: Codec, back: Codec
+) -> None:
     first = next(dispatch.batches(log.data)).magic
     away = convert_segment(log.data, log.base_offset, Target(magic, there))
     home = convert_segment(away.data, log.base_offset, Target(first, back))
@@ -142,7 +160,9 @@ def _facts(batch: Batch) -> tuple[object, ...]:
 @given(log=logs(st.just(2)), codec=st.sampled_from(Codec))
 def test_another_codec_alone_changes_nothing_else(log: Log, codec: Codec) -> None:
     packed = convert_segment(log.data, log.base_offset, Target(2, codec))
-    assert [_facts(b) for b in dispatch.batches(packed.data)] == [_facts(b) for b in dispatch.batches(log.data)]
+    assert [_facts(b) for b in dispatch.batches(packed.data)] == [
+        _facts(b) for b in dispatch.batches(log.data)
+    ]
     assert read(packed.data) == read(log.data)
 
 

@@ -38,9 +38,16 @@ PLAIN_V0, PLAIN_V1, PLAIN_V2 = v0.encode_batch(SENT), v1.encode_batch(SENT), v2.
 
 
 def appended(
-    log: bytes, target: Target, offset: int = 100, kind: TimestampType = CREATE, now_ms: int = T, epoch: int = 7
+    log: bytes,
+    target: Target,
+    offset: int = 100,
+    kind: TimestampType = CREATE,
+    now_ms: int = T,
+    epoch: int = 7,
 ) -> bytes:
-    return produce(log, target, timestamp_type=kind, now_ms=now_ms, offset=offset, leader_epoch=epoch)
+    return produce(
+        log, target, timestamp_type=kind, now_ms=now_ms, offset=offset, leader_epoch=epoch
+    )
 
 
 def only(log: bytes) -> Batch:
@@ -73,10 +80,21 @@ class TestProduce:
             pytest.param(PLAIN_V0, Target(0, Codec.LZ4), A3_V0, id="v0-v0 lz4"),
             pytest.param(PLAIN_V1, Target(1, Codec.LZ4), A3_V1, id="v1-v1 lz4"),
             pytest.param(PLAIN_V1, Target(2, Codec.LZ4), A3_V2, id="v1-v2 lz4"),
-            pytest.param(v0.encode_batch(SENT, codec=Codec.LZ4), Target(0), A3_V0, id="v0 lz4 is built anew"),
-            pytest.param(v1.encode_batch(SENT, codec=Codec.LZ4), Target(1), A3_V1, id="v1 lz4 in place"),
-            pytest.param(v2.encode_batch(SENT, codec=Codec.LZ4), Target(2), A3_V2, id="v2 lz4 in place"),
-            pytest.param(v1.encode_batch(SENT, codec=Codec.GZIP), Target(2, Codec.NONE), A2, id="v1 gzip-v2 none"),
+            pytest.param(
+                v0.encode_batch(SENT, codec=Codec.LZ4), Target(0), A3_V0, id="v0 lz4 is built anew"
+            ),
+            pytest.param(
+                v1.encode_batch(SENT, codec=Codec.LZ4), Target(1), A3_V1, id="v1 lz4 in place"
+            ),
+            pytest.param(
+                v2.encode_batch(SENT, codec=Codec.LZ4), Target(2), A3_V2, id="v2 lz4 in place"
+            ),
+            pytest.param(
+                v1.encode_batch(SENT, codec=Codec.GZIP),
+                Target(2, Codec.NONE),
+                A2,
+                id="v1 gzip-v2 none",
+            ),
             pytest.param(v1.encode_batch(SENT, codec=Codec.LZ4), Target(2), A3_V2, id="v1 lz4-v2"),
             pytest.param(b"", Target(2), "", id="nothing"),
         ],
@@ -88,7 +106,9 @@ class TestProduce:
         assert appended(v1.encode_batch(SENT), Target(1, Codec.GZIP), 50, APPEND).hex() == A4
 
     def test_log_append_time_in_place_leaves_the_messages(self) -> None:
-        stamped = v1.encode_batch(RECORDS, codec=Codec.LZ4, log_append_time=T + 99, stamp_inner=False)
+        stamped = v1.encode_batch(
+            RECORDS, codec=Codec.LZ4, log_append_time=T + 99, stamp_inner=False
+        )
         sent = v1.encode_batch(SENT, codec=Codec.LZ4)
         assert appended(sent, Target(1), kind=APPEND, now_ms=T + 99) == stamped
 
@@ -100,9 +120,9 @@ class TestProduce:
     def test_holes_are_closed(self) -> None:
         holes = [SENT[0], SENT[1]._replace(offset=5)]
         for layout in (v1, v2):
-            assert appended(layout.encode_batch(holes, codec=Codec.LZ4), Target(layout.MAGIC)) == appended(
-                layout.encode_batch(SENT, codec=Codec.LZ4), Target(layout.MAGIC)
-            )
+            assert appended(
+                layout.encode_batch(holes, codec=Codec.LZ4), Target(layout.MAGIC)
+            ) == appended(layout.encode_batch(SENT, codec=Codec.LZ4), Target(layout.MAGIC))
 
     def test_a_lying_maximum_is_corrected(self) -> None:
         assert appended(v2.encode_batch(SENT, max_timestamp=5), Target(2)).hex() == A2
@@ -114,7 +134,9 @@ class TestProduce:
         assert dispatch.records(odd, only(odd))[0].timestamp == -5000
 
     def test_the_producer_is_kept(self) -> None:
-        sent = v2.encode_batch(SENT, producer_id=7, producer_epoch=2, base_sequence=11, transactional=True)
+        sent = v2.encode_batch(
+            SENT, producer_id=7, producer_epoch=2, base_sequence=11, transactional=True
+        )
         kept = v2.encode_batch(
             RECORDS,
             codec=Codec.GZIP,
@@ -185,7 +207,9 @@ class TestFetch:
 
     def test_control_batches_and_empty_ones_vanish_headers_too(self) -> None:
         record = Record(42, T, CREATE, *encode_end_marker(ControlType.ABORT, 9))
-        log = v2.encode_batch([record], control=True) + v2.encode_batch([], base_offset=43, last_offset=44)
+        log = v2.encode_batch([record], control=True) + v2.encode_batch(
+            [], base_offset=43, last_offset=44
+        )
         assert fetch(log, 1) == b""
         assert fetch(log, 2) == log
         headed = [r._replace(headers=(Header("h", b"x"),)) for r in RECORDS]
@@ -194,7 +218,10 @@ class TestFetch:
     @pytest.mark.parametrize("magic", [0, 1])
     def test_zstd_is_refused(self, magic: int) -> None:
         inner = nullable(compress(Codec.ZSTD, PLAIN_V1))
-        for bad in (v2.encode_batch(RECORDS, codec=Codec.ZSTD), raw_message(101, 1, attributes=4, value=inner)):
+        for bad in (
+            v2.encode_batch(RECORDS, codec=Codec.ZSTD),
+            raw_message(101, 1, attributes=4, value=inner),
+        ):
             with pytest.raises(NotConvertible, match="zstd") as caught:
                 fetch(bytes.fromhex(A1_V0) + bad, magic)
             assert caught.value.position == len(A1_V0) // 2
@@ -210,10 +237,20 @@ def wrappers(draw: st.DrawFn) -> tuple[bytes, list[Record]]:
     appended_ms = draw(st.none() | st.integers(0, 2**41))
     for _ in range(draw(st.integers(1, 5))):
         content = draw(st.none() | st.binary(max_size=20))
-        records.append(Record(offset, draw(st.integers(-1, 2**41)), CREATE, content, draw(st.none() | st.just(b"v"))))
+        records.append(
+            Record(
+                offset,
+                draw(st.integers(-1, 2**41)),
+                CREATE,
+                content,
+                draw(st.none() | st.just(b"v")),
+            )
+        )
         offset += draw(st.sampled_from([1, 1, 4]))
     codec = draw(st.sampled_from([Codec.GZIP, Codec.SNAPPY, Codec.LZ4]))
-    log = v1.encode_batch(records, codec=codec, log_append_time=appended_ms, stamp_inner=draw(st.booleans()))
+    log = v1.encode_batch(
+        records, codec=codec, log_append_time=appended_ms, stamp_inner=draw(st.booleans())
+    )
     return log, dispatch.records(log, only(log))
 
 
@@ -222,7 +259,9 @@ class TestKip31:
 
     @settings(deadline=2000)
     @given(wrapper=wrappers(), forms=st.lists(FORMS, min_size=1, max_size=4))
-    def test_a_rewrite_changes_no_record(self, wrapper: tuple[bytes, list[Record]], forms: list[Form]) -> None:
+    def test_a_rewrite_changes_no_record(
+        self, wrapper: tuple[bytes, list[Record]], forms: list[Form]
+    ) -> None:
         log, records = wrapper
         now = Form.RELATIVE
         for form in forms:
@@ -235,15 +274,26 @@ class TestKip31:
 
     @pytest.mark.parametrize(
         ("form", "wrapper_offset", "inside"),
-        [(Form.RELATIVE, 110, [0, 10]), (Form.STARTING, 100, [0, 10]), (Form.ABSOLUTE, 110, [100, 110])],
+        [
+            (Form.RELATIVE, 110, [0, 10]),
+            (Form.STARTING, 100, [0, 10]),
+            (Form.ABSOLUTE, 110, [100, 110]),
+        ],
     )
-    def test_the_offsets_that_stand_there(self, form: Form, wrapper_offset: int, inside: list[int]) -> None:
+    def test_the_offsets_that_stand_there(
+        self, form: Form, wrapper_offset: int, inside: list[int]
+    ) -> None:
         log = kip31.rewrite(self.HOLES, only(self.HOLES), Form.RELATIVE, form)
         _, frames = message_set.wrapped(log, only(log), broken_lz4=False)
-        assert (only(log).last_offset, [frame.offset for frame in frames]) == (wrapper_offset, inside)
+        assert (only(log).last_offset, [frame.offset for frame in frames]) == (
+            wrapper_offset,
+            inside,
+        )
 
     def test_the_wrapper_has_the_maximum_of_its_messages(self) -> None:
-        lie = raw_message(101, 1, attributes=1, timestamp=3, value=nullable(compress(Codec.GZIP, PLAIN_V1)))
+        lie = raw_message(
+            101, 1, attributes=1, timestamp=3, value=nullable(compress(Codec.GZIP, PLAIN_V1))
+        )
         told = kip31.rewrite(lie, only(lie), Form.RELATIVE, Form.RELATIVE)
         assert (only(lie).max_timestamp, only(told).max_timestamp) == (3, T + 5)
         assert told == v1.encode_batch(RECORDS, codec=Codec.GZIP)

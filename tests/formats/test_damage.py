@@ -47,7 +47,9 @@ def test_cut_at_every_byte(heads: list[bytes]) -> None:
     for log in heads:
         batches = list(dispatch.batches(log))
         for cut in _cuts(log, batches):
-            assert list(dispatch.batches(log, 0, cut)) == [batch for batch in batches if batch.end <= cut]
+            assert list(dispatch.batches(log, 0, cut)) == [
+                batch for batch in batches if batch.end <= cut
+            ]
 
 
 def _content(record: Record) -> tuple[object, ...]:
@@ -75,7 +77,11 @@ def test_every_header_byte_flipped(heads: list[bytes]) -> None:
 
 
 def _contents(log: bytes | bytearray) -> list[tuple[object, ...]]:
-    return [_content(record) for batch in dispatch.batches(log) for record in dispatch.records(log, batch)]
+    return [
+        _content(record)
+        for batch in dispatch.batches(log)
+        for record in dispatch.records(log, batch)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +90,9 @@ def shapes(heads: list[bytes]) -> list[bytes]:
     found = {}
     for log in sorted(heads, key=len):
         if len(log) < LONGEST:
-            found.setdefault(tuple((b.magic, b.attributes, b.count > 1) for b in dispatch.batches(log)), log)
+            found.setdefault(
+                tuple((b.magic, b.attributes, b.count > 1) for b in dispatch.batches(log)), log
+            )
     return list(found.values())
 
 
@@ -129,4 +137,8 @@ def test_zeros_are_corrupt() -> None:
 def test_unknown_magic_is_corrupt() -> None:
     for magic in (3, 127, 128, 255):
         with pytest.raises(CorruptBatch, match=f"magic {magic}"):
-            list(dispatch.batches(bytes(8) + (49).to_bytes(4, "big") + bytes(4) + bytes((magic,)) + bytes(44)))
+            list(
+                dispatch.batches(
+                    bytes(8) + (49).to_bytes(4, "big") + bytes(4) + bytes((magic,)) + bytes(44)
+                )
+            )

@@ -45,7 +45,9 @@ def read(log: bytes) -> list[Record]:
     return found
 
 
-def raw(offset: int, attributes: int, seconds: int, tags: bytes, content: bytes, magic: int = 1) -> bytes:
+def raw(
+    offset: int, attributes: int, seconds: int, tags: bytes, content: bytes, magic: int = 1
+) -> bytes:
     """A message with a right size and CRC around any tags (with their length) and content."""
     body = struct.pack(">bBi", magic, attributes, seconds) + tags + content
     return struct.pack(">qiI", offset, 4 + len(body), zlib.crc32(body)) + body
@@ -91,7 +93,9 @@ def record_lists(draw: st.DrawFn) -> list[Record]:
 
 
 @settings(deadline=2000)
-@given(records=record_lists(), codec=st.sampled_from([Codec.NONE, *CODECS]), now_ms=st.none() | TIMES)
+@given(
+    records=record_lists(), codec=st.sampled_from([Codec.NONE, *CODECS]), now_ms=st.none() | TIMES
+)
 def test_what_is_written_is_read(records: list[Record], codec: Codec, now_ms: int | None) -> None:
     log = enriched.encode_batch(records, codec=codec, append_time_ms=now_ms)
     stamped = now_ms is not None and (now_ms != -1 or codec == Codec.NONE)
@@ -112,7 +116,9 @@ def test_tags_come_back_unknown_ones_too(tags: Tags) -> None:
 
 class TestTime:
     def test_the_tag_goes_before_the_header(self) -> None:
-        log = enriched.encode_message(5, MessageType.NORMAL, None, None, Tags(timestamp_ms=T), timestamp_s=7)
+        log = enriched.encode_message(
+            5, MessageType.NORMAL, None, None, Tags(timestamp_ms=T), timestamp_s=7
+        )
         assert only(log).max_timestamp == T
 
     def test_the_header_is_in_seconds(self) -> None:
@@ -131,7 +137,9 @@ class TestTime:
 
 class TestWhatItWasFor:
     def test_a_leader_assigns_an_offset_and_opens_nothing(self) -> None:
-        sent = enriched.encode_batch([r._replace(offset=i) for i, r in enumerate(RECORDS)], codec=Codec.LZ4)
+        sent = enriched.encode_batch(
+            [r._replace(offset=i) for i, r in enumerate(RECORDS)], codec=Codec.LZ4
+        )
         log = enriched.assign(sent, only(sent), 500)
         with pytest.raises(BadInput):
             enriched.assign(sent, only(sent), 2**63)
@@ -171,7 +179,9 @@ class TestWhatItWasFor:
         assert len(batches(log)) == 4
         merged = enriched.merge(log, batches(log), Codec.LZ4)
         assert read(merged) == RECORDS + more
-        assert enriched.merge(merged, batches(merged), Codec.NONE) == enriched.encode_batch(RECORDS + more)
+        assert enriched.merge(merged, batches(merged), Codec.NONE) == enriched.encode_batch(
+            RECORDS + more
+        )
 
     def test_of_a_mirrored_wrapper_it_counts(self) -> None:
         log = enriched.encode_batch(RECORDS, codec=Codec.GZIP, honored=False)
@@ -182,7 +192,10 @@ class TestWhatItWasFor:
     def test_control_messages(self) -> None:
         log = enriched.encode_message(9, MessageType.ABORT_TRANSACTION, b"k", None, Tags())
         epoch = enriched.encode_message(9, MessageType.LEADER_EPOCH, None, None, Tags())
-        assert [(b.control, b.transactional) for b in batches(log + epoch)] == [(True, True), (True, False)]
+        assert [(b.control, b.transactional) for b in batches(log + epoch)] == [
+            (True, True),
+            (True, False),
+        ]
         with pytest.raises(BadInput, match="control"):
             enriched.merge(log, batches(log), Codec.GZIP)
 
@@ -198,7 +211,9 @@ def test_it_is_never_guessed() -> None:
     """The same bytes are a sound message of the magic 1 that shipped, with other content."""
     log = enriched.encode_message(5, MessageType.NORMAL, b"a", b"1", Tags(), timestamp_s=7)
     (batch,) = dispatch.batches(log)
-    assert [(r.key, r.value, r.timestamp) for r in dispatch.records(log, batch)] == [(b"a", b"1", 2**35 - 1)]
+    assert [(r.key, r.value, r.timestamp) for r in dispatch.records(log, batch)] == [
+        (b"a", b"1", 2**35 - 1)
+    ]
     shipped = v1.encode_batch([Record(5, 2**35 - 1, TimestampType.CREATE_TIME, b"a", b"1")])
     assert shipped == log
 
@@ -253,12 +268,18 @@ class TestRefused:
             pytest.param(lambda: enriched.encode_batch(RECORDS, codec=Codec.ZSTD), id="zstd"),
             pytest.param(lambda: enriched.encode_batch([], codec=Codec.GZIP), id="empty wrapper"),
             pytest.param(
-                lambda: enriched.encode_batch([RECORDS[0]._replace(headers=(Header("h", b""),))]), id="headers"
+                lambda: enriched.encode_batch([RECORDS[0]._replace(headers=(Header("h", b""),))]),
+                id="headers",
             ),
-            pytest.param(lambda: enriched.encode_batch([RECORDS[0]._replace(offset=2**63)]), id="offset"),
-            pytest.param(lambda: enriched.encode_batch([RECORDS[0]._replace(timestamp=2**63)]), id="time"),
             pytest.param(
-                lambda: enriched.encode_message(0, MessageType.NORMAL, None, None, Tags(), 2**31), id="seconds"
+                lambda: enriched.encode_batch([RECORDS[0]._replace(offset=2**63)]), id="offset"
+            ),
+            pytest.param(
+                lambda: enriched.encode_batch([RECORDS[0]._replace(timestamp=2**63)]), id="time"
+            ),
+            pytest.param(
+                lambda: enriched.encode_message(0, MessageType.NORMAL, None, None, Tags(), 2**31),
+                id="seconds",
             ),
         ],
     )
@@ -268,7 +289,9 @@ class TestRefused:
 
 
 def test_the_page_has_the_layout() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "formats" / "enriched.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "formats" / "enriched.md").read_text(
+        encoding="utf-8"
+    )
     types = {"int64": "q", "int32": "i", "uint32": "I", "int8": "b", "uint8": "B"}
     rows = re.findall(r"^\| (\d+) \| `(\w+)` \| (\d+) \| (\w+) \|", page, re.MULTILINE)
     assert tuple(name for _, name, _, _ in rows) == enriched.MessageHeader._fields

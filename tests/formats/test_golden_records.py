@@ -57,7 +57,9 @@ def _as_said(said: dict[str, Any]) -> tuple[Any, ...]:
 def _encode(batch: Batch, records: list[Record]) -> bytes:
     if batch.magic == v0.MAGIC:
         return v0.encode_batch(records, codec=batch.codec)
-    appended = batch.max_timestamp if batch.timestamp_type == TimestampType.LOG_APPEND_TIME else None
+    appended = (
+        batch.max_timestamp if batch.timestamp_type == TimestampType.LOG_APPEND_TIME else None
+    )
     if batch.magic == v1.MAGIC:
         return v1.encode_batch(records, codec=batch.codec, log_append_time=appended)
     return v2.encode_batch(
@@ -82,7 +84,10 @@ def _gives_the_same_bytes(batch: Batch) -> bool:
 
     lz4, snappy and zstd differ from one library version to the next; zlib has not for all these brokers.
     """
-    kept = batch.timestamp_type != TimestampType.LOG_APPEND_TIME or (batch.magic, batch.codec) == (1, Codec.NONE)
+    kept = batch.timestamp_type != TimestampType.LOG_APPEND_TIME or (batch.magic, batch.codec) == (
+        1,
+        Codec.NONE,
+    )
     return kept and batch.codec in {Codec.NONE, Codec.GZIP}
 
 
@@ -138,9 +143,14 @@ def _compare(one: Case, root: Path, label: str) -> int:
         ours, theirs = Partition(folder), told[folder.name]
         # A clean-shutdown marker beside a torn tail sets the log end back below records that are still there.
         readable = range(facts["log_start_offset"], facts["log_end_offset"])
-        mine = {r.offset: (_as_told(r), epoch) for r, epoch in zip(ours.records, ours.epochs, strict=True)}
+        mine = {
+            r.offset: (_as_told(r), epoch)
+            for r, epoch in zip(ours.records, ours.epochs, strict=True)
+        }
         if not ours.damaged and facts["consumer"].startswith(f"{len(theirs)} records, position"):
-            assert [r.offset for r in ours.records if r.offset in readable] == [said["offset"] for said in theirs]
+            assert [r.offset for r in ours.records if r.offset in readable] == [
+                said["offset"] for said in theirs
+            ]
         for said in theirs:
             if said["offset"] in mine or not ours.damaged:
                 record, epoch = mine[said["offset"]]

@@ -12,7 +12,12 @@ import pytest
 
 from kafkats.compression import Codec, compress, decompress
 from kafkats.formats import dispatch, v0, v1, v2
-from kafkats.formats.control import ControlType, decode_control_type, decode_coordinator_epoch, encode_end_marker
+from kafkats.formats.control import (
+    ControlType,
+    decode_control_type,
+    decode_coordinator_epoch,
+    encode_end_marker,
+)
 from kafkats.formats.model import Header, Record, TimestampType
 
 T = 1700000000000
@@ -29,7 +34,13 @@ HEADERS = [
 KV = [Record(0, T, CREATE, b"k", b"v")]
 COMMIT = [Record(42, T, CREATE, *encode_end_marker(ControlType.COMMIT, 9))]
 ABORT = [Record(42, T, CREATE, *encode_end_marker(ControlType.ABORT, 9))]
-MARKER = {"leader_epoch": 3, "producer_id": 77, "producer_epoch": 1, "transactional": True, "control": True}
+MARKER = {
+    "leader_epoch": 3,
+    "producer_id": 77,
+    "producer_epoch": 1,
+    "transactional": True,
+    "control": True,
+}
 
 
 class Vector(NamedTuple):
@@ -93,7 +104,9 @@ STREAMS = [
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda v: v.name)
 def test_decodes(vector: Vector) -> None:
     log = bytes.fromhex(vector.hex)
-    assert [r for batch in dispatch.batches(log) for r in dispatch.records(log, batch)] == vector.records
+    assert [
+        r for batch in dispatch.batches(log) for r in dispatch.records(log, batch)
+    ] == vector.records
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda v: v.name)
@@ -104,7 +117,9 @@ def test_encodes_to_the_same_bytes(vector: Vector) -> None:
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda v: v.name)
 def test_encoded_decodes_to_the_same(vector: Vector) -> None:
     (*batches,) = dispatch.batches(vector.encoded)
-    assert [r for batch in batches for r in dispatch.records(vector.encoded, batch)] == vector.records
+    assert [
+        r for batch in batches for r in dispatch.records(vector.encoded, batch)
+    ] == vector.records
 
 
 @pytest.mark.parametrize(("codec", "plain", "packed"), STREAMS)
@@ -122,13 +137,33 @@ def test_lz4_of_magic_0_has_the_wrong_header_checksum() -> None:
 def test_headers_of_the_special_batches() -> None:
     logs = {v.name: bytes.fromhex(v.hex) for v in VECTORS}
     (commit,), (empty,), (gzip,) = (
-        dispatch.batches(logs[name]) for name in ("A5 COMMIT", "A6 empty", "A4 v1 gzip LogAppendTime")
+        dispatch.batches(logs[name])
+        for name in ("A5 COMMIT", "A6 empty", "A4 v1 gzip LogAppendTime")
     )
-    assert (commit.transactional, commit.control, commit.producer_id, commit.leader_epoch) == (True, True, 77, 3)
-    assert (empty.base_offset, empty.last_offset, empty.count, empty.size, empty.max_timestamp) == (10, 12, 0, 61, T)
-    assert (gzip.last_offset, gzip.count, gzip.timestamp_type, gzip.max_timestamp) == (51, -1, APPEND, T)
+    assert (commit.transactional, commit.control, commit.producer_id, commit.leader_epoch) == (
+        True,
+        True,
+        77,
+        3,
+    )
+    assert (empty.base_offset, empty.last_offset, empty.count, empty.size, empty.max_timestamp) == (
+        10,
+        12,
+        0,
+        61,
+        T,
+    )
+    assert (gzip.last_offset, gzip.count, gzip.timestamp_type, gzip.max_timestamp) == (
+        51,
+        -1,
+        APPEND,
+        T,
+    )
 
 
 def test_markers() -> None:
-    assert [decode_control_type(r.key) for r in COMMIT + ABORT] == [ControlType.COMMIT, ControlType.ABORT]
+    assert [decode_control_type(r.key) for r in COMMIT + ABORT] == [
+        ControlType.COMMIT,
+        ControlType.ABORT,
+    ]
     assert {decode_coordinator_epoch(r.value) for r in COMMIT + ABORT} == {9}

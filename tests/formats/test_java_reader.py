@@ -28,7 +28,9 @@ WITH_HEADERS = record(bytes.fromhex("00 00 02 02 6b 02 76 04 02 68 02 78 02 6e 0
 
 pytestmark = [
     pytest.mark.slow(1),
-    pytest.mark.skipif(not (JARS.is_dir() and shutil.which("java")), reason=f"no Java, or no jars of Kafka {KAFKA}"),
+    pytest.mark.skipif(
+        not (JARS.is_dir() and shutil.which("java")), reason=f"no Java, or no jars of Kafka {KAFKA}"
+    ),
 ]
 
 
@@ -39,7 +41,16 @@ def _damaged(data: bytes, random: Random) -> bytes:
         end = at + random.randrange(1, 4)
         kind = random.choice(("change", "change", "change", "remove", "insert", "cut"))
         if kind == "change" and at < len(found):
-            found[at] = random.choice((0, 1, 2, 8, 0x7F, 0x80, 0xFF, found[at] ^ 1 << random.randrange(8)))
+            found[at] = random.choice((
+                0,
+                1,
+                2,
+                8,
+                0x7F,
+                0x80,
+                0xFF,
+                found[at] ^ 1 << random.randrange(8),
+            ))
         elif kind == "remove":
             del found[at:end]
         elif kind == "insert":
@@ -62,7 +73,11 @@ def _stream(codec: int, plain: bytes, random: Random, *, broken_lz4: bool = Fals
 
 
 def _some_batch(random: Random) -> bytes:
-    area = _damaged(RECORD + WITH_HEADERS + RECORD, random) if random.random() < 0.5 else RECORD + WITH_HEADERS + RECORD
+    area = (
+        _damaged(RECORD + WITH_HEADERS + RECORD, random)
+        if random.random() < 0.5
+        else RECORD + WITH_HEADERS + RECORD
+    )
     codec = random.choice(list(Codec))
     return raw_batch(
         _stream(codec, area, random),
@@ -91,7 +106,9 @@ def _some_message(magic: int, random: Random) -> bytes:
     )
     if random.random() < 0.4:
         plain = _damaged(plain, random)
-    stream = _stream(codec, plain, random, broken_lz4=random.random() < (0.9 if magic == 0 else 0.1))
+    stream = _stream(
+        codec, plain, random, broken_lz4=random.random() < (0.9 if magic == 0 else 0.1)
+    )
     return raw_message(
         random.choice((0, 1, 2, 3, 100, -1)),
         magic,
@@ -114,7 +131,13 @@ def _ours(log: bytes, batch: Batch) -> list[tuple[Any, ...]] | str:
     except CorruptBatch as e:
         return e.reason
     return [
-        (r.offset, r.timestamp, _hex(r.key), _hex(r.value), [[h.key, _hex(h.value)] for h in r.headers])
+        (
+            r.offset,
+            r.timestamp,
+            _hex(r.key),
+            _hex(r.value),
+            [[h.key, _hex(h.value)] for h in r.headers],
+        )
         for r in records
     ]
 
@@ -127,7 +150,10 @@ def _theirs(answer: dict[str, Any]) -> list[tuple[Any, ...]] | None:
     (batch,) = answer["batches"]
     if "records_error" in batch:
         return None
-    return [(r["offset"], r["timestamp"], r["key"], r["value"], r.get("headers", [])) for r in batch["records"]]
+    return [
+        (r["offset"], r["timestamp"], r["key"], r["value"], r.get("headers", []))
+        for r in batch["records"]
+    ]
 
 
 def test_the_same_verdicts_and_records(tmp_path: Path) -> None:
@@ -136,7 +162,11 @@ def test_the_same_verdicts_and_records(tmp_path: Path) -> None:
     accepted = refused = 0
     with Judge(KAFKA, temporary=tmp_path, log=tmp_path / "judge.log") as ask:
         for _ in range(CASES):
-            log = random.choice((_some_batch, lambda r: _some_message(0, r), lambda r: _some_message(1, r)))(random)
+            log = random.choice((
+                _some_batch,
+                lambda r: _some_message(0, r),
+                lambda r: _some_message(1, r),
+            ))(random)
             batches = _batches(log)
             path.write_bytes(log)
             answer = ask("dump", path, "--deep", "--hex")

@@ -19,10 +19,18 @@ NONE, CREATE, APPEND = TimestampType.NONE, TimestampType.CREATE_TIME, TimestampT
 
 
 def wrapper(
-    offset: int, magic: int, inner: bytes, *, codec: int = Codec.GZIP, flags: int = 0, timestamp: int = 99
+    offset: int,
+    magic: int,
+    inner: bytes,
+    *,
+    codec: int = Codec.GZIP,
+    flags: int = 0,
+    timestamp: int = 99,
 ) -> bytes:
     packed = compress(codec, inner, broken_lz4=magic == 0)
-    return raw_message(offset, magic, attributes=codec | flags, timestamp=timestamp, value=nullable(packed))
+    return raw_message(
+        offset, magic, attributes=codec | flags, timestamp=timestamp, value=nullable(packed)
+    )
 
 
 def read(log: bytes) -> list[Record]:
@@ -86,7 +94,10 @@ class TestMixedMagic:
 
     def test_v1_in_v0(self) -> None:
         log = wrapper(12, 0, inner(1, [11, 12]))
-        assert [(r.offset, r.timestamp, r.timestamp_type) for r in read(log)] == [(11, 1011, NONE), (12, 1012, NONE)]
+        assert [(r.offset, r.timestamp, r.timestamp_type) for r in read(log)] == [
+            (11, 1011, NONE),
+            (12, 1012, NONE),
+        ]
 
     def test_v0_in_v1_under_log_append_time(self) -> None:
         log = wrapper(1, 1, inner(0, [0]) + inner(1, [1]), flags=8)
@@ -108,24 +119,36 @@ class TestTimestamps:
 
     @pytest.mark.parametrize("timestamp", [-(2**63), -5000, -2, -1, 0, 2**63 - 1])
     def test_any_int64(self, timestamp: int) -> None:
-        assert read(raw_message(4, 1, timestamp=timestamp)) == [Record(4, timestamp, CREATE, None, None)]
+        assert read(raw_message(4, 1, timestamp=timestamp)) == [
+            Record(4, timestamp, CREATE, None, None)
+        ]
         record = Record(4, timestamp, CREATE, b"", b"")
-        assert read(v1.encode_batch([record])) == read(v1.encode_batch([record], codec=Codec.LZ4)) == [record]
+        assert (
+            read(v1.encode_batch([record]))
+            == read(v1.encode_batch([record], codec=Codec.LZ4))
+            == [record]
+        )
 
     def test_in_place_and_rebuilt(self) -> None:
         records = [Record(7, 10, CREATE, None, b"a"), Record(8, 30, CREATE, None, b"b")]
         for stamp_inner in (True, False):
-            log = v1.encode_batch(records, codec=Codec.GZIP, log_append_time=77, stamp_inner=stamp_inner)
+            log = v1.encode_batch(
+                records, codec=Codec.GZIP, log_append_time=77, stamp_inner=stamp_inner
+            )
             assert [(r.timestamp, r.timestamp_type) for r in read(log)] == [(77, APPEND)] * 2
             plain = decompress(Codec.GZIP, log[34:])
             assert (plain[17], plain[25]) == ((8, 77) if stamp_inner else (0, 10))
 
     def test_wrapper_carries_the_maximum(self) -> None:
         (batch,) = dispatch.batches(
-            v1.encode_batch([Record(i, t, CREATE, None, b"") for i, t in enumerate([5, 9, 3])], codec=Codec.GZIP)
+            v1.encode_batch(
+                [Record(i, t, CREATE, None, b"") for i, t in enumerate([5, 9, 3])], codec=Codec.GZIP
+            )
         )
         assert batch.max_timestamp == 9
-        (batch,) = dispatch.batches(v1.encode_batch([Record(0, -7, CREATE, None, b"")], codec=Codec.GZIP))
+        (batch,) = dispatch.batches(
+            v1.encode_batch([Record(0, -7, CREATE, None, b"")], codec=Codec.GZIP)
+        )
         assert batch.max_timestamp == -1
 
 
@@ -140,7 +163,8 @@ class TestTheSetEnds:
         # 12 bytes are enough to judge it: unlike in a file.
         bad = bytes(8) + size.to_bytes(4, "big", signed=True)
         refused(
-            wrapper(1, 1, inner(1, [0, 1]) + bad), f"size field {size} of a message .* at byte 68 after decompression"
+            wrapper(1, 1, inner(1, [0, 1]) + bad),
+            f"size field {size} of a message .* at byte 68 after decompression",
         )
 
     def test_no_message_is_corrupt(self) -> None:
@@ -153,11 +177,16 @@ class TestTheSetEnds:
 
     @pytest.mark.parametrize("codec", [4, 5, 6, 7])
     def test_codecs_that_cannot_be(self, codec: int) -> None:
-        refused(raw_message(1, 1, attributes=codec, value=nullable(b"x")), f"codec {codec} cannot be in magic 1")
+        refused(
+            raw_message(1, 1, attributes=codec, value=nullable(b"x")),
+            f"codec {codec} cannot be in magic 1",
+        )
 
     @pytest.mark.parametrize("codec", [1, 4, 5])
     def test_compressed_messages_inside(self, codec: int) -> None:
-        refused(wrapper(0, 1, raw_message(0, 1, attributes=codec)), "a compressed message in a wrapper")
+        refused(
+            wrapper(0, 1, raw_message(0, 1, attributes=codec)), "a compressed message in a wrapper"
+        )
 
     def test_lz4_of_v1_needs_the_right_header_checksum(self) -> None:
         packed = nullable(compress(Codec.LZ4, inner(1, [0]), broken_lz4=True))
@@ -190,7 +219,11 @@ class TestMessages:
     def test_lengths_beyond_the_message(self, magic: int) -> None:
         # Bytes of the next message must not be read as this one's.
         following = raw_message(4, magic)
-        for bad in ({"key": nullable(b"k")[:-1]}, {"value": b"\x00\x00\x00\x02v"}, {"key": b"\x7f\xff\xff\xff"}):
+        for bad in (
+            {"key": nullable(b"k")[:-1]},
+            {"value": b"\x00\x00\x00\x02v"},
+            {"key": b"\x7f\xff\xff\xff"},
+        ):
             log = raw_message(3, magic, **bad) + following
             batch = next(dispatch.batches(log))
             with pytest.raises(CorruptBatch, match="expected"):
@@ -198,7 +231,12 @@ class TestMessages:
 
     def test_v1_needs_34_bytes(self) -> None:
         body = b"\x01" + bytes(13)
-        log = bytes(8) + (4 + len(body)).to_bytes(4, "big") + zlib.crc32(body).to_bytes(4, "big") + body
+        log = (
+            bytes(8)
+            + (4 + len(body)).to_bytes(4, "big")
+            + zlib.crc32(body).to_bytes(4, "big")
+            + body
+        )
         with pytest.raises(CorruptBatch, match="30 bytes, at least 34"):
             list(dispatch.batches(log))
 
@@ -208,7 +246,9 @@ class TestMessages:
 
     def test_crc_names_both_numbers(self) -> None:
         damaged = raw_message(3, 1)[:-1] + b"\0"
-        with pytest.raises(CorruptBatch, match=r"CRC-32 is [0-9a-f]{8}, the message says [0-9a-f]{8}"):
+        with pytest.raises(
+            CorruptBatch, match=r"CRC-32 is [0-9a-f]{8}, the message says [0-9a-f]{8}"
+        ):
             read(damaged)
         assert len(list(dispatch.batches(damaged, verify=False))) == 1
 
@@ -246,7 +286,11 @@ class TestEncode:
     damage=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), min_size=1, max_size=4),
 )
 def test_damage_inside_a_wrapper(magic: int, codec: Codec, damage: list[tuple[int, int]]) -> None:
-    plain = bytearray(inner(0, [0, 1]) + inner(1, [2, 3]) + raw_message(4, 1, key=nullable(b"k"), value=nullable(b"v")))
+    plain = bytearray(
+        inner(0, [0, 1])
+        + inner(1, [2, 3])
+        + raw_message(4, 1, key=nullable(b"k"), value=nullable(b"v"))
+    )
     for at, value in damage:
         plain[at % len(plain)] = value
     log = wrapper(100, magic, bytes(plain), codec=codec)

@@ -63,7 +63,9 @@ def test_smallest_sizes(page: str, smallest: int) -> None:
 
 
 def test_first_bytes_of_streams() -> None:
-    said = dict(re.findall(r"^\| ([\w ]+) \| `([0-9a-f]+)` \|$", _page("compression"), re.MULTILINE))
+    said = dict(
+        re.findall(r"^\| ([\w ]+) \| `([0-9a-f]+)` \|$", _page("compression"), re.MULTILINE)
+    )
     streams = {
         "gzip": compress(Codec.GZIP, b"x"),
         "snappy": compress(Codec.SNAPPY, b"x"),
@@ -77,6 +79,9 @@ def test_first_bytes_of_streams() -> None:
 
 def test_codec_numbers_and_limit() -> None:
     text = _page("compression")
-    numbers = {name: int(number) for name, number in re.findall(r"^\| (\w+) \| (\d) \|", text, re.MULTILINE)}
+    numbers = {
+        name: int(number)
+        for name, number in re.findall(r"^\| (\w+) \| (\d) \|", text, re.MULTILINE)
+    }
     assert numbers == {codec.name.lower(): codec for codec in Codec if codec}
     assert f"{MAX_OUTPUT_BYTES >> 20} MiB for one batch" in text

@@ -11,14 +11,18 @@ from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.model import Header, Record, TimestampType
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
-TIMESTAMPS = st.sampled_from([-1, 0, -5000]) | st.integers(1_600_000_000_000, 1_600_000_100_000) | INT64
+TIMESTAMPS = (
+    st.sampled_from([-1, 0, -5000]) | st.integers(1_600_000_000_000, 1_600_000_100_000) | INT64
+)
 CONTENT = st.none() | st.binary(max_size=60)
 HEADERS = st.lists(st.builds(Header, st.text(max_size=8), CONTENT), max_size=3).map(tuple)
 BASES = st.sampled_from([0, 1, 100, 2**31, 2**62])
 
 
 @st.composite
-def record_lists(draw: st.DrawFn, headers: st.SearchStrategy[tuple[Header, ...]] = HEADERS) -> list[Record]:
+def record_lists(
+    draw: st.DrawFn, headers: st.SearchStrategy[tuple[Header, ...]] = HEADERS
+) -> list[Record]:
     """One record or more at increasing offsets with holes."""
     offset = draw(BASES)
     records = []
@@ -32,7 +36,10 @@ def record_lists(draw: st.DrawFn, headers: st.SearchStrategy[tuple[Header, ...]]
 def _expected(records: list[Record], append_time: int | None) -> list[Record]:
     if append_time is None:
         return records
-    return [r._replace(timestamp=append_time, timestamp_type=TimestampType.LOG_APPEND_TIME) for r in records]
+    return [
+        r._replace(timestamp=append_time, timestamp_type=TimestampType.LOG_APPEND_TIME)
+        for r in records
+    ]
 
 
 def _read(log: bytes) -> list[Record]:
@@ -43,7 +50,10 @@ def _read(log: bytes) -> list[Record]:
 
 
 @settings(deadline=2000)
-@given(records=record_lists(st.just(())), codec=st.sampled_from([Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]))
+@given(
+    records=record_lists(st.just(())),
+    codec=st.sampled_from([Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]),
+)
 def test_v0(records: list[Record], codec: Codec) -> None:
     expected = [r._replace(timestamp=-1, timestamp_type=TimestampType.NONE) for r in records]
     assert _read(v0.encode_batch(records, codec=codec)) == expected
@@ -56,8 +66,12 @@ def test_v0(records: list[Record], codec: Codec) -> None:
     append_time=st.none() | INT64,
     stamp_inner=st.booleans(),
 )
-def test_v1(records: list[Record], codec: Codec, append_time: int | None, stamp_inner: bool) -> None:
-    log = v1.encode_batch(records, codec=codec, log_append_time=append_time, stamp_inner=stamp_inner)
+def test_v1(
+    records: list[Record], codec: Codec, append_time: int | None, stamp_inner: bool
+) -> None:
+    log = v1.encode_batch(
+        records, codec=codec, log_append_time=append_time, stamp_inner=stamp_inner
+    )
     assert _read(log) == _expected(records, append_time)
 
 
@@ -90,12 +104,19 @@ def test_v2(
     )
     assert _read(log) == _expected(records, append_time)
     (batch,) = dispatch.batches(log)
-    assert (batch.base_offset, batch.last_offset, batch.count, batch.codec) == (base, last, len(records), codec)
+    assert (batch.base_offset, batch.last_offset, batch.count, batch.codec) == (
+        base,
+        last,
+        len(records),
+        codec,
+    )
     assert batch.delete_horizon_ms == delete_horizon_ms
 
 
 @settings(deadline=2000)
-@given(pieces=st.lists(st.tuples(record_lists(st.just(())), st.sampled_from([v0, v1, v2])), max_size=5))
+@given(
+    pieces=st.lists(st.tuples(record_lists(st.just(())), st.sampled_from([v0, v1, v2])), max_size=5)
+)
 def test_all_magics_in_one_log(pieces: list[tuple[list[Record], object]]) -> None:
     log = b"".join(layout.encode_batch(records, codec=Codec.LZ4) for records, layout in pieces)
     assert [b.magic for b in dispatch.batches(log)] == [layout.MAGIC for _, layout in pieces]

@@ -31,7 +31,9 @@ def refused(log: bytes, reason: str, position: int | None = None) -> None:
     batch = one(log)
     with pytest.raises(CorruptBatch, match=reason) as caught:
         dispatch.records(log, batch)
-    assert caught.value.position == position or (position is None and caught.value.position is not None)
+    assert caught.value.position == position or (
+        position is None and caught.value.position is not None
+    )
 
 
 class TestHeader:
@@ -43,8 +45,18 @@ class TestHeader:
             )
         )  # fmt: skip
         assert batch.delete_horizon_ms == batch.base_timestamp == 1000
-        assert (batch.transactional, batch.control, batch.last_offset, batch.max_timestamp) == (True, True, 15, 2000)
-        assert (batch.leader_epoch, batch.producer_id, batch.producer_epoch, batch.base_sequence) == (7, 77, 3, 4)
+        assert (batch.transactional, batch.control, batch.last_offset, batch.max_timestamp) == (
+            True,
+            True,
+            15,
+            2000,
+        )
+        assert (
+            batch.leader_epoch,
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
+        ) == (7, 77, 3, 4)
         assert (batch.size, batch.end, batch.count, batch.codec) == (69, 69, 1, Codec.NONE)
 
     def test_no_horizon_without_the_bit(self) -> None:
@@ -58,11 +70,17 @@ class TestHeader:
     def test_leader_epoch_and_offset_are_outside_the_crc(self) -> None:
         log = raw_batch(RECORD)
         moved = (99).to_bytes(8, "big") + log[8:12] + (5).to_bytes(4, "big") + log[16:]
-        assert (one(moved).base_offset, one(moved).leader_epoch, read(moved)[0].offset) == (99, 5, 99)
+        assert (one(moved).base_offset, one(moved).leader_epoch, read(moved)[0].offset) == (
+            99,
+            5,
+            99,
+        )
 
     def test_crc_names_both_numbers(self) -> None:
         damaged = raw_batch(RECORD)[:-1] + b"\1"
-        with pytest.raises(CorruptBatch, match=r"CRC-32C is [0-9a-f]{8}, the batch says [0-9a-f]{8}") as caught:
+        with pytest.raises(
+            CorruptBatch, match=r"CRC-32C is [0-9a-f]{8}, the batch says [0-9a-f]{8}"
+        ) as caught:
             one(damaged)
         assert caught.value.position == 0
 
@@ -80,7 +98,11 @@ class TestRefused:
 
     def test_bytes_after_the_last_record(self) -> None:
         refused(raw_batch(RECORD + b"\0"), "1 bytes left after 1 records", 69)
-        refused(raw_batch(compress(Codec.GZIP, RECORD + b"\0"), attributes=1), "1 bytes left .* after decompression", 0)
+        refused(
+            raw_batch(compress(Codec.GZIP, RECORD + b"\0"), attributes=1),
+            "1 bytes left .* after decompression",
+            0,
+        )
 
     def test_no_records_to_look_at(self) -> None:
         # Kafka returns before it looks at what lies there.
@@ -135,14 +157,18 @@ class TestNotChecked:
         assert read(raw_batch(RECORD[:1] + b"\xff" + RECORD[2:], attributes=0x7F80)) == PLAIN
 
     def test_offsets_against_the_header(self) -> None:
-        area = record(bytes.fromhex("00 00 0a 01 01 00")) + record(bytes.fromhex("00 00 03 01 01 00"))
+        area = record(bytes.fromhex("00 00 0a 01 01 00")) + record(
+            bytes.fromhex("00 00 03 01 01 00")
+        )
         assert [r.offset for r in read(raw_batch(area, record_count=2))] == [15, 8]
 
     def test_timestamps_against_the_header(self) -> None:
         assert read(raw_batch(RECORD, max_timestamp=3)) == PLAIN
 
     def test_any_negative_length_is_null(self) -> None:
-        assert read(raw_batch(record(bytes.fromhex("00 00 00 03 05 00")))) == [Record(10, 1000, CREATE, None, None)]
+        assert read(raw_batch(record(bytes.fromhex("00 00 00 03 05 00")))) == [
+            Record(10, 1000, CREATE, None, None)
+        ]
 
     def test_header_keys_that_are_not_utf8(self) -> None:
         (found,) = read(raw_batch(record(bytes.fromhex("00 00 00 01 01 02 04 ff 68 03"))))
@@ -154,7 +180,9 @@ class TestNotChecked:
 
 class TestTimestamps:
     def test_log_append_time_is_the_maximum(self) -> None:
-        log = v2.encode_batch([Record(0, 5, CREATE, None, b"a"), Record(1, 9, CREATE, None, b"b")], log_append_time=70)
+        log = v2.encode_batch(
+            [Record(0, 5, CREATE, None, b"a"), Record(1, 9, CREATE, None, b"b")], log_append_time=70
+        )
         assert [(r.timestamp, r.timestamp_type) for r in read(log)] == [(70, APPEND)] * 2
         assert (one(log).base_timestamp, one(log).max_timestamp) == (5, 70)
 
@@ -165,7 +193,10 @@ class TestTimestamps:
         assert (one(log).delete_horizon_ms, one(log).max_timestamp) == (1_000_000, 2000)
 
     def test_negative_ones(self) -> None:
-        records = [Record(i, t, CREATE, None, None) for i, t in enumerate([-5000, -(2**63), 2**63 - 1, -1, 0])]
+        records = [
+            Record(i, t, CREATE, None, None)
+            for i, t in enumerate([-5000, -(2**63), 2**63 - 1, -1, 0])
+        ]
         log = v2.encode_batch(records)
         assert read(log) == records
         assert one(log).max_timestamp == 2**63 - 1
@@ -175,9 +206,20 @@ class TestTimestamps:
 class TestWhatCompactionLeaves:
     def test_holes(self) -> None:
         records = [Record(12, 0, CREATE, b"a", b""), Record(15, 0, CREATE, b"b", b"")]
-        log = v2.encode_batch(records, base_offset=10, last_offset=19, base_sequence=3, producer_id=1, producer_epoch=0)
+        log = v2.encode_batch(
+            records,
+            base_offset=10,
+            last_offset=19,
+            base_sequence=3,
+            producer_id=1,
+            producer_epoch=0,
+        )
         assert read(log) == records
-        assert (one(log).base_offset, one(log).last_offset, dispatch.first_offset(log, one(log))) == (10, 19, 10)
+        assert (
+            one(log).base_offset,
+            one(log).last_offset,
+            dispatch.first_offset(log, one(log)),
+        ) == (10, 19, 10)
 
     def test_empty_batches(self) -> None:
         log = v2.encode_batch(
@@ -185,7 +227,12 @@ class TestWhatCompactionLeaves:
             delete_horizon_ms=5,
         )  # fmt: skip
         batch = one(log)
-        assert (len(log), batch.codec, batch.base_timestamp, batch.delete_horizon_ms) == (61, Codec.NONE, -1, None)
+        assert (len(log), batch.codec, batch.base_timestamp, batch.delete_horizon_ms) == (
+            61,
+            Codec.NONE,
+            -1,
+            None,
+        )
         assert (batch.transactional, batch.max_timestamp, read(log)) == (True, 99, [])
 
     def test_empty_batches_need_offsets(self) -> None:
@@ -204,11 +251,17 @@ class TestEncode:
 
     def test_record_offsets_that_do_not_fit(self) -> None:
         with pytest.raises(BadInput, match="offset 2147483648"):
-            v2.encode_batch([Record(0, 0, CREATE, None, None), Record(2**31, 0, CREATE, None, None)], last_offset=5)
+            v2.encode_batch(
+                [Record(0, 0, CREATE, None, None), Record(2**31, 0, CREATE, None, None)],
+                last_offset=5,
+            )
 
     def test_record_timestamps_that_do_not_fit(self) -> None:
         with pytest.raises(BadInput, match="timestamp 9223372036854775808"):
-            v2.encode_batch([Record(0, 0, CREATE, None, None), Record(1, 2**63, CREATE, None, None)], max_timestamp=5)
+            v2.encode_batch(
+                [Record(0, 0, CREATE, None, None), Record(1, 2**63, CREATE, None, None)],
+                max_timestamp=5,
+            )
 
     def test_header_keys_that_are_not_text(self) -> None:
         with pytest.raises(BadInput, match="not text"):
@@ -220,7 +273,9 @@ class TestEncode:
 
 
 class TestControl:
-    @pytest.mark.parametrize(("key", "kind"), [("00000000", 0), ("00000001", 1), ("00010006ff", 6), ("00000063", 99)])
+    @pytest.mark.parametrize(
+        ("key", "kind"), [("00000000", 0), ("00000001", 1), ("00010006ff", 6), ("00000063", 99)]
+    )
     def test_types(self, key: str, kind: int) -> None:
         assert decode_control_type(bytes.fromhex(key)) == kind
 

@@ -12,7 +12,11 @@ from kafkats.formats.model import Codec, Record, TimestampType
 
 BASE = 1000
 TIMES = st.one_of(st.integers(-3, 60), st.just(-1), st.sampled_from([2**62, -(2**63)]))
-CODECS = {0: st.sampled_from(list(Codec)[:4]), 1: st.sampled_from(list(Codec)[:4]), 2: st.sampled_from(list(Codec))}
+CODECS = {
+    0: st.sampled_from(list(Codec)[:4]),
+    1: st.sampled_from(list(Codec)[:4]),
+    2: st.sampled_from(list(Codec)),
+}
 
 
 @st.composite
@@ -26,17 +30,28 @@ def batch_bytes(draw: st.DrawFn, first_offset: int) -> tuple[bytes, int]:
     for _ in range(count):
         value = draw(st.binary(max_size=40)) * draw(st.sampled_from([1, 1, 3]))
         time = -1 if magic == 0 else draw(TIMES)
-        records.append(Record(offset, time, TimestampType.CREATE_TIME, draw(st.none() | st.just(b"k")), value))
+        records.append(
+            Record(offset, time, TimestampType.CREATE_TIME, draw(st.none() | st.just(b"k")), value)
+        )
         offset += 1 + draw(st.sampled_from([0, 0, 2]))
     stamped = draw(st.sampled_from([None, None, 55]))
     if magic == 0:
-        return v0.encode_batch([r._replace(timestamp_type=TimestampType.NONE) for r in records], codec=codec), offset
+        return v0.encode_batch(
+            [r._replace(timestamp_type=TimestampType.NONE) for r in records], codec=codec
+        ), offset
     if magic == 1:
         return v1.encode_batch(records, codec=codec, log_append_time=stamped), offset
     horizon = draw(st.sampled_from([None, None, 9]))
-    flags = draw(st.sampled_from([{}, {"transactional": True}, {"transactional": True, "control": True}]))
+    flags = draw(
+        st.sampled_from([{}, {"transactional": True}, {"transactional": True, "control": True}])
+    )
     data = v2.encode_batch(
-        records, codec=codec, log_append_time=stamped, delete_horizon_ms=horizon, leader_epoch=3, **flags
+        records,
+        codec=codec,
+        log_append_time=stamped,
+        delete_horizon_ms=horizon,
+        leader_epoch=3,
+        **flags,
     )
     return data, offset
 

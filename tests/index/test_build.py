@@ -54,15 +54,30 @@ def assert_same(ours: Built, believed: Built) -> None:
 
 
 @settings(max_examples=250, deadline=None)
-@given(damaged_logs(), st.sampled_from([0, 60, 100, 300, 4096]), st.sampled_from(["last-offset", "kip33"]))
-@example(bytes.fromhex("80000000000003e80000000e795748e00000ffffffff00000000"), 0, "last-offset")  # far below the base
+@given(
+    damaged_logs(),
+    st.sampled_from([0, 60, 100, 300, 4096]),
+    st.sampled_from(["last-offset", "kip33"]),
+)
+@example(
+    bytes.fromhex("80000000000003e80000000e795748e00000ffffffff00000000"), 0, "last-offset"
+)  # far below the base
 def test_damaged_segments(log: bytes, interval: int, rule: str) -> None:
-    assert_same(kernel(log, BASE, rule, interval, 1 << 20), twin(log, BASE, rule, interval, 1 << 20))
+    assert_same(
+        kernel(log, BASE, rule, interval, 1 << 20), twin(log, BASE, rule, interval, 1 << 20)
+    )
 
 
 @settings(max_examples=150, deadline=None)
-@given(logs(), st.sampled_from(RULE_NAMES), st.sampled_from([0, 100]), st.sampled_from([8, 24, 48, 72, 1 << 20]))
-def test_healthy_segments_and_full_indexes(log: bytes, rule: str, interval: int, index_bytes: int) -> None:
+@given(
+    logs(),
+    st.sampled_from(RULE_NAMES),
+    st.sampled_from([0, 100]),
+    st.sampled_from([8, 24, 48, 72, 1 << 20]),
+)
+def test_healthy_segments_and_full_indexes(
+    log: bytes, rule: str, interval: int, index_bytes: int
+) -> None:
     ours = kernel(log, BASE, rule, interval, index_bytes)
     assert_same(ours, twin(log, BASE, rule, interval, index_bytes))
     assert ours.facts.stop is None
@@ -79,22 +94,34 @@ def test_output_in_chunks(log: bytes, at_once: int) -> None:
 
 
 def test_rules_differ_where_they_should(golden: Unpacked) -> None:
-    log = next(p for p in sorted(golden("matrix-2.8.2-v1", "data").rglob("0000*.log")) if "gzip" in str(p)).read_bytes()
+    log = next(
+        p for p in sorted(golden("matrix-2.8.2-v1", "data").rglob("0000*.log")) if "gzip" in str(p)
+    ).read_bytes()
     built = {rule: kernel(log, 0, rule, 100, 1 << 20) for rule in RULE_NAMES}
     last, first, kip33 = built["last-offset"], built["first-offset"], built["kip33"]
     assert last.offset_index != first.offset_index
     assert last.time_index == first.time_index
     ours, theirs = (np.frombuffer(b.time_index, time_index.ENTRY) for b in (last, kip33))
     assert ours.size > 1
-    assert (theirs["relative_offset"] > ours["relative_offset"]).all(), "the log's end lies behind the maximum"
+    assert (theirs["relative_offset"] > ours["relative_offset"]).all(), (
+        "the log's end lies behind the maximum"
+    )
     closing = np.frombuffer(kernel(log, 0, "kip33", 1 << 20, 1 << 20).time_index, time_index.ENTRY)
-    assert closing["relative_offset"].tolist() == [10_000], "the closing entry has the next segment's base"
+    assert closing["relative_offset"].tolist() == [10_000], (
+        "the closing entry has the next segment's base"
+    )
     assert (theirs["timestamp"] == ours["timestamp"]).all()
 
 
 def test_kip33_without_timestamps_takes_the_mtime(golden: Unpacked) -> None:
-    log = next(p for p in sorted(golden("matrix-0.8.2.2-v0", "data").rglob("0000*0.log")) if p.stat().st_size)
-    built = build(np.fromfile(log, np.uint8), 0, rule=RULES["kip33"], mtime_ms=123, next_base_offset=9000)
+    log = next(
+        p
+        for p in sorted(golden("matrix-0.8.2.2-v0", "data").rglob("0000*0.log"))
+        if p.stat().st_size
+    )
+    built = build(
+        np.fromfile(log, np.uint8), 0, rule=RULES["kip33"], mtime_ms=123, next_base_offset=9000
+    )
     assert np.frombuffer(built.time_index, time_index.ENTRY).tolist() == [(123, 9000)]
     assert not build(np.fromfile(log, np.uint8), 0, rule=RULES["kip33"], mtime_ms=123).time_index, (
         "the active segment's"
@@ -108,14 +135,20 @@ def recovered(root: Path) -> list[Path]:
 
 @pytest.mark.parametrize(
     ("case", "rule"),
-    [("upgrade-0.9-to-2.8", "first-offset"), ("compaction-0.11.0.3", "last-offset"), ("transactions-4.3.1", "kip33")],
+    [
+        ("upgrade-0.9-to-2.8", "first-offset"),
+        ("compaction-0.11.0.3", "last-offset"),
+        ("transactions-4.3.1", "kip33"),
+    ],
 )
 def test_real_segments_as_the_twin(golden: Unpacked, case: str, rule: str) -> None:
     state = {"compaction-0.11.0.3": "after", "upgrade-0.9-to-2.8": "data"}.get(case, "data")
     for log in recovered(golden(case, state)):
         if log.stat().st_size < 64 * 1024:
             data, base = log.read_bytes(), int(log.stem)
-            assert_same(kernel(data, base, rule, 150, 1 << 20), twin(data, base, rule, 150, 1 << 20))
+            assert_same(
+                kernel(data, base, rule, 150, 1 << 20), twin(data, base, rule, 150, 1 << 20)
+            )
 
 
 def test_empty_log() -> None:

@@ -23,7 +23,17 @@ from kafkats.segment.walk import walk
 from tests.golden import Segment, Unpacked, case, segments, tree
 from tests.index.generated import BASE, logs
 
-CLEAN = ("matrix", "content", "timestamps", "transactions", "rolling", "compaction", "retention", "follower", "upgrade")
+CLEAN = (
+    "matrix",
+    "content",
+    "timestamps",
+    "transactions",
+    "rolling",
+    "compaction",
+    "retention",
+    "follower",
+    "upgrade",
+)
 INTERVAL = 256
 FINE = {IndexState.EQUAL, IndexState.SOUND}
 
@@ -36,7 +46,9 @@ def fine(check: SegmentCheck) -> bool:
 
 
 def clean_segments(golden: Unpacked) -> list[Segment]:
-    return [s for s in golden.segments(*CLEAN) if not s.partition.name.endswith(("-delete", "-stray"))]
+    return [
+        s for s in golden.segments(*CLEAN) if not s.partition.name.endswith(("-delete", "-stray"))
+    ]
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -46,11 +58,15 @@ def test_what_a_broker_left_after_a_clean_stop_never_alarms(golden: Unpacked, to
     for segment in clean_segments(golden):
         rule = RULES["first-offset"] if told and segment.case.first_offset_rule() else DEFAULT_RULE
         interval, index_bytes = (segment.interval, segment.index_bytes) if told else (None, None)
-        check = check_segment(segment.log, rule=rule, index_interval_bytes=interval, segment_index_bytes=index_bytes)
+        check = check_segment(
+            segment.log, rule=rule, index_interval_bytes=interval, segment_index_bytes=index_bytes
+        )
         assert fine(check), (segment, check.findings)
         found.update(f.kind for f in check.findings)
         found[check.offset_index] += 1
-    assert found.pop("timestamps-not-in-log") == 5, "0.10.2.2 with magic 0 indexes timestamps that it then strips"
+    assert found.pop("timestamps-not-in-log") == 5, (
+        "0.10.2.2 with magic 0 indexes timestamps that it then strips"
+    )
     assert set(found) <= {"sound", "other-rule", "equal", "missing", "no-entries"}
     assert found["equal"] > 1500
 
@@ -69,13 +85,18 @@ def test_what_recovery_rebuilt_is_equal(golden: Unpacked) -> None:
     ):
         one = case(name)
         rule = RULES["first-offset"] if one.first_offset_rule() else DEFAULT_RULE
-        by_partition = {s.partition: s for s in segments(one, "after", golden(one, "after"))}  # the last one stays
+        by_partition = {
+            s.partition: s for s in segments(one, "after", golden(one, "after"))
+        }  # the last one stays
         for segment in by_partition.values():
             if segment.partition.name.startswith("__") or not segment.log.stat().st_size:
                 continue
             check = check_segment(segment.log, rule=rule, index_interval_bytes=segment.interval)
             assert check.offset_index == IndexState.EQUAL, (segment, check.findings)
-            assert check.time_index == IndexState.EQUAL or name == "crash-0.8.2.2", (segment, check.findings)
+            assert check.time_index == IndexState.EQUAL or name == "crash-0.8.2.2", (
+                segment,
+                check.findings,
+            )
             equal += 1
     assert equal > 250
 
@@ -97,10 +118,18 @@ def test_truth_of_entries(log: bytes, data: st.DataObject) -> None:
     chosen_positions = sorted(data.draw(st.sets(st.sampled_from(positions or [0]), max_size=8)))
     chosen_offsets = sorted(data.draw(st.sets(st.sampled_from(offsets or [0]), max_size=8)))
     index = list(zip(chosen_offsets, chosen_positions, strict=False))
-    near = [b.max_timestamp + d for b in batches for d in (0, 1, -1) if abs(b.max_timestamp) < 2**62]
-    timestamps = sorted(data.draw(st.sets(st.sampled_from(near or [0]) | st.integers(-2, 70), max_size=8)))
+    near = [
+        b.max_timestamp + d for b in batches for d in (0, 1, -1) if abs(b.max_timestamp) < 2**62
+    ]
+    timestamps = sorted(
+        data.draw(st.sets(st.sampled_from(near or [0]) | st.integers(-2, 70), max_size=8))
+    )
     times = list(
-        zip(timestamps, sorted(data.draw(st.lists(st.sampled_from(offsets or [0]), max_size=8))), strict=False)
+        zip(
+            timestamps,
+            sorted(data.draw(st.lists(st.sampled_from(offsets or [0]), max_size=8))),
+            strict=False,
+        )
     )
     walked = walk(
         array_source(np.frombuffer(log, np.uint8)),
@@ -115,14 +144,19 @@ def test_truth_of_entries(log: bytes, data: st.DataObject) -> None:
     assert walked.offset_entries.wrong == len(wrong)
     assert walked.offset_entries.first_wrong == (wrong[0] if wrong else -1)
     assert walked.time_entries.wrong == len(untrue.time_entries)
-    assert walked.time_entries.first_wrong == (untrue.time_entries[0] if untrue.time_entries else -1)
+    assert walked.time_entries.first_wrong == (
+        untrue.time_entries[0] if untrue.time_entries else -1
+    )
 
 
 @pytest.fixture
 def segment(golden: Unpacked, tmp_path: Path) -> Path:
     """A copy of a segment with both indexes equal to their rebuild, interval INTERVAL, that has most entries."""
     root = golden("matrix-4.3.1-v2", "data")
-    source = max(sorted(root.glob("gzip-ct-0/*.log")), key=lambda log: log.with_suffix(".timeindex").stat().st_size)
+    source = max(
+        sorted(root.glob("gzip-ct-0/*.log")),
+        key=lambda log: log.with_suffix(".timeindex").stat().st_size,
+    )
     for suffix in (".log", ".index", ".timeindex"):
         shutil.copy(source.with_suffix(suffix), tmp_path)
     log = tmp_path / source.name
@@ -193,7 +227,9 @@ def test_damage_of_the_offset_index(segment: Path) -> None:
     path.write_bytes(b"")
     assert kinds(segment, ".index") == ["no-entries"]
     path.write_bytes(os.urandom(len(whole)))
-    assert {"not-monotonic", "beyond-end", "not-in-log", "below-base"} & set(kinds(segment, ".index"))
+    assert {"not-monotonic", "beyond-end", "not-in-log", "below-base"} & set(
+        kinds(segment, ".index")
+    )
 
 
 def test_damage_of_the_time_index(segment: Path) -> None:
@@ -253,8 +289,12 @@ def test_settings_are_inferred_or_said_to_be_the_default(segment: Path) -> None:
     assert check.offset_index == IndexState.EQUAL
     assert check.index_interval_bytes == INTERVAL
     assert (check.interval_from, check.index_bytes_from) == ("inferred", "default")
-    segment.with_suffix(".index").write_bytes(segment.with_suffix(".index").read_bytes() + bytes(8 * 100))
-    assert check_segment(segment).index_bytes_from == "default", "zeros of an inactive segment say nothing"
+    segment.with_suffix(".index").write_bytes(
+        segment.with_suffix(".index").read_bytes() + bytes(8 * 100)
+    )
+    assert check_segment(segment).index_bytes_from == "default", (
+        "zeros of an inactive segment say nothing"
+    )
     check = check_segment(segment, active=True, live=True)
     assert (check.segment_index_bytes, check.index_bytes_from) == (
         segment.with_suffix(".index").stat().st_size,
@@ -279,7 +319,11 @@ def test_index_that_would_be_full(segment: Path) -> None:
 def test_other_generations_rule_is_a_remark(golden: Unpacked) -> None:
     found = Counter()
     for log in golden("crash-0.11.0.3", "after").rglob("0*.log"):
-        found.update(f.kind for f in check_segment(log, index_interval_bytes=100).findings if f.file.endswith(".index"))
+        found.update(
+            f.kind
+            for f in check_segment(log, index_interval_bytes=100).findings
+            if f.file.endswith(".index")
+        )
     assert found["other-rule"] > 30
 
 
@@ -306,4 +350,8 @@ def test_zero_bytes_are_nothing_to_complain_about(tmp_path: Path) -> None:
     for suffix in (".log", ".index", ".timeindex"):
         (tmp_path / f"{0:020d}{suffix}").touch()
     check = check_segment(tmp_path / f"{0:020d}.log")
-    assert (check.offset_index, check.time_index, check.findings) == (IndexState.EQUAL, IndexState.EQUAL, ())
+    assert (check.offset_index, check.time_index, check.findings) == (
+        IndexState.EQUAL,
+        IndexState.EQUAL,
+        (),
+    )

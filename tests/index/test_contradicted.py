@@ -54,7 +54,9 @@ def said(capsys: pytest.CaptureFixture[str], *words: object) -> list[dict[str, o
     ],
     ids=lambda words: str(words[0]),
 )
-def test_a_plan_says_so(operation: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_says_so(
+    operation: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     one = case("matrix-4.3.1-v2")
     (tmp_path / "data").mkdir()
     root = one.unpack("data", tmp_path / "data")
@@ -62,7 +64,17 @@ def test_a_plan_says_so(operation: tuple[object, ...], tmp_path: Path, capsys: p
     (root / "none-ct-0" / f"{67:020d}.index").unlink()
     policy = tmp_path / "policy.yaml"
     policy.write_text("defaults:\n  index.interval.bytes: 4096\n")
-    words = ("plan", *operation[:1], root, *operation[1:], "--topics", "none-ct", "--json", "-o", tmp_path / "plan")
+    words = (
+        "plan",
+        *operation[:1],
+        root,
+        *operation[1:],
+        "--topics",
+        "none-ct",
+        "--json",
+        "-o",
+        tmp_path / "plan",
+    )
     [*_, last] = said(capsys, *words, "--policy", policy)
     [remark] = last["summary"]["remarks"]
     assert remark.startswith(
@@ -78,7 +90,11 @@ def test_verify_says_so_of_each_segment(tmp_path: Path, capsys: pytest.CaptureFi
     root = case("matrix-4.3.1-v2").unpack("data", tmp_path)
     words = ("verify", root, "--topics", "none-ct", "--json", "--config")
     *rows, last = said(capsys, *words, "index.interval.bytes=4096")
-    told = {(row["kind"], row["expected"], row["found"]) for row in rows if str(row["file"]).endswith(".index")}
+    told = {
+        (row["kind"], row["expected"], row["found"])
+        for row in rows
+        if str(row["file"]).endswith(".index")
+    }
     assert told == {("other-interval", "4096", "256")}
     assert last["summary"]["worst"] == "remark"
     assert said(capsys, *words, "index.interval.bytes=256")[-1]["summary"]["kinds"] == {}

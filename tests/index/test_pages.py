@@ -21,14 +21,16 @@ ROW = re.compile(r"^\| (\d+) \| `(\w+)` \| (\d+) \| int(\d+) \|", re.MULTILINE)
 
 
 @pytest.mark.parametrize(
-    ("page", "module"), [("offset-index", offset_index), ("time-index", time_index), ("txn-index", txn_index)]
+    ("page", "module"),
+    [("offset-index", offset_index), ("time-index", time_index), ("txn-index", txn_index)],
 )
 def test_layouts(page: str, module: object) -> None:
     text = (PAGES / f"{page}.md").read_text()
     entry: np.dtype[np.void] = module.ENTRY  # type: ignore[attr-defined]
     rows = [(int(at), name, int(size), int(bits)) for at, name, size, bits in ROW.findall(text)]
     fields = [
-        (entry.fields[n][1], n, entry.fields[n][0].itemsize, entry.fields[n][0].itemsize * 8) for n in entry.names
+        (entry.fields[n][1], n, entry.fields[n][0].itemsize, entry.fields[n][0].itemsize * 8)
+        for n in entry.names
     ]
     assert rows == fields
     assert all(entry.fields[name][0].str.startswith(">") for name in entry.names)
@@ -65,14 +67,20 @@ def test_time_lookup_is_bisect(warm: bool, times: set[int], target: int) -> None
 
 
 def test_transaction_indexes_of_real_brokers(golden: Unpacked) -> None:
-    found = [txn_index.read(p) for p in sorted(golden("transactions-4.3.1", "data").rglob("*.txnindex"))]
+    found = [
+        txn_index.read(p) for p in sorted(golden("transactions-4.3.1", "data").rglob("*.txnindex"))
+    ]
     entries = [e for one in found for e in one]
     assert len(entries) > 2
-    assert all(e["version"] == 0 and e["first_offset"] <= e["last_offset"] and e["producer_id"] >= 0 for e in entries)
+    assert all(
+        e["version"] == 0 and e["first_offset"] <= e["last_offset"] and e["producer_id"] >= 0
+        for e in entries
+    )
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [(offset_index, "0.index"), (time_index, "0.timeindex"), (txn_index, "0.txnindex")]
+    ("module", "name"),
+    [(offset_index, "0.index"), (time_index, "0.timeindex"), (txn_index, "0.txnindex")],
 )
 def test_lengths(tmp_path: Path, module: object, name: str) -> None:
     read, entry = module.read, module.ENTRY  # type: ignore[attr-defined]

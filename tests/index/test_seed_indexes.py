@@ -19,7 +19,9 @@ from tests.index.generated import BASE, logs
 from tests.index.test_pages import PAGES, ROW
 
 
-@pytest.mark.parametrize(("page", "module"), [("minute-index", minute_index), ("enriched-index", enriched_index)])
+@pytest.mark.parametrize(
+    ("page", "module"), [("minute-index", minute_index), ("enriched-index", enriched_index)]
+)
 def test_layouts(page: str, module: object) -> None:
     text = (PAGES / f"{page}.md").read_text()
     entry: np.dtype[np.void] = module.ENTRY  # type: ignore[attr-defined]
@@ -32,7 +34,11 @@ def test_layouts(page: str, module: object) -> None:
 
 def test_the_sizes_of_the_texts() -> None:
     said = dict(
-        re.findall(r"^\| (minute|second) \| \d+ \| (\d+) \|$", (PAGES / "minute-index.md").read_text(), re.MULTILINE)
+        re.findall(
+            r"^\| (minute|second) \| \d+ \| (\d+) \|$",
+            (PAGES / "minute-index.md").read_text(),
+            re.MULTILINE,
+        )
     )
     for word, step in (("minute", 60_000), ("second", 1000)):
         assert int(said[word]) == minute_index.size_bytes(3500, 24, step_ms=step)
@@ -41,7 +47,11 @@ def test_the_sizes_of_the_texts() -> None:
 
 
 def records(log: bytes) -> list[tuple[int, int]]:
-    return [(r.offset, r.timestamp) for batch in dispatch.batches(log) for r in dispatch.records(log, batch)]
+    return [
+        (r.offset, r.timestamp)
+        for batch in dispatch.batches(log)
+        for r in dispatch.records(log, batch)
+    ]
 
 
 def first(known: list[tuple[int, int]], target: int) -> int:
@@ -52,15 +62,22 @@ def first(known: list[tuple[int, int]], target: int) -> int:
 @given(logs(), st.sampled_from([1, 7, 50]), st.sampled_from([0, 100]))
 def test_nothing_is_missed(log: bytes, step: int, interval: int) -> None:
     source, known = array_source(np.frombuffer(log, np.uint8)), records(log)
-    targets = np.unique([0, *(max(time + n, 0) for _, time in known for n in (-1, 0, 1) if time < 2**62)])
+    targets = np.unique([
+        0,
+        *(max(time + n, 0) for _, time in known for n in (-1, 0, 1) if time < 2**62),
+    ])
     exact = np.array([first(known, t) for t in targets.tolist()])
     for option in minute_index.OPTIONS:
-        data = minute_index.build(source, BASE, option=option, step_ms=step, index_interval_bytes=interval)
+        data = minute_index.build(
+            source, BASE, option=option, step_ms=step, index_interval_bytes=interval
+        )
         entries = np.frombuffer(data, minute_index.ENTRY)
         steps = entries["timestamp"] // step
         assert len(np.unique(steps)) == len(entries)
         begins = minute_index.lookup(entries, BASE, targets, option=option, step_ms=step)
-        batches = np.array([begin_of(log, int(b)) for b in begins])  # a fetch brings the batch that an offset lies in
+        batches = np.array([
+            begin_of(log, int(b)) for b in begins
+        ])  # a fetch brings the batch that an offset lies in
         assert compare(len(data), batches, exact).late == 0
         if option == "create-time":
             by_step = {}
@@ -72,8 +89,12 @@ def test_nothing_is_missed(log: bytes, step: int, interval: int) -> None:
             assert (begins[exact < 0] >= 0).all()
     data = enriched_index.build(source, BASE, index_interval_bytes=interval)
     entries = np.frombuffer(data, enriched_index.ENTRY)
-    position_of = {r.offset: b.position for b in dispatch.batches(log) for r in dispatch.records(log, b)}
-    for position, offset in zip(enriched_index.lookup(entries, targets).tolist(), exact.tolist(), strict=True):
+    position_of = {
+        r.offset: b.position for b in dispatch.batches(log) for r in dispatch.records(log, b)
+    }
+    for position, offset in zip(
+        enriched_index.lookup(entries, targets).tolist(), exact.tolist(), strict=True
+    ):
         assert offset < 0 or position <= position_of[offset]
 
 
@@ -92,17 +113,24 @@ def test_of_a_real_segment(golden: Unpacked) -> None:
     log = segment.log.read_bytes()
     source, known = array_source(np.frombuffer(log, np.uint8)), records(log)
     own = segment.log.with_suffix(".index").stat().st_size
-    enriched = enriched_index.build(source, segment.base_offset, index_interval_bytes=segment.interval)
+    enriched = enriched_index.build(
+        source, segment.base_offset, index_interval_bytes=segment.interval
+    )
     assert len(enriched) == 2 * own
     targets = np.linspace(min(t for _, t in known), max(t for _, t in known), 50).astype(np.int64)
     exact = np.array([first(known, t) for t in targets.tolist()])
     fine, coarse = (
-        minute_index.build(source, segment.base_offset, option="create-time", step_ms=step) for step in (1, 60_000)
+        minute_index.build(source, segment.base_offset, option="create-time", step_ms=step)
+        for step in (1, 60_000)
     )
     seen = []
     for data, step in ((fine, 1), (coarse, 60_000)):
         begins = minute_index.lookup(
-            np.frombuffer(data, minute_index.ENTRY), segment.base_offset, targets, option="create-time", step_ms=step
+            np.frombuffer(data, minute_index.ENTRY),
+            segment.base_offset,
+            targets,
+            option="create-time",
+            step_ms=step,
         )
         seen.append(compare(len(data), begins, exact))
     assert seen[0].exact == seen[0].targets == 50

@@ -12,14 +12,25 @@ from kafkats.index.check import check_segment
 from kafkats.index.tail import read_tail
 from tests.golden import Unpacked
 
-SAME = ("log_bytes", "valid_bytes", "last_offset", "next_offset", "first_timestamp", "max_timestamp", "stop")
+SAME = (
+    "log_bytes",
+    "valid_bytes",
+    "last_offset",
+    "next_offset",
+    "first_timestamp",
+    "max_timestamp",
+    "stop",
+)
 
 
 @pytest.mark.parametrize("kind", ["matrix", "timestamps", "compaction", "follower"])
 def test_same_as_a_full_pass_after_a_clean_stop(golden: Unpacked, kind: str) -> None:
     seen = 0
     for segment in golden.segments(kind):
-        tail, full = read_tail(segment.log), check_segment(segment.log, index_interval_bytes=segment.interval).facts
+        tail, full = (
+            read_tail(segment.log),
+            check_segment(segment.log, index_interval_bytes=segment.interval).facts,
+        )
         assert tail.findings == (), segment
         stripped = full.magics[0] == full.valid_bytes and tail.facts.max_timestamp > -1
         for name in SAME:
@@ -36,7 +47,10 @@ def test_same_as_a_full_pass_after_a_clean_stop(golden: Unpacked, kind: str) -> 
 def log(golden: Unpacked, tmp_path: Path) -> Path:
     """A copy of a segment with many entries."""
     root = golden("matrix-4.3.1-v2", "data")
-    source = max(sorted(root.glob("gzip-ct-0/*.log")), key=lambda p: p.with_suffix(".timeindex").stat().st_size)
+    source = max(
+        sorted(root.glob("gzip-ct-0/*.log")),
+        key=lambda p: p.with_suffix(".timeindex").stat().st_size,
+    )
     for suffix in (".log", ".index", ".timeindex"):
         shutil.copy(source.with_suffix(suffix), tmp_path)
     return tmp_path / source.name

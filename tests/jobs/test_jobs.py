@@ -46,8 +46,20 @@ def volume(tmp_path: Path) -> Path:
 
 
 def words(**more: Any) -> Namespace:
-    given = {"topics": "*", "policy": None, "config": [], "generation": "last-offset", "report": None, "deep": False}
-    given |= {"all": False, "valid_prefix": False, "only_after_unclean_stop": False, "not_for_a_broker": False}
+    given = {
+        "topics": "*",
+        "policy": None,
+        "config": [],
+        "generation": "last-offset",
+        "report": None,
+        "deep": False,
+    }
+    given |= {
+        "all": False,
+        "valid_prefix": False,
+        "only_after_unclean_stop": False,
+        "not_for_a_broker": False,
+    }
     given |= {
         "of_plan": None,
         "of_run": [],
@@ -61,7 +73,9 @@ def words(**more: Any) -> Namespace:
     return Namespace(**given | UNRESERVED | more)
 
 
-def planned(executor: SparkExecutor, volume: Path, name: str = "plan", **more: Any) -> dict[str, Any]:
+def planned(
+    executor: SparkExecutor, volume: Path, name: str = "plan", **more: Any
+) -> dict[str, Any]:
     out = volume.parents[1] / name
     return dict(plan_job.plan(executor, words(log_dirs=[str(volume)], output=out, **more)))
 
@@ -72,7 +86,8 @@ def differing(root: Path) -> list[str]:
     return [
         p
         for p, (_, _, sha256) in files
-        if sha256 and (not (f := root / p).is_file() or hashlib.sha256(f.read_bytes()).hexdigest() != sha256)
+        if sha256
+        and (not (f := root / p).is_file() or hashlib.sha256(f.read_bytes()).hexdigest() != sha256)
     ]
 
 
@@ -82,17 +97,27 @@ def kafkats(*given: object) -> dict[str, Any]:
 
 
 def rows_of(*given: object) -> list[dict[str, Any]]:
-    command = [sys.executable, "-c", "from kafkats.cli import main; main()", *map(str, given), "--json"]
+    command = [
+        sys.executable,
+        "-c",
+        "from kafkats.cli import main; main()",
+        *map(str, given),
+        "--json",
+    ]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert ran.returncode in {0, 1}, ran.stderr
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
-def test_the_same_plan_as_the_command(executor: SparkExecutor, volume: Path, tmp_path: Path) -> None:
+def test_the_same_plan_as_the_command(
+    executor: SparkExecutor, volume: Path, tmp_path: Path
+) -> None:
     before = tree(volume)
     result = planned(executor, volume)
     assert result["totals"]["files"] == 3, "an empty .index on a whole segment is no defect"
-    assert kafkats("plan", "rebuild", volume, "-o", tmp_path / "other")["digest"] == result["digest"]
+    assert (
+        kafkats("plan", "rebuild", volume, "-o", tmp_path / "other")["digest"] == result["digest"]
+    )
     assert tree(volume) == before
 
 
@@ -105,7 +130,11 @@ def test_missing_records_are_told_and_left_alone_as_by_the_command(
         path.unlink()
     (partition / LOST[0].rpartition("/")[2]).unlink(missing_ok=True)
     found = verify_job.verify(executor, words(log_dirs=[str(volume)], report=tmp_path / "report"))
-    assert (found["exit_code"], found["worst"], found["kinds"]["missing-records"]) == (1, "danger", 1)
+    assert (found["exit_code"], found["worst"], found["kinds"]["missing-records"]) == (
+        1,
+        "danger",
+        1,
+    )
     theirs = kafkats("verify", volume)
     assert (theirs["kinds"], theirs["severities"]) == (found["kinds"], found["severities"])
     result = planned(executor, volume)
@@ -113,10 +142,15 @@ def test_missing_records_are_told_and_left_alone_as_by_the_command(
     reasons = {row["reason"] for row in items if row["partition_dir"] == partition.name}
     assert len(reasons) == 1 and reasons.pop().startswith("records are missing: offset")
     assert result["totals"]["files"], "other partitions are planned for"
-    assert kafkats("plan", "rebuild", volume, "-o", tmp_path / "other")["digest"] == result["digest"]
+    assert (
+        kafkats("plan", "rebuild", volume, "-o", tmp_path / "other")["digest"] == result["digest"]
+    )
     given = planned(executor, volume, "given", accept_loss="offsets")
     assert given["totals"]["blocked"] < result["totals"]["blocked"]
-    assert (result["exit_code"], planned(executor, volume, "going-on", go_on=True)["exit_code"]) == (1, 0)
+    assert (
+        result["exit_code"],
+        planned(executor, volume, "going-on", go_on=True)["exit_code"],
+    ) == (1, 0)
 
 
 def test_an_interval_that_the_indexes_contradict_is_a_remark_as_of_the_command(
@@ -125,7 +159,9 @@ def test_an_interval_that_the_indexes_contradict_is_a_remark_as_of_the_command(
     setting = "index.interval.bytes=4096"
     [remark] = planned(executor, volume, config=[setting])["remarks"]
     assert "sparser" in remark
-    assert kafkats("plan", "rebuild", volume, "-o", tmp_path / "other", "--config", setting)["remarks"] == [remark]
+    assert kafkats("plan", "rebuild", volume, "-o", tmp_path / "other", "--config", setting)[
+        "remarks"
+    ] == [remark]
     assert planned(executor, volume, "true")["remarks"] == []
 
 
@@ -140,12 +176,18 @@ def test_apply_and_proof(executor: SparkExecutor, volume: Path, tmp_path: Path) 
     assert verify_job.verify(executor, proof)["equal"] == 3
 
     again = apply_job.apply(executor, apply)
-    assert (again["outcomes"], again["exit_code"]) == ({"already": 3}, 0), "a finished plan is a no-op that says so"
+    assert (again["outcomes"], again["exit_code"]) == ({"already": 3}, 0), (
+        "a finished plan is a no-op that says so"
+    )
     assert planned(executor, volume, "second")["totals"]["files"] == 0
 
     (volume / LOST[0]).write_bytes(bytes(12))
     wrong = verify_job.verify(executor, proof)
-    assert (wrong["equal"], wrong["exit_code"], wrong["not_equal"]) == (2, 1, [str(volume / LOST[0])])
+    assert (wrong["equal"], wrong["exit_code"], wrong["not_equal"]) == (
+        2,
+        1,
+        [str(volume / LOST[0])],
+    )
 
 
 @pytest.mark.parametrize("by", ["topic", "segment"])
@@ -154,7 +196,9 @@ def test_the_same_inventory_as_the_command(
 ) -> None:
     inventory_job.inventory(executor, words(log_dirs=[str(volume)], by=by))
     ours = [line for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
-    assert [json.loads(line) for line in ours] == rows_of("inventory", volume, "--by", by)[: len(ours)]
+    assert [json.loads(line) for line in ours] == rows_of("inventory", volume, "--by", by)[
+        : len(ours)
+    ]
     assert ours
 
 
@@ -164,7 +208,10 @@ def test_several_volumes_are_one_plan(executor: SparkExecutor, volume: Path) -> 
     out = volume.parents[1] / "plan"
     result = plan_job.plan(executor, words(log_dirs=[str(second), str(volume)], output=out))
     assert result["totals"]["files"] == 6
-    assert {row["log_dir"] for row in read_plan(out).items.to_pylist()} == {str(volume), str(second)}
+    assert {row["log_dir"] for row in read_plan(out).items.to_pylist()} == {
+        str(volume),
+        str(second),
+    }
 
 
 class Killed:
@@ -194,7 +241,12 @@ class Killed:
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_killed_task_is_run_again(
-    executor: SparkExecutor, volume: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, after: bool
+    executor: SparkExecutor,
+    volume: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    *,
+    after: bool,
 ) -> None:
     result = planned(executor, volume)
     monkeypatch.setattr(applying, "apply_partition", Killed(tmp_path / "died", after=after))
@@ -212,17 +264,29 @@ def test_what_cannot_be_done_is_in_the_report(executor: SparkExecutor, volume: P
     done = apply_job.apply(executor, words(plan=plan, digest=result["digest"]))
     assert done["outcomes"] == {"done": 2, "refused": 1}
     assert done["exit_code"] == 3
-    rows = {row["partition_dir"]: row for row in read_actions(plan.with_name("plan.run")).to_pylist()}
+    rows = {
+        row["partition_dir"]: row for row in read_actions(plan.with_name("plan.run")).to_pylist()
+    }
     assert "changed" in rows["lz4-ct-0"]["error"]
     assert (volume / EMPTIED[0]).read_bytes() == b"changed"
 
 
 def submit(java: dict[str, str], job: str, *given: object) -> tuple[int, dict[str, Any], str]:
     """A real spark-submit; exit code, result, everything it printed."""
-    command = ["spark-submit", "--master", "local[2,4]", str(ROOT / "spark_jobs" / f"{job}.py"), *map(str, given)]
+    command = [
+        "spark-submit",
+        "--master",
+        "local[2,4]",
+        str(ROOT / "spark_jobs" / f"{job}.py"),
+        *map(str, given),
+    ]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env=java)
     lines = [line for line in ran.stdout.splitlines() if line.startswith("KAFKATS_RESULT ")]
-    return ran.returncode, json.loads(lines[-1].removeprefix("KAFKATS_RESULT ")), ran.stdout + ran.stderr
+    return (
+        ran.returncode,
+        json.loads(lines[-1].removeprefix("KAFKATS_RESULT ")),
+        ran.stdout + ran.stderr,
+    )
 
 
 @pytest.mark.slow(8)

@@ -30,11 +30,15 @@ TIMES = [FIRST + 1_600_000, FIRST + 1_600_500, FIRST + 3 * HOUR_MS]
 
 
 def looked_up(executor: SparkExecutor, *given: object) -> dict[str, Any]:
-    return dict(lookup_job.lookup(executor, lookup_job.words().parse_args([str(word) for word in given])))
+    return dict(
+        lookup_job.lookup(executor, lookup_job.words().parse_args([str(word) for word in given]))
+    )
 
 
 def exported(executor: SparkExecutor, *given: object) -> dict[str, Any]:
-    return dict(export_job.export(executor, export_job.words().parse_args([str(word) for word in given])))
+    return dict(
+        export_job.export(executor, export_job.words().parse_args([str(word) for word in given]))
+    )
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -47,7 +51,16 @@ def test_the_rows_of_the_library(
 ) -> None:
     root = golden(CASE, "data")
     words = [word for ms in TIMES for word in ("--at", ms)]
-    more = ["--at", "latest", "--how", how, "--generation", generation, "--report", tmp_path / "rows"]
+    more = [
+        "--at",
+        "latest",
+        "--how",
+        how,
+        "--generation",
+        generation,
+        "--report",
+        tmp_path / "rows",
+    ]
     said = looked_up(executor, root, *words, *more)
     ours = pq.read_table(tmp_path / "rows" / "lookup.parquet")
     theirs = lookup([root], [*TIMES, search.LATEST], LookupOptions(how, generation))
@@ -71,14 +84,28 @@ def test_what_cannot_be_read_fails_the_job_unless_told_to_go_on(
 
 
 @pytest.mark.parametrize("exact", [[], ["--depth", "full"]], ids=["indexes", "exact"])
-def test_the_table_of_the_library(executor: SparkExecutor, golden: Unpacked, tmp_path: Path, exact: list[str]) -> None:
+def test_the_table_of_the_library(
+    executor: SparkExecutor, golden: Unpacked, tmp_path: Path, exact: list[str]
+) -> None:
     root = golden(CASE, "data")
     hours = [(FIRST + n * HOUR_MS, FIRST + (n + 1) * HOUR_MS) for n in (1, 0)]
     for begin, end in hours:
         said = looked_up(
-            executor, root, "--every", "1s", "--from", begin, "--until", end, "-o", tmp_path / "spark", *exact
+            executor,
+            root,
+            "--every",
+            "1s",
+            "--from",
+            begin,
+            "--until",
+            end,
+            "-o",
+            tmp_path / "spark",
+            *exact,
         )
-        theirs = tables.build(tmp_path / "library", lookup_partitions([root]), begin, end, step_ms=1000)
+        theirs = tables.build(
+            tmp_path / "library", lookup_partitions([root]), begin, end, step_ms=1000
+        )
         assert {name: said[name] for name in theirs._fields} == theirs._asdict()
         assert theirs.added > 0
     ours, others = content(tmp_path / "spark"), content(tmp_path / "library")
@@ -86,7 +113,9 @@ def test_the_table_of_the_library(executor: SparkExecutor, golden: Unpacked, tmp
     assert len(ours) == 3, "two hours and the manifest"
 
 
-def test_what_is_kept_for_pictures(executor: SparkExecutor, golden: Unpacked, tmp_path: Path) -> None:
+def test_what_is_kept_for_pictures(
+    executor: SparkExecutor, golden: Unpacked, tmp_path: Path
+) -> None:
     root = golden("retention-4.1.0", "after")
     words = [
         "--every",
@@ -106,12 +135,24 @@ def test_what_is_kept_for_pictures(executor: SparkExecutor, golden: Unpacked, tm
     assert set(clouds) == set(tables.busiest(rows))
     for (topic, partition), cloud in clouds.items():
         ours, _ = read_cloud(root / f"{topic}-{partition}", FIRST, FIRST + HOUR_MS)
-        assert (cloud.offset.tolist(), cloud.late.tolist()) == (ours.offset.tolist(), ours.late.tolist())
+        assert (cloud.offset.tolist(), cloud.late.tolist()) == (
+            ours.offset.tolist(),
+            ours.late.tolist(),
+        )
     assert sum(len(cloud.offset) for cloud in clouds.values()) > 100
     assert read_json(tmp_path / "r" / "report.json")["added"] == said["added"]
     at, edge = FIRST + 1_650_000, 2**63 - 1
     for target, around in ((at, "20s"), (at, "0s"), (edge, "1d"), (0, "1d"), (-5, "1s")):
-        asked = ["--at", target, "--around", around, "--at", "latest", "--report", tmp_path / f"{target}-{around}"]
+        asked = [
+            "--at",
+            target,
+            "--around",
+            around,
+            "--at",
+            "latest",
+            "--report",
+            tmp_path / f"{target}-{around}",
+        ]
         step_ms = looked_up(executor, root, *asked)["cells_step_ms"]
         assert step_ms == (0 if target == edge else 288_000 if around == "1d" else 1000)
         if step_ms:
@@ -120,19 +161,38 @@ def test_what_is_kept_for_pictures(executor: SparkExecutor, golden: Unpacked, tm
             assert min(times) <= target < max(times) + step_ms
 
 
-def test_a_broker_with_none_of_the_topics(executor: SparkExecutor, golden: Unpacked, tmp_path: Path) -> None:
+def test_a_broker_with_none_of_the_topics(
+    executor: SparkExecutor, golden: Unpacked, tmp_path: Path
+) -> None:
     root, more = golden(CASE, "data"), ["--topics", "none-like-this"]
     said = looked_up(
-        executor, root, *more, "--every", "1m", "--from", FIRST, "--until", FIRST + HOUR_MS, "-o", tmp_path / "t"
+        executor,
+        root,
+        *more,
+        "--every",
+        "1m",
+        "--from",
+        FIRST,
+        "--until",
+        FIRST + HOUR_MS,
+        "-o",
+        tmp_path / "t",
     )
-    assert (said["added"], tables.read_manifest(tmp_path / "t").covered) == (0, ((FIRST, FIRST + HOUR_MS),))
+    assert (said["added"], tables.read_manifest(tmp_path / "t").covered) == (
+        0,
+        ((FIRST, FIRST + HOUR_MS),),
+    )
     assert looked_up(executor, root, *more, "--at", FIRST, "--go-on")["partitions"] == 0
 
 
-def test_the_exports_of_the_command(executor: SparkExecutor, golden: Unpacked, tmp_path: Path) -> None:
+def test_the_exports_of_the_command(
+    executor: SparkExecutor, golden: Unpacked, tmp_path: Path
+) -> None:
     root = golden(CASE, "data")
     begin, end = FIRST, FIRST + HOUR_MS
-    looked_up(executor, root, "--every", "1s", "--from", begin, "--until", end, "-o", tmp_path / "table")
+    looked_up(
+        executor, root, "--every", "1s", "--from", begin, "--until", end, "-o", tmp_path / "table"
+    )
     for place in (root, tmp_path / "table"):
         for to, more in (
             ("spark-offsets", ["--until", TIMES[1]]),
@@ -159,6 +219,8 @@ def test_the_exports_of_the_command(executor: SparkExecutor, golden: Unpacked, t
     ],
     ids=" ".join,
 )
-def test_words_that_lead_nowhere(executor: SparkExecutor, golden: Unpacked, words: list[str]) -> None:
+def test_words_that_lead_nowhere(
+    executor: SparkExecutor, golden: Unpacked, words: list[str]
+) -> None:
     with pytest.raises((UsageError, BadInput)):
         looked_up(executor, golden(CASE, "data"), *words)

@@ -54,21 +54,38 @@ def by_them(root: Path) -> Reservation:
     return reserve(reservation_area(root), THEIRS, at + HOUR, now_ms=at).reservation
 
 
-def planned(executor: SparkExecutor, *words: object, holder: str = OURS, until: int | None = None) -> dict[str, Any]:
-    reserving = ["--reserve", holder, "--reserve-until", now_ms() + HOUR if until is None else until]
-    return dict(plan_job.plan(executor, plan_job.words().parse_args([str(word) for word in (*words, *reserving)])))
+def planned(
+    executor: SparkExecutor, *words: object, holder: str = OURS, until: int | None = None
+) -> dict[str, Any]:
+    reserving = [
+        "--reserve",
+        holder,
+        "--reserve-until",
+        now_ms() + HOUR if until is None else until,
+    ]
+    return dict(
+        plan_job.plan(
+            executor, plan_job.words().parse_args([str(word) for word in (*words, *reserving)])
+        )
+    )
 
 
 def applied(executor: SparkExecutor, plan: dict[str, Any], *words: object) -> dict[str, Any]:
     given = [plan["plan"], "--digest", plan["digest"], "--owner-stopped", *words]
-    return dict(apply_job.apply(executor, apply_job.words().parse_args([str(word) for word in given])))
+    return dict(
+        apply_job.apply(executor, apply_job.words().parse_args([str(word) for word in given]))
+    )
 
 
 def released(executor: SparkExecutor, *words: object) -> dict[str, Any]:
-    return dict(release_job.release(executor, release_job.words().parse_args([str(word) for word in words])))
+    return dict(
+        release_job.release(executor, release_job.words().parse_args([str(word) for word in words]))
+    )
 
 
-def test_a_plan_reserves_what_it_writes_to(executor: SparkExecutor, roots: list[Path], tmp_path: Path) -> None:
+def test_a_plan_reserves_what_it_writes_to(
+    executor: SparkExecutor, roots: list[Path], tmp_path: Path
+) -> None:
     until = now_ms() + 2 * HOUR
     made = planned(executor, "rebuild", *roots, "-o", tmp_path / "plan", until=until)
     assert (made["holder"], made["reserved_until_ms"], made["reserved"]) == (OURS, until, [])
@@ -76,7 +93,9 @@ def test_a_plan_reserves_what_it_writes_to(executor: SparkExecutor, roots: list[
     assert holders(roots) == [OURS, OURS, ""]
     with pytest.raises(Reserved, match=f"^{roots[0]}: reserved by {OURS} until "):
         planned(executor, "rebuild", *roots, "-o", tmp_path / "two", holder=THEIRS)
-    assert planned(executor, "rebuild", *roots, "-o", tmp_path / "again")["digest"] == made["digest"], "the next try"
+    assert (
+        planned(executor, "rebuild", *roots, "-o", tmp_path / "again")["digest"] == made["digest"]
+    ), "the next try"
     assert holders(roots) == [OURS, OURS, ""]
 
     with pytest.raises(Reserved, match=OURS):
@@ -110,7 +129,17 @@ def test_others_are_left_out(executor: SparkExecutor, roots: list[Path], tmp_pat
         planned(executor, "rebuild", roots[0], "-o", tmp_path / "none", "--skip-reserved")
     assert refused.value.exit_code == 3 and not (tmp_path / "none").exists()
 
-    made = planned(executor, "rebuild", *roots, "-o", tmp_path / "more", "--take-over", "x", "--take-over", THEIRS)
+    made = planned(
+        executor,
+        "rebuild",
+        *roots,
+        "-o",
+        tmp_path / "more",
+        "--take-over",
+        "x",
+        "--take-over",
+        THEIRS,
+    )
     assert made["reserved"] == [] and holders(roots) == [OURS, OURS, ""]
     (remark,) = made["remarks"]
     assert THEIRS in remark and remark.endswith("is over and was taken over")
@@ -153,7 +182,14 @@ def test_beyond_the_guard_is_reserved_too(executor: SparkExecutor, tmp_path: Pat
     for settings in policy["topics"].values():
         settings["kafkats.guard.max.share"] = 0.0
     (tmp_path / "policy.yaml").write_text(json.dumps(policy))
-    words = ("retain", root, "--policy", tmp_path / "policy.yaml", "--now", retention_moment(RETENTION))
+    words = (
+        "retain",
+        root,
+        "--policy",
+        tmp_path / "policy.yaml",
+        "--now",
+        retention_moment(RETENTION),
+    )
     made = planned(executor, *words, "-o", tmp_path / "plan", "--beyond-guard", tmp_path / "beyond")
     assert (made["totals"]["files"], made["beyond"]["totals"]["files"] > 0) == (0, True)
     assert made["reserves"] == [str(root)] and holders([root]) == [OURS]
@@ -162,19 +198,36 @@ def test_beyond_the_guard_is_reserved_too(executor: SparkExecutor, tmp_path: Pat
     assert holders([root]) == [""]
 
 
-def test_a_rollback_by_undo_keeps_it_until_undo_ends(executor: SparkExecutor, tmp_path: Path) -> None:
+def test_a_rollback_by_undo_keeps_it_until_undo_ends(
+    executor: SparkExecutor, tmp_path: Path
+) -> None:
     root = tmp_path / "disk" / "data"
     root.mkdir(parents=True)
     case("matrix-2.8.2-v1").unpack("data", root)
     up = planned(executor, "migrate", root, "--to-magic", 2, "-o", tmp_path / "up")
     assert applied(executor, up, "--holder", OURS, "--run", tmp_path / "run")["exit_code"] == 0
-    back = planned(executor, "migrate", root, "--to-magic", 1, "-o", tmp_path / "down", "--undo", tmp_path / "run")
+    back = planned(
+        executor,
+        "migrate",
+        root,
+        "--to-magic",
+        1,
+        "-o",
+        tmp_path / "down",
+        "--undo",
+        tmp_path / "run",
+    )
     assert back["undo"] == [str(tmp_path / "run")] and back["reserves"] == [str(root)]
     assert holders([root]) == [OURS]
     parser = undo_job.words()
     with pytest.raises(Reserved, match=OURS):
         undo_job.undo(executor, parser.parse_args([str(tmp_path / "run"), "--holder", THEIRS]))
-    assert undo_job.undo(executor, parser.parse_args([str(tmp_path / "run"), "--holder", OURS]))["exit_code"] == 0
+    assert (
+        undo_job.undo(executor, parser.parse_args([str(tmp_path / "run"), "--holder", OURS]))[
+            "exit_code"
+        ]
+        == 0
+    )
     assert holders([root]) == [""]
 
 
@@ -183,8 +236,14 @@ def test_release(executor: SparkExecutor, roots: list[Path], tmp_path: Path) -> 
     planned(executor, "rebuild", roots[0], "-o", tmp_path / "plan")
     said = released(executor, *roots, tmp_path / "nowhere", "--holder", OURS)
     assert [one["log_dir"] for one in said["released"]] == [str(roots[0])]
-    assert said["kept"] == [{"log_dir": str(roots[1]), "holder": THEIRS, "until_ms": theirs.until_ms}]
-    assert (said["free"], said["failed"], said["exit_code"]) == ([str(roots[2])], [str(tmp_path / "nowhere")], 2)
+    assert said["kept"] == [
+        {"log_dir": str(roots[1]), "holder": THEIRS, "until_ms": theirs.until_ms}
+    ]
+    assert (said["free"], said["failed"], said["exit_code"]) == (
+        [str(roots[2])],
+        [str(tmp_path / "nowhere")],
+        2,
+    )
     assert holders(roots) == ["", THEIRS, ""]
     said = released(executor, *roots)
     assert [one["holder"] for one in said["released"]] == [THEIRS] and said["exit_code"] == 0
@@ -201,14 +260,18 @@ def test_release(executor: SparkExecutor, roots: list[Path], tmp_path: Path) -> 
         ("--reserve", ""),
     ],
 )
-def test_unfit_words(executor: SparkExecutor, roots: list[Path], tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_unfit_words(
+    executor: SparkExecutor, roots: list[Path], tmp_path: Path, words: tuple[str, ...]
+) -> None:
     given = ["rebuild", str(roots[0]), "-o", str(tmp_path / "plan"), *words]
     with pytest.raises(UsageError):
         plan_job.plan(executor, plan_job.words().parse_args(given))
     assert not (tmp_path / "plan").exists() and reserved(roots[0]) is None
 
 
-def test_a_ledger_is_told_of_all_log_dirs(executor: SparkExecutor, roots: list[Path], tmp_path: Path) -> None:
+def test_a_ledger_is_told_of_all_log_dirs(
+    executor: SparkExecutor, roots: list[Path], tmp_path: Path
+) -> None:
     words = ("migrate", roots[0], "--to-magic", 2, "--ledger", tmp_path / "l", "--skip-reserved")
     with pytest.raises(UsageError, match="--skip-reserved"):
         planned(executor, *words, "-o", tmp_path / "plan")

@@ -55,8 +55,20 @@ def policy(tmp_path: Path) -> Path:
     return path
 
 
-def planned(executor: SparkExecutor, volume: Path, policy: Path, *given: object, name: str = "plan") -> dict[str, Any]:
-    words = ["retain", volume, "--policy", policy, "--now", NOW, *given, "-o", volume.parents[1] / name]
+def planned(
+    executor: SparkExecutor, volume: Path, policy: Path, *given: object, name: str = "plan"
+) -> dict[str, Any]:
+    words = [
+        "retain",
+        volume,
+        "--policy",
+        policy,
+        "--now",
+        NOW,
+        *given,
+        "-o",
+        volume.parents[1] / name,
+    ]
     return dict(plan_job.plan(executor, plan_job.words().parse_args([str(word) for word in words])))
 
 
@@ -66,11 +78,17 @@ def applied(executor: SparkExecutor, plan: dict[str, Any], run: Path) -> dict[st
 
 
 def proved(executor: SparkExecutor, plan: dict[str, Any], volume: Path) -> dict[str, Any]:
-    return dict(verify_job.verify(executor, verify_job.words().parse_args([str(volume), "--of-plan", plan["plan"]])))
+    return dict(
+        verify_job.verify(
+            executor, verify_job.words().parse_args([str(volume), "--of-plan", plan["plan"]])
+        )
+    )
 
 
 def purged(executor: SparkExecutor, *given: object) -> dict[str, Any]:
-    return dict(purge_job.purge(executor, purge_job.words().parse_args([str(word) for word in given])))
+    return dict(
+        purge_job.purge(executor, purge_job.words().parse_args([str(word) for word in given]))
+    )
 
 
 def command(*given: object) -> dict[str, Any]:
@@ -101,14 +119,18 @@ INSIDE = ["--inside-segments", "--before", str(LIMIT)]
         INSIDE,
     ],
 )
-def test_the_same_plan_as_the_command(executor: SparkExecutor, volume: Path, policy: Path, more: list[str]) -> None:
+def test_the_same_plan_as_the_command(
+    executor: SparkExecutor, volume: Path, policy: Path, more: list[str]
+) -> None:
     before = tree(volume)
     made = planned(executor, volume, policy, *more)
     other = volume.parents[1] / "other"
     said = command("plan", "retain", volume, "--policy", policy, "--now", NOW, *more, "-o", other)
     assert (said["digest"], said["segments"]) == (made["digest"], made["totals"]["segments"])
     assert said["segments"] > 0
-    ours, theirs = ((folder / "retention.parquet").read_bytes() for folder in (Path(made["plan"]), other))
+    ours, theirs = (
+        (folder / "retention.parquet").read_bytes() for folder in (Path(made["plan"]), other)
+    )
     assert ours == theirs
     assert tree(volume) == before
 
@@ -126,13 +148,18 @@ def test_the_remarks_of_the_command(executor: SparkExecutor, volume: Path, polic
     export.write_text("Topic: time-all PartitionCount: 1 Configs: retention.ms=77\n")
     made = planned(executor, volume, policy, "--export", export)
     words = ("--policy", policy, "--now", NOW, "--export", export)
-    assert made["remarks"] == command("plan", "retain", volume, *words, "-o", volume.parents[1] / "other")["remarks"]
+    assert (
+        made["remarks"]
+        == command("plan", "retain", volume, *words, "-o", volume.parents[1] / "other")["remarks"]
+    )
     assert any("tmie-*" in remark for remark in made["remarks"])
     assert any("the export 77" in remark for remark in made["remarks"])
     out = volume.parents[1] / "roll"
     words = ["roll", volume, "--policy", policy, "--now", NOW, "--export", export, "-o", out]
     assert (
-        plan_job.plan(executor, plan_job.words().parse_args([str(word) for word in words]))["remarks"]
+        plan_job.plan(executor, plan_job.words().parse_args([str(word) for word in words]))[
+            "remarks"
+        ]
         == made["remarks"]
     )
 
@@ -146,10 +173,14 @@ def test_the_same_plan_to_roll(executor: SparkExecutor, volume: Path, policy: Pa
     expected, due = plan_roll(facts, read_policy(policy), RollOptions(int(NOW)))
     assert made["digest"] == expected.digest
     assert made["totals"]["segments_added"] >= 2
-    assert pq.read_table(out / "due.parquet").sort_by("partition_dir") == due.sort_by("partition_dir")
+    assert pq.read_table(out / "due.parquet").sort_by("partition_dir") == due.sort_by(
+        "partition_dir"
+    )
 
 
-def test_from_plan_to_purge(executor: SparkExecutor, volume: Path, policy: Path, tmp_path: Path) -> None:
+def test_from_plan_to_purge(
+    executor: SparkExecutor, volume: Path, policy: Path, tmp_path: Path
+) -> None:
     made = planned(executor, volume, policy, "--last-segment")
     done = applied(executor, made, tmp_path / "run")
     assert set(done["outcomes"]) <= {"done", "already"} and not done["exit_code"]
@@ -160,12 +191,19 @@ def test_from_plan_to_purge(executor: SparkExecutor, volume: Path, policy: Path,
     assert (said["equal"], said["exit_code"]) == (made["totals"]["files"], 0)
 
     run = read_run(tmp_path / "run")
-    assert purged(executor, tmp_path / "run", "--older-than", "1h")["not_due"] == [str(tmp_path / "run")]
+    assert purged(executor, tmp_path / "run", "--older-than", "1h")["not_due"] == [
+        str(tmp_path / "run")
+    ]
     said = purged(executor, tmp_path / "run")
     assert said["runs"] == [str(tmp_path / "run")]
     assert said["freed_bytes"] >= made["totals"]["freed_bytes"], "whole blocks"
-    assert json.loads((tmp_path / "run" / "purge.json").read_text())["freed_bytes"] == said["freed_bytes"]
-    assert purged(executor, tmp_path / "run")["freed_bytes"] == 0, "again: nothing is there any more"
+    assert (
+        json.loads((tmp_path / "run" / "purge.json").read_text())["freed_bytes"]
+        == said["freed_bytes"]
+    )
+    assert purged(executor, tmp_path / "run")["freed_bytes"] == 0, (
+        "again: nothing is there any more"
+    )
     assert run.operation == "retain"
 
 
@@ -178,18 +216,26 @@ def records(partition: Path) -> list[list[Record]]:
     return found
 
 
-def test_expired_heads_go_and_come_back(executor: SparkExecutor, volume: Path, policy: Path, tmp_path: Path) -> None:
+def test_expired_heads_go_and_come_back(
+    executor: SparkExecutor, volume: Path, policy: Path, tmp_path: Path
+) -> None:
     before = {name: records(volume / name) for name in GOLDEN.info["retention"]}
     files = {path: path.read_bytes() for path in volume.rglob("*") if path.is_file()}
     whole = planned(executor, volume, policy, "--before", LIMIT, name="whole")["totals"]
     made = planned(executor, volume, policy, *INSIDE)
-    cut = {item["partition_dir"] for item in read_plan(Path(made["plan"])).items.to_pylist() if item["log"]}
+    cut = {
+        item["partition_dir"]
+        for item in read_plan(Path(made["plan"])).items.to_pylist()
+        if item["log"]
+    }
     assert len(cut) == made["totals"]["heads"] >= 3
     assert made["totals"]["segments"] == whole["segments"] + len(cut)
     assert not applied(executor, made, tmp_path / "run")["exit_code"]
     for name, batches in before.items():
         now = records(volume / name)
-        fresh = next((n for n, one in enumerate(batches) if max(r.timestamp for r in one) >= LIMIT), 0)
+        fresh = next(
+            (n for n, one in enumerate(batches) if max(r.timestamp for r in one) >= LIMIT), 0
+        )
         assert now == batches[fresh if name in cut else len(batches) - len(now) :]
         assert logs(volume)[name][0] == now[0][0].offset, "the log starts there"
     said = proved(executor, made, volume)
@@ -197,7 +243,11 @@ def test_expired_heads_go_and_come_back(executor: SparkExecutor, volume: Path, p
 
     undo = Namespace(runs=[tmp_path / "run"], by="tests", certify=[], holder="", approval=None)
     assert not undo_job.undo(executor, undo)["exit_code"]
-    assert {path: path.read_bytes() for path in volume.rglob("*") if path.is_file() and path.name != ".lock"} == files
+    assert {
+        path: path.read_bytes()
+        for path in volume.rglob("*")
+        if path.is_file() and path.name != ".lock"
+    } == files
     again = planned(executor, volume, policy, *INSIDE, name="again")
     assert not applied(executor, again, tmp_path / "second")["exit_code"]
     assert purged(executor, tmp_path / "second")["freed_bytes"] >= again["totals"]["freed_bytes"]
@@ -206,7 +256,9 @@ def test_expired_heads_go_and_come_back(executor: SparkExecutor, volume: Path, p
     assert proved(executor, again, volume)["exit_code"] == 1
 
 
-def test_the_proof_can_fail(executor: SparkExecutor, volume: Path, policy: Path, tmp_path: Path) -> None:
+def test_the_proof_can_fail(
+    executor: SparkExecutor, volume: Path, policy: Path, tmp_path: Path
+) -> None:
     made = planned(executor, volume, policy)
     applied(executor, made, tmp_path / "run")
     assert proved(executor, made, volume)["exit_code"] == 0
@@ -235,10 +287,15 @@ def test_beyond_the_guard_is_a_plan_of_its_own(
     assert made["over_guard"] == 3, "two, and the last one behind them"
     assert made["beyond"]["totals"]["segments"] == made["totals"]["segments"] + 2
     assert read_plan(tmp_path / "beyond").digest == made["beyond"]["digest"]
-    assert planned(executor, volume, policy, "--over-guard", name="again")["digest"] == made["beyond"]["digest"]
+    assert (
+        planned(executor, volume, policy, "--over-guard", name="again")["digest"]
+        == made["beyond"]["digest"]
+    )
     given["topics"]["time-all"].pop("kafkats.guard.max.share")
     policy.write_text(json.dumps(given))
-    assert "beyond" not in planned(executor, volume, policy, "--beyond-guard", tmp_path / "none", name="third")
+    assert "beyond" not in planned(
+        executor, volume, policy, "--beyond-guard", tmp_path / "none", name="third"
+    )
     assert not (tmp_path / "none").exists()
 
 
@@ -247,7 +304,17 @@ def test_words_are_the_commands_words() -> None:
         [sys.executable, str(ROOT / "spark_jobs" / "plan.py"), "retain", "--help"],
         capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"},
     ).stdout  # fmt: skip
-    ours = {word for word in shown.replace(",", " ").split() if word.startswith("--")} - {"--describe"}
-    theirs = {option for parameter in cli.commands["plan"].commands["retain"].params for option in parameter.opts}
+    ours = {word for word in shown.replace(",", " ").split() if word.startswith("--")} - {
+        "--describe"
+    }
+    theirs = {
+        option
+        for parameter in cli.commands["plan"].commands["retain"].params
+        for option in parameter.opts
+    }
     assert ours - theirs <= {"--report", "--help", "--beyond-guard", *OF_A_SCHEDULER}
-    assert {word for word in theirs if word.startswith("--")} - ours <= {"--json", "--jobs", "--reserve-for"}
+    assert {word for word in theirs if word.startswith("--")} - ours <= {
+        "--json",
+        "--jobs",
+        "--reserve-for",
+    }

@@ -24,7 +24,9 @@ SAMPLE = ("timestamps-4.3.1", "transactions-4.3.1", "upgrade-0.9-to-2.8")
 @pytest.fixture
 def load(spark: SparkSession) -> Any:
     def load(*paths: Path, **options: object) -> DataFrame:
-        reader = spark.read.format("kafkats").options(**{name: str(value) for name, value in options.items()})
+        reader = spark.read.format("kafkats").options(**{
+            name: str(value) for name, value in options.items()
+        })
         return reader.load([str(path) for path in paths] if len(paths) != 1 else str(paths[0]))
 
     return load
@@ -35,18 +37,38 @@ def test_rows_are_what_the_consumer_read(load: Any, golden: Unpacked, name: str)
     one = case(name)
     for view in views(one):
         level = "read_committed" if view.committed else "read_uncommitted"
-        frame = load(golden(one, view.state), columns=",".join(ASKED), isolationLevel=level, maxPartitionBytes=4000)
+        frame = load(
+            golden(one, view.state),
+            columns=",".join(ASKED),
+            isolationLevel=level,
+            maxPartitionBytes=4000,
+        )
         assert differences(one, view, frame.toArrow()) == []
 
 
 def test_columns(spark: SparkSession, load: Any, golden: Unpacked) -> None:
     root = golden("transactions-4.3.1", "data")
     frame = load(root)
-    assert frame.columns[:7] == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    assert frame.columns[:7] == [
+        "key",
+        "value",
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestampType",
+    ]
     assert "headers" not in frame.columns and "headers" in load(root, includeHeaders="true").columns
-    shown = load(root, topics="txn-*", columns="Offset,control,transactional,headers", includeControl="true")
+    shown = load(
+        root, topics="txn-*", columns="Offset,control,transactional,headers", includeControl="true"
+    )
     assert shown.columns == ["offset", "control", "transactional", "headers"]
-    some = spark.read.format("kafkats").schema("directory string, `offset` bigint").load(str(root / "txn-open-0"))
+    some = (
+        spark.read
+        .format("kafkats")
+        .schema("directory string, `offset` bigint")
+        .load(str(root / "txn-open-0"))
+    )
     assert {row.directory for row in some.collect()} == {str(root / "txn-open-0")}
     frame.createOrReplaceTempView("records")
     counted = spark.sql(
@@ -73,7 +95,9 @@ def test_splits_offsets_and_times(load: Any, tmp_path: Path) -> None:
     some = load(log, columns="offset", startingTimestamp=begin, endingTimestamp=end)
     assert (
         some.toArrow()["offset"].to_pylist()
-        == pc.indices_nonzero(pc.and_(pc.greater_equal(times, begin), pc.less(times, end))).to_pylist()
+        == pc.indices_nonzero(
+            pc.and_(pc.greater_equal(times, begin), pc.less(times, end))
+        ).to_pylist()
     )
     assert load(log, startingTimestamp=times[-1].as_py() + 1).count() == 0
 
@@ -114,5 +138,7 @@ def test_retention_between_plan_and_read(load: Any, tmp_path: Path) -> None:
 
 
 def test_wrong_words(load: Any, golden: Unpacked) -> None:
-    with pytest.raises(AnalysisException, match="UsageError: there is no option topic; there are path"):
+    with pytest.raises(
+        AnalysisException, match="UsageError: there is no option topic; there are path"
+    ):
         load(golden("transactions-4.3.1", "data"), topic="a")

@@ -61,15 +61,24 @@ def segments(case: Case, source: Source) -> None:
     """walk, entries: facts and both indexes, and what is untrue of existing entries."""
     facts = facts_of(case.log, case.base_offset)
     built = build_from(source, case.base_offset, DEFAULT_RULE, 1, 4096)
-    if facts.first_offset < 0 <= built.facts.first_offset or built.facts.first_offset < 0 <= facts.first_offset:
+    if (
+        facts.first_offset < 0 <= built.facts.first_offset
+        or built.facts.first_offset < 0 <= facts.first_offset
+    ):
         facts = facts._replace(first_offset=built.facts.first_offset)
     assert built.facts == facts, (built.facts, facts)
-    plain = build_reference(case.log, case.base_offset, index_interval_bytes=1, segment_index_bytes=4096)
+    plain = build_reference(
+        case.log, case.base_offset, index_interval_bytes=1, segment_index_bytes=4096
+    )
     assert built.blocked == plain.blocked
     if not plain.blocked:
         assert (built.offset_index, built.time_index) == (plain.offset_index, plain.time_index)
-    walked = walk(source, case.base_offset, offset_entries=case.offset_entries, time_entries=case.time_entries)
-    offsets = [_pair(case.offset_entries[n : n + 8], 4) for n in range(0, len(case.offset_entries), 8)]
+    walked = walk(
+        source, case.base_offset, offset_entries=case.offset_entries, time_entries=case.time_entries
+    )
+    offsets = [
+        _pair(case.offset_entries[n : n + 8], 4) for n in range(0, len(case.offset_entries), 8)
+    ]
     times = [_pair(case.time_entries[n : n + 12], 8) for n in range(0, len(case.time_entries), 12)]
     untrue = untrue_entries(case.log, case.base_offset, [o for o in offsets if o[1] >= 0], times)
     assert walked.offset_entries.wrong == len(untrue.offset_entries), untrue
@@ -77,7 +86,9 @@ def segments(case: Case, source: Source) -> None:
 
 
 def _pair(data: bytes, first: int) -> tuple[int, int]:
-    return int.from_bytes(data[:first], "big", signed=True), int.from_bytes(data[first:], "big", signed=True)
+    return int.from_bytes(data[:first], "big", signed=True), int.from_bytes(
+        data[first:], "big", signed=True
+    )
 
 
 def headers(case: Case, source: Source) -> None:
@@ -160,12 +171,21 @@ def conversions(case: Case, source: Source) -> None:
     turn = len(case.name) % 3
     for target in (_TARGETS[turn], _TARGETS[turn + 3]):
         for log_end in (False, True):
-            wanted = _converted(lambda: convert_segment(case.log, case.base_offset, target, log_end=log_end).data)  # noqa: B023
+            wanted = _converted(
+                lambda target=target, log_end=log_end: (
+                    convert_segment(case.log, case.base_offset, target, log_end=log_end).data
+                )
+            )
             parts: list[bytes] = []
             got = _converted(lambda: convert_source(
                 source, case.base_offset, target, lambda data: parts.append(bytes(data)), log_end=log_end  # noqa: B023
             ))  # fmt: skip
-            assert isinstance(got, Conversion) == isinstance(wanted, bytes), (target, log_end, got, wanted)
+            assert isinstance(got, Conversion) == isinstance(wanted, bytes), (
+                target,
+                log_end,
+                got,
+                wanted,
+            )
             if isinstance(wanted, bytes):
                 assert b"".join(parts) == wanted, (target, log_end)
 
@@ -191,11 +211,20 @@ def alone() -> None:
     """What the callers of kernels never do: positions before the window, rows beyond the cells."""
     picked = np.empty((3, 4), np.int64), np.empty(4, np.int32), np.empty(4, np.int8)
     table = np.zeros((2, cells.COLUMNS), np.int64)
-    cells.pick(table, np.array([-1, 2, 2**62, -(2**63)]), np.zeros(4, np.int64), np.array([0, 1, 2, 3]), *picked)
+    cells.pick(
+        table,
+        np.array([-1, 2, 2**62, -(2**63)]),
+        np.zeros(4, np.int64),
+        np.array([0, 1, 2, 3]),
+        *picked,
+    )
     assert picked[2].tolist() == [3, 3, 3, 3]
     state = np.zeros(header_kernel.STATE_SLOTS, np.int64)
     state[: header_kernel.NEEDED] = _LOG.address, 100, 200, 200, 200, -(2**63)
-    assert header_kernel.headers(state, np.empty((4, header_kernel.COLUMNS), np.int64)) == header_kernel.STOPPED
+    assert (
+        header_kernel.headers(state, np.empty((4, header_kernel.COLUMNS), np.int64))
+        == header_kernel.STOPPED
+    )
     state = convert_kernel.new_state()
     state[: convert_kernel.NEEDED] = _LOG.address, 100, 200, 200, 200, 0
     assert convert_kernel.convert(state) == convert_kernel.STOPPED
@@ -229,7 +258,10 @@ def main(note: Path) -> None:
                 except Exception as e:
                     failed += 1
                     if failed <= _SHOWN:
-                        print(f"{name}: {case.name}, windows of {step}, last {last}: {repr(e)[:500]}", file=sys.stderr)
+                        print(
+                            f"{name}: {case.name}, windows of {step}, last {last}: {repr(e)[:500]}",
+                            file=sys.stderr,
+                        )
                 counts[name] += 1
     print(dict(counts), failed)
     sys.exit(failed > 0)

@@ -14,7 +14,11 @@ from tests.formats.logs import raw_batch, raw_message
 from tests.index.generated import reseal
 
 BASES: Final = (0, 1000, 2**31, 2**62, 2**63 - 2**31, 2**63 - 12)
-NUMBERS: Final = sorted({0, 61, *(s * (n + d) for n in (1, 2**31, 2**63) for d in (-1, 0, 1) for s in (1, -1))})
+NUMBERS: Final = sorted({
+    0,
+    61,
+    *(s * (n + d) for n in (1, 2**31, 2**63) for d in (-1, 0, 1) for s in (1, -1)),
+})
 VARINTS: Final = [
     *(encode_varint(n) for n in NUMBERS if -(2**63) <= n < 2**63),
     b"\xff" * 4 + b"\x0f", b"\xff" * 5, b"\x80" * 4 + b"\x00", b"\xff" * 9 + b"\x01", b"\xff" * 9 + b"\x7f",
@@ -26,10 +30,22 @@ V2: Final = {
     "attributes": (21, "h"), "last_offset_delta": (23, "i"), "base_timestamp": (27, "q"), "max_timestamp": (35, "q"),
     "producer_id": (43, "q"), "producer_epoch": (51, "h"), "base_sequence": (53, "i"), "count": (57, "i"),
 }  # fmt: skip
-MESSAGE: Final = {"offset": (0, "q"), "size": (8, "i"), "crc": (12, "i"), "magic": (16, "b"), "attributes": (17, "b")}
+MESSAGE: Final = {
+    "offset": (0, "q"),
+    "size": (8, "i"),
+    "crc": (12, "i"),
+    "magic": (16, "b"),
+    "attributes": (17, "b"),
+}
 V0: Final = MESSAGE | {"key_length": (18, "i"), "value_length": (23, "i")}
 V1: Final = MESSAGE | {"timestamp": (18, "q"), "key_length": (26, "i"), "value_length": (31, "i")}
-_WITHOUT_NEIGHBOURS: Final = {"crc", "leader_epoch", "producer_epoch", "producer_id", "base_sequence"}
+_WITHOUT_NEIGHBOURS: Final = {
+    "crc",
+    "leader_epoch",
+    "producer_epoch",
+    "producer_id",
+    "base_sequence",
+}
 LAYOUTS: Final = (V0, V1, V2)
 CODECS: Final = ((0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3, 4))
 
@@ -60,8 +76,12 @@ def _records_from(offset: int, kind: TimestampType = TimestampType.CREATE_TIME) 
 def batch(base: int, magic: int, codec: int) -> bytes:
     """Three records from `base` on, as one frame or, uncompressed in an old magic, one record."""
     if magic == 2:
-        records = [r._replace(headers=(Header("h", b"x"), Header("", None))) for r in _records_from(base)]
-        return v2.encode_batch(records, codec=codec, producer_id=9, producer_epoch=1, base_sequence=5, leader_epoch=2)
+        records = [
+            r._replace(headers=(Header("h", b"x"), Header("", None))) for r in _records_from(base)
+        ]
+        return v2.encode_batch(
+            records, codec=codec, producer_id=9, producer_epoch=1, base_sequence=5, leader_epoch=2
+        )
     records = _records_from(base) if codec else _records_from(base + 2)[:1]
     return (v0, v1)[magic].encode_batch(records, codec=codec)  # type: ignore[no-any-return]
 
@@ -82,14 +102,20 @@ def _headers(base: int) -> Iterator[Case]:
                     continue
                 for value in sorted({wrapped(n, kind) for n in (*NUMBERS, base, base + 5)}):
                     for number, frame in enumerate(frames):
-                        if number != 1 and (codec not in {0, Codec.LZ4} or field in _WITHOUT_NEIGHBOURS):
+                        if number != 1 and (
+                            codec not in {0, Codec.LZ4} or field in _WITHOUT_NEIGHBOURS
+                        ):
                             continue
                         turned = bytearray(frame)
                         struct.pack_into(">" + kind, turned, at, value)
                         if field != "crc":
                             reseal(turned, 0, len(turned))
                         log = b"".join((*frames[:number], turned, *frames[number + 1 :]))
-                        yield Case(f"base {base} magic {magic} codec {codec} {field} {value} in {number}", base, log)
+                        yield Case(
+                            f"base {base} magic {magic} codec {codec} {field} {value} in {number}",
+                            base,
+                            log,
+                        )
 
 
 def _parts() -> dict[str, bytes]:
@@ -120,13 +146,17 @@ def _records() -> Iterator[Case]:
                             compress(codec, area), base_offset=20, last_offset_delta=3, attributes=codec,
                             record_count=2, base_timestamp=stamps[0], max_timestamp=stamps[1],
                         ) + batch(30, 2, 0)  # fmt: skip
-                        yield Case(f"record {field} {number} {place} codec {codec} {stamps}", 10, log)
+                        yield Case(
+                            f"record {field} {number} {place} codec {codec} {stamps}", 10, log
+                        )
 
 
 def _wrapped() -> Iterator[Case]:
     for magic in (0, 1):
         for inner, layout in ((0, V0), (1, V1)):
-            messages = [raw_message(n, inner, key=b"\0\0\0\x01k", value=b"\0\0\0\x02vw") for n in range(3)]
+            messages = [
+                raw_message(n, inner, key=b"\0\0\0\x01k", value=b"\0\0\0\x02vw") for n in range(3)
+            ]
             for field, (at, kind) in layout.items():
                 for value in sorted({wrapped(n, kind) for n in NUMBERS}):
                     for number, message in enumerate(messages):
@@ -136,10 +166,15 @@ def _wrapped() -> Iterator[Case]:
                         packed = compress(Codec.LZ4, plain, broken_lz4=magic == 0)
                         for offset in (12, 0, 2**63 - 2) if field == "offset" else (12,):
                             outer = raw_message(
-                                offset, magic, attributes=Codec.LZ4, value=len(packed).to_bytes(4, "big") + packed
+                                offset,
+                                magic,
+                                attributes=Codec.LZ4,
+                                value=len(packed).to_bytes(4, "big") + packed,
                             )
                             name = f"wrapper {magic} at {offset}, message {number} of {inner}: {field} {value}"
-                            yield Case(name, 10 if offset < 2**62 else 2**63 - 100, outer + batch(20, 2, 0))
+                            yield Case(
+                                name, 10 if offset < 2**62 else 2**63 - 100, outer + batch(20, 2, 0)
+                            )
 
 
 def _entries() -> Iterator[Case]:

@@ -17,8 +17,12 @@ from kafkats.kernels import crc
 
 def call(addresses: checksums.Addresses, data: bytes) -> tuple[int, int]:
     buffer = ctypes.create_string_buffer(data, len(data))
-    refl = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64)(addresses.crc32)
-    iscsi = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32)(addresses.crc32c)
+    refl = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64)(
+        addresses.crc32
+    )
+    iscsi = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32)(
+        addresses.crc32c
+    )
     return refl(0, buffer, len(data)), iscsi(buffer, len(data), 0xFFFFFFFF) ^ 0xFFFFFFFF
 
 
@@ -53,7 +57,9 @@ def test_fallback_where_the_library_exports_nothing(monkeypatch: pytest.MonkeyPa
 def test_wrong_answers_are_noticed() -> None:
     right = crc.fallback_addresses()
     assert checksums.answers(right)
-    other = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64)(lambda a, b, c: 5)
+    other = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64)(
+        lambda a, b, c: 5
+    )
     wrong = right._replace(crc32=ctypes.cast(other, ctypes.c_void_p).value or 0)
     assert not checksums.answers(wrong)
 
@@ -84,7 +90,9 @@ assert crc.crc_addresses() == crc.fallback_addresses()
 
 def walk_with_our_own(broken: str = "") -> subprocess.CompletedProcess[str]:
     script = OWN.replace("{broken}", broken)
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120
+    )
 
 
 def test_walk_with_our_own_functions_and_without_a_place_for_a_cache() -> None:
@@ -96,13 +104,13 @@ def test_walk_with_our_own_functions_and_without_a_place_for_a_cache() -> None:
 def test_wrong_functions_of_our_own_are_seen_by_that_walk(table: str, batches: int) -> None:
     """It fails when one of our functions is wrong, so it does walk with them."""
     spoil = f"crc.{table}[3, :] ^= np.uint32(1)\n"
-    assert "checksum functions give wrong answers on this machine" in walk_with_our_own(spoil).stderr
+    assert (
+        "checksum functions give wrong answers on this machine" in walk_with_our_own(spoil).stderr
+    )
     done = walk_with_our_own(spoil + "crc.answers = lambda found: True\n")
     assert done.returncode and f"batches={batches}" in done.stderr and "'bad-crc'" in done.stderr
 
 
 def test_commands_that_need_no_kernel_do_not_import_numba() -> None:
-    script = (
-        "import sys, kafkats.index.check, kafkats.index.tail, kafkats.segment.walk; assert 'numba' not in sys.modules"
-    )
+    script = "import sys, kafkats.index.check, kafkats.index.tail, kafkats.segment.walk; assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -61,7 +61,9 @@ def test_a_batch_that_no_offset_follows_is_no_batch(magic: int, tmp_path: Path) 
     check = check_segment(log)
     assert (check.facts.stop, check.facts.stop_position) == ("bad-offset", len(good))
     assert check.facts.next_offset == LAST + 1
-    assert [(f.kind, f.severity) for f in check.findings if f.file.endswith(".log")] == [("bad-offset", "danger")]
+    assert [(f.kind, f.severity) for f in check.findings if f.file.endswith(".log")] == [
+        ("bad-offset", "danger")
+    ]
     assert check.built.blocked == "bad-offset", "a broker's recovery goes on behind it"
 
 

@@ -57,7 +57,13 @@ def ask(tree: Path) -> tuple[int, int]:
     """What `twice` answers in a process of its own, and how often it was found in the cache."""
     env = os.environ | {"PYTHONPATH": str(tree), "NUMBA_CACHE_DIR": str(tree / "cache")}
     done = subprocess.run(
-        [sys.executable, "-c", ASK], env=env, cwd=tree, capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", ASK],
+        env=env,
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
     answer, hits = map(int, done.stdout.split())
     return answer, hits

@@ -26,7 +26,20 @@ from kafkats.logdir.identity import FileIdentity, permitted
 from kafkats.logdir.lease import claim
 from kafkats.logdir.workarea import ROOT, WorkArea, work_area
 from tests.crash.real import fork, make_area
-from tests.crash.scene import CHANGE_LOGS, LIVE, PARTITION, RUN, SCENES, A, B, begin, change, folder, look, new_bytes
+from tests.crash.scene import (
+    CHANGE_LOGS,
+    LIVE,
+    PARTITION,
+    RUN,
+    SCENES,
+    A,
+    B,
+    begin,
+    change,
+    folder,
+    look,
+    new_bytes,
+)
 
 scenes = pytest.mark.parametrize("scene", SCENES)
 
@@ -43,7 +56,9 @@ def test_commit_undo_commit_purge(tmp_path: Path, scene: str) -> None:
 
     assert change(scene, area, DISK).state == "committed"
     assert bytes_of(area) == new_bytes(scene)
-    assert sorted(os.listdir(folder(area))) == sorted(new_bytes(scene)), "something of ours was left in there"
+    assert sorted(os.listdir(folder(area))) == sorted(new_bytes(scene)), (
+        "something of ours was left in there"
+    )
 
     assert undo(area, PARTITION, RUN).state == "undone"
     assert look(area, DISK) == before
@@ -121,7 +136,11 @@ def test_the_owner_is_kept_and_the_work_area_is_the_log_dirs_owners(tmp_path: Pa
     for path in [area.path.parent, area.path, *area.path.rglob("*")]:
         if path.parent.name != "undo":
             st = path.stat()
-            assert (st.st_uid, st.st_gid, st.st_mode & 0o777) == (1234, 4321, 0o750 if path.is_dir() else 0o640), path
+            assert (st.st_uid, st.st_gid, st.st_mode & 0o777) == (
+                1234,
+                4321,
+                0o750 if path.is_dir() else 0o640,
+            ), path
 
 
 def test_mtime_is_given_where_it_is_data(tmp_path: Path) -> None:
@@ -142,7 +161,14 @@ def test_files_of_the_log_dir_itself(tmp_path: Path) -> None:
     with pytest.raises(Changed, match="read back"):
         commit(
             area.root,
-            [Replace(checkpoint.name, lease.staged(checkpoint.name), DISK.identify(checkpoint), digest)],
+            [
+                Replace(
+                    checkpoint.name,
+                    lease.staged(checkpoint.name),
+                    DISK.identify(checkpoint),
+                    digest,
+                )
+            ],
             {},
             lease,
         )
@@ -153,7 +179,11 @@ def test_files_of_the_log_dir_itself(tmp_path: Path) -> None:
     digest = DISK.sha256(lease.staged(checkpoint.name))
     commit(
         area.root,
-        [Replace(checkpoint.name, lease.staged(checkpoint.name), DISK.identify(checkpoint), digest)],
+        [
+            Replace(
+                checkpoint.name, lease.staged(checkpoint.name), DISK.identify(checkpoint), digest
+            )
+        ],
         {},
         lease,
     )
@@ -168,7 +198,9 @@ def test_files_of_the_log_dir_itself(tmp_path: Path) -> None:
 @scenes
 @pytest.mark.parametrize("name", [f"{A}.timeindex", f"{A}.log", f"{B}.timeindex", f"{B}.log"])
 @pytest.mark.parametrize("how", ["touch", "append", "chmod", "replace"])
-def test_a_file_that_changed_since_planning(tmp_path: Path, scene: str, name: str, how: str) -> None:
+def test_a_file_that_changed_since_planning(
+    tmp_path: Path, scene: str, name: str, how: str
+) -> None:
     area = make_area(tmp_path, scene)
     changes, unchanged, lease = begin(scene, area, DISK)
     path = folder(area) / name
@@ -371,7 +403,9 @@ def test_an_interrupted_run_that_can_go_neither_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", [resume, undo])
-def test_an_interrupted_run_in_a_topic_made_anew(tmp_path: Path, verb: Callable[..., object]) -> None:
+def test_an_interrupted_run_in_a_topic_made_anew(
+    tmp_path: Path, verb: Callable[..., object]
+) -> None:
     area = make_area(tmp_path, "logs")
     changes, unchanged, lease = begin("logs", area, DISK)
 

@@ -30,9 +30,13 @@ def test_by_the_real_directory_of_a_link(tmp_path: Path) -> None:
     assert work_area(tmp_path / "logs") == area
 
 
-def test_a_log_dir_that_is_a_mount_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_dir_that_is_a_mount_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     area = make_area(tmp_path, "indexes")
-    monkeypatch.setattr(workarea, "_mount", lambda path: "inner" if path.is_relative_to(area.root) else "outer")
+    monkeypatch.setattr(
+        workarea, "_mount", lambda path: "inner" if path.is_relative_to(area.root) else "outer"
+    )
     with pytest.raises(Refused, match="name a place"):
         work_area(area.root)
     place = tmp_path / "place"

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkats.errors import BadInput, CorruptFile, KafkatsError, Vanished
-from kafkats.logdir.checkpoints import EpochStart, encode_epochs, encode_offsets, read_epochs, read_offsets
+from kafkats.logdir.checkpoints import (
+    EpochStart,
+    encode_epochs,
+    encode_offsets,
+    read_epochs,
+    read_offsets,
+)
 from kafkats.logdir.properties import (
     MetaProperties,
     PartitionMetadata,
@@ -39,7 +45,10 @@ def test_offsets_come_back(scratch: Path, offsets: dict[PartitionName, int]) -> 
     assert read_offsets(written(scratch, encode_offsets(offsets))) == offsets
 
 
-@given(st.lists(st.integers(1, 1000), max_size=8), st.lists(st.integers(1, 2**40), min_size=8, max_size=8))
+@given(
+    st.lists(st.integers(1, 1000), max_size=8),
+    st.lists(st.integers(1, 2**40), min_size=8, max_size=8),
+)
 def test_epochs_come_back(scratch: Path, epochs: list[int], starts: list[int]) -> None:
     entries = [EpochStart(sum(epochs[: n + 1]), sum(starts[: n + 1])) for n in range(len(epochs))]
     assert read_epochs(written(scratch, encode_epochs(entries))) == entries
@@ -51,7 +60,11 @@ def test_golden_vector(scratch: Path) -> None:
 
 
 def test_real_files_come_back_to_the_byte(golden: Unpacked) -> None:
-    for name, state in (("root-2.8.2", "running"), ("upgrade-0.9-to-2.8", "data"), ("compaction-4.3.1", "after")):
+    for name, state in (
+        ("root-2.8.2", "running"),
+        ("upgrade-0.9-to-2.8", "data"),
+        ("compaction-4.3.1", "after"),
+    ):
         root = golden(name, state)
         offsets = [p for p in root.rglob("*-offset-checkpoint") if p.stat().st_size]
         epochs = [p for p in root.rglob("leader-epoch-checkpoint") if p.stat().st_size]
@@ -64,7 +77,10 @@ def test_real_files_come_back_to_the_byte(golden: Unpacked) -> None:
             assert encode_epochs(read_epochs(path)) == path.read_bytes()
         for path in metadata:
             found = read_partition_metadata(path)
-            assert f"version: {found.version}\ntopic_id: {found.topic_id}".encode() == path.read_bytes()
+            assert (
+                f"version: {found.version}\ntopic_id: {found.topic_id}".encode()
+                == path.read_bytes()
+            )
 
 
 @pytest.mark.parametrize("text", ["", "0\n0\n", "0\n0", "0\r\n0\r\n"])
@@ -126,13 +142,23 @@ def test_meta_properties(scratch: Path) -> None:
     assert read_meta_properties(written(scratch, text)) == MetaProperties(
         1, 1, "a:b", "HU98Ghqhj03n6SvNV1qQVg", {"new.key": "x"}
     )
-    assert read_meta_properties(written(scratch, "broker.id=7\nversion=0\n")) == MetaProperties(0, 7, None, None, {})
+    assert read_meta_properties(written(scratch, "broker.id=7\nversion=0\n")) == MetaProperties(
+        0, 7, None, None, {}
+    )
     assert read_meta_properties(written(scratch, "version=0\n")).node_id is None
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "version=2\n", "broker.id=1\n", "version=1\n", "version=0\nbroker.id=x\n", "version=0\n=1\n", b"\xff=1\n"],
+    [
+        "",
+        "version=2\n",
+        "broker.id=1\n",
+        "version=1\n",
+        "version=0\nbroker.id=x\n",
+        "version=0\n=1\n",
+        b"\xff=1\n",
+    ],
 )
 def test_damaged_meta_properties(scratch: Path, text: str | bytes) -> None:
     with pytest.raises(CorruptFile):
@@ -142,7 +168,9 @@ def test_damaged_meta_properties(scratch: Path, text: str | bytes) -> None:
 def test_partition_metadata(scratch: Path) -> None:
     text = "version: 0\ntopic_id: ReDZO1yhTC-U2AUHaQiqug"
     for end in ("", "\n"):
-        assert read_partition_metadata(written(scratch, text + end)) == PartitionMetadata(0, "ReDZO1yhTC-U2AUHaQiqug")
+        assert read_partition_metadata(written(scratch, text + end)) == PartitionMetadata(
+            0, "ReDZO1yhTC-U2AUHaQiqug"
+        )
 
 
 @pytest.mark.parametrize(
@@ -169,7 +197,13 @@ def test_clean_shutdown(scratch: Path) -> None:
             read_clean_shutdown(written(scratch, text))
 
 
-READERS = (read_offsets, read_epochs, read_meta_properties, read_partition_metadata, read_clean_shutdown)
+READERS = (
+    read_offsets,
+    read_epochs,
+    read_meta_properties,
+    read_partition_metadata,
+    read_clean_shutdown,
+)
 REAL = (
     b"0\n2\norders 0 1250\norders 1 17\n",
     b"0\n2\n0 0\n2 100\n",
@@ -180,7 +214,9 @@ REAL = (
 
 
 @given(st.sampled_from(REAL), st.data())
-def test_any_mutation_is_read_or_refused_by_our_errors(scratch: Path, real: bytes, data: st.DataObject) -> None:
+def test_any_mutation_is_read_or_refused_by_our_errors(
+    scratch: Path, real: bytes, data: st.DataObject
+) -> None:
     at = data.draw(st.integers(0, len(real)))
     cut = data.draw(st.integers(at, len(real)))
     written(scratch, real[:at] + data.draw(st.binary(max_size=8)) + real[cut:])

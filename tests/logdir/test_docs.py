@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from kafkats import paths
-from kafkats.logdir.checkpoints import EpochStart, encode_epochs, encode_offsets, read_epochs, read_offsets
+from kafkats.logdir.checkpoints import (
+    EpochStart,
+    encode_epochs,
+    encode_offsets,
+    read_epochs,
+    read_offsets,
+)
 from kafkats.logdir.partition import scan_partition
 from kafkats.logdir.properties import (
     read_clean_shutdown,
@@ -33,7 +39,10 @@ def blocks(name: str) -> list[str]:
 @pytest.mark.parametrize(("heading", "layout"), [("## Header", HEADER), ("## Producer", ENTRY)])
 def test_producer_snapshot_tables(heading: str, layout: struct.Struct) -> None:
     section = page("producer-snapshot").split(heading + "\n")[1].split("\n## ")[0]
-    rows = [(int(at), int(size), field) for at, size, field in re.findall(r"\| (\d+) \| (\d+) \| (\w+) \|", section)]
+    rows = [
+        (int(at), int(size), field)
+        for at, size, field in re.findall(r"\| (\d+) \| (\d+) \| (\w+) \|", section)
+    ]
     sizes = [struct.calcsize(">" + code) for code in layout.format.lstrip(">")]
     assert [size for _, size, _ in rows] == sizes
     assert [at for at, _, _ in rows] == [sum(sizes[:n]) for n in range(len(sizes))]

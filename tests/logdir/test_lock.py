@@ -44,7 +44,9 @@ def other_process(path: Path, how: int) -> Generator[int]:
 def a_broker_could_start(root: Path) -> bool:
     """Try from another process what Java's tryLock does."""
     code = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
-    done = subprocess.run([sys.executable, "-c", code, str(root / paths.LOCK)], capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(root / paths.LOCK)], capture_output=True, check=False
+    )
     assert done.returncode == 0 or b"BlockingIOError" in done.stderr
     return done.returncode == 0
 
@@ -80,7 +82,9 @@ def test_states(root: Path) -> None:
 def test_a_running_broker_keeps_us_out(root: Path) -> None:
     with other_process(root / paths.LOCK, fcntl.LOCK_EX) as pid:
         with (
-            pytest.raises(Locked, match=f"process {pid} .*holds the lock: stop the broker") as raised,
+            pytest.raises(
+                Locked, match=f"process {pid} .*holds the lock: stop the broker"
+            ) as raised,
             hold_shared(root),
         ):
             pytest.fail("got in")
@@ -164,7 +168,9 @@ def test_no_write_access_is_needed(root: Path) -> None:
         pass
 
 
-def test_a_file_deleted_between_opening_and_locking(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_deleted_between_opening_and_locking(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A broker of 3.9 that stops at that moment: the lock on the old inode would keep nobody out."""
     take = lock._lock
     deleted = []
@@ -193,7 +199,9 @@ def test_where_a_lock_proves_nothing(root: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(lock, "mount_of", lambda _: Mount("/data", "nfs4"))
     assert lock_state(root).state == "proves-nothing"
     with (
-        pytest.raises(Refused, match=r"on nfs4 \(/data\) a free lock does not prove.*owner_stopped"),
+        pytest.raises(
+            Refused, match=r"on nfs4 \(/data\) a free lock does not prove.*owner_stopped"
+        ),
         hold_shared(root),
     ):
         pytest.fail("got in")

@@ -44,7 +44,11 @@ def test_families(folder: Path) -> None:
     assert found.segments[0].log.mtime_ns == 1_234_567_890_123_456_789
     assert set(found.segments[1].files) == set(paths.SEGMENT_KINDS)
     assert found.segments[1].log.size == 11
-    assert [f.name for f in found.others] == [paths.LEADER_EPOCH, paths.LEADER_EPOCH + ".tmp", paths.PARTITION_METADATA]
+    assert [f.name for f in found.others] == [
+        paths.LEADER_EPOCH,
+        paths.LEADER_EPOCH + ".tmp",
+        paths.PARTITION_METADATA,
+    ]
 
 
 def test_snapshots_between_segments_are_no_orphans(folder: Path) -> None:
@@ -52,7 +56,9 @@ def test_snapshots_between_segments_are_no_orphans(folder: Path) -> None:
         (folder / paths.segment_file(base, paths.SNAPSHOT)).touch()
     found = scan_partition(folder)
     assert found.findings == ()
-    assert [f.name for f in found.others] == [paths.segment_file(b, paths.SNAPSHOT) for b in (500, 1234)]
+    assert [f.name for f in found.others] == [
+        paths.segment_file(b, paths.SNAPSHOT) for b in (500, 1234)
+    ]
 
 
 def test_orphans(folder: Path) -> None:
@@ -139,7 +145,9 @@ def test_files_that_come_and_go_meanwhile(folder: Path, monkeypatch: pytest.Monk
         (folder / name).touch()
     look = partition._look
 
-    def racing(entry: os.DirEntry[str], findings: list[Finding], links: set[str]) -> partition.FileFacts | None:
+    def racing(
+        entry: os.DirEntry[str], findings: list[Finding], links: set[str]
+    ) -> partition.FileFacts | None:
         if entry.name == gone:
             (folder / gone).unlink()
         facts = look(entry, findings, links)
@@ -177,8 +185,14 @@ def test_a_file_that_cannot_be_looked_at(folder: Path, monkeypatch: pytest.Monke
         scan_partition(folder)
 
 
-@given(st.binary(min_size=1, max_size=60).filter(lambda b: b"\0" not in b and b"/" not in b and b not in {b".", b".."}))
-def test_any_name_gives_facts_or_a_finding(tmp_path_factory: pytest.TempPathFactory, raw: bytes) -> None:
+@given(
+    st.binary(min_size=1, max_size=60).filter(
+        lambda b: b"\0" not in b and b"/" not in b and b not in {b".", b".."}
+    )
+)
+def test_any_name_gives_facts_or_a_finding(
+    tmp_path_factory: pytest.TempPathFactory, raw: bytes
+) -> None:
     folder = tmp_path_factory.mktemp("any")
     (folder / os.fsdecode(raw)).touch()
     try:

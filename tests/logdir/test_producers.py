@@ -20,7 +20,11 @@ from kafkats.logdir.snapshot import ProducerEntry, encode_snapshot, read_snapsho
 from kafkats.segment.reader import array_source
 from tests.golden import Case, Unpacked, case, cases, partitions
 
-NEW = tuple(one for one in cases("transactions", "compaction") if one.kafka >= "2" and not one.name.endswith("v1"))
+NEW = tuple(
+    one
+    for one in cases("transactions", "compaction")
+    if one.kafka >= "2" and not one.name.endswith("v1")
+)
 """Cases of 2.8 and later with producers: 0.11 counts a marker as its producer's last batch."""
 
 
@@ -29,7 +33,9 @@ def snapshots(partition: Path) -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize("one", [*NEW, case("rolling-4.3.1"), case("retention-2.8.2")], ids=str)
-def test_every_snapshot_of_a_real_broker_is_found_again(one: Case, golden: Unpacked, tmp_path: Path) -> None:
+def test_every_snapshot_of_a_real_broker_is_found_again(
+    one: Case, golden: Unpacked, tmp_path: Path
+) -> None:
     """From the snapshot before it, and from the first batch on. Only before the cleaner has taken some away."""
     found = producing = 0
     for partition in partitions(golden(one, one.states[0])):
@@ -52,9 +58,18 @@ def log(*batches: bytes) -> object:
 
 
 def data(
-    offset: int, *, count: int = 2, pid: int = 7, epoch: int = 0, seq: int = 0, txn: bool = False, ts: int = 50
+    offset: int,
+    *,
+    count: int = 2,
+    pid: int = 7,
+    epoch: int = 0,
+    seq: int = 0,
+    txn: bool = False,
+    ts: int = 50,
 ) -> bytes:
-    records = [Record(offset + i, ts - i, TimestampType.CREATE_TIME, b"k", b"v") for i in range(count)]
+    records = [
+        Record(offset + i, ts - i, TimestampType.CREATE_TIME, b"k", b"v") for i in range(count)
+    ]
     return encode_batch(
         records, producer_id=pid, producer_epoch=epoch, base_sequence=seq, transactional=txn,
         base_offset=offset, last_offset=offset + max(count, 1) - 1,
@@ -62,11 +77,19 @@ def data(
 
 
 def marker(
-    offset: int, kind: ControlType, *, pid: int = 7, epoch: int = 0, coordinator: int = 3, ts: int = 90
+    offset: int,
+    kind: ControlType,
+    *,
+    pid: int = 7,
+    epoch: int = 0,
+    coordinator: int = 3,
+    ts: int = 90,
 ) -> bytes:
     key, value = encode_end_marker(kind, coordinator)
     record = Record(offset, ts, TimestampType.CREATE_TIME, key, value)
-    return encode_batch([record], producer_id=pid, producer_epoch=epoch, transactional=True, control=True)
+    return encode_batch(
+        [record], producer_id=pid, producer_epoch=epoch, transactional=True, control=True
+    )
 
 
 def known(*batches: bytes, **limits: int) -> Producers:
@@ -92,7 +115,9 @@ def test_sequences_begin_again_at_zero() -> None:
 @pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])
 def test_a_marker_ends_the_transaction_and_keeps_the_last_batch(kind: ControlType) -> None:
     assert known(data(0, txn=True), marker(2, kind)) == {7: ProducerEntry(7, 0, 1, 1, 1, 90, 3, -1)}
-    assert known(data(0, txn=True), marker(2, kind), data(3, seq=2, txn=True))[7].txn_first_offset == 3
+    assert (
+        known(data(0, txn=True), marker(2, kind), data(3, seq=2, txn=True))[7].txn_first_offset == 3
+    )
 
 
 def test_a_new_epoch_forgets_the_last_batch() -> None:
@@ -103,11 +128,23 @@ def test_a_new_epoch_forgets_the_last_batch() -> None:
 
 def test_what_compaction_left() -> None:
     emptied = encode_batch(
-        [], base_offset=5, last_offset=9, max_timestamp=44, producer_id=7, producer_epoch=1, base_sequence=3
+        [],
+        base_offset=5,
+        last_offset=9,
+        max_timestamp=44,
+        producer_id=7,
+        producer_epoch=1,
+        base_sequence=3,
     )
     assert known(emptied) == {7: ProducerEntry(7, 1, 7, 9, 4, 44, -1, -1)}
     control = encode_batch(
-        [], base_offset=5, last_offset=5, producer_id=8, producer_epoch=1, transactional=True, control=True
+        [],
+        base_offset=5,
+        last_offset=5,
+        producer_id=8,
+        producer_epoch=1,
+        transactional=True,
+        control=True,
     )
     assert known(control) == {8: ProducerEntry(8, -1, -1, -1, 0, -1, -1, -1)}
 
@@ -136,7 +173,10 @@ def test_what_a_broker_would_not_load() -> None:
         known(data(0, txn=True), data(2, seq=2))
     assert caught.value.position == len(data(0, txn=True))
     bad = encode_batch(
-        [Record(2, 1, TimestampType.CREATE_TIME, b"\0", b"")], producer_id=7, producer_epoch=0, control=True
+        [Record(2, 1, TimestampType.CREATE_TIME, b"\0", b"")],
+        producer_id=7,
+        producer_epoch=0,
+        control=True,
     )
     with pytest.raises(CorruptBatch, match="marker that cannot be read"):
         known(bad)
@@ -168,7 +208,10 @@ def test_a_corrupt_log_is_named(golden: Unpacked, tmp_path: Path) -> None:
 
 def test_the_order_is_that_of_a_java_hash_map() -> None:
     def ids(*given: int) -> list[int]:
-        return [e.producer_id for e in java_order({i: ProducerEntry(i, 0, 0, 0, 0, 0, 0, 0) for i in given})]
+        return [
+            e.producer_id
+            for e in java_order({i: ProducerEntry(i, 0, 0, 0, 0, 0, 0, 0) for i in given})
+        ]
 
     assert ids(5, 3, 1) == [1, 3, 5]
     assert ids(33, 17, 1) == [33, 17, 1], "one slot: by age"

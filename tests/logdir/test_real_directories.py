@@ -51,7 +51,9 @@ def by_hand(one: Case, state: str, label: str, f: Finding) -> bool:
     unknown_to_the_broker = f.file.endswith(".log.tmp") or (
         one.kafka in {"0.8.2.2", "0.9.0.1"} and f.file.endswith(paths.TIME_INDEX)
     )
-    return label in one.info.get("damage", {}) and (state in DAMAGED_STATES or unknown_to_the_broker)
+    return label in one.info.get("damage", {}) and (
+        state in DAMAGED_STATES or unknown_to_the_broker
+    )
 
 
 @pytest.mark.parametrize(("one", "state"), states(), ids=lambda v: str(v))
@@ -66,24 +68,39 @@ def test_every_alarm_was_put_there_by_hand(one: Case, state: str, golden: Unpack
 
 
 @pytest.mark.parametrize(("one", "state"), states(), ids=lambda v: str(v))
-def test_every_segment_and_every_small_file_is_seen(one: Case, state: str, golden: Unpacked) -> None:
+def test_every_segment_and_every_small_file_is_seen(
+    one: Case, state: str, golden: Unpacked
+) -> None:
     unpacked = golden(one, state)
     for folder in roots(unpacked):
         root = scan_root(folder)
         seen = {p.path / s.log.name for p in root.partitions for s in p.segments}
-        there = {log for p in partitions(folder) for log in p.glob("*.log") if p.name != paths.CLUSTER_METADATA}
+        there = {
+            log
+            for p in partitions(folder)
+            for log in p.glob("*.log")
+            if p.name != paths.CLUSTER_METADATA
+        }
         assert seen == there
-        assert set(root.checkpoints) == {n for n in paths.OFFSET_CHECKPOINTS if (folder / n).exists()}
+        assert set(root.checkpoints) == {
+            n for n in paths.OFFSET_CHECKPOINTS if (folder / n).exists()
+        }
         assert (root.meta is not None) == (folder / paths.META_PROPERTIES).exists()
         assert root.clean_shutdown == (folder / paths.CLEAN_SHUTDOWN).exists()
         for p in root.partitions:
             for s in p.segments:
                 for facts in s.files.values():
                     st = (p.path / facts.name).stat()
-                    assert (facts.size, facts.mtime_ns, facts.inode) == (st.st_size, st.st_mtime_ns, st.st_ino)
+                    assert (facts.size, facts.mtime_ns, facts.inode) == (
+                        st.st_size,
+                        st.st_mtime_ns,
+                        st.st_ino,
+                    )
 
 
-@pytest.mark.parametrize("one", [c for c, s in states("crash", "clean-start") if s == "before"], ids=str)
+@pytest.mark.parametrize(
+    "one", [c for c, s in states("crash", "clean-start") if s == "before"], ids=str
+)
 def test_damage_to_names_is_found(one: Case, golden: Unpacked) -> None:
     root = scan_root(golden(one, "before"))
     kinds: dict[str, set[str]] = {}
@@ -92,7 +109,10 @@ def test_damage_to_names_is_found(one: Case, golden: Unpacked) -> None:
     checked = 0
     for label, entry in one.info["damage"].items():
         said = entry["damage"]
-        if label.rsplit("-", 1)[0] not in EXPECTED or said.startswith(("no such file", "none in this version")):
+        if label.rsplit("-", 1)[0] not in EXPECTED or said.startswith((
+            "no such file",
+            "none in this version",
+        )):
             continue
         expected = EXPECTED[label.rsplit("-", 1)[0]]
         checked += 1
@@ -116,7 +136,9 @@ REFUSED_NAMES = {
 
 
 @pytest.mark.parametrize("name", REFUSED_NAMES)
-def test_names_that_stopped_real_brokers_are_told_from_those_that_did_not(name: str, tmp_path: Path) -> None:
+def test_names_that_stopped_real_brokers_are_told_from_those_that_did_not(
+    name: str, tmp_path: Path
+) -> None:
     unknown, where = REFUSED_NAMES[name]
     folder = tmp_path / "orders-0"
     folder.mkdir()
@@ -138,4 +160,8 @@ def test_real_paths_are_located(golden: Unpacked) -> None:
         place = locate(p.path)
         assert (place.kind, place.root) == ("partition", folder)
         segment = locate(p.path / p.segments[0].log.name)
-        assert (segment.kind, segment.base_offset, segment.root) == ("segment", p.segments[0].base_offset, folder)
+        assert (segment.kind, segment.base_offset, segment.root) == (
+            "segment",
+            p.segments[0].base_offset,
+            folder,
+        )

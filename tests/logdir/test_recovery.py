@@ -37,14 +37,20 @@ def recovered(root: Path, n: int = 0) -> tuple[list[int], int]:
         (10**9, ([2000], 300)),
     ],
 )
-def test_from_the_segment_with_the_recovery_point_on(root: Path, point: int, expected: tuple[list[int], int]) -> None:
+def test_from_the_segment_with_the_recovery_point_on(
+    root: Path, point: int, expected: tuple[list[int], int]
+) -> None:
     (root / paths.RECOVERY_POINT).write_text(f"0\n2\norders 0 {point}\norders 1 {point}\n")
     assert recovered(root) == expected
     assert recovered(root, 1) == expected  # a copy being moved is looked up by its plain name
 
 
-@pytest.mark.parametrize("text", [None, "", "0\n0\n", "0\n9\norders 0 2000\n", "0\n1\nothers 0 2000\n"])
-def test_a_recovery_point_that_is_missing_or_unreadable_counts_as_0(root: Path, text: str | None) -> None:
+@pytest.mark.parametrize(
+    "text", [None, "", "0\n0\n", "0\n9\norders 0 2000\n", "0\n1\nothers 0 2000\n"]
+)
+def test_a_recovery_point_that_is_missing_or_unreadable_counts_as_0(
+    root: Path, text: str | None
+) -> None:
     if text is not None:
         (root / paths.RECOVERY_POINT).write_text(text)
     assert recovered(root) == ([0, 1000, 2000], 600)
@@ -83,7 +89,11 @@ def test_real_brokers_recovered_these_very_segments(one: Case, golden: Unpacked)
         said.setdefault(m["new"] or m["old"], set()).add(int(m["base"]))
     checked = 0
     for p in found.partitions:
-        if str(p.name) not in one.info["damage"] or str(p.name).startswith(("lost-", "swap-", "orphan-")):
+        if str(p.name) not in one.info["damage"] or str(p.name).startswith((
+            "lost-",
+            "swap-",
+            "orphan-",
+        )):
             continue
         ours = [s.base_offset for s in recovery_of(found, p).segments]
         theirs = sorted(said.get(str(p.name), set()))

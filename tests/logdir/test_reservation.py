@@ -16,7 +16,16 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from kafkats.errors import CorruptFile, KafkatsError, Locked, ReadOnly, Refused, Reserved, StorageFailed, UsageError
+from kafkats.errors import (
+    CorruptFile,
+    KafkatsError,
+    Locked,
+    ReadOnly,
+    Refused,
+    Reserved,
+    StorageFailed,
+    UsageError,
+)
 from kafkats.logdir import reservation, workarea
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.reservation import (
@@ -48,7 +57,9 @@ def an_area(base: Path) -> WorkArea:
     return work_area(root)
 
 
-def ours(area: WorkArea, holder: str = "us", until: int = NOW + HOUR, now: int = NOW, disk: Disk = DISK) -> Entered:
+def ours(
+    area: WorkArea, holder: str = "us", until: int = NOW + HOUR, now: int = NOW, disk: Disk = DISK
+) -> Entered:
     return reserve(area, holder, until, now_ms=now, disk=disk)
 
 
@@ -106,7 +117,10 @@ def test_a_known_holder_or_token_enters_and_the_holder_stays(area: WorkArea) -> 
     assert (applied.holder, applied.until_ms) == ("the plan", NOW + 2 * HOUR)
     with pytest.raises(Reserved):
         reserve(area, "us", NOW + HOUR, now_ms=NOW, known=(planned.reservation.token,))
-    assert reserve(area, "us", NOW + HOUR, now_ms=NOW, known=(applied.token,)).reservation.holder == "the plan"
+    assert (
+        reserve(area, "us", NOW + HOUR, now_ms=NOW, known=(applied.token,)).reservation.holder
+        == "the plan"
+    )
 
 
 # Giving it back
@@ -247,7 +261,10 @@ def test_reserving_and_releasing_all_at_once(area: WorkArea) -> None:
 def test_a_lock_that_is_never_given_back(area: WorkArea, monkeypatch: pytest.MonkeyPatch) -> None:
     ours(area)
     monkeypatch.setattr(reservation, "_WAIT_SECONDS", 0.05)
-    with DISK.lock(area.path / "reservation.lock"), pytest.raises(Locked, match="too long") as waited:
+    with (
+        DISK.lock(area.path / "reservation.lock"),
+        pytest.raises(Locked, match="too long") as waited,
+    ):
         ours(area)
     assert waited.value.retryable
 
@@ -275,7 +292,9 @@ def killed_at(n: int, act: Callable[[Disk], object]) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     _, status = os.waitpid(fork(lambda: act(WatchedDisk(count_down))), 0)
-    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, f"was not killed at {n}"
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, (
+        f"was not killed at {n}"
+    )
 
 
 def before_and_act(what: str, area: WorkArea, disk: Disk) -> Callable[[Disk], object]:
@@ -407,8 +426,12 @@ def test_where_another_owner_keeps_the_area_to_itself() -> None:
         assert os.waitpid(fork(as_owner), 0)[1] == 0
 
 
-def test_a_mount_needs_a_named_place(area: WorkArea, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workarea, "_mount", lambda path: "inner" if path.is_relative_to(area.root) else "outer")
+def test_a_mount_needs_a_named_place(
+    area: WorkArea, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        workarea, "_mount", lambda path: "inner" if path.is_relative_to(area.root) else "outer"
+    )
     with pytest.raises(Refused, match="--work-area") as refused:
         reservation_area(area.root)
     assert refused.value.exit_code == 3
@@ -452,7 +475,14 @@ def test_times_that_are_none(area: WorkArea, until: int) -> None:
     assert not area.path.exists()
 
 
-GOOD = {"version": 1, "log_dir": "/x", "holder": "us", "made_ms": 1, "until_ms": NOW * 2, "token": "t"}
+GOOD = {
+    "version": 1,
+    "log_dir": "/x",
+    "holder": "us",
+    "made_ms": 1,
+    "until_ms": NOW * 2,
+    "token": "t",
+}
 BAD = {
     "empty": b"",
     "zeros": bytes(100),
@@ -502,7 +532,11 @@ def test_something_else_in_its_place(area: WorkArea, what: str) -> None:
     ours(area)
     path = area.path / "reservation"
     path.unlink()
-    {"directory": path.mkdir, "link": lambda: path.symlink_to("/etc/passwd"), "fifo": lambda: os.mkfifo(path)}[what]()
+    {
+        "directory": path.mkdir,
+        "link": lambda: path.symlink_to("/etc/passwd"),
+        "fifo": lambda: os.mkfifo(path),
+    }[what]()
     for act in (lambda: read_reservation(area), lambda: ours(area)):
         with pytest.raises(CorruptFile, match="not a regular file"):
             act()

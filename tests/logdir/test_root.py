@@ -34,14 +34,26 @@ def test_root(root: Path) -> None:
     assert found.findings == ()
     assert found.clean_shutdown
     assert found.meta is None
-    assert [p.name for p in found.partitions] == [PartitionName("a.b-c_d-1", 17, ""), PartitionName("orders", 0, "")]
+    assert [p.name for p in found.partitions] == [
+        PartitionName("a.b-c_d-1", 17, ""),
+        PartitionName("orders", 0, ""),
+    ]
     assert found.checkpoints == {paths.RECOVERY_POINT: {PartitionName("orders", 0, ""): 12}}
     assert read_root(root).partitions == ()
 
 
 @pytest.mark.parametrize(
     "name",
-    ["backup", "lost+found", ".snapshots", "my-backup", "orders-", "-0", "orders-0-delete", "orders-99999999999"],
+    [
+        "backup",
+        "lost+found",
+        ".snapshots",
+        "my-backup",
+        "orders-",
+        "-0",
+        "orders-0-delete",
+        "orders-99999999999",
+    ],
 )
 def test_directories_that_stop_a_broker(root: Path, name: str) -> None:
     (root / name).mkdir()
@@ -67,7 +79,12 @@ def test_what_is_left_alone(root: Path) -> None:
     for name in (paths.CLUSTER_METADATA, paths.REMOTE_INDEX_CACHE):
         (root / name).mkdir()
         (root / name / "anything.log").touch()
-    for name in (paths.LOCK, "bootstrap.checkpoint", "meta.properties.tmp", "recovery-point-offset-checkpoint.tmp"):
+    for name in (
+        paths.LOCK,
+        "bootstrap.checkpoint",
+        "meta.properties.tmp",
+        "recovery-point-offset-checkpoint.tmp",
+    ):
         (root / name).touch()
     assert kinds(root) == []
     assert len(scan_root(root).partitions) == 2
@@ -126,7 +143,13 @@ def test_locate(root: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root)
     assert locate(root) == ("root", root, root, None, None)
     assert locate(tmp_path / "link").kind == "root"
-    assert locate(root / "orders-0") == ("partition", root / "orders-0", root, root / "orders-0", None)
+    assert locate(root / "orders-0") == (
+        "partition",
+        root / "orders-0",
+        root,
+        root / "orders-0",
+        None,
+    )
     place = locate(root / "orders-0" / LOG)
     assert place == ("segment", root / "orders-0" / LOG, root, root / "orders-0", 0)
 

@@ -9,12 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkats.errors import CorruptFile
-from kafkats.logdir.snapshot import ENTRY, HEADER, ProducerEntry, decode_snapshot, encode_snapshot, read_snapshot
+from kafkats.logdir.snapshot import (
+    ENTRY,
+    HEADER,
+    ProducerEntry,
+    decode_snapshot,
+    encode_snapshot,
+    read_snapshot,
+)
 from tests.golden import Unpacked, case
 
 EMPTY = bytes.fromhex("000148674bc700000000")
 INT16, INT32, INT64 = (st.integers(-(2 ** (n - 1)), 2 ** (n - 1) - 1) for n in (16, 32, 64))
-PRODUCERS = st.lists(st.builds(ProducerEntry, INT64, INT16, INT32, INT64, INT32, INT64, INT32, INT64), max_size=5)
+PRODUCERS = st.lists(
+    st.builds(ProducerEntry, INT64, INT16, INT32, INT64, INT32, INT64, INT32, INT64), max_size=5
+)
 
 
 def test_empty() -> None:
@@ -49,7 +58,9 @@ def test_real_snapshots_say_what_kafkas_own_tool_says(golden: Unpacked) -> None:
         path, _, body = section.partition("\n")
         if path.endswith(".snapshot"):
             said[path] = [
-                tuple(map(int, re.findall(r"-?\d+", line))) for line in body.splitlines() if "producerId" in line
+                tuple(map(int, re.findall(r"-?\d+", line)))
+                for line in body.splitlines()
+                if "producerId" in line
             ]
     assert any(said.values())
     for path, producers in said.items():
@@ -57,7 +68,12 @@ def test_real_snapshots_say_what_kafkas_own_tool_says(golden: Unpacked) -> None:
         assert len(ours) == len(producers)
         for entry in ours:
             numbers = next(p for p in producers if p[0] == entry.producer_id)
-            assert {entry.producer_epoch, entry.coordinator_epoch, entry.txn_first_offset, entry.timestamp} <= {
+            assert {
+                entry.producer_epoch,
+                entry.coordinator_epoch,
+                entry.txn_first_offset,
+                entry.timestamp,
+            } <= {
                 *numbers,
                 -1,
             }

@@ -12,7 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafkats.migration.census import CENSUS, census_unit, group_census, problems, summarize, zero_copy
+from kafkats.migration.census import (
+    CENSUS,
+    census_unit,
+    group_census,
+    problems,
+    summarize,
+    zero_copy,
+)
 from kafkats.plans.units import Unit, list_units
 from tests.golden import Case, Unpacked, case, cases, topic_of, tree
 
@@ -24,13 +31,22 @@ BATCH = re.compile(
     r" compresscodec: (?P<codec>\w+) crc: \d+ isvalid: (?P<valid>\w+)$",
     re.MULTILINE,
 )
-COUNTS = ("bytes", "batches", "records", "control_batches", "transactional_batches", "producer_batches")
+COUNTS = (
+    "bytes",
+    "batches",
+    "records",
+    "control_batches",
+    "transactional_batches",
+    "producer_batches",
+)
 COUNTS += ("delete_horizon_batches",)
 Cells = dict[tuple[int, str, str], dict[str, int]]
 
 
 def census_of(*roots: Path, deep: bool = False) -> pa.Table:
-    return pa.Table.from_batches([census_unit(unit, deep=deep) for unit in list_units(roots)], CENSUS)
+    return pa.Table.from_batches(
+        [census_unit(unit, deep=deep) for unit in list_units(roots)], CENSUS
+    )
 
 
 def roots_of(root: Path) -> list[Path]:
@@ -51,7 +67,11 @@ def printed_cells(text: str) -> Cells:
     for line in BATCH.finditer(text):
         if line["valid"] != "true":
             break
-        magic, codec, kind = int(line["magic"]), line["codec"], line["type"].replace("NoTimestampType", "none")
+        magic, codec, kind = (
+            int(line["magic"]),
+            line["codec"],
+            line["type"].replace("NoTimestampType", "none"),
+        )
         cell = cells.setdefault((magic, codec, kind), Counter(dict.fromkeys(COUNTS, 0)))
         wrapper = magic < 2 and codec != "none"
         cell["bytes"] += int(line["size"])
@@ -86,21 +106,31 @@ def test_every_batch_that_kafka_prints(golden: Unpacked, one: Case) -> None:
             if found is None:
                 continue
             ours, theirs = counted_cells(found), printed_cells(text)
-            damaged = "EXCEPTION" in text  # the tool gave up, before or after what a broker would read
+            damaged = (
+                "EXCEPTION" in text
+            )  # the tool gave up, before or after what a broker would read
             if damaged:
-                assert all(theirs[k]["batches"] <= ours.get(k, theirs[k])["batches"] for k in theirs), (state, name)
+                assert all(
+                    theirs[k]["batches"] <= ours.get(k, theirs[k])["batches"] for k in theirs
+                ), (state, name)
             else:
                 assert ours == theirs, (state, name)
             complaints += damaged or "isvalid: false" in text
             compared += 1
             assert sum(row["bytes"] for row in found) == (root / name).stat().st_size, (state, name)
             if not topic_of(Path(name).parent.name).startswith("__"):
-                totals.update({f"v{magic} {codec}": cell["batches"] for (magic, codec, _), cell in ours.items()})
+                totals.update({
+                    f"v{magic} {codec}": cell["batches"] for (magic, codec, _), cell in ours.items()
+                })
         assert compared
-        assert not {path for path in rows if path.exists()}, "a segment that Kafka's tool was not asked about"
+        assert not {path for path in rows if path.exists()}, (
+            "a segment that Kafka's tool was not asked about"
+        )
         summary = one.info["states"][state]["dump_summary"]
         if not complaints and not undumped(root):
-            assert totals == {k: v for k, v in summary.items() if re.fullmatch(r"v\d \w+", k)}, state
+            assert totals == {k: v for k, v in summary.items() if re.fullmatch(r"v\d \w+", k)}, (
+                state
+            )
 
 
 def undumped(root: Path) -> bool:
@@ -108,7 +138,13 @@ def undumped(root: Path) -> bool:
     return any(path.parent.name.endswith(("-delete", "-stray")) for path in root.rglob("*.log"))
 
 
-MATRIX = ["matrix-0.9.0.1-v0", "matrix-0.10.2.2-v1", "matrix-2.8.2-v0", "matrix-4.3.1-v2", "upgrade-0.9-to-2.8"]
+MATRIX = [
+    "matrix-0.9.0.1-v0",
+    "matrix-0.10.2.2-v1",
+    "matrix-2.8.2-v0",
+    "matrix-4.3.1-v2",
+    "upgrade-0.9-to-2.8",
+]
 
 
 @pytest.mark.parametrize("name", MATRIX)
@@ -135,11 +171,20 @@ def test_groups_add_up(golden: Unpacked) -> None:
         assert sum(row["bytes"] for row in rows) == summary["log_bytes"]
         assert sum(row["batches"] for row in rows) == sum(summary["magic_batches"])
         places = {
-            tuple(row[k] for k in ("log_dir", "topic", "partition_dir", "base_offset") if k in row) for row in rows
+            tuple(row[k] for k in ("log_dir", "topic", "partition_dir", "base_offset") if k in row)
+            for row in rows
         }
-        assert sum(row["share"] for row in rows) == pytest.approx(len(places), abs=0.001 * len(rows))
-    [total] = {row["segments"] for row in group_census(census, "format") if (row["magic"], row["codec"]) == (0, "gzip")}
-    assert total == sum((row["magic"], row["codec"]) == (0, "gzip") for row in group_census(census, "segment"))
+        assert sum(row["share"] for row in rows) == pytest.approx(
+            len(places), abs=0.001 * len(rows)
+        )
+    [total] = {
+        row["segments"]
+        for row in group_census(census, "format")
+        if (row["magic"], row["codec"]) == (0, "gzip")
+    }
+    assert total == sum(
+        (row["magic"], row["codec"]) == (0, "gzip") for row in group_census(census, "segment")
+    )
 
 
 def test_reading_changes_nothing(golden: Unpacked) -> None:
@@ -167,7 +212,11 @@ def test_who_loses_zero_copy(golden: Unpacked) -> None:
         assert row["fetch_2_3_converted"] == sizes[2]
         assert (row["fetch_0_1_beside"], row["fetch_2_3_beside"]) == (old_beside[0], old_beside[1])
         assert row["fetch_4_up_converted"] == row["zstd_bytes"] == 0
-    [zstd] = [r for r in zero_copy(census_of(golden("matrix-4.3.1-v2", "data"))) if r["topic"] == "zstd-ct"]
+    [zstd] = [
+        r
+        for r in zero_copy(census_of(golden("matrix-4.3.1-v2", "data")))
+        if r["topic"] == "zstd-ct"
+    ]
     assert zstd["zstd_bytes"] == zstd["fetch_0_1_converted"] == zstd["bytes"] > 0
 
 

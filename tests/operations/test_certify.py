@@ -21,7 +21,12 @@ from kafkats.execution import LocalExecutor
 from kafkats.flow import looking
 from kafkats.formats import v0, v2
 from kafkats.formats.model import Record, TimestampType
-from kafkats.migration.certificate import Certificate, CertifyOptions, read_certificate, write_certificate
+from kafkats.migration.certificate import (
+    Certificate,
+    CertifyOptions,
+    read_certificate,
+    write_certificate,
+)
 from kafkats.migration.certify import (
     SEEN,
     Recheck,
@@ -58,7 +63,9 @@ def certified(*roots: Path, topics: str = "*", **bounds: int | bool) -> Certific
 
 
 def message(magic: int, offset: int, value: bytes = b"v") -> bytes:
-    record = Record(offset, -1, TimestampType.NONE if magic == 0 else TimestampType.CREATE_TIME, None, value)
+    record = Record(
+        offset, -1, TimestampType.NONE if magic == 0 else TimestampType.CREATE_TIME, None, value
+    )
     return v0.encode_batch([record]) if magic == 0 else v2.encode_batch([record])
 
 
@@ -85,7 +92,9 @@ def broker(root: Path) -> Generator[None, None, None]:
     """Hold the lock as a running broker does, from another process."""
     (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
     (root / ".lock").touch()
-    held = subprocess.Popen([sys.executable, "-c", HOLD, str(root / ".lock")], stdin=PIPE, stdout=PIPE)
+    held = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(root / ".lock")], stdin=PIPE, stdout=PIPE
+    )
     try:
         assert held.stdout and held.stdout.readline() == b"held\n"
         yield
@@ -101,7 +110,10 @@ def test_what_it_says(volume: Path) -> None:
     made = certified(volume, min_magic=2)
     assert made.certified
     size = sum(log.stat().st_size for log in volume.rglob("*.log"))
-    assert made.statement == f"nothing below magic 2: 30 batches ({size} bytes) in 3 segments of 2 partitions"
+    assert (
+        made.statement
+        == f"nothing below magic 2: 30 batches ({size} bytes) in 3 segments of 2 partitions"
+    )
     assert made.segments["next_offset"].to_pylist() == [10, 20, 10]
     assert made.header["totals"]["magic_batches"] == [0, 0, 30]
 
@@ -118,7 +130,9 @@ def test_what_it_says(volume: Path) -> None:
         ({"min_magic": 1, "max_magic": 2}, False),
     ],
 )
-def test_bounds_on_a_partition_of_all_magics(golden: Unpacked, bounds: dict[str, int], holds: bool) -> None:
+def test_bounds_on_a_partition_of_all_magics(
+    golden: Unpacked, bounds: dict[str, int], holds: bool
+) -> None:
     made = certified(golden("upgrade-0.9-to-2.8", "data"), **bounds)
     assert made.certified is holds
     assert bool(made.exceptions) is not holds
@@ -132,14 +146,20 @@ def test_a_bound_is_a_magic(bounds: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("one", cases("matrix"), ids=str)
-def test_real_directories_hold_the_magic_they_were_written_with(golden: Unpacked, one: Case) -> None:
+def test_real_directories_hold_the_magic_they_were_written_with(
+    golden: Unpacked, one: Case
+) -> None:
     root = golden(one, "data")
-    [magic] = {int(key[1]) for key in one.info["states"]["data"]["dump_summary"] if key.startswith("v")}
+    [magic] = {
+        int(key[1]) for key in one.info["states"]["data"]["dump_summary"] if key.startswith("v")
+    }
     for topic in sorted(one.info["topics"])[:2]:
         made = certified(root, topics=topic, min_magic=magic, max_magic=magic, deep=True)
         assert made.certified, made.refusals
         assert made.header["totals"]["batches"] > 0
-        assert bool(certified(root, topics=topic, max_magic=max(magic - 1, 0)).exceptions) is (magic > 0)
+        assert bool(certified(root, topics=topic, max_magic=max(magic - 1, 0)).exceptions) is (
+            magic > 0
+        )
 
 
 def test_exceptions_are_named(volume: Path) -> None:
@@ -147,7 +167,11 @@ def test_exceptions_are_named(volume: Path) -> None:
         log.write(message(0, 10))
     made = certified(volume, min_magic=2)
     [row] = made.exceptions
-    assert (row["partition_dir"], row["base_offset"], row["magic_batches"]) == ("b-0", 0, [1, 0, 10])
+    assert (row["partition_dir"], row["base_offset"], row["magic_batches"]) == (
+        "b-0",
+        0,
+        [1, 0, 10],
+    )
     assert "1 batches in 1 segments break it" in made.statement
 
 
@@ -179,7 +203,9 @@ def overlapping(log: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [turned, torn, zeros, hidden, swapped, overlapping])
-def test_what_is_not_read_or_corrupt_refuses(volume: Path, tmp_path: Path, damage: Callable[[Path], None]) -> None:
+def test_what_is_not_read_or_corrupt_refuses(
+    volume: Path, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
     made = certified(volume, min_magic=2)
     damage(log_of(volume))
     refused = certified(volume, min_magic=2)
@@ -203,7 +229,9 @@ def test_records_that_do_not_decode_refuse_a_deep_one(golden: Unpacked, tmp_path
     reseal(data, 0, 12 + int.from_bytes(data[8:12], "big"))
     log.write_bytes(data)
     assert certified(partition, max_magic=1).certified
-    assert [f["kind"] for f in certified(partition, max_magic=1, deep=True).refusals] == ["undecodable"]
+    assert [f["kind"] for f in certified(partition, max_magic=1, deep=True).refusals] == [
+        "undecodable"
+    ]
 
 
 def test_a_segment_that_goes_away_meanwhile_refuses(volume: Path) -> None:
@@ -223,7 +251,11 @@ def test_written_and_read(volume: Path, tmp_path: Path) -> None:
     made = certified(volume, min_magic=2)
     write_certificate(made, tmp_path / "cert", at=AT)
     read = read_certificate(tmp_path / "cert")
-    assert (read.digest, read.statement, read.options) == (made.digest, made.statement, made.options)
+    assert (read.digest, read.statement, read.options) == (
+        made.digest,
+        made.statement,
+        made.options,
+    )
     assert read.segments.equals(made.segments)
     assert json.loads((tmp_path / "cert" / "certificate.json").read_text())["at"] == AT
     write_certificate(made, tmp_path / "cert", at=AT)
@@ -233,7 +265,9 @@ def test_written_and_read(volume: Path, tmp_path: Path) -> None:
 def test_the_digest_does_not_depend_on_who_looked_or_when(volume: Path) -> None:
     made = certified(volume, min_magic=2)
     batches = [certify_unit(unit) for unit in reversed(list(list_units([volume])))]
-    assert make_certificate(pa.Table.from_batches(batches, SEEN), made.options).digest == made.digest
+    assert (
+        make_certificate(pa.Table.from_batches(batches, SEEN), made.options).digest == made.digest
+    )
     assert certified(volume, min_magic=1).digest != made.digest
 
 
@@ -317,7 +351,9 @@ def no_header(folder: Path) -> None:
         no_header,
     ],
 )
-def test_an_edited_certificate_is_refused(volume: Path, tmp_path: Path, damage: Callable[[Path], None]) -> None:
+def test_an_edited_certificate_is_refused(
+    volume: Path, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
     write_certificate(certified(volume, min_magic=2), tmp_path / "cert", at=AT)
     damage(tmp_path / "cert")
     with pytest.raises(CorruptPlan):
@@ -433,7 +469,11 @@ def test_while_a_broker_writes(volume: Path) -> None:
             "of 2 partitions that a broker was writing up to the next_offset of their last segment"
         )
         [row] = [r for r in made.segments.to_pylist() if r["partition_dir"] == "a-0" and r["live"]]
-        assert (row["base_offset"], row["next_offset"], row["log_bytes"] - row["bytes"]) == (10, 20, 30)
+        assert (row["base_offset"], row["next_offset"], row["log_bytes"] - row["bytes"]) == (
+            10,
+            20,
+            30,
+        )
         alone = certified(volume / "b-0", min_magic=2)
         assert alone.statement.endswith("of b-0 up to offset 10, which a broker was writing")
 
@@ -442,8 +482,14 @@ def test_while_a_broker_writes(volume: Path) -> None:
         log_of(volume, "a-0", 22).write_bytes(message(2, 22))
         log_of(volume).unlink()
         again = recheck(made)
-        assert whats(again) == [("vanished", "a-0", 0, False), ("grown", "a-0", 10, False), ("new", "a-0", 22, False)]
-        assert (again.holds, again.unchanged) == (True, True), "a broker at work appends, rolls and deletes"
+        assert whats(again) == [
+            ("vanished", "a-0", 0, False),
+            ("grown", "a-0", 10, False),
+            ("new", "a-0", 22, False),
+        ]
+        assert (again.holds, again.unchanged) == (True, True), (
+            "a broker at work appends, rolls and deletes"
+        )
 
         log_of(volume, "a-0", 22).write_bytes(message(0, 22))
         again = recheck(made)

@@ -94,7 +94,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "state", "dump_log"), CASES, ids=[c[0] for c in CASES])
-def test_rows_are_what_kafkas_tool_prints(name: str, state: str, dump_log: str, golden: Unpacked) -> None:
+def test_rows_are_what_kafkas_tool_prints(
+    name: str, state: str, dump_log: str, golden: Unpacked
+) -> None:
     root = golden(name, state)
     compared: dict[str, int] = {}
     for path, lines in sections(name, dump_log):
@@ -121,7 +123,9 @@ def test_rows_are_what_kafkas_tool_prints(name: str, state: str, dump_log: str, 
             compared[kind] = compared.get(kind, 0) + len(ours)
     assert compared["batch"] > 40
     assert compared["record"] > compared["batch"] / 2
-    assert compared["offset-entry"] > 10 or name.startswith("content")  # two topics of one segment each
+    assert compared["offset-entry"] > 10 or name.startswith(
+        "content"
+    )  # two topics of one segment each
 
 
 def test_records_are_what_a_consumer_read(golden: Unpacked) -> None:
@@ -157,8 +161,14 @@ def test_shallow_gives_no_records_and_does_not_decompress(golden: Unpacked) -> N
 
 
 def test_control_records_are_named(golden: Unpacked) -> None:
-    rows = [r for log in golden("transactions-4.3.1", "data").glob("txn-0/*.log") for r in taken(log)[0]]
-    assert {r.get("control_type") for r in rows if r["kind"] == "record"} == {None, "COMMIT", "ABORT"}
+    rows = [
+        r for log in golden("transactions-4.3.1", "data").glob("txn-0/*.log") for r in taken(log)[0]
+    ]
+    assert {r.get("control_type") for r in rows if r["kind"] == "record"} == {
+        None,
+        "COMMIT",
+        "ABORT",
+    }
 
 
 def test_every_file_of_a_real_root(golden: Unpacked) -> None:
@@ -185,7 +195,10 @@ def test_a_torn_tail_is_a_row(log: Path) -> None:
     log.write_bytes(log.read_bytes()[:-5])
     rows, error = taken(log, deep=False)
     last = whole[-1]
-    assert rows == [*whole[:-1], {"kind": "tail", "position": last["position"], "size": last["size"] - 5}]
+    assert rows == [
+        *whole[:-1],
+        {"kind": "tail", "position": last["position"], "size": last["size"] - 5},
+    ]
     assert error is None
 
 
@@ -229,7 +242,9 @@ def test_a_batch_larger_than_memory_allows(log: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("suffix", ["", ".deleted", ".cleaned", ".swap"])
 def test_index_files(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / (paths.segment_file(1000, paths.OFFSET_INDEX) + suffix)
-    path.write_bytes(bytes.fromhex("00000005 00000100 00000009 00000200 0000") + bytes(30) + b"\0\0\0\1")
+    path.write_bytes(
+        bytes.fromhex("00000005 00000100 00000009 00000200 0000") + bytes(30) + b"\0\0\0\1"
+    )
     rows, error = taken(path)
     assert rows[:2] == [
         {"kind": "offset-entry", "entry": 0, "relative_offset": 5, "offset": 1005, "position": 256},
@@ -245,7 +260,11 @@ def test_a_preallocated_index_is_told_in_one_row(tmp_path: Path) -> None:
     path.write_bytes(bytes(12) + (5).to_bytes(8, "big") + (3).to_bytes(4, "big"))
     os.truncate(path, 10485756)
     rows, error = taken(path)
-    assert [(r["kind"], r["entry"]) for r in rows] == [("time-entry", 0), ("time-entry", 1), ("zeros", 2)]
+    assert [(r["kind"], r["entry"]) for r in rows] == [
+        ("time-entry", 0),
+        ("time-entry", 1),
+        ("zeros", 2),
+    ]
     assert (rows[1]["offset"], rows[2]["position"], rows[2]["size"]) == (10, 24, 10485756 - 24)
     assert error is None
     path.write_bytes(bytes(12))
@@ -296,6 +315,8 @@ def test_any_mutation_gives_rows_or_our_errors(
     path = tmp_path_factory.mktemp("mutated") / (source.name.removesuffix(kind) + suffix)
     path.write_bytes(real[:at] + data.draw(st.binary(max_size=20)) + real[cut:])
     rows, error = taken(path)
-    assert error is None or (isinstance(error, BadInput) and error.position is not None and error.path == str(path))
+    assert error is None or (
+        isinstance(error, BadInput) and error.position is not None and error.path == str(path)
+    )
     for row in rows:
         assert row["kind"]

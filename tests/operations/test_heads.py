@@ -61,21 +61,27 @@ def facts(root: Path) -> pa.Table:
 
 
 def checked(units: Sequence[Unit]) -> pa.Table:
-    return pa.Table.from_batches([verify_unit(unit, VerifyOptions(deep=True)) for unit in units], SEGMENTS)
+    return pa.Table.from_batches(
+        [verify_unit(unit, VerifyOptions(deep=True)) for unit in units], SEGMENTS
+    )
 
 
 def looked(found: Sequence[Target]) -> pa.Table:
     return pa.Table.from_batches([look_at(one) for one in found], PARTS)
 
 
-def planned(root: Path, given: Policy | None = None, options: RetainOptions = OPTIONS) -> tuple[Plan, pa.Table]:
+def planned(
+    root: Path, given: Policy | None = None, options: RetainOptions = OPTIONS
+) -> tuple[Plan, pa.Table]:
     units = list(list_units([root]))
     return plan_inside(units, facts(root), given or policy(), options, look=looked, verify=checked)
 
 
 def applied(made: Plan) -> dict[str, Any]:
     works = [work for together in rounds(partition_works(made, run_of(made))) for work in together]
-    return summarize(pa.Table.from_batches([apply_partition(work) for work in works], schema=ACTIONS))
+    return summarize(
+        pa.Table.from_batches([apply_partition(work) for work in works], schema=ACTIONS)
+    )
 
 
 def batches(partition: Path) -> list[tuple[int, int, bytes]]:
@@ -107,7 +113,11 @@ def everything_known(root: Path) -> None:
     """A high watermark at the log end for all partitions, as the broker's checkpoint would say after a clean stop."""
     rows = []
     for partition in sorted(p for p in root.iterdir() if p.is_dir()):
-        ends = [b.last_offset + 1 for log in partition.glob("*.log") for b in dispatch.batches(log.read_bytes())]
+        ends = [
+            b.last_offset + 1
+            for log in partition.glob("*.log")
+            for b in dispatch.batches(log.read_bytes())
+        ]
         if ends:
             topic, number = partition.name.rsplit("-", 1)
             rows.append(f"{topic} {number} {max(ends)}")
@@ -129,13 +139,20 @@ def test_what_is_left_begins_with_the_first_batch_that_has_not_expired(
     assert totals["segments"] == whole.header["totals"]["segments"] + totals["heads"]
     assert totals["freed_bytes"] > whole.header["totals"]["freed_bytes"]
     assert totals["kafka_bytes"] == whole.header["totals"]["kafka_bytes"], "a broker would not"
-    changed = {row["partition_dir"] for row in made.items.to_pylist() if row["file"].endswith(paths.LOG)}
+    changed = {
+        row["partition_dir"] for row in made.items.to_pylist() if row["file"].endswith(paths.LOG)
+    }
     producers = {p: snapshots_of(root / p, tmp_path / "bare") for p in changed}
     assert applied(made)["exit_code"] == 0
 
     for partition in changed:
-        now, logs = batches(root / partition), sorted(int(p.stem) for p in (root / partition).glob("*.log"))
-        assert now == left(before[partition], limit) or last_stays(before[partition], now, limit), partition
+        now, logs = (
+            batches(root / partition),
+            sorted(int(p.stem) for p in (root / partition).glob("*.log")),
+        )
+        assert now == left(before[partition], limit) or last_stays(before[partition], now, limit), (
+            partition
+        )
         assert logs[0] == (now[0][0] if now else logs[0]), "the log starts there"
         if (epochs := root / partition / paths.LEADER_EPOCH).exists():
             assert [entry.start_offset for entry in read_epochs(epochs)][:1] in ([], [logs[0]])
@@ -152,7 +169,9 @@ def test_what_is_left_begins_with_the_first_batch_that_has_not_expired(
     assert contents(root) == files
 
 
-def last_stays(before: list[tuple[int, int, bytes]], now: list[tuple[int, int, bytes]], limit: int) -> bool:
+def last_stays(
+    before: list[tuple[int, int, bytes]], now: list[tuple[int, int, bytes]], limit: int
+) -> bool:
     """Where all has expired, segments go but the last."""
     return not left(before, limit) and now == before[len(before) - len(now) :]
 
@@ -198,14 +217,18 @@ GUARDED = {"kafkats.guard.max.share": 0.01}
         (policy(guard={"max.bytes": 1}), OPTIONS, "over the run's guard"),
     ],
 )
-def test_what_keeps_a_segment_keeps_a_head(rolling: Path, given: Policy, options: RetainOptions, veto: str) -> None:
+def test_what_keeps_a_segment_keeps_a_head(
+    rolling: Path, given: Policy, options: RetainOptions, veto: str
+) -> None:
     made, verdicts = planned(rolling, given, options)
     whole, told = plan_retain(facts(rolling), given, options)
     assert not made.items.num_rows and made.header["totals"]["heads"] == 0
     vetoes = made.header["totals"]["vetoes"]
     assert set(vetoes) - {"the last segment stays"} == {veto}
     assert sum(vetoes.values()) > sum(whole.header["totals"]["vetoes"].values())
-    assert verdicts.drop_columns(["veto"]) == told.drop_columns(["veto"]), "all segments are there, and stay whole"
+    assert verdicts.drop_columns(["veto"]) == told.drop_columns(["veto"]), (
+        "all segments are there, and stay whole"
+    )
     if options.free_bytes is None:
         lifted = planned(rolling, given, RetainOptions(NOW, over_guard=True))[0]
         assert lifted.header["totals"]["heads"] > 2
@@ -224,9 +247,11 @@ def test_a_head_that_stays_does_not_count_as_a_segment_that_stays(tmp_path: Path
     enough = {partition for partition, bases in left.items() if len(bases) > 1}
     for row in made.items.to_pylist():
         if row["file"].endswith(paths.LOG):
-            (left[row["partition_dir"]].add if row["action"] == "add" else left[row["partition_dir"]].discard)(
-                row["base_offset"]
-            )
+            (
+                left[row["partition_dir"]].add
+                if row["action"] == "add"
+                else left[row["partition_dir"]].discard
+            )(row["base_offset"])
     assert made.items.num_rows and enough
     assert all(len(left[partition]) >= 2 for partition in enough)
 
@@ -241,14 +266,18 @@ def test_a_head_that_stays_does_not_count_as_a_segment_that_stays(tmp_path: Path
         (policy(), RetainOptions(1_500_000_000_000)),
     ],
 )
-def test_nobody_looks_where_nothing_may_go(rolling: Path, given: Policy, options: RetainOptions) -> None:
+def test_nobody_looks_where_nothing_may_go(
+    rolling: Path, given: Policy, options: RetainOptions
+) -> None:
     verdicts = plan_retain(facts(rolling), given, options)[1]
     units = list(list_units([rolling]))
     assert not looked(targets(units, verdicts, given, options)).num_rows
 
 
 def test_before_is_the_limit_where_it_is_given(rolling: Path) -> None:
-    made, _ = planned(rolling, policy(settings={"retention.ms": -1}), RetainOptions(NOW, before_ms=T0))
+    made, _ = planned(
+        rolling, policy(settings={"retention.ms": -1}), RetainOptions(NOW, before_ms=T0)
+    )
     assert made.header["totals"]["heads"] > 2
 
 
@@ -257,10 +286,17 @@ def test_an_active_segment_is_cut_only_after_a_clean_stop(tmp_path: Path) -> Non
     options = RetainOptions(T0 + 130_000 + MINUTE)
     with_marker = planned(rolling, policy(), options)[0]
     (rolling / paths.CLEAN_SHUTDOWN).unlink()
-    assert planned(rolling, policy(), options)[0].header["totals"]["heads"] < with_marker.header["totals"]["heads"]
+    assert (
+        planned(rolling, policy(), options)[0].header["totals"]["heads"]
+        < with_marker.header["totals"]["heads"]
+    )
     before = contents(rolling)
-    works = [work for work in partition_works(with_marker, run_of(with_marker)) if work.partition_dir]
-    active = [work for work in works if any(i["log"] and i["next_base_offset"] < 0 for i in work.items)]
+    works = [
+        work for work in partition_works(with_marker, run_of(with_marker)) if work.partition_dir
+    ]
+    active = [
+        work for work in works if any(i["log"] and i["next_base_offset"] < 0 for i in work.items)
+    ]
     outcomes = [row["outcome"] for work in active for row in apply_partition(work).to_pylist()]
     assert set(outcomes) == {"refused"}
     assert contents(rolling) == before
@@ -268,7 +304,9 @@ def test_an_active_segment_is_cut_only_after_a_clean_stop(tmp_path: Path) -> Non
 
 def test_a_corrupt_log_is_blocked_and_the_others_go(rolling: Path) -> None:
     good, _ = planned(rolling)
-    [*_, item] = (row for row in good.items.to_pylist() if row["log"] and row["file"].endswith(".log"))
+    [*_, item] = (
+        row for row in good.items.to_pylist() if row["log"] and row["file"].endswith(".log")
+    )
     start = item["log"]["size"] - item["after_bytes"]
     old = next(r for r in good.items.to_pylist() if r["before"] == item["log"])
     log = rolling / item["partition_dir"] / old["file"]
@@ -290,19 +328,30 @@ def test_a_corrupt_log_is_blocked_and_the_others_go(rolling: Path) -> None:
 
 def test_a_log_that_changed_since_is_refused(rolling: Path) -> None:
     made, _ = planned(rolling)
-    item = next(row for row in made.items.to_pylist() if row["file"].endswith(".log") and row["action"] == "remove")
+    item = next(
+        row
+        for row in made.items.to_pylist()
+        if row["file"].endswith(".log") and row["action"] == "remove"
+    )
     log = rolling / item["partition_dir"] / item["file"]
     log.write_bytes(log.read_bytes())
-    work = next(w for w in partition_works(made, run_of(made)) if w.partition_dir == item["partition_dir"])
+    work = next(
+        w for w in partition_works(made, run_of(made)) if w.partition_dir == item["partition_dir"]
+    )
     before = contents(rolling)
     assert {row["outcome"] for row in apply_partition(work).to_pylist()} == {"refused"}
     assert contents(rolling) == before
 
 
 @pytest.mark.parametrize("wrong", [{"file": "../x.log"}, {"rule": "mine"}, {"after_bytes": 10**9}])
-def test_a_sealed_plan_of_something_else_is_not_worked_on(rolling: Path, wrong: dict[str, object]) -> None:
+def test_a_sealed_plan_of_something_else_is_not_worked_on(
+    rolling: Path, wrong: dict[str, object]
+) -> None:
     made, _ = planned(rolling)
-    items = [row | (wrong if row["log"] and row["file"].endswith(".log") else {}) for row in made.items.to_pylist()]
+    items = [
+        row | (wrong if row["log"] and row["file"].endswith(".log") else {})
+        for row in made.items.to_pylist()
+    ]
     bad = make_plan(made.operation, {}, {}, pa.Table.from_pylist(items, schema=made.items.schema))
     with pytest.raises(CorruptPlan):
         partition_works(bad, run_of(bad))
@@ -311,7 +360,12 @@ def test_a_sealed_plan_of_something_else_is_not_worked_on(rolling: Path, wrong: 
 def test_the_rest_of_a_log_that_stays_is_no_plan(rolling: Path) -> None:
     made, _ = planned(rolling)
     items = [row for row in made.items.to_pylist() if row["action"] != "remove"]
-    bad = make_plan(made.operation, made.header["options"], {}, pa.Table.from_pylist(items, schema=made.items.schema))
+    bad = make_plan(
+        made.operation,
+        made.header["options"],
+        {},
+        pa.Table.from_pylist(items, schema=made.items.schema),
+    )
     before = contents(rolling)
     with pytest.raises(CorruptPlan, match="does not go"):
         for work in partition_works(bad, run_of(bad)):
@@ -337,7 +391,11 @@ def test_a_rest_that_does_not_fit(
     rolling: Path, keeps: Callable[[dict[str, Any]], bool], columns: dict[str, Any], why: str
 ) -> None:
     made, _ = planned(rolling)
-    items = [row | (columns if row["action"] == "add" else {}) for row in made.items.to_pylist() if keeps(row)]
+    items = [
+        row | (columns if row["action"] == "add" else {})
+        for row in made.items.to_pylist()
+        if keeps(row)
+    ]
     table = pa.Table.from_pylist(items, schema=made.items.schema)
     bad = make_plan(made.operation, made.header["options"], {}, table)
     before = contents(rolling)
@@ -356,15 +414,20 @@ def test_the_board_tells_of_heads(rolling: Path) -> None:
     made, verdicts = planned(rolling)
     rows = board(verdicts, NOW)
     assert sum(row["now_bytes"] for row in rows) == made.header["totals"]["freed_bytes"]
-    told = [row for row in verdicts.to_pylist() if row["reason"].startswith("the head of its segment")]
+    told = [
+        row for row in verdicts.to_pylist() if row["reason"].startswith("the head of its segment")
+    ]
     assert len(told) == made.header["totals"]["heads"]
     assert all(row["largest_timestamp"] < T0 and row["evidence"] == "timestamp" for row in told)
 
 
 @pytest.mark.parametrize(
-    ("rule", "matched"), [("0.10.1", "first-offset"), ("0.11", "first-offset"), ("3.0", "last-offset")]
+    ("rule", "matched"),
+    [("0.10.1", "first-offset"), ("0.11", "first-offset"), ("3.0", "last-offset")],
 )
-def test_the_rest_has_the_indexes_of_its_brokers_recovery(tmp_path: Path, rule: str, matched: str) -> None:
+def test_the_rest_has_the_indexes_of_its_brokers_recovery(
+    tmp_path: Path, rule: str, matched: str
+) -> None:
     """0.11 to 2.8 delete alike, but only from 2.0 on do entries have the last offset: the segment's own index tells."""
     root = unpacked("rolling-1.1.1", tmp_path)
     everything_known(root)
@@ -377,7 +440,9 @@ def test_the_rest_has_the_indexes_of_its_brokers_recovery(tmp_path: Path, rule: 
         policy(),
         RetainOptions(max(NOW, before_ms), rule, before_ms=before_ms),
         look=looked,
-        verify=lambda some: pa.Table.from_batches([verify_unit(unit, VerifyOptions()) for unit in some], SEGMENTS),
+        verify=lambda some: pa.Table.from_batches(
+            [verify_unit(unit, VerifyOptions()) for unit in some], SEGMENTS
+        ),
     )
     rests = {
         (item["partition_dir"], item["base_offset"])
@@ -387,8 +452,12 @@ def test_the_rest_has_the_indexes_of_its_brokers_recovery(tmp_path: Path, rule: 
     assert set(applied(made)["outcomes"]) == {"done"}
 
     def equal(by: str) -> list[bool]:
-        cut = [unit for unit in list_units([root]) if (unit.partition_dir, unit.base_offset) in rests]
-        rows = [row for unit in cut for row in verify_unit(unit, VerifyOptions(rule=by)).to_pylist()]
+        cut = [
+            unit for unit in list_units([root]) if (unit.partition_dir, unit.base_offset) in rests
+        ]
+        rows = [
+            row for unit in cut for row in verify_unit(unit, VerifyOptions(rule=by)).to_pylist()
+        ]
         return [all(f["kind"] != "other-rule" for f in row["findings"]) for row in rows]
 
     assert len(rests) == 5 and all(equal(matched))

@@ -27,7 +27,9 @@ def test_the_ends_tell_what_a_full_look_tells(golden: Golden, name: str) -> None
     seen = pa.Table.from_batches([inventory_units(units)]).select(SAME)
     full = [verify_unit(unit, VerifyOptions()) for unit in units if unit.base_offset >= 0]
     expected = pa.Table.from_batches(full, schema=SEGMENTS)
-    for number, (ends, whole) in enumerate(zip(seen.to_pylist(), expected.select(SAME).to_pylist(), strict=True)):
+    for number, (ends, whole) in enumerate(
+        zip(seen.to_pylist(), expected.select(SAME).to_pylist(), strict=True)
+    ):
         if expected["magic_bytes"][number].as_py()[2] == 0:
             ends["first_offset"] = whole["first_offset"]  # of a wrapper only a full look knows it
         assert ends == whole, expected.slice(number, 1).to_pylist()
@@ -58,7 +60,9 @@ def test_ends_that_contradict_each_other_are_found(tmp_path: Path) -> None:
     assert "below-maximum" in kinds
 
 
-def test_timestamps_want_a_time_index_where_nothing_else_shows_a_later_broker(golden: Golden, tmp_path: Path) -> None:
+def test_timestamps_want_a_time_index_where_nothing_else_shows_a_later_broker(
+    golden: Golden, tmp_path: Path
+) -> None:
     """Without it the largest timestamp is only that of the end: a fresh record before it would be deleted."""
     root = shutil.copytree(golden("matrix-0.10.2.2-v1", "data"), tmp_path / "data")
     for index in root.rglob("*.timeindex"):

@@ -43,7 +43,9 @@ def test_where_each_leads_and_what_it_weighs(tmp_path: Path) -> None:
     one = late_records(tmp_path / "data")
     log = (one.path / f"{0:020d}.log").read_bytes()
     rows = {(row["layout"], row["fill"]): row for row in looked(tmp_path / "data", every_ms=1000)}
-    assert set(rows) == {("time-index", ""), ("enriched", "")} | {(a, b) for a in STEPS for b in minute_index.OPTIONS}
+    assert set(rows) == {("time-index", ""), ("enriched", "")} | {
+        (a, b) for a in STEPS for b in minute_index.OPTIONS
+    }
     batches = list(dispatch.batches(log))
     asked = sorted({time // 1000 * 1000 for time in (b.base_timestamp for b in batches)})
     places = [next(b.position for b in batches if b.max_timestamp >= time) for time in asked]
@@ -53,7 +55,9 @@ def test_where_each_leads_and_what_it_weighs(tmp_path: Path) -> None:
         assert row["exact"] + row["early"] == len(asked)
     assert rows["time-index", ""]["bytes"] == len(built.time_index)
     assert rows["time-index", ""]["bytes_in_all"] == len(built.time_index) + len(built.offset_index)
-    enriched = np.frombuffer(enriched_index.build(array_source(np.frombuffer(log, np.uint8)), 0), enriched_index.ENTRY)
+    enriched = np.frombuffer(
+        enriched_index.build(array_source(np.frombuffer(log, np.uint8)), 0), enriched_index.ENTRY
+    )
     begins = enriched_index.lookup(enriched, np.array(asked))
     found = rows["enriched", ""]
     assert found["bytes"] == found["bytes_in_all"] == len(built.offset_index) * 2 == enriched.nbytes
@@ -61,8 +65,13 @@ def test_where_each_leads_and_what_it_weighs(tmp_path: Path) -> None:
     assert found["most_in_vain"] == max(np.array(places) - begins) > INDEX_INTERVAL_BYTES
     assert rows["minute", "create-time"]["bytes"] == 12 * 10
     assert rows["second", "create-time"]["bytes"] == 12 * len(asked)
-    assert rows["minute", "create-time"]["most_in_vain"] > rows["second", "create-time"]["most_in_vain"]
-    [alone] = [row for row in looked(tmp_path / "data", times=(asked[7],)) if row["layout"] == "enriched"]
+    assert (
+        rows["minute", "create-time"]["most_in_vain"]
+        > rows["second", "create-time"]["most_in_vain"]
+    )
+    [alone] = [
+        row for row in looked(tmp_path / "data", times=(asked[7],)) if row["layout"] == "enriched"
+    ]
     assert (alone["times"], alone["bytes_in_vain"]) == (1, places[7] - begins[7])
 
 
@@ -71,7 +80,9 @@ def test_of_real_segments(golden: Unpacked) -> None:
     one = case("rolling-4.3.1")
     root = golden(one, one.states[-1])
     rows = looked(root)
-    assert len({row["base_offset"] for row in rows}) > 5 and not any(row["reason"] or row["late"] for row in rows)
+    assert len({row["base_offset"] for row in rows}) > 5 and not any(
+        row["reason"] or row["late"] for row in rows
+    )
     together = by_partition(rows)
     for name in ("bytes", "times", "bytes_in_vain"):
         assert sum(row[name] for row in together) == sum(row[name] for row in rows) > 0
@@ -90,7 +101,9 @@ def test_a_record_above_its_batch_is_told(tmp_path: Path) -> None:
 
 def test_times_that_lie_more_than_63_bits_apart(tmp_path: Path) -> None:
     one = grown(tmp_path / "data", "far-0")
-    (one.path / f"{0:020d}.log").write_bytes(batch(0, -(2**63)) + batch(1, T0) + batch(2, 2**63 - 1))
+    (one.path / f"{0:020d}.log").write_bytes(
+        batch(0, -(2**63)) + batch(1, T0) + batch(2, 2**63 - 1)
+    )
     rows = looked(tmp_path / "data", times=(T0, T0 + 1))
     assert [row["times"] for row in rows] == [2] * len(rows)
     assert not any(row["reason"] or row["late"] for row in rows if row["layout"] == "enriched")
@@ -106,12 +119,14 @@ def test_the_files_are_put_beside_and_read_by_dump(tmp_path: Path) -> None:
         f"{b}.{a}.time.index" for a in STEPS for b in minute_index.OPTIONS
     }
     minutes = list(dump(files["create-time.minute.time.index"]))
-    assert [(row["kind"], row["timestamp"]) for row in minutes] == [("time-entry", T0 + n * 60_000) for n in range(10)]
+    assert [(row["kind"], row["timestamp"]) for row in minutes] == [
+        ("time-entry", T0 + n * 60_000) for n in range(10)
+    ]
     data = files["enriched.index"].read_bytes()
     entries = list(dump(files["enriched.index"]))
-    assert [(r["relative_offset"], r["timestamp"], r["position"]) for r in entries] == np.frombuffer(
-        data, enriched_index.ENTRY
-    ).tolist()
+    assert [
+        (r["relative_offset"], r["timestamp"], r["position"]) for r in entries
+    ] == np.frombuffer(data, enriched_index.ENTRY).tolist()
     assert {row["kind"] for row in entries} == {"enriched-entry"}
     with pytest.raises(UsageError, match="is the log directory itself"):
         looked(tmp_path / "data", folder=tmp_path / "data")

@@ -32,13 +32,17 @@ def rows_of(table: pa.Table, partition: str) -> dict[int, dict[str, object]]:
     return {row["target_ms"]: row for row in table.to_pylist() if row["partition_dir"] == partition}
 
 
-@pytest.mark.parametrize("name", ["timestamps-4.3.1", "matrix-2.8.2-v2", "retention-4.1.0", "transactions-3.9.1"])
+@pytest.mark.parametrize(
+    "name", ["timestamps-4.3.1", "matrix-2.8.2-v2", "retention-4.1.0", "transactions-3.9.1"]
+)
 def test_every_partition_of_a_root(golden: Unpacked, name: str) -> None:
     one = case(name)
     root = golden(one, one.states[-1])
     asked = [answers for answers in one.times() if "mtime" not in answers["tp"]]
     targets = sorted({target for answers in asked for target, _ in answers["answers"][::9]})
-    table = lookup([root], targets, LookupOptions(how="kafka", rule="0.11" if "2.8.2" in name else "3.8"))
+    table = lookup(
+        [root], targets, LookupOptions(how="kafka", rule="0.11" if "2.8.2" in name else "3.8")
+    )
     assert table.schema == LOOKUP
     for answers in asked:
         rows = rows_of(table, answers["tp"])
@@ -60,7 +64,11 @@ def test_the_broker_is_compared_with_the_truth(golden: Unpacked, tmp_path: Path)
     shutil.copytree(golden(one, one.states[-1]), root)
     table = lookup([root], [1_600_100_000_000], topics="none-many-segments")
     (row,) = table.to_pylist()
-    assert (row["kafka_offset"], row["kafka_reason"], row["differs"]) == (-1, "weak-evidence", "mtime")
+    assert (row["kafka_offset"], row["kafka_reason"], row["differs"]) == (
+        -1,
+        "weak-evidence",
+        "mtime",
+    )
     assert (row["offset"], row["reason"]) == (22, "first-after")
     for log in (root / "none-many-segments-0").glob("*.log"):
         os.utime(log, (1, 1))
@@ -79,7 +87,9 @@ def test_what_is_asked_for(golden: Unpacked) -> None:
     assert exact["offset"] == safe["offset"] == newest.offset
     assert (exact["reason"], safe["reason"]) == ("exact", "out-of-order-window")
     assert (safe["kafka_offset"], safe["target_ms"]) == (-1, target + 5)
-    (kip33,) = lookup_unit(unit, [target - 1], LookupOptions(how="kafka", rule="kip33", depth="full")).to_pylist()
+    (kip33,) = lookup_unit(
+        unit, [target - 1], LookupOptions(how="kafka", rule="kip33", depth="full")
+    ).to_pylist()
     assert (kip33["reason"], kip33["rule"], kip33["depth"]) == ("coarse", "kip33", "full")
     words = lookup_unit(unit, [search.LATEST, search.EARLIEST, search.MAX_TIMESTAMP]).to_pylist()
     assert [row["offset"] for row in words] == [70, 0, newest.offset]
@@ -95,7 +105,9 @@ def test_topics_whose_message_format_has_no_timestamps_are_not_searched(golden: 
         (Policy().with_export({"ts-falling": {"message.format.version": "0.8.2-IV0"}}), True),
         (Policy().with_export({"ts-rising": {"message.format.version": "0.8.2-IV0"}}), False),
     ):
-        rows = lookup([root], [target], LookupOptions(rule="0.11", policy=policy), topics="ts-falling").to_pylist()
+        rows = lookup(
+            [root], [target], LookupOptions(rule="0.11", policy=policy), topics="ts-falling"
+        ).to_pylist()
         said = {"kafka_offset": -1, "kafka_reason": "no-timestamps", "differs": "message-format"}
         assert rows == [plain[0] | said if refused else plain[0]]
 
@@ -114,7 +126,11 @@ def test_a_high_watermark_that_was_left_behind(golden: Unpacked, tmp_path: Path)
         if row["partition_dir"] != "ts-falling-0":
             assert row == one
             continue
-        hidden = {"kafka_offset": -1, "kafka_reason": "above-high-watermark", "differs": "high-watermark"}
+        hidden = {
+            "kafka_offset": -1,
+            "kafka_reason": "above-high-watermark",
+            "differs": "high-watermark",
+        }
         assert row == one | hidden | {"above_high_watermark": 70}
     units = lookup_partitions([root], topics="ts-falling", high_watermark="log-end")
     assert [lookup_unit(unit, [target]).to_pylist() for unit in units] == [[before["ts-falling-0"]]]
@@ -167,7 +183,10 @@ def test_a_partition_that_went_away(root: Path) -> None:
     units = list(lookup_partitions([root], topics="ts-*"))
     shutil.rmtree(units[0].path)
     rows = lookup_unit(units[0], [5, 6]).to_pylist()
-    assert [(row["target_ms"], row["reason"]) for row in rows] == [(5, "unreadable"), (6, "unreadable")]
+    assert [(row["target_ms"], row["reason"]) for row in rows] == [
+        (5, "unreadable"),
+        (6, "unreadable"),
+    ]
 
 
 def test_units(root: Path) -> None:
@@ -182,7 +201,13 @@ def test_units(root: Path) -> None:
     assert not any("." in name for name in units)
     one = units["ts-equal-0"]
     assert one == pickle.loads(pickle.dumps(one))
-    assert (one.log_start_offset, one.high_watermark, one.clean, one.live, one.hidden) == (5, 70, True, False, "")
+    assert (one.log_start_offset, one.high_watermark, one.clean, one.live, one.hidden) == (
+        5,
+        70,
+        True,
+        False,
+        "",
+    )
     (row,) = lookup_unit(one, [0]).to_pylist()
     assert (row["offset"], row["reason"]) == (5, "deleted")
     (alone,) = lookup_partitions([root / "ts-falling-0"])

@@ -104,7 +104,9 @@ WHOLE = [
     ("replace", LOG),
     ("replace", "00000000000000000000.timeindex"),
 ]
-SNAPSHOT = looked(7, "remove", file="00000000000000000007.snapshot", reason="producers", before=FILE)
+SNAPSHOT = looked(
+    7, "remove", file="00000000000000000007.snapshot", reason="producers", before=FILE
+)
 FOLDER = looked(-1, "blocked", file="", reason="an unfinished swap")
 
 
@@ -155,7 +157,9 @@ def test_why_a_segment_is_blocked() -> None:
 
 def test_losses_must_be_accepted_by_name() -> None:
     lossy = [looked(loses_headers=3, loses_control=1)]
-    with pytest.raises(Refused, match=r"headers \(3\), control \(1\).*--accept-loss headers,control"):
+    with pytest.raises(
+        Refused, match=r"headers \(3\), control \(1\).*--accept-loss headers,control"
+    ):
         plan([facts()], lossy, to_magic=1)
     with pytest.raises(Refused, match="would lose control"):
         plan([facts()], lossy, to_magic=1, accept_loss=("headers",))
@@ -168,10 +172,14 @@ def test_losses_must_be_accepted_by_name() -> None:
 
 
 def test_what_is_left_loses_nothing() -> None:
-    assert actions(plan([facts(stop="bad-crc")], [looked(loses_headers=3)], to_magic=1)) == [("blocked", LOG)]
+    assert actions(plan([facts(stop="bad-crc")], [looked(loses_headers=3)], to_magic=1)) == [
+        ("blocked", LOG)
+    ]
 
 
-@pytest.mark.parametrize(("magic", "codec"), [(3, "producer"), (2, "brotli"), (1, "zstd"), (0, "zstd")])
+@pytest.mark.parametrize(
+    ("magic", "codec"), [(3, "producer"), (2, "brotli"), (1, "zstd"), (0, "zstd")]
+)
 def test_formats_that_do_not_exist(magic: int, codec: str) -> None:
     with pytest.raises(UsageError):
         target_of(magic, codec)
@@ -193,7 +201,9 @@ def test_formats_that_do_not_exist(magic: int, codec: str) -> None:
 def test_a_sealed_plan_of_something_else_is_not_worked_on(wrong: dict[str, object]) -> None:
     good = plan([facts()], [looked()])
     assert partition_works(good, run_of(good))
-    items = pa.Table.from_pylist([item | wrong for item in good.items.to_pylist()], schema=good.items.schema)
+    items = pa.Table.from_pylist(
+        [item | wrong for item in good.items.to_pylist()], schema=good.items.schema
+    )
     bad = make_plan(good.operation, {}, {}, items)
     with pytest.raises(CorruptPlan):
         partition_works(bad, run_of(bad))
@@ -209,7 +219,9 @@ def look(root: Path, *, deep: bool = False) -> pa.Table:
 
 def planned(root: Path, to_magic: int, codec: str = "producer") -> Plan:
     target = target_of(to_magic, codec)
-    forecast = pa.Table.from_batches([forecast_unit(unit, target) for unit in list_units([root])], FORECAST)
+    forecast = pa.Table.from_batches(
+        [forecast_unit(unit, target) for unit in list_units([root])], FORECAST
+    )
     return plan_migrate(look(root), forecast, MigrateOptions(to_magic, codec, ("all",)))
 
 
@@ -259,9 +271,13 @@ def test_there_and_back(tmp_path: Path, name: str, to_magic: int, codec: str) ->
 
     after = look(root, deep=True)
     assert damaged(after).num_rows == 0
-    magics = [sum(one) for one in zip(*(m for m in after["magic_bytes"].to_pylist() if m), strict=True)]
+    magics = [
+        sum(one) for one in zip(*(m for m in after["magic_bytes"].to_pylist() if m), strict=True)
+    ]
     other = sum(magics) - magics[to_magic]
-    assert other == 0 or (to_magic < 2 and other == magics[2] < 500), "only a log's last batch may stay"
+    assert other == 0 or (to_magic < 2 and other == magics[2] < 500), (
+        "only a log's last batch may stay"
+    )
     now = contents(root)
     assert {file: one[1] for file, one in now.items() if file.endswith(".log")} == {
         file: one[1] for file, one in before.items() if file.endswith(".log")
@@ -286,7 +302,11 @@ def test_a_corrupt_segment_stays_and_the_rest_goes_on(tmp_path: Path) -> None:
     assert [(item["partition_dir"], item["file"]) for item in blocked] == [("none-ct-0", log.name)]
     assert summarize(applied(made))["exit_code"] == 0
     assert log.read_bytes() == data
-    others = [row for row in look(root).to_pylist() if row["base_offset"] >= 0 and row["log"]["size"] != len(data)]
+    others = [
+        row
+        for row in look(root).to_pylist()
+        if row["base_offset"] >= 0 and row["log"]["size"] != len(data)
+    ]
     assert others and all(row["magic_bytes"][1] == 0 for row in others)
 
 
@@ -302,7 +322,9 @@ def test_an_active_segment_needs_a_clean_stop(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["directory", "fifo", "loop", "socket"])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_an_index_that_cannot_be_read_blocks_its_segment_alone(tmp_path: Path, suffix: str, kind: str) -> None:
+def test_an_index_that_cannot_be_read_blocks_its_segment_alone(
+    tmp_path: Path, suffix: str, kind: str
+) -> None:
     root = unpacked("matrix-2.8.2-v1", tmp_path)
     index = min(root.glob(f"none-ct-0/*{suffix}"))
     index.unlink()
@@ -316,10 +338,14 @@ def test_an_index_that_cannot_be_read_blocks_its_segment_alone(tmp_path: Path, s
         index.symlink_to(index.name)
     made = planned(root, 2)
     blocked = [item for item in made.items.to_pylist() if item["action"] == "blocked"]
-    assert [(item["partition_dir"], item["file"]) for item in blocked] == [("none-ct-0", index.stem + ".log")]
+    assert [(item["partition_dir"], item["file"]) for item in blocked] == [
+        ("none-ct-0", index.stem + ".log")
+    ]
     assert index.name in blocked[0]["reason"]
     partition_works(made, run_of(made))
-    assert len({item["partition_dir"] for item in made.items.to_pylist()}) == 8, "the volume goes on"
+    assert len({item["partition_dir"] for item in made.items.to_pylist()}) == 8, (
+        "the volume goes on"
+    )
 
 
 @pytest.mark.parametrize("changed", ["log_dir", "partition_dir"])
@@ -329,7 +355,9 @@ def test_a_plan_that_names_another_place_leaves_nothing_there(tmp_path: Path, ch
     (other / "none-ct-0").mkdir(parents=True)
     (root / ".lock").unlink(missing_ok=True)
     made = planned(root, 2)
-    [work] = [work for work in partition_works(made, run_of(made)) if work.partition_dir == "none-ct-0"]
+    [work] = [
+        work for work in partition_works(made, run_of(made)) if work.partition_dir == "none-ct-0"
+    ]
     moved = {"log_dir": str(other)} if changed == "log_dir" else {"partition_dir": "none-ct-7"}
     rows = apply_partition(work._replace(**moved)).to_pylist()
     assert {row["outcome"] for row in rows} == {"refused"}, rows[0]["error"]
@@ -351,7 +379,9 @@ def test_a_changed_log_is_refused(tmp_path: Path) -> None:
     }
 
 
-def test_a_proof_that_fails_stops_the_run_and_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proof_that_fails_stops_the_run_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = unpacked("matrix-2.8.2-v1", tmp_path)
     made, before = planned(root, 2), contents(root)
     real = migrate.digest_records
@@ -389,7 +419,9 @@ def test_an_unfinished_swap_blocks_its_partition(tmp_path: Path) -> None:
     root = unpacked("matrix-2.8.2-v1", tmp_path)
     log = min(root.glob("gzip-ct-0/*.log"))
     log.rename(log.with_name(log.name + ".swap"))
-    blocked = {i["partition_dir"] for i in planned(root, 2).items.to_pylist() if i["action"] == "blocked"}
+    blocked = {
+        i["partition_dir"] for i in planned(root, 2).items.to_pylist() if i["action"] == "blocked"
+    }
     assert blocked == {"gzip-ct-0"}
 
 
@@ -397,4 +429,6 @@ def test_phases_are_asked(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="go together"):
         migrate.check_phase(MigrateOptions(2, ledger="x"))
     with pytest.raises(UsageError, match="no ledger"):
-        migrate.check_phase(MigrateOptions(2, ledger=str(tmp_path / "x"), phase="canary", broker="1"))
+        migrate.check_phase(
+            MigrateOptions(2, ledger=str(tmp_path / "x"), phase="canary", broker="1")
+        )

@@ -56,7 +56,13 @@ def row(base: int = 0, *findings: Finding, **columns: Any) -> dict[str, Any]:
 
 def missing_time_index(base: int = 0, **columns: Any) -> dict[str, Any]:
     file = f"{base:020d}.timeindex"
-    return row(base, Finding("missing-index", file, "gone"), time_index="missing", timeindex=None, **columns)
+    return row(
+        base,
+        Finding("missing-index", file, "gone"),
+        time_index="missing",
+        timeindex=None,
+        **columns,
+    )
 
 
 def table(*rows: dict[str, Any]) -> pa.Table:
@@ -107,9 +113,16 @@ def test_a_corrupt_log_says_what_recovery_would_cut() -> None:
 
 
 def test_totals_say_what_the_broker_redoes_by_itself() -> None:
-    plan = plan_rebuild(table(missing_time_index(clean=False), row(50, recovery=True)), RebuildOptions())
+    plan = plan_rebuild(
+        table(missing_time_index(clean=False), row(50, recovery=True)), RebuildOptions()
+    )
     totals = plan.header["totals"]
-    assert (totals["files"], totals["segments"], totals["read_bytes"], totals["write_bytes"]) == (1, 1, 100, 12)
+    assert (totals["files"], totals["segments"], totals["read_bytes"], totals["write_bytes"]) == (
+        1,
+        1,
+        100,
+        12,
+    )
     assert (totals["recovery_segments"], totals["recovery_bytes"]) == (1, 100)
 
 
@@ -128,7 +141,9 @@ REAL = "matrix-4.3.1-v2"
 def policy(name: str) -> Policy:
     """The settings that the case's topics were written with."""
     topics = {
-        topic: TopicSettings.model_validate({"index.interval.bytes": case(name).interval(f"{topic}-0")})
+        topic: TopicSettings.model_validate({
+            "index.interval.bytes": case(name).interval(f"{topic}-0")
+        })
         for topic in case(name).info["topics"]
     }
     return Policy(topics=topics)
@@ -189,8 +204,14 @@ def test_damaged_indexes_come_back_to_the_byte_and_undo_is_identity(root: Path) 
     assert {name: data for name, (data, _, _) in repaired.items() if name != ".lock"} == {
         name: data for name, (data, _, _) in healthy.items() if name != ".lock"
     }
-    untouched = set(healthy) - {f"{i['partition_dir']}/{i['file']}" for i in plan.items.to_pylist()} - {".lock"}
-    assert {name: repaired[name] for name in untouched} == {name: healthy[name] for name in untouched}
+    untouched = (
+        set(healthy)
+        - {f"{i['partition_dir']}/{i['file']}" for i in plan.items.to_pylist()}
+        - {".lock"}
+    )
+    assert {name: repaired[name] for name in untouched} == {
+        name: healthy[name] for name in untouched
+    }
     again = summarize(apply(plan))
     assert again["outcomes"] == {"already": plan.items.num_rows}
     assert "nothing was changed" in again["note"]
@@ -250,7 +271,9 @@ def test_the_text_of_kip33_asked_for_twice_is_written(tmp_path: Path) -> None:
     assert plan.items.num_rows
     assert set(summarize(apply(plan))["outcomes"]) == {"done"}
     written = [
-        root / i["partition_dir"] / i["file"] for i in plan.items.to_pylist() if i["file"].endswith(".timeindex")
+        root / i["partition_dir"] / i["file"]
+        for i in plan.items.to_pylist()
+        if i["file"].endswith(".timeindex")
     ]
     for path in written:
         mtime_ms = path.with_suffix(".log").stat().st_mtime_ns // 1_000_000
@@ -323,11 +346,15 @@ def test_a_copied_partition_can_be_repaired(root: Path, tmp_path: Path) -> None:
         {"segment_index_bytes": 0},
     ],
 )
-def test_a_sealed_plan_of_something_else_is_not_worked_on(root: Path, wrong: dict[str, object]) -> None:
+def test_a_sealed_plan_of_something_else_is_not_worked_on(
+    root: Path, wrong: dict[str, object]
+) -> None:
     damage(root)
     good = plan_rebuild(look(root), RebuildOptions())
     assert partition_works(good, run_of(good))
-    items = pa.Table.from_pylist([item | wrong for item in good.items.to_pylist()], schema=good.items.schema)
+    items = pa.Table.from_pylist(
+        [item | wrong for item in good.items.to_pylist()], schema=good.items.schema
+    )
     bad = make_plan(good.operation, {}, {}, items)
     with pytest.raises(CorruptPlan):
         partition_works(bad, run_of(bad))
@@ -350,7 +377,10 @@ def test_aborted_transactions_are_looked_at(tmp_path: Path) -> None:
     name = "transactions-4.3.1"
     root = case(name).unpack("data", tmp_path)
     healthy = {
-        f["kind"] for s in look(root, name).to_pylist() for f in s["findings"] if f["file"].endswith(".txnindex")
+        f["kind"]
+        for s in look(root, name).to_pylist()
+        for f in s["findings"]
+        if f["file"].endswith(".txnindex")
     }
     assert not healthy
     index = next(p for p in sorted(root.rglob("*.txnindex")) if p.stat().st_size)
@@ -361,5 +391,10 @@ def test_aborted_transactions_are_looked_at(tmp_path: Path) -> None:
         (content[:18] + b"\xff" * 8 + content[26:], "below-base"),
     ):
         index.write_bytes(wrong)
-        found = [f for s in look(root, name).to_pylist() for f in s["findings"] if f["file"] == index.name]
+        found = [
+            f
+            for s in look(root, name).to_pylist()
+            for f in s["findings"]
+            if f["file"] == index.name
+        ]
         assert [f["kind"] for f in found] == [kind]

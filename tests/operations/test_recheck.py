@@ -18,7 +18,11 @@ RETENTION, CLEANER = "deleted from the front, as by retention", "as by the log c
 
 def become(root: Path, other: Path) -> None:
     """Give `root` the files of `other`: a new file where the content differs, none where there is none any more."""
-    for path in [path for path in root.rglob("*") if path.is_file() and not (other / path.relative_to(root)).exists()]:
+    for path in [
+        path
+        for path in root.rglob("*")
+        if path.is_file() and not (other / path.relative_to(root)).exists()
+    ]:
         path.unlink()
     for path in [path for path in other.rglob("*") if path.is_file()]:
         ours = root / path.relative_to(other)
@@ -30,7 +34,9 @@ def become(root: Path, other: Path) -> None:
 
 
 @pytest.mark.parametrize("one", cases("retention", "compaction"), ids=str)
-def test_what_a_broker_does_is_told_and_allowed_while_it_runs(golden: Unpacked, tmp_path: Path, one: object) -> None:
+def test_what_a_broker_does_is_told_and_allowed_while_it_runs(
+    golden: Unpacked, tmp_path: Path, one: object
+) -> None:
     before, after = (golden(str(one), state) for state in ("before", "after"))
     root = tmp_path / "data"
     shutil.copytree(before, root)
@@ -41,10 +47,18 @@ def test_what_a_broker_does_is_told_and_allowed_while_it_runs(golden: Unpacked, 
     words = RETENTION if str(one).startswith("retention") else CLEANER
     for made, unchanged in ((running, True), (stopped, False)):
         again = recheck(made)
-        odd = [d for d in again.differences if d.what in {"changed", "vanished", "touched"} and not d.now]
+        odd = [
+            d
+            for d in again.differences
+            if d.what in {"changed", "vanished", "touched"} and not d.now
+        ]
         assert not odd
-        assert (again.holds, again.unchanged) == (True, unchanged), Counter(d.what for d in again.differences)
-        assert any(words in d.now for d in again.differences if d.what in {"vanished", "changed", "grown"})
+        assert (again.holds, again.unchanged) == (True, unchanged), Counter(
+            d.what for d in again.differences
+        )
+        assert any(
+            words in d.now for d in again.differences if d.what in {"vanished", "changed", "grown"}
+        )
 
 
 def compacted(root: Path) -> None:

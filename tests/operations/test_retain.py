@@ -30,7 +30,9 @@ def file(size: int, mtime_ms: int = NOW) -> dict[str, int]:
     return {"size": size, "mtime_ns": mtime_ms * 1_000_000, "ctime_ns": 2, "inode": 3}
 
 
-def segment(base: int, largest: int, following: int = -1, *found: Finding, **columns: Any) -> dict[str, Any]:
+def segment(
+    base: int, largest: int, following: int = -1, *found: Finding, **columns: Any
+) -> dict[str, Any]:
     return {
         "log_dir": "/data",
         "partition_dir": "orders-0",
@@ -57,7 +59,10 @@ def partition(*largest: int, **columns: Any) -> list[dict[str, Any]]:
     """Segments of ten offsets and 100 bytes each."""
     last = len(largest) - 1
     columns = {"high_watermark": 10 * len(largest)} | columns
-    return [segment(10 * n, t, -1 if n == last else 10 * n + 10, **columns) for n, t in enumerate(largest)]
+    return [
+        segment(10 * n, t, -1 if n == last else 10 * n + 10, **columns)
+        for n, t in enumerate(largest)
+    ]
 
 
 def decided(
@@ -68,14 +73,18 @@ def decided(
 ) -> tuple[Plan, list[dict[str, Any]]]:
     given = {"topics": {"orders": RETAIN if settings is None else settings}} | (more or {})
     made, verdicts = plan_retain(
-        pa.Table.from_pylist(rows, schema=SEGMENTS), Policy.model_validate(given), RetainOptions(NOW, **options)
+        pa.Table.from_pylist(rows, schema=SEGMENTS),
+        Policy.model_validate(given),
+        RetainOptions(NOW, **options),
     )
     return made, verdicts.to_pylist()
 
 
 def gone(made: Plan) -> list[int]:
     return sorted({
-        i["base_offset"] for i in made.items.to_pylist() if i["file"].endswith(".log") and i["action"] == "remove"
+        i["base_offset"]
+        for i in made.items.to_pylist()
+        if i["file"].endswith(".log") and i["action"] == "remove"
     })
 
 
@@ -120,7 +129,11 @@ OLD, FRESH = NOW - 1001, NOW - 1000
     ],
 )  # fmt: skip
 def test_what_goes(
-    rows: list[dict[str, Any]], settings: dict[str, Any], options: dict[str, Any], expected: list[int], veto: str
+    rows: list[dict[str, Any]],
+    settings: dict[str, Any],
+    options: dict[str, Any],
+    expected: list[int],
+    veto: str,
 ) -> None:
     made, verdicts = decided(rows, settings, **options)
     assert gone(made) == expected
@@ -144,9 +157,13 @@ def test_what_a_broker_deletes_by_settings_that_do_not_count_for_us(
     facts = pa.Table.from_pylist(partition(OLD, OLD, FRESH), schema=SEGMENTS)
     made, table = plan_retain(facts, Policy.model_validate(given), RetainOptions(NOW))
     verdicts = table.to_pylist()
-    assert [row["base_offset"] for row in verdicts if row["deletes"] and row["base_offset"] < 20] == kafka
+    assert [
+        row["base_offset"] for row in verdicts if row["deletes"] and row["base_offset"] < 20
+    ] == kafka
     assert gone(made) == ours
-    assert all(veto in row["veto"] or row["base_offset"] in ours for row in verdicts if row["deletes"])
+    assert all(
+        veto in row["veto"] or row["base_offset"] in ours for row in verdicts if row["deletes"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,7 +175,9 @@ def test_what_a_broker_deletes_by_settings_that_do_not_count_for_us(
         (RETAIN | {"kafkats.keep.segments": 4}, 0, None),
     ],
 )
-def test_the_board_counts_as_later_only_what_time_brings(settings: dict[str, Any], week: int, until: None) -> None:
+def test_the_board_counts_as_later_only_what_time_brings(
+    settings: dict[str, Any], week: int, until: None
+) -> None:
     _, verdicts = decided(partition(FRESH, FRESH, FRESH), settings)
     (row,) = board(pa.Table.from_pylist(verdicts, schema=RETENTION), NOW)
     assert (row["now_bytes"], row["day_bytes"], row["week_bytes"]) == (0, week, week)
@@ -169,11 +188,19 @@ def test_what_is_believed_of_a_timestamp_does_not_stand_for_it() -> None:
     """Else the proof after an apply would miss the segment that it was."""
     now = 1_700_000_000_000
     micros = now * 1000
-    rows = [segment(0, now - 2000, 10), segment(10, micros, 20, log=file(90, now - 5)), segment(20, now)]
+    rows = [
+        segment(0, now - 2000, 10),
+        segment(10, micros, 20, log=file(90, now - 5)),
+        segment(20, now),
+    ]
     given = Policy.model_validate({
-        "topics": {"orders": RETAIN | {"kafkats.retention.implausible_timestamps.timestamps": "mtime"}}
+        "topics": {
+            "orders": RETAIN | {"kafkats.retention.implausible_timestamps.timestamps": "mtime"}
+        }
     })
-    _, verdicts = plan_retain(pa.Table.from_pylist(rows, schema=SEGMENTS), given, RetainOptions(now))
+    _, verdicts = plan_retain(
+        pa.Table.from_pylist(rows, schema=SEGMENTS), given, RetainOptions(now)
+    )
     assert verdicts["largest_timestamp"].to_pylist() == [now - 2000, micros, now]
     assert verdicts["counted_from"].to_pylist() == [now - 2000, now - 5, now]
     assert not_kept(verdicts, pa.Table.from_pylist(rows[1:], schema=SEGMENTS)) == {}
@@ -195,7 +222,11 @@ def test_an_empty_segment_has_the_files_that_the_last_one_had() -> None:
 
 def test_where_there_is_no_segment_nothing_goes() -> None:
     made, verdicts = decided([])
-    assert (made.items.num_rows, verdicts, board(pa.Table.from_pylist(verdicts, schema=RETENTION), NOW)) == (0, [], [])
+    assert (
+        made.items.num_rows,
+        verdicts,
+        board(pa.Table.from_pylist(verdicts, schema=RETENTION), NOW),
+    ) == (0, [], [])
 
 
 def test_whole_families_go_and_nothing_else() -> None:
@@ -219,7 +250,9 @@ def test_nothing_goes_where_a_broker_has_begun_to_replace_segments() -> None:
     assert verdicts[0]["deletes"] and "begun to replace segments" in verdicts[0]["veto"]
 
 
-LINK = Finding("stray", "00000000000000000030.log", "a symbolic link: Kafka follows it, kafkats does not")
+LINK = Finding(
+    "stray", "00000000000000000030.log", "a symbolic link: Kafka follows it, kafkats does not"
+)
 
 
 @pytest.mark.parametrize("last_segment", [True, False])
@@ -227,7 +260,10 @@ def test_nothing_goes_where_a_log_was_not_looked_at(last_segment: bool) -> None:
     rows = [directory_row("/data", "orders-0", (LINK,)), *partition(OLD, OLD, OLD)]
     made, verdicts = decided(rows, last_segment=last_segment)
     assert gone(made) == []
-    assert verdicts[0]["deletes"] and verdicts[0]["veto"] == f"{LINK.file} was not looked at: {LINK.reason}"
+    assert (
+        verdicts[0]["deletes"]
+        and verdicts[0]["veto"] == f"{LINK.file} was not looked at: {LINK.reason}"
+    )
     beside = [
         directory_row("/data", "orders-1", (LINK,)),
         directory_row("/data", "orders-0", (LINK._replace(file="x"),)),
@@ -237,7 +273,10 @@ def test_nothing_goes_where_a_log_was_not_looked_at(last_segment: bool) -> None:
 
 def test_nothing_goes_where_the_last_log_could_not_be_read() -> None:
     unread = Finding("unreadable", "00000000000000000020.log", "Input/output error")
-    rows = [*partition(OLD, OLD), segment(20, OLD, -1, unread, last_offset=None, max_timestamp=None)]
+    rows = [
+        *partition(OLD, OLD),
+        segment(20, OLD, -1, unread, last_offset=None, max_timestamp=None),
+    ]
     rows[1]["next_base_offset"] = 20
     made, verdicts = decided(rows, RETAIN | {"retention.bytes": 0}, last_segment=True)
     assert gone(made) == [] and "Input/output error" in verdicts[0]["veto"]
@@ -250,13 +289,19 @@ def test_a_wrong_index_is_not_believed() -> None:
     made, verdicts = decided(rows)
     assert gone(made) == []
     assert "plan rebuild" in verdicts[0]["reason"] and verdicts[1]["blocked_by"] == 0
-    assert gone(decided(rows, {"cleanup.policy": "delete", "retention.bytes": 90})[0]) == [0, 10], "sizes are sizes"
+    assert gone(decided(rows, {"cleanup.policy": "delete", "retention.bytes": 90})[0]) == [0, 10], (
+        "sizes are sizes"
+    )
 
 
 def test_the_guard_of_a_run_keeps_the_youngest() -> None:
     rows = partition(100, 300, FRESH) + partition(200, 400, FRESH, partition_dir="orders-1")
     made, _ = decided(rows, more={"guard": {"max.bytes": 300}})
-    went = sorted((i["partition_dir"], i["base_offset"]) for i in made.items.to_pylist() if i["file"].endswith(".log"))
+    went = sorted(
+        (i["partition_dir"], i["base_offset"])
+        for i in made.items.to_pylist()
+        if i["file"].endswith(".log")
+    )
     assert went == [("orders-0", 0), ("orders-0", 10), ("orders-1", 0)]
 
 
@@ -268,7 +313,12 @@ def test_the_board_names_the_pin() -> None:
         RetainOptions(NOW),
     )
     (row,) = board(verdicts, NOW)
-    assert (row["kept_by"], row["pinned_bytes"], row["now_bytes"], row["until_ms"]) == (0, 200, 0, NOW + 6001)
+    assert (row["kept_by"], row["pinned_bytes"], row["now_bytes"], row["until_ms"]) == (
+        0,
+        200,
+        0,
+        NOW + 6001,
+    )
     assert row["kept_offset"] == 7
 
 
@@ -298,9 +348,15 @@ def test_a_timestamp_in_microseconds_pins_unless_the_policy_says_how_to_take_it(
     entries = [(MTIME - 5, 1), (MTIME * 1000, 9)]
     data = b"".join(t.to_bytes(8, "big") + o.to_bytes(4, "big") for t, o in entries)
     (tmp_path / "orders-0" / "00000000000000000000.timeindex").write_bytes(data)
-    settings = {"topics": {"orders": RETAIN | {"kafkats.retention.implausible_timestamps.timestamps": policy}}}
+    settings = {
+        "topics": {
+            "orders": RETAIN | {"kafkats.retention.implausible_timestamps.timestamps": policy}
+        }
+    }
     made, verdicts = plan_retain(
-        pa.Table.from_pylist(rows, schema=SEGMENTS), Policy.model_validate(settings), RetainOptions(MTIME + 2000)
+        pa.Table.from_pylist(rows, schema=SEGMENTS),
+        Policy.model_validate(settings),
+        RetainOptions(MTIME + 2000),
     )
     assert gone(made) == expected
     assert verdicts["unit"].to_pylist()[0] == "us"
@@ -393,7 +449,9 @@ def test_the_same_segments_as_the_broker(tmp_path: Path, found: Case) -> None:
             logs = sorted(int(p.name.partition(".")[0]) for p in (root / name).glob("*.log"))
             assert logs == told["segments_after"], name
             ours = {
-                p.name: p.read_bytes() for p in (root / name).iterdir() if p.suffix in (".log", ".index", ".timeindex")
+                p.name: p.read_bytes()
+                for p in (root / name).iterdir()
+                if p.suffix in (".log", ".index", ".timeindex")
             }
             theirs = {p.name: p.read_bytes() for p in (after / name).iterdir() if p.name in ours}
             assert {name: ours[name] for name in theirs} == theirs, name
@@ -409,16 +467,28 @@ def test_the_same_segments_as_the_broker(tmp_path: Path, found: Case) -> None:
 def test_only_the_oldest_segments_go(tmp_path: Path, came: str) -> None:
     root = case("retention-4.3.1").unpack("before", tmp_path)
     made = plan_for(root, case("retention-4.3.1"))
-    work = next(work for work in partition_works(made, run_of(made)) if work.partition_dir.startswith("time"))
-    log = root / work.partition_dir / min(item["file"] for item in work.items if item["file"].endswith(".log"))
+    work = next(
+        work
+        for work in partition_works(made, run_of(made))
+        if work.partition_dir.startswith("time")
+    )
+    log = (
+        root
+        / work.partition_dir
+        / min(item["file"] for item in work.items if item["file"].endswith(".log"))
+    )
     if came == "a swap":
         log.with_name(log.name + ".swap").touch()
     else:
-        work = work._replace(items=tuple(item for item in work.items if item["base_offset"] != int(log.stem)))
+        work = work._replace(
+            items=tuple(item for item in work.items if item["base_offset"] != int(log.stem))
+        )
         assert any(item["action"] == "remove" for item in work.items)
     before = contents(root)
     assert set(apply_partition(work)["outcome"].to_pylist()) == {"refused"}
-    assert {name: found for name, found in contents(root).items() if ".kafkats" not in name} == before
+    assert {
+        name: found for name, found in contents(root).items() if ".kafkats" not in name
+    } == before
 
 
 def test_nothing_goes_before_the_time_that_was_decided_for(tmp_path: Path) -> None:
@@ -446,12 +516,18 @@ def test_a_link_in_the_place_of_the_last_log(tmp_path: Path) -> None:
     made = plan_for(root, case("retention-4.3.1"))
     places = {item["partition_dir"] for item in made.items.to_pylist()}
     assert "time-all-0" not in places and "time-some-0" in places
-    assert [veto for veto in made.header["totals"]["vetoes"] if last.name in veto and "symbolic link" in veto]
+    assert [
+        veto
+        for veto in made.header["totals"]["vetoes"]
+        if last.name in veto and "symbolic link" in veto
+    ]
 
 
 def test_the_log_start_of_a_root_follows(tmp_path: Path) -> None:
     root = case("retention-4.3.1").unpack("before", tmp_path)
-    (root / "log-start-offset-checkpoint").write_text("0\n3\ntime-some 0 40\nsize 0 50\nother 3 7\n")
+    (root / "log-start-offset-checkpoint").write_text(
+        "0\n3\ntime-some 0 40\nsize 0 50\nother 3 7\n"
+    )
     (root / "other-3").mkdir()
     (root / "other-3" / "00000000000000000000.log").touch()
     made = plan_for(root, case("retention-4.3.1"))
@@ -460,4 +536,6 @@ def test_the_log_start_of_a_root_follows(tmp_path: Path) -> None:
     for work in (work for some in together for work in some):
         assert set(apply_partition(work)["outcome"].to_pylist()) <= {"done"}
     kept = (root / "log-start-offset-checkpoint").read_text().splitlines()
-    assert sorted(kept[2:]) == ["other 3 7", "size 0 50"], "size begins at 34, and below 50 nothing is served"
+    assert sorted(kept[2:]) == ["other 3 7", "size 0 50"], (
+        "size begins at 34, and below 50 nothing is served"
+    )

@@ -59,7 +59,11 @@ def test_the_same_verdicts(given: list[Partition], rule: RetentionRule, now_ms: 
 
 @pytest.mark.parametrize("rule", RETENTION_RULES.values(), ids=RETENTION_RULES)
 def test_every_row_of_the_table(rule: RetentionRule) -> None:
-    given = [(row.segments, Plain(**({"high_watermark": 10_000} | row.limits))) for row in TABLE if row.segments]
+    given = [
+        (row.segments, Plain(**({"high_watermark": 10_000} | row.limits)))
+        for row in TABLE
+        if row.segments
+    ]
     assert in_columns(given, rule, NOW) == plainly(given, rule, NOW)
 
 

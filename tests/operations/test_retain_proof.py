@@ -16,7 +16,9 @@ from kafkats.retention.proof import not_kept, wrong_files
 LOG = "00000000000000000040.log"
 
 
-def item(root: Path, file: str, action: str, base: int = 40, partition: str = "orders-0") -> dict[str, Any]:
+def item(
+    root: Path, file: str, action: str, base: int = 40, partition: str = "orders-0"
+) -> dict[str, Any]:
     return {
         "log_dir": str(root), "partition_dir": partition, "file": file, "action": action, "base_offset": base
     }  # fmt: skip
@@ -51,7 +53,9 @@ def test_a_file(root: Path, file: str, action: str, base: int, partition: str, w
 
 def test_a_log_start_below_the_log(root: Path) -> None:
     (root / "log-start-offset-checkpoint").write_text("0\n1\norders 0 39\n")
-    [row] = wrong_files([item(root, "log-start-offset-checkpoint", "update", partition=".")]).to_pylist()
+    [row] = wrong_files([
+        item(root, "log-start-offset-checkpoint", "update", partition=".")
+    ]).to_pylist()
     assert row["why"] == "says 39 of orders-0, which begins at 40"
 
 
@@ -63,11 +67,21 @@ def test_a_checkpoint_that_cannot_be_read(root: Path) -> None:
 
 def test_what_was_to_stay() -> None:
     def verdict(base: int, **columns: Any) -> dict[str, Any]:
-        where = {"log_dir": "/d", "partition_dir": "a-0", "base_offset": base, "largest_timestamp": 7}
+        where = {
+            "log_dir": "/d",
+            "partition_dir": "a-0",
+            "base_offset": base,
+            "largest_timestamp": 7,
+        }
         return where | {"deletes": False, "veto": ""} | columns
 
     def seen(base: int, largest: int | None) -> dict[str, Any]:
-        return {"log_dir": "/d", "partition_dir": "a-0", "base_offset": base, "max_timestamp": largest}
+        return {
+            "log_dir": "/d",
+            "partition_dir": "a-0",
+            "base_offset": base,
+            "max_timestamp": largest,
+        }
 
     given = [
         verdict(0, deletes=True),
@@ -78,7 +92,9 @@ def test_what_was_to_stay() -> None:
         verdict(50, partition_dir="b-0"),
     ]
     now = [seen(20, 7), seen(30, None), seen(40, 8)]
-    wrong = not_kept(pa.Table.from_pylist(given, schema=RETENTION), pa.Table.from_pylist(now, schema=SEGMENTS))
+    wrong = not_kept(
+        pa.Table.from_pylist(given, schema=RETENTION), pa.Table.from_pylist(now, schema=SEGMENTS)
+    )
     assert wrong == {
         "/d/a-0/00000000000000000010.log": "was to stay, and is gone",
         "/d/a-0/00000000000000000040.log": "is not the segment that was to stay",

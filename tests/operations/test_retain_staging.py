@@ -28,7 +28,9 @@ from kafkats.retention import RetainOptions, plan_retain
 from tests.golden import case
 
 NOW = 1_700_000_000_000
-DAY = Policy.model_validate({"topics": {"time-*": {"cleanup.policy": "delete", "retention.ms": 86_400_000}}})
+DAY = Policy.model_validate({
+    "topics": {"time-*": {"cleanup.policy": "delete", "retention.ms": 86_400_000}}
+})
 
 
 @pytest.fixture
@@ -48,7 +50,10 @@ def applied(made: Plan) -> list[dict[str, Any]]:
 
 
 def undone(made: Plan) -> list[dict[str, Any]]:
-    return [end_partition(run_of(made), "undo", *where, wrote=True) for where in directories(run_of(made))]
+    return [
+        end_partition(run_of(made), "undo", *where, wrote=True)
+        for where in directories(run_of(made))
+    ]
 
 
 def logs(partition: Path) -> list[int]:
@@ -57,7 +62,9 @@ def logs(partition: Path) -> list[int]:
 
 def contents(root: Path) -> dict[str, tuple[bytes, int]]:
     files = (path for path in root.rglob("*") if path.is_file() and path.name != ".lock")
-    return {str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+    return {
+        str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mtime_ns) for path in files
+    }
 
 
 def test_a_log_dirs_own_checkpoint_is_one_file(root: Path) -> None:
@@ -93,7 +100,10 @@ def test_what_comes_back_joins_the_log(root: Path, epochs: bool) -> None:
     assert row["outcome"] == "refused" and f"undo run {second.run_id} first" in row["error"]
     assert logs(root / "time-some-0") == left
     assert not undoable(run_of(first), str(root), "time-some-0", wrote=True)
-    assert [row["outcome"] for made in (second, first) for row in undone(made)] == ["undone", "undone"]
+    assert [row["outcome"] for made in (second, first) for row in undone(made)] == [
+        "undone",
+        "undone",
+    ]
     assert logs(root / "time-some-0") == before
 
 
@@ -112,7 +122,11 @@ def test_nothing_comes_back_where_a_broker_deleted_more(root: Path) -> None:
     oldest = min((root / "time-some-0").glob("*.log"))
     oldest.unlink()
     (row,) = undone(first)
-    assert row["outcome"] == "refused" and oldest.name in row["error"] and row["error"].endswith("gone since")
+    assert (
+        row["outcome"] == "refused"
+        and oldest.name in row["error"]
+        and row["error"].endswith("gone since")
+    )
 
 
 @pytest.mark.parametrize("how", ["another directory", "another topic"])
@@ -127,7 +141,9 @@ def test_nothing_comes_back_into_a_topic_made_anew(root: Path, how: str) -> None
             shutil.copytree(root / "old", partition)
             shutil.rmtree(root / "old")
         else:
-            (partition / "partition.metadata").write_text("version: 0\ntopic_id: ThisIsNotTheSameTopicA")
+            (partition / "partition.metadata").write_text(
+                "version: 0\ntopic_id: ThisIsNotTheSameTopicA"
+            )
     before = contents(root)
     assert {row["outcome"] for row in undone(made)} == {"refused"}
     assert {row["outcome"] for row in applied(made)} == {"refused"}, "not told to be done already"
@@ -145,14 +161,22 @@ def test_nothing_comes_back_where_the_topic_is_gone(root: Path) -> None:
     assert not list(root.glob("time-*"))
 
 
-LAST = Policy.model_validate({"topics": {"time-some": {"cleanup.policy": "delete", "retention.ms": 1}}})
+LAST = Policy.model_validate({
+    "topics": {"time-some": {"cleanup.policy": "delete", "retention.ms": 1}}
+})
 
 
-def resealed(made: Plan, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]], **options: Any) -> Plan:
+def resealed(
+    made: Plan, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]], **options: Any
+) -> Plan:
     """A plan of other items: with a digest that holds, so that only what they say can give them away."""
-    items = change([item for item in made.items.to_pylist() if item["partition_dir"] == "time-some-0"])
+    items = change([
+        item for item in made.items.to_pylist() if item["partition_dir"] == "time-some-0"
+    ])
     header = made.header["options"] | options
-    return make_plan(made.operation, header, {}, pa.Table.from_pylist(items, schema=made.items.schema))
+    return make_plan(
+        made.operation, header, {}, pa.Table.from_pylist(items, schema=made.items.schema)
+    )
 
 
 def refused(root: Path, made: Plan) -> str:
@@ -163,12 +187,16 @@ def refused(root: Path, made: Plan) -> str:
     except CorruptPlan as e:
         return str(e)
     assert {row["outcome"] for row in rows} <= {"failed", "refused"}
-    assert contents(root) == before | {name: now for name, now in contents(root).items() if ".kafkats" in name}
+    assert contents(root) == before | {
+        name: now for name, now in contents(root).items() if ".kafkats" in name
+    }
     return str(rows[0]["error"])
 
 
 def base(items: list[dict[str, Any]], number: int) -> int:
-    return sorted({int(item["base_offset"]) for item in items if item["action"] == "remove"})[number]
+    return sorted({int(item["base_offset"]) for item in items if item["action"] == "remove"})[
+        number
+    ]
 
 
 Items = list[dict[str, Any]]
@@ -217,7 +245,9 @@ TAMPERED: dict[str, tuple[Callable[[Items], Items], str]] = {
 def test_a_sealed_plan_that_is_not_sound(root: Path, how: str) -> None:
     change, why = TAMPERED[how]
     assert why in refused(root, resealed(planned(root), change))
-    assert {row["outcome"] for row in applied(resealed(planned(root), lambda items: items))} == {"done"}
+    assert {row["outcome"] for row in applied(resealed(planned(root), lambda items: items))} == {
+        "done"
+    }
 
 
 TAMPERED_LAST: dict[str, tuple[Callable[[Items], Items], str]] = {
@@ -252,7 +282,11 @@ def test_the_last_segment_goes_only_while_the_stop_is_known_to_be_clean(root: Pa
 @pytest.mark.parametrize("which", ["the last", "the first"])
 def test_what_was_to_stay_is_there(root: Path, which: str) -> None:
     made = planned(root)
-    gone = {item["base_offset"] for item in made.items.to_pylist() if item["partition_dir"] == "time-some-0"}
+    gone = {
+        item["base_offset"]
+        for item in made.items.to_pylist()
+        if item["partition_dir"] == "time-some-0"
+    }
     partition = root / "time-some-0"
     stays = [number for number in logs(partition) if number not in gone] or [max(gone)]
     for path in partition.glob(f"{stays[-1 if which == 'the last' else 0]:020d}.*"):
@@ -286,7 +320,9 @@ def test_what_was_staged_beside_the_live_files_goes(
 ) -> None:
     for index in (root / "time-some-0").glob("*.timeindex"):
         index.unlink()
-    found = [verify_unit(unit, VerifyOptions(deep=True)) for unit in list_units([root / "time-some-0"])]
+    found = [
+        verify_unit(unit, VerifyOptions(deep=True)) for unit in list_units([root / "time-some-0"])
+    ]
     segments = pa.Table.from_batches(found, SEGMENTS)
     made, before = plan_rebuild(segments, RebuildOptions()), contents(root)
     (work,) = partition_works(made, run_of(made, place=elsewhere))

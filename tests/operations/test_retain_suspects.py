@@ -26,7 +26,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rows_of(root: Path) -> list[dict[str, Any]]:
     segments = pa.Table.from_batches([inventory_units(list_units([root]))], SEGMENTS)
-    policy = Policy.model_validate({"topics": {"*": {"cleanup.policy": "delete", "retention.ms": 86_400_000}}})
+    policy = Policy.model_validate({
+        "topics": {"*": {"cleanup.policy": "delete", "retention.ms": 86_400_000}}
+    })
     return board(plan_retain(segments, policy, RetainOptions(NOW))[1], NOW)
 
 
@@ -50,16 +52,25 @@ def test_only_suspects_are_opened_and_told_of(root: Path) -> None:
 def test_a_segment_that_went_away_meanwhile(root: Path) -> None:
     row = next(row for row in rows_of(root) if row["partition_dir"] == "future-pins-0")
     (after,) = with_shares([row | {"kept_by": 61}], seen([row | {"kept_by": 61}]))
-    assert "in the future: not looked into: " in after["why"] and "00000000000000000061.log" in after["why"]
+    assert (
+        "in the future: not looked into: " in after["why"]
+        and "00000000000000000061.log" in after["why"]
+    )
 
 
 @pytest.mark.parametrize(
     ("shares", "text"),
     [
         ({"ms": 0.97, "us": 0.03}, "97 % of its batches in ms, 3 % in us"),
-        ({"ms": 0.9999, "future": 0.0001}, "more than 99 % of its batches in ms, less than 1 % in the future"),
+        (
+            {"ms": 0.9999, "future": 0.0001},
+            "more than 99 % of its batches in ms, less than 1 % in the future",
+        ),
         ({"s": 1.0}, "100 % of its batches in s"),
-        ({"": 0.5, "negative": 0.5}, "50 % of its batches old or without a timestamp, 50 % negative"),
+        (
+            {"": 0.5, "negative": 0.5},
+            "50 % of its batches old or without a timestamp, 50 % negative",
+        ),
     ],
 )
 def test_words(shares: dict[str, float], text: str) -> None:

@@ -121,7 +121,9 @@ class Partition:
         self.unnamed = policy.not_explicit(topic)
         self.sizes = [sum(r[kind]["size"] for kind in KINDS if r[kind]) for r in rows]
         refusal = policy.why_kept(topic, limit_given=options.before_ms is not None)
-        self.vetoes = self._vetoes("legal hold" if self.settings.kafkats_legal_hold else refusal, options)
+        self.vetoes = self._vetoes(
+            "legal hold" if self.settings.kafkats_legal_hold else refusal, options
+        )
 
     def _vetoes(self, veto: str, options: RetainOptions) -> list[str]:
         found, gone, count = [], 0, len(self.rows)
@@ -171,7 +173,11 @@ class Partition:
 
 def spare(partitions: list[Partition], most: int, veto: str, *, at_least: bool = False) -> None:
     """The oldest first over all partitions, each from its beginning, until it is too much."""
-    queue = [(partition.age(0), number, 0) for number, partition in enumerate(partitions) if partition.goes(0)]
+    queue = [
+        (partition.age(0), number, 0)
+        for number, partition in enumerate(partitions)
+        if partition.goes(0)
+    ]
     heapq.heapify(queue)
     gone, closed = 0, False
     while queue:
@@ -194,7 +200,9 @@ def plainly(rows: list[Row], policy: Policy, options: RetainOptions) -> list[Par
     partitions = [Partition(list(some), policy, options) for _, some in groupby(ordered, where)]
     bounds = [policy.guard.max_bytes]
     if policy.guard.max_share is not None:
-        bounds.append(int(policy.guard.max_share * sum(sum(partition.sizes) for partition in partitions)))
+        bounds.append(
+            int(policy.guard.max_share * sum(sum(partition.sizes) for partition in partitions))
+        )
     given = [bound for bound in bounds if bound is not None]
     if given and not options.over_guard:
         spare(partitions, min(given), "over the run's guard")
@@ -208,9 +216,15 @@ def plainly(rows: list[Row], policy: Policy, options: RetainOptions) -> list[Par
 def test_the_same_vetoes_and_files(rows: list[Row], policy: Policy, options: RetainOptions) -> None:
     made, verdicts = plan_retain(pa.Table.from_pylist(rows, schema=SEGMENTS), policy, options)
     partitions = plainly(rows, policy, options)
-    assert verdicts["veto"].to_pylist() == [veto for partition in partitions for veto in partition.vetoes]
-    assert verdicts["reason"].to_pylist() == [v.reason for partition in partitions for v in partition.verdicts]
-    assert verdicts["bytes"].to_pylist() == [size for partition in partitions for size in partition.sizes]
+    assert verdicts["veto"].to_pylist() == [
+        veto for partition in partitions for veto in partition.vetoes
+    ]
+    assert verdicts["reason"].to_pylist() == [
+        v.reason for partition in partitions for v in partition.verdicts
+    ]
+    assert verdicts["bytes"].to_pylist() == [
+        size for partition in partitions for size in partition.sizes
+    ]
     going = [(p, n) for p in partitions for n in range(len(p.rows)) if p.goes(n)]
     removed = {
         (p.rows[n]["log_dir"], p.rows[n]["partition_dir"], paths.segment_file(p.rows[n]["base_offset"], f".{kind}"), p.rows[n][kind]["size"])
@@ -220,15 +234,25 @@ def test_the_same_vetoes_and_files(rows: list[Row], policy: Policy, options: Ret
     }  # fmt: skip
     items = made.items.to_pylist()
     assert removed == {
-        (i["log_dir"], i["partition_dir"], i["file"], i["before"]["size"]) for i in items if i["action"] == "remove"
+        (i["log_dir"], i["partition_dir"], i["file"], i["before"]["size"])
+        for i in items
+        if i["action"] == "remove"
     }
     emptied = [p for p, n in going if n == len(p.rows) - 1]
-    added = sorted((i["log_dir"], i["partition_dir"], i["file"]) for i in items if i["action"] == "add")
+    added = sorted(
+        (i["log_dir"], i["partition_dir"], i["file"]) for i in items if i["action"] == "add"
+    )
     assert added == sorted(
         (*p.place, paths.segment_file(p.segments[-1].end_offset, f".{kind}"))
         for p in emptied
         for kind in (("log", "index", "timeindex") if p.rows[-1]["timeindex"] else ("log", "index"))
     )
-    with_epochs = {p.place for p, _ in going if RETENTION_RULES[options.rule].high_watermark or p.knows_producers}
-    assert {(i["log_dir"], i["partition_dir"]) for i in items if i["file"] == paths.LEADER_EPOCH} == with_epochs
+    with_epochs = {
+        p.place
+        for p, _ in going
+        if RETENTION_RULES[options.rule].high_watermark or p.knows_producers
+    }
+    assert {
+        (i["log_dir"], i["partition_dir"]) for i in items if i["file"] == paths.LEADER_EPOCH
+    } == with_epochs
     assert made.header["totals"]["freed_bytes"] == sum(p.sizes[n] for p, n in going)

@@ -63,7 +63,9 @@ def plan(
     *segments: dict[str, Any], rule: str = "4.1", now_ms: int = NOW, **settings: Any
 ) -> tuple[Plan, dict[str, Any]]:
     policy = Policy.model_validate({"defaults": settings})
-    made, due = plan_roll(pa.Table.from_pylist(list(segments), schema=SEGMENTS), policy, RollOptions(now_ms, rule))
+    made, due = plan_roll(
+        pa.Table.from_pylist(list(segments), schema=SEGMENTS), policy, RollOptions(now_ms, rule)
+    )
     return made, due.to_pylist()[0] if due.num_rows else {}
 
 
@@ -81,7 +83,9 @@ def test_not_where_another_log_may_be_the_last(kind: str, file: str, rolls: bool
     seen = directory_row("/data", "orders-0", [Finding(kind, file, "so")])
     made, row = plan(seen, facts())
     assert row["rolls"] and (row["veto"] == "") == rolls
-    assert {item["action"] for item in made.items.to_pylist()} == ({"add"} if rolls else {"blocked"})
+    assert {item["action"] for item in made.items.to_pylist()} == (
+        {"add"} if rolls else {"blocked"}
+    )
     assert plan(seen | {"partition_dir": "orders-1"}, facts())[1]["veto"] == ""
 
 
@@ -114,7 +118,10 @@ def test_not_where_another_log_may_be_the_last(kind: str, file: str, rolls: bool
     ],
 )  # fmt: skip
 def test_what_is_planned(
-    columns: dict[str, Any], settings: dict[str, Any], by: str | None, expected: list[tuple[str, str]]
+    columns: dict[str, Any],
+    settings: dict[str, Any],
+    by: str | None,
+    expected: list[tuple[str, str]],
 ) -> None:
     made, due = plan(facts(**columns), **settings)
     assert sorted((i["action"], i["file"]) for i in made.items.to_pylist()) == sorted(expected)
@@ -127,14 +134,21 @@ def test_what_is_planned(
     ("rule", "columns", "rolls", "evidence"),
     [
         ("4.1", {"first_timestamp": -1}, True, "created"),
-        ("4.1", {"first_timestamp": -1, "log": FILE | {"mtime_ns": (NOW - DAY) * 1_000_000}}, False, "created"),
+        (
+            "4.1",
+            {"first_timestamp": -1, "log": FILE | {"mtime_ns": (NOW - DAY) * 1_000_000}},
+            False,
+            "created",
+        ),
         ("0.8", {}, False, "created"),
         ("0.10.1", {}, True, "timestamp"),
         ("largest", {}, False, "timestamp"),
         ("largest", {"max_timestamp": NOW - 8 * DAY}, True, "timestamp"),
     ],
 )
-def test_what_time_is_counted_from(rule: str, columns: dict[str, Any], rolls: bool, evidence: str) -> None:
+def test_what_time_is_counted_from(
+    rule: str, columns: dict[str, Any], rolls: bool, evidence: str
+) -> None:
     """Created, without its broker's memory: when the segment before was last written to, else when this one was."""
     old = FILE | {"mtime_ns": (NOW - 30 * DAY) * 1_000_000}
     before = facts(base_offset=0, next_base_offset=5, log=old)
@@ -167,7 +181,9 @@ def test_a_rule_that_does_not_exist() -> None:
 def test_a_sealed_plan_of_something_else_is_not_worked_on(wrong: dict[str, object]) -> None:
     good, _ = plan(facts())
     assert partition_works(good, run_of(good))
-    items = pa.Table.from_pylist([item | wrong for item in good.items.to_pylist()], schema=good.items.schema)
+    items = pa.Table.from_pylist(
+        [item | wrong for item in good.items.to_pylist()], schema=good.items.schema
+    )
     bad = make_plan(good.operation, {}, {}, items)
     with pytest.raises(CorruptPlan):
         partition_works(bad, run_of(bad))
@@ -178,7 +194,9 @@ def test_a_sealed_plan_of_something_else_is_not_worked_on(wrong: dict[str, objec
 
 def planned(root: Path) -> Plan:
     """Every active segment is due, whatever its timestamps."""
-    segments = pa.Table.from_batches([inventory_units([unit]) for unit in list_units([root])], schema=SEGMENTS)
+    segments = pa.Table.from_batches(
+        [inventory_units([unit]) for unit in list_units([root])], schema=SEGMENTS
+    )
     policy = Policy.model_validate({"defaults": {"segment.bytes": 14}})
     made, _ = plan_roll(segments, policy, RollOptions(now_ms=time.time_ns() // 1_000_000))
     return made
@@ -191,7 +209,9 @@ def look(root: Path) -> pa.Table:
 
 def applied(made: Plan) -> dict[str, Any]:
     works = partition_works(made, run_of(made))
-    return summarize(pa.Table.from_batches([apply_partition(work) for work in works], schema=ACTIONS))
+    return summarize(
+        pa.Table.from_batches([apply_partition(work) for work in works], schema=ACTIONS)
+    )
 
 
 def contents(root: Path) -> dict[str, tuple[bytes, int, int]]:
@@ -226,7 +246,10 @@ def test_there_and_back(tmp_path: Path, name: str) -> None:
     before, findings = contents(root), all_findings(look(root))
     rolled = {p.name for p in topics(root) if active_of(p).stat().st_size}
     made = planned(root)
-    assert (made.header["totals"]["segments_added"], made.header["totals"]["blocked"]) == (len(rolled), 0)
+    assert (made.header["totals"]["segments_added"], made.header["totals"]["blocked"]) == (
+        len(rolled),
+        0,
+    )
     assert rolled
     summary = applied(made)
     assert (summary["exit_code"], set(summary["outcomes"])) == (0, {"done"})
@@ -243,7 +266,9 @@ def test_there_and_back(tmp_path: Path, name: str) -> None:
         later = list(partition.glob("*.timeindex"))
         assert not later or new.with_suffix(".timeindex").stat().st_size == 0
         assert not later or new.with_suffix(".snapshot").stat().st_size >= 10
-        assert later or not new.with_suffix(".snapshot").exists(), "a broker of 0.8 knows no producers"
+        assert later or not new.with_suffix(".snapshot").exists(), (
+            "a broker of 0.8 knows no producers"
+        )
     assert not planned(root).items.num_rows, "an empty segment does not roll"
 
     assert set(applied(made)["outcomes"]) == {"already"}
@@ -260,7 +285,9 @@ def test_the_closing_entry(tmp_path: Path) -> None:
         index = active_of(partition).with_suffix(".timeindex")
         data = originals[index] = index.read_bytes()
         offsets = active_of(partition).with_suffix(".index").read_bytes()
-        if not offsets or (len(data) > 12 and data[-4:] >= offsets[-8:-4]):  # else the maximum lies before the tail
+        if not offsets or (
+            len(data) > 12 and data[-4:] >= offsets[-8:-4]
+        ):  # else the maximum lies before the tail
             index.write_bytes(data[:-12])
             cut += bool(data)
     made = planned(root)
@@ -296,12 +323,20 @@ def test_the_snapshot_at_the_log_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ahead_ms", [600_000, 2**63 - 1])
 def test_before_its_moment_nothing_is_rolled(tmp_path: Path, ahead_ms: int) -> None:
     root = unpacked("rolling-4.3.1", tmp_path)
-    segments = pa.Table.from_batches([inventory_units([unit]) for unit in list_units([root])], schema=SEGMENTS)
+    segments = pa.Table.from_batches(
+        [inventory_units([unit]) for unit in list_units([root])], schema=SEGMENTS
+    )
     now_ms = min(time.time_ns() // 1_000_000 + ahead_ms, 2**63 - 1)
     made, _ = plan_roll(segments, Policy(), RollOptions(now_ms))
     before = contents(root)
-    rows = [row for work in partition_works(made, run_of(made)) for row in apply_partition(work).to_pylist()]
-    assert rows and all("ahead of the clock" in row["error"] for row in rows if row["outcome"] == "refused")
+    rows = [
+        row
+        for work in partition_works(made, run_of(made))
+        for row in apply_partition(work).to_pylist()
+    ]
+    assert rows and all(
+        "ahead of the clock" in row["error"] for row in rows if row["outcome"] == "refused"
+    )
     assert contents(root) == before
 
 
@@ -316,12 +351,16 @@ def test_what_changed_since_is_refused(tmp_path: Path, change: str) -> None:
     elif change == "killed":
         (root / paths.CLEAN_SHUTDOWN).unlink()
     elif change == "rolled":
-        end = next(i for i in made.items.to_pylist() if i["partition_dir"] == partition.name)["base_offset"]
+        end = next(i for i in made.items.to_pylist() if i["partition_dir"] == partition.name)[
+            "base_offset"
+        ]
         (partition / paths.segment_file(end, paths.LOG)).write_bytes(b"")
     else:
         active_of(partition).unlink()
     before = contents(root)
-    works = [work for work in partition_works(made, run_of(made)) if work.partition_dir == partition.name]
+    works = [
+        work for work in partition_works(made, run_of(made)) if work.partition_dir == partition.name
+    ]
     rows = [row for work in works for row in apply_partition(work).to_pylist()]
     assert {row["outcome"] for row in rows} == {"refused"}
     assert contents(root) == before
@@ -332,5 +371,7 @@ def test_damage_is_left_to_a_rebuild(tmp_path: Path) -> None:
     partition = next(p for p in topics(root) if active_of(p).with_suffix(".index").stat().st_size)
     active_of(partition).with_suffix(".index").unlink()
     blocked = [item for item in planned(root).items.to_pylist() if item["action"] == "blocked"]
-    assert [(item["partition_dir"], "plan rebuild" in item["reason"]) for item in blocked] == [(partition.name, True)]
+    assert [(item["partition_dir"], "plan rebuild" in item["reason"]) for item in blocked] == [
+        (partition.name, True)
+    ]
     assert damaged(look(root)).num_rows == 1

@@ -38,20 +38,25 @@ LONG_AGO = 1_500_000_000_000
 pytestmark = [
     pytest.mark.slow(0.4),
     pytest.mark.skipif(
-        not (all((JARS / v).is_dir() for v in VERSIONS) and shutil.which("java")), reason="no Java, or no jars"
+        not (all((JARS / v).is_dir() for v in VERSIONS) and shutil.which("java")),
+        reason="no Java, or no jars",
     ),
 ]
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
-def judge(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
+def judge(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Judge]:
     work = tmp_path_factory.mktemp("judge")
     with Judge(request.param, temporary=work, log=work / "judge.log") as ask:
         yield ask
 
 
 def rolled(root: Path) -> Plan:
-    segments = pa.Table.from_batches([inventory_units([unit]) for unit in list_units([root])], schema=SEGMENTS)
+    segments = pa.Table.from_batches(
+        [inventory_units([unit]) for unit in list_units([root])], schema=SEGMENTS
+    )
     policy = Policy.model_validate({"defaults": {"segment.ms": 1}})
     return plan_roll(segments, policy, RollOptions(now_ms=time.time_ns() // 1_000_000))[0]
 
@@ -60,13 +65,19 @@ def cut(root: Path, options: SplitOptions) -> Plan:
     units = list(list_units([root]))
     parts = pa.Table.from_batches([look(unit, options) for unit in units], schema=PARTS)
     return plan_split(
-        pa.Table.from_batches([verify_unit(unit, VerifyOptions()) for unit in units], schema=SEGMENTS), parts, options
+        pa.Table.from_batches(
+            [verify_unit(unit, VerifyOptions()) for unit in units], schema=SEGMENTS
+        ),
+        parts,
+        options,
     )
 
 
 def applied(made: Plan) -> None:
     works = partition_works(made, run_of(made))
-    summary = summarize(pa.Table.from_batches([apply_partition(work) for work in works], schema=ACTIONS))
+    summary = summarize(
+        pa.Table.from_batches([apply_partition(work) for work in works], schema=ACTIONS)
+    )
     assert summary["exit_code"] == 0 and summary["outcomes"].get("done")
 
 
@@ -79,8 +90,19 @@ def loaded(judge: Judge, partition: Path, out: Path, *words: object) -> dict[str
 
 def settings(name: str, partition: Path) -> list[str]:
     config = case(name).topic_config(partition.name)
-    kept = {"segment.bytes", "internal.segment.bytes", "segment.index.bytes", "index.interval.bytes", "cleanup.policy"}
-    return [word for key, value in config.items() if key in kept for word in ("--config", f"{key}={value}")]
+    kept = {
+        "segment.bytes",
+        "internal.segment.bytes",
+        "segment.index.bytes",
+        "index.interval.bytes",
+        "cleanup.policy",
+    }
+    return [
+        word
+        for key, value in config.items()
+        if key in kept
+        for word in ("--config", f"{key}={value}")
+    ]
 
 
 WHOLE = ("log_start_offset", "log_end_offset", "active_producers", "first_unstable_offset")
@@ -116,9 +138,13 @@ def test_brokers_load_the_same_log(judge: Judge, name: str, done: str, tmp_path:
             words = ["--clean", clean, *settings(name, partition)]
             ours = loaded(judge, partition, tmp_path / "out", *words)
             theirs = loaded(judge, old, tmp_path / "out", *words)
-            assert {key: ours.get(key) for key in WHOLE} == {key: theirs.get(key) for key in WHOLE}, partition.name
+            assert {key: ours.get(key) for key in WHOLE} == {
+                key: theirs.get(key) for key in WHOLE
+            }, partition.name
             assert [segment["base_offset"] for segment in ours["segments"]] == bases
-            assert sum(segment["size"] for segment in ours["segments"]) == sum(s["size"] for s in theirs["segments"])
+            assert sum(segment["size"] for segment in ours["segments"]) == sum(
+                s["size"] for s in theirs["segments"]
+            )
             if clean == "true":
                 untouched(partition, ours)
             end = f"{ours['log_end_offset']:020d}.snapshot"
@@ -146,9 +172,13 @@ def test_a_recovering_broker_writes_the_same_files(judge: Judge, tmp_path: Path)
     partition, bare = root / "txn-0", tmp_path / "txn-0"
     shutil.copytree(partition, bare, ignore=shutil.ignore_patterns("*.snapshot"))
     words = settings("transactions-4.3.1", partition)
-    answer = judge("load", bare, "--out", tmp_path / "out", "--now", LONG_AGO, "--clean", "false", *words)
+    answer = judge(
+        "load", bare, "--out", tmp_path / "out", "--now", LONG_AGO, "--clean", "false", *words
+    )
     assert "error" not in answer
-    found = {path.name: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    found = {
+        path.name: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()
+    }
     written = sorted(name for name in found if name.endswith(".snapshot"))
     assert len(written) >= 3
     compared = 0

@@ -74,14 +74,21 @@ def part(offset: int, start: int, end: int, **columns: Any) -> dict[str, Any]:
 
 def plan(segments: list[dict[str, Any]], parts: list[dict[str, Any]]) -> Plan:
     return plan_split(
-        pa.Table.from_pylist(segments, schema=SEGMENTS), pa.Table.from_pylist(parts, schema=PARTS), BY_SIZE
+        pa.Table.from_pylist(segments, schema=SEGMENTS),
+        pa.Table.from_pylist(parts, schema=PARTS),
+        BY_SIZE,
     )
 
 
 TWO = [part(0, 0, 40), part(7, 40, 100)]
 OVERLAP = {"kind": "overlap", "severity": "damage", "file": LOG, "position": -1, "entry": -1, "expected": "", "found": "", "reason": "overlaps"}  # fmt: skip
 HEAD = [("replace", ".index", -1), ("replace", ".log", 40), ("replace", ".timeindex", -1)]
-TAIL = [("add", ".index", -1), ("add", ".log", 60), ("add", ".snapshot", -1), ("add", ".timeindex", -1)]
+TAIL = [
+    ("add", ".index", -1),
+    ("add", ".log", 60),
+    ("add", ".snapshot", -1),
+    ("add", ".timeindex", -1),
+]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +110,11 @@ def test_what_is_planned(
     items = plan([facts(**columns)], parts).items.to_pylist()
 
     def of(base: int) -> list[tuple[str, str, int]]:
-        return [(i["action"], i["file"][20:], i["after_bytes"]) for i in items if i["base_offset"] == base]
+        return [
+            (i["action"], i["file"][20:], i["after_bytes"])
+            for i in items
+            if i["base_offset"] == base
+        ]
 
     assert (sorted(of(0)), sorted(of(7))) == (sorted(head), sorted(tail))
     assert {i["next_base_offset"] for i in items if i["base_offset"] == 7} <= {20}
@@ -160,7 +171,9 @@ def test_options_that_say_nothing(options: SplitOptions) -> None:
 def test_a_sealed_plan_of_something_else_is_not_worked_on(wrong: dict[str, object]) -> None:
     good = plan([facts()], TWO)
     assert partition_works(good, run_of(good))
-    items = pa.Table.from_pylist([item | wrong for item in good.items.to_pylist()], schema=good.items.schema)
+    items = pa.Table.from_pylist(
+        [item | wrong for item in good.items.to_pylist()], schema=good.items.schema
+    )
     bad = make_plan(good.operation, {}, {}, items)
     with pytest.raises(CorruptPlan):
         partition_works(bad, run_of(bad))
@@ -175,13 +188,17 @@ def checked(root: Path, *, deep: bool = False) -> pa.Table:
 
 
 def planned(root: Path, options: SplitOptions) -> Plan:
-    parts = pa.Table.from_batches([look(unit, options) for unit in list_units([root])], schema=PARTS)
+    parts = pa.Table.from_batches(
+        [look(unit, options) for unit in list_units([root])], schema=PARTS
+    )
     return plan_split(checked(root), parts, options)
 
 
 def applied(made: Plan) -> dict[str, Any]:
     works = partition_works(made, run_of(made))
-    return summarize(pa.Table.from_batches([apply_partition(work) for work in works], schema=ACTIONS))
+    return summarize(
+        pa.Table.from_batches([apply_partition(work) for work in works], schema=ACTIONS)
+    )
 
 
 def undone(made: Plan) -> None:
@@ -205,11 +222,16 @@ def unpacked(name: str, to: Path) -> Path:
 
 def logs(root: Path) -> dict[str, bytes]:
     """All bytes of each partition, in order."""
-    return {p.name: b"".join(log.read_bytes() for log in sorted(p.glob("*.log"))) for p in partitions(root)}
+    return {
+        p.name: b"".join(log.read_bytes() for log in sorted(p.glob("*.log")))
+        for p in partitions(root)
+    }
 
 
 def records(log: bytes) -> Any:
-    return digest_records(array_source(np.frombuffer(log, np.uint8)), timestamps=True, headers=True, control=True)
+    return digest_records(
+        array_source(np.frombuffer(log, np.uint8)), timestamps=True, headers=True, control=True
+    )
 
 
 def aborted(partition: Path) -> list[Any]:
@@ -238,7 +260,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "options", "least"), CASES, ids=[f"{one[0]} {one[1].split}" for one in CASES])
+@pytest.mark.parametrize(
+    ("name", "options", "least"), CASES, ids=[f"{one[0]} {one[1].split}" for one in CASES]
+)
 def test_there_and_back(tmp_path: Path, name: str, options: SplitOptions, least: int) -> None:
     root = unpacked(name, tmp_path)
     before, bytes_before = contents(root), logs(root)
@@ -254,16 +278,26 @@ def test_there_and_back(tmp_path: Path, name: str, options: SplitOptions, least:
     now = contents(root)
     assert logs(root) == bytes_before
     cut = {i["partition_dir"] for i in made.items.to_pylist()}
-    assert all(one == before[file] for file, one in now.items() if file in before and file.split("/")[0] not in cut)
+    assert all(
+        one == before[file]
+        for file, one in now.items()
+        if file in before and file.split("/")[0] not in cut
+    )
     assert {p: aborted(p) for p in partitions(root)} == transactions
-    states = {(r["partition_dir"], r["base_offset"]): (r["offset_index"], r["time_index"]) for r in after.to_pylist()}
+    states = {
+        (r["partition_dir"], r["base_offset"]): (r["offset_index"], r["time_index"])
+        for r in after.to_pylist()
+    }
     for item in made.items.to_pylist():
         path = root / item["partition_dir"] / item["file"]
         if item["action"] == "remove":
             assert not path.exists()
         elif path.suffix == ".log":
             data = path.read_bytes()
-            assert dispatch.first_offset(data, next(dispatch.batches(data))) == item["base_offset"] or item["before"]
+            assert (
+                dispatch.first_offset(data, next(dispatch.batches(data))) == item["base_offset"]
+                or item["before"]
+            )
             assert set(states[item["partition_dir"], item["base_offset"]]) <= {"equal", "missing"}
         elif path.suffix == ".snapshot":
             continue
@@ -303,7 +337,11 @@ def test_a_split_head_expires(tmp_path: Path) -> None:
     assert made.header["totals"]["segments_added"] > 2
     assert applied(made)["exit_code"] == 0
     assert not planned(root, expired).items.num_rows
-    by_base = {(r["partition_dir"], r["base_offset"]): r for r in checked(root).to_pylist() if r["base_offset"] >= 0}
+    by_base = {
+        (r["partition_dir"], r["base_offset"]): r
+        for r in checked(root).to_pylist()
+        if r["base_offset"] >= 0
+    }
     for item in made.items.to_pylist():
         row = by_base[item["partition_dir"], item["base_offset"]]
         if item["action"] == "replace":
@@ -335,7 +373,9 @@ def test_a_corrupt_segment_stays_and_the_rest_goes_on(tmp_path: Path) -> None:
     assert [(item["partition_dir"], item["file"]) for item in blocked] == [("none-ct-0", log.name)]
     assert applied(made)["exit_code"] == 0
     assert log.read_bytes() == data
-    assert [f["kind"] for f in all_findings(checked(root)) if f["severity"] == "damage"].count("bad-crc") == 1
+    assert [f["kind"] for f in all_findings(checked(root)) if f["severity"] == "damage"].count(
+        "bad-crc"
+    ) == 1
 
 
 def test_a_wrapper_that_does_not_decompress_blocks_its_segment(tmp_path: Path) -> None:
@@ -346,12 +386,16 @@ def test_a_wrapper_that_does_not_decompress_blocks_its_segment(tmp_path: Path) -
     for batch in list(dispatch.batches(bytes(data)))[1:]:
         data[batch.position + 40 : batch.position + 50] = bytes(10)
     log.write_bytes(data)
-    blocked = [item for item in planned(root, BY_SIZE).items.to_pylist() if item["action"] == "blocked"]
+    blocked = [
+        item for item in planned(root, BY_SIZE).items.to_pylist() if item["action"] == "blocked"
+    ]
     assert [(item["partition_dir"], item["file"]) for item in blocked] == [("gzip-ct-0", log.name)]
 
 
 @pytest.mark.parametrize("position", [0, 7, 16, 20, 61, -1])
-def test_a_copy_that_is_none_is_found_out(tmp_path: Path, position: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_that_is_none_is_found_out(
+    tmp_path: Path, position: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A byte of an offset, of a magic, of an epoch, of a record, the last one: what the hash is of is what is read back."""
 
     def copy(log: Path, start: int, end: int, target: Path) -> None:
@@ -380,10 +424,16 @@ def test_what_changed_since_is_refused(tmp_path: Path, change: str) -> None:
     elif change == "other-bytes":
         log.write_bytes(log.read_bytes())
     else:
-        added = [i for i in made.items.to_pylist() if i["partition_dir"] == "none-ct-0" and i["action"] == "add"]
+        added = [
+            i
+            for i in made.items.to_pylist()
+            if i["partition_dir"] == "none-ct-0" and i["action"] == "add"
+        ]
         (log.parent / added[0]["file"]).write_bytes(b"")
     before = contents(root)
-    works = [work for work in partition_works(made, run_of(made)) if work.partition_dir == "none-ct-0"]
+    works = [
+        work for work in partition_works(made, run_of(made)) if work.partition_dir == "none-ct-0"
+    ]
     rows = [row for work in works for row in apply_partition(work).to_pylist()]
     assert {row["outcome"] for row in rows} == {"refused"}
     assert contents(root) == before
@@ -393,11 +443,17 @@ def test_a_swap_that_a_broker_has_yet_to_finish_comes_first(tmp_path: Path) -> N
     root = unpacked("matrix-2.8.2-v1", tmp_path)
     made = planned(root, BY_SIZE)
     (root / "none-ct-0" / "00000000000000000000.log.swap").touch()
-    work = next(work for work in partition_works(made, run_of(made)) if work.partition_dir == "none-ct-0")
+    work = next(
+        work for work in partition_works(made, run_of(made)) if work.partition_dir == "none-ct-0"
+    )
     before = contents(root)
     assert set(apply_partition(work)["outcome"].to_pylist()) == {"refused"}
     assert contents(root) == before
-    items = [item for item in planned(root, BY_SIZE).items.to_pylist() if item["partition_dir"] == "none-ct-0"]
+    items = [
+        item
+        for item in planned(root, BY_SIZE).items.to_pylist()
+        if item["partition_dir"] == "none-ct-0"
+    ]
     assert items and {item["action"] for item in items} == {"blocked"}
     assert "begun to replace segments" in items[0]["reason"]
 
@@ -419,7 +475,12 @@ def test_parts_that_are_not_the_whole_log(tmp_path: Path) -> None:
     items = [i for i in made.items.to_pylist() if i["partition_dir"] == "none-ct-0"]
     last = max(i["base_offset"] for i in items)
     for wrong in ([i for i in items if i["base_offset"] != last], _shifted(items)):
-        bad = make_plan("split", made.header["options"], {}, pa.Table.from_pylist(wrong, schema=made.items.schema))
+        bad = make_plan(
+            "split",
+            made.header["options"],
+            {},
+            pa.Table.from_pylist(wrong, schema=made.items.schema),
+        )
         assert applied(bad)["exit_code"] > 0
         assert contents(root) == before
 
@@ -429,6 +490,10 @@ def _shifted(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     first, second = sorted({i["base_offset"] for i in items})[:2]
     by = {first: 1, second: -1}
     return [
-        i | {"after_bytes": i["after_bytes"] + (by.get(i["base_offset"], 0) if i["file"].endswith(".log") else 0)}
+        i
+        | {
+            "after_bytes": i["after_bytes"]
+            + (by.get(i["base_offset"], 0) if i["file"].endswith(".log") else 0)
+        }
         for i in items
     ]

@@ -20,7 +20,9 @@ SCHEMA = pa.schema([("unit", pa.string()), ("pid", pa.int64()), ("sizes", pa.lis
 
 
 def row(unit: str) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([{"unit": unit, "pid": os.getpid(), "sizes": [1, len(unit)]}], schema=SCHEMA)
+    return pa.RecordBatch.from_pylist(
+        [{"unit": unit, "pid": os.getpid(), "sizes": [1, len(unit)]}], schema=SCHEMA
+    )
 
 
 def die_once(marker: str) -> pa.RecordBatch:
@@ -49,7 +51,9 @@ def corrupt(unit: str) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize("slots", [1, 2, 16])
-@pytest.mark.parametrize("sizes", [[1], [0] * 5000, [10**9, 1, 1, 1], [2**28] * 33, list(range(0, 10**8, 10**5))])
+@pytest.mark.parametrize(
+    "sizes", [[1], [0] * 5000, [10**9, 1, 1, 1], [2**28] * 33, list(range(0, 10**8, 10**5))]
+)
 def test_bins_hold_every_unit_once_and_are_even(sizes: list[int], slots: int) -> None:
     bins = pack(sizes, slots=slots)
     assert sorted(i for chosen in bins for i in chosen) == list(range(len(sizes)))
@@ -68,16 +72,25 @@ def test_one_large_unit_stays_alone() -> None:
     assert pack([10**9, 1, 1, 1], slots=2)[0] == [0]
 
 
-def test_rows_come_back_as_they_were_made(executor: SparkExecutor, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_come_back_as_they_were_made(
+    executor: SparkExecutor, capsys: pytest.CaptureFixture[str]
+) -> None:
     units = [f"unit-{n}" for n in range(50)]
     table = executor.map("verify", units, row, SCHEMA, size=lambda _: 10**7)
     assert table.schema == SCHEMA
     assert table["unit"].to_pylist() == units, "in the order of the units"
     assert len(set(table["pid"].to_pylist())) == 2, "both slots worked"
     assert os.getpid() not in table["pid"].to_pylist()
-    last = [line for line in capsys.readouterr().out.splitlines() if line.startswith(fanout.PROGRESS)][-1]
+    last = [
+        line for line in capsys.readouterr().out.splitlines() if line.startswith(fanout.PROGRESS)
+    ][-1]
     said = json.loads(last.removeprefix(fanout.PROGRESS))
-    assert (said["stage"], said["units"], said["of_units"], said["bytes"]) == ("verify", 50, 50, 50 * 10**7)
+    assert (said["stage"], said["units"], said["of_units"], said["bytes"]) == (
+        "verify",
+        50,
+        50,
+        50 * 10**7,
+    )
     assert said["seconds_left"] == 0
 
 
@@ -118,12 +131,17 @@ def test_the_limit_of_a_batch_holds_in_tasks_too(executor: SparkExecutor) -> Non
     schema = pa.schema([("limit", pa.int64())])
     try:
         limit.allow(1024**2)
-        assert executor.map("x", [1, 2], do, schema, size=lambda _: 1)["limit"].to_pylist() == [1024**2] * 2
+        assert (
+            executor.map("x", [1, 2], do, schema, size=lambda _: 1)["limit"].to_pylist()
+            == [1024**2] * 2
+        )
     finally:
         limit.allow(limit.MAX_OUTPUT_BYTES)
 
 
-def test_a_task_knows_whether_it_will_be_tried_again(executor: SparkExecutor, tmp_path: Path) -> None:
+def test_a_task_knows_whether_it_will_be_tried_again(
+    executor: SparkExecutor, tmp_path: Path
+) -> None:
     """The session tries four times (tests/spark.py)."""
 
     def do(marker: str) -> pa.RecordBatch:

@@ -45,7 +45,10 @@ def test_every_word() -> None:
         ({"path": ""}, "which log directory"),
         ({"paths": '"a"'}, "paths is not a JSON list"),
         ({"columns": "key,offsets"}, "there is no column offsets"),
-        ({"isolationLevel": "committed"}, "isolationLevel is read_uncommitted or read_committed, not committed"),
+        (
+            {"isolationLevel": "committed"},
+            "isolationLevel is read_uncommitted or read_committed, not committed",
+        ),
         ({"onCorruption": "ignore"}, "onCorruption is fail or skip, not ignore"),
         ({"includeHeaders": "yes"}, "includeHeaders is true or false, not yes"),
         ({"startingOffsets": "23"}, "startingOffsets is not earliest, latest or JSON like"),
@@ -55,9 +58,18 @@ def test_every_word() -> None:
         ({"startingOffsets": '{"a"'}, "startingOffsets is not JSON"),
         ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
         ({"startingTimestamp": "yesterday"}, "startingTimestamp: 'yesterday' is not a time"),
-        ({"endingTimestamp": str(2**63)}, "endingTimestamp: 9223372036854775808 is no time that a record can have"),
-        ({"startingTimestamp": "-5", "endingTimestamp": "-6"}, "endingTimestamp lies before startingTimestamp"),
-        ({"startingTimestamp": "5", "endingTimestamp": "4"}, "endingTimestamp lies before startingTimestamp"),
+        (
+            {"endingTimestamp": str(2**63)},
+            "endingTimestamp: 9223372036854775808 is no time that a record can have",
+        ),
+        (
+            {"startingTimestamp": "-5", "endingTimestamp": "-6"},
+            "endingTimestamp lies before startingTimestamp",
+        ),
+        (
+            {"startingTimestamp": "5", "endingTimestamp": "4"},
+            "endingTimestamp lies before startingTimestamp",
+        ),
         ({"maxPartitionBytes": "0"}, "maxPartitionBytes"),
         ({"maxPartitionBytes": "much"}, "maxPartitionBytes: "),
         ({"skippedReport": "/reports"}, "skippedReport is of use with onCorruption=skip only"),

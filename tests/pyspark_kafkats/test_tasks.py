@@ -23,7 +23,9 @@ def test_nothing_is_no_task() -> None:
 
 
 @given(st.lists(st.integers(1, MIB), max_size=60), st.integers(1, 4 * MIB))
-def test_all_pieces_in_order_and_no_task_much_larger_than_the_mean(sizes: list[int], most: int) -> None:
+def test_all_pieces_in_order_and_no_task_much_larger_than_the_mean(
+    sizes: list[int], most: int
+) -> None:
     found = pieces(sizes)
     tasks = _tasks(found, most)
     assert [piece for task in tasks for piece in task] == found

@@ -39,7 +39,10 @@ class View(NamedTuple):
 
 def views(one: Case) -> list[View]:
     """Everything that the case's consumers read of directories that are there."""
-    found = [View(state, label, False) for state, label in RECORDS_OF.get(one.kind, {"data": "records"}).items()]
+    found = [
+        View(state, label, False)
+        for state, label in RECORDS_OF.get(one.kind, {"data": "records"}).items()
+    ]
     if (one.folder / "records-committed.jsonl.xz").exists():
         found.append(View(found[-1].state, "records-committed", True))
     return [view for view in found if view.state in one.states]
@@ -66,16 +69,24 @@ def ended_in_error(one: Case, view: View) -> set[str]:
 def ours(table: pa.Table) -> Rows:
     """The same of a table with the columns ASKED."""
     rows: Rows = defaultdict(list)
-    table = table.set_column(ASKED.index("timestamp"), "timestamp", table["timestamp"].cast(pa.int64()))
+    table = table.set_column(
+        ASKED.index("timestamp"), "timestamp", table["timestamp"].cast(pa.int64())
+    )
     for row in table.to_pylist():
         ms = row["timestampMs"]
         assert row["timestamp"] == (ms * 1000 if -_MOST_MS <= ms <= _MOST_MS else None)
-        told = {"offset": row["offset"], "timestamp": ms, "timestamp_type": _TYPES[row["timestampType"]]}
+        told = {
+            "offset": row["offset"],
+            "timestamp": ms,
+            "timestamp_type": _TYPES[row["timestampType"]],
+        }
         told |= _bytes("key", row["key"]) | _bytes("value", row["value"])
         if row["leaderEpoch"] >= 0:
             told["leader_epoch"] = row["leaderEpoch"]
         if row["headers"] is not None:
-            told["headers"] = [[h["key"], None if h["value"] is None else h["value"].hex()] for h in row["headers"]]
+            told["headers"] = [
+                [h["key"], None if h["value"] is None else h["value"].hex()] for h in row["headers"]
+            ]
         rows[f"{row['topic']}-{row['partition']}"].append(told)
     return rows
 
@@ -94,23 +105,34 @@ def differences(one: Case, view: View, table: pa.Table, skipped: Collection[str]
             behind = one.info["partitions"][tp][view.label]["log_end_offset"]
             got = [row for row in got if row["offset"] < behind]
         if tp in skipped:
-            ours_too, theirs_too = {row["offset"] for row in got}, {row["offset"] for row in expected}
+            ours_too, theirs_too = (
+                {row["offset"] for row in got},
+                {row["offset"] for row in expected},
+            )
             got = [row for row in got if row["offset"] in theirs_too]
             expected = [row for row in expected if row["offset"] in ours_too]
         if tp in failed:
             got = got[: len(expected)]
-        got = [_as_told(row, like) for row, like in zip(got, expected, strict=False)] + got[len(expected) :]
+        got = [_as_told(row, like) for row, like in zip(got, expected, strict=False)] + got[
+            len(expected) :
+        ]
         if got != expected:
-            at = next((n for n, (a, b) in enumerate(zip(got, expected, strict=False)) if a != b), -1)
+            at = next(
+                (n for n, (a, b) in enumerate(zip(got, expected, strict=False)) if a != b), -1
+            )
             pair = f"{got[at]} and not {expected[at]}" if at >= 0 else ""
-            said.append(f"{one} {view.state} {tp}: {len(got)} records, {len(expected)} expected; {pair}")
+            said.append(
+                f"{one} {view.state} {tp}: {len(got)} records, {len(expected)} expected; {pair}"
+            )
     return said
 
 
 def _as_told(row: dict[str, Any], like: dict[str, Any]) -> dict[str, Any]:
     """Old consumers knew neither leader epochs nor timestamps."""
     unknown = {name: None for name in ("timestamp", "timestamp_type") if like[name] is None}
-    return {name: value for name, value in row.items() if name != "leader_epoch" or name in like} | unknown
+    return {
+        name: value for name, value in row.items() if name != "leader_epoch" or name in like
+    } | unknown
 
 
 def _bytes(name: str, data: bytes | None) -> dict[str, Any]:

@@ -13,10 +13,19 @@ from kafkats.segment.arrow import COLUMNS
 from tests.golden import Case, Unpacked, cases
 from tests.records.rows import ASKED, differences, ended_in_error, theirs, views
 
-DAMAGED = {"crc-first-0", "crc-middle-0", "crc-last-0", "crc-old-segment-0", "indexed-0", "not-indexed-0"}
+DAMAGED = {
+    "crc-first-0",
+    "crc-middle-0",
+    "crc-last-0",
+    "crc-old-segment-0",
+    "indexed-0",
+    "not-indexed-0",
+}
 """Where a broker left damaged batches standing."""
 CHECKING = [
-    one for one in cases("crash", "clean-start") if not one.name.endswith(("0.8.2.2", "0.9.0.1", "0.10.2.2", "-v1"))
+    one
+    for one in cases("crash", "clean-start")
+    if not one.name.endswith(("0.8.2.2", "0.9.0.1", "0.10.2.2", "-v1"))
 ]
 """Consumers of magic 2 read on up to the damaged batch."""
 SCHEMA = pa.schema([COLUMNS.field(name) for name in ASKED])
@@ -31,8 +40,12 @@ def roots(root: Path) -> list[Path]:
 def test_what_the_consumer_read(one: Case, golden: Unpacked) -> None:
     for view in views(one):
         skipped: list[Skipped] = []
-        pieces = plan_read(roots(golden(one, view.state)), ReadOptions(committed=view.committed, piece_bytes=2000))
-        batches = [batch for piece in pieces for batch in read_piece(piece, SCHEMA, on_skip=skipped.append)]
+        pieces = plan_read(
+            roots(golden(one, view.state)), ReadOptions(committed=view.committed, piece_bytes=2000)
+        )
+        batches = [
+            batch for piece in pieces for batch in read_piece(piece, SCHEMA, on_skip=skipped.append)
+        ]
         left_out = {Path(one.log).parent.name for one in skipped}
         assert differences(one, view, pa.Table.from_batches(batches, SCHEMA), left_out) == []
         assert left_out <= DAMAGED

@@ -59,15 +59,23 @@ def rows_of(piece: Piece, **how: Any) -> Iterator[Row]:
 
 
 def plain(data: bytes) -> list[Row]:
-    return [(r.offset, r.value) for batch in dispatch.batches(data) for r in dispatch.records(data, batch)]
+    return [
+        (r.offset, r.value)
+        for batch in dispatch.batches(data)
+        for r in dispatch.records(data, batch)
+    ]
 
 
 @settings(max_examples=150, deadline=None)
 @given(logs(), st.integers(1, 400), st.integers(BASE - 3, BASE + 60), st.integers(0, 60), st.data())
-def test_any_pieces_are_the_whole(data: bytes, size: int, begin: int, more: int, choose: st.DataObject) -> None:
+def test_any_pieces_are_the_whole(
+    data: bytes, size: int, begin: int, more: int, choose: st.DataObject
+) -> None:
     """Also where the offset index lies: an entry with another position or offset, or anything at all."""
     index = choose.draw(
-        st.none() | st.binary(max_size=64) | st.lists(st.tuples(st.integers(0, 60), st.integers(0, 900)))
+        st.none()
+        | st.binary(max_size=64)
+        | st.lists(st.tuples(st.integers(0, 60), st.integers(0, 900)))
     )
     if isinstance(index, list):
         index = b"".join(struct.pack(">ii", *entry) for entry in sorted(index))
@@ -80,12 +88,16 @@ def test_any_pieces_are_the_whole(data: bytes, size: int, begin: int, more: int,
         assert found == [row for row in whole if begin <= row[0] < begin + more]
 
 
-@pytest.mark.parametrize("encode", [v0.encode_batch, v1.encode_batch, v2.encode_batch], ids=["v0", "v1", "v2"])
+@pytest.mark.parametrize(
+    "encode", [v0.encode_batch, v1.encode_batch, v2.encode_batch], ids=["v0", "v1", "v2"]
+)
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_an_index_entry_with_too_low_an_offset_hides_no_record(encode: Any, codec: Codec) -> None:
     """The entry claims offset 50 at the position of offset 120: a read from 60 on must not trust it."""
     frames = [
-        encode([Record(10 * n + i, -1, TimestampType.NONE, b"k", b"v") for i in range(10)], codec=codec)
+        encode(
+            [Record(10 * n + i, -1, TimestampType.NONE, b"k", b"v") for i in range(10)], codec=codec
+        )
         for n in range(20)
     ]
     position = sum(len(frame) for frame in frames[:12])
@@ -149,7 +161,11 @@ class Log:
         records = [Record(o, 100 + o, TimestampType.CREATE_TIME, None, b"%d" % o) for o in offsets]
         self.batches.append(
             v2.encode_batch(
-                records, producer_id=producer, producer_epoch=0, base_sequence=0, transactional=transactional
+                records,
+                producer_id=producer,
+                producer_epoch=0,
+                base_sequence=0,
+                transactional=transactional,
             )
         )
         self.offset += count
@@ -162,7 +178,9 @@ class Log:
         key, value = encode_end_marker(kind, 0)
         marker = Record(self.offset, 100 + self.offset, TimestampType.CREATE_TIME, key, value)
         self.batches.append(
-            v2.encode_batch([marker], producer_id=producer, producer_epoch=0, transactional=True, control=True)
+            v2.encode_batch(
+                [marker], producer_id=producer, producer_epoch=0, transactional=True, control=True
+            )
         )
         self.markers.add(self.offset)
         offsets = self.open.pop(producer, [])
@@ -179,13 +197,22 @@ class Log:
     def written(self, cut: int) -> tuple[dict[int, bytes], dict[str, bytes]]:
         """Two segments, the second from batch `cut` on, each with the .txnindex of the markers in it."""
         parts = {0: self.batches[:cut], 1: self.batches[cut:]}
-        first = struct.unpack(">q", self.batches[cut][:8])[0] if cut < len(self.batches) else self.offset
+        first = (
+            struct.unpack(">q", self.batches[cut][:8])[0]
+            if cut < len(self.batches)
+            else self.offset
+        )
         bases = {0: 0, 1: first} if first else {1: 0}
-        entries = {base: [e for e in self.aborted if (e[3] >= first) == bool(n)] for n, base in bases.items()}
+        entries = {
+            base: [e for e in self.aborted if (e[3] >= first) == bool(n)]
+            for n, base in bases.items()
+        }
         files = {
             segment_file(base, TXN_INDEX): b"".join(struct.pack(">hqqqq", *e) for e in of) for base, of in entries.items() if of
         }  # fmt: skip
-        return {base: b"".join(parts[n] if first else self.batches) for n, base in bases.items()}, files
+        return {
+            base: b"".join(parts[n] if first else self.batches) for n, base in bases.items()
+        }, files
 
 
 STEPS = st.lists(
@@ -208,11 +235,16 @@ def played(steps: list[tuple[str, int, int]]) -> Log:
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS, st.integers(0, 25), st.integers(1, 500), st.booleans())
-def test_read_committed(steps: list[tuple[str, int, int]], cut: int, size: int, control: bool) -> None:
+def test_read_committed(
+    steps: list[tuple[str, int, int]], cut: int, size: int, control: bool
+) -> None:
     log = played(steps)
     segments, files = log.written(min(cut, len(log.batches)))
     with partition(segments, files) as directory:
-        found = [offset for offset, _ in read(directory, committed=True, piece_bytes=size, control=control)]
+        found = [
+            offset
+            for offset, _ in read(directory, committed=True, piece_bytes=size, control=control)
+        ]
         everything = [offset for offset, _ in read(directory, piece_bytes=size)]
     assert everything == list(range(log.offset))
     shown = log.visible | log.markers if control else log.visible
@@ -220,12 +252,19 @@ def test_read_committed(steps: list[tuple[str, int, int]], cut: int, size: int, 
 
 
 def test_an_abort_that_no_index_knows() -> None:
-    log = played([("data", 5, 2), ("data", 6, 2), ("commit", 6, 0), ("abort", 5, 0), ("plain", 0, 1)])
+    log = played([
+        ("data", 5, 2),
+        ("data", 6, 2),
+        ("commit", 6, 0),
+        ("abort", 5, 0),
+        ("plain", 0, 1),
+    ])
     segments, files = log.written(0)
     with partition(segments) as directory:
         assert len(read(directory, control=False)) == 5
         with pytest.raises(
-            CorruptIndex, match=r"aborts the transaction of producer 5 with offset 0 at offset 5, and no .txn"
+            CorruptIndex,
+            match=r"aborts the transaction of producer 5 with offset 0 at offset 5, and no .txn",
         ):
             read(directory, committed=True)
     with partition(segments, files) as directory:
@@ -249,7 +288,13 @@ def some(count: int, first: int = 0) -> bytes:
 
 
 def test_topics_and_internal_topics(tmp_path: Path) -> None:
-    for name in ("a-0", "b-0", "b-1", "__consumer_offsets-0", "gone-0.0123456789abcdef0123456789abcdef-delete"):
+    for name in (
+        "a-0",
+        "b-0",
+        "b-1",
+        "__consumer_offsets-0",
+        "gone-0.0123456789abcdef0123456789abcdef-delete",
+    ):
         directory = tmp_path / "data" / name
         directory.mkdir(parents=True)
         (directory / segment_file(0, LOG)).write_bytes(some(2))
@@ -259,8 +304,12 @@ def test_topics_and_internal_topics(tmp_path: Path) -> None:
 
     root = tmp_path / "data"
     assert topics(root) == [("a", 0), ("b", 0), ("b", 1)]
-    assert topics(root, "*") == [("__consumer_offsets", 0), ("a", 0), ("b", 0), ("b", 1)], "as for every command"
-    assert topics(root, "*[ab_]*") == [("a", 0), ("b", 0), ("b", 1)], "no other glob than one that begins so"
+    assert topics(root, "*") == [("__consumer_offsets", 0), ("a", 0), ("b", 0), ("b", 1)], (
+        "as for every command"
+    )
+    assert topics(root, "*[ab_]*") == [("a", 0), ("b", 0), ("b", 1)], (
+        "no other glob than one that begins so"
+    )
     assert topics(root, "b*") == [("b", 0), ("b", 1)]
     assert topics(root, "a", "__*") == [("__consumer_offsets", 0), ("a", 0)]
     assert topics(root / "__consumer_offsets-0") == [("__consumer_offsets", 0)]
@@ -306,7 +355,9 @@ def test_only_what_is_wanted_is_read() -> None:
         wanted = {"starting_offsets": {("t", 0): 4000}, "ending_offsets": {("t", 0): 4010}}
         (piece,) = plan_read([directory], ReadOptions(**wanted, piece_bytes=100_000))
         assert piece.base_offset == 0 and piece.end - piece.start < 3000
-        times = ReadOptions(starting_timestamp=100 + 49_990, ending_timestamp=100 + 50_020, piece_bytes=100_000)
+        times = ReadOptions(
+            starting_timestamp=100 + 49_990, ending_timestamp=100 + 50_020, piece_bytes=100_000
+        )
         pieces = plan_read([directory], times)
         assert [one.base_offset for one in pieces] == [0, 5000]
         assert pieces[0].start > len(data) - 500
@@ -314,7 +365,9 @@ def test_only_what_is_wanted_is_read() -> None:
 
 def test_a_partition_twice() -> None:
     with partition({0: some(2)}) as one, partition({0: some(2)}) as other:
-        with pytest.raises(UsageError, match=r"t-0 lies in .* and in .*: its records would come twice"):
+        with pytest.raises(
+            UsageError, match=r"t-0 lies in .* and in .*: its records would come twice"
+        ):
             plan_read([one, other], ReadOptions())
         assert len(plan_read([one, one, one.parent], ReadOptions())) == 1
 
@@ -327,7 +380,9 @@ def test_a_file_that_was_cut_since() -> None:
             list(read_piece(piece, COLUMNS))
 
 
-def test_what_a_broker_appends_after_the_listing_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_broker_appends_after_the_listing_is_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The last batch may be half written."""
     with partition({0: some(5000)}) as directory:
         listed = list(list_units([directory]))

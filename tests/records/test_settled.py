@@ -24,7 +24,10 @@ BASES = (0, 40, 80, 120)
 
 
 def batch(first: int, *left: int) -> bytes:
-    records = [Record(n, 5, TimestampType.CREATE_TIME, b"k", b"v%d" % n) for n in left or range(first, first + 4)]
+    records = [
+        Record(n, 5, TimestampType.CREATE_TIME, b"k", b"v%d" % n)
+        for n in left or range(first, first + 4)
+    ]
     return v2.encode_batch(records)
 
 
@@ -45,7 +48,11 @@ def root(tmp_path: Path) -> Iterator[Path]:
     (root / "t-0").mkdir(parents=True)
     (root / "recovery-point-offset-checkpoint").write_text("0\n0\n")
     for base in BASES:
-        write(root / "t-0", base, *(batch(n) for n in range(base, base + (8 if base == 120 else 40), 4)))
+        write(
+            root / "t-0",
+            base,
+            *(batch(n) for n in range(base, base + (8 if base == 120 else 40), 4)),
+        )
     with broker(root):
         yield root
 
@@ -91,7 +98,9 @@ CHANGES: list[tuple[Callable[[Path], None], list[int], str]] = [
 
 @pytest.mark.parametrize("piece_bytes", [1, 400, 1 << 20])
 @pytest.mark.parametrize(
-    ("change", "expected", "said"), CHANGES, ids=["one", "three", "merged", "cleaned", "cut", "topic"]
+    ("change", "expected", "said"),
+    CHANGES,
+    ids=["one", "three", "merged", "cleaned", "cut", "topic"],
 )
 def test_each_record_that_is_left_comes_once(
     root: Path, change: Callable[[Path], None], expected: list[int], said: str, piece_bytes: int
@@ -107,7 +116,9 @@ def test_each_record_that_is_left_comes_once(
 
 
 @pytest.mark.parametrize(
-    "change", [lambda d: gone(d, 40), lambda d: gone(d, 0), shutil.rmtree], ids=["mid", "front", "topic"]
+    "change",
+    [lambda d: gone(d, 40), lambda d: gone(d, 0), shutil.rmtree],
+    ids=["mid", "front", "topic"],
 )
 def test_while_it_is_being_read(root: Path, change: Callable[[Path], None]) -> None:
     """The file that is open stays: what has begun is read to its end."""

@@ -47,13 +47,17 @@ def differences(one: Any, other: Any, where: str = "", *, identity: bool = True)
             elif name not in renamed:
                 yield f"{where}.{name}: new"
             else:
-                yield from differences(renamed[name], other[name], f"{where}.{name}", identity=identity)
+                yield from differences(
+                    renamed[name], other[name], f"{where}.{name}", identity=identity
+                )
     elif isinstance(one, list) and isinstance(other, list):
         if len(one) != len(other):
             yield f"{where}: {len(one)} != {len(other)} rows"
         for n, (left, right) in enumerate(zip(one, other, strict=False)):
             yield from differences(left, right, f"{where}[{n}]", identity=identity)
-    elif (RENAMED.get(one, one) if isinstance(one, str) else one) != other or type(one) is not type(other):
+    elif (RENAMED.get(one, one) if isinstance(one, str) else one) != other or type(one) is not type(
+        other
+    ):
         yield f"{where}: {_short(one)} != {_short(other)}"
 
 
@@ -92,14 +96,20 @@ def last_row(text: str) -> Any:
 
 def folder(path: Path, out: Path) -> dict[str, Any]:
     """The content of every file below `path`: rows of Parquet, JSON, or a digest of the bytes."""
-    return {str(one.relative_to(path)): _content(one, out) for one in sorted(path.rglob("*")) if one.is_file()}
+    return {
+        str(one.relative_to(path)): _content(one, out)
+        for one in sorted(path.rglob("*"))
+        if one.is_file()
+    }
 
 
 def _content(path: Path, out: Path) -> Any:
     if path.suffix == ".parquet":
         table = pq.read_table(path)
         rows = table.to_pylist()
-        text = json.dumps({"columns": [f"{f.name} {f.type}" for f in table.schema], "rows": rows}, default=str)
+        text = json.dumps(
+            {"columns": [f"{f.name} {f.type}" for f in table.schema], "rows": rows}, default=str
+        )
         return json.loads(text.replace(str(out), "OUT"))
     data = path.read_bytes()
     if path.suffix == ".json":

@@ -50,7 +50,12 @@ class Side:
         """Begin one request; `answer` waits for its end."""
         named = [word.replace("@DATA", str(data)).replace("@OUT", str(self.out)) for word in given]
         named = [word.replace("@JOBS", str(self.tree / "spark_jobs")) for word in named]
-        request = {"kind": kind, "words": named, "out": str(self.out / ".out"), "err": str(self.out / ".err")}
+        request = {
+            "kind": kind,
+            "words": named,
+            "out": str(self.out / ".out"),
+            "err": str(self.out / ".err"),
+        }
         stdin = self._running().stdin
         assert stdin is not None
         stdin.write(json.dumps(request) + "\n")
@@ -62,7 +67,9 @@ class Side:
         line = process.stdout.readline()
         if not line:
             self._process = None
-            raise SystemExit(f"{self.name}: its process ended: {(self.out / '.err').read_text()[-2000:]}")
+            raise SystemExit(
+                f"{self.name}: its process ended: {(self.out / '.err').read_text()[-2000:]}"
+            )
         texts = [(self.out / name).read_text(errors="replace") for name in (".out", ".err")]
         return Ended(json.loads(line)["code"], *texts)
 
@@ -94,7 +101,11 @@ class Side:
             }  # fmt: skip
             worker = Path(__file__).with_name("worker.py")
             self._process = subprocess.Popen(
-                [sys.executable, worker], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                [sys.executable, worker],
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
             )
         return self._process
 
@@ -139,14 +150,19 @@ class Comparison:
                 self.note(state, f"{step.name} files", self._folders(word.removeprefix("@OUT/")))
         return one
 
-    def _ends(self, one: Ended, other: Ended, *, codes_only: bool = False, identity: bool = True) -> Iterator[str]:
+    def _ends(
+        self, one: Ended, other: Ended, *, codes_only: bool = False, identity: bool = True
+    ) -> Iterator[str]:
         if one.code != other.code:
             yield f"exit code: {one.code} != {other.code} ({other.err.strip()[-200:]!r})"
         for side, ended in zip(self.sides, (one, other), strict=True):
             if ended.code not in (0, 1, 2, 3):
                 yield f"{side.name} crashed: {ended.err.strip()[-300:]!r}"
         if not codes_only:
-            texts = [compare.printed(ended.out, side.out) for side, ended in zip(self.sides, (one, other), strict=True)]
+            texts = [
+                compare.printed(ended.out, side.out)
+                for side, ended in zip(self.sides, (one, other), strict=True)
+            ]
             yield from compare.differences(*texts, "printed", identity=identity)
 
     def _folders(self, name: str, *, identity: bool = True) -> Iterator[str]:
@@ -177,12 +193,19 @@ def unpacked(into: Path, case: golden.Case, state: str) -> Path:
 
 
 def times_of(side: Side, data: Path) -> words.Times:
-    rows = compare.printed(side.do(words.step("", "inventory", "@DATA", "--json"), data).out, side.out)
+    rows = compare.printed(
+        side.do(words.step("", "inventory", "@DATA", "--json"), data).out, side.out
+    )
     ends = sorted(
-        row[name] for row in rows for name in ("first_timestamp", "max_timestamp") if (row.get(name) or 0) > 0
+        row[name]
+        for row in rows
+        for name in ("first_timestamp", "max_timestamp")
+        if (row.get(name) or 0) > 0
     )
     ends = ends or [0]
-    return words.Times(ends[0], ends[len(ends) // 2], ends[-1] if ends[-1] < 2**41 else ends[len(ends) // 2])
+    return words.Times(
+        ends[0], ends[len(ends) // 2], ends[-1] if ends[-1] < 2**41 else ends[len(ends) // 2]
+    )
 
 
 def commands(found: Comparison, case: golden.Case, state: str) -> None:
@@ -201,15 +224,21 @@ def commands(found: Comparison, case: golden.Case, state: str) -> None:
             found.both(name, step, data, codes_only=True)
     found.trees(name, "reads change nothing", untouched, compare.tree(data, found.began_ns))
     if state == case.states[0]:
-        steps = {step.name.removeprefix("plan "): step for step in words.plans(times, case, *policies)}
-        for operation in (one for one in words.WRITES if one in steps and found.wanted_step(f"{one}:")):
+        steps = {
+            step.name.removeprefix("plan "): step for step in words.plans(times, case, *policies)
+        }
+        for operation in (
+            one for one in words.WRITES if one in steps and found.wanted_step(f"{one}:")
+        ):
             writes(found, case, state, steps[operation], damaged=operation == "rebuild")
 
 
 def policies_of(case: golden.Case, into: Path) -> tuple[Path, Path]:
     """A file with the limits of the case's topics, and one in which every topic is to be deleted from."""
     limits, deletes = into / "policy.yaml", into / "deletes.yaml"
-    limits.write_text(yaml.safe_dump(golden.retention_policy(case) if case.kind == "retention" else {}))
+    limits.write_text(
+        yaml.safe_dump(golden.retention_policy(case) if case.kind == "retention" else {})
+    )
     deletes.write_text(yaml.safe_dump({"topics": {"*": {"cleanup.policy": "delete"}}}))
     return limits, deletes
 
@@ -224,7 +253,9 @@ def damage(data: Path) -> None:
             os.truncate(path, path.stat().st_size // 2)
 
 
-def writes(found: Comparison, case: golden.Case, state: str, plan: words.Step, *, damaged: bool) -> None:
+def writes(
+    found: Comparison, case: golden.Case, state: str, plan: words.Step, *, damaged: bool
+) -> None:
     """Plan, apply, apply again, undo, purge: by BEFORE; by AFTER; and by AFTER what BEFORE planned or applied."""
     name, data = f"{case.name}/{state}", unpacked(found.into / "volume", case, state)
     if damaged:
@@ -236,7 +267,9 @@ def writes(found: Comparison, case: golden.Case, state: str, plan: words.Step, *
         return side.do(given, data), compare.tree(data, found.began_ns)
 
     def verbs(at: str) -> Iterator[tuple[str, words.Step]]:
-        apply = words.step("", "apply", at, "--digest", "any", "--owner-stopped", "--by", "ops", "--json")
+        apply = words.step(
+            "", "apply", at, "--digest", "any", "--owner-stopped", "--by", "ops", "--json"
+        )
         yield "apply", apply
         yield "apply again", apply
         yield "verify", words.step("", "verify", "@DATA", "--json")
@@ -248,7 +281,10 @@ def writes(found: Comparison, case: golden.Case, state: str, plan: words.Step, *
             shutil.rmtree(folder, ignore_errors=True)
         given = (*plan.words[: plan.words.index("-o")], "-o", str(at))
         ended = side.do(words.Step("", given), data)
-        return ended.code in (0, 1) and json.loads((at / "plan.json").read_text())["totals"]["files"] > 0
+        return (
+            ended.code in (0, 1)
+            and json.loads((at / "plan.json").read_text())["totals"]["files"] > 0
+        )
 
     original = compare.tree(data, found.began_ns)
     first = before.out / "written"
@@ -267,7 +303,9 @@ def writes(found: Comparison, case: golden.Case, state: str, plan: words.Step, *
             one, before_tree = ended[verb]
             before_end = one._replace(out=one.out.replace(str(first), "RUN"), err=one.err)
             end = end._replace(out=end.out.replace(str(at), "RUN"))
-            found.note(name, f"{operation}: {verb} {label}", found._ends(before_end, end, identity=False))
+            found.note(
+                name, f"{operation}: {verb} {label}", found._ends(before_end, end, identity=False)
+            )
             found.trees(name, f"{operation}: tree after {verb} {label}", before_tree, tree)
     # AFTER undoes BEFORE's run.
     last = before.out / "undone"
@@ -275,7 +313,9 @@ def writes(found: Comparison, case: golden.Case, state: str, plan: words.Step, *
         steps = dict(verbs(str(last)))
         before.do(steps["apply"], data)
         end, tree = do(after, "undo", steps["undo"])
-        found.note(name, f"{operation}: undo of a run of BEFORE", [] if end.code == 0 else [f"{end}"])
+        found.note(
+            name, f"{operation}: undo of a run of BEFORE", [] if end.code == 0 else [f"{end}"]
+        )
         found.trees(name, f"{operation}: tree after undo of a run of BEFORE", original, tree)
 
 
@@ -339,7 +379,13 @@ def report(found: Comparison, seconds: float) -> int:
 
 def _group(step: str) -> str:
     verb, *of_it = step.split(":")
-    return f"{verb.split()[0]}, written" if of_it else " ".join(verb.split()[:2]) if "plan" in verb else verb.split()[0]
+    return (
+        f"{verb.split()[0]}, written"
+        if of_it
+        else " ".join(verb.split()[:2])
+        if "plan" in verb
+        else verb.split()[0]
+    )
 
 
 def checkout(commit: str, into: Path) -> Path:
@@ -349,13 +395,19 @@ def checkout(commit: str, into: Path) -> Path:
     if Path(commit).is_dir():
         return Path(commit).absolute()
     sha = subprocess.run(
-        ["git", "rev-parse", "--short=12", f"{commit}^{{commit}}"], cwd=ROOT, check=True, capture_output=True, text=True
+        ["git", "rev-parse", "--short=12", f"{commit}^{{commit}}"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout.strip()
     tree = into / sha
     if not tree.exists():
         making = into / f"{sha}.making"
         making.mkdir(parents=True)
-        archive = subprocess.run(["git", "archive", sha, *PRODUCT], cwd=ROOT, check=True, capture_output=True)
+        archive = subprocess.run(
+            ["git", "archive", sha, *PRODUCT], cwd=ROOT, check=True, capture_output=True
+        )
         subprocess.run(["tar", "-x", "-C", str(making)], input=archive.stdout, check=True)
         making.rename(tree)
     return tree
@@ -363,15 +415,29 @@ def checkout(commit: str, into: Path) -> Path:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/same", description=__doc__)
-    parser.add_argument("before", metavar="BEFORE", help="a commit, or a folder with its product folders")
-    parser.add_argument("after", metavar="AFTER", nargs="?", default="", help="likewise; the work tree if not given")
+    parser.add_argument(
+        "before", metavar="BEFORE", help="a commit, or a folder with its product folders"
+    )
+    parser.add_argument(
+        "after", metavar="AFTER", nargs="?", default="", help="likewise; the work tree if not given"
+    )
     parser.add_argument("--only", default="*", metavar="GLOB", help="only these states: CASE/STATE")
     parser.add_argument("--sample", type=int, default=1, metavar="N", help="every N-th state only")
     parser.add_argument(
-        "--steps", default="*", metavar="GLOB,...", help="only these, such as `plan *`; `roll:` applies"
+        "--steps",
+        default="*",
+        metavar="GLOB,...",
+        help="only these, such as `plan *`; `roll:` applies",
     )
-    parser.add_argument("--parts", default="commands,jobs,dags", help="what to run, with commas between")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where the commits' trees stay for the next time")
+    parser.add_argument(
+        "--parts", default="commands,jobs,dags", help="what to run, with commas between"
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="where the commits' trees stay for the next time",
+    )
     args = parser.parse_args(argv)
     began = time.monotonic()
     with ExitStack() as stack:
@@ -385,11 +451,16 @@ def main(argv: list[str] | None = None) -> int:
             stack.callback(side.end)
         found = Comparison(*sides, into, args.steps)
         parts = args.parts.split(",")
-        chosen = [(c, s) for c, s in golden.states() if fnmatchcase(f"{c.name}/{s}", args.only)][:: args.sample]
+        chosen = [(c, s) for c, s in golden.states() if fnmatchcase(f"{c.name}/{s}", args.only)][
+            :: args.sample
+        ]
         for n, (case, state) in enumerate(chosen if "commands" in parts else ()):
             commands(found, case, state)
             differ = sum(map(len, found.found.values()))
-            print(f"{n + 1}/{len(chosen)} {case.name}/{state}: {differ} differences so far", file=sys.stderr)
+            print(
+                f"{n + 1}/{len(chosen)} {case.name}/{state}: {differ} differences so far",
+                file=sys.stderr,
+            )
         if "jobs" in parts:
             jobs(found, golden.case(JOB_CASE[0]), JOB_CASE[1])
         if "dags" in parts:

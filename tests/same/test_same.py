@@ -43,7 +43,12 @@ def compared(other: Path, *words: str) -> int:
 def test_equal_trees_are_the_same_and_a_planted_difference_is_found(
     other: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    parts = ("--parts", "commands", "--steps", "plan roll,plan rebuild all,roll:,wrong digest,inventory topic")
+    parts = (
+        "--parts",
+        "commands",
+        "--steps",
+        "plan roll,plan rebuild all,roll:,wrong digest,inventory topic",
+    )
     assert compared(other, *parts) == 0, capsys.readouterr().out
     assert " 0 differences" in capsys.readouterr().out
     plant(other, "kafkats/errors.py", "Refused.exit_code = Changed.exit_code = 2")
@@ -81,7 +86,9 @@ def test_a_kept_time_and_a_new_one_differ(tmp_path: Path) -> None:
     (tmp_path / "0.log").write_bytes(b"")
     written = (tmp_path / "0.log").stat().st_mtime_ns
     kept, new = compare.tree(tmp_path, written + 1), compare.tree(tmp_path, written)
-    assert list(compare.differences(kept, new, "tree")) == [f'tree.0.log.mtime_ns: {written} != "new"']
+    assert list(compare.differences(kept, new, "tree")) == [
+        f'tree.0.log.mtime_ns: {written} != "new"'
+    ]
 
 
 @pytest.mark.parametrize(
@@ -110,5 +117,7 @@ def test_identity_counts_only_where_both_saw_the_same_file() -> None:
 def test_a_wanted_difference_needs_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     line = "crash-4.3.1/before: apply: printed.proof: new"
     assert compare.allowed(line) is None
-    monkeypatch.setattr(compare, "ALLOWED", [("*: apply: printed.proof: new", "apply ends with the proof")])
+    monkeypatch.setattr(
+        compare, "ALLOWED", [("*: apply: printed.proof: new", "apply ends with the proof")]
+    )
     assert compare.allowed(line) == "apply ends with the proof"

@@ -47,35 +47,105 @@ def reads(root: Path, times: Times) -> Iterator[Step]:
     yield step("verify", "verify", "@DATA", "--json", "-o", "@OUT/verified")
     yield step("verify deep", "verify", "@DATA", "--deep", "--json", "-o", "@OUT/verified-deep")
     yield step("verify first", "verify", "@DATA", "--generation", "first-offset", "--json")
-    yield step("verify interval", "verify", "@DATA", "--config", "index.interval.bytes=100", "--json")
+    yield step(
+        "verify interval", "verify", "@DATA", "--config", "index.interval.bytes=100", "--json"
+    )
     yield step("certify 2", "certify", "@DATA", "--min-magic", 2, "--json", "-o", "@OUT/certified")
-    yield step("certify 1", "certify", "@DATA", "--max-magic", 1, "--deep", "--json", "-o", "@OUT/certified-1")
+    yield step(
+        "certify 1",
+        "certify",
+        "@DATA",
+        "--max-magic",
+        1,
+        "--deep",
+        "--json",
+        "-o",
+        "@OUT/certified-1",
+    )
     yield step("certify check", "certify", "--check", "@OUT/certified", "--json")
-    limits = ("--now", times.now, "--config", "cleanup.policy=delete", "--config", f"retention.ms={HOUR_MS}")
+    limits = (
+        "--now",
+        times.now,
+        "--config",
+        "cleanup.policy=delete",
+        "--config",
+        f"retention.ms={HOUR_MS}",
+    )
     yield step("simulate retain", "simulate", "retain", "@DATA", *limits, "--json")
     rolling = ("--now", times.now, "--config", "segment.ms=1000", "--config", "segment.bytes=20000")
     yield step("simulate roll", "simulate", "roll", "@DATA", *rolling, "--json")
     yield step("lookup", "lookup", "@DATA", *at, *words, "--json")
     yield step("lookup safe", "lookup", "@DATA", *at, "--how", "safe", "--margin", "1s", "--json")
-    yield step("lookup kafka", "lookup", "@DATA", *at, "--how", "kafka", "--high-watermark", "log-end", "--json")
+    yield step(
+        "lookup kafka",
+        "lookup",
+        "@DATA",
+        *at,
+        "--how",
+        "kafka",
+        "--high-watermark",
+        "log-end",
+        "--json",
+    )
     yield step("lookup deep", "lookup", "@DATA", *at, "--depth", "deep", "--json")
     step_ms = max((times.end - times.begin) // 20 // 1000 * 1000, 1000)
     begin = times.begin // step_ms * step_ms
     span = ("--from", begin, "--until", begin + 25 * step_ms, "--every", f"{step_ms}ms")
-    yield step("table", "lookup", "@DATA", *span, "-o", "@OUT/table", "--high-watermark", "log-end", "--json")
-    yield step("table again", "lookup", "@DATA", *span, "-o", "@OUT/table", "--high-watermark", "log-end", "--json")
+    yield step(
+        "table",
+        "lookup",
+        "@DATA",
+        *span,
+        "-o",
+        "@OUT/table",
+        "--high-watermark",
+        "log-end",
+        "--json",
+    )
+    yield step(
+        "table again",
+        "lookup",
+        "@DATA",
+        *span,
+        "-o",
+        "@OUT/table",
+        "--high-watermark",
+        "log-end",
+        "--json",
+    )
     yield step("table lookup", "lookup", "@OUT/table", *at, "--json")
     yield step("table logs", "lookup", "@OUT/table", *at, "--logs", "@DATA", "--json")
     yield step("table diff", "diff", "@OUT/table", "@OUT/table", "--json")
-    yield step("table diff times", "diff", "@OUT/table", "@OUT/table", "--by", "time", "--margin", "2s", "--json")
+    yield step(
+        "table diff times",
+        "diff",
+        "@OUT/table",
+        "@OUT/table",
+        "--by",
+        "time",
+        "--margin",
+        "2s",
+        "--json",
+    )
     for to in ("spark-offsets", "spark-by-timestamp", "group-csv", "json"):
         one = ("--at", times.middle, "--to", to, "--missing", "all")
-        yield step(f"export {to}", "export", "@DATA", *one, *(() if to == "group-csv" else ("--until", times.end)))
+        yield step(
+            f"export {to}",
+            "export",
+            "@DATA",
+            *one,
+            *(() if to == "group-csv" else ("--until", times.end)),
+        )
         yield step(f"export {to} table", "export", "@OUT/table", *one, "-o", "@OUT/export-" + to)
     yield step("export fail", "export", "@DATA", "--at", times.now, "--to", "spark-offsets")
     yield step("layouts", "layouts", "@DATA", "--json", "--every", f"{step_ms}ms")
     for path in _one_of_each_kind(root):
-        yield step(f"dump {path.suffix or path.name}", "dump", path, *(("--deep",) if is_segment(path) else ()))
+        yield step(
+            f"dump {path.suffix or path.name}",
+            "dump",
+            path,
+            *(("--deep",) if is_segment(path) else ()),
+        )
 
 
 def _one_of_each_kind(root: Path) -> list[Path]:
@@ -99,14 +169,27 @@ def plans(times: Times, case: Case, policy: Path, deletes: Path) -> Iterator[Ste
         "rebuild first": ("--all", "--generation", "first-offset"),
         "rebuild prefix": ("--valid-prefix", "--accept-loss", "offsets"),
         "migrate 2": ("--to-magic", 2),
-        "migrate 2 zstd": ("--to-magic", 2, "--compression-type", "zstd", "--accept-loss", "offsets"),
+        "migrate 2 zstd": (
+            "--to-magic",
+            2,
+            "--compression-type",
+            "zstd",
+            "--accept-loss",
+            "offsets",
+        ),
         "migrate 1": ("--to-magic", 1, "--accept-loss", "all"),
         "migrate 0": ("--to-magic", 0),
         "retain ms": _retain(times, deletes, "--config", f"retention.ms={HOUR_MS // 2}"),
-        "retain bytes": _retain(times, deletes, "--config", "retention.bytes=20000", "--config", "retention.ms=-1"),
-        "retain before": _retain(times, deletes, "--before", times.middle, "--over-guard", "--accept-loss", "offsets"),
+        "retain bytes": _retain(
+            times, deletes, "--config", "retention.bytes=20000", "--config", "retention.ms=-1"
+        ),
+        "retain before": _retain(
+            times, deletes, "--before", times.middle, "--over-guard", "--accept-loss", "offsets"
+        ),
         "retain inside": _retain(times, deletes, "--before", times.middle, "--inside-segments"),
-        "retain last": _retain(times, deletes, "--before", times.now, "--last-segment", "--generation", "4.0"),
+        "retain last": _retain(
+            times, deletes, "--before", times.now, "--last-segment", "--generation", "4.0"
+        ),
         "retain free": _retain(times, deletes, "--before", times.now, "--free", "1KiB"),
         "roll": ("--now", times.now, "--config", "segment.ms=1000"),
         "roll bytes": ("--now", times.now, "--config", f"segment.ms={HOUR_MS * 10**6}"),
@@ -123,7 +206,15 @@ def plans(times: Times, case: Case, policy: Path, deletes: Path) -> Iterator[Ste
 
 
 def planned(name: str, *more: object) -> Step:
-    words = ("plan", name.split()[0], "@DATA", *more, "--json", "-o", "@OUT/" + name.replace(" ", "-"))
+    words = (
+        "plan",
+        name.split()[0],
+        "@DATA",
+        *more,
+        "--json",
+        "-o",
+        "@OUT/" + name.replace(" ", "-"),
+    )
     return step(f"plan {name}", *words)
 
 
@@ -162,7 +253,9 @@ def wrong() -> Iterator[Step]:
     yield step("wrong place", "verify", "@DATA/nowhere")
     yield step("wrong time", "lookup", "@DATA", "--at", "yesterday")
     yield step("wrong step", "lookup", "@DATA", "--every", "1m")
-    yield step("wrong digest", "apply", "@OUT/rebuild-all", "--digest", "00000000", "--owner-stopped")
+    yield step(
+        "wrong digest", "apply", "@OUT/rebuild-all", "--digest", "00000000", "--owner-stopped"
+    )
     yield step("no digest", "apply", "@OUT/rebuild-all")
     yield step("no plan", "show", "@DATA")
     yield step("no run", "undo", "@OUT/rebuild-all")
@@ -178,14 +271,50 @@ def jobs(scripts: str, times: Times, deletes: Path) -> Iterator[Step]:
     yield job("verify", "verify", "@DATA", "--deep", "-o", "@OUT/verified")
     yield job("census", "census", "@DATA", "-o", "@OUT/census")
     yield job("certify", "certify", "@DATA", "--min-magic", 2, "-o", "@OUT/certified")
-    yield job("rebuild", "plan", "rebuild", "@DATA", "--all", "-o", "@OUT/rebuild", "--report", "@OUT/seen")
     yield job(
-        "migrate", "plan", "migrate", "@DATA", "--to-magic", 2, "--compression-type", "zstd", "-o", "@OUT/migrate"
+        "rebuild",
+        "plan",
+        "rebuild",
+        "@DATA",
+        "--all",
+        "-o",
+        "@OUT/rebuild",
+        "--report",
+        "@OUT/seen",
     )
     yield job(
-        "retain", "plan", "retain", "@DATA", *_retain(times, deletes, "--before", times.middle), "-o", "@OUT/retain"
+        "migrate",
+        "plan",
+        "migrate",
+        "@DATA",
+        "--to-magic",
+        2,
+        "--compression-type",
+        "zstd",
+        "-o",
+        "@OUT/migrate",
     )
-    yield job("roll", "plan", "roll", "@DATA", "--now", times.now, "--config", "segment.ms=1000", "-o", "@OUT/roll")
+    yield job(
+        "retain",
+        "plan",
+        "retain",
+        "@DATA",
+        *_retain(times, deletes, "--before", times.middle),
+        "-o",
+        "@OUT/retain",
+    )
+    yield job(
+        "roll",
+        "plan",
+        "roll",
+        "@DATA",
+        "--now",
+        times.now,
+        "--config",
+        "segment.ms=1000",
+        "-o",
+        "@OUT/roll",
+    )
     yield job(
         "lookup",
         "lookup",
@@ -226,8 +355,18 @@ def job_writes(scripts: str) -> Iterator[Step]:
 
     yield job("apply", "apply", "@OUT/written", "--digest", "any", "--owner-stopped", "--by", "ops")
     yield job(
-        "prove", "verify", "@DATA", "--of-plan", "@OUT/written", "--of-run", "@OUT/written.run", "-o", "@OUT/proof"
+        "prove",
+        "verify",
+        "@DATA",
+        "--of-plan",
+        "@OUT/written",
+        "--of-run",
+        "@OUT/written.run",
+        "-o",
+        "@OUT/proof",
     )
-    yield job("apply again", "apply", "@OUT/written", "--digest", "any", "--owner-stopped", "--by", "ops")
+    yield job(
+        "apply again", "apply", "@OUT/written", "--digest", "any", "--owner-stopped", "--by", "ops"
+    )
     yield job("undo", "undo", "@OUT/written.run", "--by", "ops")
     yield job("purge", "purge", "@OUT/written.run")

@@ -42,7 +42,10 @@ def _redirected(request: dict[str, Any]) -> int:
         os.close(file)
     streams = sys.stdout, sys.stderr
     try:
-        with open(1, "w", closefd=False, encoding="utf-8") as out, open(2, "w", closefd=False, encoding="utf-8") as err:
+        with (
+            open(1, "w", closefd=False, encoding="utf-8") as out,
+            open(2, "w", closefd=False, encoding="utf-8") as err,
+        ):
             sys.stdout, sys.stderr = out, err
             return _code(request["kind"], request["words"])
     finally:
@@ -85,7 +88,8 @@ def _dags(words: list[str]) -> None:
     found = {
         dag_id: {
             "tasks": {
-                task.task_id: {"type": task.task_type, "then": sorted(task.downstream_task_ids)} for task in dag.tasks
+                task.task_id: {"type": task.task_type, "then": sorted(task.downstream_task_ids)}
+                for task in dag.tasks
             },
             "params": {name: _param(dag.params.get_param(name)) for name in dag.params},
         }

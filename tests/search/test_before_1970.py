@@ -26,7 +26,9 @@ from tests.test_search import NONE, Made, batch, made
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 NEAR = st.integers(-12, 12)
-TIMES = st.one_of(NEAR, NEAR.map(lambda n: n * 1000), st.sampled_from([LOWEST + 1, -(2**40), 2**40]))
+TIMES = st.one_of(
+    NEAR, NEAR.map(lambda n: n * 1000), st.sampled_from([LOWEST + 1, -(2**40), 2**40])
+)
 
 
 @st.composite
@@ -70,7 +72,9 @@ def test_search_and_sweep(parts: tuple[list[bytes], list[int]], clean: bool) -> 
                     ours = search.find_exact(partition, target, depth=depth)
                     assert (ours.offset, ours.timestamp) == one.first(target), (target, depth, ours)
                     if ours.offset < 0:
-                        assert ours.reason == ("past-end" if largest(one) != NONE else "no-timestamps")
+                        assert ours.reason == (
+                            "past-end" if largest(one) != NONE else "no-timestamps"
+                        )
                 ours = search.find_exact(partition, search.MAX_TIMESTAMP, depth=depth)
                 assert (ours.offset, ours.timestamp) == largest(one), (depth, ours)
             for depth in ("tail", "full"):
@@ -81,7 +85,9 @@ def test_search_and_sweep(parts: tuple[list[bytes], list[int]], clean: bool) -> 
 
 @settings(deadline=None, max_examples=50)
 @given(logs(), st.integers(-15, 5), st.integers(1, 20))
-def test_tables_and_time_ranges(parts: tuple[list[bytes], list[int]], begin: int, length: int) -> None:
+def test_tables_and_time_ranges(
+    parts: tuple[list[bytes], list[int]], begin: int, length: int
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         one = made(Path(folder), *parts, 0)
         begins, ends = begin * 1000, (begin + length) * 1000
@@ -103,7 +109,11 @@ def test_tables_and_time_ranges(parts: tuple[list[bytes], list[int]], begin: int
             for n in c["offset"].to_pylist()
         ]
         first, last = one.first(begins)[0], one.first(ends)[0]
-        wanted = [r.offset for r in one.records if 0 <= first <= r.offset and (last < 0 or r.offset < last)]
+        wanted = [
+            r.offset
+            for r in one.records
+            if 0 <= first <= r.offset and (last < 0 or r.offset < last)
+        ]
         assert offsets == wanted
 
 
@@ -121,19 +131,28 @@ def test_what_a_broker_cannot_be_asked_for(tmp_path: Path) -> None:
 
 def test_exports_take_the_exact_answer(tmp_path: Path) -> None:
     one = made(tmp_path, [batch(0, -9000, -3, 40)], [0], 0)
-    for at, offset, time in ((-6, 1, None), (-2, 2, 40), (-1, 2, 40), (-9000, 0, None), (-8000, 1, None), (41, -1, 41)):
+    for at, offset, time in (
+        (-6, 1, None),
+        (-2, 2, 40),
+        (-1, 2, 40),
+        (-9000, 0, None),
+        (-8000, 1, None),
+        (41, -1, 41),
+    ):
         marks = marks_of(lookup([one.path], [at, search.LATEST, search.EARLIEST]), at)
         assert [(m.target_ms, m.word, m.offset) for m in marks] == [(at, "", offset)]
         wanted = 3 if offset < 0 else offset
-        assert json.loads(json.loads(export(marks, to="spark-offsets").text)["startingOffsets"]) == {
-            "made": {"0": wanted}
-        }
+        assert json.loads(
+            json.loads(export(marks, to="spark-offsets").text)["startingOffsets"]
+        ) == {"made": {"0": wanted}}
         assert export(marks, to="group-csv").text == f"made,0,{wanted}\n"
         if time is None:
             with pytest.raises(BadInput, match="before 1970"):
                 export(marks, to="spark-by-timestamp")
         else:
-            said = json.loads(export(marks, to="spark-by-timestamp").text)["startingOffsetsByTimestamp"]
+            said = json.loads(export(marks, to="spark-by-timestamp").text)[
+                "startingOffsetsByTimestamp"
+            ]
             assert json.loads(said) == {"made": {"0": time}}
     (mark,) = marks_of(lookup([one.path], [-1, search.LATEST]), search.LATEST)
     assert (mark.offset, mark.word, mark.log_end) == (3, "latest", 3)
@@ -145,5 +164,11 @@ def test_ranges_before_1970() -> None:
     start: dict[str, Any] = {"topic": "t", "partition": 0, "offset": 1, "timestamp": -20}
     with pytest.raises(UsageError, match="before it begins"):
         export([Mark(**start, target_ms=-10)], [Mark(**start, target_ms=-20)], to="json")
-    made = json.loads(export([Mark(**start, target_ms=-20)], [Mark(**start, target_ms=-1)], to="json").text)
-    assert (made["at"], made["until"], made["partitions"][0]["start"]["timestamp"]) == (-20, -1, -20)
+    made = json.loads(
+        export([Mark(**start, target_ms=-20)], [Mark(**start, target_ms=-1)], to="json").text
+    )
+    assert (made["at"], made["until"], made["partitions"][0]["start"]["timestamp"]) == (
+        -20,
+        -1,
+        -20,
+    )

@@ -19,35 +19,56 @@ from tests.test_search import DAMAGE, Made, batch, made
 from tests.test_search import partitions as made_partitions
 
 
-def one_by_one(partition: search.Partition, targets: list[int], depth: str) -> list[tuple[int, int, int, int, str]]:
+def one_by_one(
+    partition: search.Partition, targets: list[int], depth: str
+) -> list[tuple[int, int, int, int, str]]:
     found = []
     for target in targets:
         try:
             answer = search.find_exact(partition, target, depth=depth)
-            found.append((answer.offset, answer.timestamp, answer.leader_epoch, answer.segment, answer.reason))
+            found.append((
+                answer.offset,
+                answer.timestamp,
+                answer.leader_epoch,
+                answer.segment,
+                answer.reason,
+            ))
         except KafkatsError:
             found.append((-1, -1, -1, -1, "unreadable"))
     return found
 
 
-def at_once(partition: search.Partition, targets: list[int], depth: str) -> list[tuple[int, int, int, int, str]]:
+def at_once(
+    partition: search.Partition, targets: list[int], depth: str
+) -> list[tuple[int, int, int, int, str]]:
     found = sweep(partition, np.array(targets, np.int64), depth=depth)
     numbers = [column.tolist() for column in found[:4]]
     return list(zip(*numbers, found.words(), strict=True))
 
 
 @settings(deadline=None, max_examples=120)
-@given(made_partitions(), st.sampled_from(sorted(DAMAGE)), st.sampled_from([".index", ".timeindex"]), st.booleans())
-def test_as_one_by_one(parts: tuple[list[bytes], list[int], int, int], way: str, kind: str, clean: bool) -> None:
+@given(
+    made_partitions(),
+    st.sampled_from(sorted(DAMAGE)),
+    st.sampled_from([".index", ".timeindex"]),
+    st.booleans(),
+)
+def test_as_one_by_one(
+    parts: tuple[list[bytes], list[int], int, int], way: str, kind: str, clean: bool
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         one = made(Path(folder), *parts)
         for path in one.path.glob(f"*{kind}"):
             DAMAGE[way](path)
         with one.open(clean=clean) as partition:
-            assert at_once(partition, one.targets(), "full") == one_by_one(partition, one.targets(), "full")
+            assert at_once(partition, one.targets(), "full") == one_by_one(
+                partition, one.targets(), "full"
+            )
         if way == "none":
             with one.open(clean=clean) as partition:
-                assert at_once(partition, one.targets(), "tail") == one_by_one(partition, one.targets(), "tail")
+                assert at_once(partition, one.targets(), "tail") == one_by_one(
+                    partition, one.targets(), "tail"
+                )
 
 
 @pytest.mark.parametrize("live", [False, True])
@@ -62,9 +83,13 @@ def test_on_real_partitions(golden: Unpacked, live: bool) -> None:
                     continue
                 first = max(oldest.timestamp, 0)
                 span = sorted({first, newest.timestamp})
-                times = np.unique(np.linspace(span[0] - 3, span[-1] + 3, 40).astype(np.int64)).tolist()
+                times = np.unique(
+                    np.linspace(span[0] - 3, span[-1] + 3, 40).astype(np.int64)
+                ).tolist()
                 for depth in ("tail", "full"):
-                    assert at_once(partition, times, depth) == one_by_one(partition, times, depth), path
+                    assert at_once(partition, times, depth) == one_by_one(
+                        partition, times, depth
+                    ), path
                     compared += len(times)
     assert compared > 1000
 
@@ -80,7 +105,12 @@ def test_a_corrupt_batch_leaves_what_lies_behind_it_open(tmp_path: Path) -> None
         with one.open(clean=True) as partition:
             found = at_once(partition, [5, 10, 15, 20, 25, 30, 40, 50], depth)
             assert [row[0] for row in found[:3]] == [0, 0, -1]
-            assert [row[4] for row in found[:4]] == ["before-start", "exact", "unreadable", "unreadable"]
+            assert [row[4] for row in found[:4]] == [
+                "before-start",
+                "exact",
+                "unreadable",
+                "unreadable",
+            ]
             assert found == one_by_one(partition, [5, 10, 15, 20, 25, 30, 40, 50], depth)
 
 
@@ -89,12 +119,15 @@ def test_a_damaged_index_is_not_trusted(tmp_path: Path) -> None:
     index = one.path / f"{0:020d}.index"
     index.write_bytes(
         b"".join(
-            index.read_bytes()[at : at + 4] + (at + 3).to_bytes(4, "big") for at in range(0, index.stat().st_size, 8)
+            index.read_bytes()[at : at + 4] + (at + 3).to_bytes(4, "big")
+            for at in range(0, index.stat().st_size, 8)
         )
     )
     with one.open(clean=True) as partition:
         times = list(range(0, 90, 5))
-        assert [row[:2] for row in at_once(partition, times, "tail")] == [one.first(t) for t in times]
+        assert [row[:2] for row in at_once(partition, times, "tail")] == [
+            one.first(t) for t in times
+        ]
 
 
 def test_what_is_asked_wrongly(tmp_path: Path) -> None:

@@ -16,7 +16,11 @@ from kafkats.split.points import Border, as_rolled, expired_head, unmixed
 from tests.golden import Case, Segment, Unpacked, cases
 
 KINDS = ("rolling", "transactions", "compaction", "matrix", "upgrade", "retention", "timestamps")
-SAMPLE = tuple(one for one in cases(*KINDS) if one.kafka in ("0.8.2.2", "0.10.2.2", "0.9.0.1", "2.8.2", "4.3.1"))
+SAMPLE = tuple(
+    one
+    for one in cases(*KINDS)
+    if one.kafka in ("0.8.2.2", "0.10.2.2", "0.9.0.1", "2.8.2", "4.3.1")
+)
 DAY = 86_400_000
 
 
@@ -25,9 +29,10 @@ def batches(segment: Segment) -> tuple[list[Batch], list[int]]:
     data = segment.log.read_bytes()
     found = list(dispatch.batches(data, verify=False))
     firsts = [dispatch.first_offset(data, b) for b in found]
-    return [Batch(first, b.last_offset, b.size, b.max_timestamp) for first, b in zip(firsts, found, strict=True)], [
-        b.position for b in found
-    ]
+    return [
+        Batch(first, b.last_offset, b.size, b.max_timestamp)
+        for first, b in zip(firsts, found, strict=True)
+    ], [b.position for b in found]
 
 
 def rolled(segment: Segment, **settings: int) -> list[Border]:
@@ -37,7 +42,9 @@ def rolled(segment: Segment, **settings: int) -> list[Border]:
         return []
     simulated = simulate(
         [Append((batch,), 0) for batch in found],
-        Settings(**{"segment_bytes": 2**40, "segment_ms": 2**62} | settings, segment_index_bytes=2**40),
+        Settings(
+            **{"segment_bytes": 2**40, "segment_ms": 2**62} | settings, segment_index_bytes=2**40
+        ),
         DEFAULT_ROLL_RULE,
         base_offset=segment.base_offset,
     )
@@ -46,7 +53,9 @@ def rolled(segment: Segment, **settings: int) -> list[Border]:
 
 
 @pytest.mark.parametrize("one", SAMPLE, ids=str)
-def test_as_a_broker_would_have_rolled(one: Case, golden: Unpacked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_a_broker_would_have_rolled(
+    one: Case, golden: Unpacked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("kafkats.segment.headers.ROWS_AT_ONCE", 5)
     borders = every = 0
     for segment in golden.segments_in(one, one.states[-1]):
@@ -54,7 +63,11 @@ def test_as_a_broker_would_have_rolled(one: Case, golden: Unpacked, monkeypatch:
             continue
         found, positions = batches(segment)
         with open_source(segment.log) as source:
-            for settings in ({"segment_bytes": 700}, {"segment_ms": 3000}, {"segment_bytes": 2000, "segment_ms": 500}):
+            for settings in (
+                {"segment_bytes": 700},
+                {"segment_ms": 3000},
+                {"segment_bytes": 2000, "segment_ms": 500},
+            ):
                 cut = as_rolled(source, **settings)
                 assert cut == rolled(segment, **settings), (segment, settings)
                 borders += len(cut)
@@ -140,7 +153,9 @@ def test_the_first_batch_that_has_not_expired(
 def test_timestamps_at_the_ends_of_the_range() -> None:
     assert offsets(as_rolled(source(0, 2**63 - 1, 5), segment_ms=1)) == [1]
     assert offsets(as_rolled(source(2**63 - 1, 5, 2**63 - 1), segment_ms=1)) == []
-    assert offsets(as_rolled(source(-1, 5, 10**15), segment_ms=1)) == [], "when it was created is not known"
+    assert offsets(as_rolled(source(-1, 5, 10**15), segment_ms=1)) == [], (
+        "when it was created is not known"
+    )
 
 
 def test_not_more_than_anybody_can_want() -> None:

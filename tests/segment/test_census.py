@@ -97,7 +97,9 @@ def test_any_change_behind_a_good_checksum_shows(log: bytes, data: st.DataObject
     turned = bytearray(log)
     at = data.draw(st.sampled_from(starts))
     end = at + 12 + int.from_bytes(log[at + 8 : at + 12], "big")
-    place = data.draw(st.sampled_from([*range(8), *range(17 if log[at + 16] < 2 else 21, end - at)]))
+    place = data.draw(
+        st.sampled_from([*range(8), *range(17 if log[at + 16] < 2 else 21, end - at)])
+    )
     turned[at + place] ^= data.draw(st.integers(1, 255))
     reseal(turned, at, end)
     assert walked(bytes(turned)).fingerprint != walked(log).fingerprint
@@ -113,7 +115,10 @@ def test_a_prefix_is_fingerprinted_as_if_it_were_all(log: bytes) -> None:
 @pytest.fixture(scope="module")
 def wrapped(golden: Unpacked) -> Path:
     """The largest segment of gzip wrappers and v2 batches."""
-    return max(golden("upgrade-0.9-to-2.8", "data").rglob("gzip-one-*/0*.log"), key=lambda p: p.stat().st_size)
+    return max(
+        golden("upgrade-0.9-to-2.8", "data").rglob("gzip-one-*/0*.log"),
+        key=lambda p: p.stat().st_size,
+    )
 
 
 def test_windows_of_any_size(wrapped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +158,9 @@ def test_what_a_tail_is_called(wrapped: Path, tmp_path: Path) -> None:
         assert census.facts.valid_bytes == len(data)
 
 
-def test_records_that_do_not_decode_are_found_and_not_counted(wrapped: Path, tmp_path: Path) -> None:
+def test_records_that_do_not_decode_are_found_and_not_counted(
+    wrapped: Path, tmp_path: Path
+) -> None:
     log = tmp_path / wrapped.name
     shutil.copyfile(wrapped, log)
     data = bytearray(log.read_bytes())

@@ -36,7 +36,9 @@ def entries(column: Binary) -> list[bytes | None]:
     assert (count - int(valid.sum())) == column.nulls
     assert column.offsets[0] == 0
     assert column.offsets[-1] == len(data)
-    spans = zip(column.offsets[:-1].tolist(), column.offsets[1:].tolist(), valid.tolist(), strict=True)
+    spans = zip(
+        column.offsets[:-1].tolist(), column.offsets[1:].tolist(), valid.tolist(), strict=True
+    )
     return [data[a:b] if there else None for a, b, there in spans]
 
 
@@ -44,7 +46,10 @@ def as_records(chunk: Columns) -> list[Record]:
     assert chunk.key is not None and chunk.value is not None and chunk.headers is not None
     offsets = chunk.headers.offsets.tolist()
     names, values = entries(chunk.headers.keys), entries(chunk.headers.values)
-    headers = [Header((name or b"").decode("utf-8", "replace"), v) for name, v in zip(names, values, strict=True)]
+    headers = [
+        Header((name or b"").decode("utf-8", "replace"), v)
+        for name, v in zip(names, values, strict=True)
+    ]
     rows = zip(
         chunk.offset.tolist(), chunk.timestamp.tolist(), map(TimestampType, chunk.timestamp_type.tolist()),
         entries(chunk.key), entries(chunk.value), (tuple(headers[a:b]) for a, b in pairwise(offsets)), strict=True,
@@ -71,7 +76,9 @@ def read(source: Source, **options: Any) -> tuple[list[Record], list[Fields], Co
     return records, fields, None
 
 
-def believed(log: bytes, *, control: bool = True) -> tuple[list[Record], list[Fields], CorruptBatch | None]:
+def believed(
+    log: bytes, *, control: bool = True
+) -> tuple[list[Record], list[Fields], CorruptBatch | None]:
     """The same by the plain decoders."""
     records: list[Record] = []
     fields: list[Fields] = []
@@ -112,7 +119,9 @@ def small_windows(log: bytes, size: int) -> Source:
     return array_source(whole)._replace(window=window)
 
 
-def assert_same(log: bytes, source: Source | None = None, *, control: bool = True, **options: Any) -> bool:
+def assert_same(
+    log: bytes, source: Source | None = None, *, control: bool = True, **options: Any
+) -> bool:
     """Records, batch fields and error as by the plain decoders; whether there was an error."""
     ours = read(source or array_source(np.frombuffer(log, np.uint8)), control=control, **options)
     plain = believed(log, control=control)
@@ -133,7 +142,9 @@ def rich_batches(draw: st.DrawFn, offset: int) -> tuple[bytes, int]:
         named = st.builds(Header, st.text(max_size=3), sizes)
         headers = tuple(draw(st.lists(named, max_size=3)))
         time = draw(st.sampled_from([5, -1, -7, 2**62, -(2**63)]))
-        records.append(Record(offset, time, TimestampType.CREATE_TIME, draw(sizes), draw(sizes), headers))
+        records.append(
+            Record(offset, time, TimestampType.CREATE_TIME, draw(sizes), draw(sizes), headers)
+        )
         offset += draw(st.sampled_from([1, 1, 3]))
     control = draw(st.sampled_from([False, False, True]))
     data = v2.encode_batch(
@@ -184,7 +195,14 @@ def test_damaged_records_with_a_good_checksum(log: bytes, data: st.DataObject) -
 @st.composite
 def odd_wrappers(draw: st.DrawFn) -> bytes:
     """Wrappers around messages of any magic, attributes and lengths, cut short or followed by something."""
-    lengths = st.sampled_from([NULL, b"\x80\0\0\0", b"\0\0\0\x03abc", b"\0\0\0\0", b"\0\0\0\x05ab", b"\0\0\0\x08"])
+    lengths = st.sampled_from([
+        NULL,
+        b"\x80\0\0\0",
+        b"\0\0\0\x03abc",
+        b"\0\0\0\0",
+        b"\0\0\0\x05ab",
+        b"\0\0\0\x08",
+    ])
     inner = b"".join(
         raw_message(
             draw(st.sampled_from([0, 1, 2, 7, 2000, -1, 2**63 - 1])),
@@ -204,7 +222,11 @@ def odd_wrappers(draw: st.DrawFn) -> bytes:
         magic,
         attributes=codec | draw(st.sampled_from([0, 8])),
         key=draw(st.sampled_from([NULL, NULL, b"\0\0\0\x02kk", b"\0\0\1\0"])),
-        value=draw(st.sampled_from([nullable(packed)] * 4 + [NULL, nullable(packed[:-3]), b"\0\1\0\0" + packed])),
+        value=draw(
+            st.sampled_from(
+                [nullable(packed)] * 4 + [NULL, nullable(packed[:-3]), b"\0\1\0\0" + packed]
+            )
+        ),
     )
 
 
@@ -219,7 +241,9 @@ def test_odd_wrappers(log: bytes) -> None:
 def test_one_record_area(name: str, codec: Codec) -> None:
     count, area = AREAS[name]
     good = v1.encode_batch([Record(1, 2, TimestampType.CREATE_TIME, b"before", None)])
-    batch = raw_batch(compress(codec, area) if codec else area, attributes=codec, record_count=count)
+    batch = raw_batch(
+        compress(codec, area) if codec else area, attributes=codec, record_count=count
+    )
     assert_same(good + batch + good)
 
 
@@ -242,9 +266,13 @@ def test_many_small_compressed_batches() -> None:
     """More than are decompressed at once, with others in between."""
     parts = []
     for n in range(400):
-        codec = (Codec.LZ4, Codec.ZSTD, Codec.GZIP, Codec.SNAPPY, Codec.NONE, Codec.LZ4, Codec.LZ4)[n % 7]
+        codec = (Codec.LZ4, Codec.ZSTD, Codec.GZIP, Codec.SNAPPY, Codec.NONE, Codec.LZ4, Codec.LZ4)[
+            n % 7
+        ]
         record = Record(BASE + n, n, TimestampType.CREATE_TIME, b"%d" % n, b"v" * (n * 37 % 9000))
-        parts.append((v1 if n % 3 and codec != Codec.ZSTD else v2).encode_batch([record], codec=codec))
+        parts.append(
+            (v1 if n % 3 and codec != Codec.ZSTD else v2).encode_batch([record], codec=codec)
+        )
     log = b"".join(parts)
     assert_same(log)
     assert_same(log, small_windows(log, 5000), room=3000)
@@ -257,8 +285,13 @@ def test_without_functions_by_address(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_not_wanted_is_not_there() -> None:
-    records = [Record(BASE + n, n, TimestampType.CREATE_TIME, None, b"v" * n, (Header("h", b"1"),)) for n in range(5)]
-    log = v2.encode_batch(records) + v1.encode_batch([r._replace(headers=()) for r in records], codec=Codec.GZIP)
+    records = [
+        Record(BASE + n, n, TimestampType.CREATE_TIME, None, b"v" * n, (Header("h", b"1"),))
+        for n in range(5)
+    ]
+    log = v2.encode_batch(records) + v1.encode_batch(
+        [r._replace(headers=()) for r in records], codec=Codec.GZIP
+    )
     source = array_source(np.frombuffer(log, np.uint8))
     (bare,) = columns(source, key=False, value=False, headers=False)
     assert (bare.key, bare.value, bare.headers, bare.batch) == (None, None, None, None)
@@ -271,10 +304,15 @@ def test_what_is_not_wanted_is_not_there() -> None:
 
 
 def test_part_of_a_segment() -> None:
-    parts = [v1.encode_batch([Record(n, n, TimestampType.CREATE_TIME, None, b"v")]) for n in range(5)]
+    parts = [
+        v1.encode_batch([Record(n, n, TimestampType.CREATE_TIME, None, b"v")]) for n in range(5)
+    ]
     log, size = b"".join(parts), len(parts[0])
     source = array_source(np.frombuffer(log, np.uint8))
-    for end in (3 * size, 4 * size - 1):  # a batch that does not end in time is not there, as for a torn tail
+    for end in (
+        3 * size,
+        4 * size - 1,
+    ):  # a batch that does not end in time is not there, as for a torn tail
         assert [r.offset for r in read(source, start=size, end=end)[0]] == [1, 2]
     assert read(source, start=len(log))[0] == read(source, start=9, end=9)[0] == []
 
@@ -288,7 +326,9 @@ def test_checksums_may_be_left_out() -> None:
 
 
 def test_a_file_that_is_cut_meanwhile(tmp_path: Path) -> None:
-    log = b"".join(v1.encode_batch([Record(n, n, TimestampType.CREATE_TIME, None, b"v")]) for n in range(5))
+    log = b"".join(
+        v1.encode_batch([Record(n, n, TimestampType.CREATE_TIME, None, b"v")]) for n in range(5)
+    )
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(log)
     with open_source(path) as source:
@@ -298,24 +338,34 @@ def test_a_file_that_is_cut_meanwhile(tmp_path: Path) -> None:
 
 
 def test_chunks_that_are_kept() -> None:
-    log = b"".join(v1.encode_batch([Record(n, n, TimestampType.CREATE_TIME, None, b"%d" % n * 9)]) for n in range(99))
+    log = b"".join(
+        v1.encode_batch([Record(n, n, TimestampType.CREATE_TIME, None, b"%d" % n * 9)])
+        for n in range(99)
+    )
     chunks = list(columns(array_source(np.frombuffer(log, np.uint8)), room=500, reuse=False))
     assert len(chunks) > 5
-    assert [r.value for chunk in chunks for r in as_records(chunk)] == [b"%d" % n * 9 for n in range(99)]
+    assert [r.value for chunk in chunks for r in as_records(chunk)] == [
+        b"%d" % n * 9 for n in range(99)
+    ]
 
 
 @settings(max_examples=50, deadline=None)
 @given(mixed_logs())
 def test_arrow_takes_the_buffers_as_they_are(log: bytes) -> None:
     def binary(column: Binary) -> pa.Array:
-        buffers = [pa.py_buffer(column.valid), pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
+        buffers = [
+            pa.py_buffer(column.valid),
+            pa.py_buffer(column.offsets),
+            pa.py_buffer(column.data),
+        ]
         return pa.Array.from_buffers(pa.binary(), len(column.offsets) - 1, buffers, column.nulls)
 
     for chunk in columns(array_source(np.frombuffer(log, np.uint8))):
         assert chunk.key is not None and chunk.value is not None and chunk.headers is not None
         names, values = binary(chunk.headers.keys), binary(chunk.headers.values)
         headers = pa.ListArray.from_arrays(
-            pa.array(chunk.headers.offsets), pa.StructArray.from_arrays([names, values], ["key", "value"])
+            pa.array(chunk.headers.offsets),
+            pa.StructArray.from_arrays([names, values], ["key", "value"]),
         )
         batch = pa.record_batch({
             "offset": pa.array(chunk.offset), "timestamp": pa.array(chunk.timestamp), "headers": headers,
@@ -328,7 +378,13 @@ def test_arrow_takes_the_buffers_as_they_are(log: bytes) -> None:
         ]
         rows = batch.to_pylist()
         assert told == [
-            (r["offset"], r["timestamp"], r["key"], r["value"], [(h["key"], h["value"]) for h in r["headers"]])
+            (
+                r["offset"],
+                r["timestamp"],
+                r["key"],
+                r["value"],
+                [(h["key"], h["value"]) for h in r["headers"]],
+            )
             for r in rows
         ]
 
@@ -372,14 +428,30 @@ def test_what_the_consumer_read(one: Case, golden: Unpacked) -> None:
 
 def _as_told(record: Record, epoch: int) -> tuple[Any, ...]:
     def content(data: bytes | None) -> Any:
-        return data if data is None else data.hex() if len(data) <= 40 else hashlib.sha256(data).hexdigest()[:16]
+        return (
+            data
+            if data is None
+            else data.hex()
+            if len(data) <= 40
+            else hashlib.sha256(data).hexdigest()[:16]
+        )
 
     headers = [[h.key, None if h.value is None else h.value.hex()] for h in record.headers]
-    return record.offset, record.timestamp, record.timestamp_type, content(record.key), content(record.value), headers
+    return (
+        record.offset,
+        record.timestamp,
+        record.timestamp_type,
+        content(record.key),
+        content(record.value),
+        headers,
+    )
 
 
 def _as_said(said: dict[str, Any]) -> tuple[Any, ...]:
-    types = {"CreateTime": TimestampType.CREATE_TIME, "LogAppendTime": TimestampType.LOG_APPEND_TIME}
+    types = {
+        "CreateTime": TimestampType.CREATE_TIME,
+        "LogAppendTime": TimestampType.LOG_APPEND_TIME,
+    }
     return (
         said["offset"], -1 if said["timestamp"] is None else said["timestamp"],
         types.get(said["timestamp_type"], TimestampType.NONE),

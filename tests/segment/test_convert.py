@@ -33,7 +33,9 @@ TIMES = st.sampled_from([-1, -1, 0, 5, 6, 1_700_000_000_000, -7, 2**63 - 1, -(2*
 
 def ours(source: Source, target: Target, *, log_end: bool = False) -> tuple[bytes, Conversion]:
     parts: list[bytes] = []
-    done = convert_source(source, BASE, target, lambda data: parts.append(bytes(data)), log_end=log_end)
+    done = convert_source(
+        source, BASE, target, lambda data: parts.append(bytes(data)), log_end=log_end
+    )
     return b"".join(parts), done
 
 
@@ -48,9 +50,11 @@ def assert_same(
             ours(source, target, log_end=log_end)
         # The plain one looks at all frames before it converts the first.
         found = raised.value
-        assert (type(found), found.position, found.reason) == (type(error), error.position, error.reason) or (
-            found.position < error.position
-        )
+        assert (type(found), found.position, found.reason) == (
+            type(error),
+            error.position,
+            error.reason,
+        ) or (found.position < error.position)
         return None
     data, done = ours(source, target, log_end=log_end)
     assert data == expected.data
@@ -69,7 +73,11 @@ def frames(log: bytes) -> int:
 def records(draw: st.DrawFn, first: int, most: int) -> list[Record]:
     found, offset = [], first
     for _ in range(draw(st.integers(1, most))):
-        value = draw(st.none() | st.binary(max_size=30)) if draw(st.booleans()) else b"a longer value; " * 20
+        value = (
+            draw(st.none() | st.binary(max_size=30))
+            if draw(st.booleans())
+            else b"a longer value; " * 20
+        )
         headers = tuple(
             Header(key, value) for key, value in draw(st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3)), max_size=2))
         )  # fmt: skip
@@ -103,13 +111,17 @@ def batch_v2(draw: st.DrawFn, first: int) -> tuple[bytes, int]:
     if kind == "empty":
         given_records = []
     elif kind == "control":
-        key, value = encode_end_marker(draw(st.sampled_from([ControlType.ABORT, ControlType.COMMIT])), 9)
+        key, value = encode_end_marker(
+            draw(st.sampled_from([ControlType.ABORT, ControlType.COMMIT])), 9
+        )
         given_records = [Record(first, 5, TimestampType.CREATE_TIME, key, value)]
         fields |= {"control": True, "last_offset": first}
     elif kind == "odd control":
         fields["control"] = True
     codec = draw(st.sampled_from(list(Codec))) if kind == "data" else Codec.NONE
-    data = v2.encode_batch(given_records, codec=codec, log_append_time=draw(st.none() | TIMES), **fields)
+    data = v2.encode_batch(
+        given_records, codec=codec, log_append_time=draw(st.none() | TIMES), **fields
+    )
     return data, fields["last_offset"] + 1
 
 
@@ -121,7 +133,9 @@ def batch_old(draw: st.DrawFn, first: int, magic: int) -> tuple[bytes, int]:
     if magic == 0:
         return v0.encode_batch(given_records, codec=codec), after
     stamped = draw(st.none() | TIMES)
-    return v1.encode_batch(given_records, codec=codec, log_append_time=stamped, stamp_inner=draw(st.booleans())), after
+    return v1.encode_batch(
+        given_records, codec=codec, log_append_time=stamped, stamp_inner=draw(st.booleans())
+    ), after
 
 
 @st.composite
@@ -158,7 +172,9 @@ def test_segments_that_have_everything(log: bytes, target: Target, log_end: bool
 
 
 @settings(max_examples=100, deadline=None)
-@given(logs(), st.sampled_from([*TARGETS, Target(0, Codec.ZSTD), Target(1, Codec.ZSTD)]), st.booleans())
+@given(
+    logs(), st.sampled_from([*TARGETS, Target(0, Codec.ZSTD), Target(1, Codec.ZSTD)]), st.booleans()
+)
 def test_other_segments(log: bytes, target: Target, log_end: bool) -> None:
     assert_same(log, target, log_end=log_end)
 
@@ -171,9 +187,14 @@ def test_damaged_segments(log: bytes, target: Target, log_end: bool) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(
-    mixed(), st.sampled_from(TARGETS), st.lists(st.integers(18, 400), min_size=1), st.sampled_from([64, 300, 70_000])
+    mixed(),
+    st.sampled_from(TARGETS),
+    st.lists(st.integers(18, 400), min_size=1),
+    st.sampled_from([64, 300, 70_000]),
 )
-def test_windows_and_buffers_of_any_size(log: bytes, target: Target, sizes: list[int], room: int) -> None:
+def test_windows_and_buffers_of_any_size(
+    log: bytes, target: Target, sizes: list[int], room: int
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convert, "_ROOM", room)
         patch.setattr(convert, "_PIECE", max(1, room - 40))
@@ -184,12 +205,15 @@ def test_windows_and_buffers_of_any_size(log: bytes, target: Target, sizes: list
 
 @settings(max_examples=120, deadline=None)
 @given(mixed(), st.sampled_from(TARGETS), st.data())
-def test_turned_bytes_under_a_good_checksum(log: bytes, target: Target, data: st.DataObject) -> None:
+def test_turned_bytes_under_a_good_checksum(
+    log: bytes, target: Target, data: st.DataObject
+) -> None:
     turned = bytearray(log)
     for batch in list(dispatch.batches(log)):
         if data.draw(st.booleans()):
             at = batch.position + data.draw(
-                st.sampled_from([0, 7, 17, 22, 23, 26, 27, 57, 60]) | st.integers(17, batch.size - 1)
+                st.sampled_from([0, 7, 17, 22, 23, 26, 27, 57, 60])
+                | st.integers(17, batch.size - 1)
             )
             if at < batch.end and at not in range(batch.position + 12, batch.position + 17):
                 turned[at] = data.draw(st.sampled_from([0, 1, 2, 8, 0x7F, 0x80, 0xFF]))
@@ -198,14 +222,27 @@ def test_turned_bytes_under_a_good_checksum(log: bytes, target: Target, data: st
 
 
 def wrapper(
-    magic: int, offset: int, inner: bytes, codec: Codec, *, attributes: int = 0, key: bytes | None = None
+    magic: int,
+    offset: int,
+    inner: bytes,
+    codec: Codec,
+    *,
+    attributes: int = 0,
+    key: bytes | None = None,
 ) -> bytes:
     """A wrapper around anything."""
     time = struct.pack(">q", 77) if magic else b""
     value = compress(codec, inner, broken_lz4=magic == 0)
-    fields = struct.pack(">i", -1 if key is None else len(key)) + (key or b"") + struct.pack(">i", len(value)) + value
+    fields = (
+        struct.pack(">i", -1 if key is None else len(key))
+        + (key or b"")
+        + struct.pack(">i", len(value))
+        + value
+    )
     body = bytearray(
-        struct.pack(">qiiBB", offset, 6 + len(time) + len(fields), 0, magic, attributes | codec) + time + fields
+        struct.pack(">qiiBB", offset, 6 + len(time) + len(fields), 0, magic, attributes | codec)
+        + time
+        + fields
     )
     reseal(body, 0, len(body))
     return bytes(body)
@@ -251,7 +288,9 @@ def test_what_is_kept_at_the_log_end() -> None:
     data = [Record(BASE, 5, TimestampType.CREATE_TIME, b"k", b"v")]
     key, value = encode_end_marker(ControlType.ABORT, 1)
     marker = v2.encode_batch(
-        [Record(BASE + 1, 5, TimestampType.CREATE_TIME, key, value)], control=True, transactional=True
+        [Record(BASE + 1, 5, TimestampType.CREATE_TIME, key, value)],
+        control=True,
+        transactional=True,
     )
     log = v2.encode_batch(data, transactional=True, producer_id=7, leader_epoch=3) + marker
     kept = assert_same(log, Target(1), log_end=True)
@@ -259,7 +298,13 @@ def test_what_is_kept_at_the_log_end() -> None:
     assert kept.losses == {"transactions": 1, "idempotence": 1, "leader-epochs": 1}
     gone = assert_same(log, Target(1))
     assert gone and not gone.kept_last
-    assert gone.losses == {"transactions": 1, "control": 1, "aborted-visible": 1, "idempotence": 1, "leader-epochs": 1}
+    assert gone.losses == {
+        "transactions": 1,
+        "control": 1,
+        "aborted-visible": 1,
+        "idempotence": 1,
+        "leader-epochs": 1,
+    }
     ends_lower = v2.encode_batch(data, last_offset=BASE + 4)
     kept = assert_same(ends_lower, Target(0), log_end=True)
     assert kept and kept.kept_last and not kept.changed
@@ -288,7 +333,9 @@ def test_no_more_than_a_segment_can_hold(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_without_lz4_by_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convert, "lz4_decompress_safe", lambda: None)
     monkeypatch.setattr(convert, "lz4_compress_default", lambda: None)
-    given_records = [Record(BASE + n, n, TimestampType.CREATE_TIME, b"k", b"value" * 40) for n in range(900)]
+    given_records = [
+        Record(BASE + n, n, TimestampType.CREATE_TIME, b"k", b"value" * 40) for n in range(900)
+    ]
     log = v1.encode_batch(given_records, codec=Codec.LZ4) + v2.encode_batch(
         [r._replace(offset=r.offset + 900) for r in given_records], codec=Codec.LZ4
     )
@@ -297,8 +344,12 @@ def test_without_lz4_by_address(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_batches_beyond_every_buffer() -> None:
-    big = [Record(BASE + n, n, TimestampType.CREATE_TIME, None, bytes([n]) * 700_000) for n in range(9)]
-    log = v2.encode_batch(big) + v1.encode_batch([r._replace(offset=r.offset + 9) for r in big], codec=Codec.LZ4)
+    big = [
+        Record(BASE + n, n, TimestampType.CREATE_TIME, None, bytes([n]) * 700_000) for n in range(9)
+    ]
+    log = v2.encode_batch(big) + v1.encode_batch(
+        [r._replace(offset=r.offset + 9) for r in big], codec=Codec.LZ4
+    )
     log += v0.encode_batch([big[0]._replace(offset=BASE + 20, value=b"x" * 3_000_000)])
     for target in (
         Target(0),
@@ -312,12 +363,18 @@ def test_batches_beyond_every_buffer() -> None:
 
 
 def test_a_forecast_says_what_will_be(golden: Unpacked) -> None:
-    log = max(golden("matrix-4.3.1-v2", "data").glob("lz4-ct-0/*.log"), key=lambda p: p.stat().st_size)
+    log = max(
+        golden("matrix-4.3.1-v2", "data").glob("lz4-ct-0/*.log"), key=lambda p: p.stat().st_size
+    )
     with open_source(log, mapped=True) as source:
         parts: list[bytes] = []
-        done = convert_source(source, int(log.stem), Target(1), lambda d: parts.append(bytes(d)), log_end=True)
+        done = convert_source(
+            source, int(log.stem), Target(1), lambda d: parts.append(bytes(d)), log_end=True
+        )
         assert done == convert_source(source, int(log.stem), Target(1), None, log_end=True)
-        undigested = convert_source(source, int(log.stem), Target(1), None, log_end=True, digest=False)
+        undigested = convert_source(
+            source, int(log.stem), Target(1), None, log_end=True, digest=False
+        )
         assert undigested == done._replace(sha256="")
         assert done.bytes == sum(map(len, parts)) > 0
 
@@ -337,7 +394,9 @@ def test_what_real_brokers_wrote(golden: Unpacked) -> None:
         for target in (Target(0, Codec.SNAPPY), Target(1, Codec.NONE), Target(2)):
             expected = convert_segment(log, base, target, log_end=True)
             parts: list[bytes] = []
-            done = convert_source(source, base, target, lambda d, p=parts: p.append(bytes(d)), log_end=True)
+            done = convert_source(
+                source, base, target, lambda d, p=parts: p.append(bytes(d)), log_end=True
+            )
             assert b"".join(parts) == expected.data, (segment, target)
             assert (done.losses, done.records) == (expected.losses, expected.records)
     assert len(seen) > 10

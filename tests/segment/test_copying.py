@@ -14,7 +14,9 @@ from kafkats.segment.copying import copy_range
 
 
 @pytest.mark.parametrize("refused", [None, errno.EXDEV, errno.EINVAL])
-def test_a_copied_range(refused: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copied_range(
+    refused: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = os.urandom(3 * 1024 * 1024 + 17)
     log = tmp_path / "log"
     log.write_bytes(data)
@@ -24,7 +26,13 @@ def test_a_copied_range(refused: int | None, tmp_path: Path, monkeypatch: pytest
             raise OSError(refused, "not here")
 
         monkeypatch.setattr(copying.os, "copy_file_range", no)
-    for n, (start, end) in enumerate([(0, len(data)), (0, 100), (5, 5), (1_000_001, len(data)), (17, 2_500_000)]):
+    for n, (start, end) in enumerate([
+        (0, len(data)),
+        (0, 100),
+        (5, 5),
+        (1_000_001, len(data)),
+        (17, 2_500_000),
+    ]):
         copy_range(log, start, end, tmp_path / f"copy-{n}")
         assert (tmp_path / f"copy-{n}").read_bytes() == data[start:end]
     with pytest.raises(StorageFailed, match=f"ends at byte {len(data)}"):
@@ -33,7 +41,9 @@ def test_a_copied_range(refused: int | None, tmp_path: Path, monkeypatch: pytest
         copy_range(log, 0, 1, tmp_path / "copy-0")
 
 
-def test_a_full_disk_is_no_reason_to_copy_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_no_reason_to_copy_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "log").write_bytes(b"x" * 100)
 
     def full(*_: object) -> int:

@@ -49,8 +49,14 @@ def believed(log: bytes) -> tuple[int, list[int], list[int]]:
 
 def assert_same(log: bytes) -> None:
     ours, (records, undecodable, wrong) = deep(log), believed(log)
-    assert (ours.undecodable, ours.undecodable_position) == (len(undecodable), undecodable[0] if undecodable else -1)
-    assert (ours.wrong_maximum, ours.wrong_maximum_position) == (len(wrong), wrong[0] if wrong else -1)
+    assert (ours.undecodable, ours.undecodable_position) == (
+        len(undecodable),
+        undecodable[0] if undecodable else -1,
+    )
+    assert (ours.wrong_maximum, ours.wrong_maximum_position) == (
+        len(wrong),
+        wrong[0] if wrong else -1,
+    )
     assert ours.facts.records == (records if not undecodable else -1)
     assert ours.facts.depth == "deep"
 
@@ -89,8 +95,14 @@ AREAS = {
     "length that does not end": (1, b"\x90\x80\x80\x80\x80\x00" + GOOD),
     "nulls": (1, b"\x0c\x00\x00\x00\x01\x01\x00"),
     "nulls of any negative length": (1, b"\x0c\x00\x00\x00\x03\x05\x00"),
-    "time delta of ten bytes": (1, b"\x1e\x00" + b"\x82" + b"\x80" * 8 + b"\x00" + b"\x00\x01\x01\x00"),
-    "time delta of eleven bytes": (1, b"\x20\x00" + b"\x82" + b"\x80" * 9 + b"\x00" + b"\x00\x01\x01\x00"),
+    "time delta of ten bytes": (
+        1,
+        b"\x1e\x00" + b"\x82" + b"\x80" * 8 + b"\x00" + b"\x00\x01\x01\x00",
+    ),
+    "time delta of eleven bytes": (
+        1,
+        b"\x20\x00" + b"\x82" + b"\x80" * 9 + b"\x00" + b"\x00\x01\x01\x00",
+    ),
     "value beyond the end": (1, b"\x0e\x00\x00\x00\x01\x04v\x00"),
     "a header": (1, b"\x14\x00\x00\x00\x01\x01\x02\x02h\x02v"),
     "a header without value": (1, b"\x12\x00\x00\x00\x01\x01\x02\x02h\x01"),
@@ -118,7 +130,14 @@ def test_one_record_area(name: str, codec: Codec) -> None:
     reseal(batch, 0, len(batch))
     assert_same(bytes(batch))
     decodes = deep(bytes(batch)).undecodable == 0
-    good = {"good", "two", "length of five bytes", "length with bits above 32", "nulls", "nulls of any negative length"}
+    good = {
+        "good",
+        "two",
+        "length of five bytes",
+        "length with bits above 32",
+        "nulls",
+        "nulls of any negative length",
+    }
     good |= {
         "time delta of ten bytes",
         "a header",
@@ -140,7 +159,9 @@ def test_what_real_brokers_wrote_decodes(golden: Unpacked) -> None:
 
 
 def test_findings(golden: Unpacked, tmp_path: Path) -> None:
-    source = max(golden("matrix-4.3.1-v2", "data").glob("none-ct-0/*.log"), key=lambda p: p.stat().st_size)
+    source = max(
+        golden("matrix-4.3.1-v2", "data").glob("none-ct-0/*.log"), key=lambda p: p.stat().st_size
+    )
     for suffix in (".log", ".index", ".timeindex"):
         shutil.copy(source.with_suffix(suffix), tmp_path)
     log = tmp_path / source.name
@@ -158,7 +179,9 @@ def test_findings(golden: Unpacked, tmp_path: Path) -> None:
     reseal(data, at, end)
     log.write_bytes(data)
     found = [f for f in check_segment(log, deep=True).findings if f.file == log.name]
-    assert [(f.kind, f.position, f.expected) for f in found] == [("wrong-maximum", at, str(maximum))]
+    assert [(f.kind, f.position, f.expected) for f in found] == [
+        ("wrong-maximum", at, str(maximum))
+    ]
     assert not [f for f in check_segment(log).findings if f.file == log.name]
 
 
@@ -171,8 +194,14 @@ def test_short_cuts_give_the_same_bytes(codec: Codec, size: int) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.sampled_from([Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]), st.binary(max_size=300), st.data())
-def test_short_cuts_have_no_opinion_of_their_own(codec: Codec, plain: bytes, data: st.DataObject) -> None:
+@given(
+    st.sampled_from([Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]),
+    st.binary(max_size=300),
+    st.data(),
+)
+def test_short_cuts_have_no_opinion_of_their_own(
+    codec: Codec, plain: bytes, data: st.DataObject
+) -> None:
     packed = bytearray(compress(codec, plain * 3))
     kind = data.draw(st.sampled_from(["turn", "cut", "more", "twice"]))
     if kind == "turn":
@@ -187,7 +216,10 @@ def test_short_cuts_have_no_opinion_of_their_own(codec: Codec, plain: bytes, dat
         with pytest.raises(CorruptBatch):
             unpack.Unpacker().unpack(codec, memoryview(bytes(packed)), broken_lz4=False)
     else:
-        assert unpack.Unpacker().unpack(codec, memoryview(bytes(packed)), broken_lz4=False).tobytes() == expected
+        assert (
+            unpack.Unpacker().unpack(codec, memoryview(bytes(packed)), broken_lz4=False).tobytes()
+            == expected
+        )
 
 
 def test_without_the_short_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +227,9 @@ def test_without_the_short_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     unpack.lz4_decompress_safe.cache_clear()
     unpack.zstd_functions.cache_clear()
     records = [Record(BASE + i, 9, TimestampType.CREATE_TIME, None, b"x" * 99) for i in range(9)]
-    log = v2.encode_batch(records[:5], codec=Codec.ZSTD) + v1.encode_batch(records[5:], codec=Codec.LZ4)
+    log = v2.encode_batch(records[:5], codec=Codec.ZSTD) + v1.encode_batch(
+        records[5:], codec=Codec.LZ4
+    )
     try:
         assert unpack.lz4_decompress_safe() is None
         assert unpack.zstd_functions() is None

@@ -13,7 +13,13 @@ from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import Source, Window, array_source, open_source
 from tests.golden import Unpacked
 
-CASES = ("matrix-0.8.2.2-v0", "upgrade-0.9-to-2.8", "transactions-4.3.1", "compaction-2.8.2", "matrix-2.8.2-v1")
+CASES = (
+    "matrix-0.8.2.2-v0",
+    "upgrade-0.9-to-2.8",
+    "transactions-4.3.1",
+    "compaction-2.8.2",
+    "matrix-2.8.2-v1",
+)
 
 
 def expected(batch: Batch) -> list[int]:
@@ -51,10 +57,14 @@ def in_windows(data: bytes, size: int) -> Source:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_rows_are_what_the_decoders_see(name: str, golden: Unpacked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_what_the_decoders_see(
+    name: str, golden: Unpacked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("kafkats.segment.headers.ROWS_AT_ONCE", 7)
     seen = 0
-    for segment in golden.segments_in(name, "data" if not name.startswith(("up", "comp")) else _last(name)):
+    for segment in golden.segments_in(
+        name, "data" if not name.startswith(("up", "comp")) else _last(name)
+    ):
         data = segment.log.read_bytes()
         wanted = [expected(b) for b in dispatch.batches(data, verify=False)]
         with open_source(segment.log) as source:
@@ -64,7 +74,9 @@ def test_rows_are_what_the_decoders_see(name: str, golden: Unpacked, monkeypatch
         if len(wanted) > 2:
             assert rows(in_windows(data, 61), start=wanted[1][0], end=wanted[-1][0]) == wanted[1:-1]
         producers = [
-            row for chunk in batch_headers(in_windows(data, 61), producers_only=True) for row in chunk.tolist()
+            row
+            for chunk in batch_headers(in_windows(data, 61), producers_only=True)
+            for row in chunk.tolist()
         ]
         assert producers == [row for row in wanted if row[k.PRODUCER_ID] >= 0]
         seen += len(wanted)
@@ -88,6 +100,10 @@ def test_where_reading_ends(golden: Unpacked) -> None:
             rows(in_windows(data + tail, 61))
         assert caught.value.position == len(data)
     cut = in_windows(data, 61)
-    short = cut._replace(window=lambda position, needed: cut.window(position, needed)._replace(file_end=len(data) - 1))
+    short = cut._replace(
+        window=lambda position, needed: cut.window(position, needed)._replace(
+            file_end=len(data) - 1
+        )
+    )
     with pytest.raises(Changed):
         rows(short)

@@ -32,7 +32,10 @@ def test_every_function_by_address_is_in_the_list(monkeypatch: pytest.MonkeyPatc
         found = native.native_paths()
     for getter in getters:
         getter.cache_clear()
-    assert [one.operation for one in found if one.native] == ["CRC-32 of magic 0 and 1", "CRC-32C of magic 2"]
+    assert [one.operation for one in found if one.native] == [
+        "CRC-32 of magic 0 and 1",
+        "CRC-32C of magic 2",
+    ]
 
 
 def said(*words: str, capsys: pytest.CaptureFixture[str], code: int = 0) -> str:
@@ -57,7 +60,9 @@ def test_a_path_that_is_not_native_is_shown(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(native.pack, "lz4_compress_default", lambda: None)
-    assert "lz4, compress             NOT NATIVE: the lz4 package" in said("--version", "-v", capsys=capsys)
+    assert "lz4, compress             NOT NATIVE: the lz4 package" in said(
+        "--version", "-v", capsys=capsys
+    )
 
 
 def test_verbose_alone_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

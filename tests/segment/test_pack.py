@@ -17,9 +17,13 @@ PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 SHARED = Packer()
 
 
-def packed(packer: Packer, codec: Codec, plain: bytes, room: int, *, broken_lz4: bool = False) -> bytes | None:
+def packed(
+    packer: Packer, codec: Codec, plain: bytes, room: int, *, broken_lz4: bool = False
+) -> bytes | None:
     source, into = np.frombuffer(plain + b"\0", np.uint8), np.full(room + 8, 0xA5, np.uint8)
-    size = packer.pack(codec, source.ctypes.data, len(plain), into.ctypes.data, room, broken_lz4=broken_lz4)
+    size = packer.pack(
+        codec, source.ctypes.data, len(plain), into.ctypes.data, room, broken_lz4=broken_lz4
+    )
     assert (into[room:] == 0xA5).all()  # nothing behind the room
     return None if size < 0 else into[:size].tobytes()
 
@@ -31,7 +35,10 @@ def test_text_and_noise(codec: Codec, size: int) -> None:
     for plain in ((b"some text, %d; " % size * size)[:size], chance.randbytes(size), bytes(size)):
         for magic_0 in (False, True):
             expected = compress(codec, plain, broken_lz4=magic_0)
-            assert packed(SHARED, codec, plain, size + size // 5 + 1024, broken_lz4=magic_0) == expected
+            assert (
+                packed(SHARED, codec, plain, size + size // 5 + 1024, broken_lz4=magic_0)
+                == expected
+            )
 
 
 @settings(max_examples=200, deadline=None)
@@ -45,11 +52,17 @@ def test_anything(codec: Codec, parts: list[bytes], times: int) -> None:
 def test_no_room(codec: Codec) -> None:
     plain = random.Random(5).randbytes(5000)
     assert packed(SHARED, codec, plain, 4000) is None
-    assert packed(SHARED, codec, plain, 7000) == compress(codec, plain)  # a context is not spoiled by it
+    assert packed(SHARED, codec, plain, 7000) == compress(
+        codec, plain
+    )  # a context is not spoiled by it
 
 
 def test_every_short_cut_is_taken_here() -> None:
-    assert None not in (pack.lz4_compress_default(), pack.deflate_functions(), pack.zstd_functions())
+    assert None not in (
+        pack.lz4_compress_default(),
+        pack.deflate_functions(),
+        pack.zstd_functions(),
+    )
 
 
 def test_without_the_short_cuts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,11 @@ def some_records(draw: st.DrawFn, *, headers: bool = True) -> list[Record]:
     offset, found = 100, []
     for _ in range(draw(st.integers(1, 12))):
         offset += draw(st.sampled_from([1, 1, 4]))
-        some = tuple(draw(st.lists(st.builds(Header, st.text(max_size=2), bodies), max_size=2))) if headers else ()
+        some = (
+            tuple(draw(st.lists(st.builds(Header, st.text(max_size=2), bodies), max_size=2)))
+            if headers
+            else ()
+        )
         time = draw(st.sampled_from([-1, 0, 7, 2**62]))
         found.append(Record(offset, time, CREATED, draw(bodies), draw(bodies), some))
     return found
@@ -81,10 +85,18 @@ def test_batches_do_not_matter(data: st.DataObject) -> None:
 @given(st.data())
 def test_formats_do_not_matter(data: st.DataObject) -> None:
     records = data.draw(some_records(headers=False))
-    assert difference(data.draw(batched(records, [1, 2])), data.draw(batched(records, [1, 2]))) is None
+    assert (
+        difference(data.draw(batched(records, [1, 2])), data.draw(batched(records, [1, 2]))) is None
+    )
     timeless = [record._replace(timestamp=-1) for record in records]
-    assert difference(data.draw(batched(timeless, [0, 1, 2])), data.draw(batched(timeless, [0, 2]))) is None
-    assert difference(data.draw(batched(records, [1, 2])), data.draw(batched(records, [0])), **NOTHING) is None
+    assert (
+        difference(data.draw(batched(timeless, [0, 1, 2])), data.draw(batched(timeless, [0, 2])))
+        is None
+    )
+    assert (
+        difference(data.draw(batched(records, [1, 2])), data.draw(batched(records, [0])), **NOTHING)
+        is None
+    )
 
 
 @settings(max_examples=50, deadline=None)
@@ -92,7 +104,10 @@ def test_formats_do_not_matter(data: st.DataObject) -> None:
 def test_append_time_does_not_care_for_batches(data: st.DataObject) -> None:
     records = data.draw(some_records(headers=False))
     stamped = {"log_append_time": 55}
-    one, other = data.draw(batched(records, [1, 2], **stamped)), data.draw(batched(records, [1, 2], **stamped))
+    one, other = (
+        data.draw(batched(records, [1, 2], **stamped)),
+        data.draw(batched(records, [1, 2], **stamped)),
+    )
     assert difference(one, other) is None
     created = v2.encode_batch([record._replace(timestamp=55) for record in records])
     found = difference(one, created)
@@ -105,7 +120,9 @@ CHANGES = {
     "offset": lambda r: r._replace(offset=r.offset + 1000),
     "timestamp": lambda r: r._replace(timestamp=r.timestamp + 1),
     "key": lambda r: r._replace(key=b"" if r.key is None else None),
-    "value": lambda r: r._replace(value=b"" if r.value is None else r.value[:-1] + b"\0" + r.value[-1:]),
+    "value": lambda r: r._replace(
+        value=b"" if r.value is None else r.value[:-1] + b"\0" + r.value[-1:]
+    ),
     "headers": lambda r: r._replace(headers=(*r.headers, Header("", None))),
 }
 
@@ -139,11 +156,17 @@ def test_any_two_lists_of_records(data: st.DataObject) -> None:
 def test_a_byte_that_moves_between_fields_shows(data: st.DataObject) -> None:
     """The same bytes in the same order, cut differently into keys, values and records."""
     text = data.draw(st.binary(min_size=2, max_size=12))
-    cuts = [data.draw(st.lists(st.integers(0, len(text)), min_size=3, max_size=3).map(sorted)) for _ in range(2)]
+    cuts = [
+        data.draw(st.lists(st.integers(0, len(text)), min_size=3, max_size=3).map(sorted))
+        for _ in range(2)
+    ]
     assume(cuts[0] != cuts[1])
     logs = []
     for a, b, c in cuts:
-        records = [Record(1, 1, CREATED, text[:a], text[a:b]), Record(2, 1, CREATED, text[b:c], text[c:])]
+        records = [
+            Record(1, 1, CREATED, text[:a], text[a:b]),
+            Record(2, 1, CREATED, text[b:c], text[c:]),
+        ]
         logs.append(v2.encode_batch(records))
     assert difference(*logs) is not None
 
@@ -165,13 +188,19 @@ def test_a_record_more_or_less() -> None:
 def test_what_a_profile_leaves_out() -> None:
     records = [Record(i, 5, CREATED, None, b"v", (Header("h", b"1"),)) for i in range(3)]
     plain = [record._replace(headers=()) for record in records]
-    marker = v2.encode_batch([Record(3, 5, CREATED, b"\0\0\0\1", b"\0" * 6)], control=True, transactional=True)
+    marker = v2.encode_batch(
+        [Record(3, 5, CREATED, b"\0\0\0\1", b"\0" * 6)], control=True, transactional=True
+    )
     old, new = v2.encode_batch(records) + marker, v0.encode_batch(plain)
     assert difference(old, new, **NOTHING) is None
     for word in NOTHING:
         assert difference(old, new, **NOTHING | {word: True}) is not None, word
     assert (
-        len({digest(new, **NOTHING | {word: True}).digest for word in NOTHING} | {digest(new, **NOTHING).digest}) == 4
+        len(
+            {digest(new, **NOTHING | {word: True}).digest for word in NOTHING}
+            | {digest(new, **NOTHING).digest}
+        )
+        == 4
     )
 
 
@@ -219,16 +248,23 @@ def plain_digest(records: list[Record], profile: dict[str, bool]) -> Parity:
         ("value", [r.value for r in records]),
     ]
     if profile["headers"]:
-        fields += [("header key", [h.key.encode() for h in headers]), ("header value", [h.value for h in headers])]
+        fields += [
+            ("header key", [h.key.encode() for h in headers]),
+            ("header value", [h.value for h in headers]),
+        ]
     for name, data in fields:
         columns |= {f"{name} lengths": lengths(data), name: b"".join(one or b"" for one in data)}
     if profile["timestamps"]:
         columns["timestamp"] = np.array([r.timestamp for r in records], "<i8").tobytes()
-        columns["timestamp type"] = bytes(r.timestamp_type == TimestampType.LOG_APPEND_TIME for r in records)
+        columns["timestamp type"] = bytes(
+            r.timestamp_type == TimestampType.LOG_APPEND_TIME for r in records
+        )
     if profile["headers"]:
         columns["headers"] = np.array([len(r.headers) for r in records], "<i4").tobytes()
     order = [name for name in ORDER if name in columns]
-    lines = [f"records {' '.join(f'{name}={flag:d}' for name, flag in profile.items())} {len(records)}"]
+    lines = [
+        f"records {' '.join(f'{name}={flag:d}' for name, flag in profile.items())} {len(records)}"
+    ]
     lines += [f"{name} {hashlib.sha256(columns[name]).hexdigest()}" for name in order]
     return Parity(len(records), hashlib.sha256("\n".join(lines).encode()).hexdigest())
 
@@ -241,7 +277,10 @@ ORDER = (
 
 def test_the_digest_by_hand() -> None:
     """What the module's docstring promises, so that digests in old reports stay comparable."""
-    records = [Record(1, 5, CREATED, None, b"ab", (Header("h", None),)), Record(3, -1, CREATED, b"", b"c")]
+    records = [
+        Record(1, 5, CREATED, None, b"ab", (Header("h", None),)),
+        Record(3, -1, CREATED, b"", b"c"),
+    ]
     columns = [
         ("offset", np.array([1, 3], "<i8")),
         ("key lengths", np.array([-1, 0], "<i4")),
@@ -291,7 +330,8 @@ def test_several_at_once() -> None:
     """The kernels run without the GIL, each reader with buffers and contexts of its own."""
     records = [Record(n, n, CREATED, b"%d" % n, b"v" * (n % 300)) for n in range(4000)]
     made = [
-        b"".join(v2.encode_batch(records[at : at + 50], codec=codec) for at in range(0, 4000, 50)) for codec in Codec
+        b"".join(v2.encode_batch(records[at : at + 50], codec=codec) for at in range(0, 4000, 50))
+        for codec in Codec
     ]
     with ThreadPoolExecutor(4) as pool:
         found = set(pool.map(digest, made * 4))

@@ -57,7 +57,11 @@ def test_sparse_file_beyond_2_gib(tmp_path: Path) -> None:
     os.truncate(log, 5 << 30)
     with open_source(log) as source:
         facts = walk(source, 0).facts
-    assert (facts.batches, facts.stop, facts.stop_position) == (1, StopReason.ZERO_TAIL, len(batch(0, b"a")))
+    assert (facts.batches, facts.stop, facts.stop_position) == (
+        1,
+        StopReason.ZERO_TAIL,
+        len(batch(0, b"a")),
+    )
     assert time.monotonic() - begin < 20
 
 
@@ -130,5 +134,7 @@ found = check_segment({str(log)!r}, live=True, index_interval_bytes=0)
 assert found.facts.batches == 3000, found.facts
 print(anon() - before)
 """
-    grown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    grown = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert int(grown.stdout) < 64 * 1024

@@ -62,10 +62,16 @@ def open_cells(table: Path, one: Grown) -> None:
     one.append(T0 + 24 * HOUR)
 
 
-@pytest.mark.parametrize("start", [nothing, all_hours_but_one, open_cells], ids=lambda start: start.__name__)
-@pytest.mark.parametrize("error", [Killed(), OSError(errno.ENOSPC, "No space left on device")], ids=["killed", "full"])
+@pytest.mark.parametrize(
+    "start", [nothing, all_hours_but_one, open_cells], ids=lambda start: start.__name__
+)
+@pytest.mark.parametrize(
+    "error", [Killed(), OSError(errno.ENOSPC, "No space left on device")], ids=["killed", "full"]
+)
 @pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
-def test_ended_at_every_effect(tmp_path: Path, start: Start, error: BaseException, done: bool) -> None:
+def test_ended_at_every_effect(
+    tmp_path: Path, start: Start, error: BaseException, done: bool
+) -> None:
     one, before = grown(tmp_path), tmp_path / "before"
     one.append(*(T0 + n * HOUR // 2 for n in range(46)))
     before.mkdir()
@@ -74,7 +80,9 @@ def test_ended_at_every_effect(tmp_path: Path, start: Start, error: BaseExceptio
     with ended(0, error, done=False) as effects:
         run(after, [one], T0 + 23 * HOUR, T0 + 24 * HOUR)
     assert len(effects) >= 4 and "replace" in effects
-    states = {json.dumps(rows_of(table)) for table in (before, after) if (table / "_table.json").exists()} | {"[]"}
+    states = {
+        json.dumps(rows_of(table)) for table in (before, after) if (table / "_table.json").exists()
+    } | {"[]"}
     for at in range(1, len(effects) + 1):
         table = Path(shutil.copytree(before, tmp_path / f"{at}"))
         with ended(at, error, done=done), pytest.raises((Killed, StorageFailed)):
@@ -124,7 +132,10 @@ def test_a_full_disk_gets_its_room_back(tmp_path: Path) -> None:
     one.append(T0)
     run(table, [one], T0, T0 + HOUR)
     before = files(table)
-    with ended(5, OSError(errno.ENOSPC, "No space left on device"), done=False), pytest.raises(StorageFailed):
+    with (
+        ended(5, OSError(errno.ENOSPC, "No space left on device"), done=False),
+        pytest.raises(StorageFailed),
+    ):
         run(table, [one], T0 + 24 * HOUR, T0 + 50 * HOUR)
     assert files(table) == before
 

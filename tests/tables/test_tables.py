@@ -49,7 +49,11 @@ class Grown:
 
     @property
     def records(self) -> list[Any]:
-        return [record for log in sorted(self.path.glob("*.log")) for record in decoded(log.read_bytes())]
+        return [
+            record
+            for log in sorted(self.path.glob("*.log"))
+            for record in decoded(log.read_bytes())
+        ]
 
     @property
     def end(self) -> int:
@@ -64,7 +68,9 @@ class Grown:
         write_indexes(log)
 
     def first(self, time: int) -> tuple[int, int]:
-        return next(((r.offset, r.timestamp) for r in self.records if r.timestamp >= time), (-1, -1))
+        return next(
+            ((r.offset, r.timestamp) for r in self.records if r.timestamp >= time), (-1, -1)
+        )
 
 
 def grown(folder: Path, name: str = "grown-0") -> Grown:
@@ -74,7 +80,9 @@ def grown(folder: Path, name: str = "grown-0") -> Grown:
     return Grown(path, topic, int(number))
 
 
-def run(table: Path, some: Iterable[Grown], begin: int, end: int, step: int = 60_000, **more: Any) -> tables.Written:
+def run(
+    table: Path, some: Iterable[Grown], begin: int, end: int, step: int = 60_000, **more: Any
+) -> tables.Written:
     return tables.build(table, [one.unit for one in some], begin, end, step_ms=step, **more)
 
 
@@ -95,11 +103,18 @@ def check(table: Path, some: Iterable[Grown]) -> None:
 def opened(table: Path) -> set[tuple[str, int, int]]:
     """The open cells, one by one."""
     runs = tables.open_cells(table).items()
-    return {(*key, time) for key, spans in runs for begin, end in spans for time in range(begin, end, 60_000)}
+    return {
+        (*key, time)
+        for key, spans in runs
+        for begin, end in spans
+        for time in range(begin, end, 60_000)
+    }
 
 
 def files(table: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(table.iterdir()) if path.name != ".lock"}
+    return {
+        path.name: path.read_bytes() for path in sorted(table.iterdir()) if path.name != ".lock"
+    }
 
 
 # ---------------------------------------------------------------- cells
@@ -111,11 +126,15 @@ def test_cells_are_those_of_brute_force(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         one = grown(Path(folder))
         for _ in range(data.draw(st.integers(0, 12))):
-            times = data.draw(st.lists(st.integers(-1, 90_000) | st.just(-1), min_size=1, max_size=4))
+            times = data.draw(
+                st.lists(st.integers(-1, 90_000) | st.just(-1), min_size=1, max_size=4)
+            )
             codec = data.draw(st.sampled_from([Codec.NONE, Codec.LZ4]))
             one.append(*times, codec=codec, roll=data.draw(st.sampled_from([False, False, True])))
         step = data.draw(st.sampled_from([1000, 7000, 60_000]))
-        cells = tables.grid(data.draw(st.integers(0, 30_000)), data.draw(st.integers(31_000, 95_000)), step)
+        cells = tables.grid(
+            data.draw(st.integers(0, 30_000)), data.draw(st.integers(31_000, 95_000)), step
+        )
         watermark = data.draw(st.none() | st.integers(0, one.end))
         for exact in (False, True):
             with search.open_partition(one.path, high_watermark=watermark) as partition:
@@ -124,7 +143,11 @@ def test_cells_are_those_of_brute_force(data: st.DataObject) -> None:
                 offset, timestamp = one.first(cell)
                 if watermark is not None and offset >= watermark:
                     offset, timestamp = -1, -1
-                assert (row["timestamp"], row["offset"], row["record_timestamp"]) == (cell, offset, timestamp)
+                assert (row["timestamp"], row["offset"], row["record_timestamp"]) == (
+                    cell,
+                    offset,
+                    timestamp,
+                )
                 assert (row["reason"] in tables.OPEN) == (offset < 0)
                 assert (row["log_start_offset"], row["log_end_offset"]) == (0, one.end)
 
@@ -135,7 +158,9 @@ def test_cells_of_real_partitions(golden: Unpacked) -> None:
         for path in partitions(golden(case, case.states[-1])):
             with search.open_partition(path) as partition:
                 try:
-                    newest = search.find_exact(partition, search.MAX_TIMESTAMP, depth="full").timestamp
+                    newest = search.find_exact(
+                        partition, search.MAX_TIMESTAMP, depth="full"
+                    ).timestamp
                     first = partition.first_record
                 except KafkatsError:
                     continue
@@ -154,7 +179,13 @@ def test_cells_of_real_partitions(golden: Unpacked) -> None:
                             row["reason"],
                             row["segment"],
                         )
-                        assert said == (alone.offset, alone.timestamp, alone.leader_epoch, alone.reason, alone.segment)
+                        assert said == (
+                            alone.offset,
+                            alone.timestamp,
+                            alone.leader_epoch,
+                            alone.reason,
+                            alone.segment,
+                        )
                         compared += 1
     assert compared > 500
 
@@ -171,7 +202,14 @@ def test_the_schema_is_that_of_the_rows(tmp_path: Path) -> None:
 def test_the_page_has_every_column_and_reason() -> None:
     text = (Path(__file__).parents[2] / "docs" / "lookup-tables.md").read_text()
     rows = text.partition("## Rows")[2].partition("##")[0]
-    for name in (*tables.TABLE.names, *tables.OPEN, "exact", "first-after", "before-start", "deleted"):
+    for name in (
+        *tables.TABLE.names,
+        *tables.OPEN,
+        "exact",
+        "first-after",
+        "before-start",
+        "deleted",
+    ):
         assert f"`{name}`" in rows
     assert f"at most {merge.MOST_ROWS:,} rows".replace(",", " ") in text
 
@@ -262,7 +300,8 @@ def test_a_topic_made_anew_closes_no_cell_of_the_old_one(tmp_path: Path, more: i
         [said] = written.other_logs
         assert said.startswith("made-0: ") and "5000" in said
         offsets = {
-            topic: [row["offset"] for row in rows_of(table) if row["topic"] == topic] for topic in ("made", "same")
+            topic: [row["offset"] for row in rows_of(table) if row["topic"] == topic]
+            for topic in ("made", "same")
         }
         assert offsets == {"made": [0, 5000, -1, -1, -1], "same": [0, 5000, 5001, 5001, 5002]}
     view = tables.read(table)
@@ -279,7 +318,9 @@ def test_a_topic_made_anew_and_empty_is_noticed(tmp_path: Path) -> None:
     anew(one)
     (one.path / f"{0:020d}.log").write_bytes(b"")
     written = run(table, [one], T0 + 2 * 60_000, T0 + HOUR)
-    assert written.other_logs == ["grown-0: its log ends at 0, and the table has offset 1 of an earlier one"]
+    assert written.other_logs == [
+        "grown-0: its log ends at 0, and the table has offset 1 of an earlier one"
+    ]
     assert {row["reason"] for row in rows_of(table)[2:]} == {"other-log"}
 
 
@@ -319,17 +360,31 @@ def test_any_order_of_runs_leaves_the_same_files(data: st.DataObject) -> None:
         chance = random.Random(data.draw(st.integers(0, 99)))
         for one in some[:2]:
             for day in range(3):
-                one.append(*(T0 + day * 24 * HOUR + chance.randrange(24 * HOUR) for _ in range(20)), roll=True)
+                one.append(
+                    *(T0 + day * 24 * HOUR + chance.randrange(24 * HOUR) for _ in range(20)),
+                    roll=True,
+                )
         some[2].append(-1)
         step = data.draw(st.sampled_from([600_000, 420_000, 2 * HOUR]))
         whole = Path(folder, "whole")
         run(whole, some, T0, T0 + 60 * HOUR, step)
-        cuts = sorted({T0, T0 + 60 * HOUR, *data.draw(st.lists(st.integers(T0 + 1, T0 + 60 * HOUR - 1), max_size=6))})
+        cuts = sorted({
+            T0,
+            T0 + 60 * HOUR,
+            *data.draw(st.lists(st.integers(T0 + 1, T0 + 60 * HOUR - 1), max_size=6)),
+        })
         spans = data.draw(st.permutations(list(pairwise(cuts))))
         again = data.draw(st.lists(st.sampled_from(spans), max_size=2))
         pieces = Path(folder, "pieces")
         for begin, end in [*spans, *again]:
-            run(pieces, data.draw(st.permutations(some)), begin, end, step, exact=data.draw(st.booleans()))
+            run(
+                pieces,
+                data.draw(st.permutations(some)),
+                begin,
+                end,
+                step,
+                exact=data.draw(st.booleans()),
+            )
         assert files(pieces) == files(whole)
         check(pieces, some)
         before = tree(pieces)
@@ -389,21 +444,32 @@ def test_of_what_a_broker_serves(golden: Unpacked, tmp_path: Path) -> None:
 
 
 def test_lookup_says_what_the_records_say(tmp_path: Path) -> None:
-    some, table, chance = [grown(tmp_path, f"x-{n}") for n in range(3)], tmp_path / "t", random.Random(3)
+    some, table, chance = (
+        [grown(tmp_path, f"x-{n}") for n in range(3)],
+        tmp_path / "t",
+        random.Random(3),
+    )
     for one in some[:2]:
         one.append(*sorted(T0 + chance.randrange(3 * HOUR) for _ in range(50)))
     run(table, some, T0, T0 + HOUR)
-    run(table, some[:1], T0 + 2 * HOUR, T0 + 3 * HOUR)  # a gap, and a partition that is not in all of it
+    run(
+        table, some[:1], T0 + 2 * HOUR, T0 + 3 * HOUR
+    )  # a gap, and a partition that is not in all of it
     view = tables.read(table)
     assert view.partitions == [("x", 0), ("x", 1), ("x", 2)]
     times = np.array(
-        [T0 + chance.randrange(-HOUR, 4 * HOUR) for _ in range(3000)] + [T0 + 60_000 * n for n in range(60)]
+        [T0 + chance.randrange(-HOUR, 4 * HOUR) for _ in range(3000)]
+        + [T0 + 60_000 * n for n in range(60)]
     )
     numbers = np.array([chance.randrange(-1, 3) for _ in times])
     found = tables.lookup(view, numbers, times)
     seen = set()
     for time, number, offset, timestamp, word in zip(
-        times.tolist(), numbers.tolist(), *(c.tolist() for c in found[:2]), found.words(), strict=True
+        times.tolist(),
+        numbers.tolist(),
+        *(c.tolist() for c in found[:2]),
+        found.words(),
+        strict=True,
     ):
         seen.add(word)
         hour = (time - T0) // HOUR
@@ -421,7 +487,8 @@ def test_lookup_says_what_the_records_say(tmp_path: Path) -> None:
     deleted = tables.lookup(view, 0, times, log_start={("x", 0): 10})
     assert (deleted.offset == tables.lookup(view, 0, times).offset).all()
     assert ("deleted" in deleted.words()) and all(
-        (o >= 10) or o < 0 or w == "deleted" for o, w in zip(deleted.offset, deleted.words(), strict=True)
+        (o >= 10) or o < 0 or w == "deleted"
+        for o, w in zip(deleted.offset, deleted.words(), strict=True)
     )
 
 
@@ -486,7 +553,12 @@ def test_spark_reads_the_folder(tmp_path: Path) -> None:
     one.append(*(T0 + 7_000 * n for n in range(300)))
     run(table, [one], T0, T0 + HOUR)
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    subprocess.run([sys.executable, "-c", SPARK, table, answer], env=environment, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", SPARK, table, answer],
+        env=environment,
+        check=True,
+        capture_output=True,
+    )
     assert json.loads(answer.read_text()) == rows_of(table)
 
 
@@ -525,7 +597,9 @@ def test_of_two_writers_at_once_one_wins(tmp_path: Path, monkeypatch: pytest.Mon
     assert tables.verify(table).covered == ((T0, T0 + HOUR),)
 
 
-def test_an_interrupted_run_leaves_the_table_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_run_leaves_the_table_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, table = grown(tmp_path), tmp_path / "t"
     one.append(T0)
     run(table, [one], T0, T0 + HOUR)
@@ -615,12 +689,33 @@ def test_tables_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(CorruptFile, match="overlap"):
         tables.read(table)
     part = '"from_ms": "x", "to_ms": 1, "rows": 1, "open": 0, "bytes": 1, "sha256": ""'
-    listed_badly = '{"table_version": 1, "step_ms": 1000, "covered": [], "files": [{"name": "a", ' + part + "}]}"
-    numbers = ("Infinity", "-Infinity", "NaN", "1e999", str(2**63), str(-(2**63) - 1), "1" * 5000, "1.5", "true", '"1"')
+    listed_badly = (
+        '{"table_version": 1, "step_ms": 1000, "covered": [], "files": [{"name": "a", '
+        + part
+        + "}]}"
+    )
+    numbers = (
+        "Infinity",
+        "-Infinity",
+        "NaN",
+        "1e999",
+        str(2**63),
+        str(-(2**63) - 1),
+        "1" * 5000,
+        "1.5",
+        "true",
+        '"1"',
+    )
     for content in (
         *(listed_badly.replace('"x"', number) for number in numbers),
-        *(f'{{"table_version": 1, "step_ms": {number}, "covered": [], "files": []}}' for number in numbers),
-        *(f'{{"table_version": 1, "step_ms": 1000, "covered": [[0, {n}]], "files": []}}' for n in numbers),
+        *(
+            f'{{"table_version": 1, "step_ms": {number}, "covered": [], "files": []}}'
+            for number in numbers
+        ),
+        *(
+            f'{{"table_version": 1, "step_ms": 1000, "covered": [[0, {n}]], "files": []}}'
+            for n in numbers
+        ),
         listed_badly.replace('"x"', "0").replace('"a"', '"a\\u0000b"'),
         "{",
         "[]",
@@ -629,7 +724,9 @@ def test_tables_that_cannot_be_read(tmp_path: Path) -> None:
         listed_badly.replace('"x"', "0").replace('"a"', '"../a"'),
         '{"table_version": 1, "step_ms": "x", "covered": [], "files": []}',
     ):
-        (damaged_again := damaged(f"manifest-{abs(hash(content))}") / "_table.json").write_text(content)
+        (damaged_again := damaged(f"manifest-{abs(hash(content))}") / "_table.json").write_text(
+            content
+        )
         with pytest.raises(CorruptFile):
             tables.read(damaged_again.parent)
     assert tables.verify(sound).rows == 120
@@ -643,7 +740,14 @@ def test_what_is_asked_wrongly(tmp_path: Path) -> None:
         run(tmp_path / "u", [one], T0, T0 + HOUR, 999)
     with pytest.raises(UsageError, match="step of 60000 ms, not 1000"):
         run(table, [one], T0, T0 + HOUR, 1000)
-    for begin, end in ((T0, T0), (-HOUR, -HOUR), (-(2**62) - 1, 0), (0, 2**61), (2**62, 2**62 + HOUR), (T0, 2**70)):
+    for begin, end in (
+        (T0, T0),
+        (-HOUR, -HOUR),
+        (-(2**62) - 1, 0),
+        (0, 2**61),
+        (2**62, 2**62 + HOUR),
+        (T0, 2**70),
+    ):
         with pytest.raises(UsageError, match="interval"):
             run(table, [one], begin, end)
     with pytest.raises(BadInput, match=r"two rows of one cell: grown-0"):

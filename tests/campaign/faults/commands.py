@@ -18,7 +18,12 @@ import traceback
 from pathlib import Path
 from typing import Final, NamedTuple
 
-ERRNOS: Final = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "EROFS": errno.EROFS, "EACCES": errno.EACCES}
+ERRNOS: Final = {
+    "EIO": errno.EIO,
+    "ENOSPC": errno.ENOSPC,
+    "EROFS": errno.EROFS,
+    "EACCES": errno.EACCES,
+}
 KILL: Final = -9
 SOURCE: Final = Path(__file__).with_name("fault.c")
 _LIBRARY: Final = "KAFKATS_FAULT_LIBRARY"
@@ -50,13 +55,18 @@ def preload() -> None:
     compiler = next((one for one in ("cc", "gcc", "clang") if _exists(one)), None)
     if compiler is None:
         raise SystemExit("scripts/campaign --faults needs a C compiler: cc, gcc or clang")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"], check=True)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"], check=True
+    )
     os.environ |= {_LIBRARY: str(library), "LD_PRELOAD": str(library)}
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def _exists(program: str) -> bool:
-    return subprocess.run(["sh", "-c", f"command -v {program}"], stdout=subprocess.DEVNULL).returncode == 0
+    return (
+        subprocess.run(["sh", "-c", f"command -v {program}"], stdout=subprocess.DEVNULL).returncode
+        == 0
+    )
 
 
 def run(*words: str, fault: Fault | None = None, count: Path | None = None, uid: int = 0) -> Ended:
@@ -74,7 +84,9 @@ def run(*words: str, fault: Fault | None = None, count: Path | None = None, uid:
     return Ended(code, text, calls, shared[16 : 16 + length].decode("utf-8", "replace"))
 
 
-def _child(words: tuple[str, ...], fault: Fault | None, shared: mmap.mmap, out: int, uid: int) -> None:
+def _child(
+    words: tuple[str, ...], fault: Fault | None, shared: mmap.mmap, out: int, uid: int
+) -> None:
     from kafkats.cli import main
 
     library = ctypes.CDLL(os.environ[_LIBRARY])

@@ -24,7 +24,9 @@ LEFT: Final = (0, 1, 2, 3, 5, 8, 12, 20)
 SIZE: Final = "64m"
 
 
-def filled(scene: Scene, roots: Mapping[str, Root], parent: Path, args: argparse.Namespace, report: Report) -> None:
+def filled(
+    scene: Scene, roots: Mapping[str, Root], parent: Path, args: argparse.Namespace, report: Report
+) -> None:
     """Each step with so much left of blocks, and of inodes."""
     if os.geteuid():
         report.missing("full file systems need root, to mount one")
@@ -38,7 +40,9 @@ def filled(scene: Scene, roots: Mapping[str, Root], parent: Path, args: argparse
                     _try(one, step, what, left, bytes_of(after), report)
 
 
-def _try(one: Trial, step: str, what: str, left: int, after: Mapping[str, str], report: Report) -> None:
+def _try(
+    one: Trial, step: str, what: str, left: int, after: Mapping[str, str], report: Report
+) -> None:
     one.before_step(step)
     filler = one.folder / "filler"
     _fill(filler, what, left)

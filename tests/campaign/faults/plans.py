@@ -24,11 +24,24 @@ from tests.campaign.faults.trial import Report, Trial, trial
 SAMPLE: Final = 25
 FULL: Final = 200
 _NUMBERS: Final = (0, 1, -1, 2**31 - 1, 2**63 - 1, -(2**63), 12, 4096)
-_TEXTS: Final = ("", "..", ".", "../../outside", "/etc", "a\0b", "x" * 300, "other-0", "meta.properties", "../kafka")
+_TEXTS: Final = (
+    "",
+    "..",
+    ".",
+    "../../outside",
+    "/etc",
+    "a\0b",
+    "x" * 300,
+    "other-0",
+    "meta.properties",
+    "../kafka",
+)
 _JSON: Final = (None, True, [], {}, 1.5, -1, "", 2**70, float("inf"))
 
 
-def tampered(scene: Scene, roots: Mapping[str, Root], parent: Path, args: argparse.Namespace, report: Report) -> None:
+def tampered(
+    scene: Scene, roots: Mapping[str, Root], parent: Path, args: argparse.Namespace, report: Report
+) -> None:
     """Try some changed plans of the scene, each on a volume of its own."""
     for number in range(FULL if args.full else SAMPLE):
         rng = Random(f"{args.seed}/plans/{scene.name}/{number}")
@@ -40,10 +53,14 @@ def tampered(scene: Scene, roots: Mapping[str, Root], parent: Path, args: argpar
             name = f"{scene.name} tampered plan {args.seed}/{number} ({what})"
             fine = ended.code in (0, 1, 2, 3) and "Traceback" not in ended.text
             report.hold(fine, name, ended)
-            report.hold(_outside(one) == outside, f"{name}: a file outside the log directory changed", ended)
+            report.hold(
+                _outside(one) == outside, f"{name}: a file outside the log directory changed", ended
+            )
             if content(one.log_dir) != one.before:
                 back = one.do("undo")
-                report.hold(content(one.log_dir) == one.before, f"{name}: undo does not bring back", back)
+                report.hold(
+                    content(one.log_dir) == one.before, f"{name}: undo does not bring back", back
+                )
 
 
 def _outside(one: Trial) -> Content:
@@ -53,7 +70,9 @@ def _outside(one: Trial) -> Content:
             place.mkdir()
             (place / "00000000000000000000.log").write_bytes(b"a log of somebody else")
             (place / "00000000000000000000.timeindex").write_bytes(b"an index of somebody else")
-    return content(one.folder / "outside") | {f"other/{k}": v for k, v in content(one.volume / "other-0").items()}
+    return content(one.folder / "outside") | {
+        f"other/{k}": v for k, v in content(one.volume / "other-0").items()
+    }
 
 
 def _item(rng: Random, one: Trial) -> str:
@@ -71,7 +90,11 @@ def _item(rng: Random, one: Trial) -> str:
         row[name] = rng.choice((*_NUMBERS, old + 1, old - 1))
     elif isinstance(old, str):
         same = [other[name] for other in rows if other[name] != old]
-        row[name] = rng.choice((*_TEXTS, *same, rng.choice(("add", "replace", "remove", "update", "blocked"))))
+        row[name] = rng.choice((
+            *_TEXTS,
+            *same,
+            rng.choice(("add", "replace", "remove", "update", "blocked")),
+        ))
     else:
         row[name] = {field.name: rng.choice(_NUMBERS) for field in ITEMS.field(name).type}
     _seal(one, plan.header, rows)

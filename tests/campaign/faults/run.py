@@ -38,12 +38,24 @@ def faulted(
         name = f"{scene.name} {step} again after {fault.what} at {fault.at} ({ended.last})"
         held.append((again.code == 0, name, again))
         if step == "undo":
-            held.append((content(one.log_dir) == one.before, f"{name}: files are not those of before", again))
+            held.append((
+                content(one.log_dir) == one.before,
+                f"{name}: files are not those of before",
+                again,
+            ))
             return held
-        held.append((bytes_of(content(one.log_dir)) == bytes_of(after), f"{name}: not the files of a good run", again))
+        held.append((
+            bytes_of(content(one.log_dir)) == bytes_of(after),
+            f"{name}: not the files of a good run",
+            again,
+        ))
         if step == "apply":
             back = one.do("undo")
-            held.append((content(one.log_dir) == one.before, f"{name}: undo does not bring back", back))
+            held.append((
+                content(one.log_dir) == one.before,
+                f"{name}: undo does not bring back",
+                back,
+            ))
         return held
 
 
@@ -53,7 +65,9 @@ def _ours(ended: Ended, fault: Fault) -> bool:
     return ended.code in (0, 1, 2, 3) and "Traceback" not in ended.text
 
 
-def errors(scene: Scene, roots: dict[str, Root], parent: Path, args: argparse.Namespace, report: Report) -> None:
+def errors(
+    scene: Scene, roots: dict[str, Root], parent: Path, args: argparse.Namespace, report: Report
+) -> None:
     """Errors and kills: with --full at every call of a tiny scene, else at a sample of the calls.
 
     An error at every call means that each call fails once, with the errnos in turn.
@@ -64,7 +78,9 @@ def errors(scene: Scene, roots: dict[str, Root], parent: Path, args: argparse.Na
     for step in STEPS:
         for number, (name, what) in enumerate(kinds):
             if args.full and scene.tiny:
-                chosen = range(calls[step]) if what == KILL else range(number, calls[step], len(ERRNOS))
+                chosen = (
+                    range(calls[step]) if what == KILL else range(number, calls[step], len(ERRNOS))
+                )
             else:
                 chosen = sorted(rng.sample(range(calls[step]), min(args.sample, calls[step])))
             for at in chosen:
@@ -74,11 +90,17 @@ def errors(scene: Scene, roots: dict[str, Root], parent: Path, args: argparse.Na
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--full", action="store_true", help="every call of the tiny scenes: once with an error, once with a kill"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sample", type=int, default=2, help="calls of a step per kind of fault, without --full")
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="every call of the tiny scenes: once with an error, once with a kill",
+    )
+    parser.add_argument(
+        "--sample", type=int, default=2, help="calls of a step per kind of fault, without --full"
+    )
     parser.add_argument("--seed", default="kafkats")
     parser.add_argument("--scene", action="append", choices=[scene.name for scene in SCENES])
     parser.add_argument("--what", choices=("errors", "kills", "plans", "full-disk"))
@@ -107,10 +129,16 @@ def main() -> int:
         shutil.rmtree(parent, ignore_errors=True)
     for name, count in sorted(report.counts.items()):
         print(f"{count:6} {name}")
-    print(f"{report.counts.total()} faults in {time.monotonic() - began:.0f} s, {len(report.failures)} did not hold")
+    print(
+        f"{report.counts.total()} faults in {time.monotonic() - began:.0f} s, {len(report.failures)} did not hold"
+    )
     if args.output:
         args.output.write_text(
-            json.dumps({"counts": report.counts, "failures": report.failures, "seconds": time.monotonic() - began}),
+            json.dumps({
+                "counts": report.counts,
+                "failures": report.failures,
+                "seconds": time.monotonic() - began,
+            }),
             encoding="utf-8",
         )
     return int(bool(report.failures))

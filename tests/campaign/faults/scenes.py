@@ -79,7 +79,11 @@ def build(scene: Scene, roots: Mapping[str, Root], folder: Path) -> Path:
     """A volume of the scene in the existing `folder`; returns its log directory."""
     log_dir = folder / "volume" / "kafka"
     log_dir.mkdir(parents=True)
-    of_one = {one.partitions[0]: one for one in roots.values() if len(one.partitions) == 1 and one.state == scene.root}
+    of_one = {
+        one.partitions[0]: one
+        for one in roots.values()
+        if len(one.partitions) == 1 and one.state == scene.root
+    }
     sources = [of_one[partition] for partition in scene.partitions]
     for partition, root in zip(scene.partitions, sources, strict=True):
         shutil.copytree(root.path / partition, log_dir / partition)
@@ -98,7 +102,9 @@ def _checkpoint(parts: list[Path], to: Path, partitions: tuple[str, ...]) -> Non
     texts = [part.read_text().splitlines() for part in parts if part.exists()]
     if not any(texts):
         return
-    lines = [line for text in texts for line in text[2:] if "-".join(line.split()[:2]) in partitions]
+    lines = [
+        line for text in texts for line in text[2:] if "-".join(line.split()[:2]) in partitions
+    ]
     to.write_text("\n".join(["0", str(len(lines)), *lines]) + "\n")
 
 

@@ -26,7 +26,9 @@ class Trial:
         self.log_dir = build(scene, roots, folder)
         self.plan, self.run = folder / "plan", folder / "plan.run"
         self.before = content(self.log_dir)
-        ended = here("plan", *scene.plan[:1], str(self.log_dir), *scene.plan[1:], "-o", str(self.plan))
+        ended = here(
+            "plan", *scene.plan[:1], str(self.log_dir), *scene.plan[1:], "-o", str(self.plan)
+        )
         if ended.code not in (0, 1):
             raise SystemExit(f"{scene.name}: not planned: {ended.text}")
 
@@ -34,9 +36,15 @@ class Trial:
     def volume(self) -> Path:
         return self.folder / "volume"
 
-    def do(self, step: str, fault: Fault | None = None, *, count: bool = False, apart: bool = False) -> Ended:
+    def do(
+        self, step: str, fault: Fault | None = None, *, count: bool = False, apart: bool = False
+    ) -> Ended:
         """Do a step: in a child where it may fail or is counted, or where `apart` says so."""
-        words = ["apply", str(self.plan), "--digest", "any"] if step == "apply" else [step, str(self.run)]
+        words = (
+            ["apply", str(self.plan), "--digest", "any"]
+            if step == "apply"
+            else [step, str(self.run)]
+        )
         if fault is None and not count and not apart:
             return here(*words)
         return run(*words, fault=fault, count=self.volume if count else None)
@@ -70,7 +78,9 @@ class Report:
 
     def hold(self, true: bool, what: str, ended: Ended) -> None:
         if not true:
-            self.failures.append(f"{what}: exit {ended.code}, at {ended.last!r}: {ended.text.strip()[-600:]}")
+            self.failures.append(
+                f"{what}: exit {ended.code}, at {ended.last!r}: {ended.text.strip()[-600:]}"
+            )
             print("FAILED", self.failures[-1], file=sys.stderr, flush=True)
 
 
@@ -83,7 +93,9 @@ def load(scene: Scene, roots: Mapping[str, Root], parent: Path) -> None:
     freeze()
 
 
-def undisturbed(scene: Scene, roots: Mapping[str, Root], parent: Path) -> tuple[Content, dict[str, int]]:
+def undisturbed(
+    scene: Scene, roots: Mapping[str, Root], parent: Path
+) -> tuple[Content, dict[str, int]]:
     """The files after apply, and how many calls each step makes below the volume."""
     calls = {}
     with trial(scene, roots, parent) as one:
