@@ -55,7 +55,7 @@ def end_findings(
 
     `indexes` are witnesses from its own index entries.
     """
-    if claims.live or claims.unsettled:
+    if claims.live or not claims.end_settled:
         return
     above = [w for w in (*witnesses(claims, epochs), *indexes) if w.offset > log_end]
     yield from _missing(claims, log, log_end, above, f"the log ends at offset {log_end}")

@@ -53,6 +53,10 @@ class Claims(NamedTuple):
 
     replacing: bool = False
     """Whether that is for unfinished segment replacements alone: every log was examined."""
+    end_settled: bool = True
+    """Whether no broker start moves the log end: the unfinished replacements, if any, are of
+    segments before the last one. The cleaner never replaces the active segment.
+    """
 
     @property
     def flushed_to(self) -> int:
@@ -88,6 +92,7 @@ def claims_of(partition: PartitionDir, root: LogDir | None, *, live: bool, tiere
         deleting=any(f.name.endswith(f"{paths.LOG}.deleted") for f in partition.others),
         unsettled=bool(replacements) or unseen,
         replacing=bool(replacements) and not unseen,
+        end_settled=not unseen and _replaced_below_the_last(partition, replacements),
     )
 
 
@@ -109,6 +114,16 @@ def _snapshots(partition: PartitionDir) -> Iterable[int]:
         parsed = paths.parse_segment_file(file.name)
         if parsed and parsed.kind == paths.SNAPSHOT and not parsed.suffix:
             yield parsed.base_offset
+
+
+def _replaced_below_the_last(partition: PartitionDir, replacements: Iterable[str]) -> bool:
+    """Whether each of the unfinished replacements begins below the base of the last segment.
+
+    A start deletes `.cleaned` files, and swaps `.swap` files in.
+    """
+    last = partition.segments[-1].base_offset if partition.segments else -1
+    swaps = (paths.parse_segment_file(name) for name in replacements if name.endswith(".swap"))
+    return all(swap is not None and swap.base_offset < last for swap in swaps)
 
 
 def _has_unseen_logs(partition: PartitionDir) -> bool:

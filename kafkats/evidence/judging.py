@@ -40,7 +40,8 @@ def segment_evidence(
         yield from first_findings(claims, epochs_of(directory), log)
     # an index entry led the tail look to a wrong position
     not_seen = facts.last_offset < base and facts.valid_bytes > 0
-    if claims.live or claims.unsettled or facts.stop not in _NOTHING_BEHIND or not_seen:
+    settled = claims.end_settled if next_base_offset < 0 else not claims.unsettled
+    if claims.live or not settled or facts.stop not in _NOTHING_BEHIND or not_seen:
         return
     end = max(facts.next_offset, base)
     if next_base_offset < 0:

@@ -51,7 +51,8 @@ DANGER, STATE, UNKNOWN = "missing-records", "end-not-flushed", "cannot-be-told"
         (KILLED._replace(high_watermark=151), [STATE]),
         (KILLED._replace(high_watermark=151, live=True), []),
         (CLEAN._replace(high_watermark=151, live=True), []),
-        (CLEAN._replace(high_watermark=151, unsettled=True), []),
+        (CLEAN._replace(high_watermark=151, unsettled=True, end_settled=False), []),
+        (CLEAN._replace(high_watermark=151, unsettled=True), [DANGER]),  # swaps of older segments
         (COPIED._replace(last_snapshot=151), [DANGER]),
     ],
 )
