@@ -17,9 +17,9 @@ For those who ask what a kill or a power failure leaves at each step of a run. G
 
 The tests kill a run before each of these effects, in two ways:
 
-* on a real file system, with SIGKILL (`tests/crash/test_kill.py`);
+* on a real file system, with SIGKILL (`tests/logdir/test_changeset_kill.py`);
 * on a file system in memory, which then also loses unsynced data, in every legal way
-  (`tests/crash/test_power_failure.py`).
+  (`tests/logdir/test_changeset_power_failure.py`).
 
 | word | meaning |
 | --- | --- |
@@ -33,9 +33,9 @@ The tests kill a run before each of these effects, in two ways:
 MIGRATE = """
 ## A whole migration
 
-`tests/crash/test_migrate_kill.py` kills migrations of real partitions, with six and seven segments, at these points and at
+`tests/migration/test_migration_kill.py` kills migrations of real partitions, with six and seven segments, at these points and at
 those of a commit in which logs change. One migration goes up and one down; the latter removes producer snapshots and
-transaction indexes. It also kills the commands `apply` and `undo` after random times. `tests/crash/test_migrate_failures.py`
+transaction indexes. It also kills the commands `apply` and `undo` after random times. `tests/migration/test_migration_failures.py`
 makes the file system fail at the same points. The new files take as much space as the partition. Killed attempts never leave
 more than one such copy, and failed attempts leave none.
 

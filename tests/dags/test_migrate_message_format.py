@@ -97,7 +97,7 @@ def as_kafka_left_it(root: Path) -> bool:
 
 @pytest.fixture
 def submitted() -> set[str]:
-    """plan and apply are submitted in test_cluster.py."""
+    """plan and apply are submitted in test_rebuild_time_indexes_cluster.py."""
     return {"certify", "undo"}
 
 

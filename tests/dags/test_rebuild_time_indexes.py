@@ -1,4 +1,4 @@
-"""The DAG itself: on real damaged directories (test_cluster.py: with real spark-submits), and its turns with jobs that only pretend."""
+"""The DAG itself: on real damaged directories (test_rebuild_time_indexes_cluster.py: real spark-submits), and its turns with jobs that only pretend."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from kafkats.errors import KafkatsError, UsageError
 from kafkats.search.sweep import sweep
 from tests.golden import Unpacked, cases, partitions
 from tests.index.generated import BASE
-from tests.test_search import DAMAGE, Made, batch, made
-from tests.test_search import partitions as made_partitions
+from tests.search.test_search import DAMAGE, Made, batch, made
+from tests.search.test_search import partitions as made_partitions
 
 
 def one_by_one(

@@ -29,7 +29,7 @@ from kafkats.errors import BadInput, CorruptFile, KafkatsError, Locked, UsageErr
 from kafkats.lookup.partitions import PartitionUnit, lookup_partitions
 from kafkats.tables import merge, store
 from tests.golden import Unpacked, cases, partitions, tree
-from tests.test_search import batch, decoded, write_indexes
+from tests.search.test_search import batch, decoded, write_indexes
 
 HOUR = 3_600_000
 T0 = 1_600_000_000_000 // (30 * 24 * HOUR) * 30 * 24 * HOUR

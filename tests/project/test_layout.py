@@ -1,0 +1,88 @@
+"""A module's tests lie where the module lies: kafkats/retention/plan.py is tested by tests/retention/test_plan*.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+TESTED: Final = {
+    "dags": ("dags", "plugins/kafkats_airflow"),
+    "project": (".", "tests/project"),
+    "pyspark_kafkats": ("pyspark_kafkats",),
+    "spark_jobs": ("spark_jobs",),
+}
+"""Folder of tests -> the folders with what it tests. Any other `X` tests `kafkats/X` or, where programs of the tests are
+tested beside them, `tests/X`.
+"""
+EXCEPTIONS: Final = {
+    "browser/test_airflow.py": "all DAGs, in a whole Airflow",
+    "dags/test_names.py": "all DAGs, against tests/compat/names.json",
+    "dags/test_policy.py": "what every DAG file keeps to",
+    "project/test_composition.py": "what commands and jobs have in common",
+    "project/test_layout.py": "this file",
+}
+
+
+def names(folder: Path) -> set[str]:
+    """What a test in the mirror of `folder` may be named after: its modules, itself, and any file or folder of the project's
+    top.
+    """
+    found = {path.stem.lower().replace("-", "_") for path in folder.iterdir()}
+    return (found if folder == ROOT else found - {"__init__", "conftest"}) | {folder.name}
+
+
+def places(test: str) -> list[Path]:
+    """The folders with what `test`, a path in tests/, may test."""
+    folder = str(Path(test).parent)
+    listed = TESTED.get(folder, (f"kafkats/{folder}", f"tests/{folder}"))
+    return [path for path in (ROOT / name for name in listed) if path.is_dir()]
+
+
+def is_mirrored(test: str) -> bool:
+    """Whether `test` is named after a module there: `test_plan.py` and `test_plan_judged.py` after plan."""
+    subject = Path(test).stem.removeprefix("test_")
+    return any(
+        subject == name or subject.startswith(f"{name}_")
+        for place in places(test)
+        for name in names(place)
+        if not name.startswith("test_")
+    )
+
+
+def every_test() -> list[str]:
+    return [str(path.relative_to(ROOT / "tests")) for path in (ROOT / "tests").rglob("test_*.py")]
+
+
+def test_every_test_lies_where_its_module_lies() -> None:
+    strays = sorted(
+        test for test in every_test() if not is_mirrored(test) and test not in EXCEPTIONS
+    )
+    assert not strays, "no module of this name there: rename the test after one, or move it"
+
+
+def test_exceptions_are_few_and_needed() -> None:
+    everything = every_test()
+    assert set(EXCEPTIONS) <= set(everything)
+    assert not [test for test in EXCEPTIONS if is_mirrored(test)]
+    assert len(EXCEPTIONS) <= 0.05 * len(everything)
+
+
+@pytest.mark.parametrize(
+    ("test", "mirrored"),
+    [
+        ("retention/test_plan.py", True),
+        ("retention/test_plan_whatever.py", True),
+        ("retention/test_planning.py", False),
+        ("test_plan.py", False),
+        ("test_errors.py", True),
+        ("operations/test_plan.py", False),
+        ("dags/test_settings.py", True),
+        ("project/test_readme.py", True),
+        ("project/test_plan.py", False),
+    ],
+)
+def test_what_counts_as_mirrored(test: str, mirrored: bool) -> None:
+    assert is_mirrored(test) is mirrored

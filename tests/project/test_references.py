@@ -1,0 +1,67 @@
+"""No code that only tests run: every function, class and method of the product is used by the product."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.project.references import unreferenced
+
+REFERENCE = "the readable reference that tests hold the kernels and golden files to"
+DIALECT = "a rule of a proposal that Kafka never shipped: read, reported and compared, never written for a broker"
+LIBRARY = "called by programs of others: docs/lookup-tables.md"
+BY_NAME = "called by name, by the framework that loads it"
+ALLOWED = {
+    "kafkats.formats.control.encode_end_marker": REFERENCE,
+    "kafkats.formats.message_set.check_crc": REFERENCE,
+    "kafkats.formats.enriched.assign": DIALECT,
+    "kafkats.formats.enriched.decode_tags": DIALECT,
+    "kafkats.formats.enriched.first_offset": DIALECT,
+    "kafkats.formats.enriched.merge": DIALECT,
+    "kafkats.formats.enriched.with_tags": DIALECT,
+    "kafkats.formats.kip31.assign": DIALECT,
+    "kafkats.formats.kip31.contiguous": DIALECT,
+    "kafkats.formats.kip31.rewrite": DIALECT,
+    "kafkats.index.build.build": "one log in memory: what bench/ and the judge's programs build indexes with",
+    "kafkats.index.minute_index.size_bytes": "arithmetic of the format, for bench/ and its page",
+    "kafkats.index.reference.build_reference": REFERENCE,
+    "kafkats.index.reference.untrue_entries": REFERENCE,
+    "kafkats.logdir.root.scan_root": "a whole log dir at once: what the conformance programs look at",
+    "kafkats.tables.cells.build": LIBRARY,
+    "kafkats.tables.merge.compact": LIBRARY,
+    "kafkats.tables.store.verify": LIBRARY,
+    "kafkats_airflow.kafkats_plugin.KafkatsPlugin": BY_NAME,
+    "kafkats_airflow.spark_job.SparkUiLink.get_link": BY_NAME,
+    "pyspark_kafkats.source.DefaultSource": BY_NAME,
+}
+"""name -> why it is there though nothing of the product refers to it."""
+
+
+def test_the_product_uses_what_it_has() -> None:
+    found = set(unreferenced())
+    assert found - ALLOWED.keys() == set(), (
+        "delete these with their tests, or make the product use them"
+    )
+    assert ALLOWED.keys() - found == set(), "these are used, or gone: take them out of the list"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "dead"),
+    [
+        ("def used(): pass\ndef dead(): dead()\n", "from kafkats.one import used\nused()\n", ["kafkats.one.dead"]),
+        # Another function of the same name is no reference; a re-export alone is none either.
+        ("def look(): pass\n", "def look(): pass\nlook()\n", ["kafkats.one.look"]),
+        ("def look(): pass\n", "from kafkats.one import look\n__all__ = ['look']\n", ["kafkats.one.look"]),
+        ("def look(): pass\n", "from kafkats import one\none.look()\n", []),
+        ("def look(): pass\n", "from kafkats import one\nTABLE = [one]\nTABLE[0].look()\n", []),
+        ("def look(): pass\n", "from kafkats import one\ndef f(one): one.look()\nf(1)\n", ["kafkats.one.look"]),
+        ("class A:\n  def used(self): pass\n  def dead(self): pass\n", "from kafkats.one import A\nA().used()\n", ["kafkats.one.A.dead"]),
+    ],
+)  # fmt: skip
+def test_what_counts_as_a_reference(tmp_path: Path, one: str, other: str, dead: list[str]) -> None:
+    (tmp_path / "kafkats").mkdir()
+    (tmp_path / "kafkats" / "__init__.py").touch()
+    (tmp_path / "kafkats" / "one.py").write_text(one)
+    (tmp_path / "kafkats" / "other.py").write_text(other)
+    assert unreferenced(tmp_path) == dead
