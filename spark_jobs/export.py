@@ -22,6 +22,7 @@ from kafkats.execution import Executor
 from kafkats.flow import looking
 from kafkats.lookup import exports
 from kafkats.lookup import partitions as operation
+from kafkats.lookup.marks import find_marks, with_margin
 from kafkats.lookup.partitions import LookupOptions, target_of
 from kafkats.plans.facts import make_folder, write_text
 
@@ -33,7 +34,7 @@ def export(executor: Executor, args: Namespace) -> Mapping[str, Any]:
         raise UsageError("--group is for group-csv")
     at = target_of(args.at, "--at")
     until = None if args.until is None else target_of(args.until, "--until")
-    at, until = exports.with_margin(at, until, args.margin)
+    at, until = with_margin(at, until, args.margin)
     options = LookupOptions(
         now_ms=time.time_ns() // 1_000_000, policy=arguments.policy(args, reads=READS["export"])
     )
@@ -42,7 +43,7 @@ def export(executor: Executor, args: Namespace) -> Mapping[str, Any]:
         if args.logs
         else None
     )
-    starts, ends = exports.marks(
+    starts, ends = find_marks(
         args.log_dirs, at, until, lambda targets: looking.lookup(executor, partitions(args), targets, options),
         topics=args.topics, limits=limits,
     )  # fmt: skip

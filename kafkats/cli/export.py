@@ -14,6 +14,7 @@ from kafkats.cli.terminal import say, shown
 from kafkats.config.settings_read import READS
 from kafkats.errors import UsageError
 from kafkats.lookup import exports
+from kafkats.lookup.marks import find_marks, with_margin
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,7 +95,7 @@ def export(
     from kafkats.plans.facts import make_folder, write_text
 
     end = None if until is None else operation.target_of(until, "--until")
-    begin, end = exports.with_margin(operation.target_of(at, "--at"), end, margin)
+    begin, end = with_margin(operation.target_of(at, "--at"), end, margin)
     if group and to != "group-csv":
         raise UsageError("--group is for group-csv")
     options = operation.LookupOptions(
@@ -113,7 +114,7 @@ def export(
             )
         return looking.lookup(executor, units, targets, options)
 
-    starts, ends = exports.marks(
+    starts, ends = find_marks(
         paths, begin, end, look, topics=topics, limits=limits_of(logs, topics)
     )
     made = exports.export(starts, ends, to=to, missing=missing, group=group)

@@ -27,7 +27,7 @@ from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor
-    from kafkats.lookup.exports import Limits
+    from kafkats.lookup.marks import Limits
     from kafkats.lookup.partitions import PartitionUnit
     from kafkats.search import Target
 
@@ -236,7 +236,7 @@ def limits_of(logs: tuple[Path, ...], topics: str) -> Limits | None:
 def _from_table(
     table: Path, targets: list[Target], topics: str, limits: Limits | None, *, as_json: bool
 ) -> int:
-    from kafkats.lookup.exports import read_marks
+    from kafkats.lookup.marks import read_marks
 
     marks = [
         mark

@@ -1,7 +1,8 @@
 """Answer which offset it was at a time, for every partition.
 
 partitions       answers from log directories
-exports          answers in the formats of consumers: Spark options, group resets, JSON
+marks            answers for one time, from log directories or tables
+exports          marks in the formats of consumers: Spark options, group resets, JSON
 consumer_groups  committed offsets of consumer groups
 lag              the lag of consumer groups in time
 latency          the delay between a record's timestamp and its append

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from kafkats.errors import BadInput, UsageError
 from kafkats.lookup.consumer_groups import Committed
-from kafkats.lookup.exports import Mark, settled
+from kafkats.lookup.marks import Mark, settled
 
 DIFF: Final = pa.schema([
     ("topic", pa.string()),

@@ -1,28 +1,19 @@
 """Write answers of a search by time for Spark's Kafka source, Kafka's group reset, or as JSON.
 
-    starts = marks_of(rows, at)                 rows of operations.lookup.LOOKUP
-    starts, ends = read_marks(folder, at_ms)    or a table's
-    export(starts, to="spark-offsets").text
+    export(starts, to="spark-offsets").text     starts of kafkats.lookup.marks
 
-The rows should also hold the answers for latest and earliest. Every requested partition appears in
-the export, in the exception message, or (`leave`) in the notes. See docs/exports.md.
+Every requested partition appears in the export, in the exception message, or (`leave`) in the
+notes. See docs/exports.md.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from kafkats.config.topics import topic_filter
 from kafkats.errors import BadInput, UsageError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from kafkats.search.answers import Target
-    from kafkats.tables import View
+from kafkats.lookup.marks import Mark, one_per_partition
 
 FORMATS: Final = ("spark-offsets", "spark-by-timestamp", "group-csv", "json")
 MISSING: Final = {
@@ -35,43 +26,8 @@ MISSING: Final = {
 LATEST: Final = -1
 EARLIEST: Final = -2
 """Offsets with a special meaning in Spark."""
-_SMALLEST_MS: Final = -(2**63)
-_LARGEST_MS: Final = 2**63 - 1
-_NO_WORDS: Final = (
-    "a table knows times only: ask a log directory for the earliest, latest or largest"
-)
 _SHOWN: Final = 5
 _VERSION: Final = 1
-
-Limits = Mapping[tuple[str, int], tuple[int, int]]
-"""Log start and log end by topic and partition, -1 for unknown."""
-
-
-class Mark(NamedTuple):
-    """The offset of a partition at one time. -1: none or unknown.
-
-    `timestamp` (ms) is the record's.
-    """
-
-    topic: str
-    partition: int
-    target_ms: int
-    """An instant of any sign."""
-    offset: int = -1
-    timestamp: int = -1
-    reason: str = "past-end"
-    evidence: str = ""
-    log_start: int = -1
-    log_end: int = -1
-    broker: bool = True
-    """Whether a broker finds an offset too."""
-    gone: int = -1
-    """The offset in a table's cell if it is below the log start. `offset` is then the log start."""
-    word: str = ""
-    """The word that was looked up, "" for an instant.
-
-    `target_ms` is then Kafka's number for the word.
-    """
 
 
 class Note(NamedTuple):
@@ -96,221 +52,6 @@ class Export(NamedTuple):
     notes: list[Note]
 
 
-def with_margin(at: Target, until: Target | None, margin_ms: int) -> tuple[Target, Target | None]:
-    """Return the range extended by the margin at both ends. Words are unchanged."""
-    begin = max(at - margin_ms, _SMALLEST_MS) if isinstance(at, int) else at
-    return begin, min(until + margin_ms, _LARGEST_MS) if isinstance(until, int) else until
-
-
-def marks(
-    paths: Sequence[str | os.PathLike[str]],
-    at: Target,
-    until: Target | None,
-    look: Callable[[list[Target]], pa.Table],
-    *,
-    topics: str = "*",
-    limits: Limits | None = None,
-) -> tuple[list[Mark], list[Mark] | None]:
-    """Return the starts and, with `until`, the ends.
-
-    They come from the table if `paths` is one, else from the rows of LOOKUP that `look` returns for
-    its targets. `limits` are for a table, see read_marks. Raises UsageError, and as read_marks,
-    marks_of and `look`.
-    """
-    from kafkats.tables import table_in
-
-    table = table_in(paths)
-    if table is not None:
-        return read_marks(table, at, until, topics=topics, limits=limits)
-    if limits is not None:
-        raise UsageError(
-            "where logs begin and end by now is for a table: log directories tell it by themselves"
-        )
-    from kafkats.search.answers import Word
-
-    rows = look(
-        list(dict.fromkeys([at, *([] if until is None else [until]), Word.LATEST, Word.EARLIEST]))
-    )
-    return marks_of(rows, at), None if until is None else marks_of(rows, until)
-
-
-def marks_of(rows: pa.Table | pa.RecordBatch, target: Target) -> list[Mark]:
-    """Return the answers for one target in rows of LOOKUP, by topic and partition.
-
-    Answers for the words latest and earliest, if present, give the log end and log start. Raises
-    UsageError if the target was not looked up, BadInput for a directory that is no partition's and
-    for log directories that disagree.
-    """
-    found = rows.to_pylist()
-    ends: dict[tuple[str, int], dict[str, Any]] = {}
-    for word, name in (("latest", "log_end"), ("earliest", "log_start")):
-        for row in found:
-            if row.get("word", "") == word:
-                ends.setdefault((row["log_dir"], row["partition_dir"]), {})[name] = row["offset"]
-    number, word = (target, "") if isinstance(target, int) else (target.value, target.text)
-    marks = [
-        Mark(
-            row["topic"],
-            row["partition"],
-            number,
-            row["offset"],
-            row["timestamp"],
-            row["reason"],
-            row["evidence"],
-            broker=_given_out(row, ends.get((row["log_dir"], row["partition_dir"]), {})),
-            word=word,
-            **ends.get((row["log_dir"], row["partition_dir"]), {}),
-        )
-        for row in found
-        if (row["target_ms"], row.get("word", "")) == (number, word)
-    ]
-    if not marks:
-        raise UsageError(f"nothing was looked up for {word or number}: there is nothing to export")
-    return _agreed(marks)
-
-
-def _given_out(row: Mapping[str, Any], ends: Mapping[str, int]) -> bool:
-    """Whether a broker returns an offset too.
-
-    If the instant is a word for brokers, this tells whether the exact answer's record is below the
-    high watermark.
-    """
-    if row["kafka_reason"] != "taken-for-a-word":
-        return bool(row["kafka_offset"] >= 0)
-    high_watermark = ends.get("log_end", _LARGEST_MS) - row["above_high_watermark"]
-    return bool(0 <= row["offset"] < high_watermark)
-
-
-def marks_in(
-    view: View,
-    target: Target,
-    *,
-    end: bool = False,
-    latest: View | None = None,
-    limits: Limits | None = None,
-) -> list[Mark]:
-    """Return a table's answers for all its partitions.
-
-    The cell at or before the time answers, so that no record is missed. For the `end` of a range
-    the cell at or after the time answers. `latest` holds the table's last rows if `view` lacks
-    them: they tell the partitions and where their logs began and ended. `limits` are the logs'
-    current limits. Offsets outside them are replaced, see `settled`. Raises UsageError for an empty
-    table, and for a word, since a table has none.
-    """
-    import numpy as np
-
-    from kafkats.tables import lookup
-
-    if not isinstance(target, int):
-        raise UsageError(_NO_WORDS)
-    bounds = _bounds([view] if latest is None else [view, latest])
-    if not bounds:
-        raise UsageError("the table has no row: there is nothing to export")
-    bounds = {key: (limits or bounds).get(key, known) for key, known in bounds.items()}
-    asked = -(-target // view.step_ms) * view.step_ms if end else target
-    numbers = np.array([view.number(*key) for key in bounds])
-    found = lookup(view, numbers, np.full(len(numbers), asked))
-    answers = zip(
-        bounds.items(), found.offset.tolist(), found.timestamp.tolist(), found.words(), strict=True
-    )
-    return [
-        settled(Mark(*key, target, offset, timestamp, word, "table", *limit, broker=offset >= 0))
-        for (key, limit), offset, timestamp, word in answers
-    ]
-
-
-def settled(mark: Mark) -> Mark:
-    """Return a table's mark, corrected by the limits of its log.
-
-    An offset below the log start is `deleted` and replaced by the log start. An offset at or above
-    the log end belongs to another log or to a truncated one: the mark has no offset then
-    (`beyond-end`).
-    """
-    if 0 <= mark.offset < mark.log_start:
-        evidence = f"offset {mark.offset} is gone: the log begins at {mark.log_start}"
-        return mark._replace(
-            offset=mark.log_start,
-            timestamp=-1,
-            reason="deleted",
-            evidence=evidence,
-            gone=mark.offset,
-        )
-    if 0 <= mark.log_end <= mark.offset:
-        evidence = f"offset {mark.offset}, and the log ends at {mark.log_end}: made anew, or cut"
-        return mark._replace(
-            offset=-1, timestamp=-1, reason="beyond-end", evidence=evidence, broker=False
-        )
-    return mark
-
-
-def read_marks(
-    folder: str | os.PathLike[str],
-    at: Target,
-    until: Target | None = None,
-    *,
-    topics: str = "*",
-    limits: Limits | None = None,
-) -> tuple[list[Mark], list[Mark] | None]:
-    """Return the starts, and with `until` the ends, of a table's partitions whose topics match.
-
-    Only the needed rows are read. `limits` are current log limits (`operations.lookup.limits`);
-    without them the table's newest rows give them. Raises UsageError and as `tables.read`.
-    """
-    from kafkats.tables import read, read_manifest
-
-    manifest = read_manifest(folder)
-    step = manifest.step_ms
-    last = max((end for _, end in manifest.covered), default=0)
-    latest = read(folder, from_ms=last - step)
-    wanted = topic_filter(topics)
-    sides = []
-    for target, end in ((at, False), (until, True)):
-        if target is None:
-            continue
-        if not isinstance(target, int):
-            raise UsageError(_NO_WORDS)
-        cell = (-(-target // step) if end else target // step) * step
-        view = read(folder, from_ms=cell, to_ms=cell + step)
-        found = marks_in(view, target, end=end, latest=latest, limits=limits)
-        found = [mark for mark in found if wanted.matches(mark.topic)]
-        if not found:
-            raise UsageError(f"no topic in the table matches {topics!r}", path=folder)
-        sides.append(found)
-    return sides[0], sides[1] if len(sides) > 1 else None
-
-
-def _bounds(views: Iterable[View]) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return log start and log end of each partition, the largest in any row, sorted."""
-    import pyarrow as pa
-
-    columns = ["topic", "partition", "log_start_offset", "log_end_offset"]
-    rows = pa.concat_tables([view.rows.select(columns) for view in views]).unify_dictionaries()
-    rows = rows.set_column(0, "topic", rows["topic"].cast(pa.string()))
-    largest = rows.group_by(columns[:2]).aggregate([(name, "max") for name in columns[2:]])
-    found = {
-        (row["topic"], row["partition"]): (row["log_start_offset_max"], row["log_end_offset_max"])
-        for row in largest.to_pylist()
-    }
-    return {key: found[key] for key in sorted(found)}
-
-
-def _agreed(marks: Iterable[Mark]) -> list[Mark]:
-    """Return one mark per partition, sorted. Raises BadInput when two log directories disagree."""
-    found: dict[tuple[str, int], Mark] = {}
-    for mark in marks:
-        if mark.partition < 0:
-            raise BadInput(
-                "not in a partition's directory (TOPIC-N): it cannot be told which partition this is"
-            )
-        other = found.setdefault((mark.topic, mark.partition), mark)
-        if (other.offset, other.log_end) != (mark.offset, mark.log_end):
-            raise BadInput(
-                f"{mark.topic}-{mark.partition} lies in two log directories that differ: offset {other.offset} of"
-                f" {other.log_end}, and {mark.offset} of {mark.log_end}; name one of them"
-            )
-    return [found[key] for key in sorted(found)]
-
-
 def export(
     starts: Iterable[Mark],
     ends: Iterable[Mark] | None = None,
@@ -331,10 +72,10 @@ def export(
     ):
         if word not in allowed:
             raise UsageError(f"no {what} {word!r}; there are {', '.join(allowed)}")
-    first = _agreed(starts)
+    first = one_per_partition(starts)
     if not first:
         raise UsageError("there is no partition to export")
-    last = None if ends is None else _paired(first, _agreed(ends))
+    last = None if ends is None else _paired(first, one_per_partition(ends))
     if (
         last is not None
         and not first[0].word + last[0].word
@@ -404,11 +145,11 @@ def _refuse(marks: Sequence[Mark], why: str) -> None:
 def _names(marks: Iterable[Mark]) -> str:
     marks = list(marks)
     more = f" and {len(marks) - _SHOWN} more" if len(marks) > _SHOWN else ""
-    told = (
+    named = (
         f"{m.topic}-{m.partition} ({': '.join(filter(None, (m.reason, m.evidence)))})"
         for m in marks[:_SHOWN]
     )
-    return ", ".join(told) + more
+    return ", ".join(named) + more
 
 
 def _notes(*sides: Iterable[_Filled]) -> list[Note]:
@@ -475,13 +216,15 @@ def _spark_by_timestamp(
     """
     if missing in ("leave", "all"):
         raise UsageError(
-            f"by timestamps Spark can begin at what it finds, or at the log end: {missing!r} cannot be said"
+            "by timestamps Spark begins at the offset it finds, or at the log end:"
+            f" {missing!r} is not possible"
         )
     if any(mark.word for mark in [*starts, *(ends or [])]):
         raise UsageError("earliest, latest and max-timestamp are no times: take spark-offsets")
     _refuse(
         [mark for mark in [*starts, *(ends or [])] if _time_for_brokers(mark) < 0],
-        "Kafka's clients ask for no time before 1970, and the answer is a record from then: take spark-offsets",
+        "Kafka's clients ask for no time before 1970, and the answer is a record from then:"
+        " take spark-offsets",
     )
     without = [mark for mark in starts if not mark.broker or mark.offset < 0]
     if missing == "fail":
@@ -542,7 +285,7 @@ def _group_csv(starts: list[Mark], ends: list[Mark] | None, missing: str, group:
             "a group has one offset in each partition: it cannot be given the end of a range"
         )
     if any(c in group for c in '",\r\n'):
-        raise UsageError(f"the group {group!r} cannot be said in the CSV of Kafka's tool")
+        raise UsageError(f"the CSV of Kafka's tool has no way to write the group {group!r}")
     filled = _filled(starts, "start", missing)
     unknown = [
         f.mark
@@ -564,42 +307,42 @@ def _group_csv(starts: list[Mark], ends: list[Mark] | None, missing: str, group:
 def _json(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str) -> Export:
     """Write the answers unchanged. A missing answer is null."""
     partitions = [
-        {"topic": start.topic, "partition": start.partition}
-        | {
+        {
+            "topic": start.topic,
+            "partition": start.partition,
             "log_start_offset": _known(start.log_start),
             "log_end_offset": _known(start.log_end),
-            "start": _told(start),
+            "start": _answer(start),
         }
-        | ({} if ends is None else {"end": _told(ends[number])})
+        | ({} if ends is None else {"end": _answer(ends[number])})
         for number, start in enumerate(starts)
     ]
-    asked = {start.target_ms for start in starts}
-    document: dict[str, Any] = {"version": _VERSION, "at": asked.pop() if len(asked) == 1 else None}
-    if starts[0].word:
-        document["at_word"] = starts[0].word
-    if ends is not None:
-        document["until"] = max(end.target_ms for end in ends)
-        if ends[0].word:
-            document["until_word"] = ends[0].word
+    targets = {start.target_ms for start in starts}
+    document = {
+        "version": _VERSION,
+        "at": targets.pop() if len(targets) == 1 else None,
+        **({"at_word": starts[0].word} if starts[0].word else {}),
+        **({} if ends is None else {"until": max(end.target_ms for end in ends)}),
+        **({"until_word": ends[0].word} if ends and ends[0].word else {}),
+        "partitions": partitions,
+    }
     notes = [
         Note(mark.topic, mark.partition, side, mark.reason, _known(mark.offset))
         for side, found in (("start", starts), ("end", ends or []))
         for mark in found
         if not _answers(mark)
     ]
-    return Export(
-        json.dumps(document | {"partitions": partitions}, indent=1) + "\n", len(starts), notes
-    )
+    return Export(json.dumps(document, indent=1) + "\n", len(starts), notes)
 
 
-def _told(mark: Mark) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _answer(mark: Mark) -> dict[str, int | str | None]:
+    return {
         "target_ms": mark.target_ms,
         "offset": _known(mark.offset),
         "timestamp": None if mark.timestamp == -1 else mark.timestamp,
         "reason": mark.reason,
+        "evidence": mark.evidence,
     }
-    return told | {"evidence": mark.evidence}
 
 
 def _known(value: int) -> int | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kafkats import paths, search
 from kafkats.errors import KafkatsError
@@ -33,11 +34,13 @@ LAG: Final = pa.schema([
     ("evidence", pa.string()),
 ])  # fmt: skip
 """One row per group and partition, in the given order."""
+Row = dict[str, int | str]
+"""A row of LAG."""
 
 REASONS: Final = {
     "behind": "records are left to read",
     "caught-up": "it has read all there is",
-    "beyond-end": "it has committed more than there is: another cluster's offsets, or the log was cut",
+    "beyond-end": "it has committed more than there is: offsets of another cluster, or a cut log",
     "deleted": "what it would read next is gone; the rest is counted from the log start",
     "no-commit": "it has committed nothing here",
     "no-timestamps": "records are left to read, and the next one has no timestamp",
@@ -45,6 +48,17 @@ REASONS: Final = {
     "not-covered": "the table begins later than what it reads next",
     "unreadable": "the partition cannot be read; the evidence says why",
 }
+
+
+class _Position(NamedTuple):
+    """The columns of LAG that the partition's records or a table's cells give. -1: unknown."""
+
+    reason: str
+    evidence: str = ""
+    log_start_offset: int = -1
+    log_end_offset: int = -1
+    newest_timestamp: int = -1
+    next_timestamp: int = -1
 
 
 def lag(
@@ -61,33 +75,32 @@ def lag(
         name = paths.parse_partition(unit.partition_dir)
         if name is not None and (key := (name.topic, name.partition)) in wanted:
             units.setdefault(key, unit)
-    rows: list[dict[str, Any] | None] = [None] * len(committed)
     by_partition: dict[tuple[str, int], list[int]] = {}
     for number, one in enumerate(committed):
         by_partition.setdefault((one.topic, one.partition), []).append(number)
+    rows: dict[int, Row] = {}
     for key, numbers in by_partition.items():
-        found = _of_partition([committed[number] for number in numbers], units.get(key))
-        for number, row in zip(numbers, found, strict=True):
-            rows[number] = _row(committed[number], row, now_ms)
-    return pa.Table.from_pylist([row for row in rows if row is not None], LAG)
+        positions = _of_partition([committed[number] for number in numbers], units.get(key))
+        for number, position in zip(numbers, positions, strict=True):
+            rows[number] = _row(committed[number], position, now_ms)
+    return pa.Table.from_pylist([rows[number] for number in sorted(rows)], LAG)
 
 
-def _of_partition(
-    committed: Sequence[Committed], unit: PartitionFacts | None
-) -> list[dict[str, Any]]:
+def _of_partition(committed: Sequence[Committed], unit: PartitionFacts | None) -> list[_Position]:
+    gone = [_Position("no-partition")] * len(committed)
     if unit is None:
-        return [{"reason": "no-partition"} for _ in committed]
+        return gone
     if unit.hidden:
-        return [{"reason": "unreadable", "evidence": unit.hidden} for _ in committed]
-    found = steady(unit.path, lambda: _searched(committed, unit), _failed, live=unit.live)
-    return [{"reason": "no-partition"} for _ in committed] if found is None else found
+        return [_Position("unreadable", unit.hidden)] * len(committed)
+    positions = steady(unit.path, lambda: _searched(committed, unit), _failed, live=unit.live)
+    return gone if positions is None else positions
 
 
-def _failed(rows: list[dict[str, Any]]) -> bool:
-    return any(row["reason"] == "unreadable" for row in rows)
+def _failed(positions: list[_Position]) -> bool:
+    return any(position.reason == "unreadable" for position in positions)
 
 
-def _searched(committed: Sequence[Committed], unit: PartitionFacts) -> list[dict[str, Any]]:
+def _searched(committed: Sequence[Committed], unit: PartitionFacts) -> list[_Position]:
     try:
         with search.open_partition(
             unit.path,
@@ -97,49 +110,50 @@ def _searched(committed: Sequence[Committed], unit: PartitionFacts) -> list[dict
             live=unit.live,
         ) as partition:
             newest = search.find_exact(partition, search.MAX_TIMESTAMP, depth="tail").timestamp
-            return [_asked(partition, one.offset, newest) for one in committed]
+            return [_position(partition, one.offset, newest) for one in committed]
     except KafkatsError as e:
-        return [{"reason": "unreadable", "evidence": str(e)} for _ in committed]
+        return [_Position("unreadable", str(e))] * len(committed)
 
 
-def _asked(partition: search.Partition, offset: int, newest: int) -> dict[str, Any]:
+def _position(partition: search.Partition, offset: int, newest: int) -> _Position:
     start, end = partition.log_start_offset, partition.log_end_offset
-    known: dict[str, Any] = {
-        "log_start_offset": start,
-        "log_end_offset": end,
-        "newest_timestamp": newest,
-    }
+    known = _Position("no-commit", "", start, end, newest)
     if offset < 0:
-        return known | {"reason": "no-commit"}
+        return known
     if offset >= end:
-        return known | {"reason": "caught-up" if offset == end else "beyond-end"}
+        return known._replace(reason="caught-up" if offset == end else "beyond-end")
     hit = partition.record_from(offset)
     if hit is None:  # only offsets without records remain, after compaction
-        return known | {"reason": "caught-up", "evidence": "no record behind it"}
-    known |= {"next_timestamp": hit.timestamp, "evidence": f"record {hit.offset}"}
-    if offset < start:
-        return known | {"reason": "deleted"}
-    return known | {"reason": "behind" if hit.timestamp != -1 else "no-timestamps"}
+        return known._replace(reason="caught-up", evidence="no record behind it")
+    left = "behind" if hit.timestamp != -1 else "no-timestamps"
+    return known._replace(
+        reason="deleted" if offset < start else left,
+        evidence=f"record {hit.offset}",
+        next_timestamp=hit.timestamp,
+    )
 
 
-def _row(one: Committed, found: dict[str, Any], now_ms: int) -> dict[str, Any]:
-    row = dict.fromkeys(LAG.names, -1) | {"evidence": ""} | one._asdict() | found
-    row.pop("log_end", None)
-    if row["log_end_offset"] < 0:
-        row["log_end_offset"] = one.log_end
-    first = max(one.offset, row["log_start_offset"])
-    if one.offset >= 0 and row["log_end_offset"] >= 0:
-        row["lag"] = max(row["log_end_offset"] - first, 0)
-    if row["reason"] == "caught-up":
-        row["lag_ms"] = row["age_ms"] = 0
-    elif row["next_timestamp"] != -1:
-        row["lag_ms"] = (
-            max(row["newest_timestamp"] - row["next_timestamp"], 0)
-            if row["newest_timestamp"] != -1
-            else -1
-        )
-        row["age_ms"] = max(now_ms - row["next_timestamp"], 0)
-    return row
+def _row(one: Committed, position: _Position, now_ms: int) -> Row:
+    start, end = position.log_start_offset, position.log_end_offset
+    end = one.log_end if end < 0 else end
+    upcoming, newest = position.next_timestamp, position.newest_timestamp
+    lag_ms = age_ms = -1
+    if position.reason == "caught-up":
+        lag_ms = age_ms = 0
+    elif upcoming != -1:
+        lag_ms = max(newest - upcoming, 0) if newest != -1 else -1
+        age_ms = max(now_ms - upcoming, 0)
+    return {
+        "group": one.group,
+        "topic": one.topic,
+        "partition": one.partition,
+        "offset": one.offset,
+        **position._asdict(),
+        "log_end_offset": end,
+        "lag": max(end - max(one.offset, start), 0) if one.offset >= 0 and end >= 0 else -1,
+        "lag_ms": lag_ms,
+        "age_ms": age_ms,
+    }
 
 
 # ---------------------------------------------------------------- by a table
@@ -157,16 +171,14 @@ def lag_by_table(committed: Iterable[Committed], view: View, *, now_ms: int) -> 
     )
 
 
-def _by_cells(
-    committed: Iterable[Committed], view: View
-) -> Iterator[tuple[Committed, dict[str, Any]]]:
+def _by_cells(committed: Iterable[Committed], view: View) -> Iterator[tuple[Committed, _Position]]:
     columns = ("timestamp", "offset", "record_timestamp", "log_start_offset", "log_end_offset")
     cells = {name: np.asarray(view.rows[name].to_numpy(), np.int64) for name in columns}
     slices = _slices(view)
     for one in committed:
         rows = slices.get((one.topic, one.partition))
         if rows is None:
-            yield one, {"reason": "no-partition"}
+            yield one, _Position("no-partition")
             continue
         yield one, _by_cell(one.offset, {name: column[rows] for name, column in cells.items()})
 
@@ -184,28 +196,24 @@ def _slices(view: View) -> dict[tuple[str, int], slice]:
     }
 
 
-def _by_cell(offset: int, cells: dict[str, Any]) -> dict[str, Any]:
+def _by_cell(offset: int, cells: dict[str, NDArray[np.int64]]) -> _Position:
     start, end = (int(cells[name].max()) for name in ("log_start_offset", "log_end_offset"))
     timed = cells["record_timestamp"][cells["record_timestamp"] != -1]
     newest = int(timed.max()) if len(timed) else -1
-    known: dict[str, Any] = {
-        "log_start_offset": start,
-        "log_end_offset": end,
-        "newest_timestamp": newest,
-    }
+    known = _Position("no-commit", "", start, end, newest)
     if offset < 0:
-        return known | {"reason": "no-commit"}
+        return known
     if 0 <= end <= offset:
-        return known | {"reason": "caught-up" if offset == end else "beyond-end"}
+        return known._replace(reason="caught-up" if offset == end else "beyond-end")
     before = np.flatnonzero((cells["offset"] >= 0) & (cells["offset"] <= offset))
     if not len(before):
-        return known | {"reason": "not-covered"}
+        return known._replace(reason="not-covered")
     last = before[-1]
     itself = int(cells["offset"][last]) == offset
-    time = int(cells["record_timestamp" if itself else "timestamp"][last])
-    evidence = "its own timestamp" if itself else "that time or later, by the last cell before it"
-    return known | {
-        "next_timestamp": time,
-        "reason": "deleted" if offset < start else "behind",
-        "evidence": evidence,
-    }
+    return known._replace(
+        reason="deleted" if offset < start else "behind",
+        evidence="its own timestamp"
+        if itself
+        else "that time or later, by the last cell before it",
+        next_timestamp=int(cells["record_timestamp" if itself else "timestamp"][last]),
+    )

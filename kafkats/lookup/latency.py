@@ -12,8 +12,8 @@ A stored record has one time, CreateTime or LogAppendTime. Two sources still hav
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,8 @@ LATENCY: Final = pa.schema([
     ("reason", pa.string()),   # why the partition cannot be read, or ""
 ])  # fmt: skip
 """One row per partition and source with data, or one with source "" for a partition without any."""
+Row = dict[str, int | str]
+"""A row of LATENCY."""
 
 _APPEND_TIME: Final = 8
 _CONTROL: Final = 32
@@ -64,25 +66,26 @@ def most_ms(table: pa.Table, source: str = "append-time") -> int:
 
     It is the `margin_ms` of a fail-over or a safe search.
     """
-    found: list[int] = [
-        row["most_ms"] for row in table.to_pylist() if row["source"] == source and row["samples"]
+    rows = table.to_pylist()
+    known: list[int] = [
+        row["most_ms"] for row in rows if row["source"] == source and row["samples"]
     ]
-    return max([0, *found])
+    return max([0, *known])
 
 
-def _at_rest(unit: PartitionFacts) -> list[dict[str, Any]]:
+def _at_rest(unit: PartitionFacts) -> list[Row]:
     """Return the rows of a partition, [] if a running broker deleted it meanwhile."""
 
-    def failed(rows: list[dict[str, Any]]) -> bool:
+    def failed(rows: list[Row]) -> bool:
         return any(row["reason"] for row in rows)
 
-    return steady(unit.path, lambda: list(_of_partition(unit)), failed, live=unit.live) or []
+    return steady(unit.path, lambda: _of_partition(unit), failed, live=unit.live) or []
 
 
-def _of_partition(unit: PartitionFacts) -> Iterator[dict[str, Any]]:
+def _of_partition(unit: PartitionFacts) -> list[Row]:
     name = paths.parse_partition(unit.partition_dir)
-    where = {"topic": name.topic if name else "", "partition": name.partition if name else -1}
-    samples: dict[str, list[NDArray[np.int64]]] = {"append-time": [], "mtime": []}
+    by_append: list[NDArray[np.int64]] = []
+    by_mtime: list[NDArray[np.int64]] = []
     same = unknown = 0
     reason = unit.hidden
     try:
@@ -91,41 +94,33 @@ def _of_partition(unit: PartitionFacts) -> Iterator[dict[str, Any]]:
                 unit.path, log_start_offset=unit.log_start_offset, clean=unit.clean, live=unit.live
             ) as partition:
                 for segment in partition.segments:
-                    found = _of_segment(segment)
-                    samples["append-time"].append(found[0])
-                    samples["mtime"].append(found[1])
-                    same, unknown = same + found[2], unknown + found[3]
+                    appended, written, equal, without = _of_segment(segment)
+                    by_append.append(appended)
+                    by_mtime.append(written)
+                    same, unknown = same + equal, unknown + without
     except KafkatsError as e:
         reason = str(e)
-    told = False
-    for source, parts in samples.items():
-        values = np.concatenate([np.empty(0, np.int64), *parts])
-        counts = (same, unknown) if source == "append-time" else (0, 0)
-        if len(values) or any(counts):
-            told = True
-            yield (
-                where
-                | _measured(source, values)
-                | {"same": counts[0], "unknown": counts[1], "reason": reason}
-            )
-    if not told:
-        yield (
-            where
-            | _measured("", np.empty(0, np.int64))
-            | {"same": 0, "unknown": 0, "reason": reason}
-        )
 
+    def row(source: str, samples: list[NDArray[np.int64]], same: int, unknown: int) -> Row:
+        values = np.concatenate([np.empty(0, np.int64), *samples])
+        names = ("least_ms", "median_ms", "p99_ms", "most_ms")
+        points = [0] * len(names)
+        if len(values):
+            points = np.percentile(values, [0, 50, 99, 100], method="higher").astype(int).tolist()
+        return {
+            "topic": name.topic if name else "",
+            "partition": name.partition if name else -1,
+            "source": source,
+            "samples": len(values),
+            "same": same,
+            "unknown": unknown,
+            **dict(zip(names, points, strict=True)),
+            "reason": reason,
+        }
 
-def _measured(source: str, values: NDArray[np.int64]) -> dict[str, Any]:
-    points = (
-        np.percentile(values, [0, 50, 99, 100], method="higher").tolist()
-        if len(values)
-        else [0] * 4
-    )
-    names = ("least_ms", "median_ms", "p99_ms", "most_ms")
-    return {"source": source, "samples": len(values)} | dict(
-        zip(names, map(int, points), strict=True)
-    )
+    rows = [row("append-time", by_append, same, unknown), row("mtime", by_mtime, 0, 0)]
+    known = [one for one in rows if one["samples"] or one["same"] or one["unknown"]]
+    return known or [row("", [], 0, 0)]
 
 
 def _of_segment(segment: search.Segment) -> tuple[NDArray[np.int64], NDArray[np.int64], int, int]:

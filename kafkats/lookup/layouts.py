@@ -8,13 +8,15 @@ written, unless a folder outside log directories is named: `dump` reads the file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kafkats import paths
@@ -24,7 +26,7 @@ from kafkats.findings import Finding, failure
 from kafkats.generations import DEFAULT_RULE, INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES
 from kafkats.index import enriched_index, minute_index, offset_index, time_index
 from kafkats.index.build import Built, build_from
-from kafkats.index.compared import compare
+from kafkats.index.compared import Compared, compare
 from kafkats.plans.facts import make_folder, write_bytes
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit
@@ -51,10 +53,13 @@ LAYOUTS: Final = pa.schema([
 """One row per segment and layout."""
 
 STEPS: Final = {"minute": 60_000, "second": 1000}
+_KEYS: Final = ("log_dir", "partition_dir", "layout", "fill")
 _SUMS: Final = ("bytes", "bytes_in_all", "times", "exact", "early", "late", "bytes_in_vain")
 _EVERY_BATCH: Final = -1
 
 Ints = NDArray[np.int64]
+Row = dict[str, int | str | None]
+"""A row of LAYOUTS."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,7 @@ def layouts_unit(unit: Unit, options: LayoutOptions) -> pa.RecordBatch:
 
 def _look(
     unit: Unit, options: LayoutOptions
-) -> tuple[tuple[list[_Index], list[dict[str, Any]]] | KafkatsError, tuple[Finding, ...]]:
+) -> tuple[tuple[list[_Index], list[Row]] | KafkatsError, tuple[Finding, ...]]:
     """Return the indexes and rows of one segment, or its error and the finding for it."""
     name = paths.parse_partition(unit.partition_dir)
     interval = options.policy.settings(name.topic if name else "").index_interval_bytes
@@ -137,7 +142,7 @@ def _keep(unit: Unit, built: list[_Index], to: Path) -> None:
 
 def _looked(
     source: Source, base_offset: int, interval: int, options: LayoutOptions
-) -> tuple[list[_Index], list[dict[str, Any]]]:
+) -> tuple[list[_Index], list[Row]]:
     built = build_from(source, base_offset, DEFAULT_RULE, interval, SEGMENT_INDEX_BYTES)
     if built.blocked:
         raise CorruptBatch(f"no index can be built: {built.blocked}", position=0)
@@ -152,26 +157,25 @@ def _looked(
     known = steps[hits < len(times)]
     first = _batch_of(offsets[hits[hits < len(times)]], starts, lasts)
     indexes = list(_indexes(source, base_offset, interval, built))
-    rows = []
-    for one in indexes:
-        found = compare(len(one.data), one.find(known), first)
-        beside = 0 if one.layout == "enriched" else len(built.offset_index)
-        rows.append(
-            {
-                "layout": one.layout,
-                "fill": one.fill,
-                "bytes": found.bytes,
-                "bytes_in_all": found.bytes + beside,
-            }
-            | {
-                "times": found.targets,
-                "exact": found.exact,
-                "early": found.early,
-                "late": found.late,
-            }
-            | {"bytes_in_vain": found.in_vain, "most_in_vain": found.most_in_vain}
-        )
-    return indexes, rows
+    return indexes, [
+        _row(one, compare(len(one.data), one.find(known), first), built) for one in indexes
+    ]
+
+
+def _row(index: _Index, result: Compared, built: Built) -> Row:
+    beside = 0 if index.layout == "enriched" else len(built.offset_index)
+    return {
+        "layout": index.layout,
+        "fill": index.fill,
+        "bytes": result.bytes,
+        "bytes_in_all": result.bytes + beside,
+        "times": result.targets,
+        "exact": result.exact,
+        "early": result.early,
+        "late": result.late,
+        "bytes_in_vain": result.in_vain,
+        "most_in_vain": result.most_in_vain,
+    }
 
 
 def _indexes(source: Source, base_offset: int, interval: int, built: Built) -> Iterator[_Index]:
@@ -257,23 +261,28 @@ def _batches(source: Source, base_offset: int) -> tuple[Ints, Ints]:
     return points[:, 0], points[:, 2]
 
 
-def by_partition(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def by_partition(rows: Sequence[Row]) -> list[Row]:
     """Sum up rows of LAYOUTS by partition; `segments` counts them.
 
     Rows with a reason are kept apart.
     """
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in rows:
-        alone = row["base_offset"] if row["reason"] else None
-        key = row["log_dir"], row["partition_dir"], row["layout"], row["fill"], alone
-        if key not in found:
-            found[key] = dict(row) | {"segments": 1}
-            if alone is None:
-                del found[key]["base_offset"]
-            continue
-        one = found[key]
-        one["segments"] += 1
-        one["most_in_vain"] = max(one["most_in_vain"], row["most_in_vain"])
-        for name in _SUMS:
-            one[name] += row[name]
-    return list(found.values())
+    table = pa.Table.from_pylist(list(rows), LAYOUTS)
+    number = LAYOUTS.get_field_index("base_offset")
+    alone = pc.if_else(pc.equal(table["reason"], ""), None, table["base_offset"])
+    groups = (
+        table
+        .append_column("segments", table["base_offset"])
+        .set_column(number, "base_offset", alone)
+        .group_by([*_KEYS, "base_offset", "reason"], use_threads=False)
+        .aggregate([
+            *((name, "sum") for name in _SUMS), ("most_in_vain", "max"), ("segments", "count"),
+        ])
+    )  # fmt: skip
+    groups = groups.rename_columns([
+        re.sub(r"_(sum|max|count)$", "", n) for n in groups.column_names
+    ])
+    names = [*LAYOUTS.names, "segments"]
+    return [
+        {name: row[name] for name in names if name != "base_offset" or row["reason"]}
+        for row in groups.to_pylist()
+    ]

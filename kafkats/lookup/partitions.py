@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -209,16 +209,15 @@ def lookup_unit(
     meanwhile has no rows.
     """
     options = options or LookupOptions()
-    rows = steady(
+    answers = steady(
         unit.path,
-        lambda: list(_rows(unit, targets, options)),
-        lambda found: any("unreadable" in (row["reason"], row["kafka_reason"]) for row in found),
+        lambda: _answers(unit, targets, options),
+        lambda answers: any("unreadable" in (a.chosen.reason, a.kafka.reason) for a in answers),
         live=unit.live,
         any_change=True,
     )
-    if rows is None:
-        rows = []
-    return pa.RecordBatch.from_pylist([_where(unit) | row for row in rows], schema=LOOKUP)
+    rows = [_row(unit, answer, options) for answer in answers or []]
+    return pa.RecordBatch.from_pylist(rows, schema=LOOKUP)
 
 
 def above_high_watermark(rows: pa.Table) -> dict[str, int]:
@@ -242,22 +241,20 @@ def above_high_watermark(rows: pa.Table) -> dict[str, int]:
     }
 
 
-def _where(unit: PartitionUnit) -> dict[str, Any]:
-    name = paths.parse_partition(unit.partition_dir)
-    return {
-        "log_dir": unit.log_dir,
-        "partition_dir": unit.partition_dir,
-        "topic": name.topic if name else "",
-        "partition": name.partition if name else -1,
-    }
+class _Answers(NamedTuple):
+    """The requested answer (`options.how`) for one target, and the broker's."""
+
+    chosen: search.Answer
+    kafka: search.Answer
+    differs: str = ""
+    above_high_watermark: int = 0
 
 
-def _rows(
+def _answers(
     unit: PartitionUnit, targets: Sequence[search.Target], options: LookupOptions
-) -> Iterator[dict[str, Any]]:
+) -> list[_Answers]:
     if unit.hidden:
-        yield from (_row(_unreadable(target, unit.hidden), None, "", options) for target in targets)
-        return
+        return _all_unreadable(targets, unit.hidden)
     name = paths.parse_partition(unit.partition_dir)
     settings = options.policy.settings(name.topic if name else "")
     interval, version = settings.index_interval_bytes, settings.message_format_version
@@ -272,14 +269,18 @@ def _rows(
             index_interval_bytes=INDEX_INTERVAL_BYTES if interval is None else interval,
         )
     except KafkatsError as e:
-        yield from (_row(_unreadable(target, str(e)), None, "", options) for target in targets)
-        return
+        return _all_unreadable(targets, str(e))
     with partition:
         above = _above_high_watermark(partition)
-        yield from (
-            _answer(partition, target, options) | {"above_high_watermark": above}
+        return [
+            _answer(partition, target, options)._replace(above_high_watermark=above)
             for target in targets
-        )
+        ]
+
+
+def _all_unreadable(targets: Sequence[search.Target], why: str) -> list[_Answers]:
+    answers = [_unreadable(target, why) for target in targets]
+    return [_Answers(answer, answer) for answer in answers]
 
 
 def _above_high_watermark(partition: search.Partition) -> int:
@@ -291,9 +292,7 @@ def _above_high_watermark(partition: search.Partition) -> int:
         return 0
 
 
-def _answer(
-    partition: search.Partition, target: search.Target, options: LookupOptions
-) -> dict[str, Any]:
+def _answer(partition: search.Partition, target: search.Target, options: LookupOptions) -> _Answers:
     kafka = _try(
         target, lambda: search.find(partition, target, options.rule, now_ms=options.now_ms)
     )
@@ -316,7 +315,7 @@ def _answer(
     if options.how == "safe" and isinstance(target, int):
         margin, depth = options.margin_ms, options.depth
         answer = _try(target, partial(search.find_safe, partition, target, margin, depth=depth))
-    return _row(answer, kafka, differs, options)
+    return _Answers(answer, kafka, differs)
 
 
 def _try(target: search.Target, find: Callable[[], search.Answer]) -> search.Answer:
@@ -332,19 +331,22 @@ def _unreadable(target: search.Target, text: str) -> search.Answer:
     return search.Answer(target, reason="unreadable", evidence=text)
 
 
-def _row(
-    answer: search.Answer, kafka: search.Answer | None, differs: str, options: LookupOptions
-) -> dict[str, Any]:
-    kafka = kafka or answer
-    target = answer.target_ms
-    word = target if isinstance(target, search.Word) else None
-    return answer._asdict() | {
-        "target_ms": target if word is None else word.value,
-        "word": "" if word is None else word.text,
+def _row(unit: PartitionUnit, answers: _Answers, options: LookupOptions) -> dict[str, str | int]:
+    """Return a row of LOOKUP."""
+    name = paths.parse_partition(unit.partition_dir)
+    target = answers.chosen.target_ms
+    return {
+        **answers.chosen._asdict(),
+        "log_dir": unit.log_dir,
+        "partition_dir": unit.partition_dir,
+        "topic": name.topic if name else "",
+        "partition": name.partition if name else -1,
+        "target_ms": target.value if isinstance(target, search.Word) else target,
+        "word": target.text if isinstance(target, search.Word) else "",
         "depth": options.depth,
-        "kafka_offset": kafka.offset,
-        "kafka_reason": kafka.reason,
+        "kafka_offset": answers.kafka.offset,
+        "kafka_reason": answers.kafka.reason,
         "rule": options.rule,
-        "differs": differs,
-        "above_high_watermark": 0,
+        "differs": answers.differs,
+        "above_high_watermark": answers.above_high_watermark,
     }

@@ -8,16 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kafkats.lookup.exports import Mark
+from kafkats.lookup.marks import Mark
 from kafkats.lookup.record_scatter import LATE, Cloud
 from kafkats.plans.figure import begin_figure
 from kafkats.tables import Manifest, OpenRun, View, busiest, closed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Ints = NDArray[np.int64]
 HOUR_MS: Final = 3_600_000
@@ -75,7 +78,7 @@ def _cells(view: View, key: tuple[str, int]) -> tuple[Ints, Ints]:
     return rows["timestamp"].to_numpy(), rows["offset"].to_numpy()
 
 
-def _stairs(axes: Any, times: Ints, offsets: Ints, cloud: Cloud | None, step_ms: int) -> None:
+def _stairs(axes: Axes, times: Ints, offsets: Ints, cloud: Cloud | None, step_ms: int) -> None:
     if len(times):
         # One point per change is enough. The line breaks where cells are missing.
         edges = np.flatnonzero(
@@ -126,13 +129,16 @@ def _inside(cloud: Cloud, begin: int, end: int) -> Ints:
     )
 
 
-def _show_marks(axes: Any, marks: Iterable[Mark]) -> None:
+def _show_marks(axes: Axes, marks: Iterable[Mark]) -> None:
     """Draw a line at each time, and a ring where it meets the offset."""
+    from matplotlib.dates import date2num
+
     for mark in marks:
         at = _moments(np.array([min(max(mark.target_ms, _EARLIEST_MS), _LATEST_MS)]))[0]
         axes.axvline(at, color="#b2182b", linewidth=0.8, linestyle="--")
         low, high = axes.get_xlim()
-        axes.set_xlim(min(low, axes.convert_xunits(at)), max(high, axes.convert_xunits(at)))
+        number = float(date2num(at))  # type: ignore[no-untyped-call]
+        axes.set_xlim(min(low, number), max(high, number))
         if mark.offset >= 0:
             axes.plot(
                 [at], [mark.offset], "o", color="#b2182b", markersize=6, fillstyle="none", zorder=4

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,7 +69,7 @@ def plot_burn_down(runs: Sequence[tuple[int, pa.Table]], path: Path) -> None:
     figure.set_size_inches(8.0, 4.0)
     axes = figure.add_subplot()
     ordered = sorted(runs, key=lambda run: run[0])
-    times = [datetime.fromtimestamp(at_ms / 1000, UTC) for at_ms, _ in ordered]
+    times = np.array([at_ms for at_ms, _ in ordered], "datetime64[ms]")
     sizes = np.array([magic_bytes(census) for _, census in ordered], np.float64).reshape(
         -1, len(_MAGIC_COLOURS)
     )

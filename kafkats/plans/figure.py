@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kafkats.errors import UsageError, storage
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LABELLED_ROWS: Final = 60
 """Rows of a picture that carry a label; the rest are added up or left out."""
@@ -22,7 +25,7 @@ def size_text(size: float) -> str:
     return f"{size:.3g} TB"
 
 
-def begin_figure() -> tuple[Any, Callable[[Path], None]]:
+def begin_figure() -> tuple[Figure, Callable[[Path], None]]:
     """Return an empty figure, and a function that writes it.
 
     Raises UsageError when matplotlib is not installed.

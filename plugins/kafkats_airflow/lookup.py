@@ -199,7 +199,7 @@ def export(context: Context, looked: Sequence[Mapping[str, Any]] | None) -> dict
 
 
 def _from_rows(params: Mapping[str, Any], looked: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
-    from kafkats.lookup import exports
+    from kafkats.lookup.marks import marks_of
     from kafkats.lookup.partitions import LOOKUP
     from kafkats.plans.facts import read_table
 
@@ -209,14 +209,14 @@ def _from_rows(params: Mapping[str, Any], looked: Sequence[Mapping[str, Any]]) -
     if not rows.num_rows:
         return [], None
     at, *until = _times(params)
-    return exports.marks_of(rows, at), exports.marks_of(rows, until[0]) if until else None
+    return marks_of(rows, at), marks_of(rows, until[0]) if until else None
 
 
 def _from_tables(params: Mapping[str, Any]) -> tuple[Any, Any]:
-    from kafkats.lookup import exports
+    from kafkats.lookup.marks import read_marks
 
     at, *until = _times(params)
-    starts, ends = exports.read_marks(_table(params), at, *until)
+    starts, ends = read_marks(_table(params), at, *until)
     return _of_topics(starts, params), _of_topics(ends, params) if ends is not None else None
 
 
@@ -237,7 +237,7 @@ def _table(params: Mapping[str, Any]) -> Path:
 
 def _times(params: Mapping[str, Any]) -> list[int]:
     """The begin and, where one is given, the end, epoch ms; with the margin. Raises UsageError."""
-    from kafkats.lookup.exports import with_margin
+    from kafkats.lookup.marks import with_margin
 
     margin = checks.amount(parse_duration, params["margin"], "margin") if params["margin"] else 0
     until = _ms(time_of(params["until"], "until")) if params["until"] else None

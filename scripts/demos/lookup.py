@@ -20,7 +20,7 @@ from typing import Any
 from rich.table import Table
 
 from kafkats import tables
-from kafkats.lookup.exports import read_marks
+from kafkats.lookup.marks import read_marks
 from scripts.demo_stage import (
     HOME,
     LOG,

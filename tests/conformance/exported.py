@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyspark
 
 from kafkats.lookup.consumer_groups import Committed, read_committed_offsets
-from kafkats.lookup.exports import Mark, export, marks_of
+from kafkats.lookup.exports import export
 from kafkats.lookup.lag import lag
+from kafkats.lookup.marks import Mark, marks_of
 from kafkats.lookup.partitions import LookupOptions, lookup_partitions
 from kafkats.paths import HIGH_WATERMARK
 from kafkats.search import Word

@@ -15,6 +15,7 @@ from kafkats_airflow import lookup
 from kafkats import tables
 from kafkats.errors import UsageError
 from kafkats.lookup import exports
+from kafkats.lookup.marks import read_marks
 from kafkats.lookup.partitions import lookup_partitions
 from tests.golden import case, tree
 
@@ -188,7 +189,7 @@ def test_exports_from_volumes_and_from_their_tables(
                 path.unlink()
     assert here == ["lookup"] * 2, "a table is read, not searched"
     at = 1_600_000_000_000
-    starts, _ = exports.read_marks(folder / "lookup" / "spark_default-1", at)
+    starts, _ = read_marks(folder / "lookup" / "spark_default-1", at)
     for to in ("spark-offsets", "group-csv"):
         assert (
             texts["volumes", to]

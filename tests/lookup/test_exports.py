@@ -16,10 +16,12 @@ from kafkats.errors import BadInput, UsageError
 from kafkats.lookup.exports import (
     FORMATS,
     MISSING,
-    Mark,
     Note,
     export,
-    marks,
+)
+from kafkats.lookup.marks import (
+    Mark,
+    find_marks,
     marks_in,
     marks_of,
     read_marks,
@@ -341,7 +343,7 @@ def test_margins_stay_within_time() -> None:
 
 def test_marks_of_directories_need_no_limits(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is for a table"):
-        marks([tmp_path], 1, None, lambda targets: pa.table({}), limits={})
+        find_marks([tmp_path], 1, None, lambda targets: pa.table({}), limits={})
 
 
 def test_a_partition_that_came_later_is_not_forgotten(golden: Unpacked, tmp_path: Path) -> None:

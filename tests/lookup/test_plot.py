@@ -11,7 +11,7 @@ import pytest
 
 from kafkats import tables
 from kafkats.errors import StorageFailed
-from kafkats.lookup.exports import marks_in
+from kafkats.lookup.marks import marks_in
 from kafkats.lookup.partitions import lookup_partitions
 from kafkats.lookup.plot import HOUR_MS, coverage, plot_calendar, plot_disorder, plot_staircase
 from kafkats.lookup.record_scatter import LATE, POINTS, cloud_of, cloud_unit, clouds_in, read_cloud

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from kafkats import search, tables
 from kafkats.compression import Codec
 from kafkats.errors import BadInput, UsageError
-from kafkats.lookup.exports import Mark, export, marks_of, read_marks
+from kafkats.lookup.exports import export
+from kafkats.lookup.marks import Mark, marks_of, read_marks
 from kafkats.lookup.partitions import PartitionUnit
 from kafkats.records import ReadOptions, plan_read, read_piece
 from kafkats.search.sweep import sweep
