@@ -42,7 +42,7 @@ DEFAULTS: Final = {
     "kafkats.legal.hold": "false",
     "kafkats.guard.max.share": "none",
     "kafkats.guard.max.bytes": "none",
-    "kafkats.retention.implausible_timestamps.timestamps": "report",
+    "kafkats.implausible.timestamps": "report",
     "kafkats.keep.segments": "1",
 }
 """What holds where a key is not given, in words: Kafka's own defaults (LogConfig, 0.10.2 to 4.3), and ours."""
@@ -92,7 +92,8 @@ def row(name: str) -> str:
     if not name.startswith("kafkats_"):
         cells.append(", ".join([*(f"{n} (before the key itself)" for n in stronger), *weaker]))
     unread = " *Accepted, but read by no operation.*" if field.alias in NOWHERE else ""
-    return f"| {' | '.join([*cells, f'{field.description}{unread}'])} |"
+    earlier = f" Earlier name: {', '.join(weaker)}." if weaker and len(cells) == 2 else ""
+    return f"| {' | '.join([*cells, f'{field.description}{earlier}{unread}'])} |"
 
 
 def page(text: str) -> str:

@@ -78,8 +78,9 @@ ALIASES: Final[dict[str, Name]] = {
     "log.cleaner.delete.retention.ms": Name("delete.retention.ms"),
     "log.cleaner.max.compaction.lag.ms": Name("max.compaction.lag.ms"),
     "log.message.format.version": Name("message.format.version"),
+    "kafkats.bogus.timestamps": Name("kafkats.implausible.timestamps"),
 }
-"""Other names of topic keys, the weakest first: broker names, and KIP-32's name."""
+"""Other names of topic keys, the weakest first: broker names, KIP-32's name, and ours of kafkats 0.1.0."""
 STRONGER: Final[dict[str, Name]] = {"internal.segment.bytes": Name("segment.bytes")}
 """Names that override the topic key.
 
@@ -200,9 +201,9 @@ class TopicSettings(BaseModel):
         alias="kafkats.guard.max.bytes",
         description="One run deletes at most this much of a partition, as a number or such as 500GiB.",
     )
-    kafkats_bogus_timestamps: Bogus | None = Field(
+    kafkats_implausible_timestamps: Bogus | None = Field(
         None,
-        alias="kafkats.retention.implausible_timestamps.timestamps",
+        alias="kafkats.implausible.timestamps",
         description="What retention uses instead of an impossible timestamp: report uses it and reports it; ignore takes"
         " the largest plausible index entry, mtime the file's mtime, clamp the timestamp in the unit it seems to be in.",
     )

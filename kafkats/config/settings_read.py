@@ -18,7 +18,7 @@ _ROLLS: Final = frozenset({
 })  # fmt: skip
 _RETAINS: Final = frozenset({
     "cleanup.policy", "retention.ms", "retention.bytes", "remote.storage.enable", "message.format.version",
-    "kafkats.legal.hold", "kafkats.guard.max.share", "kafkats.guard.max.bytes", "kafkats.retention.implausible_timestamps.timestamps",
+    "kafkats.legal.hold", "kafkats.guard.max.share", "kafkats.guard.max.bytes", "kafkats.implausible.timestamps",
     "kafkats.keep.segments",
 })  # fmt: skip
 READS: Final[Mapping[str, frozenset[str]]] = {

@@ -79,7 +79,7 @@ def read_facts(segments: pa.Table, policy: Policy) -> Facts:
     log_end = _ints(table["last_offset"], -1)[last] + 1
     end[last] = np.maximum(log_end, base[last])
     settings = {name: policy.settings(name) for name in set(topic)}
-    how = [settings[name].kafkats_bogus_timestamps or "report" for name in topic]
+    how = [settings[name].kafkats_implausible_timestamps or "report" for name in topic]
     largest, unit = _believed(table, rows, mtime, how)
     size = _ints(_of(table, "log", "size"))
     family = size + sum(_ints(_of(table, kind, "size"), 0) for kind in _KINDS[1:])

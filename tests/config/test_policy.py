@@ -97,7 +97,8 @@ def test_nothing_given_means_infer() -> None:
         ("defaults:\n  message.format.version: 0.10", "a release such as 0.10.2, not '0.10'; did you mean '0.10.0'?"),
         ("defaults:\n  message.format.version: 3", "not '3'; did you mean '3.0'?"),
         ("defaults:\n  remote.storage.enable: yes", "Input should be true or false, not 'yes'"),
-        ("topics:\n  a:\n    kafkats.retention.implausible_timestamps.timestamps: clamped", "line 3: topics.a.kafkats.bogus.timestamps: Input should be one of report, ignore, mtime, clamp, not 'clamped'; did you mean 'clamp'?"),
+        ("topics:\n  a:\n    kafkats.implausible.timestamps: clamped", "line 3: topics.a.kafkats.implausible.timestamps: Input should be one of report, ignore, mtime, clamp, not 'clamped'; did you mean 'clamp'?"),
+        ("topics:\n  a:\n    kafkats.bogus.timestamps: clamped", "line 3: topics.a.kafkats.bogus.timestamps: Input should be one of report, ignore, mtime, clamp, not 'clamped'; did you mean 'clamp'?"),
         ("topics:\n  a:\n    kafkats.guard.max.share: 50%", "a share from 0 to 1, not '50%'"),
         ("topics:\n  a:\n    kafkats.guard.max.share: nan", "a share from 0 to 1, not 'nan'"),
         ("topics:\n  a:\n    kafkats.guard.max.bytes: 5 apples", "'5 apples' is not a size"),
@@ -298,6 +299,12 @@ HOUR = 3_600_000
         ({"kafkats.guard.max.share": 1}, {"kafkats_guard_max_share": 1.0}),
         ({"kafkats.legal.hold": "true"}, {"kafkats_legal_hold": True}),
         ({"kafkats.keep.segments": "2"}, {"kafkats_keep_segments": 2}),
+        ({"kafkats.implausible.timestamps": "clamp"}, {"kafkats_implausible_timestamps": "clamp"}),
+        ({"kafkats.bogus.timestamps": "clamp"}, {"kafkats_implausible_timestamps": "clamp"}),
+        (
+            {"kafkats.bogus.timestamps": "mtime", "kafkats.implausible.timestamps": "clamp"},
+            {"kafkats_implausible_timestamps": "clamp"},
+        ),
     ],
 )
 def test_every_name_of_a_key_and_kafkas_precedence(

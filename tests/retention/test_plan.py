@@ -194,9 +194,7 @@ def test_what_is_believed_of_a_timestamp_does_not_stand_for_it() -> None:
         segment(20, now),
     ]
     given = Policy.model_validate({
-        "topics": {
-            "orders": RETAIN | {"kafkats.retention.implausible_timestamps.timestamps": "mtime"}
-        }
+        "topics": {"orders": RETAIN | {"kafkats.implausible.timestamps": "mtime"}}
     })
     _, verdicts = plan_retain(
         pa.Table.from_pylist(rows, schema=SEGMENTS), given, RetainOptions(now)
@@ -348,11 +346,7 @@ def test_a_timestamp_in_microseconds_pins_unless_the_policy_says_how_to_take_it(
     entries = [(MTIME - 5, 1), (MTIME * 1000, 9)]
     data = b"".join(t.to_bytes(8, "big") + o.to_bytes(4, "big") for t, o in entries)
     (tmp_path / "orders-0" / "00000000000000000000.timeindex").write_bytes(data)
-    settings = {
-        "topics": {
-            "orders": RETAIN | {"kafkats.retention.implausible_timestamps.timestamps": policy}
-        }
-    }
+    settings = {"topics": {"orders": RETAIN | {"kafkats.implausible.timestamps": policy}}}
     made, verdicts = plan_retain(
         pa.Table.from_pylist(rows, schema=SEGMENTS),
         Policy.model_validate(settings),
