@@ -1,7 +1,7 @@
 """Kafka 4.3.1 as a contestant: the judge's races in warm JVMs, DumpLogSegments, a broker.
 
 It needs a JDK (the judge is compiled once) and fetches Kafka's jars once, see
-tests/judge/README.md.
+conformance/java/README.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from bench.harness import ROOT
 
 KAFKA = "4.3.1"
-JUDGE = ROOT / "tests" / "judge" / "judge"
+JUDGE = ROOT / "conformance" / "java" / "judge"
 WARM_JVM = "-Xms1g -Xmx1g -XX:+UseG1GC"
 
 

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 REAL_LOGS = Path(__file__).parent / "real-logs"
-JUDGE = Path(__file__).parent / "judge" / "judge"
 INDEX_INTERVAL_BYTES = 4096
 SEGMENT_INDEX_BYTES = 10 * 1024 * 1024
 

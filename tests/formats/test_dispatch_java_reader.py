@@ -14,11 +14,11 @@ from typing import Any
 import cramjam
 import pytest
 
+from conformance.judge import Judge
 from kafkats.compression import Codec, compress
 from kafkats.errors import CorruptBatch
 from kafkats.formats import dispatch
 from kafkats.formats.model import Batch
-from tests.conformance.judge import Judge
 from tests.formats.logs import RECORD, nullable, raw_batch, raw_message, record
 
 KAFKA = "4.3.1"

@@ -1,6 +1,6 @@
 """Indexes cut at every byte, flipped at every byte, padded, swapped and made of text, through `check_segment`.
 
-Whatever the bytes, an index is called sound exactly when it is (tests/conformance/soundness.py), and a defective one has a
+Whatever the bytes, an index is called sound exactly when it is (conformance/soundness.py), and a defective one has a
 finding that names the file.
 """
 
@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from conformance.soundness import extents, offset_index_is_sound, time_index_is_sound
 from kafkats.errors import KafkatsError
 from kafkats.findings import KINDS
 from kafkats.generations import DEFAULT_RULE
 from kafkats.index.check import SegmentCheck, check_segment
-from tests.conformance.soundness import extents, offset_index_is_sound, time_index_is_sound
 from tests.golden import Unpacked
 
 SEGMENTS = (

@@ -9,6 +9,7 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 TESTED: Final = {
+    "conformance": ("conformance",),
     "dags": ("dags", "plugins/kafkats_airflow"),
     "project": (".", "tests/project"),
     "pyspark_kafkats": ("pyspark_kafkats",),

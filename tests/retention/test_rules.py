@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conformance.retained import golden_answer, golden_question, rule_of, run_at
 from kafkats.generations import RETENTION_RULES, RetentionRule
 from kafkats.retention.rules import Limits, Segment, Verdict, decide, expires_at
-from tests.conformance.retained import golden_answer, golden_question, rule_of, run_at
 from tests.golden import Case, Unpacked, cases
 
 NOW = 1_000_000

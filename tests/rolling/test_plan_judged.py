@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from conformance.judge import Judge
 from kafkats.config import Policy
 from kafkats.flow.apply import apply_partition, partition_works, summarize
 from kafkats.inspect.inventory import inventory_units
@@ -27,7 +28,6 @@ from kafkats.plans.units import list_units
 from kafkats.rolling.plan import RollOptions, plan_roll
 from kafkats.split.parts import PARTS, SplitOptions, look
 from kafkats.split.plan import plan_split
-from tests.conformance.judge import Judge
 from tests.golden import case, partitions
 
 JARS = Path(os.environ.get("KAFKATS_JARS", Path.home() / ".cache/kafkats/jars"))

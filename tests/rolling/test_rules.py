@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conformance.rolled import golden_simulation, rule_of
 from kafkats.generations import RETENTION_RULES, ROLL_RULES
 from kafkats.retention.rules import Limits
 from kafkats.rolling.rules import (
@@ -25,7 +26,6 @@ from kafkats.rolling.rules import (
     should_roll,
     simulate,
 )
-from tests.conformance.rolled import golden_simulation, rule_of
 from tests.golden import Case, Unpacked, cases
 
 ALL = tuple(ROLL_RULES)

@@ -6,11 +6,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.conformance import recovery, repair, selftest
-from tests.conformance.dump_log import dump_log
-from tests.conformance.judge import Judge
-from tests.conformance.stage import stage
-from tests.conformance.tally import Tally
+from conformance import recovery, repair, selftest
+from conformance.dump_log import dump_log
+from conformance.judge import Judge
+from conformance.stage import stage
+from conformance.tally import Tally
 from tests.golden import Case, Unpacked, cases
 
 DUMPED = "kafka-dump-log finds nothing"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.conformance.stage import stage
-from tests.conformance.tally import Tally
+from conformance.stage import stage
+from conformance.tally import Tally
 from tests.golden import Case, cases
 from tests.records.rows import ASKED, View, differences, theirs, views
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from rich.console import Console
 
+from conformance import conversion, migrated
+from conformance.conversion import OURS, Ours, Subject
+from conformance.judge import Judge
+from conformance.migrated import New
+from conformance.tally import Tally
+from conformance.workers import Ask
 from kafkats.compression.checksums import crc32c
 from kafkats.errors import BadInput
-from tests.conformance import conversion, migrated
-from tests.conformance.conversion import OURS, Ours, Subject
-from tests.conformance.judge import Judge
-from tests.conformance.migrated import New
-from tests.conformance.tally import Tally
-from tests.conformance.workers import Ask
 
 CHECK = "self-test: one tampered byte is reported"
 SUBJECTS = ("v1-none-rising-5-at-0-by-1", "v1-gzip-rising-5-at-0-by-1", "v2-lz4-rising-5-at-0-by-1")

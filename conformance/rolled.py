@@ -15,13 +15,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
 
+from conformance.judge import Judge
+from conformance.tally import Tally
+from conformance.workers import Ask
 from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats.generations import ROLL_RULES
 from kafkats.rolling.rules import Append, Batch, Rolled, Settings, replay, simulate
-from tests.conformance.judge import Judge
-from tests.conformance.tally import Tally
-from tests.conformance.workers import Ask
 from tests.golden import Case, Unpacked
 
 STEPS: Final = "rolling: same segments after every append"

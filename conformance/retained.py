@@ -17,12 +17,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
 
+from conformance.judge import Judge
+from conformance.tally import Tally
+from conformance.workers import Ask
 from kafkats.generations import RETENTION_RULES
 from kafkats.index.tail import read_tail
 from kafkats.retention.rules import Decision, Limits, Segment, decide
-from tests.conformance.judge import Judge
-from tests.conformance.tally import Tally
-from tests.conformance.workers import Ask
 from tests.golden import Case, Unpacked
 
 DECIDED: Final = "retention: same segments deleted, same log start"

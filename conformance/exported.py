@@ -18,6 +18,10 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyspark
 
+from conformance import broker
+from conformance.alarms import quiet_tally
+from conformance.stage import stage
+from conformance.tally import Tally
 from kafkats.lookup.consumer_groups import Committed, read_committed_offsets
 from kafkats.lookup.exports import export
 from kafkats.lookup.lag import lag
@@ -26,10 +30,6 @@ from kafkats.lookup.partitions import LookupOptions, lookup_partitions
 from kafkats.paths import HIGH_WATERMARK
 from kafkats.search import Word
 from tests.answers import lookup
-from tests.conformance import broker
-from tests.conformance.alarms import quiet_tally
-from tests.conformance.stage import stage
-from tests.conformance.tally import Tally
 from tests.golden import case
 
 VERSION: Final = broker.VERSION
@@ -262,7 +262,7 @@ def _meant(name: str, starts: list[Mark], ends: list[Mark]) -> str:
 def _read_by_spark(jar: Path, asked: list[tuple[str, str]]) -> list[str]:
     clients = next(Path(broker._jars()).glob("kafka-clients-*.jar"))
     classpath = [jar, clients, Path(pyspark.__file__).parent / "jars" / "*"]
-    program = Path(__file__).with_name("SparkOptions.java")
+    program = Path(__file__).parent / "java" / "SparkOptions.java"
     command = [
         broker.java(),
         "-XX:TieredStopAtLevel=1",
@@ -318,7 +318,7 @@ def spark_jar() -> Path | None:
 
 
 def _by_ivy(folder: Path) -> None:
-    """As tests/judge does without Maven; what the one jar would bring along is left out."""
+    """As conformance/java does without Maven; what the one jar would bring along is left out."""
     nothing = folder / "nothing.py"
     nothing.touch()
     others = "org.apache.spark:spark-token-provider-kafka-0-10_2.13,org.apache.kafka:kafka-clients,org.apache.spark:spark-tags_2.13"

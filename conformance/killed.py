@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from conformance.soaked import Broker
+from conformance.tally import Tally
 from kafkats import paths
 from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.plans.facts import all_findings
 from kafkats.plans.units import list_units
-from tests.conformance.soaked import Broker
-from tests.conformance.tally import Tally
 
 SO: Final = (
     "after kill -9 a finding is so: the next start mends it, and cuts or rewrites nothing else"

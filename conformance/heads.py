@@ -10,6 +10,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from conformance.repair import circumstances
+from conformance.tally import Tally
+from conformance.workers import Ask
 from kafkats import paths
 from kafkats.config import Policy
 from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize
@@ -22,9 +25,6 @@ from kafkats.plans.units import list_units
 from kafkats.retention import RetainOptions
 from kafkats.retention.expired_heads import look_at, plan_inside
 from kafkats.split.parts import PARTS
-from tests.conformance.repair import circumstances
-from tests.conformance.tally import Tally
-from tests.conformance.workers import Ask
 from tests.golden import case
 
 LOADED: Final = "retention inside segments: the log starts with the rest, no file is changed"

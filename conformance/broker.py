@@ -20,10 +20,11 @@ from typing import Any, Final, TypeAlias
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from tests.conformance import migrated
-from tests.conformance.migrated import Goal, New, Old
-from tests.conformance.tally import Tally
-from tests.golden import JUDGE, Case, case
+from conformance import migrated
+from conformance.judge import JUDGE
+from conformance.migrated import Goal, New, Old
+from conformance.tally import Tally
+from tests.golden import Case, case
 
 VERSION = "4.3.1"
 SERVED = "a real broker serves all records of a migrated directory"
@@ -181,7 +182,7 @@ def _as_consumed(record: Any) -> tuple[object, ...]:
 
 def _test_alarms(one: Case, label: str, records: dict[str, list[Any]], tally: Tally) -> None:
     """A record that was never written, and one that is missing, must be reported."""
-    from tests.conformance.alarms import CHECK, quiet_tally
+    from conformance.alarms import CHECK, quiet_tally
 
     name, some = next(iter(records.items()))
     for what, wrong in (

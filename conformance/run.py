@@ -14,8 +14,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.conformance import lookup, migrate, rebuild, retain, soak
-from tests.conformance.tally import Tally
+from conformance import lookup, migrate, rebuild, retain, soak
+from conformance.tally import Tally
 
 OPERATIONS: dict[str, Callable[[Tally, Path], None]] = {
     "rebuild": rebuild.conform,

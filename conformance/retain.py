@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from rich.console import Console
 
+from conformance import heads, retained, rolled
+from conformance.stage import stage
+from conformance.tally import Tally
+from conformance.workers import Ask, workers
 from kafkats.retention.rules import Decision, decide
 from kafkats.rolling.rules import Rolled, simulate
-from tests.conformance import heads, retained, rolled
-from tests.conformance.stage import stage
-from tests.conformance.tally import Tally
-from tests.conformance.workers import Ask, workers
 from tests.golden import Unpacked, cases
 
 CHECK: Final = "self-test: one wrong verdict is reported"

@@ -1,4 +1,4 @@
-"""A real broker to be read beside: started, written to, killed, started again. Run by `tests.conformance.soak`.
+"""A real broker to be read beside: started, written to, killed, started again. Run by `conformance.soak`.
 
 Broker("4.3.1", work)   KRaft
 Broker("2.8.2", work)   with a ZooKeeper of the same jars
@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tests.conformance.broker import java
-from tests.golden import JUDGE
+from conformance.broker import java
+from conformance.judge import JUDGE
 
 START_S: Final = 180
 _BOTH: Final = {
@@ -163,12 +163,12 @@ class Broker:
 
 
 class Writers:
-    """The process of `tests.conformance.writers`: producers of all kinds, and topics that come and go."""
+    """The process of `conformance.writers`: producers of all kinds, and topics that come and go."""
 
     def __init__(self, broker: Broker) -> None:
         self._out = broker.work / "writers.out"
         with self._out.open("ab") as out:
-            words = [sys.executable, "-m", "tests.conformance.writers", str(broker.port)]
+            words = [sys.executable, "-m", "conformance.writers", str(broker.port)]
             self._process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=out
             )

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias, TypeVar
 
 from rich.console import Console
 
-from tests.conformance.judge import Judge
-from tests.conformance.stage import Advance
-from tests.conformance.tally import Tally
+from conformance.judge import Judge
+from conformance.stage import Advance
+from conformance.tally import Tally
 
 Item = TypeVar("Item")
 Ask: TypeAlias = Callable[[str], Judge]

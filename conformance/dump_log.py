@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.golden import JUDGE
+from conformance.judge import JUDGE
 
 MAIN = "org.apache.kafka.tools.DumpLogSegments"
 HEADING = re.compile(r"^Dumping (\S.*)$")

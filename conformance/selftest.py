@@ -10,12 +10,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from conformance import recovery, repair
+from conformance.dump_log import dump_log
+from conformance.judge import Judge
+from conformance.recovery import VERSIONS, Recovered, Subject, rebuilt
+from conformance.tally import Tally
 from kafkats.index.build import Built
-from tests.conformance import recovery, repair
-from tests.conformance.dump_log import dump_log
-from tests.conformance.judge import Judge
-from tests.conformance.recovery import VERSIONS, Recovered, Subject, rebuilt
-from tests.conformance.tally import Tally
 
 CHECK = "self-test: one tampered byte is reported"
 

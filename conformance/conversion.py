@@ -18,6 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from conformance.batches import STAMP, made_batches
+from conformance.judge import Judge
+from conformance.tally import Tally
 from kafkats.compression import decompress
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats import convert, dispatch, v2
@@ -29,9 +32,6 @@ from kafkats.formats.produce import produce
 from kafkats.primitives import read_int32, view
 from kafkats.segment.convert import convert_source
 from kafkats.segment.reader import open_source
-from tests.conformance.batches import STAMP, made_batches
-from tests.conformance.judge import Judge
-from tests.conformance.tally import Tally
 from tests.golden import Segment
 
 CLEANED = "the cleaner's rewrite to magic 2"

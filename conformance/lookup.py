@@ -16,20 +16,20 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from conformance import exported
+from conformance.alarms import quiet_tally
+from conformance.damage import WAYS
+from conformance.judge import Judge
+from conformance.repair import circumstances
+from conformance.stage import stage
+from conformance.tally import Tally
+from conformance.workers import Ask, chunks, workers
 from kafkats import search
 from kafkats.errors import CorruptBatch, KafkatsError
 from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.model import NO_TIMESTAMP, Codec, Record, TimestampType
 from kafkats.generations import RULES
 from kafkats.index.build import build
-from tests.conformance import exported
-from tests.conformance.alarms import quiet_tally
-from tests.conformance.damage import WAYS
-from tests.conformance.judge import Judge
-from tests.conformance.repair import circumstances
-from tests.conformance.stage import stage
-from tests.conformance.tally import Tally
-from tests.conformance.workers import Ask, chunks, workers
 from tests.golden import Case, cases, is_segment, partitions
 
 ANSWERED = "searches as this broker answers them"

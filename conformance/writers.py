@@ -1,4 +1,4 @@
-"""python -m tests.conformance.writers PORT: writes to a broker until it is told to end, in all ways that leave other files behind.
+"""python -m conformance.writers PORT: writes to a broker until it is told to end, in all ways that leave other files behind.
 
 Prints one line when all topics are there, and one with counts at the end.
 

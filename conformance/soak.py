@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.killed import compare_recovered
+from conformance.soaked import Broker, Writers
+from conformance.tally import Tally
 from kafkats import paths
 from kafkats.cli.command import cli
 from kafkats.errors import KafkatsError
-from tests.conformance.killed import compare_recovered
-from tests.conformance.soaked import Broker, Writers
-from tests.conformance.tally import Tally
 
 VERSIONS: Final = ("4.3.1", "2.8.2")
 SECONDS: Final = {False: 60, True: 300}

@@ -16,10 +16,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from conformance.batches import STAMP
+from conformance.judge import Judge
 from kafkats.formats import v0, v1, v2
 from kafkats.formats.model import Codec, Header, Record, TimestampType
-from tests.conformance.batches import STAMP
-from tests.conformance.judge import Judge
 from tests.golden import Case
 
 PARTITION = "mixture-0"

@@ -24,10 +24,10 @@ from typing import Any
 
 import yaml
 
+from conformance.damage import damage_indexes
+from conformance.judge import Judge
+from conformance.tally import Tally
 from kafkats.cli import main
-from tests.conformance.damage import damage_indexes
-from tests.conformance.judge import Judge
-from tests.conformance.tally import Tally
 from tests.golden import Case, partitions, tree
 
 LOG_DAMAGE = {

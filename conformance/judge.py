@@ -1,4 +1,4 @@
-"""Kafka's own classes, one warm JVM per version, for as many questions as there are (tests/judge/README.md)."""
+"""Kafka's own classes, one warm JVM per version, for as many questions as there are (conformance/java/README.md)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tests.golden import JUDGE
-
+JUDGE = Path(__file__).parent / "java" / "judge"
 ANSWER_S = 120
 START_S = 900  # a fresh machine fetches the jars and compiles first
 

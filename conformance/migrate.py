@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from conformance import alarms, broker, conversion, migrated
+from conformance.conversion import Subject
+from conformance.dump_log import dump_log
+from conformance.migrated import Goal
+from conformance.mixture import Mixture
+from conformance.stage import stage
+from conformance.tally import Tally
+from conformance.workers import Ask, Workers, chunks, workers
 from kafkats.formats import dispatch
-from tests.conformance import alarms, broker, conversion, migrated
-from tests.conformance.conversion import Subject
-from tests.conformance.dump_log import dump_log
-from tests.conformance.migrated import Goal
-from tests.conformance.mixture import Mixture
-from tests.conformance.stage import stage
-from tests.conformance.tally import Tally
-from tests.conformance.workers import Ask, Workers, chunks, workers
 from tests.golden import Case, Unpacked, cases
 
 DUMPED = "kafka-dump-log finds nothing in a migrated directory"

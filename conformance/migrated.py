@@ -25,14 +25,14 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from conformance.judge import Judge
+from conformance.repair import circumstances, kafkats, policy_of
+from conformance.tally import Tally
 from kafkats.errors import BadInput
 from kafkats.formats.build import Target
 from kafkats.formats.convert import convert_segment
 from kafkats.formats.dispatch import batches
 from kafkats.formats.model import Codec
-from tests.conformance.judge import Judge
-from tests.conformance.repair import circumstances, kafkats, policy_of
-from tests.conformance.tally import Tally
 from tests.golden import RECORDS_OF, Case, is_segment, partitions, tree
 
 WRITTEN = "migrated logs are the reference's"

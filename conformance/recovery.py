@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from conformance.judge import Judge
+from conformance.tally import Tally
 from kafkats.errors import KafkatsError
 from kafkats.generations import RULES
 from kafkats.index.build import Built, build
 from kafkats.segment.reader import open_segment
-from tests.conformance.judge import Judge
-from tests.conformance.tally import Tally
 from tests.golden import Segment
 
 KINDS = ("index", "timeindex")

@@ -1,0 +1,1 @@
+"""Programs that hold kafkats against real Kafka: scripts/conformance."""
