@@ -409,11 +409,11 @@ def show_plan(
     rows = [row for row in rows if as_json or not follows(made, row)]
     show_rows(rows, ("action", "partition_dir", "file", "after_bytes", "reason"), as_json)
     remarks = [
-        *(rule_remarks(made.header["options"]["rule"]) if made.operation == "retain" else ()),
+        *(rule_remarks(str(made.header["options"]["rule"])) if made.operation == "retain" else ()),
         *remarks,
     ]
     remarks += ours.remarks if ours else []
     said = [*(ours.sentences() if ours else ()), *plan_sentences(made, folder)]
     summary = {"plan": str(folder), "digest": made.digest} | dict(made.header["totals"])
-    summary |= (ours.said() if ours else {}) | {"remarks": remarks}
+    summary |= (dict(ours.said()) if ours else {}) | {"remarks": remarks}
     say_summary(summary, as_json, [*remark_sentences(remarks), *said])

@@ -154,12 +154,11 @@ def simulate_retain(
     rows = board(planned.beside["retention"], options.now_ms)
     rows = with_shares(rows, suspect_shares(executor, rows))
     show_rows(rows, _BOARD, as_json)
-    totals = dict(planned.plan.header["totals"]) | {
-        name: sum(row[name] for row in rows) for name in _BOARD if name.endswith("bytes")
-    }
+    sums = {name: sum(row[name] for row in rows) for name in _BOARD if name.endswith("bytes")}
+    totals = {**planned.plan.header["totals"], **sums}
     said = [*board_sentences(totals), *remark_sentences(remarks)]
-    say_summary(totals | {"remarks": remarks}, as_json, said)
-    return int(totals["pinned_bytes"] > 0)
+    say_summary({**totals, "remarks": remarks}, as_json, said)
+    return int(sums["pinned_bytes"] > 0)
 
 
 @simulate.command("roll")

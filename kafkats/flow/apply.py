@@ -28,7 +28,7 @@ from kafkats.execution import is_last_attempt
 from kafkats.logdir.changeset import commit, resume
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.identity import permitted
-from kafkats.logdir.journal import Journal, read_journal
+from kafkats.logdir.journal import Journal, Note, read_journal
 from kafkats.logdir.lease import Lease, claim
 from kafkats.logdir.lock import hold_shared
 from kafkats.logdir.resume_checks import check_home
@@ -37,6 +37,7 @@ from kafkats.logdir.workarea import ROOT, Site, WorkArea, clear_folder, site, wo
 from kafkats.paths import LOCK
 from kafkats.plans.facts import ACTIONS
 from kafkats.plans.plan import Plan
+from kafkats.plans.rows import ActionRow, Item, PartitionKey, item_rows, partition_of
 from kafkats.plans.run import PartitionWork, Run, about, run_of, stop_file
 
 _WRITERS: Final = {
@@ -57,12 +58,12 @@ def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[Pa
     CorruptPlan for items that no operation plans, since a digest only proves approval.
     """
     writer = _writer(plan.operation)
-    by_directory: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for item in plan.items.to_pylist():
+    by_directory: dict[PartitionKey, list[Item]] = {}
+    for item in item_rows(plan.items):
         if item["action"] != "blocked":
             _check_item(item)
             writer.check_item(item)
-            by_directory.setdefault((item["log_dir"], item["partition_dir"]), []).append(item)
+            by_directory.setdefault(partition_of(item), []).append(item)
     for (log_dir, partition), items in by_directory.items():
         if len({item["file"] for item in items}) != len(items):
             raise CorruptPlan("a plan that names a file twice", path=Path(log_dir, partition))
@@ -98,7 +99,7 @@ def _writer(operation: str) -> ModuleType:
     return import_module(_WRITERS[operation])
 
 
-def _check_item(item: Mapping[str, Any]) -> None:
+def _check_item(item: Item) -> None:
     partition, file = item["partition_dir"], item["file"]
     inside = Path(partition).name == partition or (partition == ROOT and item["action"] == "update")
     place = item["log_dir"]
@@ -159,7 +160,7 @@ def apply_partition(work: PartitionWork) -> pa.RecordBatch:
     it. If the executor tries again, retryable errors are raised instead.
     """
     began = time.monotonic()
-    notes: Mapping[str, Mapping[str, Any]] = {}
+    notes: Mapping[str, Note] = {}
     try:
         _refuse_stopped(work)
         (outcome, notes), error = _apply(work), ""
@@ -170,7 +171,7 @@ def apply_partition(work: PartitionWork) -> pa.RecordBatch:
         if isinstance(e, NotEqual) and work.stop_file:
             error += _stop_others(work.stop_file, error)
     seconds = (time.monotonic() - began) / len(work.items)
-    rows = [
+    rows: list[ActionRow] = [
         {
             "log_dir": work.log_dir,
             "partition_dir": work.partition_dir,
@@ -188,7 +189,7 @@ def apply_partition(work: PartitionWork) -> pa.RecordBatch:
             "records": -1,
             "parity_before": "",
             "parity_after": "",
-            **notes.get(item["file"], {}),
+            **notes.get(item["file"], Note()),
         }
         for item in work.items
     ]
@@ -210,7 +211,7 @@ def _refuse_stopped(work: PartitionWork) -> None:
         raise Refused("the run was stopped by another partition; nothing was changed here")
 
 
-def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
+def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Note]]:
     area = work_area(work.log_dir, work.place)
     _refuse_unplanned(work)
     with hold_shared(work.log_dir, work.owner_stopped):
@@ -281,9 +282,7 @@ def _clear_staging(place: Site, epochs: Iterable[int]) -> None:
                 DISK.unlink(place.directory / name)
 
 
-def _finished(
-    area: WorkArea, work: PartitionWork, state: str
-) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
+def _finished(area: WorkArea, work: PartitionWork, state: str) -> tuple[str, Mapping[str, Note]]:
     """Return how an earlier attempt of this run, which has a journal, ended."""
     place = site(area, work.partition_dir, work.run_id)
     journal = read_journal(place, DISK)

@@ -24,6 +24,7 @@ from kafkats.inspect.verify import VerifyOptions
 from kafkats.paths import LOG, TIME_INDEX
 from kafkats.plans.facts import read_table
 from kafkats.plans.plan import Plan
+from kafkats.plans.rows import Item, item_rows
 from kafkats.plans.units import Unit
 from kafkats.retention import RETENTION
 from kafkats.retention.proof import WRONG, not_kept, wrong_files
@@ -125,7 +126,7 @@ def _retain(
     units: Sequence[Unit],
     later: Collection[Directory],
 ) -> Proof:
-    by_directory: dict[Directory, list[Row]] = {}
+    by_directory: dict[Directory, list[Item]] = {}
     writes = _writes(plan)
     for row in writes:
         by_directory.setdefault(_directory(row), []).append(row)
@@ -187,11 +188,8 @@ def _damage(row: Row) -> str:
     return f"{found[0]['file']}: {found[0]['reason']}" if found else ""
 
 
-def _writes(plan: Plan) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = plan.items.filter(
-        pc.not_equal(plan.items["action"], "blocked")
-    ).to_pylist()
-    return rows
+def _writes(plan: Plan) -> list[Item]:
+    return item_rows(plan.items.filter(pc.not_equal(plan.items["action"], "blocked")))
 
 
 def _segment(row: Row) -> tuple[str, str, int]:

@@ -20,6 +20,7 @@ from kafkats.findings import SEVERITIES, Finding, failure, worst
 from kafkats.generations import DEFAULT_RULE
 from kafkats.index.tail import read_tail
 from kafkats.plans.facts import SEGMENTS, directory_row, facts_columns, finding_rows
+from kafkats.plans.rows import SegmentRow
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit, unit_columns
 
@@ -37,7 +38,7 @@ def inventory_units(units: Iterable[Unit]) -> pa.RecordBatch:
     )
 
 
-def _rows(unit: Unit) -> list[dict[str, Any]]:
+def _rows(unit: Unit) -> list[SegmentRow]:
     if unit.base_offset < 0:
         _, _, findings, _ = settled(unit, lambda now: (None, _of_directory(now)))
         return [directory_row(unit.log_dir, unit.partition_dir, findings)] if findings else []
@@ -45,7 +46,7 @@ def _rows(unit: Unit) -> list[dict[str, Any]]:
     return [row | {"worst": worst(findings), "findings": finding_rows(findings)}]
 
 
-def _seen(unit: Unit) -> tuple[dict[str, Any], Sequence[Finding]]:
+def _seen(unit: Unit) -> tuple[SegmentRow, Sequence[Finding]]:
     """Return the row of report.SEGMENTS without findings, and the findings."""
     row = unit_columns(unit, DEFAULT_RULE.name)
     log = paths.segment_file(unit.base_offset, paths.LOG)
@@ -58,7 +59,7 @@ def _seen(unit: Unit) -> tuple[dict[str, Any], Sequence[Finding]]:
     except KafkatsError as e:
         found = (failure(log, e),)
     else:
-        row |= facts_columns(facts)
+        row = {**row, **facts_columns(facts)}
         # Brokers without time indexes wrote magic 0, which has no timestamps.
         expected = unit.time_index_expected or max(facts.first_timestamp, facts.max_timestamp) >= 0
         found = tuple(

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -33,6 +33,7 @@ from kafkats.index.structure import examine_offset_index
 from kafkats.logdir.partition import PartitionDir, scan_partition
 from kafkats.logdir.smallfiles import check_small_files
 from kafkats.plans.facts import SEGMENTS, directory_row, facts_columns, finding_rows
+from kafkats.plans.rows import CheckRow, SegmentRow
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit, unit_columns
 from kafkats.segment.reader import open_source
@@ -94,7 +95,7 @@ def _transactions(partition: PartitionDir) -> Iterator[Finding]:
             )
 
 
-def _segment(unit: Unit, options: VerifyOptions) -> tuple[dict[str, Any], list[Finding]]:
+def _segment(unit: Unit, options: VerifyOptions) -> tuple[SegmentRow, list[Finding]]:
     """Return the row of report.SEGMENTS without findings, and the findings."""
     directory = Path(unit.log_dir, unit.partition_dir)
     name = paths.parse_partition(unit.partition_dir)
@@ -114,7 +115,7 @@ def _segment(unit: Unit, options: VerifyOptions) -> tuple[dict[str, Any], list[F
     except KafkatsError as e:
         findings = [failure(Path(e.path).name if e.path else log, e)]
     else:
-        row |= _check_columns(check)
+        row = {**row, **_check_columns(check)}
         links = [
             k
             for k in _INDEXES
@@ -208,9 +209,10 @@ def _why(built: Built) -> str:
     return f"{built.blocked}: {reason}; recovery itself would fail or empty the segment"
 
 
-def _check_columns(check: SegmentCheck) -> dict[str, Any]:
+def _check_columns(check: SegmentCheck) -> CheckRow:
     facts, built = check.facts, check.built
-    return facts_columns(facts) | {
+    return {
+        **facts_columns(facts),
         "offset_index": check.offset_index,
         "time_index": check.time_index,
         "index_interval_bytes": check.index_interval_bytes,

@@ -22,12 +22,12 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from kafkats.errors import Changed, Refused, storage
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.identity import FileIdentity
-from kafkats.logdir.journal import Journal, advance, read_journal, write_journal
+from kafkats.logdir.journal import Journal, Note, advance, read_journal, write_journal
 from kafkats.logdir.lease import Lease, check_lease, claim, exclusive, fence, take_over
 from kafkats.logdir.resume_checks import check_home, check_way_back, refuse_beside_unfinished
 from kafkats.logdir.staging import (
@@ -69,14 +69,14 @@ def commit(
     unchanged: Mapping[str, FileIdentity],
     lease: Lease,
     *,
-    notes: Mapping[str, Any] | None = None,
+    notes: Mapping[str, Note] | None = None,
     owner_stopped: bool = False,
     disk: Disk = DISK,
 ) -> Outcome:
     """Change files of one partition directory: all of them; after a crash resume() does the rest.
 
     `unchanged` names the files from which the new ones were made, and any index beside a changed
-    .log that stays valid. `notes`, plain JSON by file name, are kept in the journal. Raises Fenced,
+    .log that stays valid. `notes`, by file name, are kept in the journal. Raises Fenced,
     Locked, Changed, NotPermitted or UsageError with nothing changed. Raises StorageFailed at any
     point, after which resume() goes on and undo() reverts.
     """

@@ -32,6 +32,7 @@ from kafkats.index.entries import Entries
 from kafkats.logdir.changeset import Change, Remove, Replace
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.identity import FileIdentity, identify, identity_of
+from kafkats.logdir.journal import Note
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.producers import snapshot_at
 from kafkats.logdir.snapshot import read_snapshot
@@ -107,15 +108,15 @@ def stage_planned(
     return stage_families(directory, parts, building, lease)
 
 
-def noted(changes: Sequence[Change]) -> dict[str, dict[str, Any]]:
-    """Return the size and hash of each new file: columns of report.ACTIONS by file name."""
-    found = {}
+def noted(changes: Sequence[Change]) -> dict[str, Note]:
+    """Return the size and hash of each new file, by name."""
+    written: dict[str, Note] = {}
     for change in changes:
         if isinstance(change, Replace):
             with storage(change.staged, "looking at a staged file"):
                 size = change.staged.stat().st_size
-            found[change.name] = {"sha256": change.sha256, "after_bytes": size}
-    return found
+            written[change.name] = {"sha256": change.sha256, "after_bytes": size}
+    return written
 
 
 def stage_families(

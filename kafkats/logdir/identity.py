@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict
 
 from kafkats import paths
 from kafkats.errors import BadInput, NotPermitted, UsageError, storage
@@ -32,9 +32,30 @@ class FileIdentity(NamedTuple):
         return other is not None and self._replace(ctime_ns=0) == other._replace(ctime_ns=0)
 
 
-def identity_of(file: Mapping[str, int] | None) -> FileIdentity | None:
-    """Return the identity in a plan's or report's column (report.FILE), None for an absent file."""
+def identity_of(file: FileRow | None) -> FileIdentity | None:
+    """Return the identity in a plan's or report's column (facts.FILE), None for an absent file."""
     return FileIdentity(**file) if file else None
+
+
+class FileRow(TypedDict):
+    """A FileIdentity in a plan's or report's column (facts.FILE)."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
+def file_row(file: FileIdentity | None) -> FileRow | None:
+    """Return the identity as a column's value, None for an absent file."""
+    if file is None:
+        return None
+    return {
+        "size": file.size,
+        "mtime_ns": file.mtime_ns,
+        "ctime_ns": file.ctime_ns,
+        "inode": file.inode,
+    }
 
 
 class Attributes(NamedTuple):

@@ -22,7 +22,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypedDict
 
 from kafkats.errors import CorruptFile
 from kafkats.logdir import strict_json
@@ -58,11 +58,21 @@ class Home(NamedTuple):
     metadata: str
 
 
+class Note(TypedDict, total=False):
+    """What only staging knows of a new file: columns of facts.ACTIONS."""
+
+    sha256: str
+    after_bytes: int
+    records: int
+    parity_before: str
+    parity_after: str
+
+
 class Journal(NamedTuple):
     """The changes of one run in one partition.
 
     `epoch` names the staging folder of the new files. `unchanged` holds the files from which the
-    new ones were made. `notes` is plain JSON by file name, for the run to read when it finishes an
+    new ones were made. `notes` are by file name, for the run to read when it finishes an
     interrupted attempt. `joins` names the logs behind removed ones: without them an undo would
     leave a gap.
     """
@@ -71,7 +81,7 @@ class Journal(NamedTuple):
     epoch: int
     steps: tuple[Step, ...]
     unchanged: dict[str, FileIdentity]
-    notes: Mapping[str, Any] = {}
+    notes: Mapping[str, Note] = {}
     joins: tuple[str, ...] = ()
     home: Home | None = None
 

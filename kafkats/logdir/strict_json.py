@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeAlias
+
+Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
+"""A value of JSON."""
 
 _LARGEST: Final = 2**64 - 1
 """Inode numbers are unsigned; all other numbers are signed."""

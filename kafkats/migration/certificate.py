@@ -169,9 +169,8 @@ def read_certificate(folder: Path) -> Certificate:
     except (KeyError, TypeError, ValueError, UsageError) as e:
         raise CorruptPlan(f"no options in it: {e}", path=folder) from e
     texts = (certificate.header.get("statement"), options.topics, *options.log_dirs)
-    if not isinstance(header["options"]["log_dirs"], list) or not all(
-        isinstance(text, str) for text in texts
-    ):
+    listed = certificate.header["options"]["log_dirs"]
+    if not isinstance(listed, list) or not all(isinstance(text, str) for text in texts):
         raise CorruptPlan("its statement, topics or log directories are no texts", path=folder)
     if any(segments[name].null_count for name in ROWS.names):
         raise CorruptPlan("a segment lacks something", path=folder)

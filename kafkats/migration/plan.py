@@ -30,11 +30,13 @@ from kafkats.generations import ALL_LOSSES, DEFAULT_RULE, LOSSES, OFFSETS_LOSS, 
 from kafkats.index.build import build_from
 from kafkats.logdir.changeset import Change, Remove, Replace
 from kafkats.logdir.identity import FileIdentity, identify
+from kafkats.logdir.journal import Note
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
 from kafkats.migration.forecast import target_of
 from kafkats.plans.missing import missing_records, with_blocked
 from kafkats.plans.plan import ITEMS, Plan, make_plan
+from kafkats.plans.rows import Totals, replaced_file
 from kafkats.plans.run import PartitionWork, Staged, about, by_segment, refuse_full_disk
 from kafkats.segment.parity import Parity, digest_records, first_difference
 from kafkats.segment.reader import Source, open_source
@@ -260,7 +262,7 @@ def _reason(row: Mapping[str, Any], options: MigrateOptions) -> str:
 
 def _totals(
     rows: Sequence[Mapping[str, Any]], written: Sequence[Mapping[str, Any]], items: pa.Table
-) -> dict[str, Any]:
+) -> Totals:
     def total(column: str) -> int:
         return sum(row[column] for row in written)
 
@@ -327,12 +329,12 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     refuse_full_disk(work)
     changes: list[Change] = []
     unchanged: dict[str, FileIdentity] = {}
-    notes: dict[str, Mapping[str, Any]] = {}
+    notes: dict[str, Note] = {}
     for items in by_segment(work):
         by_file = {item["file"]: item for item in items}
         for item in items:
             if item["action"] == "remove":
-                changes.append(Remove(item["file"], FileIdentity(**item["before"])))
+                changes.append(Remove(item["file"], replaced_file(item)))
         log = paths.segment_file(items[0]["base_offset"], paths.LOG)
         if log in by_file:
             changes += _stage_segment(directory, by_file, log, target, lease, notes)
@@ -346,10 +348,13 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
 
 
 def _target(work: PartitionWork) -> Target:
+    magic, codec = (work.options.get(name) for name in ("to_magic", "compression_type"))
+    if type(magic) is not int or not isinstance(codec, str):
+        raise CorruptPlan("its options name no magic, or no compression type")
     try:
-        return target_of(work.options["to_magic"], work.options["compression_type"])
-    except (KeyError, UsageError) as e:
-        raise CorruptPlan(f"a migration to what is not said: {e}") from e
+        return target_of(magic, codec)
+    except UsageError as e:
+        raise CorruptPlan(f"its options are not those of a migration: {e}") from e
 
 
 def _refuse_changed(work: PartitionWork, directory: Path) -> None:
@@ -390,7 +395,7 @@ def _stage_segment(
     log: str,
     target: Target,
     lease: Lease,
-    notes: dict[str, Mapping[str, Any]],
+    notes: dict[str, Note],
 ) -> Iterator[Replace]:
     # numba takes 0.4 s to import: only where something is converted
     from kafkats.segment.convert import convert_source

@@ -16,9 +16,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kafkats.errors import CorruptPlan, Refused, exists
+from kafkats.logdir.strict_json import Json
 from kafkats.plans.facts import make_folder, read_json, write_json
 
 FORMAT: Final = 1
@@ -35,7 +36,7 @@ class Approval(NamedTuple):
     answered_ms: int
 
 
-def write_approval(path: Path, approval: Approval, **more: Any) -> None:
+def write_approval(path: Path, approval: Approval, **more: Json) -> None:
     """Write the record atomically. `more` are further fields for readers.
 
     Raises StorageFailed, UsageError.
@@ -53,10 +54,9 @@ def read_approval(path: Path) -> Approval | None:
     content = read_json(path)
     if content.get("format") != FORMAT:
         raise CorruptPlan(f"not a record of an approval of format {FORMAT}", path=path)
-    digests = content.get("digests")
-    if not isinstance(digests, list) or any(
-        not isinstance(d, str) or not _DIGEST.fullmatch(d) for d in digests
-    ):
+    listed = content.get("digests")
+    digests = [d for d in listed if isinstance(d, str)] if isinstance(listed, list) else []
+    if digests != listed or not all(map(_DIGEST.fullmatch, digests)):
         raise CorruptPlan("its digests are not those of plans", path=path)
     option, by, why = (str(content.get(name, "")) for name in ("option", "by", "why"))
     answered = content.get("answered_ms")
@@ -66,20 +66,20 @@ def read_approval(path: Path) -> Approval | None:
 def check_approved(path: Path, digests: Iterable[str]) -> None:
     """Raise Refused unless the record at `path` approves each of `digests` (full digests)."""
     try:
-        found = read_approval(path)
+        approval = read_approval(path)
     except CorruptPlan as e:
         raise Refused(
             f"the record of the approval cannot be read ({e.reason}): ask again", path=path
         ) from e
     for digest in digests:
-        if found is None:
+        if approval is None:
             raise Refused(
                 f"nobody has said yes to plan {digest[:16]}: there is no record of an answer",
                 path=path,
             )
-        if digest not in found.digests:
-            named = ", ".join(one[:16] for one in found.digests) or "no plan"
+        if digest not in approval.digests:
+            named = ", ".join(one[:16] for one in approval.digests) or "no plan"
             raise Refused(
-                f"the answer {found.option!r} lets {named} be applied, not plan {digest[:16]}",
+                f"the answer {approval.option!r} lets {named} be applied, not plan {digest[:16]}",
                 path=path,
             )

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +27,18 @@ from kafkats.errors import CorruptPlan, UsageError, storage
 from kafkats.findings import SEVERITIES, Finding, worst
 from kafkats.logdir import strict_json
 from kafkats.logdir.partition import UNFINISHED, unfinished_swaps
+from kafkats.logdir.strict_json import Json
+from kafkats.plans.rows import (
+    FactsRow,
+    FindingRow,
+    LocatedFinding,
+    PartitionKey,
+    SegmentKey,
+    SegmentRow,
+    partition_of,
+    partitions_of,
+    segment_rows,
+)
 from kafkats.segment.facts import SegmentFacts
 
 FILE: Final = pa.struct([
@@ -114,52 +127,56 @@ ACTIONS: Final = pa.schema([
 ])  # fmt: skip
 
 
-def swapping(segments: pa.Table) -> dict[tuple[str, str], str]:
-    """Return directories where the next broker start restores deleted segments, with the reason.
-
-    The key is (log_dir, partition_dir).
-    """
+def swapping(segments: pa.Table) -> dict[PartitionKey, str]:
+    """Return directories where the next broker start restores deleted segments, with the reason."""
     rows = segments.filter(pc.less(segments["base_offset"], 0))
-    found = rows.select(["log_dir", "partition_dir", "findings"]).to_pylist()
-    names = {
-        (row["log_dir"], row["partition_dir"]): [f["file"] for f in row["findings"]]
-        for row in found
-    }
     return {
-        where: f"{swaps[0]}: {UNFINISHED}"
-        for where, files in names.items()
-        if (swaps := unfinished_swaps(files))
+        partition_of(row): f"{swaps[0]}: {UNFINISHED}"
+        for row in segment_rows(rows.select([*PartitionKey._fields, "findings"]))
+        if (swaps := unfinished_swaps(finding["file"] for finding in row["findings"]))
     }
 
 
-def unseen_logs(segments: pa.Table) -> dict[tuple[str, str], str]:
+def unseen_logs(segments: pa.Table) -> dict[PartitionKey, str]:
     """Return partitions with a `.log` that a broker may read and kafkats did not, with the reason.
 
-    The key is (log_dir, partition_dir). The `.log` is a link, or could not be listed or read. So
-    neither the last segment nor the log end is known.
+    The `.log` is a link, or could not be listed or read. So neither the last segment nor the log
+    end is known.
     """
     found = pc.list_flatten(segments["findings"])
     kinds = pc.is_in(pc.struct_field(found, "kind"), pa.array(["stray", "unreadable", "vanished"]))
     logs = pc.and_(kinds, pc.match_substring_regex(pc.struct_field(found, "file"), _LOG_NAME))
-    rows = segments.select(["log_dir", "partition_dir"]).take(
+    rows = segments.select(PartitionKey._fields).take(
         pc.list_parent_indices(segments["findings"]).filter(logs)
     )
-    places = zip(*(column.to_pylist() for column in rows.columns), strict=True)
+    findings: list[FindingRow] = found.filter(logs).to_pylist()
     return {
-        place: f"{finding['file']} was not looked at: {finding['reason']}"
-        for place, finding in zip(places, found.filter(logs).to_pylist(), strict=True)
+        partition_of(row): f"{finding['file']} was not looked at: {finding['reason']}"
+        for row, finding in zip(rows.to_pylist(), findings, strict=True)
     }
 
 
 _LOG_NAME: Final = rf"^[0-9]{{20}}\{paths.LOG}$"
 
 
-def finding_rows(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+def finding_rows(findings: Iterable[Finding]) -> list[FindingRow]:
     """Return findings as rows of the FINDING struct."""
-    return [f._asdict() | {"severity": f.severity} for f in findings]
+    return [
+        {
+            "kind": f.kind,
+            "severity": f.severity,
+            "file": f.file,
+            "position": f.position,
+            "entry": f.entry,
+            "expected": f.expected,
+            "found": f.found,
+            "reason": f.reason,
+        }
+        for f in findings
+    ]
 
 
-def directory_row(log_dir: str, partition_dir: str, findings: Sequence[Finding]) -> dict[str, Any]:
+def directory_row(log_dir: str, partition_dir: str, findings: Sequence[Finding]) -> SegmentRow:
     """Return a SEGMENTS row for findings that belong to no single segment."""
     return {
         "log_dir": log_dir,
@@ -172,7 +189,7 @@ def directory_row(log_dir: str, partition_dir: str, findings: Sequence[Finding])
     }
 
 
-def facts_columns(facts: SegmentFacts) -> dict[str, Any]:
+def facts_columns(facts: SegmentFacts) -> FactsRow:
     """Return the columns of report.SEGMENTS that SegmentFacts fill."""
     return {
         "depth": facts.depth,
@@ -195,45 +212,44 @@ def damaged(segments: pa.Table) -> pa.Table:
     return segments.filter(pc.is_in(segments["worst"], pa.array(SEVERITIES[2:])))
 
 
-def all_findings(segments: pa.Table) -> list[dict[str, Any]]:
+def all_findings(segments: pa.Table) -> list[LocatedFinding]:
     """Return every finding as a flat row, with its directory and segment."""
-    rows = segments.filter(pc.not_equal(segments["worst"], "")).select([
-        "log_dir",
-        "partition_dir",
-        "base_offset",
-        "findings",
-    ])
+    rows = segments.filter(pc.not_equal(segments["worst"], ""))
     return [
         {
             "log_dir": row["log_dir"],
             "partition_dir": row["partition_dir"],
             "base_offset": row["base_offset"],
+            **finding,
         }
-        | finding
-        for row in rows.to_pylist()
+        for row in segment_rows(rows.select([*SegmentKey._fields, "findings"]))
         for finding in row["findings"]
     ]
 
 
-def summary(segments: pa.Table) -> dict[str, Any]:
-    """Return counts and bytes of a SEGMENTS table: segments, findings per severity and per kind."""
+class Summary(TypedDict):
+    """Counts and bytes of a SEGMENTS table, and its findings by severity and by kind."""
+
+    segments: int
+    partitions: int
+    log_bytes: int
+    severities: dict[str, int]
+    kinds: dict[str, int]
+    worst: str
+
+
+def summary(segments: pa.Table) -> Summary:
+    """Return the summary of a SEGMENTS table."""
     found = all_findings(segments)
     real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
     return {
         "segments": real.num_rows,
-        "partitions": len(real.group_by(["log_dir", "partition_dir"]).aggregate([])),
+        "partitions": len(partitions_of(real)),
         "log_bytes": pc.sum(pc.struct_field(real["log"], "size")).as_py() or 0,
-        "severities": _counted(row["severity"] for row in found),
-        "kinds": _counted(row["kind"] for row in found),
+        "severities": dict(sorted(Counter(row["severity"] for row in found).items())),
+        "kinds": dict(sorted(Counter(row["kind"] for row in found).items())),
         "worst": max((row["severity"] for row in found), key=SEVERITIES.index, default=""),
     }
-
-
-def _counted(words: Iterable[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for word in words:
-        counts[word] = counts.get(word, 0) + 1
-    return dict(sorted(counts.items()))
 
 
 def make_folder(folder: Path, what: str) -> None:
@@ -274,7 +290,7 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
     return table
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Mapping[str, object]) -> None:
     """Write one JSON object, indented, atomically. Raises StorageFailed."""
     with _whole(path) as file:
         file.write(json.dumps(content, indent=2, sort_keys=True).encode() + b"\n")
@@ -310,12 +326,12 @@ def _whole(path: Path) -> Generator[IO[bytes], None, None]:
             new.unlink(missing_ok=True)
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Json]:
     """Read one JSON object. Raises CorruptPlan for other content, StorageFailed."""
     with storage(path, "reading"):
         text = path.read_bytes()
     try:
-        content = strict_json.loads(text)
+        content: Json = strict_json.loads(text)
     except ValueError as e:
         raise CorruptPlan(f"not JSON: {e}", path=path) from e
     if not isinstance(content, dict):
@@ -323,11 +339,11 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def write_report(folder: Path, segments: pa.Table, said: Mapping[str, Any]) -> None:
+def write_report(folder: Path, segments: pa.Table, report: Mapping[str, object]) -> None:
     """Write a SEGMENTS table and its summary into `folder`: `segments.parquet`, `report.json`.
 
     Raises StorageFailed.
     """
     make_folder(folder, "the report")
     write_table(folder / "segments.parquet", segments)
-    write_json(folder / "report.json", said)
+    write_json(folder / "report.json", report)

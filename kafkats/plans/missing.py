@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,18 +18,24 @@ import pyarrow.compute as pc
 from kafkats.errors import UsageError
 from kafkats.generations import OFFSETS_LOSS
 from kafkats.plans.plan import ITEMS, item_of
+from kafkats.plans.rows import (
+    FindingRow,
+    Item,
+    Options,
+    PartitionKey,
+    SegmentRow,
+    partition_of,
+    partitions_of,
+    segment_rows,
+)
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 KIND: Final = "missing-records"
-_PREFIX: Final = "records are missing: "
-_NOT_KNOWN: Final = dict.fromkeys(
-    ("log_valid_bytes", "index_interval_bytes", "segment_index_bytes"), -1
-)
 
-Missing = Mapping[tuple[str, str], str]
-"""Why a partition is left unchanged, by (log_dir, partition_dir)."""
+Missing: TypeAlias = Mapping[PartitionKey, str]
+"""Why a partition is left unchanged."""
 
 
 def check_accepted(accepted: Collection[str]) -> None:
@@ -44,22 +50,18 @@ def missing_records(segments: pa.Table, accepted: Collection[str] = ()) -> Missi
     return (
         {}
         if OFFSETS_LOSS in accepted
-        else {where: why for where, (_, why) in _lacking(segments).items()}
+        else {where: _reason(finding) for where, (_, finding) in _lacking(segments).items()}
     )
 
 
 def with_blocked(items: pa.Table, segments: pa.Table, missing: Missing, rule: str) -> pa.Table:
     """Return `items` (plan.ITEMS) with a blocked row for each partition of `missing`."""
-    blocked = (
-        items
-        .filter(pc.equal(items["action"], "blocked"))
-        .select(["log_dir", "partition_dir"])
-        .to_pylist()
-    )
-    told = {(row["log_dir"], row["partition_dir"]) for row in blocked}
+    blocked = partitions_of(items.filter(pc.equal(items["action"], "blocked")))
     lacking = _lacking(segments) if missing else {}
     rows = [
-        _row(lacking[where][0], why, rule) for where, why in missing.items() if where not in told
+        blocked_row(lacking[where][0], lacking[where][1]["file"], why, rule)
+        for where, why in missing.items()
+        if where not in blocked
     ]
     return (
         pa.concat_tables([items.cast(ITEMS), pa.Table.from_pylist(rows, schema=ITEMS)])
@@ -68,7 +70,7 @@ def with_blocked(items: pa.Table, segments: pa.Table, missing: Missing, rule: st
     )
 
 
-def options_of(options: DataclassInstance) -> dict[str, Any]:
+def options_of(options: DataclassInstance) -> Options:
     """Return a plan's options, with `accept_loss` only if not empty.
 
     So the digests of other plans do not change.
@@ -78,35 +80,29 @@ def options_of(options: DataclassInstance) -> dict[str, Any]:
     }
 
 
-def _lacking(segments: pa.Table) -> dict[tuple[str, str], tuple[dict[str, Any], str]]:
-    """Return the first row of report.SEGMENTS with such a finding, and the reason, by partition."""
+def _lacking(segments: pa.Table) -> dict[PartitionKey, tuple[SegmentRow, FindingRow]]:
+    """Return the first row of facts.SEGMENTS with such a finding, and the finding, by partition."""
     found = pc.list_flatten(segments["findings"])
     ours = pc.equal(pc.struct_field(found, "kind"), KIND)
     rows = segments.take(pc.list_parent_indices(segments["findings"]).filter(ours))
-    lacking: dict[tuple[str, str], tuple[dict[str, Any], str]] = {}
-    for row, finding in zip(rows.to_pylist(), found.filter(ours).to_pylist(), strict=True):
-        lacking.setdefault(
-            (row["log_dir"], row["partition_dir"]), (row, f"{_PREFIX}{finding['reason']}")
-        )
+    lacking: dict[PartitionKey, tuple[SegmentRow, FindingRow]] = {}
+    for row, finding in zip(segment_rows(rows), found.filter(ours).to_pylist(), strict=True):
+        lacking.setdefault(partition_of(row), (row, finding))
     return lacking
 
 
-def _row(segment: Mapping[str, Any], why: str, rule: str) -> dict[str, Any]:
-    file = next(finding["file"] for finding in segment["findings"] if finding["kind"] == KIND)
-    return blocked_row(segment, file, why, rule)
+def _reason(finding: FindingRow) -> str:
+    return f"records are missing: {finding['reason']}"
 
 
-def blocked_row(segment: Mapping[str, Any], file: str, why: str, rule: str) -> dict[str, Any]:
+def blocked_row(segment: SegmentRow, file: str, reason: str, rule: str) -> Item:
     """Return a blocked row of plan.ITEMS for a file of a segment of which little may be known."""
-    item = item_of(segment, segment["base_offset"], file, rule)
-    known = {
-        name: value
-        for name, value in item.items()
-        if value is not None or name in ("before", "log")
+    following = segment["next_base_offset"]
+    return item_of(segment, file, rule, "blocked", reason) | {
+        "directory_ctime_ns": segment["directory_ctime_ns"] or 0,
+        "next_base_offset": -1 if following is None else following,
+        "before": segment["log"],
+        "log_valid_bytes": -1,
+        "index_interval_bytes": -1,
+        "segment_index_bytes": -1,
     }
-    return (
-        {"directory_ctime_ns": 0, "next_base_offset": -1}
-        | known
-        | _NOT_KNOWN
-        | {"action": "blocked", "reason": why, "before": segment["log"]}
-    )

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,8 +21,11 @@ import pyarrow.compute as pc
 from kafkats import __version__
 from kafkats.errors import Changed, CorruptPlan, UsageError, is_file, storage
 from kafkats.generations import INDEX_INTERVAL_BYTES, RETENTION_RULES, SEGMENT_INDEX_BYTES
+from kafkats.logdir.strict_json import Json
+from kafkats.logdir.workarea import ROOT
 from kafkats.plans.canonical_json import json_lines
 from kafkats.plans.facts import FILE, make_folder, read_json, read_table, write_json, write_table
+from kafkats.plans.rows import Header, Item, Options, SegmentRow, Totals, partitions_of
 
 FORMAT: Final = 1
 SETTINGS_FROM: Final = ("given", "inferred", "default")
@@ -81,13 +84,13 @@ class Plan:
     `digest` covers both.
     """
 
-    header: Mapping[str, Any]
+    header: Header
     items: pa.Table
     digest: str
 
     @property
     def operation(self) -> str:
-        return str(self.header["operation"])
+        return self.header["operation"]
 
     @property
     def run_id(self) -> str:
@@ -111,9 +114,7 @@ class Plan:
         return int(self.blocked > 0)
 
 
-def make_plan(
-    operation: str, options: Mapping[str, Any], totals: Mapping[str, Any], items: pa.Table
-) -> Plan:
+def make_plan(operation: str, options: Options, totals: Totals, items: pa.Table) -> Plan:
     """Return the plan of `items` (ITEMS), sorted, with its digest."""
     table = items.cast(ITEMS)
     order = pc.sort_indices(table, sort_keys=_ORDER)
@@ -121,31 +122,55 @@ def make_plan(
     ordered = pa.table(
         [column.take(order) for column in table.columns], schema=ITEMS
     ).combine_chunks()
-    header = {
+    header: Header = {
         "operation": operation,
         "format": FORMAT,
         "kafkats": __version__,
-        "options": dict(options),
-        "totals": dict(totals),
+        "options": options,
+        "totals": totals,
     }
     return Plan(header, ordered, digest_of(header, ordered))
 
 
-def item_of(
-    segment: Mapping[str, Any], base_offset: int, file: str, rule: str, **columns: Any
-) -> dict[str, Any]:
-    """Return a row of ITEMS without action and reason, for a file built from a segment.
+def totals_of(
+    items: pa.Table, segments: pa.Table, *, changed: int, read_bytes: int, write_bytes: int
+) -> Totals:
+    """Return the totals that every plan has, from ITEMS and the facts (facts.SEGMENTS).
 
-    `segment` is a row of report.SEGMENTS.
+    `changed` is the number of segments that the plan changes.
+    """
+    writes = items.filter(pc.not_equal(items["action"], "blocked"))
+    return {
+        "files": writes.num_rows,
+        "blocked": items.num_rows - writes.num_rows,
+        "segments": changed,
+        "segments_seen": pc.sum(pc.greater_equal(segments["base_offset"], 0)).as_py() or 0,
+        "partitions": len({where for where in partitions_of(writes) if where[1] != ROOT}),
+        "read_bytes": read_bytes,
+        "write_bytes": write_bytes,
+    }
+
+
+def sum_of(column: pa.ChunkedArray) -> int:
+    """Return the sum of a column of integers, 0 for an empty one."""
+    return pc.sum(column).as_py() or 0
+
+
+def item_of(segment: SegmentRow, file: str, rule: str, action: str, reason: str) -> Item:
+    """Return a row of ITEMS for a file that is built from a segment.
+
+    The new content is not known yet, and no file is replaced.
     """
     interval, index_bytes = segment["index_interval_bytes"], segment["segment_index_bytes"]
     return {
         "log_dir": segment["log_dir"],
         "partition_dir": segment["partition_dir"],
         "directory_ctime_ns": segment["directory_ctime_ns"],
-        "base_offset": base_offset,
+        "base_offset": segment["base_offset"],
         "next_base_offset": segment["next_base_offset"],
         "file": file,
+        "action": action,
+        "reason": reason,
         "before": None,
         "log": segment["log"],
         "log_valid_bytes": 0,
@@ -155,7 +180,7 @@ def item_of(
         "index_interval_bytes": INDEX_INTERVAL_BYTES if interval is None else interval,
         "segment_index_bytes": SEGMENT_INDEX_BYTES if index_bytes is None else index_bytes,
         "settings_from": segment["settings_from"] or "default",
-    } | columns
+    }
 
 
 def write_plan(plan: Plan, folder: Path, **beside: pa.Table) -> None:
@@ -171,7 +196,7 @@ def write_plan(plan: Plan, folder: Path, **beside: pa.Table) -> None:
     for name, table in beside.items():
         write_table(folder / f"{name}.parquet", table)
     write_table(folder / "items.parquet", plan.items)
-    write_json(folder / "plan.json", dict(plan.header) | {"digest": plan.digest})
+    write_json(folder / "plan.json", {**plan.header, "digest": plan.digest})
 
 
 def read_plan(folder: Path) -> Plan:
@@ -190,14 +215,19 @@ def read_plan(folder: Path) -> Plan:
     items = read_table(folder / "items.parquet", ITEMS)
     if digest_of(header, items) != digest:
         raise CorruptPlan("the digest does not match: the plan was edited or damaged", path=folder)
-    if not isinstance(header.get("operation"), str) or any(
-        not isinstance(header.get(k), dict) for k in _OBJECTS
-    ):
+    if not _is_header(header):
         raise CorruptPlan("plan.json lacks operation, options or totals", path=folder)
     for name in ITEMS.names:
         if name not in ("before", "log") and items[name].null_count:
             raise CorruptPlan(f"an item has no {name}", path=folder)
     return Plan(header, items, digest)
+
+
+def _is_header(content: Mapping[str, Json]) -> TypeGuard[Header]:
+    """Whether it has the fields of a header. `check_totals` checks the totals."""
+    return isinstance(content.get("operation"), str) and all(
+        isinstance(content.get(name), dict) for name in _OBJECTS
+    )
 
 
 def check_totals(plan: Plan, folder: Path) -> None:
@@ -242,7 +272,7 @@ def check_digest(plan: Plan, approved: str) -> None:
         raise Changed(f"approved was digest {approved}, but the plan's is {plan.digest}")
 
 
-def digest_of(header: Mapping[str, Any], items: pa.Table) -> str:
+def digest_of(header: Mapping[str, object], items: pa.Table) -> str:
     """Return the sha256 of canonical JSON: the header on the first line, then one line per row."""
     state = hashlib.sha256(_canonical(header))
     for batch in items.to_batches(max_chunksize=8192):  # small enough for the processor's cache
@@ -250,7 +280,7 @@ def digest_of(header: Mapping[str, Any], items: pa.Table) -> str:
     return state.hexdigest()
 
 
-def _canonical(content: Mapping[str, Any]) -> bytes:
+def _canonical(content: Mapping[str, object]) -> bytes:
     return (
         json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
         + b"\n"

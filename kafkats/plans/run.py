@@ -12,9 +12,10 @@ import shutil
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass
+from dataclasses import fields as fields_of
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, Required, TypedDict, TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,8 +33,11 @@ from kafkats.errors import (
 )
 from kafkats.logdir.changeset import Change
 from kafkats.logdir.identity import FileIdentity
+from kafkats.logdir.journal import Note
+from kafkats.logdir.strict_json import Json
 from kafkats.plans.facts import ACTIONS, make_folder, read_json, read_table, write_json, write_table
 from kafkats.plans.plan import Plan
+from kafkats.plans.rows import ActionRow, Item, Options, PartitionKey, partition_of
 
 FORMAT: Final = 1
 _SKEW_MS: Final = 300_000
@@ -71,13 +75,13 @@ class PartitionWork(NamedTuple):
     """
 
     operation: str
-    options: Mapping[str, Any]
+    options: Options
     log_dir: str
     partition_dir: str
     run_id: str
     place: str | None
     owner_stopped: bool
-    items: tuple[Mapping[str, Any], ...]
+    items: tuple[Item, ...]
     stop_file: str = ""
     """A file with which a failed partition tells the others of its run to stop, "" for none."""
 
@@ -95,7 +99,7 @@ class Staged(NamedTuple):
 
     changes: Sequence[Change]
     unchanged: Mapping[str, FileIdentity]
-    notes: Mapping[str, Mapping[str, Any]] = {}
+    notes: Mapping[str, Note] = {}
 
 
 def refuse_full_disk(work: PartitionWork) -> None:
@@ -135,9 +139,9 @@ def about(path: str | os.PathLike[str]) -> Generator[None]:
         raise
 
 
-def by_segment(work: PartitionWork) -> Iterator[list[Mapping[str, Any]]]:
+def by_segment(work: PartitionWork) -> Iterator[list[Item]]:
     """Yield the items of each segment."""
-    by_base: dict[int, list[Mapping[str, Any]]] = {}
+    by_base: dict[int, list[Item]] = {}
     for item in work.items:
         by_base.setdefault(item["base_offset"], []).append(item)
     yield from by_base.values()
@@ -147,9 +151,8 @@ def run_of(plan: Plan, *, place: Path | None = None, owner_stopped: bool = False
     """Return the run of a plan, with the directories in which it writes. Raises CorruptPlan."""
     writes = plan.items.filter(pc.not_equal(plan.items["action"], "blocked"))
     directories: dict[str, list[str]] = {}
-    for row in (
-        writes.group_by(["log_dir", "partition_dir"], use_threads=False).aggregate([]).to_pylist()
-    ):
+    named = writes.group_by(list(PartitionKey._fields), use_threads=False).aggregate([])
+    for row in named.to_pylist():
         directories.setdefault(row["log_dir"], []).append(row["partition_dir"])
     where = str(place.absolute()) if place else None
     step = {name: str(plan.header["options"].get(name, "")) for name in _STEP}
@@ -158,11 +161,11 @@ def run_of(plan: Plan, *, place: Path | None = None, owner_stopped: bool = False
     return Run(plan.operation, plan.run_id, plan.digest, directories, where, owner_stopped, **step)
 
 
-def directories(run: Run) -> Iterator[tuple[str, str]]:
+def directories(run: Run) -> Iterator[PartitionKey]:
     """Yield every (log dir, partition directory) of a run."""
     for log_dir, partitions in run.directories.items():
         for partition in partitions:
-            yield log_dir, partition
+            yield PartitionKey(log_dir, partition)
 
 
 def open_run(
@@ -199,9 +202,9 @@ def begin_run(run: Run, folder: Path) -> None:
     write_json(folder / "run.json", asdict(run) | {"format": FORMAT})
 
 
-def finish_run(folder: Path, actions: pa.Table, summary: Mapping[str, Any]) -> None:
+def finish_run(folder: Path, actions: pa.Table, summary: Mapping[str, object]) -> None:
     """Write the report. A repeated apply adds to the results of earlier ones and keeps them."""
-    rows = actions.cast(ACTIONS).to_pylist()
+    rows: list[ActionRow] = actions.cast(ACTIONS).to_pylist()
     if (earlier := _earlier(folder)) is not None:
         done = {_file(row): row for row in earlier if row["outcome"] == "done"}
         rows = [row if row["outcome"] == "done" else done.get(_file(row), row) for row in rows]
@@ -209,19 +212,19 @@ def finish_run(folder: Path, actions: pa.Table, summary: Mapping[str, Any]) -> N
     write_json(folder / "report.json", summary)
 
 
-def _earlier(folder: Path) -> list[dict[str, Any]] | None:
+def _earlier(folder: Path) -> list[ActionRow] | None:
     """Return the rows of the existing report, None for a missing or damaged one.
 
     The report is only for people: the journals record what was done.
     """
     try:
-        rows: list[dict[str, Any]] = read_actions(folder).to_pylist()
+        rows: list[ActionRow] = read_actions(folder).to_pylist()
     except (CorruptPlan, StorageFailed):
         return None
     return rows
 
 
-def _file(row: Mapping[str, Any]) -> tuple[str, str, str]:
+def _file(row: ActionRow) -> tuple[str, str, str]:
     return row["log_dir"], row["partition_dir"], row["file"]
 
 
@@ -232,12 +235,14 @@ def read_run(folder: Path) -> Run:
     content = read_json(folder / "run.json")
     if content.pop("format", None) != FORMAT:
         raise CorruptPlan(f"not a run of format {FORMAT}", path=folder)
-    try:
-        run = Run(**content)
-    except TypeError as e:
-        raise CorruptPlan(f"run.json has wrong fields: {e}", path=folder) from e
-    if not _well_typed(run):
+    fields = {field.name: field.default for field in fields_of(Run)}
+    wrong = content.keys() - fields.keys()
+    wrong |= {name for name in fields.keys() - content.keys() if fields[name] is MISSING}
+    if wrong:
+        raise CorruptPlan(f"run.json has wrong fields: {', '.join(sorted(wrong))}", path=folder)
+    if not _well_typed(content):
         raise CorruptPlan("run.json has a value of the wrong type", path=folder)
+    run = Run(**content)
     # undo would skip it and report success
     for log_dir, partition in wrote_in(folder) - set(directories(run)):
         raise CorruptPlan(
@@ -247,39 +252,43 @@ def read_run(folder: Path) -> Run:
     return run
 
 
-def _well_typed(run: Run) -> bool:
-    def is_name(one: object) -> bool:
-        return isinstance(one, str) and "\0" not in one  # a path cannot contain NUL
+class _Content(TypedDict, total=False):
+    """`run.json` without the format: the fields of Run."""
 
-    names = (
-        run.operation,
-        run.run_id,
-        run.digest,
-        run.place or "",
-        *(getattr(run, name) for name in _STEP),
-    )
+    operation: Required[str]
+    run_id: Required[str]
+    digest: Required[str]
+    directories: Required[dict[str, list[str]]]
+    place: str | None
+    owner_stopped: bool
+    ledger: str
+    phase: str
+    broker: str
+
+
+def _well_typed(content: Mapping[str, Json]) -> TypeGuard[_Content]:
+    def is_name(value: Json) -> bool:
+        return isinstance(value, str) and "\0" not in value  # a path cannot contain NUL
+
+    names = ("operation", "run_id", "digest", *_STEP)
+    directories = content["directories"]
     return (
-        all(map(is_name, names))
-        and isinstance(run.owner_stopped, bool)
-        and isinstance(run.directories, dict)
-        and all(is_name(log_dir) for log_dir in run.directories)
-        and all(
-            isinstance(many, list) and all(map(is_name, many)) for many in run.directories.values()
-        )
+        all(is_name(content.get(name, "")) for name in names)
+        and is_name(content.get("place") or "")
+        and isinstance(content.get("owner_stopped", False), bool)
+        and isinstance(directories, dict)
+        and all(is_name(log_dir) for log_dir in directories)
+        and all(isinstance(many, list) and all(map(is_name, many)) for many in directories.values())
     )
 
 
-def wrote_in(folder: Path) -> set[tuple[str, str]]:
+def wrote_in(folder: Path) -> set[PartitionKey]:
     """Return every (log dir, partition directory) that the run's report says was written.
 
     The set is empty without a readable report.
     """
     rows = _earlier(folder) or []
-    return {
-        (row["log_dir"], row["partition_dir"])
-        for row in rows
-        if row["outcome"] in {"done", "already"}
-    }
+    return {partition_of(row) for row in rows if row["outcome"] in {"done", "already"}}
 
 
 def read_actions(folder: Path) -> pa.Table:

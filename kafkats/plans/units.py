@@ -11,7 +11,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from kafkats import paths
 from kafkats.config.topics import topic_filter
@@ -19,12 +19,13 @@ from kafkats.errors import KafkatsError, UsageError
 from kafkats.evidence.claims import Claims, claims_of, is_tiered
 from kafkats.evidence.root import gone_findings, is_stale
 from kafkats.findings import Finding, failure
-from kafkats.logdir.identity import FileIdentity
+from kafkats.logdir.identity import FileIdentity, file_row
 from kafkats.logdir.location import Place, locate
 from kafkats.logdir.lock import lock_state
 from kafkats.logdir.partition import FileFacts, PartitionDir, scan_at_rest
 from kafkats.logdir.recovery import recovery_of
 from kafkats.logdir.root import LogDir, RootNames, list_root, read_root
+from kafkats.plans.rows import SegmentKey, SegmentRow
 
 _WIDEST_FIRST: Final = ("root", "partition", "segment")
 
@@ -54,6 +55,10 @@ class Unit:
     findings: tuple[Finding, ...] = ()
 
     @property
+    def key(self) -> SegmentKey:
+        return SegmentKey(self.log_dir, self.partition_dir, self.base_offset)
+
+    @property
     def active(self) -> bool:
         return self.next_base_offset < 0
 
@@ -61,8 +66,8 @@ class Unit:
 def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*") -> Iterator[Unit]:
     """Yield the units of log.dirs roots, partition directories or single segments.
 
-    `topics` is a filter as in kafkats.config.topics. Raises UsageError or BadInput for any other path,
-    StorageFailed when a path cannot be listed.
+    `topics` is a filter as in kafkats.config.topics. Raises UsageError or BadInput for any other
+    path, StorageFailed when a path cannot be listed.
     """
     places = _distinct(
         sorted(map(locate, log_dirs), key=lambda place: _WIDEST_FIRST.index(place.kind))
@@ -254,10 +259,10 @@ def _hides_batches(unit: Unit, finding: Finding) -> bool:
     return finding.file == log if unit.partition_dir else Path(unit.log_dir, finding.file).is_dir()
 
 
-def unit_columns(unit: Unit, rule: str) -> dict[str, Any]:
+def unit_columns(unit: Unit, rule: str) -> SegmentRow:
     """Return the columns of report.SEGMENTS that a segment's unit fills."""
     name = paths.parse_partition(unit.partition_dir)
-    files = [identity and identity._asdict() for identity in unit.files]
+    log, index, timeindex, txnindex, snapshot = map(file_row, unit.files)
     return {
         "log_dir": unit.log_dir,
         "partition_dir": unit.partition_dir,
@@ -272,8 +277,9 @@ def unit_columns(unit: Unit, rule: str) -> dict[str, Any]:
         "rule": rule,
         "log_start_offset": unit.log_start_offset,
         "high_watermark": unit.high_watermark,
-        **{
-            kind.removeprefix("."): file
-            for kind, file in zip(paths.SEGMENT_KINDS, files, strict=True)
-        },
+        "log": log,
+        "index": index,
+        "timeindex": timeindex,
+        "txnindex": txnindex,
+        "snapshot": snapshot,
     }

@@ -9,10 +9,10 @@ for the part before the corruption.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +22,7 @@ from kafkats.errors import Changed, CorruptPlan, Refused, UsageError, storage
 from kafkats.generations import RULES
 from kafkats.index.build import build_from
 from kafkats.logdir.changeset import Replace
-from kafkats.logdir.identity import FileIdentity
+from kafkats.logdir.identity import FileIdentity, FileRow, identity_of
 from kafkats.logdir.lease import Lease
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
 from kafkats.plans.facts import damaged
@@ -34,17 +34,26 @@ from kafkats.plans.missing import (
     options_of,
     with_blocked,
 )
-from kafkats.plans.plan import ITEMS, Plan, make_plan
+from kafkats.plans.plan import ITEMS, Plan, item_of, make_plan, sum_of, totals_of
+from kafkats.plans.rows import (
+    Item,
+    PartitionKey,
+    SegmentKey,
+    SegmentRow,
+    Totals,
+    partition_of,
+    segment_rows,
+    source_log,
+)
 from kafkats.plans.run import PartitionWork, Staged, by_segment
 from kafkats.segment.reader import open_source
 
 OPERATION: Final = "rebuild"
-_FILES: Final = (("offset_index", "index", OFFSET_INDEX), ("time_index", "timeindex", TIME_INDEX))
 _NEEDS_REBUILD: Final = ("missing", "defective")
 _ROWS_AT_ONCE: Final = 8192
 """How many rows of facts are Python objects at a time: they take 50 times the memory of a table."""
 
-_Later = dict[tuple[str, str], list[tuple[int, int]]]
+_Later: TypeAlias = dict[PartitionKey, list[tuple[int, int]]]
 """Base offset and bytes of every segment in partitions with a corrupt log."""
 
 
@@ -78,7 +87,8 @@ def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
         raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(RULES)}")
     if not rule.for_brokers and not options.not_for_a_broker:
         raise Refused(
-            f"rule {rule.name} would mislead a broker; if none ever reads these files: --not-for-a-broker"
+            f"rule {rule.name} would mislead a broker;"
+            " if none ever reads these files: --not-for-a-broker"
         )
     chosen = _chosen(segments, options)
     missing = missing_records(segments, options.accept_loss)
@@ -86,7 +96,11 @@ def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
     table = pa.Table.from_batches(
         (
             pa.RecordBatch.from_pylist(
-                [item for row in rows.to_pylist() for item in _items(row, later, missing, options)],
+                [
+                    item
+                    for row in segment_rows(rows)
+                    for item in _items(row, later, missing, options)
+                ],
                 ITEMS,
             )
             for rows in chosen.to_batches(max_chunksize=_ROWS_AT_ONCE)
@@ -99,17 +113,13 @@ def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
     return make_plan(OPERATION, options_of(options), _totals(table, segments), table)
 
 
-def _unread_items(
-    segments: pa.Table, missing: Missing, options: RebuildOptions
-) -> Iterator[dict[str, Any]]:
-    """Yield a blocked row for each index or log that could not be read: nothing is known of the segment."""
+def _unread_items(segments: pa.Table, missing: Missing, options: RebuildOptions) -> Iterator[Item]:
+    """Yield a blocked row for each file that could not be read: the segment is not known."""
     unknown = pc.and_(
         pc.greater_equal(segments["base_offset"], 0), pc.is_null(segments["valid_bytes"])
     )
-    for row in _of_topics(segments.filter(unknown), options).to_pylist():
-        if (row["log_dir"], row["partition_dir"]) in missing or (
-            options.only_after_unclean_stop and row["clean"]
-        ):
+    for row in segment_rows(_of_topics(segments.filter(unknown), options)):
+        if partition_of(row) in missing or (options.only_after_unclean_stop and row["clean"]):
             continue
         for finding in row["findings"]:
             if finding["kind"] == "unreadable":
@@ -146,98 +156,112 @@ def _of_topics(segments: pa.Table, options: RebuildOptions) -> pa.Table:
 
 
 def _later_segments(segments: pa.Table) -> _Later:
-    partitions = ["log_dir", "partition_dir"]
+    partitions = list(PartitionKey._fields)
     corrupt = segments.filter(pc.not_equal(segments["stop"], "")).group_by(partitions).aggregate([])
     sizes = pa.table({
-        **{name: segments[name] for name in (*partitions, "base_offset")},
+        **{name: segments[name] for name in SegmentKey._fields},
         "bytes": pc.struct_field(segments["log"], "size"),
     }).join(corrupt, partitions, join_type="left semi")  # fmt: skip
-    found: _Later = {}
+    later: _Later = {}
     for row in sizes.to_pylist():
-        found.setdefault((row["log_dir"], row["partition_dir"]), []).append((
-            row["base_offset"],
-            row["bytes"] or 0,
-        ))
-    return found
+        later.setdefault(partition_of(row), []).append((row["base_offset"], row["bytes"] or 0))
+    return later
+
+
+class _Index(NamedTuple):
+    """What the facts say about one index file of a segment."""
+
+    state: str | None
+    file: str
+    before: FileRow | None
+    rebuilt_bytes: int
+    rebuilt_sha256: str
+
+
+def _indexes(row: SegmentRow) -> tuple[_Index, _Index]:
+    offset_index, time_index = _names(row["base_offset"])
+    return (
+        _Index(
+            row["offset_index"],
+            offset_index,
+            row["index"],
+            row["rebuilt_index_bytes"],
+            row["rebuilt_index_sha256"],
+        ),
+        _Index(
+            row["time_index"],
+            time_index,
+            row["timeindex"],
+            row["rebuilt_timeindex_bytes"],
+            row["rebuilt_timeindex_sha256"],
+        ),
+    )
+
+
+def _names(base_offset: int) -> tuple[str, str]:
+    return segment_file(base_offset, OFFSET_INDEX), segment_file(base_offset, TIME_INDEX)
 
 
 def _items(
-    row: dict[str, Any], later: _Later, missing: Missing, options: RebuildOptions
-) -> Iterator[dict[str, Any]]:
+    row: SegmentRow, later: _Later, missing: Missing, options: RebuildOptions
+) -> Iterator[Item]:
     wanted = _wanted(options)
-    blocked = missing.get((row["log_dir"], row["partition_dir"])) or _blocked(row, later, options)
-    for state, name, kind in _FILES:
-        file = segment_file(row["base_offset"], kind)
-        if row[state] not in wanted or (row[state] == "missing" and not _found(row, file)):
+    blocked = missing.get(partition_of(row)) or _blocked(row, later, options)
+    for index in _indexes(row):
+        kinds = _kinds(row, index.file)
+        if index.state not in wanted or (index.state == "missing" and not kinds):
             continue
-        action = "blocked" if blocked else "replace" if row[name] else "add"
-        yield {
-            "log_dir": row["log_dir"],
-            "partition_dir": row["partition_dir"],
-            "directory_ctime_ns": row["directory_ctime_ns"],
-            "base_offset": row["base_offset"],
-            "next_base_offset": row["next_base_offset"],
-            "file": file,
-            "action": action,
-            "reason": blocked or ", ".join(_found(row, file)),
-            "before": row[name],
-            "log": row["log"],
-            "log_valid_bytes": row["valid_bytes"],
-            "after_bytes": row[f"rebuilt_{name}_bytes"],
-            "after_sha256": row[f"rebuilt_{name}_sha256"],
-            "rule": row["rule"],
-            "index_interval_bytes": row["index_interval_bytes"],
-            "segment_index_bytes": row["segment_index_bytes"],
-            "settings_from": row["settings_from"],
+        action = "blocked" if blocked else "replace" if index.before else "add"
+        item = item_of(row, index.file, row["rule"], action, blocked or ", ".join(kinds))
+        yield item | {
+            "before": index.before,
+            "log_valid_bytes": row["valid_bytes"] or 0,
+            "after_bytes": index.rebuilt_bytes,
+            "after_sha256": index.rebuilt_sha256,
         }
 
 
-def _found(row: dict[str, Any], file: str) -> list[str]:
+def _kinds(row: SegmentRow, file: str) -> list[str]:
     """Return the kinds of findings about one file, [] for a missing one that is not expected."""
     return list(dict.fromkeys(f["kind"] for f in row["findings"] if f["file"] == file))
 
 
-def _blocked(row: dict[str, Any], later: _Later, options: RebuildOptions) -> str:
+def _blocked(row: SegmentRow, later: _Later, options: RebuildOptions) -> str:
     """Return why nothing may be written for this segment, or ""."""
     if row["blocked"]:
-        return str(row["blocked"])
+        return row["blocked"]
     if not row["stop"] or options.valid_prefix:
         return ""
-    cut = row["log"]["size"] - row["valid_bytes"]
-    beside = later[row["log_dir"], row["partition_dir"]]
+    valid_bytes = row["valid_bytes"] or 0
+    lost = (row["log"]["size"] if row["log"] else 0) - valid_bytes
+    beside = later[partition_of(row)]
     dropped = [size for base_offset, size in beside if base_offset > row["base_offset"]]
     return (
-        f"the log itself is corrupt at byte {row['valid_bytes']} ({row['stop']}): Kafka's recovery would cut {cut} bytes"
+        f"the log itself is corrupt at byte {valid_bytes} ({row['stop']}):"
+        f" Kafka's recovery would cut {lost} bytes"
         f" and drop {len(dropped)} later segments ({sum(dropped)} bytes)"
     )
 
 
-def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
+def _totals(items: pa.Table, segments: pa.Table) -> Totals:
     writes = items.filter(pc.not_equal(items["action"], "blocked"))
-    logs = writes.select(["log_dir", "partition_dir", "base_offset", "log_valid_bytes"]).group_by([
-        "log_dir",
-        "partition_dir",
-        "base_offset",
-        "log_valid_bytes",
-    ])
+    logs = writes.group_by([*SegmentKey._fields, "log_valid_bytes"]).aggregate([])
     recovery = segments.filter(pc.equal(segments["recovery"], True))
-    per_log = logs.aggregate([])
+    origins = writes.group_by("settings_from").aggregate([("file", "count")])
+    totals = totals_of(
+        items,
+        segments,
+        changed=logs.num_rows,
+        read_bytes=sum_of(logs["log_valid_bytes"]),
+        write_bytes=sum_of(writes["after_bytes"]),
+    )
     return {
-        "files": writes.num_rows,
-        "blocked": items.num_rows - writes.num_rows,
-        "segments": per_log.num_rows,
-        "partitions": len(writes.group_by(["log_dir", "partition_dir"]).aggregate([])),
-        "read_bytes": pc.sum(per_log["log_valid_bytes"]).as_py() or 0,
-        "write_bytes": pc.sum(writes["after_bytes"]).as_py() or 0,
-        "segments_seen": segments.filter(pc.greater_equal(segments["base_offset"], 0)).num_rows,
+        **totals,
         "segments_damaged": damaged(segments).num_rows,
         "not_repaired": _not_repaired(writes, segments),
-        "settings_from": {
-            row["settings_from"]: row["file_count"]
-            for row in writes.group_by("settings_from").aggregate([("file", "count")]).to_pylist()
-        },
+        "settings_from": {row["settings_from"]: row["file_count"] for row in origins.to_pylist()},
         "recovery_segments": recovery.num_rows,
-        "recovery_bytes": pc.sum(pc.struct_field(recovery["log"], "size")).as_py() or 0,
+        "recovery_bytes": sum_of(pc.struct_field(recovery["log"], "size")),
     }
 
 
@@ -247,23 +271,22 @@ def _not_repaired(writes: pa.Table, segments: pa.Table) -> dict[str, int]:
     flat = pc.list_flatten(found)
     where = segments.select(["log_dir", "partition_dir"]).take(pc.list_parent_indices(found))
     bad = pc.is_in(pc.struct_field(flat, "severity"), pa.array(["damage", "danger"]))
-    files = _file_keys(where["log_dir"], where["partition_dir"], pc.struct_field(flat, "file"))
-    repaired = pc.is_in(
-        files, _file_keys(writes["log_dir"], writes["partition_dir"], writes["file"])
-    )
+    written = _paths(writes["log_dir"], writes["partition_dir"], writes["file"])
+    files = _paths(where["log_dir"], where["partition_dir"], pc.struct_field(flat, "file"))
+    repaired = pc.is_in(files, written)
     left = pc.struct_field(flat, "severity").filter(pc.and_not(bad, repaired))
     counts = {row["values"]: row["counts"] for row in pc.value_counts(left).to_pylist()}
     return {severity: counts.get(severity, 0) for severity in ("danger", "damage")}
 
 
-def _file_keys(*columns: Any) -> Any:
+def _paths(*columns: pa.Array | pa.ChunkedArray) -> pa.Array:
     parts = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
     return pc.binary_join_element_wise(*parts, "/")
 
 
-def check_item(item: Mapping[str, Any]) -> None:
+def check_item(item: Item) -> None:
     """Raise CorruptPlan for an item that `plan_rebuild` does not plan."""
-    if item["file"] not in [segment_file(item["base_offset"], kind) for _, _, kind in _FILES]:
+    if item["file"] not in _names(item["base_offset"]):
         raise CorruptPlan(f"not an index file of segment {item['base_offset']}: {item['file']!r}")
     if item["action"] not in ("add", "replace") or item["log"] is None or item["rule"] not in RULES:
         raise CorruptPlan(
@@ -281,14 +304,14 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     changes = [
         change for items in by_segment(work) for change in _stage_segment(work, items, lease)
     ]
-    return Staged(
-        changes, {segment_file(i["base_offset"], LOG): FileIdentity(**i["log"]) for i in work.items}
-    )
+    logs = {
+        segment_file(item["base_offset"], LOG): FileIdentity(**source_log(item))
+        for item in work.items
+    }
+    return Staged(changes, logs)
 
 
-def _stage_segment(
-    work: PartitionWork, items: list[Mapping[str, Any]], lease: Lease
-) -> Iterator[Replace]:
+def _stage_segment(work: PartitionWork, items: Sequence[Item], lease: Lease) -> Iterator[Replace]:
     """Build one segment's indexes again, and compare them with the approved ones."""
     first = items[0]
     log = Path(work.log_dir, work.partition_dir, segment_file(first["base_offset"], LOG))
@@ -311,5 +334,4 @@ def _stage_segment(
         staged = lease.staged(item["file"])
         with storage(staged, "writing the new index"):
             staged.write_bytes(content)
-        before = FileIdentity(**item["before"]) if item["before"] else None
-        yield Replace(item["file"], staged, before, sha256)
+        yield Replace(item["file"], staged, identity_of(item["before"]), sha256)

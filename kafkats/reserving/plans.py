@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, Required, TypedDict
 
 import pyarrow as pa
 
@@ -39,6 +39,19 @@ class Wish(NamedTuple):
     until_ms: int
     skip: bool = False
     take_over: tuple[str, ...] = ()
+
+
+class Summary(TypedDict, total=False):
+    """The reservations of a plan, as fields of its result. Without a wish only the remarks."""
+
+    remarks: Required[list[str]]
+    holder: str
+    reserved_until_ms: int | None
+    """None: no log dir is reserved."""
+    reserves: list[str]
+    """The roots that are reserved for the plan."""
+    reserved: list[dict[str, str | int]]
+    """The reservations of others, whose log dirs were left out."""
 
 
 @dataclass
@@ -75,19 +88,18 @@ class Planning:
         if folder is not None:
             write_record(folder, [self.entered[root] for root in sorted(kept)])
 
-    def said(self) -> dict[str, Any]:
+    def said(self) -> Summary:
         """Return the stable JSON fields for the result of a plan."""
-        said: dict[str, Any] = {"remarks": self.remarks}
-        if self.wish is not None:
-            said |= {
-                "holder": self.wish.holder,
-                "reserved_until_ms": max(
-                    (e.reservation.until_ms for e in self.entered.values()), default=None
-                ),
-                "reserves": sorted(self.entered),
-                "reserved": [one.said() for one in self.skipped],
-            }
-        return said
+        if self.wish is None:
+            return {"remarks": self.remarks}
+        ends = [entered.reservation.until_ms for entered in self.entered.values()]
+        return {
+            "remarks": self.remarks,
+            "holder": self.wish.holder,
+            "reserved_until_ms": max(ends, default=None),
+            "reserves": sorted(self.entered),
+            "reserved": [one.said() for one in self.skipped],
+        }
 
     def sentences(self) -> list[str]:
         """Return the reservations as text lines, without the remarks."""

@@ -80,11 +80,12 @@ def read_record(folder: Path) -> Recorded | None:
     if not exists(path, "looking for a reservation"):
         return None
     content = read_json(path)
-    holder, until_ms, tokens = (content.get(name) for name in Recorded._fields)
-    texts = [holder, *tokens, *tokens.values()] if isinstance(tokens, dict) else [None]
-    if type(until_ms) is not int or any(not isinstance(text, str) for text in texts):
+    holder, until_ms, listed = (content.get(name) for name in Recorded._fields)
+    by_root = listed if isinstance(listed, dict) else {}
+    tokens = {root: token for root, token in by_root.items() if isinstance(token, str)}
+    if type(until_ms) is not int or not isinstance(holder, str) or tokens != listed:
         raise CorruptPlan("not what a reservation says", path=path)
-    return Recorded(str(holder), until_ms, dict(tokens or {}))
+    return Recorded(holder, until_ms, tokens)
 
 
 def write_record(folder: Path, entered: Sequence[Entered]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +15,17 @@ from kafkats.config import Policy, TopicSettings, magic_of
 from kafkats.errors import KafkatsError
 from kafkats.index import time_index
 from kafkats.plans.missing import KIND as MISSING_RECORDS
+from kafkats.plans.rows import SegmentKey
 from kafkats.retention.columns import Flags, Ints, Rows, Segments, rows_of
 from kafkats.retention.implausible_timestamps import SEEMS, SUSPECT, Believed, believe, detect_units
 
 _KINDS: Final = tuple(kind.removeprefix(".") for kind in paths.SEGMENT_KINDS)
 _ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset")]
-_COLUMNS: Final = ("log_dir", "partition_dir", "topic", "directory_ctime_ns", "base_offset", "next_base_offset", "last_offset",
-                   "first_timestamp", "max_timestamp", "offset_of_max_timestamp", "clean", "recovery", "high_watermark", "log_start_offset",
-                   "findings", *_KINDS)  # fmt: skip
+_COLUMNS: Final = (
+    "log_dir", "partition_dir", "topic", "directory_ctime_ns", "base_offset", "next_base_offset",
+    "last_offset", "first_timestamp", "max_timestamp", "offset_of_max_timestamp", "clean",
+    "recovery", "high_watermark", "log_start_offset", "findings", *_KINDS,
+)  # fmt: skip
 _MISLEADING: Final = ("damage", "danger")
 
 
@@ -191,12 +194,10 @@ def _believe(
     found = believe(largest, mtime_ms, policy, neighbours=neighbours)
     if policy != "ignore" or found.timestamp == largest:
         return found
-    where: Mapping[str, Any] = {
-        name: table[name][row].as_py() for name in ("log_dir", "partition_dir", "base_offset")
-    }
-    file = paths.segment_file(where["base_offset"], paths.TIME_INDEX)
+    where = SegmentKey(*(table[name][row].as_py() for name in SegmentKey._fields))
+    file = paths.segment_file(where.base_offset, paths.TIME_INDEX)
     try:
-        entries = time_index.read(Path(where["log_dir"], where["partition_dir"], file))
+        entries = time_index.read(Path(*where.partition, file))
     except KafkatsError:
         # without an index the timestamp is taken as it is, which keeps the segment
         return found._replace(timestamp=largest)

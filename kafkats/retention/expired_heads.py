@@ -14,9 +14,9 @@ enriched-metadata document of 2014 wanted this of the cleaner: truncating the he
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,29 +28,38 @@ from kafkats.generations import DEFAULT_RULE, RETENTION_RULES
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.missing import options_of
 from kafkats.plans.plan import ITEMS, Plan, make_plan
+from kafkats.plans.rows import (
+    SegmentKey,
+    SegmentRow,
+    Totals,
+    item_rows,
+    key_of,
+    keys_of,
+    segment_rows,
+    source_log,
+)
 from kafkats.plans.units import Unit
-from kafkats.retention.plan import OPERATION, RETENTION, RetainOptions, plan_retain
+from kafkats.retention.plan import OPERATION, RETENTION, RetainOptions, VerdictRow, plan_retain
 from kafkats.split.items import blocked_item, part_items, why_not
-from kafkats.split.parts import SplitOptions, look
+from kafkats.split.parts import PartRow, SplitOptions, look
 
-Target = tuple[Unit, int]
+Target: TypeAlias = tuple[Unit, int]
 """A segment, and the time (epoch ms) before which its records have expired."""
-Where = tuple[str, str, int]
-_WHERE: Final = ("log_dir", "partition_dir", "base_offset")
 
 
 class _Heads(NamedTuple):
     """The segments to cut, as rows of PARTS (head and rest), and why others are not cut."""
 
-    found: dict[Where, list[dict[str, Any]]]
-    blocked: dict[Where, str]
+    parts: dict[SegmentKey, list[PartRow]]
+    blocked: dict[SegmentKey, str]
 
 
 def check_options(options: RetainOptions, *, inside_segments: bool) -> None:
     """Raise UsageError for a plan that would fill the volume to free, before anything is read."""
     if inside_segments and options.free_bytes is not None:
         raise UsageError(
-            "--inside-segments writes what stays before anything is freed: it does not go with --free"
+            "--inside-segments writes the rest of each segment before anything is freed:"
+            " it does not go with --free"
         )
 
 
@@ -81,53 +90,49 @@ def plan_inside(
     """
     check_options(options, inside_segments=True)
     whole, verdicts = plan_retain(segments, policy, options)
-    found = targets(units, verdicts, policy, options)
-    by_place = {_where(vars(unit)): unit for unit, _ in found}
-    heads = _heads(look(found))
-    facts: dict[Where, dict[str, Any]] = {}
-    staying: dict[Where, str] = {}
+    chosen = targets(units, verdicts, policy, options)
+    unit_of = {unit.key: unit for unit, _ in chosen}
+    heads = _heads(look(chosen))
+    facts: dict[SegmentKey, SegmentRow] = {}
+    vetoes: dict[SegmentKey, str] = {}
     while True:
-        made, decided = (
-            plan_retain(_as_cut(segments, heads.found), policy, options)
-            if heads.found
+        plan, decided = (
+            plan_retain(_as_cut(segments, heads.parts), policy, options)
+            if heads.parts
             else (whole, verdicts)
         )
-        going, kept = _sorted_out(decided, heads.found)
-        wanted = [by_place[where] for where in going if where not in facts]
-        facts |= {_where(row): row for row in verify(wanted).to_pylist()} if wanted else {}
-        why = {where: why_not(facts[where], heads.found[where]) for where in going}
+        deleted, kept = _sorted_out(decided, heads.parts)
+        unknown = [unit_of[where] for where in deleted if where not in facts]
+        if unknown:
+            facts |= {key_of(row): row for row in segment_rows(verify(unknown))}
+        why = {where: why_not(facts[where], heads.parts[where]) for where in deleted}
         unsound = {where: reason for where, reason in why.items() if reason}
         if not unsound and not kept:
             break
         heads.blocked.update(unsound)
-        staying |= kept
+        vetoes |= kept
         # an uncut segment is one segment: keep.segments must not count it as two
         for where in {*unsound, *kept}:
-            del heads.found[where]
-    items = _items(
-        made.items,
-        segments,
-        facts,
-        heads,
-        {where: index_rule(facts[where], options.rule) for where in going},
-    )
-    totals = _totals(whole, made, items, [heads.found[where][1] for where in going], staying)
-    sealed = make_plan(OPERATION, options_of(options) | {"inside_segments": True}, totals, items)
-    return sealed, _told(decided, heads.found, staying)
+            del heads.parts[where]
+    rules = {where: index_rule(facts[where], options.rule) for where in deleted}
+    items = _items(plan.items, segments, facts, heads, rules)
+    totals = _totals(whole, plan, items, [heads.parts[where][1] for where in deleted], vetoes)
+    sealed = make_plan(OPERATION, {**options_of(options), "inside_segments": True}, totals, items)
+    return sealed, _with_heads(decided, heads.parts, vetoes)
 
 
-def index_rule(segment: Mapping[str, Any], rule: str) -> str:
+def index_rule(segment: SegmentRow, rule: str) -> str:
     """Return the recovery rule (generations.RULES) for the indexes of the rest.
 
-    Brokers of some RETENTION_RULES may follow several rules. The index of the segment (a row of
-    report.SEGMENTS by the default rule) then decides, if it can.
+    Brokers of some RETENTION_RULES may follow several rules. The index of the segment, verified by
+    the default rule, then decides, if it can.
     """
     likely = RETENTION_RULES[rule].index_rules
-    told = any(
+    differs = any(
         f["kind"] == "other-rule" and f["file"].endswith(paths.OFFSET_INDEX)
         for f in segment["findings"]
     )
-    return likely[1] if told and len(likely) > 1 else likely[0]
+    return likely[1] if differs and len(likely) > 1 else likely[0]
 
 
 def targets(
@@ -158,7 +163,9 @@ def targets(
         .to_pylist()
     )
     limits = {
-        (row["log_dir"], row["partition_dir"], row["base_offset_min"]): limit_ms(row["topic"])
+        SegmentKey(row["log_dir"], row["partition_dir"], row["base_offset_min"]): limit_ms(
+            row["topic"]
+        )
         for row in first
     }
     return [
@@ -166,145 +173,142 @@ def targets(
         for unit in units
         if unit.bytes
         and (unit.clean or not unit.active)
-        and (limit := limits.get(_where(vars(unit)), -1)) >= 0
+        and (limit := limits.get(unit.key, -1)) >= 0
     ]
 
 
 def _heads(parts: pa.Table) -> _Heads:
     heads = _Heads({}, {})
-    for row in parts.to_pylist():
+    rows: list[PartRow] = parts.to_pylist()
+    for row in rows:
         if row["action"] == "blocked":
-            heads.blocked[_where(row)] = row["reason"]
+            heads.blocked[key_of(row)] = row["reason"]
         else:
-            heads.found.setdefault(_where(row), []).append(row)
+            heads.parts.setdefault(key_of(row), []).append(row)
     return heads
 
 
-def _as_cut(segments: pa.Table, heads: Mapping[Where, Sequence[Mapping[str, Any]]]) -> pa.Table:
+def _as_cut(segments: pa.Table, heads: Mapping[SegmentKey, Sequence[PartRow]]) -> pa.Table:
     """Return the facts as if each head were a segment. The old indexes count as the head's.
 
     Deleting the head frees their bytes.
     """
-    others, rows = _apart(segments, heads)
-    cut: list[dict[str, Any]] = []
-    for row in rows:
-        head, rest = heads[_where(row)]
-        border, log = rest["part_offset"], row["log"]
-        cut.append(
-            row
-            | {
-                "next_base_offset": border,
-                "last_offset": border - 1,
-                "max_timestamp": head["largest_timestamp"],
-            }
-            | {"offset_of_max_timestamp": None}
-            | {"log": log | {"size": head["end"]}}
-        )
-        cut.append(
-            row
-            | {"base_offset": border, "first_timestamp": rest["first_timestamp"]}
-            | dict.fromkeys((kind.removeprefix(".") for kind in paths.SEGMENT_KINDS), None)
-            | {"log": log | {"size": rest["end"] - rest["start"]}}
-        )
+    others, chosen = _apart(segments, heads)
+    cut: list[SegmentRow] = []
+    for row in segment_rows(chosen):
+        head, rest = heads[key_of(row)]
+        begin, log = rest["part_offset"], source_log(row)
+        cut.append({
+            **row,
+            "next_base_offset": begin,
+            "last_offset": begin - 1,
+            "max_timestamp": head["largest_timestamp"],
+            "offset_of_max_timestamp": None,
+            "log": {**log, "size": head["end"]},
+        })
+        cut.append({
+            **row,
+            "base_offset": begin,
+            "first_timestamp": rest["first_timestamp"],
+            "log": {**log, "size": rest["end"] - rest["start"]},
+            "index": None,
+            "timeindex": None,
+            "txnindex": None,
+            "snapshot": None,
+        })
     return pa.concat_tables([others, pa.Table.from_pylist(cut, schema=SEGMENTS)])
 
 
 def _sorted_out(
-    decided: pa.Table, heads: Mapping[Where, Any]
-) -> tuple[list[Where], dict[Where, str]]:
+    decided: pa.Table, heads: Collection[SegmentKey]
+) -> tuple[list[SegmentKey], dict[SegmentKey, str]]:
     """Return the heads to delete, and what keeps the others."""
-    rows = _apart(decided, heads)[1]
-    goes = [_where(row) for row in rows if row["deletes"] and not row["veto"]]
-    return goes, {_where(row): row["veto"] for row in rows if not row["deletes"] or row["veto"]}
+    rows = _verdicts(_apart(decided, heads)[1])
+    deleted = [key_of(row) for row in rows if row["deletes"] and not row["veto"]]
+    return deleted, {key_of(row): row["veto"] for row in rows if not row["deletes"] or row["veto"]}
 
 
 def _items(
     items: pa.Table,
     segments: pa.Table,
-    facts: Mapping[Where, Mapping[str, Any]],
+    facts: Mapping[SegmentKey, SegmentRow],
     heads: _Heads,
-    rules: Mapping[Where, str],
+    rules: Mapping[SegmentKey, str],
 ) -> pa.Table:
     """Return the items for the actual files, from decisions on heads as segments."""
-    others, rows = _apart(items, rules)
+    others, ours = _apart(items, rules)
+    rows = item_rows(ours)
     for row in rows:
-        begins = heads.found[_where(row)][1]["part_offset"]
-        row["reason"] = f"only its head, {row['reason']}; the rest begins at {begins}"
+        begin = heads.parts[key_of(row)][1]["part_offset"]
+        row["reason"] = f"only its head, {row['reason']}; the rest begins at {begin}"
         if row["file"].endswith(paths.LOG):
-            row["before"] = facts[_where(row)]["log"]
+            row["before"] = facts[key_of(row)]["log"]
     for where, rule in rules.items():
-        segment, rest = facts[where], heads.found[where][1]
-        why = f"what has not expired of the segment at {where[2]}"
+        segment, rest = facts[where], heads.parts[where][1]
+        why = f"what has not expired of the segment at {where.base_offset}"
         rows += part_items(segment, rest, segment["next_base_offset"], rule, why)
     rows += [
-        blocked_item(row, heads.blocked[_where(row)], DEFAULT_RULE.name)
-        for row in _apart(segments, heads.blocked)[1]
+        blocked_item(row, heads.blocked[key_of(row)], DEFAULT_RULE.name)
+        for row in segment_rows(_apart(segments, heads.blocked)[1])
     ]
     return pa.concat_tables([others, pa.Table.from_pylist(rows, schema=ITEMS)])
 
 
 def _totals(
     whole: Plan,
-    made: Plan,
+    plan: Plan,
     items: pa.Table,
-    rests: Sequence[Mapping[str, Any]],
-    staying: Mapping[Where, str],
-) -> dict[str, Any]:
-    vetoes = Counter(made.header["totals"]["vetoes"]) + Counter(filter(None, staying.values()))
+    rests: Sequence[PartRow],
+    vetoes: Mapping[SegmentKey, str],
+) -> Totals:
+    before, totals = whole.header["totals"], plan.header["totals"]
+    counts = Counter(totals["vetoes"]) + Counter(filter(None, vetoes.values()))
     blocked = pc.sum(pc.equal(items["action"], "blocked")).as_py() or 0
     written = sum(rest["end"] - rest["start"] for rest in rests)
-    theirs = {
-        name: whole.header["totals"][name]
-        for name in ("kafka_segments", "kafka_bytes", "segments_seen")
-    }
-    ours = {
+    return {
+        **totals,
+        "kafka_segments": before["kafka_segments"],
+        "kafka_bytes": before["kafka_bytes"],
+        "segments_seen": before["segments_seen"],
         "files": items.num_rows - blocked,
         "blocked": blocked,
         "heads": len(rests),
-        "vetoes": dict(sorted(vetoes.items())),
-    }
-    return {
-        **made.header["totals"],
-        **theirs,
-        **ours,
+        "vetoes": dict(sorted(counts.items())),
         "read_bytes": written,
         "write_bytes": written,
     }
 
 
-def _told(decided: pa.Table, heads: Mapping[Where, Any], staying: Mapping[Where, str]) -> pa.Table:
+def _with_heads(
+    decided: pa.Table, heads: Collection[SegmentKey], vetoes: Mapping[SegmentKey, str]
+) -> pa.Table:
     """Return RETENTION after the plan: two rows for a segment with a deleted head, else one.
 
     The row of an uncut segment has what keeps its head.
     """
-    others, rows = _apart(decided, {**heads, **staying})
-    told = [
-        row
-        | (
-            {"reason": f"the head of its segment, {row['reason']}"}
-            if _where(row) in heads
-            else {"veto": staying[_where(row)]}
-        )
-        for row in rows
-    ]
-    table = pa.concat_tables([others, pa.Table.from_pylist(told, schema=RETENTION)])
-    return table.sort_by([(name, "ascending") for name in _WHERE])
+    others, chosen = _apart(decided, {*heads, *vetoes})
+    rows = _verdicts(chosen)
+    for row in rows:
+        if key_of(row) in heads:
+            row["reason"] = f"the head of its segment, {row['reason']}"
+        else:
+            row["veto"] = vetoes[key_of(row)]
+    table = pa.concat_tables([others, pa.Table.from_pylist(rows, schema=RETENTION)])
+    return table.sort_by([(name, "ascending") for name in SegmentKey._fields])
 
 
-def _apart(table: pa.Table, places: Mapping[Where, Any]) -> tuple[pa.Table, list[dict[str, Any]]]:
+def _verdicts(table: pa.Table) -> list[VerdictRow]:
+    rows: list[VerdictRow] = table.to_pylist()
+    return rows
+
+
+def _apart(table: pa.Table, places: Collection[SegmentKey]) -> tuple[pa.Table, pa.Table]:
     """Return the table without the rows about these segments, and these rows."""
     near = pc.and_(
-        pc.is_in(table["partition_dir"], pa.array({where[1] for where in places}, pa.string())),
-        pc.is_in(table["base_offset"], pa.array({where[2] for where in places}, pa.int64())),
+        pc.is_in(table["partition_dir"], pa.array({w.partition_dir for w in places}, pa.string())),
+        pc.is_in(table["base_offset"], pa.array({w.base_offset for w in places}, pa.int64())),
     )
-    rows = table.filter(near).to_pylist()
-    others = [row for row in rows if _where(row) not in places]
-    left = pa.concat_tables([
-        table.filter(pc.invert(near)),
-        pa.Table.from_pylist(others, schema=table.schema),
-    ])
-    return left, [row for row in rows if _where(row) in places]
-
-
-def _where(row: Mapping[str, Any]) -> Where:
-    return row["log_dir"], row["partition_dir"], row["base_offset"]
+    rows = table.filter(near)
+    ours = pa.array([where in places for where in keys_of(rows)], pa.bool_())
+    others = pa.concat_tables([table.filter(pc.invert(near)), rows.filter(pc.invert(ours))])
+    return others, rows.filter(ours)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +15,9 @@ from kafkats.config import Policy
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_RETENTION_RULE, RETENTION_RULES, RetentionRule
 from kafkats.plans.facts import swapping, unseen_logs
-from kafkats.plans.missing import check_accepted, missing_records, options_of, with_blocked
-from kafkats.plans.plan import ITEMS, Plan, make_plan
+from kafkats.plans.missing import Missing, check_accepted, missing_records, options_of, with_blocked
+from kafkats.plans.plan import ITEMS, Plan, make_plan, sum_of, totals_of
+from kafkats.plans.rows import KeyRow, Totals
 from kafkats.retention.columns import Limits, Verdicts, decide
 from kafkats.retention.evidence import Facts, read_facts, without_times
 from kafkats.retention.items import items_of
@@ -49,6 +51,28 @@ RETENTION: Final = pa.schema([
     ("blocked_by", pa.int64()),         # the segment that keeps this expired one
 ])  # fmt: skip
 """One row per segment."""
+
+
+class VerdictRow(KeyRow):
+    """A row of RETENTION."""
+
+    topic: str
+    end_offset: int
+    bytes: int
+    first_timestamp: int | None
+    largest_timestamp: int
+    largest_offset: int | None
+    counted_from: int
+    mtime_ms: int
+    unit: str
+    evidence: str
+    deletes: bool
+    by: str
+    reason: str
+    veto: str
+    lasting: str
+    deletable_from_ms: int | None
+    blocked_by: int | None
 
 
 @dataclass(frozen=True)
@@ -88,18 +112,29 @@ def plan_retain(
     facts = without_times(facts) if rule.by_format else facts
     lacking = missing_records(segments, options.accept_loss)
     if not facts.topic:
-        nothing = (
-            RETENTION.empty_table(),
-            with_blocked(ITEMS.empty_table(), segments, lacking, rule.name),
-        )
-        return make_plan(OPERATION, options_of(options), _totals(*nothing), nothing[1]), nothing[0]
+        verdicts, items = RETENTION.empty_table(), ITEMS.empty_table()
+    else:
+        unsettled = {**swapping(segments), **unseen_logs(segments), **lacking}
+        verdicts, items = _decide(facts, policy, unsettled, options, rule)
+    items = with_blocked(items, segments, lacking, rule.name)
+    totals = _totals(verdicts, items, segments)
+    return make_plan(OPERATION, options_of(options), totals, items), verdicts
+
+
+def _decide(
+    facts: Facts,
+    policy: Policy,
+    unsettled: Missing,
+    options: RetainOptions,
+    rule: RetentionRule,
+) -> tuple[pa.Table, pa.Table]:
+    """Return RETENTION and ITEMS. `unsettled` are partitions to leave unchanged."""
     limits = _limits(facts, policy.broker_limits, options)
     found = decide(facts.rows, facts.segments, limits, rule, now_ms=options.now_ms)
     explicit = _limits(facts, policy.limits, options)
     allowed = found.deletes
     if any((one != other).any() for one, other in zip(limits, explicit, strict=True)):
         allowed = decide(facts.rows, facts.segments, explicit, rule, now_ms=options.now_ms).deletes
-    unsettled = {**swapping(segments), **unseen_logs(segments), **lacking}
     refused = refusals(facts, policy, unsettled, limit_given=options.before_ms is not None)
     stays, missing = (
         lasting(facts, refused, last_segment=options.last_segment),
@@ -117,9 +152,7 @@ def plan_retain(
     verdicts = _table(
         facts, found, veto, np.where(stays == "", by_time[facts.rows.of], stays), rule
     )
-    items = items_of(facts, found, found.deletes & (veto == ""), rule)
-    items = with_blocked(items, segments, lacking, rule.name)
-    return make_plan(OPERATION, options_of(options), _totals(verdicts, items), items), verdicts
+    return verdicts, items_of(facts, found, found.deletes & (veto == ""), rule)
 
 
 def _limits(
@@ -154,27 +187,19 @@ def _table(
     return pa.table(columns, schema=RETENTION)
 
 
-def _totals(verdicts: pa.Table, items: pa.Table) -> dict[str, Any]:
+def _totals(verdicts: pa.Table, items: pa.Table, segments: pa.Table) -> Totals:
     kafka = verdicts.filter(verdicts["deletes"])
     ours = kafka.filter(pc.equal(kafka["veto"], ""))
-    vetoes = pc.value_counts(kafka.filter(pc.not_equal(kafka["veto"], ""))["veto"]).to_pylist()
     blocked = verdicts.filter(pc.is_valid(verdicts["blocked_by"]))
+    vetoes = Counter(filter(None, kafka["veto"].to_pylist()))
+    totals = totals_of(items, segments, changed=ours.num_rows, read_bytes=0, write_bytes=0)
     return {
-        "files": items.num_rows
-        - (held := pc.sum(pc.equal(items["action"], "blocked")).as_py() or 0),
-        "blocked": held,
-        "segments": ours.num_rows,
+        **totals,
         "segments_seen": verdicts.num_rows,
-        "partitions": len(ours.group_by(["log_dir", "partition_dir"]).aggregate([])),
-        "read_bytes": 0,
-        "write_bytes": 0,
-        "freed_bytes": pc.sum(ours["bytes"]).as_py() or 0,
+        "freed_bytes": sum_of(ours["bytes"]),
         "kafka_segments": kafka.num_rows,
-        "kafka_bytes": pc.sum(kafka["bytes"]).as_py() or 0,
-        "vetoes": {
-            row["values"]: row["counts"]
-            for row in sorted(vetoes, key=lambda row: str(row["values"]))
-        },
+        "kafka_bytes": sum_of(kafka["bytes"]),
+        "vetoes": dict(sorted(vetoes.items())),
         "blocked_segments": blocked.num_rows,
-        "blocked_bytes": pc.sum(blocked["bytes"]).as_py() or 0,
+        "blocked_bytes": sum_of(blocked["bytes"]),
     }

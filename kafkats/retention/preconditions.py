@@ -6,9 +6,9 @@ since. So both are checked again before anything is staged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkats import paths
 from kafkats.errors import Changed, CorruptPlan
@@ -21,9 +21,7 @@ from kafkats.logdir.partition import (
     scan_partition,
     unfinished_swaps,
 )
-
-Item = Mapping[str, Any]
-"""A row of plan.ITEMS."""
+from kafkats.plans.rows import Item
 
 
 class Planned(NamedTuple):

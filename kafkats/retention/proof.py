@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,30 +12,28 @@ import pyarrow.compute as pc
 from kafkats import paths
 from kafkats.errors import Vanished, storage
 from kafkats.logdir.checkpoints import read_epochs, read_offsets
+from kafkats.plans.rows import Item, SegmentKey, keys_of
 
 WRONG: Final = pa.schema([("path", pa.string()), ("why", pa.string())])
 """One row per file that is not as planned."""
-_SEGMENT: Final = ("log_dir", "partition_dir", "base_offset")
 
 
-def wrong_files(items: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+def wrong_files(items: Sequence[Item]) -> pa.RecordBatch:
     """Return WRONG of one partition directory, after its `items` (rows of plan.ITEMS) were applied.
 
     Raises CorruptFile for a checkpoint that cannot be read, StorageFailed.
     """
-    found = []
+    wrong: list[tuple[str, str]] = []
     for item in items:
         path = Path(item["log_dir"], item["partition_dir"], item["file"])
         with storage(path, "proving what was done"):
             if item["action"] == "update":
-                found += [(str(path), why) for why in _behind(path, item["base_offset"])]
+                wrong += [(str(path), why) for why in _behind(path, item["base_offset"])]
             elif path.exists() != (item["action"] == "add"):
-                found.append((
-                    str(path),
-                    "is still there" if item["action"] == "remove" else "is missing",
-                ))
+                why = "is still there" if item["action"] == "remove" else "is missing"
+                wrong.append((str(path), why))
     return pa.RecordBatch.from_pylist(
-        [{"path": path, "why": why} for path, why in found], schema=WRONG
+        [{"path": path, "why": why} for path, why in wrong], schema=WRONG
     )
 
 
@@ -65,25 +63,21 @@ def not_kept(verdicts: pa.Table, now: pa.Table) -> dict[str, str]:
     `verdicts` are the plan's (retain.RETENTION). `now` are facts (report.SEGMENTS, depth tail) of
     the partitions that the plan changed; other partitions are not checked.
     """
-    found = {
-        tuple(row[name] for name in _SEGMENT): row["max_timestamp"]
-        for row in _columns(now, "max_timestamp")
-    }
-    changed = {(log_dir, partition) for log_dir, partition, _ in found}
-    stays = verdicts.filter(pc.invert(pc.and_(verdicts["deletes"], pc.equal(verdicts["veto"], ""))))
+    there = _timestamps(now, "max_timestamp")
+    changed = {segment.partition for segment in there}
+    kept = verdicts.filter(pc.invert(pc.and_(verdicts["deletes"], pc.equal(verdicts["veto"], ""))))
     wrong = {}
-    for row in _columns(stays, "largest_timestamp"):
-        key = tuple(row[name] for name in _SEGMENT)
-        if key[:2] not in changed:
+    for segment, largest in _timestamps(kept, "largest_timestamp").items():
+        if segment.partition not in changed:
             continue
-        path = str(Path(*key[:2], paths.segment_file(key[2], paths.LOG)))
-        if key not in found:
-            wrong[path] = "was to stay, and is gone"
-        elif (found[key] if found[key] is not None else -1) != row["largest_timestamp"]:
-            wrong[path] = "is not the segment that was to stay"
+        path = Path(*segment.partition, paths.segment_file(segment.base_offset, paths.LOG))
+        if segment not in there:
+            wrong[str(path)] = "was to stay, and is gone"
+        elif there[segment] != largest:
+            wrong[str(path)] = "is not the segment that was to stay"
     return wrong
 
 
-def _columns(table: pa.Table, more: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.select([*_SEGMENT, more]).to_pylist()
-    return rows
+def _timestamps(table: pa.Table, name: str) -> dict[SegmentKey, int]:
+    """Return the largest timestamp of each segment, -1 for none."""
+    return dict(zip(keys_of(table), pc.fill_null(table[name], -1).to_pylist(), strict=True))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from kafkats import paths
 from kafkats.errors import CorruptPlan, Vanished
@@ -22,6 +21,7 @@ from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import log_bases
 from kafkats.logdir.workarea import ROOT
+from kafkats.plans.rows import Item, replaced_file
 from kafkats.plans.run import PartitionWork, Staged, refuse_early, refuse_full_disk
 from kafkats.retention.preconditions import check_prefix
 
@@ -29,7 +29,7 @@ NEW_FAMILY: Final = (paths.LOG, paths.OFFSET_INDEX, paths.TIME_INDEX)
 """The files of an empty segment at the log end, if all others are deleted."""
 
 
-def check_item(item: Mapping[str, Any]) -> None:
+def check_item(item: Item) -> None:
     """Raise CorruptPlan for items that neither `plan_retain` nor `heads.plan_inside` plans."""
     if item["log"] is not None:
         if item["action"] != "add":
@@ -75,7 +75,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
             rest = stage_planned(directory, max(planned.gone), planned.rest, unchanged, lease)
     for item in work.items:
         if item["action"] == "remove":
-            changes.append(Remove(item["file"], FileIdentity(**item["before"])))
+            changes.append(Remove(item["file"], replaced_file(item)))
         elif item["log"] is not None:
             continue
         elif item["action"] == "add":
@@ -87,7 +87,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     return Staged([*changes, *rest], unchanged, noted(rest))
 
 
-def _updated(work: PartitionWork, item: Mapping[str, Any]) -> bytes | None:
+def _updated(work: PartitionWork, item: Item) -> bytes | None:
     """Return the new content of a checkpoint, None when it is correct or missing."""
     path = Path(work.log_dir, work.partition_dir, item["file"])
     try:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kafkats.config import Guard, Policy, TopicSettings
+from kafkats.plans.rows import PartitionKey
 from kafkats.retention.columns import Flags, Ints, running_max
 from kafkats.retention.evidence import Facts
 
-Sentences = NDArray[Any]
+Sentences: TypeAlias = NDArray[np.object_]
 """An array of str."""
 
 _LARGEST: Final = 2**63 - 1
 
 
 def refusals(
-    facts: Facts, policy: Policy, elsewhere: Mapping[tuple[str, str], str], *, limit_given: bool
+    facts: Facts, policy: Policy, elsewhere: Mapping[PartitionKey, str], *, limit_given: bool
 ) -> Sentences:
     """Return, per partition, why nothing may be deleted, or "".
 
-    `elsewhere` has further reasons by (log_dir, partition_dir).
+    `elsewhere` has further reasons.
     """
     why = {
         topic: "legal hold"
@@ -31,9 +32,10 @@ def refusals(
         else policy.why_kept(topic, limit_given=limit_given)
         for topic, settings in facts.settings.items()
     }
-    places = zip(facts.topic, facts.log_dir, facts.partition_dir, strict=True)
+    where = map(PartitionKey, facts.log_dir, facts.partition_dir)
     return _texts(
-        why[topic] or elsewhere.get((log_dir, name), "") for topic, log_dir, name in places
+        why[topic] or elsewhere.get(partition, "")
+        for topic, partition in zip(facts.topic, where, strict=True)
     )
 
 
@@ -95,10 +97,10 @@ def vetoes(
     flags: list[Flags] = [stays != "", ~allowed, *causes.values(), gone > share, gone > most]
     begin = rows.first(deletes & np.logical_or.reduce(flags))
     at = np.minimum(begin, len(row) - 1)
-    words: list[Any] = [
+    words: list[Sentences] = [
         stays[at],
         missing,
-        *map(np.array, causes),
+        *(_texts([cause]) for cause in causes),
         _texts(
             f"over the guard: more than {one.kafkats_guard_max_share or 0:.0%} of the partition"
             for one in settings
@@ -108,8 +110,8 @@ def vetoes(
             for one in settings
         ),
     ]
-    said = np.select([flag[at] for flag in flags], words, "")
-    return np.where(deletes & (row >= begin[of]), said[of], "")
+    why = np.select([flag[at] for flag in flags], words, "")
+    return np.where(deletes & (row >= begin[of]), why[of], "")
 
 
 def _guard(settings: TopicSettings, total: int) -> tuple[float, float]:

@@ -9,10 +9,10 @@ one. So retention can delete the segment before, which no new message would ever
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,7 +37,18 @@ from kafkats.logdir.producers import snapshot_at
 from kafkats.plans.facts import swapping, unseen_logs
 from kafkats.plans.missing import KIND as MISSING_RECORDS
 from kafkats.plans.missing import check_accepted, missing_records, options_of, with_blocked
-from kafkats.plans.plan import ITEMS, Plan, item_of, make_plan
+from kafkats.plans.plan import ITEMS, Plan, item_of, make_plan, sum_of, totals_of
+from kafkats.plans.rows import (
+    FindingRow,
+    Item,
+    PartitionKey,
+    PartitionRow,
+    SegmentRow,
+    Totals,
+    partition_of,
+    segment_rows,
+    source_log,
+)
 from kafkats.plans.run import PartitionWork, Staged, refuse_early
 from kafkats.rolling.rules import Active, Due, due, settings_of
 from kafkats.segment.facts import SegmentFacts
@@ -62,6 +73,22 @@ DUE: Final = pa.schema([
     ("veto", pa.string()),         # why kafkats does not roll although a broker would
 ])  # fmt: skip
 """One row per active segment."""
+
+
+class DueRow(PartitionRow):
+    """A row of DUE."""
+
+    topic: str | None
+    base_offset: int
+    bytes: int
+    first_timestamp: int | None
+    rolls: bool
+    by: str
+    reason: str
+    evidence: str
+    due_from_ms: int | None
+    due_until_ms: int | None
+    veto: str
 
 
 @dataclass(frozen=True)
@@ -91,28 +118,22 @@ def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple
     written_before = _written_before(real)
     missing = missing_records(segments, options.accept_loss)
     unsettled = {**swapping(segments), **unseen_logs(segments), **missing}
-    items: list[dict[str, Any]] = []
-    rows: list[dict[str, Any]] = []
-    for segment in real.filter(pc.less(real["next_base_offset"], 0)).to_pylist():
-        where = segment["log_dir"], segment["partition_dir"]
-        created_ms = written_before.get(where, segment["log"]["mtime_ns"])
+    items: list[Item] = []
+    rows: list[DueRow] = []
+    for segment in segment_rows(real.filter(pc.less(real["next_base_offset"], 0))):
+        where, log = partition_of(segment), source_log(segment)
+        created_ms = written_before.get(where, log["mtime_ns"]) // 1_000_000
         settings = policy.settings(segment["topic"] or "")
-        found = due(
-            _active(segment, created_ms // 1_000_000),
-            settings_of(settings),
-            rule,
-            now_ms=options.now_ms,
-        )
-        veto = (
-            (unsettled.get(where) or _why_not_rolled(segment, options.accept_loss))
-            if found.rolls
-            else ""
-        )
-        rows.append(_due_row(segment, found, veto))
+        active = _active(segment, log["size"], created_ms)
+        result = due(active, settings_of(settings), rule, now_ms=options.now_ms)
+        veto = ""
+        if result.rolls:
+            veto = unsettled.get(where) or _why_not_rolled(segment, options.accept_loss)
+        rows.append(_due_row(segment, log["size"], result, veto))
         if veto:
             items.append(blocked_item(segment, veto, DEFAULT_RULE.name))
-        elif found.rolls:
-            items += _roll_items(segment, found, settings)
+        elif result.rolls:
+            items += _roll_items(segment, result, settings)
     table = with_blocked(
         pa.Table.from_pylist(items, schema=ITEMS), segments, missing, DEFAULT_RULE.name
     )
@@ -120,7 +141,7 @@ def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple
     return plan, pa.Table.from_pylist(rows, schema=DUE)
 
 
-def _written_before(real: pa.Table) -> dict[tuple[str, str], int]:
+def _written_before(real: pa.Table) -> dict[PartitionKey, int]:
     """Return the mtime (ns) of the last inactive .log by partition.
 
     The active segment began about then.
@@ -131,16 +152,14 @@ def _written_before(real: pa.Table) -> dict[tuple[str, str], int]:
         "partition_dir": inactive["partition_dir"],
         "mtime_ns": pc.struct_field(inactive["log"], "mtime_ns"),
     })  # fmt: skip
-    newest = flat.group_by(["log_dir", "partition_dir"]).aggregate([("mtime_ns", "max")])
-    return {
-        (row["log_dir"], row["partition_dir"]): row["mtime_ns_max"] for row in newest.to_pylist()
-    }
+    newest = flat.group_by(list(PartitionKey._fields)).aggregate([("mtime_ns", "max")])
+    return {partition_of(row): row["mtime_ns_max"] for row in newest.to_pylist()}
 
 
-def _active(segment: Mapping[str, Any], created_ms: int) -> Active:
+def _active(segment: SegmentRow, size: int, created_ms: int) -> Active:
     return Active(
         segment["base_offset"],
-        segment["log"]["size"],
+        size,
         _or_none(segment["first_timestamp"]),
         _or_none(segment["max_timestamp"]),
         created_ms,
@@ -153,21 +172,25 @@ def _or_none(timestamp: int | None) -> int:
     return -1 if timestamp is None else timestamp
 
 
-def _due_row(segment: Mapping[str, Any], found: Due, veto: str) -> dict[str, Any]:
-    names = ("log_dir", "partition_dir", "topic", "base_offset", "first_timestamp")
-    return {name: segment[name] for name in names} | {
-        "bytes": segment["log"]["size"],
-        "rolls": found.rolls,
-        "by": found.reason,
-        "reason": found.explanation,
-        "evidence": found.evidence,
-        "due_from_ms": found.due_from_ms,
-        "due_until_ms": found.due_until_ms,
+def _due_row(segment: SegmentRow, size: int, result: Due, veto: str) -> DueRow:
+    return {
+        "log_dir": segment["log_dir"],
+        "partition_dir": segment["partition_dir"],
+        "topic": segment["topic"],
+        "base_offset": segment["base_offset"],
+        "bytes": size,
+        "first_timestamp": segment["first_timestamp"],
+        "rolls": result.rolls,
+        "by": result.reason,
+        "reason": result.explanation,
+        "evidence": result.evidence,
+        "due_from_ms": result.due_from_ms,
+        "due_until_ms": result.due_until_ms,
         "veto": veto,
     }
 
 
-def _why_not_rolled(segment: Mapping[str, Any], accepted: Collection[str]) -> str:
+def _why_not_rolled(segment: SegmentRow, accepted: Collection[str]) -> str:
     """Return why kafkats does not roll although a broker would, "" if it rolls."""
     if not segment["clean"]:
         return "only after a clean stop: there is no clean-shutdown marker"
@@ -181,7 +204,7 @@ def _why_not_rolled(segment: Mapping[str, Any], accepted: Collection[str]) -> st
     return ""
 
 
-def _only_not_closed(segment: Mapping[str, Any], finding: Mapping[str, Any]) -> bool:
+def _only_not_closed(segment: SegmentRow, finding: FindingRow) -> bool:
     """Whether the time index lacks only its closing entry."""
     if not finding["file"].endswith(paths.TIME_INDEX):
         return False
@@ -190,52 +213,40 @@ def _only_not_closed(segment: Mapping[str, Any], finding: Mapping[str, Any]) -> 
     return finding["kind"] == "below-maximum" or (finding["kind"] == "empty-index" and unindexed)
 
 
-def _roll_items(
-    segment: Mapping[str, Any], found: Due, given: TopicSettings
-) -> Iterator[dict[str, Any]]:
-    base, end = segment["base_offset"], segment["last_offset"] + 1
+def _roll_items(segment: SegmentRow, result: Due, given: TopicSettings) -> Iterator[Item]:
+    base, end = segment["base_offset"], _or_none(segment["last_offset"]) + 1
     origin = "default" if given.segment_ms is None and given.segment_bytes is None else "given"
     if any(
         f["file"].endswith(paths.TIME_INDEX) and f["severity"] == "damage"
         for f in segment["findings"]
     ):
-        file = paths.segment_file(base, paths.TIME_INDEX)
-        yield item_of(segment, base, file, DEFAULT_RULE.name, settings_from=origin) | {
-            "action": "replace", "reason": "its closing entry is missing", "before": segment["timeindex"]
-        }  # fmt: skip
+        file, reason = paths.segment_file(base, paths.TIME_INDEX), "its closing entry is missing"
+        closed = item_of(segment, file, DEFAULT_RULE.name, "replace", reason)
+        yield closed | {"before": segment["timeindex"], "settings_from": origin}
     # Brokers without time indexes have no producer state either.
     kinds = (paths.TIME_INDEX, paths.SNAPSHOT) if segment["timeindex"] else ()
+    reasons = {
+        paths.LOG: f"{result.reason}: {result.explanation}",
+        paths.SNAPSHOT: "producers known at the log end",
+    }
     for kind in (paths.LOG, paths.OFFSET_INDEX, *kinds):
-        reason = (
-            f"{found.reason}: {found.explanation}"
-            if kind == paths.LOG
-            else "of the new active segment"
-        )
-        file = paths.segment_file(end, kind)
-        yield item_of(segment, end, file, DEFAULT_RULE.name, settings_from=origin) | {
-            "action": "add",
-            "reason": "producers known at the log end" if kind == paths.SNAPSHOT else reason,
+        reason = reasons.get(kind, "of the new active segment")
+        added = item_of(segment, paths.segment_file(end, kind), DEFAULT_RULE.name, "add", reason)
+        yield added | {
+            "base_offset": end,
+            "settings_from": origin,
             "after_bytes": -1 if kind == paths.SNAPSHOT else 0,
         }
 
 
-def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
-    writes = items.filter(pc.not_equal(items["action"], "blocked"))
-    logs = writes.filter(pc.ends_with(writes["file"], paths.LOG))
-    added = logs.filter(pc.equal(logs["action"], "add"))
-    return {
-        "files": writes.num_rows,
-        "blocked": items.num_rows - writes.num_rows,
-        "segments_seen": segments.filter(pc.greater_equal(segments["base_offset"], 0)).num_rows,
-        "segments": added.num_rows,
-        "segments_added": added.num_rows,
-        "read_bytes": 0,
-        "partitions": len(writes.group_by(["log_dir", "partition_dir"]).aggregate([])),
-        "write_bytes": pc.sum(logs["after_bytes"]).as_py() or 0,
-    }
+def _totals(items: pa.Table, segments: pa.Table) -> Totals:
+    logs = items.filter(pc.ends_with(items["file"], paths.LOG))
+    added = sum_of(pc.equal(logs["action"], "add"))
+    totals = totals_of(items, segments, changed=added, read_bytes=0, write_bytes=0)
+    return {**totals, "segments_added": added}
 
 
-def check_item(item: Mapping[str, Any]) -> None:
+def check_item(item: Item) -> None:
     """Raise CorruptPlan for an item that `plan_roll` does not plan."""
     name = paths.parse_segment_file(item["file"])
     if (
@@ -261,9 +272,9 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     end = max(item["base_offset"] for item in work.items)
     log = directory / paths.segment_file(_segment_before(directory, end), paths.LOG)
     tail = read_tail(log).facts
-    if identify(log) != identity_of(work.items[0]["log"]) or tail.last_offset + 1 != end:
+    if identify(log) != FileIdentity(**source_log(work.items[0])) or tail.last_offset + 1 != end:
         raise Changed(f"offset {end} is not its log end any more", path=log)
-    unchanged = {log.name: FileIdentity(**work.items[0]["log"])}
+    unchanged = {log.name: FileIdentity(**source_log(work.items[0]))}
     files = {item["file"]: identity_of(item["before"]) for item in work.items}
     good_snapshot_stays(directory, files, unchanged)
     changes = [

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from kafkats import paths
 from kafkats.plans.plan import item_of
+from kafkats.plans.rows import FindingRow, Item, SegmentRow
+from kafkats.split.parts import PartRow
 
 _WHY: Final = {
     paths.OFFSET_INDEX: "must be true of the new log",
@@ -17,61 +19,71 @@ _WHY: Final = {
 
 
 def part_items(
-    segment: Mapping[str, Any], part: Mapping[str, Any], next_offset: int, rule: str, why: str
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of plan.ITEMS for the files of one part.
-
-    `segment` is a row of report.SEGMENTS, `part` a row of PARTS.
-    """
+    segment: SegmentRow, part: PartRow, next_offset: int, rule: str, why: str
+) -> Iterator[Item]:
+    """Yield the rows of plan.ITEMS for the files of one part. `why` is the reason for its .log."""
     base, size = part["part_offset"], part["end"] - part["start"]
     head = not part["start"]
+    replaced = {
+        paths.LOG: segment["log"],
+        paths.OFFSET_INDEX: segment["index"],
+        paths.TIME_INDEX: segment["timeindex"],
+        paths.TXN_INDEX: segment["txnindex"],
+        paths.SNAPSHOT: segment["snapshot"],
+    }
     kinds = [paths.LOG, paths.OFFSET_INDEX]
     kinds += [paths.TIME_INDEX] if segment["timeindex"] else []
     # Brokers without time indexes have no producer state either.
     kinds += [paths.SNAPSHOT] if segment["timeindex"] and not head else []
     kinds += [paths.TXN_INDEX] if part["aborted"] or (head and segment["txnindex"]) else []
     for kind in kinds:
-        before = segment[kind.removeprefix(".")] if head else None
+        before = replaced[kind] if head else None
         gone = kind == paths.TXN_INDEX and not part["aborted"]
-        columns = {
+        action = "remove" if gone else "replace" if before else "add"
+        reason = why if kind == paths.LOG else _WHY[kind]
+        yield item_of(segment, paths.segment_file(base, kind), rule, action, reason) | {
+            "base_offset": base,
             "next_base_offset": next_offset,
             "log_valid_bytes": size,
-            "action": "remove" if gone else "replace" if before else "add",
-            "reason": why if kind == paths.LOG else _WHY[kind],
             "before": before,
             "after_bytes": size if kind == paths.LOG else 0 if gone else -1,
         }
-        yield item_of(segment, base, paths.segment_file(base, kind), rule) | columns
 
 
-def blocked_item(segment: Mapping[str, Any], why: str, rule: str) -> dict[str, Any]:
+def blocked_item(segment: SegmentRow, why: str, rule: str) -> Item:
     """Return the row of plan.ITEMS about a segment that is kept, with the reason."""
     log = paths.segment_file(segment["base_offset"], paths.LOG)
-    columns = {"action": "blocked", "reason": why, "before": segment["log"], "log_valid_bytes": -1}
-    return item_of(segment, segment["base_offset"], log, rule) | columns
+    return item_of(segment, log, rule, "blocked", why) | {
+        "before": segment["log"],
+        "log_valid_bytes": -1,
+    }
 
 
-def why_not(segment: Mapping[str, Any], chain: Sequence[Mapping[str, Any]]) -> str:
+def why_not(segment: SegmentRow, chain: Sequence[PartRow]) -> str:
     """Return why a segment is not cut into `chain`, "" if it is.
 
-    `segment` is a row of report.SEGMENTS of depth full, `chain` are rows of PARTS.
+    The segment was looked at in depth full.
     """
+    log, valid_bytes = segment["log"], segment["valid_bytes"]
     if chain[0]["action"] == "blocked":
-        return str(chain[0]["reason"])
-    if segment["valid_bytes"] is None:
+        return chain[0]["reason"]
+    if valid_bytes is None:
         return unread_reason(segment["findings"])
-    if segment["log"] is None or segment["log"]["size"] != chain[-1]["end"]:
+    if log is None or log["size"] != chain[-1]["end"]:
         return "came or went while it was looked at; plan anew"
-    if segment["stop"] or segment["valid_bytes"] != segment["log"]["size"]:
-        return f"the log is corrupt at byte {segment['valid_bytes']} ({segment['stop']}): kafkats verify names it"
+    if segment["stop"] or valid_bytes != log["size"]:
+        return (
+            f"the log is corrupt at byte {valid_bytes} ({segment['stop']}): kafkats verify names it"
+        )
     overlaps = [f["reason"] for f in segment["findings"] if f["kind"] == "overlap"]
-    return str(segment["blocked"] or (overlaps[0] if overlaps else ""))
+    return segment["blocked"] or (overlaps[0] if overlaps else "")
 
 
-def unread_reason(findings: Sequence[Mapping[str, Any]] | None) -> str:
-    found = [
+def unread_reason(findings: Sequence[FindingRow] | None) -> str:
+    """Return what could not be read of a segment about which nothing is known."""
+    unread = [
         f"{f['file']}: {f['reason']}"
         for f in findings or ()
         if f["kind"] in {"unreadable", "vanished"}
     ]
-    return "; ".join(found) or "it could not be looked at; kafkats verify says why"
+    return "; ".join(unread) or "it could not be looked at; kafkats verify says why"

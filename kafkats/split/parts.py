@@ -1,4 +1,4 @@
-"""Where segments can be cut: rows of PARTS from batch headers, for operations.split.
+"""Where segments can be cut: rows of PARTS from batch headers, for split and expired heads.
 
 rolled     where segment.bytes or segment.ms would have made a broker roll
 mixed      before and after batches without a timestamp, or with an implausible one
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from kafkats import paths
 from kafkats.errors import KafkatsError, Refused, UsageError
 from kafkats.generations import DEFAULT_RULE, RULES
 from kafkats.logdir.families import Part, aborted_in
+from kafkats.plans.rows import KeyRow
 from kafkats.plans.units import Unit
 from kafkats.segment.reader import Source, open_source
 from kafkats.split.points import MOST, NO_LIMIT, Border, as_rolled, expired_head, unmixed
@@ -41,6 +42,19 @@ PARTS: Final = pa.schema([
     ("reason", pa.string()),
 ])  # fmt: skip
 """One row per part of a segment, none for a segment that is not cut."""
+
+
+class PartRow(KeyRow):
+    """A row of PARTS."""
+
+    part_offset: int
+    start: int
+    end: int
+    aborted: int
+    first_timestamp: int | None
+    largest_timestamp: int | None
+    action: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -68,7 +82,7 @@ def look(unit: Unit, options: SplitOptions) -> pa.RecordBatch:
     A segment that cannot be cut is a blocked row. Raises UsageError for incomplete options.
     """
     check_options(options)
-    rows: list[dict[str, Any]] = []
+    rows: list[PartRow] = []
     small = (
         options.split == "rolled"
         and not options.segment_ms
@@ -82,7 +96,7 @@ def look(unit: Unit, options: SplitOptions) -> pa.RecordBatch:
             ) as source:
                 rows = _rows(unit, directory, source, options)
         except KafkatsError as e:
-            rows = [_row(unit, unit.base_offset, 0, unit.bytes, action="blocked", reason=str(e))]
+            rows = [_blocked(unit, unit.bytes, str(e))]
     return pa.RecordBatch.from_pylist(rows, schema=PARTS)
 
 
@@ -98,9 +112,7 @@ def check_options(options: SplitOptions) -> None:
         raise Refused(f"rule {options.rule} would mislead a broker, or is unknown")
 
 
-def _rows(
-    unit: Unit, directory: Path, source: Source, options: SplitOptions
-) -> list[dict[str, Any]]:
+def _rows(unit: Unit, directory: Path, source: Source, options: SplitOptions) -> list[PartRow]:
     if options.split == "rolled":
         size, time = options.segment_bytes or NO_LIMIT, options.segment_ms or NO_LIMIT
         return _part_rows(
@@ -113,26 +125,21 @@ def _rows(
     if head is None:
         return []
     rows = _part_rows(unit, directory, [head.border], source.size)
-    rows[0]["largest_timestamp"], rows[-1]["first_timestamp"] = (
-        head.largest_timestamp,
-        head.next_timestamp,
-    )
+    rows[0]["largest_timestamp"] = head.largest_timestamp
+    rows[-1]["first_timestamp"] = head.next_timestamp
     return rows
 
 
-def _part_rows(
-    unit: Unit, directory: Path, borders: Sequence[Border], size: int
-) -> list[dict[str, Any]]:
+def _part_rows(unit: Unit, directory: Path, borders: Sequence[Border], size: int) -> list[PartRow]:
     if not borders:
         return []
     if len(borders) > MOST:
-        reason = f"it would become more than {MOST} segments"
-        return [_row(unit, unit.base_offset, 0, size, action="blocked", reason=reason)]
+        return [_blocked(unit, size, f"it would become more than {MOST} segments")]
     if unit.active and not unit.clean:
         reason = (
             "the active segment is split only after a clean stop: there is no clean-shutdown marker"
         )
-        return [_row(unit, unit.base_offset, 0, size, action="blocked", reason=reason)]
+        return [_blocked(unit, size, reason)]
     txn = unit.files[paths.SEGMENT_KINDS.index(paths.TXN_INDEX)]
     chain = [Border(0, unit.base_offset), *borders, Border(size, unit.next_base_offset)]
     rows = []
@@ -141,12 +148,17 @@ def _part_rows(
         part = Part(
             unit.base_offset, here.position, following.position, here.offset, following_offset
         )
-        aborted = len(aborted_in(directory, part)) if txn else 0
-        rows.append(_row(unit, here.offset, part.start, part.end, aborted=aborted))
+        row = _row(unit, here.offset, part.start, part.end)
+        row["aborted"] = len(aborted_in(directory, part)) if txn else 0
+        rows.append(row)
     return rows
 
 
-def _row(unit: Unit, offset: int, start: int, end: int, **columns: Any) -> dict[str, Any]:
+def _blocked(unit: Unit, size: int, reason: str) -> PartRow:
+    return _row(unit, unit.base_offset, 0, size) | {"action": "blocked", "reason": reason}
+
+
+def _row(unit: Unit, offset: int, start: int, end: int) -> PartRow:
     return {
         "log_dir": unit.log_dir,
         "partition_dir": unit.partition_dir,
@@ -155,6 +167,8 @@ def _row(unit: Unit, offset: int, start: int, end: int, **columns: Any) -> dict[
         "start": start,
         "end": end,
         "aborted": 0,
+        "first_timestamp": None,
+        "largest_timestamp": None,
         "action": "split",
         "reason": "",
-    } | columns
+    }

@@ -1,6 +1,7 @@
 """Split: cut a segment that should have been several, for operations on whole segments.
 
-    look         (kafkats.split.parts) where to cut: too large or long, mixed timestamps, an expired head
+    look         (kafkats.split.parts) where to cut: too large or long, mixed timestamps, or an
+                 expired head
     plan_split   the files of the new segments
     stage        copies the parts of the log, builds indexes by recovery's rule, and the producer
                  snapshot at each new base offset
@@ -12,9 +13,9 @@ other results, since they work on whole segments.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,10 +29,19 @@ from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
 from kafkats.plans.facts import swapping
 from kafkats.plans.missing import check_accepted, missing_records, options_of, with_blocked
-from kafkats.plans.plan import ITEMS, Plan, make_plan
+from kafkats.plans.plan import ITEMS, Plan, make_plan, sum_of, totals_of
+from kafkats.plans.rows import (
+    Item,
+    SegmentKey,
+    SegmentRow,
+    Totals,
+    key_of,
+    segment_rows,
+    source_log,
+)
 from kafkats.plans.run import PartitionWork, Staged, refuse_full_disk
 from kafkats.split.items import blocked_item, part_items, why_not
-from kafkats.split.parts import SplitOptions, check_options
+from kafkats.split.parts import PartRow, SplitOptions, check_options
 
 OPERATION: Final = "split"
 
@@ -43,34 +53,28 @@ def plan_split(segments: pa.Table, parts: pa.Table, options: SplitOptions) -> Pl
     """
     check_options(options)
     check_accepted(options.accept_loss)
-    by_segment: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    by_segment: dict[SegmentKey, list[PartRow]] = {}
     for row in parts.to_pylist():
-        by_segment.setdefault(
-            (row["log_dir"], row["partition_dir"], row["base_offset"]), []
-        ).append(row)
-    items: list[dict[str, Any]] = []
+        by_segment.setdefault(key_of(row), []).append(row)
+    items: list[Item] = []
     missing = missing_records(segments, options.accept_loss)
     unsettled = {**swapping(segments), **missing}
-    for segment in segments.filter(pc.greater_equal(segments["base_offset"], 0)).to_pylist():
-        chain = by_segment.pop(
-            (segment["log_dir"], segment["partition_dir"], segment["base_offset"]), None
-        )
-        if chain:
-            why = unsettled.get((segment["log_dir"], segment["partition_dir"]), "") or why_not(
-                segment, chain
-            )
-            items += (
-                [blocked_item(segment, why, options.rule)]
-                if why
-                else _split_items(segment, chain, options)
-            )
+    for segment in segment_rows(segments.filter(pc.greater_equal(segments["base_offset"], 0))):
+        where = key_of(segment)
+        chain = by_segment.pop(where, None)
+        if not chain:
+            continue
+        if why := unsettled.get(where.partition) or why_not(segment, chain):
+            items.append(blocked_item(segment, why, options.rule))
+        else:
+            items += _split_items(segment, chain, options)
     table = with_blocked(pa.Table.from_pylist(items, schema=ITEMS), segments, missing, options.rule)
     return make_plan(OPERATION, options_of(options), _totals(table, segments), table)
 
 
 def _split_items(
-    segment: Mapping[str, Any], chain: Sequence[Mapping[str, Any]], options: SplitOptions
-) -> Iterator[dict[str, Any]]:
+    segment: SegmentRow, chain: Sequence[PartRow], options: SplitOptions
+) -> Iterator[Item]:
     following = [row["part_offset"] for row in chain[1:]] + [segment["next_base_offset"]]
     words = f"{_FOR[options.split]}: becomes {len(chain)} segments"
     for row, next_offset in zip(chain, following, strict=True):
@@ -84,26 +88,18 @@ _FOR: Final = {
 }
 
 
-def _totals(items: pa.Table, segments: pa.Table) -> dict[str, Any]:
-    writes = items.filter(pc.not_equal(items["action"], "blocked"))
-    logs = writes.filter(pc.ends_with(writes["file"], paths.LOG))
-    added = logs.filter(pc.equal(logs["action"], "add"))
-    return {
-        "files": writes.num_rows,
-        "blocked": items.num_rows - writes.num_rows,
-        "segments_seen": segments.filter(pc.greater_equal(segments["base_offset"], 0)).num_rows,
-        "segments": logs.num_rows - added.num_rows,
-        "segments_added": added.num_rows,
-        "read_bytes": pc.sum(
-            logs.filter(pc.equal(logs["action"], "replace"))["log_valid_bytes"]
-        ).as_py()
-        or 0,
-        "partitions": len(writes.group_by(["log_dir", "partition_dir"]).aggregate([])),
-        "write_bytes": pc.sum(logs["after_bytes"]).as_py() or 0,
-    }
+def _totals(items: pa.Table, segments: pa.Table) -> Totals:
+    logs = items.filter(pc.ends_with(items["file"], paths.LOG))
+    heads, added = (logs.filter(pc.equal(logs["action"], action)) for action in ("replace", "add"))
+    read, written = sum_of(heads["log_valid_bytes"]), sum_of(heads["after_bytes"])
+    written += sum_of(added["after_bytes"])
+    totals = totals_of(
+        items, segments, changed=heads.num_rows, read_bytes=read, write_bytes=written
+    )
+    return {**totals, "segments_added": added.num_rows}
 
 
-def check_item(item: Mapping[str, Any]) -> None:
+def check_item(item: Item) -> None:
     """Raise CorruptPlan for an item that `plan_split` does not plan."""
     check_planned(item)
 
@@ -120,9 +116,9 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     directory = Path(work.log_dir, work.partition_dir)
     for name in unfinished_swaps(finding.file for finding in scan_partition(directory).findings):
         raise Changed(UNFINISHED, path=directory / name)
-    by_log: dict[int, list[Mapping[str, Any]]] = {}
+    by_log: dict[int, list[Item]] = {}
     for item in sorted(work.items, key=lambda item: item["base_offset"]):
-        by_log.setdefault(item["log"]["inode"], []).append(item)
+        by_log.setdefault(source_log(item)["inode"], []).append(item)
     changes: list[Change] = []
     unchanged: dict[str, FileIdentity] = {}
     for items in by_log.values():
@@ -132,12 +128,12 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
 
 def _stage_segment(
     directory: Path,
-    items: Sequence[Mapping[str, Any]],
+    items: Sequence[Item],
     unchanged: dict[str, FileIdentity],
     lease: Lease,
 ) -> list[Change]:
     logs = [item for item in items if item["file"].endswith(paths.LOG)]
-    size = logs[0]["log"]["size"]
+    size = source_log(logs[0])["size"]
     if (
         not logs[0]["before"]
         or any(item["before"] for item in logs[1:])

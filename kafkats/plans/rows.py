@@ -1,0 +1,257 @@
+"""The rows of reports and plans as types. Their schemas are in plans.facts and plans.plan.
+
+A row of a table has every key. A row that is being made may lack the keys that are not required;
+they are null in the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Required, TypeAlias, TypedDict
+
+import pyarrow as pa
+
+from kafkats.errors import CorruptPlan
+from kafkats.logdir.identity import FileIdentity, FileRow
+from kafkats.logdir.strict_json import Json
+
+Options: TypeAlias = dict[str, Json]
+"""A plan's options, as they are in `plan.json`."""
+
+
+class PartitionKey(NamedTuple):
+    """A partition directory in a log dir."""
+
+    log_dir: str
+    partition_dir: str
+
+
+class SegmentKey(NamedTuple):
+    """A segment in a partition directory."""
+
+    log_dir: str
+    partition_dir: str
+    base_offset: int
+
+    @property
+    def partition(self) -> PartitionKey:
+        return PartitionKey(self.log_dir, self.partition_dir)
+
+
+class PartitionRow(TypedDict):
+    """What every row has."""
+
+    log_dir: str
+    partition_dir: str
+
+
+class KeyRow(PartitionRow):
+    """What every row about a segment has."""
+
+    base_offset: int
+
+
+class FindingRow(TypedDict):
+    """facts.FINDING. `position` is in bytes, `entry` the number of an index entry; -1: none."""
+
+    kind: str
+    severity: str
+    file: str
+    position: int
+    entry: int
+    expected: str
+    found: str
+    reason: str
+
+
+class LocatedFinding(FindingRow, KeyRow):
+    """A finding with its directory and segment."""
+
+
+class FactsRow(TypedDict, total=False):
+    """The columns of facts.SEGMENTS that the bytes of a segment fill. None: not looked at."""
+
+    depth: str
+    valid_bytes: int | None
+    stop: str | None
+    batches: int
+    records: int
+    first_offset: int
+    last_offset: int | None
+    first_timestamp: int | None
+    max_timestamp: int | None
+    offset_of_max_timestamp: int | None
+    magic_bytes: Sequence[int]
+    codec_batches: Sequence[int]
+
+
+class UnitRow(TypedDict, total=False):
+    """The columns of facts.SEGMENTS that a listing fills. None: there is no such file."""
+
+    log_dir: Required[str]
+    partition_dir: Required[str]
+    base_offset: Required[int]
+    directory_ctime_ns: int
+    topic: str | None
+    partition: int
+    next_base_offset: int
+    active: bool
+    clean: bool
+    recovery: bool
+    rule: str
+    log_start_offset: int
+    high_watermark: int
+    log: FileRow | None
+    index: FileRow | None
+    timeindex: FileRow | None
+    txnindex: FileRow | None
+    snapshot: FileRow | None
+
+
+class CheckRow(FactsRow, total=False):
+    """The columns of facts.SEGMENTS of a full check. None: index files were not examined."""
+
+    offset_index: str | None
+    time_index: str | None
+    index_interval_bytes: int | None
+    segment_index_bytes: int | None
+    settings_from: str | None
+    blocked: str | None
+    rebuilt_index_bytes: int
+    rebuilt_index_sha256: str
+    rebuilt_timeindex_bytes: int
+    rebuilt_timeindex_sha256: str
+
+
+class SegmentRow(UnitRow, CheckRow, total=False):
+    """facts.SEGMENTS."""
+
+    worst: str
+    findings: list[FindingRow]
+
+
+class Item(KeyRow):
+    """plan.ITEMS: one file that a plan changes, or does not change for a reason."""
+
+    directory_ctime_ns: int
+    next_base_offset: int
+    file: str
+    action: str
+    reason: str
+    before: FileRow | None
+    log: FileRow | None
+    log_valid_bytes: int
+    after_bytes: int
+    after_sha256: str
+    rule: str
+    index_interval_bytes: int
+    segment_index_bytes: int
+    settings_from: str
+
+
+class ActionRow(PartitionRow):
+    """facts.ACTIONS: what a run did to one file."""
+
+    file: str
+    base_offset: int
+    action: str
+    reason: str
+    outcome: str
+    error: str
+    before_bytes: int
+    after_bytes: int
+    read_bytes: int
+    seconds: float
+    sha256: str
+    records: int
+    parity_before: str
+    parity_after: str
+
+
+class Totals(TypedDict, total=False):
+    """The totals of a plan. Those of plan.TOTALS are required, the others are one operation's."""
+
+    files: Required[int]
+    blocked: Required[int]
+    segments: Required[int]
+    partitions: Required[int]
+    read_bytes: Required[int]
+    write_bytes: Required[int]
+    segments_seen: Required[int]
+    segments_added: int
+    segments_damaged: int
+    not_repaired: dict[str, int]
+    settings_from: dict[str, int]
+    recovery_segments: int
+    recovery_bytes: int
+    batches_before: int
+    batches_after: int
+    records: int
+    losses: dict[str, int]
+    heads: int
+    freed_bytes: int
+    kafka_segments: int
+    kafka_bytes: int
+    vetoes: dict[str, int]
+    blocked_segments: int
+    blocked_bytes: int
+
+
+class Header(TypedDict):
+    """`plan.json` without the digest."""
+
+    operation: str
+    format: int
+    kafkats: str
+    options: Options
+    totals: Totals
+
+
+def partition_of(row: PartitionRow) -> PartitionKey:
+    """Return the partition directory that a row is about."""
+    return PartitionKey(row["log_dir"], row["partition_dir"])
+
+
+def key_of(row: KeyRow) -> SegmentKey:
+    """Return the segment that a row is about."""
+    return SegmentKey(row["log_dir"], row["partition_dir"], row["base_offset"])
+
+
+def source_log(row: Item | SegmentRow) -> FileRow:
+    """Return the segment's .log, or that from which an item's file is built.
+
+    Raises CorruptPlan without one.
+    """
+    if row["log"] is None:
+        raise CorruptPlan(f"segment {row['base_offset']} of {row['partition_dir']} has no log")
+    return row["log"]
+
+
+def replaced_file(item: Item) -> FileIdentity:
+    """Return the identity of the file to replace or remove. Raises CorruptPlan without one."""
+    if item["before"] is None:
+        raise CorruptPlan(f"{item['file']}: the plan does not say which file it was")
+    return FileIdentity(**item["before"])
+
+
+def segment_rows(table: pa.Table) -> list[SegmentRow]:
+    """Return the rows of facts.SEGMENTS, or of some of its columns."""
+    rows: list[SegmentRow] = table.to_pylist()
+    return rows
+
+
+def item_rows(table: pa.Table) -> list[Item]:
+    """Return the rows of plan.ITEMS."""
+    rows: list[Item] = table.to_pylist()
+    return rows
+
+
+def keys_of(table: pa.Table) -> list[SegmentKey]:
+    """Return the segment that each row of a table is about."""
+    return list(map(SegmentKey, *(table[name].to_pylist() for name in SegmentKey._fields)))
+
+
+def partitions_of(table: pa.Table) -> set[PartitionKey]:
+    """Return the partition directories that a table has rows about."""
+    columns = (table[name].to_pylist() for name in PartitionKey._fields)
+    return set(map(PartitionKey, *columns))
