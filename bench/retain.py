@@ -44,7 +44,7 @@ from kafkats.plans.facts import ACTIONS, FILE, SEGMENTS
 from kafkats.plans.plan import Plan
 from kafkats.plans.run import run_of
 from kafkats.plans.units import Unit, list_units
-from kafkats.retention import RetainOptions, plan_retain
+from kafkats.retention.plan import RetainOptions, plan_retain
 from kafkats.segment.reader import open_segment
 from kafkats.split.parts import PARTS, SplitOptions, look
 from kafkats.split.plan import plan_split

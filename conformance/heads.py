@@ -22,8 +22,8 @@ from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.plans.facts import ACTIONS, SEGMENTS
 from kafkats.plans.run import run_of
 from kafkats.plans.units import list_units
-from kafkats.retention import RetainOptions
 from kafkats.retention.expired_heads import look_at, plan_inside
+from kafkats.retention.plan import RetainOptions
 from kafkats.split.parts import PARTS
 from tests.golden import case
 

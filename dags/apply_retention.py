@@ -1,71 +1,70 @@
 """
 ### Apply retention
 
-Deletes whole segments by `retention.ms` and `retention.bytes`, as a broker would, on volumes that no broker holds: those of stopped
-brokers, detached disks, snapshots. For running brokers it forecasts daily what will be deleted, when, and what prevents it.
+Deletes whole segments by `retention.ms` and `retention.bytes`, as a broker would, on volumes that
+no broker holds: those of stopped brokers, detached disks, snapshots. For running brokers it
+forecasts daily what will be deleted, when, and what prevents it.
 
-**When.** Every night. It deletes only if `dry_run` is off (KAFKATS_RETENTION=apply on the workers and the DAG processor makes that the
-default). A scheduled run decides for the end of its data interval: the backfill of a missed day deletes what that day would have
-deleted. A run triggered by hand decides for that moment, or for `as_of`.
+**When.** Every night. It deletes only if `dry_run` is off (KAFKATS_RETENTION=apply on the workers
+and the DAG processor makes that the default). A scheduled run decides for the end of its data
+interval: the backfill of a missed day deletes what that day would have deleted. A run triggered by
+hand decides for that moment, or for `as_of`.
 
 **What it does.**
-- `plan` reads the ends of all files on each Spark connection. It gives every segment Kafka's verdict, our veto, a reason and a time. It
-  deletes only if the policy or an export gives the topic's `cleanup.policy` and a limit.
-- `approve` asks whether to delete what a guard of the policy keeps. Without an answer in twelve hours the guards stand.
-- `apply` moves segments with all their files out of the log directory. `verify` proves that these files, and no others, are gone.
-- `purge` ends the undo window of runs that ended `undo_days` ago: only that frees space. `report` writes the retention summary per
-  topic and partition, with plots, into `folder`. Its `remarks` name globs that match no topic, and keys in which policy and export
-  differ.
+- `plan` reads the ends of all files on each Spark connection. It gives every segment Kafka's
+  verdict, our veto, a reason and a time. It deletes only if the policy or an export gives the
+  topic's `cleanup.policy` and a limit.
+- `approve` asks whether to delete what a guard of the policy keeps. Without an answer in twelve
+  hours the guards stand.
+- `apply` moves segments with all their files out of the log directory. `verify` proves that these
+  files, and no others, are gone.
+- `purge` ends the undo window of runs that ended `undo_days` ago: only that frees space. `report`
+  writes the retention summary per topic and partition, with plots, into `folder`. Its `remarks`
+  name globs that match no topic, and keys in which policy and export differ.
 
-With `inside_segments` the plan also has the expired first part of the segment at which retention stops, one per partition. The same
-limits and guards apply. `apply` writes the rest of that segment into new files, and the log starts there. That reads such segments
-twice and writes a part of them, every night, and needs free space: use it for partitions whose segments live much longer than their
+With `inside_segments` the plan also has the expired first part of the segment at which retention
+stops, one per partition. The same limits and guards apply. `apply` writes the rest of that segment
+into new files, and the log starts there. That reads such segments twice and writes a part of them,
+every night, and needs free space: use it for partitions whose segments live much longer than their
 records. It excludes `free`, which is for full volumes.
 
-**When it fails.** `apply` names the partition and the reason: a broker holds the lock, or a file changed since the plan. Clear the run
-to make a new plan. If it was killed half-way, the next try finishes it. `purge` refuses an interrupted run: clear that one first. A
-segment with a wrong index is not deleted: run `rebuild_time_indexes`. A run that writes reserves its volumes until its work is done;
-other runs skip them, or refuse and say who holds them.
+**When it fails.** `apply` names the partition and the reason: a broker holds the lock, or a file
+changed since the plan. Clear the run to make a new plan. If it was killed half-way, the next try
+finishes it. `purge` refuses an interrupted run: clear that one first. A segment with a wrong index
+is not deleted: run `rebuild_time_indexes`. A run that writes reserves its volumes until its work is
+done; other runs skip them, or refuse and say who holds them.
 
-**Afterwards.** `report.json` names each RUN. `kafkats undo RUN` restores every file until the run is purged.
+**Afterwards.** `report.json` names each RUN. `kafkats undo RUN` restores every file until the run
+is purged.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
-
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, get_current_context, task
+from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_current_context, task
 from kafkats_airflow import retention, retention_reports, tries
 from kafkats_airflow.guards import GuardApproval
+from kafkats_airflow.params import form
 from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
 from kafkats_airflow.retention import INVENTORY
-from kafkats_airflow.settings import DRY_RUN, FOLDER, POLICY, SUBMITTING, UNDO_DAYS
+from kafkats_airflow.settings import OWNED, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
 from kafkats_airflow.write_job import WriteJobOperator
 
 NAMED = SUBMITTING | {"map_index_template": "{{ task.connection }}"}
+AFTER = NAMED | {"trigger_rule": TriggerRule.NONE_FAILED}
+ALWAYS = NAMED | {"trigger_rule": TriggerRule.ALL_DONE}
 
 with DAG(
     "apply_retention",
-    description="Delete expired segments, forecast the others, name what pins them", doc_md=__doc__,
-    schedule=CronDataIntervalTimetable("0 2 * * *", timezone="UTC"), catchup=False, max_active_runs=4,
-    default_args={"owner": "kafka", "retries": 1, "retry_delay": timedelta(minutes=1)}, tags=["kafkats", "retention"],
-    params={
-        "policy": Param(POLICY, type="string", description="The policy file, which names the volumes and the limits. Default: KAFKATS_POLICY"),
-        "volumes": Param([], type=["null", "array"], items={"type": "string"}, description="Only these volumes: globs over paths or broker names, one per line. Empty: all"),
-        "topics": Param("*", type="string", description="Only topics whose name matches this glob"),
-        "generation": Param("3.0", type="string", enum=["3.0", "0.11", "0.10.1", "0.8", "kip33"], description="Delete by the rules of this Kafka version and later ones"),
-        "as_of": Param(None, type=["null", "string"], format="date-time", description="Decide as if it were this moment. Empty: the moment of the run"),
-        "before": Param(None, type=["null", "string"], format="date-time", description="Delete what is older than this moment, whatever retention.ms says. Empty: by retention.ms"),
-        "free": Param(None, type=["null", "string"], description="Stop when this much would be freed, such as 20GiB. Empty: delete all that has expired"),
-        "inside_segments": Param(False, type="boolean", description="Also delete the expired first part of a segment that is kept; the rest is rewritten"),
-        "last_segment": Param(False, type="boolean", description="Also delete the last segment of a partition, as a broker does"),
-        "need_approval": Param(True, type="boolean", description="Ask a person whether to delete what a guard of the policy keeps. Off: it is kept"),
-        "undo_days": Param(UNDO_DAYS, type="integer", minimum=0, description="Purge runs that ended this many days ago (default: 7): they cannot be undone any more"),
-        "dry_run": Param(DRY_RUN, type="boolean", description="Only forecast and report, write nothing. On unless KAFKATS_RETENTION=apply"),
-        "folder": Param(FOLDER, type="string", description="Where plans, runs and reports are written. Default: KAFKATS_FOLDER"),
-    },
-) as dag:  # fmt: skip
+    description="Delete expired segments, forecast the others, name what pins them",
+    doc_md=__doc__,
+    schedule=CronDataIntervalTimetable("0 2 * * *", timezone="UTC"),
+    catchup=False,
+    max_active_runs=4,
+    default_args=OWNED,
+    tags=["kafkats", "retention"],
+    params=form("retain"),
+) as dag:
 
     @task
     def applications() -> list[dict]:
@@ -87,14 +86,15 @@ with DAG(
     plan = PlanJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
     approve = GuardApproval(task_id="approve", subject="Delete more than the guards let?")
     work = changes(asked, plan.output, approve.output)
-    apply = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED).expand_kwargs(work.map(tries.to_apply))
-    verify = KafkatsJobOperator.partial(task_id="verify", job="verify", trigger_rule=TriggerRule.NONE_FAILED, **NAMED)
+    apply = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED)
+    apply = apply.expand_kwargs(work.map(tries.to_apply))
+    verify = KafkatsJobOperator.partial(task_id="verify", job="verify", **AFTER)
     verify = verify.expand_kwargs(work.map(tries.to_prove))
-    release = ReleaseJobOperator.partial(task_id="release", trigger_rule=TriggerRule.ALL_DONE, **NAMED)
+    release = ReleaseJobOperator.partial(task_id="release", **ALWAYS)
     release = release.expand_kwargs(asked.map(to_release))
     ended = due()
     purge = KafkatsJobOperator.partial(task_id="purge", job="purge", **NAMED).expand_kwargs(ended)
     plan >> approve
     apply >> verify >> ended
-    stages = {"plan": plan.output, "apply": apply.output, "verify": verify.output, "purge": purge.output}
+    stages = {one.task_id: one.output for one in (plan, apply, verify, purge)}
     verify >> release >> report(asked, work, stages)

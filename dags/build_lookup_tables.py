@@ -1,69 +1,69 @@
 """
 ### Build lookup tables
 
-Adds an hour to each broker's lookup table, which answers "which offset was it at 10:00?" for every partition, even after the data
-has been deleted. A table is a Parquet folder that Spark, DuckDB and pandas can read. It has one cell per partition and minute,
-with the first offset at or after that time.
+Adds an hour to each broker's lookup table, which answers "which offset was it at 10:00?" for every
+partition, even after the data has been deleted. A table is a Parquet folder that Spark, DuckDB and
+pandas can read. It has one cell per partition and minute, with the first offset at or after that
+time.
 
-**When.** Every hour. The run for hour H adds the cells of H, and closes cells of earlier hours that waited for a record. It only
-reads, so it runs beside brokers. Schedule it more often than retention deletes. Backfill any hours in any order (in the UI, or
-with `airflow backfill create`): over an unchanged directory the files are the same, byte for byte, also if an hour is built
-twice. A run triggered by hand adds the last full hour, or everything from `from` to `to`.
+**When.** Every hour. The run for hour H adds the cells of H, and closes cells of earlier hours that
+waited for a record. It only reads, so it runs beside brokers. Schedule it more often than retention
+deletes. Backfill any hours in any order (in the UI, or with `airflow backfill create`): over an
+unchanged directory the files are the same, byte for byte, also if an hour is built twice. A run
+triggered by hand adds the last full hour, or everything from `from` to `to`.
 
 **What it does.**
 
 - `tables` makes one application per broker and Spark connection.
-- `build` searches the partitions on the workers, by time indexes and the few batches that they lead to (`exact`: by all batch
-  headers and checksums). The driver writes the table once, under the table's lock. Files of hours are combined into files of days
-  and months.
-- `report` emits an event of the asset `kafkats://lookup/NAME` for each table. Its extra has the table's folder, the interval, and
-  the cells added, closed and still open. It also draws plots in the run's folder: `staircase.png` (the offset of each time over
-  the records of twelve partitions), `disorder.png` (how late the records came: a `margin` for exports), `calendar.png` (the hours
-  that the table has).
+- `build` searches the partitions on the workers, by time indexes and the few batches that they lead
+  to (`exact`: by all batch headers and checksums). The driver writes the table once, under the
+  table's lock. Files of hours are combined into files of days and months.
+- `report` emits an event of the asset `kafkats://lookup/NAME` for each table. Its extra has the
+  table's folder, the interval, and the cells added, closed and still open. It also draws plots in
+  the run's folder: `staircase.png` (the offset of each time over the records of twelve partitions),
+  `disorder.png` (how late the records came: a `margin` for exports), `calendar.png` (the hours that
+  the table has).
 
 **When it fails.**
 
 - `Locked`: another run writes the table. The task is retried.
 - A `step` other than the table's is refused: use another folder.
-- A corrupt table is named and not changed. Restore it, or build it again by a backfill while the data exists.
-- Unreadable partitions do not fail the run. Their cells stay open as `unreadable`, later runs close them, and the report counts
-  them.
-- Cells also stay open if their records lie above the checkpointed high watermark. Brokers write it every 5 s; after a kill or in
-  a snapshot it is old: see `high_watermark`.
-- A topic that was deleted and recreated is named in the report (`other_logs`). Its cells stay open, because the table describes
-  the old log. Start another table for the new one (`tables`, another folder).
+- A corrupt table is named and not changed. Restore it, or build it again by a backfill while the
+  data exists.
+- Unreadable partitions do not fail the run. Their cells stay open as `unreadable`, later runs close
+  them, and the report counts them.
+- Cells also stay open if their records lie above the checkpointed high watermark. Brokers write it
+  every 5 s; after a kill or in a snapshot it is old: see `high_watermark`.
+- A topic that was deleted and recreated is named in the report (`other_logs`). Its cells stay open,
+  because the table describes the old log. Start another table for the new one (`tables`, another
+  folder).
 
-**Afterwards.** `export_offsets` with `source: tables` exports the offsets of any time in a table for Spark and Kafka's own tools.
+**Afterwards.** `export_offsets` with `source: tables` exports the offsets of any time in a table
+for Spark and Kafka's own tools.
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, get_current_context, task
+from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_current_context, task
 from kafkats_airflow import lookup
 from kafkats_airflow.lookup import TABLES
-from kafkats_airflow.settings import FOLDER, POLICY, SUBMITTING
+from kafkats_airflow.params import form
+from kafkats_airflow.settings import SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
 with DAG(
     "build_lookup_tables",
-    description="Add an hour to the tables that tell which offset it was when", doc_md=__doc__,
-    schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"), catchup=False, max_active_runs=1,
-    default_args={"owner": "kafka", "retries": 3, "retry_delay": timedelta(minutes=1)}, tags=["kafkats", "lookup"],
-    params={
-        "policy": Param(POLICY, type="string", description="The policy file, which names the volumes. Default: KAFKATS_POLICY"),
-        "volumes": Param([], type=["null", "array"], items={"type": "string"}, description="Only these volumes: globs over paths or broker names, one per line. Empty: all"),
-        "topics": Param("*", type="string", description="Only topics whose name matches this glob"),
-        "step": Param("1m", type="string", description="One cell per this much time, at least 1s; a table keeps the step it began with"),
-        "exact": Param(False, type="boolean", description="Read the headers and checksums of all batches instead of the time indexes: slower"),
-        "high_watermark": Param("checkpoint", type="string", enum=["checkpoint", "log-end"], description="Up to which offset records count. checkpoint: the high watermark that the broker wrote to disk; log-end: all"),
-        "from": Param(None, type=["null", "string"], format="date-time", description="Add cells from this time on. Empty: the data interval of the run"),
-        "to": Param(None, type=["null", "string"], format="date-time", description="Add cells up to this time, exclusive. Needs from"),
-        "tables": Param(None, type=["null", "string"], description="Where the tables are. Empty: lookup in the folder"),
-        "folder": Param(FOLDER, type="string", description="Where reports are written. Default: KAFKATS_FOLDER"),
-    },
-) as dag:  # fmt: skip
+    description="Add an hour to the tables that tell which offset it was when",
+    doc_md=__doc__,
+    schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
+    catchup=False,
+    max_active_runs=1,
+    default_args={"owner": "kafka", "retries": 3, "retry_delay": timedelta(minutes=1)},
+    tags=["kafkats", "lookup"],
+    params=form("table"),
+) as dag:
 
     @task
     def tables() -> list[dict]:

@@ -1,15 +1,18 @@
 """
 ### Rebuild time indexes
 
-Finds `.timeindex` and `.index` files that are missing, empty, padded, short or wrong. It rebuilds only these, with the bytes that
-the broker's own recovery would write. A broker that starts after a hard failure does not look inside its indexes: a wrong one
-makes retention by time delete too early or never, and searches by time find nothing.
+Finds `.timeindex` and `.index` files that are missing, empty, padded, short or wrong. It rebuilds
+only these, with the bytes that the broker's own recovery would write. A broker that starts after a
+hard failure does not look inside its indexes: a wrong one makes retention by time delete too early
+or never, and searches by time find nothing.
 
-**When.** After a broker was killed or its host lost power, before the broker is started again; after restoring a snapshot; every
-night on the volumes of stopped brokers or replicas under repair. A directory whose broker runs is never written: the run says so
-and fails. A run that finds nothing changes nothing, so schedules, retries and backfills (one at a time) are harmless.
+**When.** After a broker was killed or its host lost power, before the broker is started again;
+after restoring a snapshot; every night on the volumes of stopped brokers or replicas under repair.
+A directory whose broker runs is never written: the run says so and fails. A run that finds nothing
+changes nothing, so schedules, retries and backfills (one at a time) are harmless.
 
-**What it does.** The policy file lists the volumes, and the Spark connection whose workers see each of them.
+**What it does.** The policy file lists the volumes, and the Spark connection whose workers see each
+of them.
 
 - `plan` reads every segment and writes a plan.
 - `approve` waits for a yes to exactly that plan (one day, then it counts as no).
@@ -17,49 +20,47 @@ and fails. A run that finds nothing changes nothing, so schedules, retries and b
 - `verify` reads logs and indexes again, and proves that each file equals a rebuild.
 - `report` writes numbers, every finding and a plot into `folder`.
 
-**When it fails.** `apply` names the file and the reason: a broker holds the lock, or a file changed since the plan. Clear the run
-to make a new plan. If it was killed half-way, the next try finishes it. Corrupt logs are blocked and not changed. If one is a
-danger (a broker would assign offsets twice), the run fails even so: read the report before you start that broker.
+**When it fails.** `apply` names the file and the reason: a broker holds the lock, or a file changed
+since the plan. Clear the run to make a new plan. If it was killed half-way, the next try finishes
+it. Corrupt logs are blocked and not changed. If one is a danger (a broker would assign offsets
+twice), the run fails even so: read the report before you start that broker.
 
-A run that is going to write reserves its volumes until its question is answered and its work is done. Another run skips these
-volumes; if it names them, it refuses at once and says who holds them. `release` ends the reservation after a no or a failure.
+A run that is going to write reserves its volumes until its question is answered and its work is
+done. Another run skips these volumes; if it names them, it refuses at once and says who holds them.
+`release` ends the reservation after a no or a failure.
 
-**Afterwards.** `report.json` names each RUN. `kafkats undo RUN` restores every old file; `kafkats purge RUN` deletes the old
-files and frees their space.
+**Afterwards.** `report.json` names each RUN. `kafkats undo RUN` restores every old file; `kafkats
+purge RUN` deletes the old files and frees their space.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
-
-from airflow.sdk import DAG, Asset, Param, TriggerRule, get_current_context, task
+from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
 from kafkats_airflow import reports, tries
 from kafkats_airflow.applications import changing, planning
 from kafkats_airflow.approval import PlanApproval
+from kafkats_airflow.params import form
 from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
-from kafkats_airflow.settings import FOLDER, POLICY, SUBMITTING
+from kafkats_airflow.settings import OWNED, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
 from kafkats_airflow.write_job import WriteJobOperator
 
 NAMED = SUBMITTING | {"map_index_template": "{{ task.connection }}"}
+AFTER = NAMED | {"trigger_rule": TriggerRule.NONE_FAILED}
+ALWAYS = NAMED | {"trigger_rule": TriggerRule.ALL_DONE}
 INDEXES = Asset(name="kafka_time_indexes", uri="kafkats://time-indexes", group="kafkats")
 
 with DAG(
     "rebuild_time_indexes",
-    description="Find wrong time indexes, rebuild only those, prove it", doc_md=__doc__,
-    schedule="30 2 * * *", catchup=False, max_active_runs=4, tags=["kafkats", "repair"],
-    default_args={"owner": "kafka", "retries": 1, "retry_delay": timedelta(minutes=1)},
-    params={
-        "policy": Param(POLICY, type="string", description="The policy file, which names the volumes. Default: KAFKATS_POLICY"),
-        "volumes": Param([], type=["null", "array"], items={"type": "string"}, description="Only these volumes: globs over paths or broker names, one per line. Empty: all"),
-        "topics": Param("*", type="string", description="Only topics whose name matches this glob"),
-        "rule": Param("last-offset", type="string", enum=["last-offset", "first-offset"], description="last-offset: indexes as Kafka 2.0 and later writes them; first-offset: as Kafka up to 1.1"),
-        "only_after_unclean_stop": Param(False, type="boolean", description="Skip volumes whose broker was stopped cleanly"),
-        "need_approval": Param(True, type="boolean", description="Ask a person before anything is written"),
-        "dry_run": Param(False, type="boolean", description="Only plan and report, write nothing"),
-        "folder": Param(FOLDER, type="string", description="Where plans, runs and reports are written. Default: KAFKATS_FOLDER"),
-    },
-) as dag:  # fmt: skip
+    description="Find wrong time indexes, rebuild only those, prove it",
+    doc_md=__doc__,
+    schedule="30 2 * * *",
+    catchup=False,
+    max_active_runs=4,
+    tags=["kafkats", "repair"],
+    default_args=OWNED,
+    params=form("rebuild"),
+) as dag:
 
     @task
     def applications() -> list[dict]:
@@ -77,9 +78,18 @@ with DAG(
     plan = PlanJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
     work = changes(asked, plan.output)
     approve = PlanApproval(task_id="approve", subject="Rebuild the time indexes?")
-    run = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED).expand_kwargs(work.map(tries.to_apply))
-    proof = KafkatsJobOperator.partial(task_id="verify", job="verify", trigger_rule=TriggerRule.NONE_FAILED, **NAMED)
+    run = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED).expand_kwargs(
+        work.map(tries.to_apply)
+    )
+    proof = KafkatsJobOperator.partial(task_id="verify", job="verify", **AFTER)
     proof = proof.expand_kwargs(work.map(tries.to_prove))
-    release = ReleaseJobOperator.partial(task_id="release", trigger_rule=TriggerRule.ALL_DONE, **NAMED)
+    release = ReleaseJobOperator.partial(task_id="release", **ALWAYS)
     release = release.expand_kwargs(asked.map(to_release))
-    work >> approve >> run >> proof >> release >> report(asked, plan.output, run.output, proof.output)
+    (
+        work
+        >> approve
+        >> run
+        >> proof
+        >> release
+        >> report(asked, plan.output, run.output, proof.output)
+    )

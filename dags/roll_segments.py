@@ -1,68 +1,69 @@
 """
 ### Roll segments
 
-Closes active segments that are due by message time and creates an empty one at the log end, as a broker does when the next
-message arrives. On a volume that no broker holds, no message arrives: a topic without new records keeps its last segment open for
-ever, and retention, which deletes whole segments, never deletes it.
+Closes active segments that are due by message time and creates an empty one at the log end, as a
+broker does when the next message arrives. On a volume that no broker holds, no message arrives: a
+topic without new records keeps its last segment open for ever, and retention, which deletes whole
+segments, never deletes it.
 
-**When.** Before `apply_retention`, on the volumes of stopped brokers, detached disks and snapshots. It rolls only after a clean
-stop: an active segment that a broker would recover first is skipped. It writes only if `dry_run` is off (KAFKATS_RETENTION=apply
-on the workers and the DAG processor makes that the default); on volumes of running brokers it reports what is due. A scheduled
-run decides for the end of its data interval, so a backfill closes what that day would have closed. A run triggered by hand
-decides for that moment, or for `as_of`.
+**When.** Before `apply_retention`, on the volumes of stopped brokers, detached disks and snapshots.
+It rolls only after a clean stop: an active segment that a broker would recover first is skipped. It
+writes only if `dry_run` is off (KAFKATS_RETENTION=apply on the workers and the DAG processor makes
+that the default); on volumes of running brokers it reports what is due. A scheduled run decides for
+the end of its data interval, so a backfill closes what that day would have closed. A run triggered
+by hand decides for that moment, or for `as_of`.
 
 **What it does.**
 
-- `plan` reads the ends of all files on each Spark connection. It compares each active segment with `segment.ms`, `segment.bytes`
-  and `segment.index.bytes` of the policy. A segment is due if a message stamped at that moment would roll it. Its age counts from
-  its first message; without a timestamp there, from the segment's creation, which is weak evidence.
-- `apply` adds the time index's closing entry if it is missing, and an empty segment with its producer snapshot.
+- `plan` reads the ends of all files on each Spark connection. It compares each active segment with
+  `segment.ms`, `segment.bytes` and `segment.index.bytes` of the policy. A segment is due if a
+  message stamped at that moment would roll it. Its age counts from its first message; without a
+  timestamp there, from the segment's creation, which is weak evidence.
+- `apply` adds the time index's closing entry if it is missing, and an empty segment with its
+  producer snapshot. No record is ever changed.
 - `verify` reads the closed segment and the new one.
 - `purge` ends the undo window of runs that ended `undo_days` ago.
 - `report` writes everything into `folder`.
 
-**When it fails.** `apply` names the partition and the reason: a broker holds the lock, the marker of its clean stop is gone, or
-the log has grown since the plan. Clear the run to make a new plan. If it was killed half-way, the next try finishes it. A segment
-with a wrong index is blocked and named: run `rebuild_time_indexes`.
+**When it fails.** `apply` names the partition and the reason: a broker holds the lock, the marker
+of its clean stop is gone, or the log has grown since the plan. Clear the run to make a new plan. If
+it was killed half-way, the next try finishes it. A segment with a wrong index is blocked and named:
+run `rebuild_time_indexes`.
 
-A run that is going to write reserves its volumes until its question is answered and its work is done. Another run skips these
-volumes; if it names them, it refuses at once and says who holds them. `release` ends the reservation after a no or a failure.
+A run that is going to write reserves its volumes until its question is answered and its work is
+done. Another run skips these volumes; if it names them, it refuses at once and says who holds them.
+`release` ends the reservation after a no or a failure.
 
-**Afterwards.** `report.json` names each RUN. `kafkats undo RUN` removes the new segments again. No record is ever changed.
+**Afterwards.** `report.json` names each RUN. `kafkats undo RUN` removes the new segments again.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
-
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, get_current_context, task
+from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_current_context, task
 from kafkats_airflow import questions, retention, retention_reports, tries
 from kafkats_airflow.approval import PlanApproval
+from kafkats_airflow.params import form
 from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
 from kafkats_airflow.retention import INVENTORY
-from kafkats_airflow.settings import DRY_RUN, FOLDER, POLICY, SUBMITTING, UNDO_DAYS
+from kafkats_airflow.settings import OWNED, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
 from kafkats_airflow.write_job import WriteJobOperator
 
 NAMED = SUBMITTING | {"map_index_template": "{{ task.connection }}"}
+AFTER = NAMED | {"trigger_rule": TriggerRule.NONE_FAILED}
+ALWAYS = NAMED | {"trigger_rule": TriggerRule.ALL_DONE}
 
 with DAG(
     "roll_segments",
-    description="Close active segments that are due by message time", doc_md=__doc__,
-    schedule=CronDataIntervalTimetable("0 1 * * *", timezone="UTC"), catchup=False, max_active_runs=4,
-    default_args={"owner": "kafka", "retries": 1, "retry_delay": timedelta(minutes=1)}, tags=["kafkats", "retention"],
-    params={
-        "policy": Param(POLICY, type="string", description="The policy file, which names the volumes and the limits. Default: KAFKATS_POLICY"),
-        "volumes": Param([], type=["null", "array"], items={"type": "string"}, description="Only these volumes: globs over paths or broker names, one per line. Empty: all"),
-        "topics": Param("*", type="string", description="Only topics whose name matches this glob"),
-        "generation": Param("4.1", type="string", enum=["4.1", "0.10.1", "0.8", "largest"], description="Roll by the rules of this Kafka version and later ones"),
-        "as_of": Param(None, type=["null", "string"], format="date-time", description="Decide as if it were this moment. Empty: the moment of the run"),
-        "need_approval": Param(False, type="boolean", description="Ask a person before anything is written"),
-        "undo_days": Param(UNDO_DAYS, type="integer", minimum=0, description="Purge runs that ended this many days ago (default: 7): they cannot be undone any more"),
-        "dry_run": Param(DRY_RUN, type="boolean", description="Only say what is due, write nothing. On unless KAFKATS_RETENTION=apply"),
-        "folder": Param(FOLDER, type="string", description="Where plans, runs and reports are written. Default: KAFKATS_FOLDER"),
-    },
-) as dag:  # fmt: skip
+    description="Close active segments that are due by message time",
+    doc_md=__doc__,
+    schedule=CronDataIntervalTimetable("0 1 * * *", timezone="UTC"),
+    catchup=False,
+    max_active_runs=4,
+    default_args=OWNED,
+    tags=["kafkats", "retention"],
+    params=form("roll"),
+) as dag:
 
     @task
     def applications() -> list[dict]:
@@ -83,14 +84,17 @@ with DAG(
     asked = applications()
     plan = PlanJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
     work = changes(asked, plan.output)
-    approve = PlanApproval(task_id="approve", subject="Close the active segments?", question=questions.of_roll)
-    apply = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED).expand_kwargs(work.map(tries.to_apply))
-    verify = KafkatsJobOperator.partial(task_id="verify", job="verify", trigger_rule=TriggerRule.NONE_FAILED, **NAMED)
+    approve = PlanApproval(
+        task_id="approve", subject="Close the active segments?", question=questions.of_roll
+    )
+    apply = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED)
+    apply = apply.expand_kwargs(work.map(tries.to_apply))
+    verify = KafkatsJobOperator.partial(task_id="verify", job="verify", **AFTER)
     verify = verify.expand_kwargs(work.map(tries.to_prove))
-    release = ReleaseJobOperator.partial(task_id="release", trigger_rule=TriggerRule.ALL_DONE, **NAMED)
+    release = ReleaseJobOperator.partial(task_id="release", **ALWAYS)
     release = release.expand_kwargs(asked.map(to_release))
     ended = due()
     purge = KafkatsJobOperator.partial(task_id="purge", job="purge", **NAMED).expand_kwargs(ended)
     work >> approve >> apply >> verify >> ended
-    stages = {"plan": plan.output, "apply": apply.output, "verify": verify.output, "purge": purge.output}
+    stages = {one.task_id: one.output for one in (plan, apply, verify, purge)}
     verify >> release >> report(asked, work, stages)

@@ -1,4 +1,4 @@
-"""Makes docs/DAGs.md from the docstrings of dags/: each is its DAG's runbook. With --check only compares.
+"""Makes docs/DAGs.md from the docstrings of dags/ and the forms of the DAGs. With --check only compares.
 
 python docs/dags_page.py [--check]
 """
@@ -6,10 +6,19 @@ python docs/dags_page.py [--check]
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+for name in [name for name in os.environ if name.startswith("KAFKATS_")]:
+    del os.environ[name]  # the page has the defaults of a deployment that sets nothing
+sys.path[:0] = [str(ROOT), str(ROOT / "plugins")]
+
+from kafkats_airflow.forms import FORMS, Box, boxes  # noqa: E402
+
+from kafkats.config.option import REQUIRED  # noqa: E402
+
 PAGE = ROOT / "docs" / "DAGs.md"
 HEAD = """\
 # The DAGs
@@ -101,10 +110,8 @@ def section(path: Path) -> str:
     dag = next(call for call in calls if call.func.id == "DAG")
     given = {keyword.arg: keyword.value for keyword in dag.keywords}
     facts = f"DAG `{ast.literal_eval(dag.args[0])}`, schedule `{ast.unparse(given['schedule'])}`, `dags/{path.name}`"
-    rows = [
-        row(key.value, value)
-        for key, value in zip(given["params"].keys, given["params"].values, strict=True)
-    ]
+    form = ast.literal_eval(given["params"].args[0])
+    rows = [row(name, box) for name, box in boxes(FORMS[form]).items()]
     return "\n".join([
         prose,
         "",
@@ -117,14 +124,10 @@ def section(path: Path) -> str:
     ])
 
 
-def row(name: str, param: ast.Call) -> str:
-    given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in param.keywords}
-    if not param.args:
-        default = "to be given"
-    else:
-        default = "" if isinstance(param.args[0], ast.Name) else f"`{ast.unparse(param.args[0])}`"
-    meaning = given.get("description", "")
-    if choices := given.get("enum"):
+def row(name: str, box: Box) -> str:
+    default = "to be given" if box.default is REQUIRED else f"`{box.default!r}`"
+    meaning = box.description
+    if choices := box.schema.get("enum"):
         meaning += f" ({', '.join(map(str, choices))})"
     return f"| `{name}` | {default} | {meaning} |"
 
@@ -135,7 +138,8 @@ def main() -> int:
         PAGE.write_text(made, encoding="utf-8")
     elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != made:
         print(
-            "docs/DAGs.md is not what the docstrings say: run scripts/lint --fix", file=sys.stderr
+            "docs/DAGs.md is not what dags/ and its forms say: run scripts/lint --fix",
+            file=sys.stderr,
         )
         return 1
     return 0

@@ -24,7 +24,8 @@ from kafkats.flow.planning import Planned, over_guard, suspect_shares
 from kafkats.generations import rule_remarks
 from kafkats.plans.units import list_units
 from kafkats.reserving import Planning
-from kafkats.retention import RetainOptions, board
+from kafkats.retention.plan import RetainOptions
+from kafkats.retention.summary import board
 from kafkats.retention.suspects import with_shares
 
 LOOKED_INTO: Final = 200

@@ -228,7 +228,7 @@ def plan_retain(
     """Plan which segments to delete, as a broker would, and say why the others are kept."""
     from kafkats.flow.planning import retain, write
     from kafkats.reserving import planning
-    from kafkats.retention import RetainOptions
+    from kafkats.retention.plan import RetainOptions
 
     policy = policy_of(policy_file, settings, export)
     options = RetainOptions(

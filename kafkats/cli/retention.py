@@ -138,7 +138,8 @@ def simulate_retain(
     Exits with 1 when an expired segment is kept.
     """
     from kafkats.flow.planning import retain, suspect_shares
-    from kafkats.retention import RetainOptions, board
+    from kafkats.retention.plan import RetainOptions
+    from kafkats.retention.summary import board
     from kafkats.retention.suspects import with_shares
 
     policy = policy_of(policy_file, settings, export)

@@ -21,8 +21,8 @@ from kafkats.plans.plan import Plan
 from kafkats.plans.units import Unit, refuse_parts
 from kafkats.rebuild.plan import RebuildOptions, plan_rebuild
 from kafkats.reserving import Planning
-from kafkats.retention import RetainOptions, plan_retain
 from kafkats.retention.expired_heads import check_options, look_at, plan_inside
+from kafkats.retention.plan import RetainOptions, plan_retain
 from kafkats.retention.suspects import SHARES, look_into, suspects
 from kafkats.rolling.plan import RollOptions, plan_roll
 from kafkats.split.parts import PARTS, SplitOptions

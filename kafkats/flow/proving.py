@@ -26,7 +26,7 @@ from kafkats.plans.facts import read_table
 from kafkats.plans.plan import Plan
 from kafkats.plans.rows import Item, item_rows
 from kafkats.plans.units import Unit
-from kafkats.retention import RETENTION
+from kafkats.retention.plan import RETENTION
 from kafkats.retention.proof import WRONG, not_kept, wrong_files
 
 NAMED: Final = 20

@@ -22,9 +22,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 from kafkats.errors import CorruptFile, Refused, UsageError
 from kafkats.migration.ledger import Entry
+from kafkats.migration.options import PHASES
 from kafkats.migration.state import (
     EVENTS,
-    PHASES,
     UP,
     Broker,
     Migration,

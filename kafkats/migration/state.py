@@ -18,8 +18,8 @@ from typing import Final, Literal, NamedTuple
 
 from kafkats.errors import Refused, UsageError
 from kafkats.migration.ledger import Entry
+from kafkats.migration.options import PHASES
 
-PHASES: Final = ("phase-1", "canary", "phase-2", "rollback")
 OLD: Final = ("listed", "attested", "certified", "rolled-back")
 """Statuses of a broker whose disks hold the old format."""
 NEW: Final = ("converting", "converted", "verified", "approved", "rolling-back")

@@ -1,5 +1,6 @@
 """Retain: delete whole segments as a broker of one generation would, within the allowed limits.
 
+    options                 what can be chosen
     rules                   what a broker deletes, for one partition: the readable rule
     columns                 the same for all partitions at once, in columns
     evidence                columns of facts from the table of segments
@@ -17,18 +18,3 @@ Facts of depth tail are enough. A segment with a wrong time index has no trusted
 after it is deleted by time. Segments are deleted only for topics with an explicit cleanup.policy
 and limit.
 """
-
-from kafkats.retention.plan import OPERATION, RETENTION, RetainOptions, plan_retain
-from kafkats.retention.stage import check_item, stage_partition
-from kafkats.retention.summary import board, by_topic
-
-__all__ = [
-    "OPERATION",
-    "RETENTION",
-    "RetainOptions",
-    "board",
-    "by_topic",
-    "check_item",
-    "plan_retain",
-    "stage_partition",
-]

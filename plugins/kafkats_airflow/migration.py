@@ -126,6 +126,11 @@ def arguments_of(job: str) -> Callable[[Work], Mapping[str, Any]]:
     return pick
 
 
+def to_look(asked: Asked) -> Mapping[str, Any]:
+    """Return the arguments of `look`."""
+    return asked["look"]
+
+
 def to_certify(work: Work) -> Mapping[str, Any]:
     """The arguments of `certify`, with the RUNs that this or an earlier try wrote and that are not proved yet."""
     given = dict(arguments_of("certify")(work))

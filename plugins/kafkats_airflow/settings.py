@@ -97,6 +97,8 @@ POOL: Final = os.environ.get("KAFKATS_POOL") or "default_pool"
 TIMEOUTS: Final = _read(lambda text: read_timeouts(text or ""), "KAFKATS_TIMEOUTS", Timeouts())
 SUBMITTING: Final = {"pool": POOL, "execution_timeout": TIMEOUTS.job}
 """What every task has that submits to Spark; a mapped one takes it in `partial`."""
+OWNED: Final = {"owner": "kafka", "retries": 1, "retry_delay": timedelta(minutes=1)}
+"""What every task of a DAG has, unless it says otherwise."""
 
 HARDENED: Final = APPROVERS_NAME in os.environ
 """Whether triggering a DAG is not enough to write."""

@@ -14,7 +14,7 @@ from kafkats.config.settings_read import INDEXES, NOWHERE
 from kafkats.inspect.inventory import inventory_units
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.units import list_units
-from kafkats.retention import RetainOptions, plan_retain
+from kafkats.retention.plan import RetainOptions, plan_retain
 from tests.golden import case
 
 

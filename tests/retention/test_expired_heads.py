@@ -24,9 +24,10 @@ from kafkats.plans.facts import ACTIONS, SEGMENTS, damaged
 from kafkats.plans.plan import Plan, make_plan
 from kafkats.plans.run import directories, run_of
 from kafkats.plans.units import Unit, list_units
-from kafkats.retention import RetainOptions, board, plan_retain
 from kafkats.retention.expired_heads import Target, look_at, plan_inside, targets
+from kafkats.retention.plan import RetainOptions, plan_retain
 from kafkats.retention.proof import not_kept, wrong_files
+from kafkats.retention.summary import board
 from kafkats.split.parts import PARTS
 from tests.golden import case
 

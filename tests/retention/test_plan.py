@@ -18,8 +18,9 @@ from kafkats.plans.facts import ACTIONS, SEGMENTS, directory_row, finding_rows
 from kafkats.plans.plan import Plan, make_plan
 from kafkats.plans.run import directories, run_of
 from kafkats.plans.units import list_units, refuse_parts
-from kafkats.retention import RETENTION, RetainOptions, board, by_topic, plan_retain
+from kafkats.retention.plan import RETENTION, RetainOptions, plan_retain
 from kafkats.retention.proof import not_kept
+from kafkats.retention.summary import board, by_topic
 from tests.golden import Case, case, cases
 
 NOW = 1_000_000

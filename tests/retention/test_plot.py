@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kafkats.errors import StorageFailed
-from kafkats.retention import RETENTION
+from kafkats.retention.plan import RETENTION
 from kafkats.retention.plot import (
     DAY_MS,
     STATES,

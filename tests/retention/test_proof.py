@@ -10,7 +10,7 @@ import pytest
 
 from kafkats.errors import CorruptFile
 from kafkats.plans.facts import SEGMENTS
-from kafkats.retention import RETENTION
+from kafkats.retention.plan import RETENTION
 from kafkats.retention.proof import not_kept, wrong_files
 
 LOG = "00000000000000000040.log"

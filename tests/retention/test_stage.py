@@ -24,7 +24,7 @@ from kafkats.plans.plan import Plan, make_plan
 from kafkats.plans.run import begin_run, directories, finish_run, read_run, run_of, wrote_in
 from kafkats.plans.units import list_units
 from kafkats.rebuild.plan import RebuildOptions, plan_rebuild
-from kafkats.retention import RetainOptions, plan_retain
+from kafkats.retention.plan import RetainOptions, plan_retain
 from tests.golden import case
 
 NOW = 1_700_000_000_000

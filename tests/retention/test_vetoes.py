@@ -14,7 +14,7 @@ from kafkats import paths
 from kafkats.config import Policy
 from kafkats.generations import RETENTION_RULES
 from kafkats.plans.facts import SEGMENTS
-from kafkats.retention import RetainOptions, plan_retain
+from kafkats.retention.plan import RetainOptions, plan_retain
 from kafkats.retention.rules import Limits, Segment, Verdict, decide
 
 NOW = 1_700_000_000_000

@@ -1,0 +1,56 @@
+"""The options of retention (see kafkats.config.option)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from kafkats.config.option import Choice, Option, Options, Size, Time
+from kafkats.config.options import Export, Now
+from kafkats.generations import DEFAULT_RETENTION_RULE, RETENTION_RULES
+
+
+class Retain(Options):
+    """Which segments retention deletes."""
+
+    rule: Annotated[
+        str,
+        Choice(tuple(RETENTION_RULES)),
+        Option(
+            "Delete by the rules of this Kafka version and later ones; kip33 is the text of KIP-33",
+            "--generation",
+            param="generation",
+        ),
+    ] = DEFAULT_RETENTION_RULE.name
+    now: Now = None
+    before: Annotated[
+        Time | None,
+        Option(
+            "Delete what is older than this moment, whatever retention.ms says",
+            "--before",
+            unset="by retention.ms",
+        ),
+    ] = None
+    export: Export = None
+    free_bytes: Annotated[
+        Size | None,
+        Option(
+            "Stop when this much would be freed, such as 20GiB",
+            "--free",
+            param="free",
+            unset="delete all that has expired",
+        ),
+    ] = None
+    over_guard: Annotated[
+        bool, Option("Delete also what a guard of the policy keeps", "--over-guard")
+    ] = False
+    inside_segments: Annotated[
+        bool,
+        Option(
+            "Also delete the expired first part of a segment that is kept; the rest is rewritten",
+            "--inside-segments",
+        ),
+    ] = False
+    last_segment: Annotated[
+        bool,
+        Option("Also delete the last segment of a partition, as a broker does", "--last-segment"),
+    ] = False

@@ -1,0 +1,262 @@
+"""The forms that trigger the DAGs: which options each has, and what only a run of a DAG has.
+
+The options of the operations are declared in `kafkats/<room>/options.py` (kafkats.config.option).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, NamedTuple
+
+from pydantic import Field
+
+from kafkats.config.option import REQUIRED, Choice, Declared, Option, Options, declared
+from kafkats.config.options import Settings, Topics
+from kafkats.lookup.options import Export, Search, Table
+from kafkats.migration.options import PHASES, Migrate, Migration
+from kafkats.rebuild.options import Rebuild
+from kafkats.retention.options import Retain
+from kafkats.rolling.options import Roll
+from kafkats_airflow import settings
+
+DEPLOYMENT: Final = {"policy": settings.POLICY, "folder": settings.FOLDER}
+"""Params whose default a deployment sets, in the variable KAFKATS_<PARAM>."""
+
+
+class Run(Options):
+    """What every DAG run has."""
+
+    volumes: Annotated[
+        tuple[str, ...],
+        Option("Only these volumes: globs over paths or broker names", unset="all"),
+    ] = ()
+    folder: Annotated[str, Option("Where plans, runs and reports are written")]
+
+
+class ReadingRun(Run):
+    """A run that answers which offset it was."""
+
+    exact: Annotated[
+        bool,
+        Option("Read the headers and checksums of all batches instead of the time indexes: slower"),
+    ] = False
+    source: Annotated[
+        str,
+        Choice(("volumes", "tables")),
+        Option(
+            "volumes: search the log directories; tables: read the table of build_lookup_tables"
+        ),
+    ] = "volumes"
+    tables: Annotated[str | None, Option("Where the tables are", unset="lookup in the folder")] = (
+        None
+    )
+    folder: Annotated[str, Option("Where exports and reports are written")]
+
+
+class WritingRun(Run):
+    """A run that may change log directories."""
+
+    need_approval: Annotated[bool, Option("Ask a person before anything is written")] = True
+    dry_run: Annotated[bool, Option("Only plan and report, write nothing")] = False
+
+
+class MigrationRun(WritingRun):
+    """A run of a migration's phase."""
+
+    phase: Annotated[
+        str,
+        Choice(("census", *PHASES)),
+        Option("Which phase of the migration to run; census only counts"),
+    ] = "census"
+    attested_by: Annotated[
+        str | None,
+        Option("Phase 1: the name of the person who vouches that the brokers understand to_magic"),
+    ] = None
+    need_approval: Annotated[
+        bool, Option("Ask a person before anything is written, and after a canary")
+    ] = True
+    ledger: Annotated[
+        str | None,
+        Option("The ledger file of the migration", unset="ledger.jsonl in the folder"),
+    ] = None
+
+
+class RollingRun(WritingRun):
+    """A run that writes only where KAFKATS_RETENTION=apply, and purges what is old enough."""
+
+    need_approval: Annotated[bool, Option("Ask a person before anything is written")] = False
+    undo_days: Annotated[
+        int,
+        Field(ge=0),
+        Option(
+            "Purge runs that ended this many days ago (default: 7): they cannot be undone any more"
+        ),
+    ] = settings.UNDO_DAYS
+    dry_run: Annotated[
+        bool,
+        Option("Only plan and report, write nothing. On unless KAFKATS_RETENTION=apply"),
+    ] = settings.DRY_RUN
+
+
+class RetentionRun(RollingRun):
+    """A run that asks only about the guards of the policy."""
+
+    need_approval: Annotated[
+        bool,
+        Option("Ask a person whether to delete what a guard of the policy keeps. Off: it is kept"),
+    ] = True
+
+
+class Form(NamedTuple):
+    """The form of a DAG: `ids` in the order that a person sees.
+
+    `models` declare the options. Of two options with the same id the first one counts.
+    """
+
+    models: tuple[type[Options], ...]
+    ids: tuple[str, ...]
+
+
+FORMS: Final[Mapping[str, Form]] = {
+    "rebuild": Form(
+        (WritingRun, Rebuild, Topics, Settings),
+        (
+            "policy",
+            "volumes",
+            "topics",
+            "rule",
+            "only_after_unclean_stop",
+            "need_approval",
+            "dry_run",
+            "folder",
+        ),
+    ),
+    "migrate": Form(
+        (MigrationRun, Migration, Migrate, Settings),
+        (
+            "policy",
+            "volumes",
+            "phase",
+            "from_magic",
+            "to_magic",
+            "compression_type",
+            "rule",
+            "accept_loss",
+            "attested_by",
+            "need_approval",
+            "dry_run",
+            "ledger",
+            "folder",
+        ),
+    ),
+    "retain": Form(
+        (RetentionRun, Retain, Topics, Settings),
+        (
+            "policy",
+            "volumes",
+            "topics",
+            "generation",
+            "as_of",
+            "before",
+            "free",
+            "inside_segments",
+            "last_segment",
+            "need_approval",
+            "undo_days",
+            "dry_run",
+            "folder",
+        ),
+    ),
+    "roll": Form(
+        (RollingRun, Roll, Topics, Settings),
+        (
+            "policy",
+            "volumes",
+            "topics",
+            "generation",
+            "as_of",
+            "need_approval",
+            "undo_days",
+            "dry_run",
+            "folder",
+        ),
+    ),
+    "table": Form(
+        (ReadingRun, Table, Search, Topics, Settings),
+        (
+            "policy",
+            "volumes",
+            "topics",
+            "step",
+            "exact",
+            "high_watermark",
+            "from",
+            "to",
+            "tables",
+            "folder",
+        ),
+    ),
+    "export": Form(
+        (ReadingRun, Export, Search, Topics, Settings),
+        (
+            "time",
+            "topics",
+            "format",
+            "until",
+            "margin",
+            "missing",
+            "group",
+            "high_watermark",
+            "source",
+            "policy",
+            "volumes",
+            "tables",
+            "folder",
+        ),
+    ),
+}
+
+
+class Box(NamedTuple):
+    """What a form shows of one option."""
+
+    default: Any
+    """REQUIRED if there is none."""
+    schema: dict[str, Any]
+    description: str
+
+
+def boxes(form: Form) -> dict[str, Box]:
+    """Return what a form shows, by id, in its order."""
+    found: dict[str, Declared] = {}
+    for model in form.models:
+        for one in declared(model):
+            found.setdefault(one.param, one)
+    return {name: _box(found[name]) for name in form.ids}
+
+
+def _box(one: Declared) -> Box:
+    option, default = one.option, one.default
+    if one.param in DEPLOYMENT:
+        default = DEPLOYMENT[one.param]
+    elif option.initial is not None:
+        default = option.initial
+    elif isinstance(default, tuple):
+        default = list(default)
+    schema = dict(one.schema)
+    if default not in (None, []) and "null" in schema["type"]:
+        schema["type"] = schema["type"][-1]
+    if option.choices:
+        schema["enum"] = list(option.choices)
+    return Box(default, schema, _description(one, required=default is REQUIRED))
+
+
+def _description(one: Declared, *, required: bool) -> str:
+    option, said = one.option, one.option.sentence
+    if "array" in one.schema["type"]:
+        said += ", one per line"
+    if empty := option.empty or option.unset:
+        said += f". Empty: {empty}"
+    if one.param in DEPLOYMENT:
+        said += f". Default: KAFKATS_{one.param.upper()}"
+    return f"{said} To be given" if required else said

@@ -1,0 +1,79 @@
+"""Options are declared once: what the generators read of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any
+
+import pytest
+from pydantic import ValidationError
+
+from kafkats.config.option import REQUIRED, Choice, Duration, Option, Options, Size, Time, declared
+from kafkats.migration.options import Migrate
+from kafkats.migration.plan import MigrateOptions
+from kafkats.rebuild.options import Rebuild
+from kafkats.rebuild.plan import RebuildOptions
+from kafkats.retention.options import Retain
+from kafkats.retention.plan import RetainOptions
+from kafkats.rolling.options import Roll
+from kafkats.rolling.plan import RollOptions
+
+
+class Sample(Options):
+    at: Annotated[Time, Option("When", "--at")]
+    size: Annotated[Size | None, Option("How much", "--size", unset="all")] = None
+    how: Annotated[str, Choice(("a", "b")), Option("How", param="way")] = "a"
+    names: Annotated[tuple[str, ...], Option("Which")] = ()
+
+
+def test_declared_in_the_order_of_the_model() -> None:
+    at, size, how, names = declared(Sample)
+    assert (at.name, at.default, at.param) == ("at", REQUIRED, "at")
+    assert at.schema == {"type": "string", "format": "date-time"}
+    assert (size.default, size.schema) == (None, {"type": ["null", "string"]})
+    assert (how.param, how.schema) == ("way", {"enum": ["a", "b"], "type": "string"})
+    assert names.schema == {"type": ["null", "array"], "items": {"type": "string"}}
+
+
+def test_values_are_read_as_on_the_command_line() -> None:
+    given = Sample.model_validate({"at": "1970-01-01T00:00:01Z", "size": "1KiB"})
+    assert (given.at, given.size, given.how) == (1000, 1024, "a")
+    assert Sample(at=5).at == 5
+    for wrong in (
+        {"at": "noon"},
+        {"at": 0, "size": "much"},
+        {"at": 0, "how": "c"},
+        {"at": 0, "x": 1},
+    ):
+        with pytest.raises(ValidationError):
+            Sample.model_validate(wrong)
+
+
+def test_a_field_without_a_sentence_is_refused() -> None:
+    class Bare(Options):
+        span: Duration = 0
+
+    with pytest.raises(TypeError, match="field span needs one Option"):
+        declared(Bare)
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        (Rebuild, RebuildOptions),
+        (Migrate, MigrateOptions),
+        (Retain, RetainOptions),
+        (Roll, RollOptions),
+    ],
+)
+def test_defaults_are_those_of_the_operation(model: type[Options], options: Any) -> None:
+    """The dataclass goes into the plan; the model says what can be chosen."""
+    ours = {one.name: one.default for one in declared(model)}
+    theirs = {field.name: field.default for field in dataclasses.fields(options)}
+    same = ours.keys() & theirs.keys()
+    assert len(same) >= 1
+    required = {name for name in same if theirs[name] is dataclasses.MISSING}
+    assert all(ours[name] in (REQUIRED, None) for name in required)
+    assert {name: ours[name] for name in same - required} == {
+        name: theirs[name] for name in same - required
+    }

@@ -1,0 +1,73 @@
+"""The forms that trigger the DAGs come from the options that the operations declare."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from kafkats_airflow import settings
+from kafkats_airflow.forms import FORMS, boxes
+
+from kafkats.config.option import REQUIRED
+
+ROOT = Path(__file__).parents[2]
+NOT_BY_THE_FORM = {"policy": settings.POLICY, "folder": settings.FOLDER}
+
+
+def made_params() -> Iterator[str]:
+    """The files of DAGs and plugin that call Param."""
+    for path in sorted([*(ROOT / "dags").glob("*.py"), *(ROOT / "plugins").rglob("*.py")]):
+        calls = (
+            node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
+        )
+        if any(ast.unparse(call.func).rpartition(".")[2] == "Param" for call in calls):
+            yield path.name
+
+
+def test_params_are_made_in_one_place() -> None:
+    assert list(made_params()) == ["params.py"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "dags").glob("*.py")), ids=lambda path: path.stem)
+def test_lines_are_at_most_100_columns(path: Path) -> None:
+    assert [line for line in path.read_text().splitlines() if len(line) > 100] == []
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_form_begins_with_what_it_accepts(name: str) -> None:
+    for param, box in boxes(FORMS[name]).items():
+        if box.default is not REQUIRED:
+            jsonschema.validate(box.default, box.schema)
+        assert ("null" in box.schema["type"]) == (box.default is None or box.default == []), param
+        assert box.default == NOT_BY_THE_FORM.get(param, box.default)
+
+
+def test_what_a_form_shows(bag: Any) -> None:
+    """One of each kind: the schema decides which element Airflow draws, and what it accepts."""
+    retain, migrate, export = (boxes(FORMS[name]) for name in ("retain", "migrate", "export"))
+    assert retain["before"] == (
+        None,
+        {"type": ["null", "string"], "format": "date-time"},
+        "Delete what is older than this moment, whatever retention.ms says. Empty: by retention.ms",
+    )
+    assert retain["free"].schema == {"type": ["null", "string"]}
+    assert retain["undo_days"].schema == {"type": "integer", "minimum": 0}
+    assert retain["dry_run"].schema == {"type": "boolean"}
+    assert retain["volumes"] == (
+        [],
+        {"type": ["null", "array"], "items": {"type": "string"}},
+        "Only these volumes: globs over paths or broker names, one per line. Empty: all",
+    )
+    assert migrate["from_magic"][:2] == (1, {"type": "integer", "enum": [0, 1]})
+    assert migrate["rule"].schema["enum"] == ["last-offset", "first-offset"], "a broker reads it"
+    assert export["time"] == (
+        REQUIRED,
+        {"type": "string", "format": "date-time"},
+        "Which offset was it at this time? To be given",
+    )
+    param = bag.dags["apply_retention"].params.get_param("before")
+    assert (param.value, param.schema, param.description) == retain["before"]
