@@ -10,7 +10,7 @@ There are three shapes, as printed by these versions and compared with their tra
       retention.ms=1 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=1}
 
     kafka-topics
-    Topic: orders  TopicId: …  PartitionCount: 2  ReplicationFactor: 1  Configs: retention.ms=1,…
+    Topic: orders  TopicId: …  PartitionCount: 2  Configs: retention.ms=1,…
 
 The `synonyms` of a config line are skipped: they lack a value that the broker has in hours or
 minutes. Blocks of brokers, users and clients, and log lines of Kafka's tools are skipped too. Any
@@ -35,13 +35,15 @@ _TOPICS_LINE: Final = re.compile(
 )
 _PARTITION_LINE: Final = re.compile(r"\s*Topic: ?\S+\s+Partition: ?\d+\s.*")
 _ENTRY: Final = re.compile(
-    r"\s+(?P<key>[A-Za-z][A-Za-z0-9._-]*)=(?P<value>.*?) sensitive=(?P<sensitive>true|false) synonyms=\{.*\}\s*"
+    r"\s+(?P<key>[A-Za-z][A-Za-z0-9._-]*)=(?P<value>.*?) sensitive=(?P<sensitive>true|false)"
+    r" synonyms=\{.*\}\s*"
 )
 _PAIR: Final = re.compile(r"(?P<key>[A-Za-z][A-Za-z0-9._-]*)=(?P<value>.*)", re.DOTALL)
 _NEXT_PAIR: Final = re.compile(r",(?=[A-Za-z][A-Za-z0-9._-]*=)")
 _NOISE: Final = re.compile(
     r"\s*|\[\d{4}-\d\d-\d\d .*|SLF4J.*|\s[\w.]+ = .*| \((?:org|kafka)\..*|#.*|\$ .*"
-    r"|(?:log4j:|OpenJDK|Picked up|Warning|WARNING|Use --bootstrap-server|Completed [Uu]pdating|ELR is ).*"
+    r"|(?:log4j:|OpenJDK|Picked up|Warning|WARNING|Use --bootstrap-server|Completed [Uu]pdating"
+    r"|ELR is ).*"
 )
 
 
@@ -76,11 +78,13 @@ def read_export(text: str) -> Export:
         before = said.setdefault((topic, config.key), config)
         if before.value != config.value:
             raise BadInput(
-                f"line {config.line}: {config.key} of {topic} is {config.value!r} here and {before.value!r} in line {before.line}"
+                f"line {config.line}: {config.key} of {topic} is {config.value!r} here and"
+                f" {before.value!r} in line {before.line}"
             )
     if not topics:
         raise BadInput(
-            "no topic's configs in it: it has to be what kafka-configs or kafka-topics --describe printed"
+            "no topic's configs in it: it has to be what kafka-configs or kafka-topics"
+            " --describe printed"
         )
     return Export(frozenset(topics), tuple(said.values()))
 

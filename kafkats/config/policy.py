@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import (
     BaseModel,
@@ -55,7 +55,8 @@ class Volume(BaseModel):
     )
     work_area: Path | None = Field(
         None,
-        description="A directory for undo material and the reservation, where there can be none beside the log directory:"
+        description="A directory for undo material and the reservation, where there can be"
+        " none beside the log directory:"
         " a mount of its own. The DAGs name it to their jobs.",
     )
 
@@ -86,13 +87,15 @@ class PolicyFile(BaseModel):
     )
     topics: dict[str, TopicSettings] = Field(
         {},
-        description="Settings by glob over topic names; the first match wins, and none but __* matches __*.",
+        description="Settings by glob over topic names; the first match wins, and none but"
+        " __* matches __*.",
         json_schema_extra={"propertyNames": {"pattern": f"^{GLOB.pattern}$"}},
     )
     guard: Guard = Field(Guard(), description="What one plan may delete at most.")
     exports: tuple[Path, ...] = Field(
         (),
-        description="What kafka-configs or kafka-topics --describe said of the topics; beside this file if relative.",
+        description="What kafka-configs or kafka-topics --describe said of the topics;"
+        " beside this file if relative.",
     )
 
     @model_validator(mode="after")
@@ -149,12 +152,10 @@ class Policy(PolicyFile):
         `limit_given`: the limit was given otherwise, such as a time before which to delete. A legal
         hold is not a reason here: the settings have it, and it vetoes the deletion later.
         """
-        explicit, exported, cleanup = (
-            self.explicit(topic),
-            self._exported(topic),
-            self._value(topic, "cleanup_policy"),
-        )
-        if exported.remote_storage_enable or self._value(topic, "remote_storage_enable"):
+        explicit, exported = self.explicit(topic), self._exported(topic)
+        settings = self.settings(topic)
+        cleanup = settings.cleanup_policy
+        if exported.remote_storage_enable or settings.remote_storage_enable:
             return "remote.storage.enable=true: segments that are not uploaded yet would be lost"
         if "cleanup.policy" not in explicit or cleanup is None:
             return (
@@ -163,17 +164,23 @@ class Policy(PolicyFile):
         if "delete" not in cleanup:
             return f"cleanup.policy={','.join(cleanup)}: only compaction removes records"
         if exported.cleanup_policy is not None and "delete" not in exported.cleanup_policy:
-            return f"the export says cleanup.policy={','.join(exported.cleanup_policy)}, the policy {','.join(cleanup)}"
+            return (
+                f"the export says cleanup.policy={','.join(exported.cleanup_policy)}, the"
+                f" policy {','.join(cleanup)}"
+            )
         if not limit_given and not explicit.intersection(LIMITS):
-            return f"neither retention.ms nor retention.bytes is given for this topic{self._nearly(LIMITS[0], topic)}"
+            return (
+                "neither retention.ms nor retention.bytes is given for this"
+                f" topic{self._nearly(LIMITS[0], topic)}"
+            )
         return ""
 
     def limits(self, topic: str) -> tuple[int, int]:
         """Return retention.ms and retention.bytes of `topic`, -1 for unlimited or not explicit."""
-        explicit = self.explicit(topic)
-        ms = self._value(topic, "retention_ms") if "retention.ms" in explicit else -1
-        size = self._value(topic, "retention_bytes") if "retention.bytes" in explicit else -1
-        return ms, max(size, -1)
+        explicit, settings = self.explicit(topic), self.settings(topic)
+        ms = settings.retention_ms if "retention.ms" in explicit else None
+        size = settings.retention_bytes if "retention.bytes" in explicit else None
+        return -1 if ms is None else ms, -1 if size is None else max(size, -1)
 
     def broker_limits(self, topic: str) -> tuple[int, int]:
         """Return the retention.ms and retention.bytes that a broker with these settings applies.
@@ -181,10 +188,10 @@ class Policy(PolicyFile):
         They need not be explicit. -1 is unlimited or not given. A topic that only compaction cleans
         has no limits.
         """
-        cleanup = self._value(topic, "cleanup_policy")
-        if cleanup is not None and "delete" not in cleanup:
+        settings = self.settings(topic)
+        if settings.cleanup_policy is not None and "delete" not in settings.cleanup_policy:
             return -1, -1
-        ms, size = self._value(topic, "retention_ms"), self._value(topic, "retention_bytes")
+        ms, size = settings.retention_ms, settings.retention_bytes
         return -1 if ms is None else ms, -1 if size is None else max(size, -1)
 
     def not_explicit(self, topic: str) -> str:
@@ -216,8 +223,8 @@ class Policy(PolicyFile):
     ) -> tuple[str, ...]:
         """Return remarks for the author of the policy, given the existing `topics`.
 
-        They name ignored settings (`reads` as in `ignored`), globs that match no topic (only with `all_topics`), and
-        contradictions.
+        They name ignored settings (`reads` as in `ignored`), globs that match no topic (only with
+        `all_topics`), and contradictions.
         """
         known = sorted(set(topics))
         nobody = self.unmatched(known) if all_topics else ()
@@ -250,7 +257,7 @@ class Policy(PolicyFile):
             *(f"--config {key} is given, and not read by this operation" for key in sorted(said)),
         )
 
-    def with_export(self, configs: Mapping[str, Mapping[str, Any]]) -> Policy:
+    def with_export(self, configs: Mapping[str, Mapping[str, str]]) -> Policy:
         """Return this policy with the configs of an export (by topic, Kafka's keys).
 
         Unused keys are skipped. A later export takes precedence over an earlier one. Raises
@@ -268,11 +275,6 @@ class Policy(PolicyFile):
         """Return the settings that apply to `topic`, the strongest first."""
         return self.overrides, self._of_glob(topic), self._exported(topic), self.defaults
 
-    def _value(self, topic: str, name: str) -> Any:
-        return next(
-            (value for s in self._layers(topic) if (value := getattr(s, name)) is not None), None
-        )
-
     def _of_glob(self, topic: str) -> TopicSettings:
         glob = self.glob(topic)
         return _NOTHING if glob is None else self.topics[glob]
@@ -289,7 +291,7 @@ class Policy(PolicyFile):
         return " (that of defaults counts where a glob under topics names it, and * does not)"
 
 
-def exported_settings(topic: str, config: Mapping[str, Any]) -> TopicSettings:
+def exported_settings(topic: str, config: Mapping[str, str]) -> TopicSettings:
     """Return the used keys of an export.
 
     Raises UsageError for a value that Kafka would not print.

@@ -7,7 +7,7 @@ would read `1:30` as 90, `010` as 8 and the release `2.10` as 2.1.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -18,6 +18,7 @@ from kafkats.config.kafka_configs import read_export
 from kafkats.config.policy import Guard, Policy, PolicyFile, Volume, exported_settings
 from kafkats.config.settings import ALIASES, KEYS, OTHER_KEYS, STRONGER, TopicSettings
 from kafkats.errors import BadInput, KafkatsError, UsageError, storage
+from kafkats.logdir.strict_json import Json
 
 _MOST_SAID: Final = 10
 _MERGE: Final = "tag:yaml.org,2002:merge"
@@ -79,11 +80,11 @@ class _Loader(yaml.SafeLoader):
 
 def _mappings(value: yaml.Node) -> list[yaml.MappingNode]:
     """Return the mappings that a `<<` names, the strongest first."""
-    several: list[Any] = value.value if isinstance(value, yaml.SequenceNode) else [value]
-    for one in several:
-        if not isinstance(one, yaml.MappingNode):
-            raise UsageError(f"{_place(one.start_mark)}: << takes a mapping, or a list of mappings")
-    return several
+    several: list[yaml.Node] = value.value if isinstance(value, yaml.SequenceNode) else [value]
+    mappings = [one for one in several if isinstance(one, yaml.MappingNode)]
+    if other := next((one for one in several if not isinstance(one, yaml.MappingNode)), None):
+        raise UsageError(f"{_place(other.start_mark)}: << takes a mapping, or a list of mappings")
+    return mappings
 
 
 def _place(mark: yaml.Mark) -> str:
@@ -165,8 +166,8 @@ def _text(path: Path, what: str) -> str:
         raise UsageError(f"line {line}: not UTF-8", path=path) from e
 
 
-def _load(text: str, path: Path) -> tuple[Mapping[str, Any], yaml.Node | None]:
-    loader: Any = None
+def _load(text: str, path: Path) -> tuple[dict[str, Json], yaml.Node | None]:
+    loader: _Loader | None = None
     try:
         loader = _Loader(text)
         node = loader.get_single_node()

@@ -11,7 +11,7 @@ can work.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -39,7 +39,12 @@ from kafkats.config.values import (
     TimestampType,
     integer,
 )
+from kafkats.logdir.strict_json import Json
 
+Given: TypeAlias = Mapping[str, Json]
+"""Keys and values as written."""
+Value: TypeAlias = int | float | bool | str | tuple[str, ...]
+"""A value of a field of TopicSettings."""
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
 
@@ -87,11 +92,12 @@ STRONGER: Final[dict[str, Name]] = {"internal.segment.bytes": Name("segment.byte
 Kafka 4.1 and later accept a segment.bytes below 1 MiB only by this name.
 """
 OTHER_KEYS: Final = frozenset({
-    "compression.gzip.level", "compression.lz4.level", "compression.zstd.level", "flush.messages", "flush.ms",
-    "follower.replication.throttled.replicas", "leader.replication.throttled.replicas", "local.retention.bytes",
-    "local.retention.ms", "max.message.bytes", "message.downconversion.enable", "min.cleanable.dirty.ratio",
-    "min.compaction.lag.ms", "min.insync.replicas", "preallocate", "remote.log.copy.disable",
-    "remote.log.delete.on.disable", "unclean.leader.election.enable",
+    "compression.gzip.level", "compression.lz4.level", "compression.zstd.level", "flush.messages",
+    "flush.ms", "follower.replication.throttled.replicas", "leader.replication.throttled.replicas",
+    "local.retention.bytes", "local.retention.ms", "max.message.bytes",
+    "message.downconversion.enable", "min.cleanable.dirty.ratio", "min.compaction.lag.ms",
+    "min.insync.replicas", "preallocate", "remote.log.copy.disable", "remote.log.delete.on.disable",
+    "unclean.leader.election.enable",
 })  # fmt: skip
 """Kafka's topic keys that kafkats does not use. A policy refuses them, an export may have them."""
 
@@ -117,7 +123,8 @@ class TopicSettings(BaseModel):
     retention_bytes: Annotated[int, Field(ge=LONG_MIN, le=LONG_MAX), DIGITS] | None = Field(
         None,
         alias="retention.bytes",
-        description="Delete the oldest segments as long as the rest of the partition has at least this size; negative never.",
+        description="Delete the oldest segments as long as the rest of the partition has at"
+        " least this size; negative never.",
     )
     segment_bytes: Annotated[int, Field(ge=14, le=INT_MAX), DIGITS] | None = Field(
         None, alias="segment.bytes", description="Roll before a segment would be larger."
@@ -169,12 +176,14 @@ class TopicSettings(BaseModel):
     max_compaction_lag_ms: Annotated[int, Field(ge=1, le=LONG_MAX), DIGITS] | None = Field(
         None,
         alias="max.compaction.lag.ms",
-        description="A compacted topic rolls after this time, if segment.ms is longer (2.3 and later).",
+        description="A compacted topic rolls after this time, if segment.ms is longer (2.3"
+        " and later).",
     )
     remote_storage_enable: Boolean | None = Field(
         None,
         alias="remote.storage.enable",
-        description="Tiered storage. If true, nothing is deleted: a segment may not be uploaded yet.",
+        description="Tiered storage. If true, nothing is deleted: a segment may not be"
+        " uploaded yet.",
     )
     message_format_version: Release | None = Field(
         None,
@@ -199,13 +208,15 @@ class TopicSettings(BaseModel):
     kafkats_guard_max_bytes: Size | None = Field(
         None,
         alias="kafkats.guard.max.bytes",
-        description="One run deletes at most this much of a partition, as a number or such as 500GiB.",
+        description="One run deletes at most this much of a partition, as a number or such"
+        " as 500GiB.",
     )
     kafkats_implausible_timestamps: Bogus | None = Field(
         None,
         alias="kafkats.implausible.timestamps",
-        description="What retention uses instead of an impossible timestamp: report uses it and reports it; ignore takes"
-        " the largest plausible index entry, mtime the file's mtime, clamp the timestamp in the unit it seems to be in.",
+        description="What retention uses instead of an impossible timestamp: report uses it and"
+        " reports it; ignore takes the largest plausible index entry, mtime the file's mtime,"
+        " clamp the timestamp in the unit it seems to be in.",
     )
     kafkats_keep_segments: Annotated[int, Field(ge=1, le=INT_MAX), DIGITS] | None = Field(
         None, alias="kafkats.keep.segments", description="Keep at least this many segments."
@@ -213,7 +224,7 @@ class TopicSettings(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _by_topic_keys(cls, given: Any) -> Any:
+    def _by_topic_keys(cls, given: Given | TopicSettings) -> Given | TopicSettings:
         return by_topic_keys(given) if isinstance(given, Mapping) else given
 
     @classmethod
@@ -226,7 +237,7 @@ class TopicSettings(BaseModel):
             known[name] = _same(known[alias.key], name, alias)
         return schema
 
-    def given(self) -> dict[str, Any]:
+    def given(self) -> dict[str, Value]:
         """Return all given values by field name."""
         return {name: value for name, value in self if value is not None}
 
@@ -245,20 +256,20 @@ KEYS: Final = {name: field.alias or name for name, field in TopicSettings.model_
 """Kafka's topic key, or ours, by field name."""
 
 
-def by_topic_keys(given: Mapping[Any, Any]) -> dict[Any, Any]:
+def by_topic_keys(given: Given) -> dict[str, Json]:
     """Return `given` with every other name replaced by its topic key. The strongest name wins.
 
     Names that lose are checked too: Kafka refuses a broken log.retention.hours beside a valid
     log.retention.ms. Raises ValidationError with the names as given.
     """
-    found: dict[Any, Any] = {}
+    found: dict[str, Json] = {}
     wrong: list[InitErrorDetails] = []
     for names in (ALIASES, None, STRONGER):
         if names is None:
             found |= {
                 key: value
                 for key, value in given.items()
-                if not _alias(key) and _says(value, key, found)
+                if key not in ALIASES and key not in STRONGER and _counts(value, key, found)
             }
             continue
         for written, alias in names.items():
@@ -273,16 +284,12 @@ def by_topic_keys(given: Mapping[Any, Any]) -> dict[Any, Any]:
     return found
 
 
-def _alias(key: object) -> bool:
-    return isinstance(key, str) and (key in ALIASES or key in STRONGER)
-
-
-def _says(value: object, key: object, found: Mapping[Any, Any]) -> bool:
+def _counts(value: Json, key: str, found: Given) -> bool:
     """Whether the key counts. An empty topic key does not hide the value of its other names."""
     return value is not None or key not in found
 
 
-def _converted(value: object, alias: Name) -> object:
+def _converted(value: Json, alias: Name) -> Json:
     if alias.unit > 1 or alias.unlimited:
         number = integer(value, hint=alias.unit == 1)
         if alias.unit > 1 and not -INT_MAX - 1 <= number <= INT_MAX:

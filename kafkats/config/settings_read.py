@@ -14,11 +14,13 @@ INDEXES: Final = frozenset({
 SEARCHES: Final = frozenset({"index.interval.bytes", "message.format.version"})
 LAYOUTS: Final = frozenset({"index.interval.bytes"})
 _ROLLS: Final = frozenset({
-    "segment.ms", "segment.bytes", "segment.jitter.ms", "segment.index.bytes", "cleanup.policy", "max.compaction.lag.ms",
+    "segment.ms", "segment.bytes", "segment.jitter.ms", "segment.index.bytes", "cleanup.policy",
+    "max.compaction.lag.ms",
 })  # fmt: skip
 _RETAINS: Final = frozenset({
-    "cleanup.policy", "retention.ms", "retention.bytes", "remote.storage.enable", "message.format.version",
-    "kafkats.legal.hold", "kafkats.guard.max.share", "kafkats.guard.max.bytes", "kafkats.implausible.timestamps",
+    "cleanup.policy", "retention.ms", "retention.bytes", "remote.storage.enable",
+    "message.format.version", "kafkats.legal.hold", "kafkats.guard.max.share",
+    "kafkats.guard.max.bytes", "kafkats.implausible.timestamps",
     "kafkats.keep.segments",
 })  # fmt: skip
 READS: Final[Mapping[str, frozenset[str]]] = {
@@ -44,7 +46,8 @@ def retaining(*, inside_segments: bool) -> str:
 
 NOWHERE: Final = frozenset({
     "message.timestamp.type", "message.timestamp.before.max.ms", "message.timestamp.after.max.ms",
-    "message.timestamp.difference.max.ms", "file.delete.delay.ms", "delete.retention.ms", "compression.type",
+    "message.timestamp.difference.max.ms", "file.delete.delay.ms", "delete.retention.ms",
+    "compression.type",
 })  # fmt: skip
 """Accepted because brokers' files have them, and read by no operation."""
 INSTEAD: Final = {

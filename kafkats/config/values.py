@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from kafkats.generations import COMPRESSION_TYPES
+from kafkats.logdir.strict_json import Json
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
@@ -24,10 +25,12 @@ LONG_MIN: Final = -(2**63)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _AMOUNT: Final = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)")
 _SIZES: Final = {
-    "": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
+    "": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40, "kb": 10**3, "mb": 10**6,
+    "gb": 10**9, "tb": 10**12,
 }  # fmt: skip
 _DURATIONS: Final = {
-    "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000,
+    "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000,
+    "w": 604_800_000,
 }  # fmt: skip
 _RELEASE: Final = re.compile(
     r"0\.(?:8\.[0-2]|9\.0|10\.[0-2]|11\.0)(?:[.-].*)?|[1-9][0-9]*\.[0-9]+(?:[.-].*)?"
@@ -55,7 +58,10 @@ def parse_time(text: str) -> int:
         if not LONG_MIN <= int(text) <= LONG_MAX:
             raise ValueError(f"{text} is no time that a record can have")
         return int(text)
-    wanted = f"{text[:40]!r} is not a time: ISO 8601 with its offset (2026-01-31T10:00:00+01:00, ...Z) or epoch milliseconds"
+    wanted = (
+        f"{text[:40]!r} is not a time: ISO 8601 with its offset"
+        " (2026-01-31T10:00:00+01:00, ...Z) or epoch milliseconds"
+    )
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -95,7 +101,8 @@ def integer(value: object, *, hint: bool = True) -> int:
     if isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
         return int(value)
     raise wrong(
-        f"Input should be a valid integer, not {_shown(value)}{_number_meant(value) if hint else ''}"
+        "Input should be a valid integer, not"
+        f" {_shown(value)}{_number_meant(value) if hint else ''}"
     )
 
 
@@ -121,7 +128,7 @@ def _size(value: object) -> int:
 
 def _share(value: object) -> float:
     try:
-        share = -1.0 if isinstance(value, bool) else float(value)  # type: ignore[arg-type]  # that is what is tried
+        share = -1.0 if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         share = -1.0
     if not 0 <= share <= 1:
@@ -156,12 +163,12 @@ def _policies(value: object) -> tuple[str, ...]:
     )
 
 
-def _one_of(words: Iterable[str], also: dict[str, str]) -> Callable[[object], str]:
-    known = tuple(words)
+def _one_of(known: Sequence[str], also: Mapping[str, str] = {}) -> Callable[[object], str]:
+    """Return a check for one of a few words. `also` maps other spellings to them."""
     return lambda value: _word(also.get(value, value) if isinstance(value, str) else value, known)
 
 
-def _word(value: object, known: tuple[str, ...]) -> str:
+def _word(value: object, known: Sequence[str]) -> str:
     if isinstance(value, str) and value in known:
         return value
     text = value[:40].lower() if isinstance(value, str) else ""
@@ -195,8 +202,8 @@ def wrong(message: str) -> PydanticCustomError:
     return PydanticCustomError("kafkats", "{said}", {"said": message})
 
 
-def _schema(**said: Any) -> WithJsonSchema:
-    return WithJsonSchema(said)
+def _schema(**schema: Json) -> WithJsonSchema:
+    return WithJsonSchema(schema)
 
 
 _POLICIES: Final = ("delete", "compact")
@@ -231,12 +238,13 @@ Policies = Annotated[
 ]  # fmt: skip
 
 
-def one_of(*words: str, also: dict[str, str] | None = None) -> Any:
-    """Return a type of a few words. `also` maps other spellings to them."""
-    other = also or {}
-    return Annotated[str, BeforeValidator(_one_of(words, other)), _schema(enum=[*words, *other])]
-
-
-TimestampType = one_of("CreateTime", "LogAppendTime")
-Bogus = one_of("report", "ignore", "mtime", "clamp")
-CompressionType = one_of(*COMPRESSION_TYPES, also={"uncompressed": "none"})
+_TYPES: Final = ("CreateTime", "LogAppendTime")
+TimestampType = Annotated[str, BeforeValidator(_one_of(_TYPES)), _schema(enum=[*_TYPES])]
+_INSTEAD: Final = ("report", "ignore", "mtime", "clamp")
+Bogus = Annotated[str, BeforeValidator(_one_of(_INSTEAD)), _schema(enum=[*_INSTEAD])]
+_NO_COMPRESSION: Final = {"uncompressed": "none"}
+CompressionType = Annotated[
+    str,
+    BeforeValidator(_one_of(COMPRESSION_TYPES, _NO_COMPRESSION)),
+    _schema(enum=[*COMPRESSION_TYPES, *_NO_COMPRESSION]),
+]

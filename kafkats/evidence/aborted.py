@@ -77,7 +77,8 @@ def _missing(index: str, lost: Sequence[Aborted]) -> Iterator[Finding]:
         a = lost[0]
         more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
         reason = (
-            f"no entry for the transaction of producer {a.producer_id} that the marker at offset {a.last_offset} aborts{more}:"
+            f"no entry for the transaction of producer {a.producer_id} that the marker at"
+            f" offset {a.last_offset} aborts{more}:"
             " consumers with read_committed are shown its records"
         )
         yield Finding("missing-aborted", index, reason)

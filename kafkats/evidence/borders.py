@@ -122,7 +122,10 @@ def first_findings(claims: Claims, epochs: Sequence[EpochStart], log: str) -> It
             )
         yield Finding(kind, log, reason, expected=str(begin), found=str(base))
     elif start < base and first_epoch != base:
-        reason = f"the log begins at offset {base}: after retention, or without its first segments; no file tells"
+        reason = (
+            f"the log begins at offset {base}: after retention, or without its first"
+            " segments; no file tells"
+        )
         yield Finding("cannot-be-told", log, reason)
 
 

@@ -71,6 +71,9 @@ class EpochCheck:
         if self._first is not None:
             position, offset, epoch, says = self._first
             more = f" (and {self._wrong - 1} more)" if self._wrong > 1 else ""
-            reason = f"the batch at byte {position}{more}, offset {offset}, has leader epoch {epoch}; {says}"
+            reason = (
+                f"the batch at byte {position}{more}, offset {offset}, has leader epoch"
+                f" {epoch}; {says}"
+            )
             yield Finding("wrong-epoch", log, reason, position, found=str(epoch))
         self._wrong, self._first = 0, None

@@ -125,7 +125,7 @@ class _Replay:
             yield from self._aborted(segment)
 
     def indexes_left_alone(self, replacements: Iterable[str]) -> Iterator[Finding]:
-        """Yield the findings of transaction indexes that no `.swap` file of `replacements` replaces.
+        """Yield the findings of transaction indexes that no `.swap` of `replacements` replaces.
 
         Raises CorruptBatch, Changed, Vanished, StorageFailed.
         """
@@ -242,7 +242,10 @@ class _Replay:
             if owner == -1
             else "is not there"
         )
-        return f"producer {entry.producer_id} is said to have written the batch at offset {entry.last_offset}, which {other}"
+        return (
+            f"producer {entry.producer_id} is said to have written the batch at offset"
+            f" {entry.last_offset}, which {other}"
+        )
 
     def _aborted(self, segment: SegmentFiles) -> Iterator[Finding]:
         name = paths.segment_file(segment.base_offset, paths.TXN_INDEX)

@@ -35,8 +35,8 @@ class Compared(NamedTuple):
 
 
 def compare(
-    offset: int, entries: Sequence[ProducerEntry], known: Producers, markers: Mapping[int, int], first_offset: int,
-    *, exact: bool,
+    offset: int, entries: Sequence[ProducerEntry], known: Producers, markers: Mapping[int, int],
+    first_offset: int, *, exact: bool,
 ) -> Compared:  # fmt: skip
     """Compare `entries` of the snapshot at `offset` with the producers `known` at that offset.
 
@@ -62,7 +62,8 @@ def compare(
             if exact and producer.txn_first_offset >= 0:
                 begun = producer.txn_first_offset
                 found.wrong.append(
-                    f"producer {producer.producer_id} is missing, whose transaction is open since {begun}"
+                    f"producer {producer.producer_id} is missing, whose transaction is open"
+                    f" since {begun}"
                 )
     return found
 
@@ -82,7 +83,10 @@ def _differs(
     if known is None:
         return ""
     if known.last_offset > entry.last_offset and entry.last_offset >= 0:
-        return f"has a batch up to offset {known.last_offset} in the log, the snapshot knows {entry.last_offset}"
+        return (
+            f"has a batch up to offset {known.last_offset} in the log, the snapshot knows"
+            f" {entry.last_offset}"
+        )
     same = (
         known.last_offset == entry.last_offset >= 0
         and markers.get(entry.producer_id, -1) < known.last_offset
@@ -92,7 +96,10 @@ def _differs(
         if getattr(entry, name) != getattr(known, name):
             return f"has {name} {getattr(known, name)} in the log, {getattr(entry, name)} here"
     if exact and entry.txn_first_offset != known.txn_first_offset:
-        return f"has an open transaction from {known.txn_first_offset} in the log, from {entry.txn_first_offset} here"
+        return (
+            f"has an open transaction from {known.txn_first_offset} in the log, from"
+            f" {entry.txn_first_offset} here"
+        )
     return ""
 
 
@@ -107,7 +114,8 @@ def _unseen(entry: ProducerEntry, known: ProducerEntry | None, markers: Mapping[
 def still_known(absent: Mapping[int, int], later: Sequence[ProducerEntry]) -> list[str]:
     """Return why a snapshot without the producers `absent` is wrong, by a `later` snapshot."""
     return [
-        f"producer {e.producer_id} is missing, which a later snapshot has with its last batch at {e.last_offset}"
+        f"producer {e.producer_id} is missing, which a later snapshot has with its last"
+        f" batch at {e.last_offset}"
         for e in later
         if e.last_offset >= 0 and absent.get(e.producer_id) == e.last_offset
     ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple, Unpack
 
 from kafkats.errors import BadInput, NotConvertible
 from kafkats.formats import v0, v1, v2
@@ -49,7 +49,7 @@ def build(
     *,
     log_append_time: int | None = None,
     position: int | None = None,
-    **fields: Any,
+    **fields: Unpack[v2.HeaderFields],
 ) -> bytes:
     """Encode one batch of magic 2, one wrapper, or one uncompressed message per record.
 
@@ -59,7 +59,10 @@ def build(
     """
     for before, record in pairwise(records):
         if record.offset <= before.offset:
-            reason = f"offset {record.offset} follows {before.offset} in one batch: offsets must increase"
+            reason = (
+                f"offset {record.offset} follows {before.offset} in one batch: offsets"
+                " must increase"
+            )
             raise NotConvertible(reason, position=position)
     try:
         if magic == v2.MAGIC:

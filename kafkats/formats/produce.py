@@ -77,7 +77,7 @@ def produce(
     numbered = [
         r._replace(offset=offset + i) for i, r in enumerate(r for records in sets for r in records)
     ]
-    fields = {
+    fields: v2.HeaderFields = {
         "leader_epoch": leader_epoch,
         "producer_id": first.producer_id,
         "producer_epoch": first.producer_epoch,
@@ -89,7 +89,7 @@ def produce(
         target.magic,
         wanted,
         log_append_time=append_ms,
-        **fields if target.magic == v2.MAGIC else {},
+        **(fields if target.magic == v2.MAGIC else v2.HeaderFields()),
     )
 
 

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict
 
 from kafkats.compression import compress, decompress
 from kafkats.compression.checksums import crc32c
@@ -234,6 +234,21 @@ def _decode_headers(area: memoryview, start: int) -> tuple[tuple[Header, ...], i
     return tuple(headers), pos
 
 
+class HeaderFields(TypedDict, total=False):
+    """The arguments of `encode_batch` that only magic 2 has."""
+
+    base_offset: int | None
+    last_offset: int | None
+    max_timestamp: int | None
+    delete_horizon_ms: int | None
+    leader_epoch: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    transactional: bool
+    control: bool
+
+
 def encode_batch(
     records: Sequence[Record],
     *,
@@ -298,7 +313,8 @@ def _encode_record(record: Record, base_offset: int, base_timestamp: int) -> byt
     offset_delta = record.offset - base_offset
     if not -(1 << 31) <= offset_delta < 1 << 31 or wrap_int64(record.timestamp) != record.timestamp:
         raise BadInput(
-            f"offset {record.offset} or timestamp {record.timestamp} does not fit into a batch that begins at {base_offset}"
+            f"offset {record.offset} or timestamp {record.timestamp} does not fit into a"
+            f" batch that begins at {base_offset}"
         )
     body = b"".join((
         b"\0",
@@ -329,7 +345,8 @@ def seal(header: BatchHeader, area: bytes) -> bytes:
     """
     if header.base_offset + header.last_offset_delta > MAX_OFFSET:
         raise BadInput(
-            f"offset {header.base_offset} plus {header.last_offset_delta} does not fit: no log holds one above 2^63-2"
+            f"offset {header.base_offset} plus {header.last_offset_delta} does not fit: no"
+            " log holds one above 2^63-2"
         )
     try:
         length = HEADER_BYTES - OVERHEAD + len(area)

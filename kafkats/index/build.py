@@ -90,7 +90,10 @@ class IndexBuilder:
         time_entries = len(self.time_index) // time_index.ENTRY_SIZE + timed
         if entries > self._most_offset or time_entries - rises >= self._most_time:
             self.blocked = "index-full"
-            self.blocked_reason = f"a rebuild needs more than {self._most_offset} offset or {self._most_time} time entries"
+            self.blocked_reason = (
+                f"a rebuild needs more than {self._most_offset} offset or"
+                f" {self._most_time} time entries"
+            )
             return
         if self.rule.first_offset:
             try:

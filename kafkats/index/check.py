@@ -148,7 +148,10 @@ def check_segment(
 
 def _of_interval(finding: Finding, given: int, beside: int) -> Finding:
     """Why the index is not what a rebuild gives."""
-    reason = f"true, and denser than the index.interval.bytes that is given: its entries are those of {beside}, not {given}"
+    reason = (
+        "true, and denser than the index.interval.bytes that is given: its entries are"
+        f" those of {beside}, not {given}"
+    )
     return finding._replace(
         kind="other-interval", reason=reason, expected=str(given), found=str(beside)
     )

@@ -62,10 +62,11 @@ def infer_interval(
 def contradicted(
     given: int, offsets: Structure | None, source: Source, base_offset: int
 ) -> int | None:
-    """The interval that an index has, where its entries lie too near to each other for `given`; None where they do not.
+    """Return the index's interval if its entries lie too close together for `given`, else None.
 
-    Entries lie more than the interval apart, whoever wrote them. Where no interval gives all of them, most have to lie too near,
-    for a single one may be damaged. That they lie further apart says nothing: those of followers and after restarts do.
+    Entries always lie more than the interval apart. If no interval explains all of them, most must
+    lie too close, because a single one may be damaged. A greater distance shows nothing: followers
+    and restarts cause it.
     """
     positions = _positions(offsets)
     if not positions.size:

@@ -44,7 +44,7 @@ def read(path: str | os.PathLike[str]) -> Entries:
 
 
 def lookup(data: Slots, count: int, relative_offset: int, *, warm: bool) -> Slot:
-    """Return the greatest of the first `count` entries at or below `relative_offset`, as a broker finds it.
+    """Return the greatest of the first `count` entries at or below `relative_offset`.
 
     `key` is its relative offset, `value` its position in the log: start reading there. Where all
     entries are greater, `number` is -1: start at the log's beginning.

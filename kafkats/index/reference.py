@@ -81,7 +81,7 @@ def facts_of(log: bytes, base_offset: int) -> SegmentFacts:
         wrappers=sum(b.magic < 2 and b.codec != Codec.NONE for b in batches),
         next_offset=base_offset,
         magics=(_bytes(batches, 0), _bytes(batches, 1), _bytes(batches, 2)),
-        codecs=(*(sum(b.codec == codec for b in batches) for codec in range(5)),),  # type: ignore[arg-type]
+        codecs=(*(sum(b.codec == c for b in batches) for c in range(5)),),  # type: ignore[arg-type]
         timestamp_types=(
             *(sum(b.timestamp_type == kind for b in batches) for kind in TimestampType),
         ),  # type: ignore[arg-type]

@@ -115,7 +115,10 @@ def _structure(
     below = np.flatnonzero(entries["relative_offset"] < 0)
     if below.size:
         first = int(below[0])
-        reason = f"entry {first} lies {-int(entries['relative_offset'][first])} below the segment's base offset"
+        reason = (
+            f"entry {first} lies {-int(entries['relative_offset'][first])} below the"
+            " segment's base offset"
+        )
         findings.append(Finding("below-base", name, reason, first * entry_size, first))
     zeros = size // entry_size - len(entries)
     return Structure(

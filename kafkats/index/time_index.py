@@ -46,8 +46,8 @@ def read(path: str | os.PathLike[str]) -> Entries:
 
 
 def lookup(data: Slots, count: int, timestamp: int, *, warm: bool) -> Slot:
-    """Return the greatest of the first `count` entries at or before `timestamp` (ms), as a broker finds it.
+    """Return the greatest of the first `count` entries at or before `timestamp` (ms).
 
-    `key` is its timestamp, `value` its relative offset. Where all entries are later, `number` is -1.
+    `key` is its timestamp, `value` its relative offset. If all entries are later, `number` is -1.
     """
     return lower_bound(data, count, STRUCT, timestamp, warm=warm)

@@ -81,7 +81,10 @@ def check(path: str | os.PathLike[str], base_offset: int) -> list[Finding]:
     if not below.size:
         return []
     n = int(below[0])
-    reason = f"entry {n} ends at offset {last[n]}, below the segment's base: a broker recovers the segment"
+    reason = (
+        f"entry {n} ends at offset {last[n]}, below the segment's base: a broker"
+        " recovers the segment"
+    )
     return [
         Finding(
             "below-base", name, reason, n * ENTRY_SIZE, n, f"{base_offset} or above", str(last[n])

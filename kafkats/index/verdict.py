@@ -129,7 +129,10 @@ def judge_offset_index(
         )
     if not found.size and built.offset_index:
         entries_missing = len(built.offset_index) // offset_index.ENTRY_SIZE
-        reason = f"the file is empty, and a rebuild gives {entries_missing} entries: each search reads from the log's beginning"
+        reason = (
+            f"the file is empty, and a rebuild gives {entries_missing} entries: each"
+            " search reads from the log's beginning"
+        )
         findings.append(Finding("no-entries", name, reason))
     return _state(found, findings, other_rule, preallocated)
 
@@ -165,7 +168,10 @@ def judge_time_index(
     beyond = entries["relative_offset"].astype(np.int64) > facts.last_offset - facts.base_offset
     findings += _beyond(found, entries, beyond, facts)
     if _stripped(facts, found, findings):
-        reason = "the log is of magic 0, which has no timestamps: these are from the messages before the broker stripped them"
+        reason = (
+            "the log is of magic 0, which has no timestamps: these are from the"
+            " messages before the broker stripped them"
+        )
         return IndexState.SOUND, [*findings, Finding("timestamps-not-in-log", name, reason)]
     if not beyond.any():
         findings += _maximum(found, entries, facts, preallocated)

@@ -95,7 +95,8 @@ def dump(path: str | os.PathLike[str], *, deep: bool = False) -> Iterator[Row]:
     if kind == paths.SNAPSHOT:
         return _snapshot(where)
     raise UsageError(
-        f"is no file that dump knows; known are *{', *'.join(paths.SEGMENT_KINDS)} and {', '.join(_BY_NAME)}",
+        f"is no file that dump knows; known are *{', *'.join(paths.SEGMENT_KINDS)} and"
+        f" {', '.join(_BY_NAME)}",
         path=where,
     )
 

@@ -61,7 +61,8 @@ def _directory(where: Path) -> Place:
     if names & set(_ROOT_SIGNS) or any(_is_partition(where / name) for name in names):
         return Place("root", where, where, None, None)
     raise UsageError(
-        "is neither a log.dirs root (no checkpoint file, no meta.properties, no topic-partition directory with Kafka's "
+        "is neither a log.dirs root (no checkpoint file, no meta.properties, no"
+        " topic-partition directory with Kafka's "
         "files) nor a partition directory (no 00000000000000000000.log)",
         path=where,
     )

@@ -129,7 +129,8 @@ def hold_shared(root: str | os.PathLike[str], owner_stopped: bool = False) -> Ge
     distrust = _distrust(root)
     if distrust and not owner_stopped:
         raise Refused(
-            f"{distrust}; if its broker is stopped, say so: --owner-stopped, or owner_stopped in the policy",
+            f"{distrust}; if its broker is stopped, say so: --owner-stopped, or"
+            " owner_stopped in the policy",
             path=root,
         )
     path = Path(root) / paths.LOCK
@@ -183,7 +184,10 @@ def _open(path: Path) -> int | None:
     owner = path.parent.stat()
     _refuse_elsewhere(path.parent)
     if os.geteuid() not in {0, owner.st_uid}:
-        reason = f"there is no .lock, and one made by user {os.geteuid()} would keep a broker of user {owner.st_uid} out"
+        reason = (
+            f"there is no .lock, and one made by user {os.geteuid()} would keep a"
+            f" broker of user {owner.st_uid} out"
+        )
         raise NotPermitted(reason, path=path)
     try:
         fd = os.open(path, _READ | os.O_CREAT | os.O_EXCL, 0o644)

@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 
 _MOUNTINFO: Final = Path("/proc/self/mountinfo")
 _NETWORK: Final = frozenset({
-    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "drvfs", "fuse", "fuseblk", "glusterfs", "gpfs", "lustre", "ncpfs",
-    "nfs", "nfs4", "orangefs", "prl_fs", "pvfs2", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs",
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "drvfs", "fuse", "fuseblk", "glusterfs", "gpfs",
+    "lustre", "ncpfs", "nfs", "nfs4", "orangefs", "prl_fs", "pvfs2", "smb2", "smb3", "smbfs",
+    "vboxsf", "virtiofs", "vmhgfs",
 })  # fmt: skip
 
 

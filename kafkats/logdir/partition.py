@@ -251,7 +251,10 @@ def _judge_name(
     if name in _OTHERS:
         others.append(facts)
     elif name.endswith(_PARSED_BY_KAFKA) and not starts_with_number(name):
-        reason = f"{printable(name.partition('.')[0])!r} is not an offset: {_versions(name)} do not start with this name here"
+        reason = (
+            f"{printable(name.partition('.')[0])!r} is not an offset: {_versions(name)}"
+            " do not start with this name here"
+        )
         findings.append(Finding("stops-the-broker", printable(name), reason))
     elif name.endswith(_PARSED_BY_KAFKA):
         findings.append(

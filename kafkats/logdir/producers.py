@@ -164,7 +164,8 @@ def _after_data(producer: ProducerEntry, row: Sequence[int]) -> ProducerEntry:
     transactional = row[k.ATTRIBUTES] & TRANSACTIONAL_BIT
     if producer.txn_first_offset >= 0 and not transactional:
         raise CorruptBatch(
-            f"producer {producer.producer_id} has an open transaction, and the batch at {row[k.FIRST_OFFSET]} is in none",
+            f"producer {producer.producer_id} has an open transaction, and the batch at"
+            f" {row[k.FIRST_OFFSET]} is in none",
             position=row[k.AT],
         )
     delta = row[k.LAST_OFFSET] - row[k.FIRST_OFFSET]

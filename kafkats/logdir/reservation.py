@@ -219,7 +219,8 @@ def check_words(holder: str, until_ms: int, now_ms: int) -> None:
         )
     if not now_ms < until_ms <= now_ms + _LONGEST_MS:
         raise UsageError(
-            f"a reservation ends within a year from now, in epoch milliseconds; {until_ms} does not (now is {now_ms})"
+            f"a reservation ends within a year from now, in epoch milliseconds; {until_ms}"
+            f" does not (now is {now_ms})"
         )
 
 
@@ -254,7 +255,8 @@ def _read(area: WorkArea, disk: Disk) -> Reservation | None:
     except (BadInput, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         said = e.reason if isinstance(e, BadInput) else str(e)
         raise CorruptFile(
-            f"not a reservation: {said}; if nobody is about to change {area.root}: {_how_to_release(area)}",
+            f"not a reservation: {said}; if nobody is about to change {area.root}:"
+            f" {_how_to_release(area)}",
             path=path,
         ) from e
     return one

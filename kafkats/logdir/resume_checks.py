@@ -73,7 +73,10 @@ def check_way_back(place: Site, journal: Journal, disk: Disk) -> None:
     there = set(disk.names(place.directory))
     for name in journal.joins:
         if name not in there:
-            why = f"what would come back does not join the log: this one has gone since{_taken_by(place, name, disk)}"
+            why = (
+                "what would come back does not join the log: this one has gone"
+                f" since{_taken_by(place, name, disk)}"
+            )
             raise Refused(why, path=place.directory / name)
     check_standing(place, journal.steps, disk, finished=journal.phase == "done")
     for name, identity in journal.unchanged.items():

@@ -83,7 +83,10 @@ def decode_snapshot(data: bytes, path: str | os.PathLike[str] | None = None) -> 
             f"CRC {crc:08x}, its bytes give {actual:08x}", path=path, position=_CRC_AT
         )
     if len(data) != HEADER.size + count * ENTRY.size:
-        reason = f"{count} producers announced, {len(data) - HEADER.size} bytes of {ENTRY.size} each found"
+        reason = (
+            f"{count} producers announced, {len(data) - HEADER.size} bytes of"
+            f" {ENTRY.size} each found"
+        )
         raise CorruptFile(reason, path=path, position=_AFTER_CRC)
     return [ProducerEntry(*fields) for fields in ENTRY.iter_unpack(data[HEADER.size :])]
 

@@ -184,15 +184,20 @@ def clear_folder(folder: Path, disk: Disk) -> None:
 
 def _beside(home: Path) -> Path:
     parent = home.parent
-    way_out = "name a place for the work area outside the log directories (--work-area, or work_area in the policy)"
+    way_out = (
+        "name a place for the work area outside the log directories (--work-area, or"
+        " work_area in the policy)"
+    )
     if _mount(home) != _mount(parent):
         raise Refused(
-            f"the log directory is a mount of its own, so nothing beside it is on its file system: {way_out}",
+            "the log directory is a mount of its own, so nothing beside it is on its file"
+            f" system: {way_out}",
             path=home,
         )
     if any((parent / name).exists() for name in _OF_A_ROOT):
         raise Refused(
-            f"the parent is a log directory too, where a foreign directory stops the broker: {way_out}",
+            "the parent is a log directory too, where a foreign directory stops the broker:"
+            f" {way_out}",
             path=home,
         )
     path = parent / _FOLDER / home.name
@@ -206,7 +211,8 @@ def _placed(home: Path, place: Path) -> Path:
         raise UsageError("the place for the work area is not a directory", path=place)
     if place.is_relative_to(home) or any((place / name).exists() for name in _OF_A_ROOT):
         raise UsageError(
-            "the work area must be outside the log directories: a foreign directory there stops the broker",
+            "the work area must be outside the log directories: a foreign directory there"
+            " stops the broker",
             path=place,
         )
     if not os.access(place, os.W_OK | os.X_OK):

@@ -128,7 +128,9 @@ def diff(first: pa.Table, second: pa.Table, *, margin_ms: int = 0) -> pa.Table:
     topics = pa.array([topic for topic, _ in both.partitions], pa.string())
     columns = [
         topics.take(pa.array(numbers)),
-        np.array([number for _, number in both.partitions], np.int32)[numbers] if len(numbers) else np.empty(0, np.int32),
+        np.array([number for _, number in both.partitions], np.int32)[numbers]
+        if len(numbers)
+        else np.empty(0, np.int32),
         at, a, why_a, b, why_b, np.where(has_a & has_b, b - a, 0), resume, why,
         np.where(has_b & (resume >= 0), np.maximum(b - resume, 0), -1),
         _OUTCOMES.take(pa.array(has_a + 2 * has_b.astype(np.int64))),

@@ -187,7 +187,9 @@ def _indexes(source: Source, base_offset: int, interval: int, built: Built) -> I
     entries = np.frombuffer(built.time_index, time_index.ENTRY)
     yield _Index(
         "time-index", "", built.time_index,
-        lambda times: position(base_offset + _at_or_below(entries["timestamp"], entries["relative_offset"], times)),
+        lambda times: position(
+            base_offset + _at_or_below(entries["timestamp"], entries["relative_offset"], times)
+        ),
     )  # fmt: skip
     for layout, step in STEPS.items():
         for fill in minute_index.OPTIONS:
@@ -217,7 +219,10 @@ def _batch_of(offsets: Ints, starts: Ints, lasts: Ints) -> Ints:
     number = np.searchsorted(lasts, offsets)
     beyond = np.flatnonzero(number == len(starts))
     if beyond.size:
-        reason = f"a record's offset is {offsets[beyond[0]]}, above the last one that any batch's header says"
+        reason = (
+            f"a record's offset is {offsets[beyond[0]]}, above the last one that any"
+            " batch's header says"
+        )
         raise CorruptBatch(reason, position=int(starts[-1]) if len(starts) else 0)
     return starts[number]
 

@@ -7,9 +7,11 @@ stored batches (KIP-724).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,11 +61,21 @@ GROUPS: Final = {
     "volume": ("log_dir",),
     "format": (),
 }
+Row = dict[str, str | int]
 _FLAGS: Final = (
     "control_batches",
     "transactional_batches",
     "producer_batches",
     "delete_horizon_batches",
+)
+_CONVERTED: Final = (
+    "bytes",
+    "fetch_0_1_converted",
+    "fetch_0_1_beside",
+    "fetch_2_3_converted",
+    "fetch_2_3_beside",
+    "fetch_4_up_converted",
+    "zstd_bytes",
 )
 _TYPES: Final = {
     TimestampType.NONE: "none",
@@ -82,11 +94,18 @@ def census_unit(unit: Unit, *, deep: bool = False) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(list(_rows(unit, deep)), schema=CENSUS)
 
 
-def _rows(unit: Unit, deep: bool) -> Iterator[dict[str, Any]]:
-    where = _where(unit)
+def _rows(unit: Unit, deep: bool) -> Iterator[Row]:
+    name = paths.parse_partition(unit.partition_dir)
+    where: Row = {
+        "log_dir": unit.log_dir,
+        "partition_dir": unit.partition_dir,
+        "topic": name.topic if name else "",
+        "partition": name.partition if name else -1,
+        "base_offset": unit.base_offset,
+    }
     if unit.base_offset < 0:
         _, _, findings, _ = settled(unit, lambda now: (None, tuple(unseen(now))))
-        yield from (where | _problem(finding, 0) for finding in findings)
+        yield from (where | _problem(finding.kind, finding.reason) for finding in findings)
         return
     now, census, findings, _ = settled(unit, lambda now: _census(now, deep))
     if census is not None:
@@ -110,55 +129,39 @@ def _census(unit: Unit, deep: bool) -> tuple[Census | None, tuple[Finding, ...]]
     return census, census.findings
 
 
-def _where(unit: Unit) -> dict[str, Any]:
-    name = paths.parse_partition(unit.partition_dir)
-    return {
-        "log_dir": unit.log_dir,
-        "partition_dir": unit.partition_dir,
-        "topic": name.topic if name else "",
-        "partition": name.partition if name else -1,
-        "base_offset": unit.base_offset,
-    }
-
-
-def _cell(cell: Cell) -> dict[str, Any]:
-    codec = _CODECS.get(cell.codec, f"codec {cell.codec}")
+def _cell(cell: Cell) -> Row:
     return cell._asdict() | {
-        "codec": codec,
+        "codec": _CODECS.get(cell.codec, f"codec {cell.codec}"),
         "timestamp_type": _TYPES[cell.timestamp_type],
         "problem": "",
         "reason": "",
     }
 
 
-def _rest(
-    census: Census | None, findings: Sequence[Finding], size: int
-) -> Iterator[dict[str, Any]]:
+def _rest(census: Census | None, findings: Sequence[Finding], size: int) -> Iterator[Row]:
     """Yield the problems, the first with the unwalked bytes, and a row for an empty segment."""
     left = size if census is None else census.facts.log_bytes - census.facts.valid_bytes
     for finding in findings:
-        yield _problem(finding, left)
+        yield _problem(finding.kind, finding.reason, left)
         left = 0
     if census is not None and not census.facts.log_bytes:
-        yield _nothing("", "")
+        yield _problem("", "")
 
 
-def _problem(finding: Finding, size: int) -> dict[str, Any]:
-    return _nothing(finding.kind, finding.reason) | {"bytes": size}
-
-
-def _nothing(problem: str, reason: str) -> dict[str, Any]:
-    counts = dict.fromkeys(("bytes", "batches", "records", *_FLAGS), 0)
-    return counts | {
+def _problem(kind: str, reason: str, size: int = 0) -> Row:
+    """Return a row of magic -1, for `size` bytes without batches."""
+    return {
         "magic": -1,
         "codec": "",
         "timestamp_type": "",
-        "problem": problem,
+        "bytes": size,
+        **dict.fromkeys(("batches", "records", *_FLAGS), 0),
+        "problem": kind,
         "reason": reason,
     }
 
 
-def group_census(census: pa.Table, by: str) -> list[dict[str, Any]]:
+def group_census(census: pa.Table, by: str) -> list[dict[str, str | int | float]]:
     """Sum up by segment, partition, topic or volume; `format` sums up all.
 
     `share` is the share of the bytes of that segment, partition, topic or volume. `segments` counts
@@ -167,10 +170,9 @@ def group_census(census: pa.Table, by: str) -> list[dict[str, Any]]:
     keys = list(GROUPS[by])
     order = [(name, "ascending") for name in (*keys, *CELL)]
     summed = _summed(census, [*keys, *CELL]).sort_by(order).to_pylist()
-    totals: dict[tuple[Any, ...], int] = {}
+    totals: Counter[tuple[str | int, ...]] = Counter()
     for row in summed:
-        group = tuple(row[key] for key in keys)
-        totals[group] = totals.get(group, 0) + row["bytes_sum"]
+        totals[tuple(row[key] for key in keys)] += row["bytes_sum"]
     return [
         {name: row[name] for name in (*keys, *CELL)}
         | {
@@ -199,7 +201,18 @@ def _where_at_least(census: pa.Table, name: str, least: int) -> pa.Table:
     return whole.filter(pc.greater_equal(whole[name], least))
 
 
-def summarize(census: pa.Table) -> dict[str, Any]:
+class Summary(TypedDict):
+    """The counts of a census; those by magic are lists of three."""
+
+    segments: int
+    partitions: int
+    log_bytes: int
+    magic_bytes: list[int]
+    magic_batches: list[int]
+    problems: dict[str, int]
+
+
+def summarize(census: pa.Table) -> Summary:
     """Count segments, partitions, bytes and batches per magic, and problems by kind."""
     census = census.combine_chunks()
     real = _where_at_least(census, "base_offset", 0)
@@ -220,7 +233,7 @@ def summarize(census: pa.Table) -> dict[str, Any]:
     }
 
 
-def problems(census: pa.Table) -> list[dict[str, Any]]:
+def problems(census: pa.Table) -> list[Row]:
     """Return the problems: directory, base offset, kind, severity and reason."""
     names = ["log_dir", "partition_dir", "base_offset", "problem", "reason"]
     whole = census.select(names).combine_chunks()
@@ -228,10 +241,13 @@ def problems(census: pa.Table) -> list[dict[str, Any]]:
     return [row | {"severity": KINDS[row["problem"]][0]} for row in rows]
 
 
-ON_4X: Final = "a 4.x broker converts nothing: it refuses fetch versions 0 to 3 and sends to all others what is stored"
+ON_4X: Final = (
+    "a 4.x broker converts nothing: it refuses fetch versions 0 to 3 and sends to"
+    " all others what is stored"
+)
 
 
-def zero_copy(census: pa.Table) -> list[dict[str, Any]]:
+def zero_copy(census: pa.Table) -> list[Row]:
     """Return, per topic of a volume, the bytes that a broker of 0.10 to 3.9 converts on a fetch.
 
     The broker cannot send them from the file then. A fetch of version 0 or 1 is answered in magic
@@ -240,47 +256,38 @@ def zero_copy(census: pa.Table) -> list[dict[str, Any]]:
     fetch covers both. `zstd_bytes` cannot be converted: such a fetch fails. Source: KIP-31, KIP-32,
     KafkaApis of 0.11 to 3.9.
     """
-    held = _where_at_least(census, "magic", 0)
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for segment in _by_magic(held):
-        row = rows.setdefault((segment["log_dir"], segment["topic"]), _no_bytes(segment))
-        sizes = segment["sizes"]
-        row["bytes"] += sum(sizes)
-        row["zstd_bytes"] += segment["zstd"]
+    topics: dict[tuple[str, str], dict[str, int]] = {}
+    for (log_dir, topic, _, _), segment in _segments(_where_at_least(census, "magic", 0)).items():
+        counts = topics.setdefault((log_dir, topic), dict.fromkeys(_CONVERTED, 0))
+        counts["bytes"] += sum(segment.sizes)
+        counts["zstd_bytes"] += segment.zstd
         for name, magic in (("fetch_0_1", 0), ("fetch_2_3", 1)):
-            newer = sum(sizes[magic + 1 :])
-            row[f"{name}_converted"] += newer
-            row[f"{name}_beside"] += sum(sizes) - newer if newer else 0
-    return [rows[key] for key in sorted(rows)]
+            newer = sum(segment.sizes[magic + 1 :])
+            counts[f"{name}_converted"] += newer
+            counts[f"{name}_beside"] += sum(segment.sizes) - newer if newer else 0
+    return [
+        {"log_dir": log_dir, "topic": topic, **counts}
+        for (log_dir, topic), counts in sorted(topics.items())
+    ]
 
 
-def _no_bytes(segment: dict[str, Any]) -> dict[str, Any]:
-    names = (
-        "fetch_0_1_converted",
-        "fetch_0_1_beside",
-        "fetch_2_3_converted",
-        "fetch_2_3_beside",
-        "fetch_4_up_converted",
-    )
-    return (
-        {"log_dir": segment["log_dir"], "topic": segment["topic"], "bytes": 0}
-        | dict.fromkeys(names, 0)
-        | {"zstd_bytes": 0}
-    )
+@dataclass
+class _Segment:
+    """The bytes of a segment by magic, and those in zstd."""
+
+    sizes: list[int]
+    zstd: int = 0
 
 
-def _by_magic(held: pa.Table) -> Iterable[dict[str, Any]]:
-    """Return, per segment, the topic, the bytes per magic, and the bytes in zstd."""
-    keys = ["log_dir", "topic", "partition_dir", "base_offset"]
-    segments: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in (
-        held
-        .group_by([*keys, "magic", "codec"], use_threads=False)
-        .aggregate([("bytes", "sum")])
-        .to_pylist()
-    ):
-        first = {"log_dir": row["log_dir"], "topic": row["topic"], "sizes": [0, 0, 0], "zstd": 0}
-        segment = segments.setdefault(tuple(row[key] for key in keys), first)
-        segment["sizes"][row["magic"]] += row["bytes_sum"]
-        segment["zstd"] += row["bytes_sum"] if row["codec"] == "zstd" else 0
-    return segments.values()
+def _segments(held: pa.Table) -> dict[tuple[str, str, str, int], _Segment]:
+    """Return the segments by log_dir, topic, partition_dir and base_offset."""
+    keys = ["log_dir", "topic", "partition_dir", "base_offset", "magic", "codec"]
+    groups = held.group_by(keys, use_threads=False).aggregate([("bytes", "sum")])
+    segments: dict[tuple[str, str, str, int], _Segment] = {}
+    columns = (groups[name].to_pylist() for name in (*keys, "bytes_sum"))
+    for row in zip(*columns, strict=True):
+        magic, codec, size = row[4:]
+        segment = segments.setdefault(row[:4], _Segment([0, 0, 0]))
+        segment.sizes[magic] += size
+        segment.zstd += size if codec == "zstd" else 0
+    return segments

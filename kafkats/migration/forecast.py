@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -45,6 +45,17 @@ FORECAST: Final = pa.schema([
 ])  # fmt: skip
 
 
+Row = dict[str, str | int | float | dict[str, int]]
+_COUNTS: Final = (
+    "before_bytes",
+    "after_bytes",
+    "batches_before",
+    "batches_after",
+    "records",
+    *(f"loses_{loss}" for loss in LOSSES),
+)
+
+
 def target_of(to_magic: int, compression_type: str) -> Target:
     """Return the target format.
 
@@ -71,10 +82,7 @@ def forecast_unit(unit: Unit, target: Target) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=FORECAST)
 
 
-def _row(unit: Unit, file: str, action: str, reason: str = "") -> dict[str, Any]:
-    counts = dict.fromkeys(
-        ("before_bytes", "after_bytes", "batches_before", "batches_after", "records"), 0
-    )
+def _row(unit: Unit, file: str, action: str, reason: str = "") -> Row:
     return {
         "log_dir": unit.log_dir,
         "partition_dir": unit.partition_dir,
@@ -85,12 +93,11 @@ def _row(unit: Unit, file: str, action: str, reason: str = "") -> dict[str, Any]
         "after_sha256": "",
         "kept_last": False,
         "seconds": 0.0,
-        **counts,
-        **{f"loses_{loss}": 0 for loss in LOSSES},
+        **dict.fromkeys(_COUNTS, 0),
     }
 
 
-def _segment_row(unit: Unit, target: Target) -> dict[str, Any]:
+def _segment_row(unit: Unit, target: Target) -> Row:
     # numba takes 0.4 s to import: only where something is converted
     from kafkats.segment.convert import convert_source
 
@@ -107,26 +114,26 @@ def _segment_row(unit: Unit, target: Target) -> dict[str, Any]:
         with open_source(
             Path(unit.log_dir, unit.partition_dir, log), mapped=not unit.live
         ) as source:
-            made = convert_source(source, unit.base_offset, target, None, log_end=unit.active)
+            result = convert_source(source, unit.base_offset, target, None, log_end=unit.active)
     except BadInput as e:
         where = "" if e.position is None else f" at byte {e.position}"
         return _row(unit, log, "blocked", f"cannot be converted{where}: {e.reason}")
     except KafkatsError as e:
         return _row(unit, log, "blocked", str(e))
-    return _row(unit, log, "convert" if made.changed else "keep") | {
+    return _row(unit, log, "convert" if result.changed else "keep") | {
         "before_bytes": source.size,
-        "after_bytes": made.bytes,
-        "after_sha256": made.sha256,
-        "batches_before": made.batches_in,
-        "batches_after": made.batches_out,
-        "records": made.records,
-        "kept_last": made.kept_last,
+        "after_bytes": result.bytes,
+        "after_sha256": result.sha256,
+        "batches_before": result.batches_in,
+        "batches_after": result.batches_out,
+        "records": result.records,
+        "kept_last": result.kept_last,
         "seconds": time.monotonic() - began,
-        **{f"loses_{loss}": made.losses.get(loss, 0) for loss in LOSSES},
+        **{f"loses_{loss}": result.losses.get(loss, 0) for loss in LOSSES},
     }
 
 
-def _directory_rows(unit: Unit, target: Target) -> list[dict[str, Any]]:
+def _directory_rows(unit: Unit, target: Target) -> list[Row]:
     if not unit.partition_dir:
         return []
     try:
@@ -141,7 +148,7 @@ def _directory_rows(unit: Unit, target: Target) -> list[dict[str, Any]]:
         return [_row(unit, "", "blocked", str(e))]
 
 
-def _removals(unit: Unit, files: Sequence[FileFacts]) -> Iterator[dict[str, Any]]:
+def _removals(unit: Unit, files: Sequence[FileFacts]) -> Iterator[Row]:
     """Yield the files to remove below magic 2, which has neither producers nor transactions.
 
     A broker without these files starts with none.

@@ -31,9 +31,10 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kafkats.errors import CorruptFile, Locked, Refused, UsageError, storage
+from kafkats.logdir.strict_json import Json
 from kafkats.plans.facts import make_folder
 
 START: Final = "0" * 64
@@ -60,7 +61,7 @@ class Entry(NamedTuple):
     broker: str
     phase: str
     by: str
-    details: Mapping[str, Any]
+    details: Mapping[str, Json]
     before: str
     digest: str
 
@@ -98,7 +99,7 @@ def append(
     now_ms: int,
     broker: str = "",
     phase: str = "",
-    details: Mapping[str, Any] | None = None,
+    details: Mapping[str, Json] | None = None,
     check: Check | None = None,
 ) -> Entry:
     """Append one entry. It is synced on return. A missing file and folder are created.
@@ -141,7 +142,7 @@ def _seal(
     entries: Sequence[Entry],
     now_ms: int,
     words: tuple[str, str, str, str],
-    details: Mapping[str, Any],
+    details: Mapping[str, Json],
 ) -> Entry:
     try:
         at = (_EPOCH + timedelta(milliseconds=now_ms)).isoformat(timespec="milliseconds")
@@ -167,7 +168,7 @@ def _line(entry: Entry) -> bytes:
     return _json(entry._asdict()).encode()
 
 
-def _json(content: Mapping[str, Any]) -> str:
+def _json(content: Mapping[str, Json]) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
 

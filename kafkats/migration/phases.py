@@ -18,7 +18,7 @@ Source: the migration plans of KIP-31 and KIP-32 (phase 1, phase 2, canary, roll
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from kafkats.errors import CorruptFile, Refused, UsageError
 from kafkats.migration.ledger import Entry
@@ -102,7 +102,7 @@ def gate(entries: Iterable[Entry], phase: str, broker: str) -> None:
     refuse_for(missing(migration, who, phase), phase, broker)
 
 
-def rows(migration: Migration) -> list[dict[str, Any]]:
+def rows(migration: Migration) -> list[dict[str, str | list[str]]]:
     """Return one row per broker for people: status, runs, the next step and what it waits for."""
     return [_row(migration, who) for who in migration.brokers.values()]
 
@@ -149,7 +149,7 @@ def lose_zero_copy(from_magic: int, to_magic: int) -> tuple[Fetcher, ...]:
     return tuple(f for f in FETCHERS if from_magic <= f.newest_magic < to_magic)
 
 
-def _row(migration: Migration, who: Broker) -> dict[str, Any]:
+def _row(migration: Migration, who: Broker) -> dict[str, str | list[str]]:
     following = _next(migration, who)
     waits = missing(migration, who, following) if following in UP else []
     return {

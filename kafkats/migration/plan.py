@@ -87,7 +87,8 @@ def check_phase(options: MigrateOptions) -> None:
                 wanted = phases.work(migration, options.phase, options.broker).target_magic
                 if wanted != options.to_magic:
                     raise Refused(
-                        f"{options.phase} of this migration goes to magic {wanted}, not {options.to_magic}"
+                        f"{options.phase} of this migration goes to magic {wanted}, not"
+                        f" {options.to_magic}"
                     )
 
 
@@ -148,8 +149,9 @@ def _stays(row: Mapping[str, Any], left: set[tuple[str, str, int]]) -> bool:
 
 
 _FACTS: Final = (
-    "log_dir", "partition_dir", "directory_ctime_ns", "base_offset", "next_base_offset", "log", "index", "timeindex",
-    "stop", "valid_bytes", "blocked", "index_interval_bytes", "segment_index_bytes", "settings_from",
+    "log_dir", "partition_dir", "directory_ctime_ns", "base_offset", "next_base_offset", "log",
+    "index", "timeindex", "stop", "valid_bytes", "blocked", "index_interval_bytes",
+    "segment_index_bytes", "settings_from",
 )  # fmt: skip
 
 
@@ -183,7 +185,10 @@ def _why_not(row: Mapping[str, Any], segment: Mapping[str, Any] | None) -> str:
     if segment is None or segment["log"] is None:
         return "came or went while it was looked at; plan anew"
     if segment["stop"]:
-        return f"the log is corrupt at byte {segment['valid_bytes']} ({segment['stop']}): kafkats verify names it"
+        return (
+            f"the log is corrupt at byte {segment['valid_bytes']} ({segment['stop']}):"
+            " kafkats verify names it"
+        )
     return str(segment["blocked"] or "")
 
 
@@ -227,8 +232,8 @@ def _items(
 ) -> Iterator[dict[str, Any]]:
     base = row["base_offset"]
     yield _item(
-        row, segment, options, file=row["file"], action="replace", reason=_reason(row, options), before=segment["log"],
-        after_bytes=row["after_bytes"], after_sha256=row["after_sha256"],
+        row, segment, options, file=row["file"], action="replace", reason=_reason(row, options),
+        before=segment["log"], after_bytes=row["after_bytes"], after_sha256=row["after_sha256"],
     )  # fmt: skip
     for kind, before in (
         (paths.OFFSET_INDEX, segment["index"]),
@@ -430,9 +435,9 @@ def _stage_segment(
     if built.facts.stop:
         raise NotEqual("the converted log does not read to its end", path=directory / log)
     if built.blocked:  # a larger log may need more entries than a broker's index can hold
-        reason = f"no broker could index the converted log ({built.blocked}): {built.blocked_reason}".rstrip(
-            ": "
-        )
+        reason = (
+            f"no broker could index the converted log ({built.blocked}): {built.blocked_reason}"
+        ).rstrip(": ")
         raise Refused(reason, path=directory / log)
     notes[log] = {
         "records": proof[0].records,
@@ -475,7 +480,8 @@ def _prove(old: Source, new: Source, target: Target, log: Path) -> tuple[Parity,
     before, after = digest_records(old, **kept), digest_records(new, **kept)
     if before != after:
         raise NotEqual(
-            f"the converted log tells a consumer something else: {first_difference(old, new, **kept)}",
+            "the converted log tells a consumer something else:"
+            f" {first_difference(old, new, **kept)}",
             path=log,
         )
     return before, after

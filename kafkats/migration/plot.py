@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -97,21 +98,19 @@ def plot_forecast(forecast: pa.Table, actions: pa.Table, path: Path) -> None:
     figure.set_size_inches(10.0, min(1.6 + 0.5 * max(len(rows), 3), TALLEST_INCHES))
     sizes, times = figure.subplots(1, 2, sharey=True)
     for axes, panel in ((sizes, "bytes"), (times, "seconds")):
-        series = [
-            name for name in ("before", "forecast", "outcome") if f"{name}_{panel}" in _OUTCOME
-        ]
+        series = [name for name in _SERIES if hasattr(Outcome, f"{name}_{panel}")]
         for n, name in enumerate(series):
             at = np.arange(len(rows)) + (n - (len(series) - 1) / 2) * 0.8 / len(series)
             axes.barh(
                 at,
-                [row[f"{name}_{panel}"] for row in rows],
+                [getattr(row, f"{name}_{panel}") for row in rows],
                 0.8 / len(series),
                 label=name,
                 color=_SERIES[name],
             )
         axes.set_xlabel(panel)
     sizes.xaxis.set_major_formatter(lambda size, _: size_text(size))
-    sizes.set_yticks(range(len(rows)), [row["name"] for row in rows], fontsize=7)
+    sizes.set_yticks(range(len(rows)), [row.name for row in rows], fontsize=7)
     sizes.invert_yaxis()
     figure.legend(
         *sizes.get_legend_handles_labels(), loc="outside right upper", fontsize=8, frameon=False
@@ -123,40 +122,39 @@ def plot_forecast(forecast: pa.Table, actions: pa.Table, path: Path) -> None:
 _SERIES: Final = {"before": "#bdbdbd", "forecast": "#92c5de", "outcome": "#2166ac"}
 
 
-_OUTCOME: Final = (
-    "before_bytes",
-    "forecast_bytes",
-    "outcome_bytes",
-    "forecast_seconds",
-    "outcome_seconds",
-)
+@dataclass
+class Outcome:
+    """A partition's sizes and times, forecast and actual."""
+
+    name: str = ""
+    before_bytes: int = 0
+    forecast_bytes: int = 0
+    outcome_bytes: int = 0
+    forecast_seconds: float = 0
+    outcome_seconds: float = 0
 
 
-def forecast_outcome(forecast: pa.Table, actions: pa.Table) -> list[dict[str, Any]]:
-    """Return, per partition with a segment to convert, its name and the numbers of _OUTCOME.
+def forecast_outcome(forecast: pa.Table, actions: pa.Table) -> list[Outcome]:
+    """Return the outcome of each partition with a segment to convert.
 
     The largest come first. Sizes are those of the logs. The outcome of an unconverted log is 0.
     """
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    rows: dict[tuple[str, str], Outcome] = {}
     for segment in forecast.filter(pc.equal(forecast["action"], "convert")).to_pylist():
-        row = rows.setdefault(
-            (segment["log_dir"], segment["partition_dir"]), dict.fromkeys(_OUTCOME, 0)
-        )
-        row["before_bytes"] += segment["before_bytes"]
-        row["forecast_bytes"] += segment["after_bytes"]
-        row["forecast_seconds"] += segment["seconds"]
+        row = rows.setdefault((segment["log_dir"], segment["partition_dir"]), Outcome())
+        row.before_bytes += segment["before_bytes"]
+        row.forecast_bytes += segment["after_bytes"]
+        row.forecast_seconds += segment["seconds"]
     for file in actions.filter(
         pc.is_in(actions["outcome"], pa.array(["done", "already"]))
     ).to_pylist():
         if (where := (file["log_dir"], file["partition_dir"])) in rows:
-            rows[where]["outcome_seconds"] += file["seconds"]
-            rows[where]["outcome_bytes"] += file["after_bytes"] if file["file"].endswith(LOG) else 0
+            rows[where].outcome_seconds += file["seconds"]
+            rows[where].outcome_bytes += file["after_bytes"] if file["file"].endswith(LOG) else 0
     shared = os.path.commonpath({log_dir for log_dir, _ in rows}) if rows else ""
-    named = [
-        {"name": str(Path(os.path.relpath(key[0], shared), key[1])), **row}
-        for key, row in rows.items()
-    ]
-    return sorted(named, key=lambda row: (-row["before_bytes"], row["name"]))
+    for (log_dir, partition_dir), row in rows.items():
+        row.name = str(Path(os.path.relpath(log_dir, shared), partition_dir))
+    return sorted(rows.values(), key=lambda row: (-row.before_bytes, row.name))
 
 
 def magic_bytes(census: pa.Table) -> list[int]:

@@ -159,14 +159,13 @@ def _begin(migration: Migration | None, entry: Entry) -> Migration:
     old, new = _magic(entry, "from_magic"), _magic(entry, "to_magic")
     if old >= new:
         raise UsageError(
-            f"from magic {old} to {new}: the phases go up; a rollback goes down, or a plan without a ledger"
+            f"from magic {old} to {new}: the phases go up; a rollback goes down, or a plan"
+            " without a ledger"
         )
-    names = entry.details.get("brokers")
-    if (
-        not isinstance(names, list)
-        or not names
-        or not all(isinstance(n, str) and n.strip() for n in names)
-    ):
+    listed = entry.details.get("brokers")
+    listed = listed if isinstance(listed, list) else []
+    names = [name for name in listed if isinstance(name, str) and name.strip()]
+    if not names or len(names) < len(listed):
         raise UsageError("the entry begin names no brokers")
     if len(set(names)) < len(names):
         raise UsageError("the entry begin names a broker twice")
@@ -198,7 +197,8 @@ def _let_end(migration: Migration) -> None:
     if pending and any(b.status in NEW for b in brokers):
         where = "; ".join(f"broker {b.name} is {b.status}" for b in pending)
         raise Refused(
-            f"the migration from magic {migration.from_magic} to {migration.to_magic} is under way: {where}"
+            f"the migration from magic {migration.from_magic} to {migration.to_magic} is"
+            f" under way: {where}"
         )
 
 
@@ -332,7 +332,8 @@ def find(migration: Migration | None, broker: str) -> tuple[Migration, Broker]:
         raise Refused("no migration has begun in this ledger")
     if broker not in migration.brokers:
         raise Refused(
-            f"broker {broker or '(none)'} is not of this migration, which has {named_brokers(migration.brokers)}"
+            f"broker {broker or '(none)'} is not of this migration, which has"
+            f" {named_brokers(migration.brokers)}"
         )
     return migration, migration.brokers[broker]
 

@@ -110,7 +110,8 @@ class Transactions:
                 and _is_abort(chunk, row)
             ):
                 raise CorruptIndex(
-                    f"the log aborts the transaction of producer {producer} with offset {first} at offset {offset}, and no "
+                    f"the log aborts the transaction of producer {producer} with offset"
+                    f" {first} at offset {offset}, and no "
                     ".txnindex knows of it: what was committed cannot be told"
                 )
             began = row + 1

@@ -98,7 +98,8 @@ def plan_read(log_dirs: Sequence[str | os.PathLike[str]], options: ReadOptions) 
         other = partitions.setdefault((topic, number), segments)
         if other is not segments:
             raise UsageError(
-                f"{name} lies in {other[0].log_dir} and in {log_dir}: its records would come twice; read one of them"
+                f"{name} lies in {other[0].log_dir} and in {log_dir}: its records would come"
+                " twice; read one of them"
             )
     _known(options.starting_offsets, partitions, "startingOffsets")
     _known(options.ending_offsets, partitions, "endingOffsets")
@@ -172,12 +173,13 @@ def _settled_pieces(
         except (Vanished, Changed, BadInput) as e:
             return e
 
-    found = steady(
-        Path(units[0].log_dir, units[0].partition_dir), look, lambda one: isinstance(one, KafkatsError), live=True, any_change=True
-    )  # fmt: skip
-    if isinstance(found, KafkatsError):
-        raise found
-    return found or []
+    directory = Path(units[0].log_dir, units[0].partition_dir)
+    pieces = steady(
+        directory, look, lambda result: isinstance(result, KafkatsError), live=True, any_change=True
+    )
+    if isinstance(pieces, KafkatsError):
+        raise pieces
+    return pieces or []
 
 
 def _partition_pieces(
@@ -210,9 +212,11 @@ def _partition_pieces(
         for start, end, last in _with_offsets(unit, _cut(unit, wanted, options.piece_bytes)):
             until = min(behind, wanted.end) if last is None else last
             yield Piece(
-                str(_log(unit)), *key, unit.base_offset, start, end, unit.active and end == unit.bytes,
-                wanted.begin if wanted.begin > unit.base_offset else LEAST_OFFSET, wanted.end if wanted.end < behind else MOST_OFFSET, own, unit.live,
-                first, until, log.inode if log and unit.live else -1, unit.directory_ctime_ns, required,
+                str(_log(unit)), *key, unit.base_offset, start, end,
+                unit.active and end == unit.bytes,
+                wanted.begin if wanted.begin > unit.base_offset else LEAST_OFFSET,
+                wanted.end if wanted.end < behind else MOST_OFFSET, own, unit.live, first, until,
+                log.inode if log and unit.live else -1, unit.directory_ctime_ns, required,
             )  # fmt: skip
             first = until
 
@@ -285,7 +289,8 @@ def _all_there(key: tuple[str, int], offsets: Iterable[int], partition: Partitio
     for offset in offsets:
         if not first <= offset <= behind:
             raise UsageError(
-                f"{key[0]}-{key[1]} has offsets {first} to {behind}, not {offset}; failOnDataLoss=false reads what is there"
+                f"{key[0]}-{key[1]} has offsets {first} to {behind}, not {offset};"
+                " failOnDataLoss=false reads what is there"
             )
 
 

@@ -63,7 +63,10 @@ def find(
 
 def _find(partition: Partition, target_ms: int, rule: SearchRule) -> Answer:
     if not partition.searchable:
-        evidence = "the topic's message.format.version is below 0.10: brokers up to 3.x refuse to search by time"
+        evidence = (
+            "the topic's message.format.version is below 0.10: brokers up to 3.x"
+            " refuse to search by time"
+        )
         return Answer(target_ms, reason="no-timestamps", evidence=evidence)
     if rule.unit == "entry":
         return _coarse(partition, target_ms)
@@ -168,7 +171,10 @@ def _nothing_in(segment: Segment, target: int, *, untrusted: bool) -> Answer:
         return Answer(
             target, reason="weak-evidence", segment=segment.base_offset, evidence=evidence
         )
-    evidence = f"the time index promises {largest.timestamp}, no such record from there on; later segments are not tried"
+    evidence = (
+        f"the time index promises {largest.timestamp}, no such record from there on;"
+        " later segments are not tried"
+    )
     reason = "untrusted-index" if untrusted else "past-end"
     return Answer(target, reason=reason, segment=segment.base_offset, evidence=evidence)
 

@@ -155,7 +155,7 @@ class Segment:
         if "log" in self.__dict__:
             return self.log.mtime_ms
         with storage(self.stem + paths.LOG, "look"):
-            return os.stat(self.stem + paths.LOG).st_mtime_ns // 1_000_000  # noqa: PTH116 - a Path costs as much as the call
+            return os.stat(self.stem + paths.LOG).st_mtime_ns // 1_000_000  # noqa: PTH116 - fast
 
     @cached_property
     def empty(self) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from kafkats.formats.v2 import CONTROL_BIT, TRANSACTIONAL_BIT
 from kafkats.segment.columns import BatchFields, Binary, Columns, Headers
 
+_HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 COLUMNS: Final = pa.schema([
     ("key", pa.binary()),
     ("value", pa.binary()),
@@ -35,7 +36,7 @@ COLUMNS: Final = pa.schema([
     ("offset", pa.int64()),
     ("timestamp", pa.timestamp("us", "UTC")),
     ("timestampType", pa.int32()),      # -1 none (magic 0), 0 CreateTime, 1 LogAppendTime
-    ("headers", pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))),
+    ("headers", pa.list_(pa.field("element", _HEADER))),
     ("timestampMs", pa.int64()),
     ("segment", pa.int64()),
     ("leaderEpoch", pa.int32()),
@@ -105,17 +106,13 @@ def _column(name: str, kind: pa.DataType, chunk: Columns, origin: Origin) -> pa.
     return _numbers(_plain(name, chunk), kind)
 
 
-def _plain(name: str, chunk: Columns) -> NDArray[Any]:
+def _plain(name: str, chunk: Columns) -> NDArray[np.signedinteger]:
     if name in _OF_BATCH:
-        found: NDArray[Any] = getattr(_fields(chunk), _OF_BATCH[name])
-        return found
-    return (
-        chunk.timestamp_type
-        if name == "timestampType"
-        else chunk.timestamp
-        if name == "timestampMs"
-        else chunk.offset
-    )
+        column: NDArray[np.signedinteger] = getattr(_fields(chunk), _OF_BATCH[name])
+        return column
+    if name == "timestampType":
+        return chunk.timestamp_type
+    return chunk.timestamp if name == "timestampMs" else chunk.offset
 
 
 def _fields(chunk: Columns) -> BatchFields:
@@ -123,7 +120,7 @@ def _fields(chunk: Columns) -> BatchFields:
     return chunk.batch
 
 
-def _numbers(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
+def _numbers(values: NDArray[np.signedinteger], kind: pa.DataType) -> pa.Array:
     values = np.ascontiguousarray(values, np.dtype(f"i{kind.bit_width // 8}"))
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 

@@ -20,7 +20,7 @@ from kafkats.formats.message_set import WRAPPER_CODECS
 from kafkats.formats.v2 import MAGIC as MAGIC_V2
 from kafkats.primitives import read_int32, view
 from kafkats.segment.reader import Source, Window
-from kafkats.segment.unpack import Unpacker, lz4_decompress_safe, zstd_functions
+from kafkats.segment.unpack import Unpacker, address_of, lz4_decompress_safe, zstd_functions
 
 ROOM: Final = 2 * 1024 * 1024
 """Bytes of records in a chunk, unless a single batch has more."""
@@ -107,8 +107,9 @@ def columns(
 ) -> Iterator[Columns]:
     """Yield the records of the batches from `start` to `end`, in nonempty chunks.
 
-    The default of `end` is the end of the file. Reading ends at the quiet end of the log: an unfinished batch, and with `quiet_zeros` also zeros
-    up to the end of the file, as in a preallocated one. Unwanted columns are None and cost nothing.
+    The default of `end` is the end of the file. Reading ends at the quiet end of the log: an
+    unfinished batch, and with `quiet_zeros` also zeros up to the end of the file, as in a
+    preallocated one. Unwanted columns are None and cost nothing.
     Without `control` the records of control batches are left out. With `reuse` False each chunk has
     its own buffers, which live as long as they are referenced; Arrow arrays can then use them
     without a copy. After the last chunk, `on_end` receives the end position of the last batch read,
@@ -169,8 +170,9 @@ class _Buffers:
 
         self.state, self.wanted = state, wanted
         state[k.ROOM], state[k.ROWS_ROOM] = room, rows
-        slots: dict[int, tuple[int, Any]] = {
-            k.OFFSET: (rows, np.int64), k.TIMESTAMP: (rows, np.int64), k.TIMESTAMP_TYPE: (rows, np.int8)
+        slots: dict[int, tuple[int, type[np.generic] | None]] = {
+            k.OFFSET: (rows, np.int64), k.TIMESTAMP: (rows, np.int64),
+            k.TIMESTAMP_TYPE: (rows, np.int8)
         }  # fmt: skip
         if wanted.key:
             slots |= {
@@ -187,15 +189,17 @@ class _Buffers:
         if wanted.headers:
             entries = room // 2  # a key and a value of one byte each
             slots |= {
-                k.HEADER_OFFSETS: (rows + 1, np.int32),
-                k.HEADER_KEY_DATA: (room, np.uint8), k.HEADER_KEY_OFFSETS: (entries + 1, np.int32),
-                k.HEADER_VALUE_DATA: (room, np.uint8), k.HEADER_VALUE_OFFSETS: (entries + 1, np.int32),
+                k.HEADER_OFFSETS: (rows + 1, np.int32), k.HEADER_KEY_DATA: (room, np.uint8),
+                k.HEADER_KEY_OFFSETS: (entries + 1, np.int32),
+                k.HEADER_VALUE_DATA: (room, np.uint8),
+                k.HEADER_VALUE_OFFSETS: (entries + 1, np.int32),
                 k.HEADER_VALUE_VALID: (entries, None),
             }  # fmt: skip
         if wanted.batch:
             slots |= {
-                k.MAGIC: (rows, np.int8), k.ATTRIBUTES: (rows, np.int16), k.LEADER_EPOCH: (rows, np.int32),
-                k.PRODUCER_ID: (rows, np.int64), k.PRODUCER_EPOCH: (rows, np.int16), k.SEQUENCE: (rows, np.int32),
+                k.MAGIC: (rows, np.int8), k.ATTRIBUTES: (rows, np.int16),
+                k.LEADER_EPOCH: (rows, np.int32), k.PRODUCER_ID: (rows, np.int64),
+                k.PRODUCER_EPOCH: (rows, np.int16), k.SEQUENCE: (rows, np.int32),
             }  # fmt: skip
         self.arrays: dict[int, NDArray[Any]] = {
             slot: np.empty((size + 7) // 8 + 1, np.uint8)
@@ -318,16 +322,12 @@ class _Ahead:
         self._joined = np.empty(_JOINED, np.uint8)
         self._address = self._joined.ctypes.data
         state[k.JOINED], state[k.JOINED_ROOM] = self._address, _JOINED
-        state[k.LZ4] = _address_of(lz4_decompress_safe())
+        state[k.LZ4] = address_of(lz4_decompress_safe())
         zstd = zstd_functions()
         if zstd is not None:  # threads must not share a context
             context = zstd.create()
             weakref.finalize(self, zstd.free, context)
-            state[k.ZSTD], state[k.ZSTD_CONTEXT] = _address_of(zstd.decompress), context
-
-
-def _address_of(function: Any) -> int:
-    return 0 if function is None else ctypes.cast(function, ctypes.c_void_p).value or 0
+            state[k.ZSTD], state[k.ZSTD_CONTEXT] = address_of(zstd.decompress), context
 
 
 def _load(state: NDArray[np.int64], window: Window, end: int) -> None:

@@ -5,10 +5,9 @@ The kernel requests windows, codecs, an emptied buffer, and the conversion of un
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from kafkats.kernels import convert as k
 from kafkats.kernels.crc import crc_addresses
 from kafkats.segment.pack import Packer, bytes_at, lz4_compress_default
 from kafkats.segment.reader import Source
-from kafkats.segment.unpack import Unpacker, lz4_decompress_safe
+from kafkats.segment.unpack import Unpacker, address_of, lz4_decompress_safe
 
 __all__ = ["Conversion", "Target", "Write", "convert_source"]
 
@@ -66,8 +65,9 @@ def convert_source(
 ) -> Conversion:
     """Convert a whole `.log` by the cleaner's rule of formats.convert.convert_segment.
 
-    `write` receives the bytes in pieces, mostly of 1 MiB, each valid only during the call. `write` None
-    makes a forecast: the same work, nothing written. `log_end`: it is the partition's last segment.
+    `write` receives the bytes in pieces, mostly of 1 MiB, each valid only during the call. `write`
+    None makes a forecast: the same work, nothing written. `log_end`: it is the partition's last
+    segment.
     `digest` False saves the SHA-256, which costs more than the conversion of uncompressed messages.
 
     Raises CorruptBatch and NotConvertible at the position of the first batch that cannot be
@@ -127,8 +127,8 @@ class _Run:
         s[k.BASE_OFFSET], s[k.LOG_END] = base_offset, log_end
         s[k.CRC32], s[k.CRC32C] = crc_addresses()
         s[k.LZ4_DECOMPRESS], s[k.LZ4_COMPRESS] = (
-            _address(lz4_decompress_safe()),
-            _address(lz4_compress_default()),
+            address_of(lz4_decompress_safe()),
+            address_of(lz4_compress_default()),
         )
         self.plain: NDArray[np.uint8] = np.empty(_PLAIN, np.uint8)
         s[k.PLAIN_BUFFER], s[k.PLAIN_ROOM] = self.plain.ctypes.data, _PLAIN
@@ -276,7 +276,3 @@ class _Run:
         if left >= MIN_LEFT and (size < OVERHEAD + MIN_SIZE or size <= left):
             self.ask(max(size, MIN_LEFT))
         raise NotConvertible(f"{left} bytes after the last whole batch", position=position)
-
-
-def _address(function: Any) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value or 0 if function else 0

@@ -22,7 +22,10 @@ class NativePath(NamedTuple):
 
 
 def native_paths() -> tuple[NativePath, ...]:
-    """Return every operation that calls a C function by its address. Takes 30 ms: each gets a trial."""
+    """Return every operation that calls a C function by its address.
+
+    This takes 30 ms, since each gets a trial.
+    """
     crc = checksums.library_addresses() is not None
     python = "the reader of kafkats.compression"
     return (

@@ -18,7 +18,7 @@ import weakref
 import zlib
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import cramjam
 
@@ -26,6 +26,9 @@ from kafkats.compression import Codec, compress, gzip, snappy, zstd
 from kafkats.compression.checksums import crc32
 from kafkats.primitives import INT32
 from kafkats.segment.unpack import exported
+
+if TYPE_CHECKING:
+    from ctypes import _CArgObject, _NamedFuncPointer
 
 _TRAILER: Final = struct.Struct("<II")
 _EVERYTHING: Final = ctypes.c_uint8 * 2**46
@@ -130,7 +133,7 @@ def lz4_compress_default() -> Callable[[int, int, int, int], int] | None:
     return function if all(_gives_our_lz4(function, trial) for trial in _trials()) else None
 
 
-def _gives_our_lz4(function: Any, trial: bytes) -> bool:
+def _gives_our_lz4(function: _NamedFuncPointer, trial: bytes) -> bool:
     room = ctypes.create_string_buffer(len(trial) + 1024)
     size = function(trial, room, len(trial), len(room))
     return room.raw[:size] == compress(Codec.LZ4, trial)[11:-4]
@@ -174,9 +177,9 @@ class Deflate(NamedTuple):
     """Functions of zlib; each takes a z_stream."""
 
     init: Callable[..., int]
-    reset: Callable[[Any], int]
-    deflate: Callable[[Any, int], int]
-    end: Callable[[Any], int]
+    reset: Callable[[_CArgObject], int]
+    deflate: Callable[[_CArgObject, int], int]
+    end: Callable[[_CArgObject], int]
 
 
 _FINISH: Final = 4
@@ -250,7 +253,7 @@ class Zstd(NamedTuple):
     free: Callable[[int], int]
     reset: Callable[[int, int], int]
     set: Callable[[int, int, int], int]
-    stream: Callable[[int, Any, Any, int], int]
+    stream: Callable[[int, _CArgObject, _CArgObject, int], int]
 
 
 _LEVEL, _CONTENT_SIZE, _CHECKSUM = 100, 200, 201  # ZSTD_cParameter

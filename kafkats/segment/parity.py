@@ -14,7 +14,7 @@ import hashlib
 from bisect import bisect_left
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,7 +136,8 @@ def _compare(
             row = bisect_left(
                 range(1, rows), True, key=partial(_differ, left, at, right, to, timestamps)
             )
-            return _difference(_row(left, at + row), _row(right, to + row), timestamps)
+            offset = int(left.offset[at + row])
+            return _difference(offset, _row(left, at + row), _row(right, to + row), timestamps)
     return None
 
 
@@ -217,7 +218,11 @@ def _one_is_over(left: Columns | None, at: int, right: Columns | None, to: int) 
     return Difference(int(right.offset[to]), "record", "none", f"offset {right.offset[to]}")
 
 
-def _row(chunk: Columns, row: int) -> dict[str, Any]:
+_Headers = list[tuple[bytes | None, bytes | None]]
+_Value = int | bytes | _Headers | None
+
+
+def _row(chunk: Columns, row: int) -> dict[str, _Value]:
     assert chunk.key is not None and chunk.value is not None
     headers = []
     if chunk.headers is not None:
@@ -241,16 +246,18 @@ def _bytes(column: Binary, entry: int) -> bytes | None:
     return column.data[column.offsets[entry] : column.offsets[entry + 1]].tobytes()
 
 
-def _difference(old: dict[str, Any], new: dict[str, Any], timestamps: bool) -> Difference:
+def _difference(
+    offset: int, old: dict[str, _Value], new: dict[str, _Value], timestamps: bool
+) -> Difference:
     times = () if timestamps else ("timestamp", "timestamp type")
     what = next(name for name in old if name not in times and old[name] != new[name])
-    return Difference(old["offset"], what, _shown(what, old[what]), _shown(what, new[what]))
+    return Difference(offset, what, _shown(what, old[what]), _shown(what, new[what]))
 
 
-def _shown(what: str, value: Any) -> str:
+def _shown(what: str, value: _Value) -> str:
     if what == "timestamp type":
         return "LogAppendTime" if value == TimestampType.LOG_APPEND_TIME else "CreateTime"
-    if what == "headers":
+    if isinstance(value, list):
         return ", ".join(f"{_in_words(key)}: {_in_words(data)}" for key, data in value) or "none"
     return str(value) if isinstance(value, int) else _in_words(value)
 
@@ -261,4 +268,5 @@ def _in_words(data: bytes | None) -> str:
         return "null"
     if len(data) <= _SHOWN:
         return f"{len(data)} bytes {data.hex()}".rstrip()
-    return f"{len(data)} bytes {data[:_SHOWN].hex()}..., sha256 {hashlib.sha256(data).hexdigest()[:16]}"
+    digest = hashlib.sha256(data).hexdigest()[:16]
+    return f"{len(data)} bytes {data[:_SHOWN].hex()}..., sha256 {digest}"

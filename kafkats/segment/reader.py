@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,7 +172,7 @@ def _mapped_source(
 
 def _read_source(fd: int, facts: os.stat_result, path: str | os.PathLike[str]) -> Source:
     size = facts.st_size
-    kept: list[Any] = [np.empty(0, np.uint8)]
+    kept: list[NDArray[np.uint8]] = [np.empty(0, np.uint8)]
 
     def window(position: int, needed: int) -> Window:
         if needed > _LARGEST:

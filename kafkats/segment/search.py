@@ -170,7 +170,10 @@ class Searcher:
             if why == k.NEED_BYTES:
                 _load(state, log, log.source.window(at, int(state[k.NEEDED])))
             elif why == k.ABSENT and strict:
-                reason = "the batch's maximum promises a record of that time, it has none: a broker of 0.10 fails here"
+                reason = (
+                    "the batch's maximum promises a record of that time, it has none: a"
+                    " broker of 0.10 fails here"
+                )
                 raise CorruptBatch(reason, path=log.path, position=at)
             elif why == k.ABSENT:
                 break

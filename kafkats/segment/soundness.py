@@ -58,12 +58,18 @@ def record_findings(name: str, looked: Deep) -> Iterator[Finding]:
         reason = f"the batch at byte {looked.undecodable_position}{more}: {why}"
         yield Finding("undecodable", name, reason, looked.undecodable_position)
     if looked.oversized_position >= 0:
-        reason = f"the batch at byte {looked.oversized_position} was not looked into: {looked.oversized_reason}"
+        reason = (
+            f"the batch at byte {looked.oversized_position} was not looked into:"
+            f" {looked.oversized_reason}"
+        )
         yield Finding("oversized", name, reason, looked.oversized_position)
     if looked.wrong_maximum:
         more = f" (and {looked.wrong_maximum - 1} more)" if looked.wrong_maximum > 1 else ""
         found = str(looked.wrong_maximum_found)
-        reason = f"the batch at byte {looked.wrong_maximum_position}{more}: the largest timestamp of its records is {found}"
+        reason = (
+            f"the batch at byte {looked.wrong_maximum_position}{more}: the largest"
+            f" timestamp of its records is {found}"
+        )
         yield Finding("wrong-maximum", name, reason, looked.wrong_maximum_position, expected=found)
 
 

@@ -18,7 +18,7 @@ import importlib
 import weakref
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import cramjam
 import numpy as np
@@ -28,12 +28,15 @@ from numpy.typing import NDArray
 from kafkats.compression import Codec, decompress, snappy
 from kafkats.primitives import INT32
 
+if TYPE_CHECKING:
+    from ctypes import _NamedFuncPointer
+
 _ROOM: Final = 4 * 1024 * 1024
 _GZIP_PLAIN: Final = bytes.fromhex("1f8b0800")
 _LZ4_DESCRIPTOR: Final = bytes.fromhex("04224d186040")
 _LZ4_BLOCK: Final = 64 * 1024
 _STORED: Final = 0x8000_0000
-_ISAL_ERROR: Final[Any] = isal_zlib.error
+_ISAL_ERROR: Final[type[Exception]] = isal_zlib.error  # type: ignore[assignment]
 
 
 class Unpacker:
@@ -42,7 +45,7 @@ class Unpacker:
     def __init__(self) -> None:
         self._buffer = np.empty(_ROOM, np.uint8)
         self.address = self._buffer.ctypes.data
-        self._view = memoryview(self._buffer)  # type: ignore[arg-type]  # typed as a buffer from Python 3.12 on
+        self._view = memoryview(self._buffer)  # type: ignore[arg-type]  # until 3.12
         self._zstd_context = 0
 
     def unpack(self, codec: int, data: memoryview, *, broken_lz4: bool) -> NDArray[np.uint8]:
@@ -199,7 +202,14 @@ def zstd_functions() -> Zstd | None:
     return zstd if got == 5 and room.raw[:5] == b"kafka" else None
 
 
-def exported(module: str, name: str) -> Any | None:
+def address_of(function: Callable[..., int] | None) -> int:
+    """Return the address of a function of `exported`, 0 for none."""
+    if function is None:
+        return 0
+    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+
+
+def exported(module: str, name: str) -> _NamedFuncPointer | None:
     """Return the C function `name` that the extension module `module` exports, or None."""
     try:
         path = importlib.import_module(module).__file__

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -192,7 +192,7 @@ def _rows(
 ) -> pa.RecordBatch:
     count = len(cells)
 
-    def same(value: Any, kind: Any) -> pa.Array:
+    def same(value: int, kind: pa.DataType) -> pa.Array:
         return pa.array(np.full(count, value), kind)
 
     columns = [

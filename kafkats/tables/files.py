@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import IO, Any, Final
+from typing import IO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -123,7 +123,7 @@ def open_runs(rows: pa.Table, step_ms: int) -> list[OpenRun]:
     ]
 
 
-def decode_open(file: Any, path: object) -> list[OpenRun]:
+def decode_open(file: pa.NativeFile | IO[bytes], path: object) -> list[OpenRun]:
     """Return the runs of open cells in a file that `encode` wrote.
 
     Raises BadInput for other files.
@@ -138,7 +138,7 @@ def decode_open(file: Any, path: object) -> list[OpenRun]:
         raise BadInput(f"not a readable file of a table: {e}", path=str(path)) from e
 
 
-def decode(file: Any, path: object) -> Iterator[pa.Table]:
+def decode(file: pa.NativeFile, path: object) -> Iterator[pa.Table]:
     """Yield the rows of a file that `encode` wrote, in chunks. Raises BadInput for other files."""
     try:
         with pq.ParquetFile(file) as source:

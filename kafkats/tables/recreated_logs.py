@@ -134,11 +134,13 @@ class _Watch:
         for key, log in self.logs.items():
             if 0 <= log.end <= log.newest:
                 self.found[key] = (
-                    f"its log ends at {log.end}, and the table has offset {log.newest} of an earlier one"
+                    f"its log ends at {log.end}, and the table has offset {log.newest} of an"
+                    " earlier one"
                 )
             elif log.falls:
                 self.found[key] = (
-                    f"its offsets begin again below {log.newest}, which the table has of an earlier log"
+                    f"its offsets begin again below {log.newest}, which the table has of an"
+                    " earlier log"
                 )
         self.logs.clear()
 

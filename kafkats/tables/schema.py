@@ -7,7 +7,7 @@ Rows are sorted by topic, partition and time, so every column repeats or grows, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -84,7 +84,7 @@ def normal(rows: pa.Table, known: Mapping[str, Sequence[str]] | None = None) -> 
     `known` are sorted words by column, to use as the dictionaries instead. They must include those
     in use.
     """
-    columns: dict[str, Any] = {name: rows[name].combine_chunks() for name in TABLE.names}
+    columns = {name: rows[name].combine_chunks() for name in TABLE.names}
     for name in ("topic", "reason"):
         codes, words = word_codes(rows, name)
         if known is not None:

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -153,7 +153,8 @@ def check_interval(from_ms: int, to_ms: int, step_ms: int) -> None:
         raise UsageError(f"an interval from {from_ms} to {to_ms}: it must end after it begins")
     if (to_ms - from_ms) // step_ms > MOST_CELLS or from_ms < -(2**62) or to_ms >= 2**62:
         raise UsageError(
-            f"an interval from {from_ms} to {to_ms} has more than {MOST_CELLS} cells: build it in pieces"
+            f"an interval from {from_ms} to {to_ms} has more than {MOST_CELLS} cells: build"
+            " it in pieces"
         )
 
 
@@ -278,7 +279,10 @@ def begun(folder: str | os.PathLike[str], step_ms: int) -> Manifest:
     with storage(place, "reading the table"):
         files = sorted(path.name for path in place.iterdir() if path.match("cells-*.parquet"))
     if files:
-        reason = f"a table's files ({files[0]}, ...) without its manifest: restore {MANIFEST}, or take another folder"
+        reason = (
+            f"a table's files ({files[0]}, ...) without its manifest: restore"
+            f" {MANIFEST}, or take another folder"
+        )
         raise CorruptFile(reason, path=folder)
     commit(folder, Manifest(step_ms))
     return Manifest(step_ms)
@@ -298,7 +302,7 @@ def _all_there(place: Path, manifest: Manifest) -> None:
 
 def commit(folder: str | os.PathLike[str], manifest: Manifest) -> None:
     """Make `manifest` the table's, then `tidy`. Raises StorageFailed."""
-    content: dict[str, Any] = {
+    content = {
         "table_version": TABLE_VERSION,
         "step_ms": manifest.step_ms,
         "covered": [list(span) for span in manifest.covered],

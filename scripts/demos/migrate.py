@@ -20,7 +20,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.memory_records import MemoryRecords
 from rich.table import Table
 
-from kafkats.rebuild.plot import forecast_outcome
+from kafkats.migration.plot import forecast_outcome
 from scripts.demo_stage import (
     LOG,
     REPORTS,
@@ -247,10 +247,10 @@ def show_outcome(folders: list[Path]) -> None:
         )
         for row in forecast_outcome(forecast, actions):
             cells = (
-                f"{row[name]:,}" if isinstance(row[name], int) else f"{row[name]:.2f}"
-                for name in columns
+                f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
+                for value in (getattr(row, name) for name in columns)
             )
-            table.add_row(row["name"], *cells)
+            table.add_row(row.name, *cells)
     console.print(table)
     console.print(
         "  (seconds: compilation and the first batch of each worker included; the bytes are what was promised)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -202,15 +203,7 @@ def test_what_was_promised_stands_beside_what_came_of_it(tmp_path: Path) -> None
         schema=ACTIONS,
     )
     rows = migration_plot.forecast_outcome(forecast, actions)
-    names = (
-        "name",
-        "before_bytes",
-        "forecast_bytes",
-        "outcome_bytes",
-        "forecast_seconds",
-        "outcome_seconds",
-    )
-    assert [tuple(row[name] for name in names) for row in rows] == [
+    assert [astuple(row) for row in rows] == [
         ("b-0", 350, 350, 350, 1.0, 0.75),
         ("a-0", 100, 120, 0, 0.5, 0),
     ]
