@@ -161,7 +161,7 @@ def test_the_burn_down_shows_each_run_at_its_time(
     plotted = Axes.plot
 
     def spy(axes: Axes, times: Any, sizes: Any, **more: Any) -> Any:
-        drawn.append(([int(t.timestamp()) for t in times], list(sizes)))
+        drawn.append((times.astype("datetime64[s]").astype(int).tolist(), list(sizes)))
         return plotted(axes, times, sizes, **more)
 
     monkeypatch.setattr(Axes, "plot", spy)
