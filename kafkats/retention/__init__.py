@@ -2,6 +2,7 @@
 
     options                 what can be chosen
     rules                   what a broker deletes, for one partition: the readable rule
+    reasons                 why a segment is deleted or kept: codes, and their sentences
     columns                 the same for all partitions at once, in columns
     evidence                columns of facts from the table of segments
     implausible_timestamps  timestamps that pin a segment; suspects looks into the segments

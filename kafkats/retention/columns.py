@@ -6,8 +6,7 @@ to find the first row at which it stops.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +14,8 @@ from numpy.typing import NDArray
 
 from kafkats.config.durations import rounded
 from kafkats.generations import RetentionRule
-from kafkats.retention import rules as words  # the same sentences
+from kafkats.retention.reasons import CODES, Code, Ints, Reasons
 
-Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 _LARGEST: Final = 2**63 - 1
@@ -71,7 +69,7 @@ class Verdicts(NamedTuple):
 
     deletes: Flags
     by: pa.Array
-    reason: pa.Array
+    reason: Reasons
     evidence: pa.Array
     deletable_from_ms: pa.Array
     blocked_by: pa.Array
@@ -82,10 +80,57 @@ def rows_of(starts: Ints, count: int) -> Rows:
     return Rows(starts, ends, np.repeat(np.arange(len(starts)), ends - starts))
 
 
+class _View(NamedTuple):
+    """What the passes and the reasons look at: a value per row."""
+
+    retention_ms: Ints
+    retention_bytes: Ints
+    log_start_offset: Ints
+    high_watermark: Ints
+    replicated: Ints
+    last: Flags
+    empty: Flags
+    timed: Flags
+    since: Ints
+    expires: Ints
+    known: Flags
+    """Whether there is such a time."""
+    remain: Ints
+    """Bytes of the later rows of its partition."""
+    free: Ints
+    """The first row of its partition that may not be deleted at all."""
+
+
 def decide(
     rows: Rows, segments: Segments, limits: Limits, rule: RetentionRule, *, now_ms: int
 ) -> Verdicts:
     """Return retention.decide for each partition. No partition may be empty."""
+    view, of, row = _view(rows, segments, limits, rule), rows.of, np.arange(len(rows.of))
+    by = _deleted_by(rows, segments, view, rule, now_ms)
+    deletes = by > 0
+    by_time = by == _number("time", rule)
+
+    may = view.known & (row < view.free)
+    expired = ~deletes & may & (view.expires <= now_ms)
+    pin = rows.first(~deletes & ~expired)[of]
+    blocked = expired & (row > pin)
+    pinned_at = segments.base_offset[np.minimum(pin, len(row) - 1)]
+    chain = by_time | (~deletes & (row < rows.first(~deletes & ~may)[of]))
+    earliest = running_max(np.where(chain, view.expires, -_LARGEST), 2 * of + ~deletes)
+    begins = np.where(deletes & ~by_time, now_ms, earliest)
+    offset, sized = (by == _number(name, rule) for name in ("start-offset", "size"))
+    weak = np.where(view.timed, 0, 1)
+    return Verdicts(
+        deletes,
+        pa.array(("", *rule.passes)).take(pa.array(by)),
+        _reasons(segments, view, rule, by, np.where(blocked, pinned_at, -1), now_ms),
+        pa.array(_EVIDENCE).take(pa.array(np.where(offset, 2, np.where(sized, 3, weak)))),
+        pa.array(begins, mask=~(deletes | chain)),
+        pa.array(pinned_at, mask=~blocked),
+    )
+
+
+def _view(rows: Rows, segments: Segments, limits: Limits, rule: RetentionRule) -> _View:
     row, of = np.arange(len(rows.of)), rows.of
     ms, size, log_start, mark = (column[of] for column in limits)
     replicated = np.maximum(np.maximum(mark, 0), log_start)
@@ -94,65 +139,79 @@ def decide(
     timed = (segments.largest_timestamp >= 0) & rule.timestamps
     since = np.where(timed, segments.largest_timestamp, segments.mtime_ms)
     expires, known = _expiries(since, ms, segments.trusted)
-
+    sums = rows.running_sum(segments.bytes)
     free = rows.first(empty | ((segments.end_offset > replicated) & rule.high_watermark))
-    remain = (rows.running_sum(segments.bytes)[rows.ends - 1])[of] - rows.running_sum(
-        segments.bytes
-    )
-    stops = {
-        "start-offset": last | (segments.end_offset > log_start),
-        "size": (size < 0) | (remain < size),
-        "time": ~known | (now_ms < expires),
-    }
-    left, by = rows.starts, np.zeros(len(row), np.int64)
-    for number, name in enumerate(rule.passes, 1):
-        begin, left = left, np.minimum(rows.first(stops[name] & (row >= left[of])), free)
-        by[(row >= begin[of]) & (row < left[of])] = number
-    deletes = row < left[of]
-    named = {name: by == number for number, name in enumerate(rule.passes, 1)}
-
-    may = known & (row < free[of])
-    goes = ~deletes & may & (expires <= now_ms)
-    pin = rows.first(~deletes & ~goes)[of]
-    blocked = goes & (row > pin)
-    pinned_at = segments.base_offset[np.minimum(pin, len(row) - 1)]
-    chain = named["time"] | (~deletes & (row < rows.first(~deletes & ~may)[of]))
-    earliest = running_max(np.where(chain, expires, -_LARGEST), 2 * of + ~deletes)
-    begins = np.where(deletes & ~named["time"], now_ms, earliest)
-
-    weak = np.where(timed, 0, 1)
-    none = np.zeros(len(row), bool)
-    offset, sized = named.get("start-offset", none), named["size"]
-    reason = Said(len(row))
-    reason.where(offset, words.below_the_start, log_start)
-    reason.where(sized, words.leaves_enough, remain, size)
-    reason.where(
-        named["time"],
-        lambda age, w, limit: words.is_old(age, _EVIDENCE[w], limit),
-        rounded(now_ms - since),
-        weak,
+    return _View(
         ms,
+        size,
+        log_start,
+        mark,
+        replicated,
+        last,
+        empty,
+        timed,
+        since,
+        expires,
+        known,
+        sums[rows.ends - 1][of] - sums,
+        free[of],
     )
-    reason.where(blocked, words.pinned_by, pinned_at)
-    reason.where(~deletes & empty, lambda: words.EMPTY)
-    reason.where(~deletes & (ms >= 0) & ~segments.trusted, lambda: words.UNTRUSTED)
-    reason.where(~deletes & known & (now_ms < expires), words.expires_in, rounded(expires - now_ms))
-    reason.where(~deletes & (ms >= 0) & ~known, words.never_expires, ms)
-    if rule.high_watermark:
-        reason.where(
-            ~deletes & (segments.end_offset > replicated) & (mark >= 0), words.beyond, replicated
-        )
-        reason.where(~deletes & (segments.end_offset > replicated), lambda: words.NO_MARK)
-    reason.where(~deletes & ~known, lambda: words.NO_LIMIT)
-    reason.where(~deletes, lambda: words.NEXT_RUN)
-    return Verdicts(
-        deletes,
-        pa.array(("", *rule.passes)).take(pa.array(by)),
-        reason.texts(),
-        pa.array(_EVIDENCE).take(pa.array(np.where(offset, 2, np.where(sized, 3, weak)))),
-        pa.array(begins, mask=~(deletes | chain)),
-        pa.array(pinned_at, mask=~blocked),
+
+
+def _number(name: str, rule: RetentionRule) -> int:
+    """Return the number of a pass, from 1 on, -1 if the rule has no such pass."""
+    return rule.passes.index(name) + 1 if name in rule.passes else -1
+
+
+def _deleted_by(
+    rows: Rows, segments: Segments, view: _View, rule: RetentionRule, now_ms: int
+) -> Ints:
+    """Return the number of the pass that deletes each row, 0 for none."""
+    row, of = np.arange(len(rows.of)), rows.of
+    stops = {
+        "start-offset": view.last | (segments.end_offset > view.log_start_offset),
+        "size": (view.retention_bytes < 0) | (view.remain < view.retention_bytes),
+        "time": ~view.known | (now_ms < view.expires),
+    }
+    left, by = rows.starts[of], np.zeros(len(row), np.int64)
+    for number, name in enumerate(rule.passes, 1):
+        begin = left
+        left = np.minimum(rows.first(stops[name] & (row >= begin))[of], view.free)
+        by[(row >= begin) & (row < left)] = number
+    return by
+
+
+def _reasons(
+    segments: Segments, view: _View, rule: RetentionRule, by: Ints, pin: Ints, now_ms: int
+) -> Reasons:
+    """Return the reasons. `pin` is the base offset of the segment that keeps an expired one, or -1.
+
+    Times are rounded to what the sentences show.
+    """
+    ms, kept = view.retention_ms, by == 0
+    beyond = kept & (segments.end_offset > view.replicated) & rule.high_watermark
+    by_time = by == _number("time", rule)
+    age = rounded(now_ms - view.since)
+    cases: list[tuple[Flags, Code, Ints | int, Ints | int]] = [
+        (by == _number("start-offset", rule), Code.BELOW_START, view.log_start_offset, 0),
+        (by == _number("size", rule), Code.SIZE, view.remain, view.retention_bytes),
+        (by_time & view.timed, Code.OLD_BY_TIMESTAMP, age, ms),
+        (by_time, Code.OLD_BY_MTIME, age, ms),
+        (pin >= 0, Code.PINNED, pin, 0),
+        (kept & view.empty, Code.EMPTY, 0, 0),
+        (kept & (ms >= 0) & ~segments.trusted, Code.UNTRUSTED, 0, 0),
+        (view.known & (now_ms < view.expires), Code.NOT_EXPIRED, rounded(view.expires - now_ms), 0),
+        ((ms >= 0) & ~view.known, Code.NEVER_EXPIRES, ms, 0),
+        (beyond & (view.high_watermark >= 0), Code.BEYOND_MARK, view.replicated, 0),
+        (beyond, Code.NO_MARK, 0, 0),
+        (~view.known, Code.NO_LIMIT, 0, 0),
+        (kept, Code.NEXT_RUN, 0, 0),
+    ]
+    flags, codes, first, second = zip(*cases, strict=True)
+    numbers = (
+        np.select(flags, values, 0) for values in ([*map(CODES.index, codes)], first, second)
     )
+    return Reasons(*numbers)
 
 
 def _expiries(since: Ints, ms: Ints, trusted: Flags) -> tuple[Ints, Flags]:
@@ -165,36 +224,3 @@ def running_max(values: Ints, groups: Ints) -> Ints:
     """Return the largest value so far in the row's group. `groups` must not decrease."""
     known, ranks = np.unique(values, return_inverse=True)
     return known[np.maximum.accumulate(groups * len(known) + ranks) - groups * len(known)]
-
-
-class Said:
-    """A column of sentences: the first sentence for a row counts.
-
-    Rows of equal values share one call.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._open = np.ones(count, bool)
-        self._rows: list[Ints] = []
-        self._texts: list[pa.Array] = []
-
-    def where(self, flags: Flags, say: Callable[..., str], *columns: NDArray[Any]) -> None:
-        """Set the text of the flagged rows to `say` of their values of `columns`."""
-        chosen = np.flatnonzero(flags & self._open)
-        if not len(chosen):
-            return
-        self._open[chosen] = False
-        code = np.zeros(len(chosen), np.int64)
-        for column in columns:
-            known, found = np.unique(column[chosen], return_inverse=True)
-            code = code * len(known) + found
-        _, first, which = np.unique(code, return_index=True, return_inverse=True)
-        texts = [say(*(int(column[chosen[n]]) for column in columns)) for n in first]
-        self._rows.append(chosen)
-        self._texts.append(pa.array(texts, pa.string()).take(pa.array(which)))
-
-    def texts(self) -> pa.Array:
-        rows = np.concatenate([np.zeros(0, np.int64), *self._rows])
-        place = np.empty(len(rows), np.int64)
-        place[rows] = np.arange(len(rows))
-        return pa.concat_arrays([pa.array([], pa.string()), *self._texts]).take(pa.array(place))

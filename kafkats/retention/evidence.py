@@ -16,8 +16,9 @@ from kafkats.errors import KafkatsError
 from kafkats.index import time_index
 from kafkats.plans.missing import KIND as MISSING_RECORDS
 from kafkats.plans.rows import SegmentKey
-from kafkats.retention.columns import Flags, Ints, Rows, Segments, rows_of
+from kafkats.retention.columns import Flags, Rows, Segments, rows_of
 from kafkats.retention.implausible_timestamps import SEEMS, SUSPECT, Believed, believe, detect_units
+from kafkats.retention.reasons import Ints
 
 _KINDS: Final = tuple(kind.removeprefix(".") for kind in paths.SEGMENT_KINDS)
 _ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,15 +13,25 @@ from kafkats import paths
 from kafkats.generations import RetentionRule
 from kafkats.logdir.workarea import ROOT
 from kafkats.plans.plan import ITEMS
-from kafkats.retention.columns import Flags, Ints, Verdicts
+from kafkats.retention.columns import Flags
 from kafkats.retention.evidence import Facts
+from kafkats.retention.reasons import Ints
 from kafkats.retention.stage import NEW_FAMILY
 
 _EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
 
 
-def items_of(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) -> pa.Table:
-    """Return plan.ITEMS. `goes` flags the first rows of partitions."""
+Column: TypeAlias = pa.Array | pa.ChunkedArray | Ints | list[str] | str | int | None
+"""The values of a column, or the one value of all rows."""
+
+
+def items_of(
+    facts: Facts, by: pa.Array, reasons: pa.Array, goes: Flags, rule: RetentionRule
+) -> pa.Table:
+    """Return plan.ITEMS. `goes` flags the first rows of partitions.
+
+    `by` and `reasons` say which pass deletes a row, and why.
+    """
     rows, base, ends = facts.rows, facts.segments.base_offset, facts.segments.end_offset
     left = rows.first(~goes)
     changed = np.flatnonzero(left > rows.starts)
@@ -30,7 +40,7 @@ def items_of(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) ->
     own = changed[
         (facts.log_start_offset[changed] > 0) & (facts.log_start_offset[changed] <= start[changed])
     ]
-    tables = [_removed(facts, found, goes, rule)]
+    tables = [_removed(facts, by, reasons, goes, rule)]
     timed = pc.is_valid(facts.table["timeindex"]).to_numpy()
     for kind in NEW_FAMILY:
         # 0.8 and 0.9 have none
@@ -58,7 +68,9 @@ def items_of(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) ->
     return pa.concat_tables(tables)
 
 
-def _removed(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) -> pa.Table:
+def _removed(
+    facts: Facts, by: pa.Array, reasons: pa.Array, goes: Flags, rule: RetentionRule
+) -> pa.Table:
     """Return the items for every file of every row to delete."""
     chosen = pa.array(goes)
     names = ("log_dir", "partition_dir", "directory_ctime_ns", "base_offset", "next_base_offset")
@@ -72,9 +84,7 @@ def _removed(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) ->
     )
     row, kind = np.nonzero(there)
     stems = paths.segment_files(table["base_offset"].combine_chunks(), "")
-    reasons = pc.binary_join_element_wise(
-        "by ", found.by.filter(chosen), ": ", found.reason.filter(chosen), ""
-    )
+    texts = pc.binary_join_element_wise("by ", by.filter(chosen), ": ", reasons.filter(chosen), "")
     columns = {name: table[name].combine_chunks().take(pa.array(row)) for name in names}
     return _rows(
         len(row),
@@ -84,7 +94,7 @@ def _removed(facts: Facts, found: Verdicts, goes: Flags, rule: RetentionRule) ->
             stems.take(pa.array(row)), pa.array(paths.SEGMENT_KINDS).take(pa.array(kind)), ""
         ),
         action="remove",
-        reason=reasons.take(pa.array(row)),
+        reason=texts.take(pa.array(row)),
         before=pa.concat_arrays(families).take(pa.array(kind * len(table) + row)),
     )
 
@@ -103,7 +113,7 @@ def _by_log_dir(facts: Facts, partitions: Ints, start: Ints) -> tuple[Ints, list
 
 
 def _ended(
-    facts: Facts, partitions: Ints, start: Ints, rule: RetentionRule, **columns: Any
+    facts: Facts, partitions: Ints, start: Ints, rule: RetentionRule, **columns: Column
 ) -> pa.Table:
     """Return a row for each partition that will begin at `start`."""
     first = facts.table.take(pa.array(facts.rows.starts[partitions]))
@@ -115,14 +125,24 @@ def _ended(
     )
 
 
-def _rows(count: int, rule: RetentionRule, **columns: Any) -> pa.Table:
+def _rows(count: int, rule: RetentionRule, **columns: Column) -> pa.Table:
     """Return ITEMS of these columns. A single value fills its column."""
-    given = {"before": None, "log": None, "log_valid_bytes": 0, "after_bytes": 0, "after_sha256": "", "rule": rule.name,
-             "index_interval_bytes": 0, "segment_index_bytes": 0, "settings_from": "given", **columns}  # fmt: skip
-    made = {
-        field.name: pa.repeat(pa.scalar(given[field.name], field.type), count)
-        if isinstance(given[field.name], str | int | None)
-        else given[field.name]
+    values: dict[str, Column] = {
+        "before": None,
+        "log": None,
+        "log_valid_bytes": 0,
+        "after_bytes": 0,
+        "after_sha256": "",
+        "rule": rule.name,
+        "index_interval_bytes": 0,
+        "segment_index_bytes": 0,
+        "settings_from": "given",
+        **columns,
+    }
+    filled = {
+        field.name: pa.repeat(pa.scalar(values[field.name], field.type), count)
+        if isinstance(values[field.name], str | int | None)
+        else values[field.name]
         for field in ITEMS
     }
-    return pa.table(made, schema=ITEMS)
+    return pa.table(filled, schema=ITEMS)

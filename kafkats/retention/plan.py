@@ -21,6 +21,7 @@ from kafkats.plans.rows import KeyRow, Totals
 from kafkats.retention.columns import Limits, Verdicts, decide
 from kafkats.retention.evidence import Facts, read_facts, without_times
 from kafkats.retention.items import items_of
+from kafkats.retention.reasons import sentences
 from kafkats.retention.vetoes import Sentences, lasting, refusals, run_guard, spare, unnamed, vetoes
 
 OPERATION: Final = "retain"
@@ -149,10 +150,12 @@ def _decide(
         beyond = spare(facts, found.deletes & (veto == ""), options.free_bytes, at_least=True)
         veto[beyond] = "not needed for the bytes asked for"
     by_time = np.where(limits.retention_ms != explicit.retention_ms, missing, "")
+    reasons = sentences(found.reason)
     verdicts = _table(
-        facts, found, veto, np.where(stays == "", by_time[facts.rows.of], stays), rule
+        facts, found, reasons, veto, np.where(stays == "", by_time[facts.rows.of], stays), rule
     )
-    return verdicts, items_of(facts, found, found.deletes & (veto == ""), rule)
+    goes = found.deletes & (veto == "")
+    return verdicts, items_of(facts, found.by, reasons, goes, rule)
 
 
 def _limits(
@@ -167,7 +170,12 @@ def _limits(
 
 
 def _table(
-    facts: Facts, found: Verdicts, veto: Sentences, stays: Sentences, rule: RetentionRule
+    facts: Facts,
+    found: Verdicts,
+    reasons: pa.Array,
+    veto: Sentences,
+    stays: Sentences,
+    rule: RetentionRule,
 ) -> pa.Table:
     believed, mtime = facts.segments.largest_timestamp, facts.segments.mtime_ms
     seen = ("log_dir", "partition_dir", "topic", "base_offset", "first_timestamp")
@@ -183,6 +191,7 @@ def _table(
         "veto": pa.array(veto, pa.string()),
         "lasting": pa.array(stays, pa.string()),
         **found._asdict(),
+        "reason": reasons,
     }
     return pa.table(columns, schema=RETENTION)
 

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from kafkats.config.durations import setting_text, span_text
 from kafkats.generations import RetentionRule
+from kafkats.retention.reasons import Code, Reason
 
 _LARGEST: Final = 2**63 - 1
 
@@ -55,7 +55,7 @@ class Verdict(NamedTuple):
     deletes: bool
     by: str
     """The pass that deletes it, "" when none does."""
-    reason: str
+    reason: Reason
     evidence: str
     """What decided: offset, size, timestamp, or mtime (weak: copies and moves change it)."""
     deletable_from_ms: int | None
@@ -89,7 +89,7 @@ def decide(
     may have deleted the segment that stopped the time pass.
     """
     free = _free(segments, limits, rule)
-    gone: list[tuple[str, str]] = []
+    gone: list[tuple[str, Reason]] = []
     for name in rule.passes:
         reasons = _PASSES[name](segments[len(gone) :], limits, rule, now_ms)
         gone += [(name, reason) for reason in islice(reasons, free - len(gone))]
@@ -144,16 +144,16 @@ def _replicated(limits: Limits) -> int:
 
 def _by_start_offset(
     left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_ms: int
-) -> Iterator[str]:
+) -> Iterator[Reason]:
     for segment in left[:-1]:
         if segment.end_offset > limits.log_start_offset:
             return
-        yield below_the_start(limits.log_start_offset)
+        yield Reason(Code.BELOW_START, limits.log_start_offset)
 
 
 def _by_size(
     left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_ms: int
-) -> Iterator[str]:
+) -> Iterator[Reason]:
     remain = sum(segment.bytes for segment in left)
     if limits.retention_bytes < 0:
         return
@@ -161,18 +161,19 @@ def _by_size(
         remain -= segment.bytes
         if remain < limits.retention_bytes:
             return
-        yield leaves_enough(remain, limits.retention_bytes)
+        yield Reason(Code.SIZE, remain, limits.retention_bytes)
 
 
 def _by_time(
     left: Sequence[Segment], limits: Limits, rule: RetentionRule, now_ms: int
-) -> Iterator[str]:
+) -> Iterator[Reason]:
     for segment in left:
         expires = expires_at(segment, limits, rule)
         if expires is None or now_ms < expires:
             return
         since, evidence = age_of(segment, rule)
-        yield is_old(now_ms - since, evidence, limits.retention_ms)
+        code = Code.OLD_BY_TIMESTAMP if evidence == "timestamp" else Code.OLD_BY_MTIME
+        yield Reason(code, now_ms - since, limits.retention_ms)
 
 
 _PASSES: Final = {"start-offset": _by_start_offset, "size": _by_size, "time": _by_time}
@@ -180,7 +181,7 @@ _PASSES: Final = {"start-offset": _by_start_offset, "size": _by_size, "time": _b
 
 def _deleted(
     segments: Sequence[Segment],
-    gone: list[tuple[str, str]],
+    gone: list[tuple[str, Reason]],
     limits: Limits,
     rule: RetentionRule,
     now_ms: int,
@@ -226,52 +227,19 @@ def _why_kept(
     limits: Limits,
     rule: RetentionRule,
     now_ms: int,
-) -> str:
+) -> Reason:
+    replicated = _replicated(limits)
     if pin is not None:
-        return pinned_by(pin)
+        return Reason(Code.PINNED, pin)
     if last and segment.bytes == 0:
-        return EMPTY
+        return Reason(Code.EMPTY)
     if limits.retention_ms >= 0 and not segment.trusted:
-        return UNTRUSTED
+        return Reason(Code.UNTRUSTED)
     if expires is not None and now_ms < expires:
-        return expires_in(expires - now_ms)
+        return Reason(Code.NOT_EXPIRED, expires - now_ms)
     if limits.retention_ms >= 0 and expires is None:
-        return never_expires(limits.retention_ms)
-    if rule.high_watermark and segment.end_offset > _replicated(limits):
-        return beyond(_replicated(limits)) if limits.high_watermark is not None else NO_MARK
-    return NO_LIMIT if expires is None else NEXT_RUN
-
-
-EMPTY: Final = "an empty last segment stays"
-UNTRUSTED: Final = "its time index is wrong or missing, see kafkats plan rebuild"
-NO_MARK: Final = "no high watermark is known"
-NO_LIMIT: Final = "no limit by time"
-NEXT_RUN: Final = "expired, and goes in the next run: size was looked at after time"
-
-
-def below_the_start(log_start_offset: int) -> str:
-    return f"ends below the log start offset {log_start_offset}"
-
-
-def leaves_enough(remain: int, retention_bytes: int) -> str:
-    return f"{remain} bytes remain without it, retention.bytes is {retention_bytes}"
-
-
-def is_old(age_ms: int, evidence: str, retention_ms: int) -> str:
-    return f"{span_text(age_ms)} old by {evidence}, retention.ms is {setting_text(retention_ms)}"
-
-
-def expires_in(left_ms: int) -> str:
-    return f"expires in {span_text(left_ms)}"
-
-
-def never_expires(retention_ms: int) -> str:
-    return f"never expires: retention.ms is {retention_ms}"
-
-
-def pinned_by(base_offset: int) -> str:
-    return f"expired, but kept by the segment at {base_offset} before it"
-
-
-def beyond(high_watermark: int) -> str:
-    return f"reaches beyond the high watermark {high_watermark}"
+        return Reason(Code.NEVER_EXPIRES, limits.retention_ms)
+    if rule.high_watermark and segment.end_offset > replicated:
+        known = limits.high_watermark is not None
+        return Reason(Code.BEYOND_MARK, replicated) if known else Reason(Code.NO_MARK)
+    return Reason(Code.NO_LIMIT if expires is None else Code.NEXT_RUN)

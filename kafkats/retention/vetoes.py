@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from kafkats.config import Guard, Policy, TopicSettings
 from kafkats.plans.rows import PartitionKey
-from kafkats.retention.columns import Flags, Ints, running_max
+from kafkats.retention.columns import Flags, running_max
 from kafkats.retention.evidence import Facts
+from kafkats.retention.reasons import Ints
 
 Sentences: TypeAlias = NDArray[np.object_]
 """An array of str."""

@@ -11,15 +11,19 @@ from hypothesis import strategies as st
 
 from kafkats.generations import RETENTION_RULES, RetentionRule
 from kafkats.retention.columns import Limits, Segments, decide, rows_of, running_max
+from kafkats.retention.reasons import CODES, sentence, sentences
 from kafkats.retention.rules import Limits as Plain
-from kafkats.retention.rules import Segment, Verdict
+from kafkats.retention.rules import Segment
 from kafkats.retention.rules import decide as decide_plainly
 from tests.retention.test_rules import LIMITS, NOW, RULES, TABLE, partitions
 
 Partition = tuple[list[Segment], Plain]
 
 
-def in_columns(given: list[Partition], rule: RetentionRule, now_ms: int) -> list[Verdict]:
+def in_columns(
+    given: list[Partition], rule: RetentionRule, now_ms: int
+) -> list[tuple[object, ...]]:
+    """A row per segment: its Verdict, with the reason's code and its sentence."""
     rows = [segment for segments, _ in given for segment in segments]
     sizes = [len(segments) for segments, _ in given]
     starts = np.array([0, *accumulate(sizes)][:-1], np.int64)
@@ -35,15 +39,21 @@ def in_columns(given: list[Partition], rule: RetentionRule, now_ms: int) -> list
         rule,
         now_ms=now_ms,
     )
-    told = (found.deletes.tolist(), *(column.to_pylist() for column in found[1:]))
-    return [Verdict(segment.base_offset, *row) for segment, *row in zip(rows, *told, strict=True)]
+    columns_of = (
+        found.deletes.tolist(),
+        found.by.to_pylist(),
+        [CODES[code] for code in found.reason.code],
+        sentences(found.reason).to_pylist(),
+        *(column.to_pylist() for column in found[3:]),
+    )
+    return list(zip([row.base_offset for row in rows], *columns_of, strict=True))
 
 
-def plainly(given: list[Partition], rule: RetentionRule, now_ms: int) -> list[Verdict]:
+def plainly(given: list[Partition], rule: RetentionRule, now_ms: int) -> list[tuple[object, ...]]:
     return [
-        verdict
+        (*v[:3], v.reason.code, sentence(v.reason), *v[4:])
         for segments, limits in given
-        for verdict in decide_plainly(segments, limits, rule, now_ms=now_ms).verdicts
+        for v in decide_plainly(segments, limits, rule, now_ms=now_ms).verdicts
     ]
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from conformance.retained import golden_answer, golden_question, rule_of, run_at
 from kafkats.generations import RETENTION_RULES, RetentionRule
+from kafkats.retention.reasons import Code, sentence
 from kafkats.retention.rules import Limits, Segment, Verdict, decide, expires_at
 from tests.golden import Case, Unpacked, cases
 
@@ -154,28 +155,32 @@ def test_reasons_and_evidence() -> None:
         YOUNG + 101,
     ]
     assert [v.blocked_by for v in verdicts] == [None, None, None, 20, 20]
-    assert verdicts[1].reason == "1 s old by mtime, retention.ms is 100"
-    assert verdicts[2].reason == "expires in 91 ms"
-    assert verdicts[3].reason == "expired, but kept by the segment at 20 before it"
+    assert [v.reason.code for v in verdicts] == [
+        Code.BELOW_START,
+        Code.OLD_BY_MTIME,
+        Code.NOT_EXPIRED,
+        Code.PINNED,
+        Code.PINNED,
+    ]
+    assert sentence(verdicts[1].reason) == "1 s old by mtime, retention.ms is 100"
+    assert sentence(verdicts[2].reason) == "expires in 91 ms"
+    assert sentence(verdicts[3].reason) == "expired, but kept by the segment at 20 before it"
 
 
 def test_reasons_of_what_stays() -> None:
     one = partition((5, OLD), (5, OLD))
     untrusted = [one[0]._replace(trusted=False), one[1]]
-    assert only(one, Limits(high_watermark=20), 0).reason == "no limit by time"
-    assert only(one, Limits(100), 0).reason == "no high watermark is known"
-    assert (
-        only(one, Limits(100, high_watermark=5), 0).reason == "reaches beyond the high watermark 5"
-    )
-    assert only(untrusted, Limits(100, high_watermark=20), 0).reason.startswith(
-        "its time index is wrong"
-    )
+
+    def why(segments: list[Segment], limits: Limits) -> str:
+        return sentence(only(segments, limits, 0).reason)
+
+    assert why(one, Limits(high_watermark=20)) == "no limit by time"
+    assert why(one, Limits(100)) == "no high watermark is known"
+    assert why(one, Limits(100, high_watermark=5)) == "reaches beyond the high watermark 5"
+    assert why(untrusted, Limits(100, high_watermark=20)).startswith("its time index is wrong")
     assert only(untrusted, Limits(100, high_watermark=20), 1).blocked_by == 0
-    assert only(one, Limits(2**63 - 1, high_watermark=20), 0).reason.startswith("never expires")
-    assert (
-        only(partition((0, OLD)), Limits(1, high_watermark=20), 0).reason
-        == "an empty last segment stays"
-    )
+    assert why(one, Limits(2**63 - 1, high_watermark=20)).startswith("never expires")
+    assert why(partition((0, OLD)), Limits(1, high_watermark=20)) == "an empty last segment stays"
     for verdict in (only(one, Limits(100), 0), only(untrusted, Limits(100, high_watermark=20), 1)):
         assert verdict.deletable_from_ms is None
 
@@ -185,7 +190,7 @@ def test_time_before_size_leaves_the_rest_to_the_next_run() -> None:
     verdicts = decide(segments, limits, RETENTION_RULES["0.11"], now_ms=NOW).verdicts
     assert [v.by for v in verdicts] == ["size", "", ""]
     assert [v.deletable_from_ms for v in verdicts[1:]] == [OLD + 101, OLD + 101]
-    assert "next run" in verdicts[1].reason and verdicts[2].blocked_by is None
+    assert verdicts[1].reason.code is Code.NEXT_RUN and verdicts[2].blocked_by is None
     again = decide(segments[1:], limits, RETENTION_RULES["0.11"], now_ms=NOW)
     assert all(v.by == "time" for v in again.verdicts)
 

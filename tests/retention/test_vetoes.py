@@ -15,6 +15,7 @@ from kafkats.config import Policy
 from kafkats.generations import RETENTION_RULES
 from kafkats.plans.facts import SEGMENTS
 from kafkats.retention.plan import RetainOptions, plan_retain
+from kafkats.retention.reasons import sentence
 from kafkats.retention.rules import Limits, Segment, Verdict, decide
 
 NOW = 1_700_000_000_000
@@ -220,7 +221,7 @@ def test_the_same_vetoes_and_files(rows: list[Row], policy: Policy, options: Ret
         veto for partition in partitions for veto in partition.vetoes
     ]
     assert verdicts["reason"].to_pylist() == [
-        v.reason for partition in partitions for v in partition.verdicts
+        sentence(v.reason) for partition in partitions for v in partition.verdicts
     ]
     assert verdicts["bytes"].to_pylist() == [
         size for partition in partitions for size in partition.sizes
