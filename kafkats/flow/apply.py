@@ -42,7 +42,7 @@ from kafkats.plans.run import PartitionWork, Run, about, run_of, stop_file
 
 _WRITERS: Final = {
     "rebuild": "kafkats.rebuild.plan",
-    "migrate": "kafkats.migration.plan",
+    "migrate": "kafkats.migration.stage",
     "retain": "kafkats.retention.stage",
     "roll": "kafkats.rolling.plan",
     "split": "kafkats.split.plan",

@@ -18,7 +18,6 @@ from kafkats.migration.census import CENSUS, census_unit
 from kafkats.migration.certificate import Certificate, CertifyOptions
 from kafkats.migration.certify import (
     SEEN,
-    Key,
     Recheck,
     certified_bytes,
     certify_unit,
@@ -27,6 +26,7 @@ from kafkats.migration.certify import (
 )
 from kafkats.migration.forecast import FORECAST, forecast_unit
 from kafkats.plans.facts import SEGMENTS
+from kafkats.plans.rows import PartitionKey, SegmentKey
 from kafkats.plans.units import Unit, list_units
 from kafkats.search import Target as Time
 
@@ -74,18 +74,18 @@ def certify(executor: Executor, units: Sequence[Unit], options: CertifyOptions) 
 def recheck(executor: Executor, certificate: Certificate) -> Recheck:
     """Whether a certificate is still true. Raises as `units.list_units`."""
     options = certificate.options
-    known: dict[tuple[str, str], dict[Key, int]] = {}
+    known: dict[PartitionKey, dict[SegmentKey, int]] = {}
     for key, size in certified_bytes(certificate).items():
-        known.setdefault(key[:2], {})[key] = size
+        known.setdefault(key.partition, {})[key] = size
     units = list(list_units(options.log_dirs, topics=options.topics))
-    asked = [(unit, known.get((unit.log_dir, unit.partition_dir), {})) for unit in units]
+    asked = [(unit, known.get(unit.key.partition, {})) for unit in units]
     do = partial(_certify_again, deep=options.deep)
     return compare(
         certificate, executor.map("certify", asked, do, SEEN, size=lambda one: one[0].bytes)
     )
 
 
-def _certify_again(asked: tuple[Unit, Mapping[Key, int]], *, deep: bool) -> pa.RecordBatch:
+def _certify_again(asked: tuple[Unit, Mapping[SegmentKey, int]], *, deep: bool) -> pa.RecordBatch:
     return certify_unit(asked[0], deep=deep, upto=asked[1])
 
 

@@ -8,17 +8,19 @@ other batches give another digest even if size and mtime are the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypedDict, TypeGuard
 
 import pyarrow as pa
 
 from kafkats import __version__
 from kafkats.errors import CorruptPlan, UsageError, is_file, storage
+from kafkats.logdir.strict_json import Json
 from kafkats.plans.facts import make_folder, read_json, read_table, write_json, write_table
 from kafkats.plans.plan import digest_of
+from kafkats.plans.rows import KeyRow, LocatedFinding
 
 FORMAT: Final = 1
 MAGICS: Final = range(3)
@@ -41,6 +43,54 @@ ROWS: Final = pa.schema([
     ("fingerprint", pa.string()),
 ])  # fmt: skip
 """One row per segment of a certificate."""
+
+
+class CertifiedRow(KeyRow, total=False):
+    """A row of ROWS."""
+
+    next_offset: int
+    active: bool
+    live: bool
+    log_bytes: int
+    mtime_ns: int
+    inode: int
+    bytes: int
+    batches: int
+    magic_bytes: Sequence[int]
+    magic_batches: Sequence[int]
+    fingerprint: str
+
+
+class Totals(TypedDict):
+    """The totals of a certificate; those by magic are lists of three."""
+
+    segments: int
+    partitions: int
+    bytes: int
+    batches: int
+    magic_bytes: list[int]
+    magic_batches: list[int]
+    live_segments: int
+
+
+class StoredOptions(TypedDict):
+    """CertifyOptions in `certificate.json`."""
+
+    log_dirs: list[str]
+    topics: str
+    min_magic: int | None
+    max_magic: int | None
+    deep: bool
+
+
+class Header(TypedDict):
+    """`certificate.json` without digest and time."""
+
+    format: int
+    kafkats: str
+    statement: str
+    options: StoredOptions
+    totals: Totals
 
 
 @dataclass(frozen=True)
@@ -76,7 +126,7 @@ class CertifyOptions:
             <= (MAGICS[-1] if self.max_magic is None else self.max_magic)
         )
 
-    def breaks(self, magic_batches: list[int]) -> int:
+    def breaks(self, magic_batches: Sequence[int]) -> int:
         """Return how many of these batches per magic lie outside the bounds."""
         return sum(count for magic, count in enumerate(magic_batches) if not self.allows(magic))
 
@@ -90,11 +140,11 @@ class Certificate:
     the bounds) and without `refusals` (findings: unreadable or corrupt files).
     """
 
-    header: Mapping[str, Any]
+    header: Header
     segments: pa.Table
     digest: str
-    exceptions: tuple[Mapping[str, Any], ...] = ()
-    refusals: tuple[Mapping[str, Any], ...] = ()
+    exceptions: tuple[CertifiedRow, ...] = ()
+    refusals: tuple[LocatedFinding, ...] = ()
 
     @property
     def certified(self) -> bool:
@@ -102,25 +152,36 @@ class Certificate:
 
     @property
     def statement(self) -> str:
-        return str(self.header["statement"])
+        return self.header["statement"]
 
     @property
     def options(self) -> CertifyOptions:
-        given = dict(self.header["options"])
-        return CertifyOptions(**given | {"log_dirs": tuple(given["log_dirs"])})
+        given = self.header["options"]
+        return CertifyOptions(
+            tuple(given["log_dirs"]),
+            given["topics"],
+            given["min_magic"],
+            given["max_magic"],
+            given["deep"],
+        )
 
 
 def seal(
-    statement: str, options: CertifyOptions, totals: Mapping[str, Any], segments: pa.Table
+    statement: str, options: CertifyOptions, totals: Totals, segments: pa.Table
 ) -> Certificate:
     """Return the certificate, with its digest, for a statement about `segments` (ROWS, sorted)."""
-    header = {
+    header: Header = {
         "format": FORMAT,
         "kafkats": __version__,
         "statement": statement,
-        "options": asdict(options)
-        | {"log_dirs": [str(Path(d).absolute()) for d in options.log_dirs]},
-        "totals": dict(totals),
+        "options": {
+            "log_dirs": [str(Path(log_dir).absolute()) for log_dir in options.log_dirs],
+            "topics": options.topics,
+            "min_magic": options.min_magic,
+            "max_magic": options.max_magic,
+            "deep": options.deep,
+        },
+        "totals": totals,
     }
     return Certificate(header, segments, digest_of(header, segments))
 
@@ -140,7 +201,7 @@ def write_certificate(certificate: Certificate, folder: Path, *, at: str) -> Non
     write_table(folder / "segments.parquet", certificate.segments)
     write_json(
         folder / "certificate.json",
-        dict(certificate.header) | {"digest": certificate.digest, "at": at},
+        {**certificate.header, "digest": certificate.digest, "at": at},
     )
 
 
@@ -163,17 +224,23 @@ def read_certificate(folder: Path) -> Certificate:
         raise CorruptPlan(
             "the digest does not match: the certificate was edited or damaged", path=folder
         )
-    certificate = Certificate(header, segments, digest)
+    if not _is_header(header):
+        raise CorruptPlan("no options in it", path=folder)
+    certificate = Certificate(header, segments, str(digest))
     try:
         options = certificate.options
     except (KeyError, TypeError, ValueError, UsageError) as e:
         raise CorruptPlan(f"no options in it: {e}", path=folder) from e
-    texts = (certificate.header.get("statement"), options.topics, *options.log_dirs)
-    listed = certificate.header["options"]["log_dirs"]
-    if not isinstance(listed, list) or not all(isinstance(text, str) for text in texts):
+    texts = (header.get("statement"), options.topics, *options.log_dirs)
+    listed = isinstance(header["options"]["log_dirs"], list)
+    if not listed or not all(isinstance(text, str) for text in texts):
         raise CorruptPlan("its statement, topics or log directories are no texts", path=folder)
     if any(segments[name].null_count for name in ROWS.names):
         raise CorruptPlan("a segment lacks something", path=folder)
     if any(options.breaks(counts) for counts in segments["magic_batches"].to_pylist()):
         raise CorruptPlan("its segments do not bear out its statement", path=folder)
     return certificate
+
+
+def _is_header(content: Mapping[str, Json]) -> TypeGuard[Header]:
+    return isinstance(content.get("options"), dict)

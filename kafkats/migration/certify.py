@@ -9,10 +9,10 @@ wrapper, as for brokers; messages inside a wrapper are not examined (KAFKA-4298)
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +22,17 @@ from numpy.typing import NDArray
 from kafkats import paths
 from kafkats.errors import KafkatsError, Vanished
 from kafkats.findings import KINDS, SEVERITIES, Finding, failure, worst
-from kafkats.migration.certificate import MAGICS, ROWS, Certificate, CertifyOptions, seal
+from kafkats.migration.certificate import (
+    MAGICS,
+    ROWS,
+    Certificate,
+    CertifiedRow,
+    CertifyOptions,
+    Totals,
+    seal,
+)
 from kafkats.plans.facts import FINDING, all_findings, finding_rows
+from kafkats.plans.rows import FindingRow, LocatedFinding, PartitionKey, SegmentKey, key_of
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit, list_again, unseen
 from kafkats.segment.census import Census, take_census
@@ -39,14 +48,23 @@ SEEN: Final = pa.schema([
 ])  # fmt: skip
 """The result for one segment, or with base_offset -1 what could not be read of a directory."""
 
+
+class SeenRow(CertifiedRow, total=False):
+    """A row of SEEN."""
+
+    prefix_fingerprint: str
+    compacted: bool
+    looked_ns: int
+    worst: str
+    findings: list[FindingRow]
+
+
 _ROWS_AT_ONCE: Final = 10_000
 """A row takes 2 kB until it is in a table."""
 _ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset")]
 
 
-Key = tuple[str, str, int]
-"""log_dir, partition_dir, base_offset."""
-Upto = int | Mapping[Key, int]
+Upto = int | Mapping[SegmentKey, int]
 
 
 class Difference(NamedTuple):
@@ -92,25 +110,24 @@ def certify_unit(unit: Unit, *, deep: bool = False, upto: Upto = 0) -> pa.Record
     return pa.RecordBatch.from_pylist(_rows(unit, deep, upto), schema=SEEN)
 
 
-def _rows(unit: Unit, deep: bool, upto: Upto) -> list[dict[str, Any]]:
+def _rows(unit: Unit, deep: bool, upto: Upto) -> list[SeenRow]:
     others = 0 if isinstance(upto, int) else upto
     if unit.base_offset < 0:
         return _directory_rows(unit, deep, others)
-    key = unit.log_dir, unit.partition_dir, unit.base_offset
-    covered = upto if isinstance(upto, int) else upto.get(key, 0)
+    covered = upto if isinstance(upto, int) else upto.get(unit.key, 0)
     seen = settled(unit, lambda now: _look(now, deep, covered))
     if seen.gone:
         rows = _rows_instead(unit, deep, others)
-        return [seen.seen | _found(seen.findings)] if rows is None else rows
-    return [seen.seen | _found(seen.findings)]
+        return [_with_findings(seen.seen, seen.findings)] if rows is None else rows
+    return [_with_findings(seen.seen, seen.findings)]
 
 
-def _directory_rows(unit: Unit, deep: bool, upto: Upto) -> list[dict[str, Any]]:
+def _directory_rows(unit: Unit, deep: bool, upto: Upto) -> list[SeenRow]:
     seen = settled(unit, lambda now: (None, tuple(unseen(now))))
     name = paths.parse_partition(unit.partition_dir)
     if seen.gone and name and name.state != "future":  # else its segments are elsewhere now
         return []
-    rows = [_row(unit) | _found([finding]) for finding in seen.findings]
+    rows = [_with_findings(_row(unit), [finding]) for finding in seen.findings]
     if seen.unit is not unit and not rows:  # not all of its segments were listed before
         rows = [
             row
@@ -121,7 +138,7 @@ def _directory_rows(unit: Unit, deep: bool, upto: Upto) -> list[dict[str, Any]]:
     return rows
 
 
-def _rows_instead(unit: Unit, deep: bool, upto: Upto) -> list[dict[str, Any]] | None:
+def _rows_instead(unit: Unit, deep: bool, upto: Upto) -> list[SeenRow] | None:
     """Return rows for the replacement of a segment, None if no broker seems to have replaced it."""
     name = paths.parse_partition(unit.partition_dir)
     try:
@@ -140,7 +157,7 @@ def _rows_instead(unit: Unit, deep: bool, upto: Upto) -> list[dict[str, Any]] | 
     return _rows(before[-1], deep, upto)
 
 
-def _look(unit: Unit, deep: bool, upto: int) -> tuple[dict[str, Any], tuple[Finding, ...]]:
+def _look(unit: Unit, deep: bool, upto: int) -> tuple[SeenRow, tuple[Finding, ...]]:
     """Return the row of SEEN without findings, and the findings."""
     log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
@@ -155,10 +172,10 @@ def _look(unit: Unit, deep: bool, upto: int) -> tuple[dict[str, Any], tuple[Find
         )
     except KafkatsError as e:
         return _row(unit), (failure(log, e),)
-    return _row(unit) | _counts(census), census.findings
+    return _with_counts(_row(unit), census), census.findings
 
 
-def _row(unit: Unit) -> dict[str, Any]:
+def _row(unit: Unit) -> SeenRow:
     file = unit.files[0]
     return {
         "log_dir": unit.log_dir,
@@ -173,16 +190,16 @@ def _row(unit: Unit) -> dict[str, Any]:
     }
 
 
-def _found(findings: Iterable[Finding]) -> dict[str, Any]:
-    findings = list(findings)
-    return {"worst": worst(findings), "findings": finding_rows(findings)}
+def _with_findings(row: SeenRow, findings: Sequence[Finding]) -> SeenRow:
+    return {**row, "worst": worst(findings), "findings": finding_rows(findings)}
 
 
-def _counts(census: Census) -> dict[str, Any]:
+def _with_counts(row: SeenRow, census: Census) -> SeenRow:
     batches = [
         sum(cell.batches for cell in census.cells if cell.magic == magic) for magic in MAGICS
     ]
     return {
+        **row,
         "next_offset": census.facts.next_offset,
         "log_bytes": census.facts.log_bytes,
         "bytes": census.facts.valid_bytes,
@@ -230,7 +247,7 @@ def _latest(seen: pa.Table) -> pa.Table:
     return seen.filter(pa.array([row[2] < 0 or row in known for row in rows]))
 
 
-def _totals(segments: pa.Table) -> dict[str, Any]:
+def _totals(segments: pa.Table) -> Totals:
     return {
         "segments": segments.num_rows,
         "partitions": len(segments.group_by(["log_dir", "partition_dir"]).aggregate([])),
@@ -249,20 +266,26 @@ def _by_magic(lists: pa.ChunkedArray) -> NDArray[np.int64]:
 
 def _statement(
     options: CertifyOptions,
-    totals: Mapping[str, Any],
+    totals: Totals,
     segments: pa.Table,
-    exceptions: tuple[Mapping[str, Any], ...],
-    refusals: tuple[Mapping[str, Any], ...],
+    exceptions: Sequence[CertifiedRow],
+    refusals: Sequence[LocatedFinding],
 ) -> str:
     seen = (
         f"{totals['batches']} batches ({totals['bytes']} bytes) in {totals['segments']} segments of"
         f" {totals['partitions']} partitions"
     )
     if refusals:
-        return f"refused: {len(refusals)} findings, so that nobody can say {options.claim}; {seen} were read"
+        return (
+            f"refused: {len(refusals)} findings, so that nobody can say {options.claim};"
+            f" {seen} were read"
+        )
     if exceptions:
         batches = sum(options.breaks(row["magic_batches"]) for row in exceptions)
-        return f"not so: {options.claim}; {batches} batches in {len(exceptions)} segments break it, {seen} were read"
+        return (
+            f"not so: {options.claim}; {batches} batches in {len(exceptions)} segments"
+            f" break it, {seen} were read"
+        )
     return f"{options.claim}: {seen}{_reach(segments)}"
 
 
@@ -273,36 +296,38 @@ def _reach(segments: pa.Table) -> str:
         return ""
     if live.num_rows == 1:
         row = live.to_pylist()[0]
-        return f", of {row['partition_dir']} up to offset {row['next_offset']}, which a broker was writing"
-    return f", of {live.num_rows} partitions that a broker was writing up to the next_offset of their last segment"
+        return (
+            f", of {row['partition_dir']} up to offset {row['next_offset']}, which a"
+            " broker was writing"
+        )
+    return (
+        f", of {live.num_rows} partitions that a broker was writing up to the next_offset"
+        " of their last segment"
+    )
 
 
-def certified_bytes(certificate: Certificate) -> dict[Key, int]:
+def certified_bytes(certificate: Certificate) -> dict[SegmentKey, int]:
     """Return certified bytes by (log_dir, partition_dir, base_offset), `upto` of `certify_unit`."""
     names = ("log_dir", "partition_dir", "base_offset", "bytes")
     rows = zip(*(certificate.segments[name].to_pylist() for name in names), strict=True)
-    return {(log_dir, partition_dir, base): size for log_dir, partition_dir, base, size in rows}
-
-
-def _key(row: Mapping[str, Any]) -> Key:
-    return row["log_dir"], row["partition_dir"], row["base_offset"]
+    return {SegmentKey(*key): size for *key, size in rows}
 
 
 def compare(certificate: Certificate, seen: pa.Table) -> Recheck:
     """Compare rows of SEEN, made with `certified_bytes`, with the certificate."""
     options, seen = certificate.options, _latest(seen)
-    known = {_key(row): row for row in certificate.segments.to_pylist()}
+    known = {key_of(row): row for row in certificate.segments.to_pylist()}
     working = {row["log_dir"] for row in known.values() if row["live"]}
-    present: dict[tuple[str, str], dict[int, bool]] = {}
+    present: dict[PartitionKey, dict[int, bool]] = {}
     found: list[tuple[Difference, bool]] = []
     for row in (
         row for chunk in seen.to_batches(max_chunksize=_ROWS_AT_ONCE) for row in chunk.to_pylist()
     ):
-        was = known.pop(_key(row), None)
+        was = known.pop(key_of(row), None)
         difference = _difference(was, row, options)
         cleaned = difference is not None and was is not None and _is_cleaned(difference, was, row)
         if row["base_offset"] >= 0:
-            present.setdefault(_key(row)[:2], {})[row["base_offset"]] = cleaned
+            present.setdefault(key_of(row).partition, {})[row["base_offset"]] = cleaned
         if difference is not None:
             usual = cleaned or (
                 (was is None or was["live"]) and difference.what in {"grown", "new"}
@@ -312,7 +337,7 @@ def compare(certificate: Certificate, seen: pa.Table) -> Recheck:
             )
             found.append((difference._replace(now=now), usual and row["log_dir"] in working))
     for key, row in known.items():
-        why = _why_gone(row, present.get(key[:2], {}))
+        why = _why_gone(row, present.get(key.partition, {}))
         found.append((
             Difference(*key, "vanished", _extent(row), why),
             bool(why) and row["log_dir"] in working,
@@ -322,7 +347,7 @@ def compare(certificate: Certificate, seen: pa.Table) -> Recheck:
     return Recheck(tuple(d for d, _ in found), holds, holds and all(usual for _, usual in found))
 
 
-def _is_cleaned(difference: Difference, was: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+def _is_cleaned(difference: Difference, was: CertifiedRow, row: SeenRow) -> bool:
     """Return whether a log cleaner may have put another file in the segment's place.
 
     That file has the records that are left of one or several segments, maybe all of them.
@@ -331,7 +356,7 @@ def _is_cleaned(difference: Difference, was: Mapping[str, Any], row: Mapping[str
     return rewritten and bool(row["compacted"]) and not row["active"]
 
 
-def _why_gone(row: Mapping[str, Any], present: Mapping[int, bool]) -> str:
+def _why_gone(row: CertifiedRow, present: Mapping[int, bool]) -> str:
     """Return how a broker may have deleted a segment, "" if none deletes this one alone.
 
     `present` are the partition's base offsets, and whether a cleaner has rewritten the segment.
@@ -354,31 +379,34 @@ def _why_gone(row: Mapping[str, Any], present: Mapping[int, bool]) -> str:
 
 
 def _difference(
-    was: Mapping[str, Any] | None, row: Mapping[str, Any], options: CertifyOptions
+    was: CertifiedRow | None, row: SeenRow, options: CertifyOptions
 ) -> Difference | None:
     bad = [f for f in row["findings"] if f["severity"] in SEVERITIES[2:] or f["kind"] == "vanished"]
     before = _extent(was) if was else ""
     if bad:
-        said = "; ".join(f"{f['kind']} ({KINDS[f['kind']][1]}): {f['reason']}" for f in bad)
-        return Difference(*_key(row), "damaged", before, said)
+        now = "; ".join(f"{f['kind']} ({KINDS[f['kind']][1]}): {f['reason']}" for f in bad)
+        return Difference(*key_of(row), "damaged", before, now)
     breaks = options.breaks(row["magic_batches"]) > 0
     if was is None:
-        return Difference(*_key(row), "new", "", _extent(row), breaks)
+        return Difference(*key_of(row), "new", "", _extent(row), breaks)
     if row["bytes"] < was["bytes"] or row["prefix_fingerprint"] != was["fingerprint"]:
-        return Difference(*_key(row), "changed", before, _extent(row), breaks)
+        return Difference(*key_of(row), "changed", before, _extent(row), breaks)
     if row["bytes"] > was["bytes"]:
-        return Difference(*_key(row), "grown", before, _extent(row), breaks)
+        return Difference(*key_of(row), "grown", before, _extent(row), breaks)
     if not was["live"] and _file(row) != _file(was):
-        return Difference(*_key(row), "touched", _file(was), _file(row), breaks)
+        return Difference(*key_of(row), "touched", _file(was), _file(row), breaks)
     return None
 
 
-def _file(row: Mapping[str, Any]) -> str:
+def _file(row: CertifiedRow) -> str:
     return f"{row['log_bytes']} bytes, mtime {row['mtime_ns']} ns, inode {row['inode']}"
 
 
-def _extent(row: Mapping[str, Any]) -> str:
+def _extent(row: CertifiedRow) -> str:
     magics = ", ".join(
         f"{count} of magic {magic}" for magic, count in enumerate(row["magic_batches"]) if count
     )
-    return f"{row['bytes']} bytes up to offset {row['next_offset']}, batches: {magics or 'none'}, {row['fingerprint']}"
+    return (
+        f"{row['bytes']} bytes up to offset {row['next_offset']}, batches:"
+        f" {magics or 'none'}, {row['fingerprint']}"
+    )

@@ -7,9 +7,9 @@ directory's own rows name small files to remove, and what blocks the whole parti
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -18,10 +18,11 @@ from kafkats.compression import Codec
 from kafkats.errors import BadInput, KafkatsError, UsageError
 from kafkats.formats.convert import Target
 from kafkats.generations import COMPRESSION_TYPES, LOSSES, PRODUCER
-from kafkats.logdir.identity import FileIdentity
+from kafkats.logdir.identity import FileIdentity, FileRow, file_row
 from kafkats.logdir.partition import UNFINISHED, FileFacts, scan_partition, unfinished_swaps
 from kafkats.logdir.snapshot import read_snapshot
 from kafkats.plans.facts import FILE
+from kafkats.plans.rows import SegmentKey
 from kafkats.plans.units import Unit
 from kafkats.segment.reader import open_source
 
@@ -45,15 +46,40 @@ FORECAST: Final = pa.schema([
 ])  # fmt: skip
 
 
-Row = dict[str, str | int | float | dict[str, int]]
-_COUNTS: Final = (
-    "before_bytes",
-    "after_bytes",
-    "batches_before",
-    "batches_after",
-    "records",
-    *(f"loses_{loss}" for loss in LOSSES),
-)
+class ForecastRow(NamedTuple):
+    """A row of FORECAST. `losses` holds what is lost, by kind."""
+
+    log_dir: str
+    partition_dir: str
+    base_offset: int
+    file: str
+    action: str
+    reason: str = ""
+    before: FileRow | None = None
+    before_bytes: int = 0
+    after_bytes: int = 0
+    after_sha256: str = ""
+    batches_before: int = 0
+    batches_after: int = 0
+    records: int = 0
+    kept_last: bool = False
+    losses: Mapping[str, int] = dict.fromkeys(LOSSES, 0)
+    seconds: float = 0.0
+
+    @property
+    def key(self) -> SegmentKey:
+        return SegmentKey(self.log_dir, self.partition_dir, self.base_offset)
+
+
+def forecast_rows(forecast: pa.Table) -> list[ForecastRow]:
+    """Return the rows of a table of FORECAST."""
+    losses = [
+        {loss: row[f"loses_{loss}"] for loss in LOSSES}
+        for row in forecast.select([f"loses_{loss}" for loss in LOSSES]).to_pylist()
+    ]
+    names = [name for name in ForecastRow._fields if name != "losses"]
+    rows = forecast.select(names).to_pylist()
+    return [ForecastRow(**row, losses=lost) for row, lost in zip(rows, losses, strict=True)]
 
 
 def target_of(to_magic: int, compression_type: str) -> Target:
@@ -79,25 +105,20 @@ def forecast_unit(unit: Unit, target: Target) -> pa.RecordBatch:
     Writes nothing. A segment that cannot be converted is a blocked row.
     """
     rows = _directory_rows(unit, target) if unit.base_offset < 0 else [_segment_row(unit, target)]
-    return pa.RecordBatch.from_pylist(rows, schema=FORECAST)
+    return pa.RecordBatch.from_pylist(
+        [
+            {**row._asdict(), **{f"loses_{loss}": count for loss, count in row.losses.items()}}
+            for row in rows
+        ],
+        schema=FORECAST,
+    )
 
 
-def _row(unit: Unit, file: str, action: str, reason: str = "") -> Row:
-    return {
-        "log_dir": unit.log_dir,
-        "partition_dir": unit.partition_dir,
-        "base_offset": unit.base_offset,
-        "file": file,
-        "action": action,
-        "reason": reason,
-        "after_sha256": "",
-        "kept_last": False,
-        "seconds": 0.0,
-        **dict.fromkeys(_COUNTS, 0),
-    }
+def _row(unit: Unit, file: str, action: str, reason: str = "") -> ForecastRow:
+    return ForecastRow(unit.log_dir, unit.partition_dir, unit.base_offset, file, action, reason)
 
 
-def _segment_row(unit: Unit, target: Target) -> Row:
+def _segment_row(unit: Unit, target: Target) -> ForecastRow:
     # numba takes 0.4 s to import: only where something is converted
     from kafkats.segment.convert import convert_source
 
@@ -120,20 +141,20 @@ def _segment_row(unit: Unit, target: Target) -> Row:
         return _row(unit, log, "blocked", f"cannot be converted{where}: {e.reason}")
     except KafkatsError as e:
         return _row(unit, log, "blocked", str(e))
-    return _row(unit, log, "convert" if result.changed else "keep") | {
-        "before_bytes": source.size,
-        "after_bytes": result.bytes,
-        "after_sha256": result.sha256,
-        "batches_before": result.batches_in,
-        "batches_after": result.batches_out,
-        "records": result.records,
-        "kept_last": result.kept_last,
-        "seconds": time.monotonic() - began,
-        **{f"loses_{loss}": result.losses.get(loss, 0) for loss in LOSSES},
-    }
+    return _row(unit, log, "convert" if result.changed else "keep")._replace(
+        before_bytes=source.size,
+        after_bytes=result.bytes,
+        after_sha256=result.sha256,
+        batches_before=result.batches_in,
+        batches_after=result.batches_out,
+        records=result.records,
+        kept_last=result.kept_last,
+        losses={loss: result.losses.get(loss, 0) for loss in LOSSES},
+        seconds=time.monotonic() - began,
+    )
 
 
-def _directory_rows(unit: Unit, target: Target) -> list[Row]:
+def _directory_rows(unit: Unit, target: Target) -> list[ForecastRow]:
     if not unit.partition_dir:
         return []
     try:
@@ -148,7 +169,7 @@ def _directory_rows(unit: Unit, target: Target) -> list[Row]:
         return [_row(unit, "", "blocked", str(e))]
 
 
-def _removals(unit: Unit, files: Sequence[FileFacts]) -> Iterator[Row]:
+def _removals(unit: Unit, files: Sequence[FileFacts]) -> Iterator[ForecastRow]:
     """Yield the files to remove below magic 2, which has neither producers nor transactions.
 
     A broker without these files starts with none.
@@ -165,11 +186,10 @@ def _removals(unit: Unit, files: Sequence[FileFacts]) -> Iterator[Row]:
             reason = "producers, which this format does not know"
         else:
             continue
-        identity = FileIdentity(file.size, file.mtime_ns, file.ctime_ns, file.inode)._asdict()
-        yield _row(unit, file.name, "remove", reason) | {
-            "base_offset": name.base_offset,
-            "before": identity,
-        }
+        identity = FileIdentity(file.size, file.mtime_ns, file.ctime_ns, file.inode)
+        yield _row(unit, file.name, "remove", reason)._replace(
+            base_offset=name.base_offset, before=file_row(identity)
+        )
 
 
 def _has_producers(snapshot: Path) -> bool:

@@ -306,9 +306,9 @@ def test_nobody_reads_a_staged_log(
     modes = tmp_path / "modes"
 
     def watch() -> None:
-        from kafkats.migration import plan as migrate
+        from kafkats.migration import stage
 
-        real = migrate.digest_records
+        real = stage.digest_records
 
         def look(*args: object, **kept: bool) -> object:
             with modes.open("a") as file:
@@ -316,7 +316,7 @@ def test_nobody_reads_a_staged_log(
                     print(oct(stat.S_IMODE(path.stat().st_mode)), file=file)
             return real(*args, **kept)  # type: ignore[arg-type]
 
-        migrate.digest_records = look  # type: ignore[assignment]
+        stage.digest_records = look  # type: ignore[assignment]
 
     assert kafkats("apply", plan, "--digest", "any", first=watch).code == 0
     assert set(modes.read_text().split()) == {"0o600"}

@@ -18,6 +18,7 @@ from kafkats.flow.ending import end_partition
 from kafkats.generations import LOSSES
 from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.migration import plan as migrate
+from kafkats.migration import stage
 from kafkats.migration.forecast import FORECAST, forecast_unit, target_of
 from kafkats.migration.plan import MigrateOptions, plan_migrate
 from kafkats.plans.facts import ACTIONS, SEGMENTS, damaged
@@ -384,7 +385,7 @@ def test_a_proof_that_fails_stops_the_run_and_changes_nothing(
 ) -> None:
     root = unpacked("matrix-2.8.2-v1", tmp_path)
     made, before = planned(root, 2), contents(root)
-    real = migrate.digest_records
+    real = stage.digest_records
     calls: list[int] = []
 
     def lies(source: Any, **kept: bool) -> Parity:
@@ -392,7 +393,7 @@ def test_a_proof_that_fails_stops_the_run_and_changes_nothing(
         found = real(source, **kept)
         return found._replace(digest="other") if len(calls) == 2 else found
 
-    monkeypatch.setattr(migrate, "digest_records", lies)
+    monkeypatch.setattr(stage, "digest_records", lies)
     folder = tmp_path / "run"
     folder.mkdir()
     rows = applied(made, folder)

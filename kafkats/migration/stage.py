@@ -1,0 +1,220 @@
+"""Write the new files of a planned migration beside the old ones, and prove that they are equal.
+
+Each log is converted, its indexes are built by recovery's rule, and both logs are read back and
+compared.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkats import paths
+from kafkats.errors import Changed, CorruptPlan, NotEqual, Refused, UsageError, exists, storage
+from kafkats.formats.convert import Target
+from kafkats.generations import RULES
+from kafkats.index.build import Built, build_from
+from kafkats.logdir.changeset import Change, Remove, Replace
+from kafkats.logdir.families import stage_bytes
+from kafkats.logdir.identity import FileIdentity, identify, identity_of
+from kafkats.logdir.journal import Note
+from kafkats.logdir.lease import Lease
+from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
+from kafkats.migration.forecast import target_of
+from kafkats.plans.rows import Item, replaced_file
+from kafkats.plans.run import PartitionWork, Staged, about, by_segment, refuse_full_disk
+from kafkats.segment.parity import Parity, digest_records, first_difference
+from kafkats.segment.reader import Source, open_source
+
+
+def check_item(item: Item) -> None:
+    """Raise CorruptPlan for an item that `plan_migrate` does not plan."""
+    name = paths.parse_segment_file(item["file"])
+    if name is None or name.suffix or name.base_offset != item["base_offset"]:
+        raise CorruptPlan(f"not a file of segment {item['base_offset']}: {item['file']!r}")
+    removed = name.kind in (paths.TXN_INDEX, paths.SNAPSHOT)
+    if (item["action"] == "remove") != removed or (not removed and item["log"] is None):
+        raise CorruptPlan(f"{item['file']}: action {item['action']!r} is unknown here")
+    if name.kind == paths.LOG and (item["action"] != "replace" or not item["after_sha256"]):
+        raise CorruptPlan(f"{item['file']}: a log is replaced by known bytes")
+    known = item["rule"] in RULES and RULES[item["rule"]].for_brokers
+    if not known or item["index_interval_bytes"] < 0 or item["segment_index_bytes"] <= 0:
+        raise CorruptPlan(f"{item['file']}: no index can be built with such settings")
+
+
+def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
+    """Convert the partition's segments beside it, build indexes, and prove equal records.
+
+    Raises Changed when the partition is not as approved, NotEqual when the proof fails, Refused
+    when the new files cannot be put in place, CorruptPlan, DiskFull, StorageFailed.
+    """
+    target = _target(work)
+    directory = Path(work.log_dir, work.partition_dir)
+    if not lease.site.area.linked:  # commit checks this too, but after the conversion
+        raise Refused(
+            "with the work area on another file system no .log can be changed", path=directory
+        )
+    _refuse_changed(work, directory)
+    refuse_full_disk(work)
+    changes: list[Change] = []
+    unchanged: dict[str, FileIdentity] = {}
+    notes: dict[str, Note] = {}
+    for items in by_segment(work):
+        by_file = {item["file"]: item for item in items}
+        for item in items:
+            if item["action"] == "remove":
+                changes.append(Remove(item["file"], replaced_file(item)))
+        log = paths.segment_file(items[0]["base_offset"], paths.LOG)
+        if log in by_file:
+            changes += _stage_segment(directory, by_file, log, target, lease, notes)
+            txn_index = paths.segment_file(items[0]["base_offset"], paths.TXN_INDEX)
+            stays = None if txn_index in by_file else identify(directory / txn_index)
+            if stays is not None:
+                unchanged[txn_index] = stays  # it contains only offsets, which do not change
+        elif any(item["action"] != "remove" for item in items):
+            raise CorruptPlan(f"an index would be written anew, but not {log}", path=directory)
+    return Staged(changes, unchanged, notes)
+
+
+def _target(work: PartitionWork) -> Target:
+    magic, codec = (work.options.get(name) for name in ("to_magic", "compression_type"))
+    if type(magic) is not int or not isinstance(codec, str):
+        raise CorruptPlan("its options name no magic, or no compression type")
+    try:
+        return target_of(magic, codec)
+    except UsageError as e:
+        raise CorruptPlan(f"its options are not those of a migration: {e}") from e
+
+
+def _refuse_changed(work: PartitionWork, directory: Path) -> None:
+    """Raise Changed before hours of conversion, for changes that commit refuses or does not check.
+
+    Whether a segment is the last one decides whether its last batch may be dropped. And a broker
+    that ran meanwhile may have left a segment to recover, or an unfinished swap.
+    """
+    partition = scan_partition(directory)
+    bases = [segment.base_offset for segment in partition.segments]
+    following = dict(pairwise([*bases, -1]))
+    stopped_cleanly = exists(
+        Path(work.log_dir, paths.CLEAN_SHUTDOWN), "looking for the clean-shutdown marker"
+    )
+    for item in work.items:
+        path = directory / item["file"]
+        if identify(path) != identity_of(item["before"]):
+            raise Changed("changed since it was looked at", path=path)
+        if (
+            item["log"] is not None
+            and following.get(item["base_offset"]) != item["next_base_offset"]
+        ):
+            raise Changed(
+                "segments have come or gone behind this one since it was looked at", path=path
+            )
+        if item["log"] is not None and item["next_base_offset"] < 0 and not stopped_cleanly:
+            raise Changed(
+                "the log's last segment, and no clean-shutdown marker any more: a broker has run",
+                path=path,
+            )
+    for name in unfinished_swaps(finding.file for finding in partition.findings):
+        raise Changed(UNFINISHED, path=directory / name)
+
+
+class _Converted(NamedTuple):
+    """A converted log: its SHA-256, its indexes, and what both logs say."""
+
+    sha256: str
+    built: Built
+    before: Parity
+    after: Parity
+
+
+def _convert(log: Path, item: Item, target: Target, staged: Path) -> _Converted:
+    """Write the converted log to `staged`, read it back, and build its indexes."""
+    # numba takes 0.4 s to import: only where something is converted
+    from kafkats.segment.convert import convert_source
+
+    base, active = item["base_offset"], item["next_base_offset"] < 0
+    # The old log is mapped: no broker truncates it under the lock. The new file is private until
+    # commit sets its attributes.
+    with about(log), open_source(log, mapped=True) as old:
+        with storage(staged, "writing the new log"), open(staged, "xb", opener=_private) as file:
+            result = convert_source(old, base, target, file.write, log_end=active)
+        if result.sha256 != item["after_sha256"]:
+            raise Changed(
+                "converts to other bytes than the plan says: the log has changed", path=log
+            )
+        with open_source(staged, mapped=True) as new:
+            before, after = _prove(old, new, target, log)
+            built = build_from(
+                new,
+                base,
+                RULES[item["rule"]],
+                item["index_interval_bytes"],
+                item["segment_index_bytes"],
+                None if active else item["next_base_offset"],
+            )
+    if built.facts.stop:
+        raise NotEqual("the converted log does not read to its end", path=log)
+    if built.blocked:  # a larger log may need more entries than a broker's index can hold
+        reason = (
+            f"no broker could index the converted log ({built.blocked}): {built.blocked_reason}"
+        ).rstrip(": ")
+        raise Refused(reason, path=log)
+    return _Converted(result.sha256, built, before, after)
+
+
+def _stage_segment(
+    directory: Path,
+    by_file: Mapping[str, Item],
+    log: str,
+    target: Target,
+    lease: Lease,
+    notes: dict[str, Note],
+) -> Iterator[Replace]:
+    item, staged = by_file[log], lease.staged(log)
+    old = replaced_file(item)
+    converted = _convert(directory / log, item, target, staged)
+    notes[log] = {
+        "records": converted.before.records,
+        "parity_before": converted.before.digest,
+        "parity_after": converted.after.digest,
+    }
+    # mtime is data: retention and searches of segments without timestamps use it
+    yield Replace(log, staged, old, converted.sha256, old.mtime_ns)
+    for kind, content in (
+        (paths.OFFSET_INDEX, converted.built.offset_index),
+        (paths.TIME_INDEX, converted.built.time_index),
+    ):
+        name = paths.segment_file(item["base_offset"], kind)
+        if name in by_file:
+            before = identity_of(by_file[name]["before"])
+            change = stage_bytes(name, content, before, lease, old.mtime_ns)
+            notes[name] = {"after_bytes": len(content), "sha256": change.sha256}
+            yield change
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+def _prove(old: Source, new: Source, target: Target, log: Path) -> tuple[Parity, Parity]:
+    """Read both logs and compare what the target can express. Raises NotEqual.
+
+    This covers offsets, order, keys, values and, depending on the target, timestamps, headers and
+    control records.
+    """
+    kept = {
+        "timestamps": target.magic > 0,
+        "headers": target.magic == 2,
+        "control": target.magic == 2,
+    }
+    before, after = digest_records(old, **kept), digest_records(new, **kept)
+    if before != after:
+        raise NotEqual(
+            "the converted log tells a consumer something else:"
+            f" {first_difference(old, new, **kept)}",
+            path=log,
+        )
+    return before, after
