@@ -8,21 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkats.cli.options import JSON, LOG_DIRS, MAX_BATCH_BYTES, SPAN, TIME, TOPICS
+from kafkats.cli.generated import options
+from kafkats.cli.options import JSON, LOG_DIRS, MAX_BATCH_BYTES, TOPICS
 from kafkats.cli.terminal import progress, say, say_summary, show_rows, shown
 from kafkats.config.topics import topic_filter
 from kafkats.errors import UsageError, storage
 from kafkats.lookup import exports
+from kafkats.lookup.options import Committed, Diff, Failover
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _FILE = click.Path(path_type=Path)
-_COMMITTED = click.option(
-    "--committed", required=True, type=_FILE, metavar="FILE",
-    help="What kafka-consumer-groups --describe printed, or its CSV.",
-)  # fmt: skip
-_GROUP = click.option("--group", default="", help="The group's name, where FILE has none.")
 _LAG = ("group", "topic", "partition", "offset", "log_end_offset", "lag", "next_timestamp", "lag_ms", "age_ms", "reason", "evidence")  # fmt: skip
 _DIFF_TOTALS = ("times", "both", "only_first", "only_second", "neither", "unreadable")
 _DIFF = {
@@ -34,8 +31,7 @@ _LATENCY = ("topic", "partition", "source", "samples", "same", "unknown", "least
 
 @click.command()
 @click.argument("paths", metavar="LOG_DIR...|TABLE", nargs=-1, required=True, type=_FILE)
-@_COMMITTED
-@_GROUP
+@options(Committed)
 @JSON
 def lag(paths: tuple[Path, ...], committed: Path, group: str, as_json: bool) -> int:
     """How far behind consumer groups are, in records and in time, by their committed offsets.
@@ -106,28 +102,13 @@ def latency(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> int:
 @click.command()
 @click.argument("first", metavar="FIRST_TABLE", type=_FILE)
 @click.argument("second", metavar="SECOND_TABLE", type=_FILE)
-@click.option(
-    "--margin", type=SPAN, default=0, metavar="DURATION",
-    help="How much too late records came: to go on in the second so much earlier.",
-)  # fmt: skip
-@click.option(
-    "--from",
-    "begins",
-    type=TIME,
-    metavar="TIME",
-    help="The first time to compare; else all that either has.",
-)
-@click.option("--until", type=TIME, metavar="TIME", help="The end, exclusive.")
-@click.option(
-    "--by", type=click.Choice(["partition", "time"]), default="partition", show_default=True,
-    help="A row for each partition, or for each of its times.",
-)  # fmt: skip
+@options(Diff)
 @TOPICS
 @JSON
 def diff(
     first: Path,
     second: Path,
-    margin: int,
+    margin: int | None,
     begins: int | None,
     until: int | None,
     by: str,
@@ -147,14 +128,14 @@ def diff(
     if begins is not None and until is not None and begins >= until:
         raise UsageError(f"nothing lies from {begins} to {until}")
     one, other = (
-        read(path, from_ms=_before(begins, margin), to_ms=until) for path in (first, second)
+        read(path, from_ms=_before(begins, margin or 0), to_ms=until) for path in (first, second)
     )
     if one.step_ms != other.step_ms:
         raise UsageError(
             f"a step of {one.step_ms} ms and one of {other.step_ms} ms: build both tables with the same"
         )
     found = cluster_diff.diff(
-        _of_topics(one.rows, topics), _of_topics(other.rows, topics), margin_ms=margin
+        _of_topics(one.rows, topics), _of_topics(other.rows, topics), margin_ms=margin or 0
     )
     if begins is not None:
         found = found.filter(pc.greater_equal(found["target_ms"], begins))
@@ -196,20 +177,7 @@ def _of_topics(rows: pa.Table, glob: str) -> pa.Table:
 @click.command()
 @click.argument("first", metavar="FROM_TABLE", type=_FILE)
 @click.argument("second", metavar="TO_TABLE", type=_FILE)
-@_COMMITTED
-@_GROUP
-@click.option(
-    "--margin",
-    type=SPAN,
-    required=True,
-    metavar="DURATION",
-    help="How much too late records came to FROM's cluster.",
-)
-@click.option(
-    "--missing", type=click.Choice(list(exports.MISSING)), default="fail", show_default=True,
-    help="Partitions without an answer: refuse; read all of it; nothing of it; or leave it out, and say so.",
-)  # fmt: skip
-@click.option("-o", "--output", type=_FILE, metavar="FILE", help="Else to standard output.")
+@options(Committed, Failover)
 def failover(
     first: Path,
     second: Path,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkats.cli.generated import options
 from kafkats.cli.options import (
     CONFIG,
     JOBS,
@@ -15,8 +16,6 @@ from kafkats.cli.options import (
     LOG_DIRS,
     MAX_BATCH_BYTES,
     POLICY,
-    SPAN,
-    TIME,
     TOPICS,
     policy_of,
     units_in,
@@ -24,6 +23,7 @@ from kafkats.cli.options import (
 from kafkats.cli.terminal import say_summary, show_rows
 from kafkats.config.settings_read import READS
 from kafkats.errors import UsageError
+from kafkats.lookup.options import Layouts
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor
@@ -36,28 +36,7 @@ _COLUMNS = (
 
 @click.command()
 @LOG_DIRS
-@click.option(
-    "--every", type=SPAN, default=60_000, metavar="DURATION",
-    help="Ask for each such step that a record falls into; 1m if not given.",
-)  # fmt: skip
-@click.option(
-    "--at",
-    "times",
-    multiple=True,
-    type=TIME,
-    metavar="TIME",
-    help="Ask for these times instead; repeat it.",
-)
-@click.option(
-    "--by", type=click.Choice(["partition", "segment"]), default="partition", show_default=True
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Put the files there, for dump to read.",
-)
+@options(Layouts)
 @TOPICS
 @POLICY
 @CONFIG

@@ -7,19 +7,21 @@ a default; `Option` has its sentence and what it is called elsewhere:
     class Rebuild(Options):
         all: Annotated[bool, Option("Also rewrite sound indexes", "--all")] = False
 
-`declared(Rebuild)` is what the generators read: `kafkats_airflow.params` makes the Params of the
-DAGs, `docs/options_page.py` makes docs/options.md.
+`declared(Rebuild)` is what the generators read: `kafkats.cli.generated` makes the options of the
+commands, `kafkats_airflow.params` the Params of the DAGs, `docs/options_page.py` docs/options.md.
 """
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, NamedTuple
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
+from annotated_types import Ge, Le
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticUndefined, core_schema
 
 from kafkats.config.values import parse_duration, parse_size, parse_time
@@ -28,7 +30,7 @@ from kafkats.config.values import parse_duration, parse_size, parse_time
 class Options(BaseModel):
     """The options of one operation, or a group that several operations share."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 @dataclass(frozen=True)
@@ -80,11 +82,6 @@ class Parsed:
     ) -> core_schema.CoreSchema:
         return core_schema.no_info_before_validator_function(self._read, core_schema.int_schema())
 
-    def __get_pydantic_json_schema__(
-        self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        return {"type": "string"} | ({"format": self.format} if self.format else {})
-
     def _read(self, value: object) -> object:
         return self.parse(value) if isinstance(value, str) else value
 
@@ -96,8 +93,43 @@ Size = Annotated[int, Parsed("SIZE", parse_size)]
 Duration = Annotated[int, Parsed("DURATION", parse_duration)]
 """ms, written such as 10m."""
 
+Words = Annotated[tuple[str, ...], "commas"]
+"""Words that the command line takes with commas between them."""
+
 REQUIRED: Final = PydanticUndefined
 """The default of an option that must be given."""
+
+
+class Kind(NamedTuple):
+    """The type of an option."""
+
+    base: type
+    """bool, int, str or Path."""
+    text: Choice | Parsed | None
+    many: bool
+    commas: bool
+    optional: bool
+    least: int | None
+    most: int | None
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema. `type` is a list that begins with null if the value may be missing."""
+        found: dict[str, Any] = {"type": _JSON[self.base]}
+        if isinstance(self.text, Choice):
+            found["enum"] = list(self.text.values)
+        elif isinstance(self.text, Parsed):
+            found = {"type": "string"} | ({"format": self.text.format} if self.text.format else {})
+        if self.least is not None:
+            found["minimum"] = self.least
+        if self.most is not None:
+            found["maximum"] = self.most
+        if self.many:
+            return {"type": ["null", "array"], "items": found}
+        return found | ({"type": ["null", found["type"]]} if self.optional else {})
+
+
+_JSON: Final = {bool: "boolean", int: "integer", str: "string", Path: "string"}
 
 
 class Declared(NamedTuple):
@@ -107,8 +139,7 @@ class Declared(NamedTuple):
     option: Option
     default: Any
     """REQUIRED if there is none."""
-    schema: dict[str, Any]
-    """The JSON Schema of its value. `type` is a list that begins with null if it may be empty."""
+    kind: Kind
 
     @property
     def param(self) -> str:
@@ -118,24 +149,41 @@ class Declared(NamedTuple):
 
 def declared(model: type[Options]) -> list[Declared]:
     """Return the options of a model, in its order. Raises TypeError for one without an Option."""
-    schemas = model.model_json_schema()["properties"]
-    return [_declared(name, field, schemas[name]) for name, field in model.model_fields.items()]
+    return [_declared(name, field) for name, field in model.model_fields.items()]
 
 
-def _declared(name: str, field: FieldInfo, schema: dict[str, Any]) -> Declared:
+def _declared(name: str, field: FieldInfo) -> Declared:
     options = [one for one in field.metadata if isinstance(one, Option)]
     if len(options) != 1:
         raise TypeError(f"field {name} needs one Option, and has {len(options)}")
-    default = field.get_default(call_default_factory=True)
-    return Declared(name, options[0], default, _flat(schema))
+    return Declared(name, options[0], field.default, _kind(field.annotation, field.metadata))
 
 
-def _flat(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return type and bounds, on one level. A list may be empty."""
-    kinds = schema.get("anyOf", [schema])
-    [kind] = [one for one in kinds if one.get("type") != "null"]
-    keys = ("type", "format", "enum", "items", "minimum", "maximum")
-    flat = {key: kind[key] for key in keys if key in kind and kind[key] != "path"}
-    if len(kinds) > 1 or flat["type"] == "array":
-        flat["type"] = ["null", flat["type"]]
-    return flat
+def _kind(annotation: Any, metadata: list[Any]) -> Kind:
+    """Return the type that an annotation stands for. Raises TypeError for one that none may have."""
+    said, optional, many = list(metadata), False, False
+    while (origin := get_origin(annotation)) is not None:
+        first, *others = get_args(annotation)
+        if origin is Annotated:
+            said += others
+        elif origin in {Union, types.UnionType} and others == [types.NoneType]:
+            optional = True
+        elif origin is tuple and others == [...]:
+            many = True
+        else:
+            break
+        annotation = first
+    if annotation not in _JSON:
+        raise TypeError(f"{annotation} is no type that an option can have")
+    texts = [one for one in said if isinstance(one, Choice | Parsed)]
+    least = [one.ge for one in said if isinstance(one, Ge)]
+    most = [one.le for one in said if isinstance(one, Le)]
+    return Kind(
+        annotation,
+        texts[0] if texts else None,
+        many,
+        "commas" in said,
+        optional,
+        int(str(least[0])) if least else None,
+        int(str(most[0])) if most else None,
+    )

@@ -18,7 +18,6 @@ IndexRule = Annotated[
     ),
 ]
 """One of generations.RULES. Forms offer those that brokers may read."""
-
 Now = Annotated[
     Time | None,
     Option(
@@ -44,7 +43,12 @@ class Topics(Options):
 
     topics: Annotated[
         str,
-        Option("Only topics whose name matches this glob", "--topics", "GLOB"),
+        Option(
+            "Only topics whose name matches one of these globs, separated by commas; __* needs a"
+            " glob that begins so",
+            "--topics",
+            "GLOB",
+        ),
     ] = "*"
 
 

@@ -1,11 +1,24 @@
-"""The options of searches by time, and of what is made of their answers (see kafkats.config.option)."""
+"""The options of searches by time and of what is made of the answers (see kafkats.config.option)."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Final
 
 from kafkats.config.option import Choice, Duration, Option, Options, Time
 from kafkats.lookup.exports import FORMATS, MISSING
+
+_MARGIN: Final = Option(
+    "How late records may have come, such as 10m: begin that much earlier and end that much later",
+    "--margin",
+    unset="none",
+)
+_MISSING: Final = Option(
+    "A partition without an answer. fail: fail the run; all: from its start; none: from its end;"
+    " leave: leave it out",
+    "--missing",
+)
+_OUTPUT: Final = Option("The file to write", "-o --output", "FILE", unset="standard output")
 
 
 class Search(Options):
@@ -51,15 +64,18 @@ class Table(Options):
             param="to",
         ),
     ] = None
+    output: Annotated[
+        Path | None, Option("The table's folder, with --every", "-o --output", "TABLE")
+    ] = None
 
 
 class Export(Options):
     """Which offsets are exported, and to whom."""
 
-    at: Annotated[
-        Time,
-        Option("Which offset was it at this time?", "--at", param="time"),
-    ]
+    at: Annotated[Time, Option("Which offset was it at this time?", "--at", "TIME", param="time")]
+    until: Annotated[
+        Time | None, Option("The end of a range, exclusive", "--until", "TIME", unset="no range")
+    ] = None
     to: Annotated[
         str,
         Choice(FORMATS),
@@ -71,28 +87,8 @@ class Export(Options):
             initial="spark-offsets",
         ),
     ]
-    until: Annotated[
-        Time | None,
-        Option("The end of a range, exclusive", "--until", unset="no range"),
-    ] = None
-    missing: Annotated[
-        str,
-        Choice(tuple(MISSING)),
-        Option(
-            "A partition without an answer. fail: fail the run; all: from its start; none: from"
-            " its end; leave: leave it out",
-            "--missing",
-        ),
-    ] = "fail"
-    margin: Annotated[
-        Duration | None,
-        Option(
-            "How late records may have come, such as 10m: begin that much earlier and end that"
-            " much later",
-            "--margin",
-            unset="none",
-        ),
-    ] = None
+    missing: Annotated[str, Choice(tuple(MISSING)), _MISSING] = "fail"
+    margin: Annotated[Duration | None, _MARGIN] = None
     group: Annotated[
         str | None,
         Option(
@@ -101,4 +97,60 @@ class Export(Options):
             "GROUP",
             unset="no such column",
         ),
+    ] = None
+    output: Annotated[Path | None, _OUTPUT] = None
+
+
+class Committed(Options):
+    """What consumer groups have committed."""
+
+    committed: Annotated[
+        Path,
+        Option("The output of kafka-consumer-groups --describe, or its CSV", "--committed", "FILE"),
+    ]
+    group: Annotated[
+        str, Option("The group's name, if FILE does not have it", "--group", "GROUP")
+    ] = ""
+
+
+class Diff(Options):
+    """Which cells of two tables are compared, and how they are shown."""
+
+    margin: Annotated[Duration | None, _MARGIN] = None
+    begins: Annotated[
+        Time | None,
+        Option("The first time to compare", "--from", unset="all that either table has"),
+    ] = None
+    until: Annotated[Time | None, Option("The end, exclusive", "--until")] = None
+    by: Annotated[
+        str,
+        Choice(("partition", "time")),
+        Option("One row for each of these", "--by"),
+    ] = "partition"
+
+
+class Failover(Options):
+    """How a group moves to another cluster."""
+
+    margin: Annotated[
+        Duration, Option("How late records came to the cluster of FROM_TABLE", "--margin")
+    ]
+    missing: Annotated[str, Choice(tuple(MISSING)), _MISSING] = "fail"
+    output: Annotated[Path | None, _OUTPUT] = None
+
+
+class Layouts(Options):
+    """For which times other indexes are measured."""
+
+    every: Annotated[
+        Duration, Option("Look up each such step that a record falls into", "--every")
+    ] = 60_000
+    times: Annotated[
+        tuple[Time, ...], Option("Look up these times instead of each step", "--at")
+    ] = ()
+    by: Annotated[
+        str, Choice(("partition", "segment")), Option("One row for each of these", "--by")
+    ] = "partition"
+    output: Annotated[
+        Path | None, Option("Also write the files there, for dump to read", "-o --output", "FOLDER")
     ] = None

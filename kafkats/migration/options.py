@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Final
 
-from kafkats.config.option import Choice, Option, Options
+from kafkats.config.option import Choice, Option, Options, Words
 from kafkats.config.options import IndexRule
-from kafkats.generations import COMPRESSION_TYPES, DEFAULT_RULE, PRODUCER
+from kafkats.generations import (
+    ALL_LOSSES,
+    COMPRESSION_TYPES,
+    DEFAULT_RULE,
+    LOSSES,
+    OFFSETS_LOSS,
+    PRODUCER,
+)
 
 PHASES: Final = ("phase-1", "canary", "phase-2", "rollback")
 """The phases of a cluster's migration, in order (kafkats.migration.phases)."""
@@ -49,12 +57,34 @@ class Migrate(Options):
         Option("Codec of what is written; producer keeps that of each batch", "--compression-type"),
     ] = PRODUCER
     accept_loss: Annotated[
-        tuple[str, ...],
+        Words,
         Option(
-            "What may be lost in an older format, such as headers, or all",
+            f"What may be lost in an older format: {', '.join(LOSSES)}, or {ALL_LOSSES}."
+            f" {OFFSETS_LOSS}: also convert partitions in which records are missing",
             "--accept-loss",
             "LOSS,...",
             unset="nothing",
         ),
     ] = ()
     rule: IndexRule = DEFAULT_RULE.name
+
+
+class Step(Options):
+    """The step of a cluster's migration that a command belongs to."""
+
+    ledger: Annotated[
+        Path | None,
+        Option(
+            "The ledger file of the migration",
+            "--ledger",
+            "FILE",
+            empty="ledger.jsonl in the folder",
+        ),
+    ] = None
+    phase: Annotated[
+        str,
+        Option("The phase of that migration; needs --ledger", "--phase", "|".join(PHASES)),
+    ] = ""
+    broker: Annotated[
+        str, Option("Whose volumes these are; needs --ledger", "--broker", "NAME")
+    ] = ""

@@ -13,7 +13,7 @@ from pydantic import Field
 from kafkats.config.option import REQUIRED, Choice, Declared, Option, Options, declared
 from kafkats.config.options import Settings, Topics
 from kafkats.lookup.options import Export, Search, Table
-from kafkats.migration.options import PHASES, Migrate, Migration
+from kafkats.migration.options import PHASES, Migrate, Migration, Step
 from kafkats.rebuild.options import Rebuild
 from kafkats.retention.options import Retain
 from kafkats.rolling.options import Roll
@@ -75,10 +75,6 @@ class MigrationRun(WritingRun):
     need_approval: Annotated[
         bool, Option("Ask a person before anything is written, and after a canary")
     ] = True
-    ledger: Annotated[
-        str | None,
-        Option("The ledger file of the migration", unset="ledger.jsonl in the folder"),
-    ] = None
 
 
 class RollingRun(WritingRun):
@@ -132,7 +128,7 @@ FORMS: Final[Mapping[str, Form]] = {
         ),
     ),
     "migrate": Form(
-        (MigrationRun, Migration, Migrate, Settings),
+        (MigrationRun, Migration, Migrate, Step, Settings),
         (
             "policy",
             "volumes",
@@ -228,11 +224,16 @@ class Box(NamedTuple):
 
 def boxes(form: Form) -> dict[str, Box]:
     """Return what a form shows, by id, in its order."""
+    return {name: _box(one) for name, one in declared_in(form).items()}
+
+
+def declared_in(form: Form) -> dict[str, Declared]:
+    """Return the options of a form, by id, in its order."""
     found: dict[str, Declared] = {}
     for model in form.models:
         for one in declared(model):
             found.setdefault(one.param, one)
-    return {name: _box(found[name]) for name in form.ids}
+    return {name: found[name] for name in form.ids}
 
 
 def _box(one: Declared) -> Box:
@@ -243,7 +244,7 @@ def _box(one: Declared) -> Box:
         default = option.initial
     elif isinstance(default, tuple):
         default = list(default)
-    schema = dict(one.schema)
+    schema = one.kind.schema
     if default not in (None, []) and "null" in schema["type"]:
         schema["type"] = schema["type"][-1]
     if option.choices:
@@ -253,8 +254,8 @@ def _box(one: Declared) -> Box:
 
 def _description(one: Declared, *, required: bool) -> str:
     option, said = one.option, one.option.sentence
-    if "array" in one.schema["type"]:
-        said += ", one per line"
+    if one.kind.many:
+        said += ". One per line"
     if empty := option.empty or option.unset:
         said += f". Empty: {empty}"
     if one.param in DEPLOYMENT:

@@ -29,10 +29,10 @@ class Sample(Options):
 def test_declared_in_the_order_of_the_model() -> None:
     at, size, how, names = declared(Sample)
     assert (at.name, at.default, at.param) == ("at", REQUIRED, "at")
-    assert at.schema == {"type": "string", "format": "date-time"}
-    assert (size.default, size.schema) == (None, {"type": ["null", "string"]})
-    assert (how.param, how.schema) == ("way", {"enum": ["a", "b"], "type": "string"})
-    assert names.schema == {"type": ["null", "array"], "items": {"type": "string"}}
+    assert at.kind.schema == {"type": "string", "format": "date-time"}
+    assert (size.default, size.kind.schema) == (None, {"type": ["null", "string"]})
+    assert (how.param, how.kind.schema) == ("way", {"type": "string", "enum": ["a", "b"]})
+    assert names.kind.schema == {"type": ["null", "array"], "items": {"type": "string"}}
 
 
 def test_values_are_read_as_on_the_command_line() -> None:
@@ -55,6 +55,12 @@ def test_a_field_without_a_sentence_is_refused() -> None:
 
     with pytest.raises(TypeError, match="field span needs one Option"):
         declared(Bare)
+
+    class Odd(Options):
+        rate: Annotated[float, Option("How fast")] = 0.0
+
+    with pytest.raises(TypeError, match="float"):
+        declared(Odd)
 
 
 @pytest.mark.parametrize(

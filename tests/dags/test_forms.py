@@ -60,7 +60,7 @@ def test_what_a_form_shows(bag: Any) -> None:
     assert retain["volumes"] == (
         [],
         {"type": ["null", "array"], "items": {"type": "string"}},
-        "Only these volumes: globs over paths or broker names, one per line. Empty: all",
+        "Only these volumes: globs over paths or broker names. One per line. Empty: all",
     )
     assert migrate["from_magic"][:2] == (1, {"type": "integer", "enum": [0, 1]})
     assert migrate["rule"].schema["enum"] == ["last-offset", "first-offset"], "a broker reads it"

@@ -1,0 +1,117 @@
+"""The options of the commands, made from what the operations declare (kafkats.config.option)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from kafkats.config.option import REQUIRED, Choice, Declared, Kind, Options, Parsed, declared
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class DeclaredOption(click.Option):
+    """An option that knows its declaration."""
+
+    def __init__(self, *args: Any, declared: Declared, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.declared = declared
+
+
+class ParsedType(click.ParamType[int]):
+    """A number that is written as text. What the parser's ValueError says is shown."""
+
+    def __init__(self, parsed: Parsed) -> None:
+        self.name, self._parse = parsed.metavar, parsed.parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return value if isinstance(value, int) else self._parse(value)
+        except ValueError as e:
+            self.fail(str(e), param, ctx)
+
+
+def options(*models: type[Options], **more: Mapping[str, Any]) -> Callable[[F], F]:
+    """Return a decorator that gives a command the options of models, in their order.
+
+    The command gets each value by the name of the field. `more` has further arguments of
+    click.Option for some of the fields, by name; `dest` is another name for the value.
+    """
+
+    def decorate(command: F) -> F:
+        for model in reversed(models):
+            for one in reversed(declared(model)):
+                if one.option.flags:
+                    command = _decorator(one, dict(more.get(one.name, {})))(command)
+        return command
+
+    return decorate
+
+
+def _decorator(one: Declared, more: dict[str, Any]) -> Callable[[F], F]:
+    option, kind = one.option, one.kind
+    names = [*option.flags.split(), more.pop("dest", one.name)]
+    given: dict[str, Any] = {"help": _help(one), "metavar": option.metavar or None}
+    if one.default is REQUIRED:
+        given["required"] = True
+    elif kind.base is bool:
+        given["is_flag"] = True
+    elif kind.commas:
+        given |= {"default": ",".join(one.default), "callback": _words}
+    elif kind.many:
+        given["multiple"] = True
+    elif one.default is not None:
+        given |= {"default": text_of(one), "show_default": not option.unset and one.default != ""}
+    if kind.base is not bool:
+        given["type"] = _type(kind)
+    return click.option(*names, cls=DeclaredOption, declared=one, **(given | more))
+
+
+def text_of(one: Declared) -> str:
+    """Return the default as a person writes it, "" if there is none."""
+    if one.default is REQUIRED or one.default is None or isinstance(one.default, bool):
+        return ""
+    parsed = one.kind.text
+    units = _UNITS.get(parsed.metavar, {}) if isinstance(parsed, Parsed) else {}
+    for unit, amount in units.items():
+        if one.default and one.default % amount == 0:
+            return f"{one.default // amount}{unit}"
+    return ",".join(one.default) if one.kind.many else str(one.default)
+
+
+_UNITS: Final[Mapping[str, Mapping[str, int]]] = {
+    "SIZE": {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10},
+    "DURATION": {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1},
+}
+
+
+def _help(one: Declared) -> str:
+    """Return the sentence, and what holds without the option."""
+    option, said = one.option, one.option.sentence
+    said += "" if said.endswith(("?", ".")) else "."
+    said += f" If not given: {option.unset}." if option.unset else ""
+    return said + (" May be repeated." if one.kind.many and not one.kind.commas else "")
+
+
+def _type(kind: Kind) -> click.ParamType[Any]:
+    if isinstance(kind.text, Parsed):
+        return ParsedType(kind.text)
+    if isinstance(kind.text, Choice):
+        values = kind.text.values
+        if kind.base is int:
+            return click.IntRange(min(map(int, values)), max(map(int, values)))
+        return click.Choice(list(map(str, values)))
+    if kind.base is Path:
+        return click.Path(path_type=Path)
+    if kind.base is int:
+        return click.IntRange(kind.least, kind.most)
+    return click.STRING
+
+
+def _words(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> tuple[str, ...]:
+    return tuple(word for word in (text or "").split(",") if word)
