@@ -45,10 +45,15 @@ class Failed(Exception):
 
 
 class Standalone:
-    """`home` is its folder, `url` where it listens, `submitted` the file with all arguments of spark-submit."""
+    """`home` is its folder, `url` where it listens, `submitted` the file with all arguments of spark-submit.
 
-    def __init__(self, home: Path, more: Mapping[str, str] | None = None) -> None:
-        self.home = home
+    `root` has the DAGs, plugins, jobs and packages that it runs. A second one with the same `home` goes on with the database.
+    """
+
+    def __init__(
+        self, home: Path, more: Mapping[str, str] | None = None, *, root: Path = ROOT
+    ) -> None:
+        self.home, self.root = home, root
         self.submitted = home / "submitted.jsonl"
         self.log = home / "standalone.log"
         self.password = secrets.token_urlsafe(12)
@@ -65,8 +70,8 @@ class Standalone:
             "AIRFLOW_HOME": str(self.home),
             "PYTHONUNBUFFERED": "1",  # its log is read as it grows
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home}/airflow.db?timeout=20",  # its writers wait for each other, now and then in a ring
-            "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
-            "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.root / "dags"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(self.root / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__PARALLELISM": "3",
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
@@ -84,7 +89,7 @@ class Standalone:
             "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": str(self.root),
             "PATH": os.pathsep.join([
                 str(bin_),
                 str(Path(sys.executable).parent),
@@ -114,7 +119,7 @@ class Standalone:
                     signal.SIGINT, signal.SIG_DFL
                 ),  # its way to be stopped
             )
-        dags = {path.stem for path in (ROOT / "dags").glob("*.py")}
+        dags = {path.stem for path in (self.root / "dags").glob("*.py")}
         self.until(lambda: self._healthy() and dags <= self.dags(), "is not up", timeout)
 
     def stop(self) -> None:

@@ -430,7 +430,9 @@ def main(argv: list[str] | None = None) -> int:
         help="only these, such as `plan *`; `roll:` applies",
     )
     parser.add_argument(
-        "--parts", default="commands,jobs,dags", help="what to run, with commas between"
+        "--parts",
+        default="commands,jobs,dags",
+        help="what to run, with commas between; `parked` alone: approvals across the change",
     )
     parser.add_argument(
         "--keep",
@@ -439,6 +441,10 @@ def main(argv: list[str] | None = None) -> int:
         help="where the commits' trees stay for the next time",
     )
     args = parser.parse_args(argv)
+    if args.parts == "parked":
+        from tests.same.parked import approvals_across
+
+        return approvals_across(args.before)
     began = time.monotonic()
     with ExitStack() as stack:
         into = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafkats-same-")))
