@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkats.cli import main
 from kafkats.paths import CLEAN_SHUTDOWN
+from tests.builders.commands import objects, run
 from tests.golden import case
 
 
@@ -28,18 +28,6 @@ def damaged(root: Path) -> Path:
     return root
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as e:
-        main([str(word) for word in words])
-    said = capsys.readouterr()
-    assert isinstance(e.value.code, int)
-    return e.value.code, said.out, said.err
-
-
-def lines(text: str) -> list[dict[str, object]]:
-    return [json.loads(line) for line in text.splitlines()]
-
-
 def test_from_damage_to_proof(
     damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -49,7 +37,7 @@ def test_from_damage_to_proof(
     assert "missing-index" in out
     code, out, _ = run(capsys, "plan", "rebuild", damaged, "-o", plan, "--json")
     assert code == 0
-    summary = lines(out)[-1]["summary"]
+    summary = objects(out)[-1]["summary"]
     assert isinstance(summary, dict)
     code, out, _ = run(capsys, "show", plan)
     assert code == 0
@@ -78,10 +66,10 @@ def test_a_directory_named_twice_is_looked_at_once(
     for given in ([damaged], [log, partition, damaged, link, damaged]):
         code, out, _ = run(capsys, "plan", "rebuild", *given, "-o", tmp_path / "plan", "--json")
         assert code == 0
-        plans.append(lines(out)[-1]["summary"])
+        plans.append(objects(out)[-1]["summary"])
     assert plans[0] == plans[1]
     code, out, _ = run(capsys, "inventory", log, partition, log, "--json")
-    assert lines(out)[-1]["summary"]["segments"] == len(list(partition.glob("*.log")))  # type: ignore[index]
+    assert objects(out)[-1]["summary"]["segments"] == len(list(partition.glob("*.log")))  # type: ignore[index]
 
 
 @pytest.mark.parametrize("between", ["deleted once more", "undone"])
@@ -134,7 +122,7 @@ def test_purge_ends_the_undo_window(
 
 def test_json_is_one_object_per_line(damaged: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "verify", damaged, "--json")
-    rows = lines(out)
+    rows = objects(out)
     assert code == 1
     assert "Traceback" not in err
     assert {

@@ -8,20 +8,12 @@ from pathlib import Path
 import pytest
 
 from kafkats import tables
-from kafkats.cli import main
 from kafkats.lookup.partitions import lookup_partitions
 from kafkats.search import LATEST, MAX_TIMESTAMP
 from kafkats.tables import build
 from tests.answers import lookup
+from tests.builders.commands import run
 from tests.golden import Unpacked, case
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as e:
-        main([str(word) for word in words])
-    said = capsys.readouterr()
-    assert isinstance(e.value.code, int)
-    return e.value.code, said.out, said.err
 
 
 @pytest.fixture

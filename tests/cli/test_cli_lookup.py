@@ -6,29 +6,16 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kafkats import tables
-from kafkats.cli import main
+from tests.builders.commands import objects, run
 from tests.golden import Unpacked
 
 TARGET = 1_600_000_000_000
 FROM, UNTIL = 1_599_998_400_000, 1_600_002_000_000
 """The hour that most records of the case are of."""
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as end:
-        main([str(word) for word in words])
-    said = capsys.readouterr()
-    assert isinstance(end.value.code, int)
-    return end.value.code, said.out, said.err
-
-
-def objects(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines()]
 
 
 @pytest.fixture

@@ -8,21 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kafkats.cli import main
 from kafkats.config import Policy, TopicSettings
 from kafkats.config.settings_read import INDEXES, NOWHERE
 from kafkats.inspect.inventory import inventory_units
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.units import list_units
 from kafkats.retention.plan import RetainOptions, plan_retain
+from tests.builders.commands import run
 from tests.golden import case
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as e:
-        main([str(word) for word in words])
-    said = capsys.readouterr()
-    return int(e.value.code or 0), said.out, said.err
 
 
 def test_what_no_operation_reads_is_still_accepted_and_said() -> None:

@@ -10,7 +10,7 @@ from kafkats.config import Policy
 from kafkats.config.topics import topic_filter
 from kafkats.plans.units import list_units, topics_of
 from kafkats.records import ReadOptions, plan_read
-from tests.search.test_search import batch
+from tests.builders.partitions import batch
 
 NAMES = ("__consumer_offsets", "_schemas", "my-offsets", "orders", "payments-eu")
 CASES = {

@@ -192,3 +192,24 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setattr("airflow.providers.standard.operators.hitl.HITLOperator.execute", answer)
     return given
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    """A directory with expired segments."""
+    from tests.retained import GOLDEN
+
+    (root := tmp_path / "broker" / "data").mkdir(parents=True)
+    return GOLDEN.unpack("before", root)
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """A directory that lost two time indexes."""
+    from tests.dags.runs import DAMAGED, REBUILT
+
+    (root := tmp_path / "broker" / "data").mkdir(parents=True)
+    REBUILT.unpack("data", root)
+    (root / DAMAGED[0]).unlink()
+    (root / DAMAGED[1]).write_bytes(b"")
+    return root

@@ -22,19 +22,13 @@ from kafkats.cli import cli
 from kafkats.formats import dispatch
 from kafkats.logdir.checkpoints import read_epochs, read_offsets
 from kafkats.plans.plan import read_plan
+from tests.dags.runs import states
 from tests.golden import retention_policy, tree
 from tests.retained import AS_OF, GOLDEN, RETAIN
 
 ROLL: dict[str, Any] = {
     name: RETAIN[name] for name in ("volumes", "topics", "as_of", "undo_days", "dry_run")
 } | {"generation": "4.1"}  # fmt: skip
-
-
-@pytest.fixture
-def volume(tmp_path: Path) -> Path:
-    root = tmp_path / "broker" / "data"
-    root.mkdir(parents=True)
-    return GOLDEN.unpack("before", root)
 
 
 def policy(volume: Path, topics: dict[str, Any] | None = None, **more: Any) -> str:
@@ -51,10 +45,6 @@ def run_dag(
     params = RETAIN if dag == "apply_retention" else ROLL
     where = {"policy": given, "folder": str(volume.parents[1] / "reports")}
     return bag.dags[dag].test(run_conf=params | where | conf, logical_date=logical_date)
-
-
-def states(run: Any) -> dict[str, str]:
-    return {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
 
 
 def report(volume: Path) -> dict[str, Any]:

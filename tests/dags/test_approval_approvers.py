@@ -18,9 +18,8 @@ from kafkats.config.approvers import read_approvers
 from kafkats.errors import Refused
 from kafkats.plans.approval import Approval, write_approval
 from kafkats.plans.plan import read_plan
-from tests.golden import case, tree
+from tests.golden import tree
 
-GOLDEN = case("retention-4.3.1")
 ALICE = {"id": "alice", "name": "alice"}
 MALLORY = {"id": "mallory", "name": "mallory"}
 TOPICS = {
@@ -34,13 +33,6 @@ YES = {
     "rebuild_time_indexes": "Approve",
 }
 WRITING = sorted(TOPICS)
-
-
-@pytest.fixture
-def volume(tmp_path: Path) -> Path:
-    root = tmp_path / "broker" / "data"
-    root.mkdir(parents=True)
-    return GOLDEN.unpack("before", root)
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from kafkats_airflow.spark_job import KafkatsJobOperator
 
 from kafkats.config.approvers import Approver, read_approvers
 from kafkats.errors import Refused, UsageError
-from tests.golden import case, tree
+from tests.dags.runs import task_state
+from tests.golden import tree
 
 ROOT = Path(__file__).parents[2]
-GOLDEN = case("retention-4.3.1")
 FIRST = {
     "apply_retention": "applications",
     "build_lookup_tables": "tables",
@@ -28,13 +28,6 @@ FIRST = {
     "roll_segments": "applications",
 }
 NEEDED: dict[str, dict[str, Any]] = {"export_offsets": {"time": "2020-09-13T12:26:40Z"}}
-
-
-@pytest.fixture
-def volume(tmp_path: Path) -> Path:
-    root = tmp_path / "broker" / "data"
-    root.mkdir(parents=True)
-    return GOLDEN.unpack("before", root)
 
 
 @pytest.fixture
@@ -73,11 +66,6 @@ def run(bag: Any, policy: Path, folder: Path) -> Callable[..., Any]:
         return bag.dags[dag].test(run_conf=given, logical_date=None)
 
     return run
-
-
-def state(run: Any, task: str) -> tuple[str, int]:
-    [found] = [ti for ti in run.get_task_instances() if ti.task_id == task]
-    return str(found.state), found.try_number
 
 
 def of_run(**params: Any) -> dict[str, Any]:
@@ -144,7 +132,7 @@ def test_another_policy_or_folder(
     conf = make(tmp_path)
     ended = run(dag, **conf)
     assert str(ended.state) == "failed"
-    assert state(ended, FIRST[dag]) == ("failed", 1), "at once"
+    assert task_state(ended, FIRST[dag]) == ("failed", 1), "at once"
     assert here == [] and not (tmp_path / "elsewhere").exists()
     [name] = conf
     [said] = [ti for ti in ended.get_task_instances() if ti.task_id == FIRST[dag]]
@@ -218,7 +206,7 @@ def test_where_everybody_is_an_admin_nothing_runs(
     monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS", "True")
     ended = run(dag)
     assert str(ended.state) == "failed" and here == []
-    assert state(ended, FIRST[dag]) == ("failed", 1)
+    assert task_state(ended, FIRST[dag]) == ("failed", 1)
     with pytest.raises(Refused, match=r"in this Airflow everybody is an admin"):
         deployment.check_responder({"id": "alice", "name": "alice"})
 

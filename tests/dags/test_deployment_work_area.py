@@ -15,9 +15,7 @@ from kafkats_airflow.plan_job import to_release
 from kafkats.cli import cli
 from kafkats.errors import Refused
 from kafkats.logdir.reservation import read_reservation, reservation_area
-from tests.dags.test_tries import REBUILD, Again, data, report, retain, states
-from tests.dags.test_tries import damaged as damaged
-from tests.dags.test_tries import volume as volume
+from tests.dags.runs import REBUILD, Again, data, report, retain, states
 
 
 def in_a_log_directory(root: Path) -> Path:

@@ -12,9 +12,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafkats_airflow import failing
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
-from tests.golden import case
+from tests.dags.runs import task_state
 
-GOLDEN = case("retention-4.3.1")
 FIRST = {
     "apply_retention": "applications",
     "build_lookup_tables": "tables",
@@ -45,24 +44,11 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     yield messages
 
 
-@pytest.fixture
-def volume(tmp_path: Path) -> Path:
-    root = tmp_path / "broker" / "data"
-    root.mkdir(parents=True)
-    return GOLDEN.unpack("before", root)
-
-
 def run(bag: Any, dag: str, **conf: Any) -> Any:
     """With every param: the DAG object remembers those of earlier runs."""
     return bag.dags[dag].test(
         run_conf=bag.defaults[dag] | NEEDED.get(dag, {}) | conf, logical_date=None
     )
-
-
-def of_task(run: Any, task: str) -> tuple[str, int]:
-    """State, and how often it was tried."""
-    [found] = [ti for ti in run.get_task_instances() if ti.task_id == task]
-    return str(found.state), found.try_number
 
 
 def report(folder: Path) -> dict[str, Any]:
@@ -115,10 +101,10 @@ def test_wrong_from_the_start(
     conf = {"folder": str(tmp_path / "reports")} | make(tmp_path / "policy.yaml", tmp_path)
     ended = run(bag, dag, **conf)
     assert str(ended.state) == "failed"
-    assert of_task(ended, FIRST[dag]) == ("failed", 1)
+    assert task_state(ended, FIRST[dag]) == ("failed", 1)
     assert said[0].startswith("AirflowFailException " + sentence.format(tmp=tmp_path))
     if dag in REPORTING:
-        assert of_task(ended, "report") == ("failed", 1)
+        assert task_state(ended, "report") == ("failed", 1)
         assert sentence.format(tmp=tmp_path).partition(": the folder")[0] in said[-1]
         if wrong != "unwritable folder":
             told = report(tmp_path / "reports")
@@ -169,7 +155,7 @@ def test_times_without_an_offset(
         ended = run(bag, dag, policy=str(policy), folder=str(tmp_path / "reports"), **conf)
     except (ParamValidationError, ValueError):  # Airflow itself has refused it
         return
-    assert of_task(ended, FIRST[dag]) == ("failed", 1)
+    assert task_state(ended, FIRST[dag]) == ("failed", 1)
     assert said[0].startswith(
         f"AirflowFailException UsageError: {name}: '{text}' is no time with its offset from UTC"
     )

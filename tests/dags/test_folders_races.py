@@ -21,20 +21,20 @@ from kafkats.cli import cli
 from kafkats.logdir.reservation import read_reservation, reservation_area, reserve
 from kafkats.reserving import Wish, planning
 from tests.crash.real import fork
-from tests.dags.test_plan_job_reserving import HOUR_MS, holder, now_ms
-from tests.dags.test_tries import (
+from tests.dags.runs import (
     DAMAGED,
+    HOUR_MS,
     REBUILD,
     REBUILT,
     data,
+    holder,
+    now_ms,
     places,
     rebuild,
     report,
     retain,
     states,
 )
-from tests.dags.test_tries import damaged as damaged
-from tests.dags.test_tries import volume as volume
 from tests.retained import RETAIN
 
 DAG = "rebuild_time_indexes"

@@ -12,6 +12,7 @@ import pytest
 from kafkats_airflow import folders
 
 from kafkats.migration import ledger
+from tests.dags.runs import refusing
 from tests.dags.test_migrate_message_format import (
     CANARY,
     DAG,
@@ -27,7 +28,6 @@ from tests.dags.test_migrate_message_format import (
     write_policy,
 )
 from tests.dags.test_migrate_message_format import pretended as pretended
-from tests.dags.test_tries import refusing
 
 
 @pytest.mark.slow(15)

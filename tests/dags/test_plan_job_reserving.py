@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kafkats.logdir.reservation import read_reservation, reservation_area, reserve
-from tests.dags.test_tries import REBUILD, data, places, rebuild, report, states
-from tests.dags.test_tries import damaged as damaged
-
-HOUR_MS = 3_600_000
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
+from kafkats.logdir.reservation import reservation_area, reserve
+from tests.dags.runs import HOUR_MS, REBUILD, data, holder, now_ms, places, rebuild, report, states
 
 
 def other_run(bag: Any, root: Path) -> Any:
@@ -27,11 +19,6 @@ def other_run(bag: Any, root: Path) -> Any:
     return bag.dags["rebuild_time_indexes"].test(
         run_conf=conf, logical_date=then, mark_success_pattern="approve"
     )
-
-
-def holder(root: Path) -> str:
-    found = read_reservation(reservation_area(root))
-    return found.holder if found else ""
 
 
 @pytest.mark.parametrize("over", ["deleted", "failed"])

@@ -18,6 +18,7 @@ from kafkats_airflow.folders import run_folder
 from kafkats_airflow.reports import UNSAFE, outcome
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
+from tests.dags.runs import states
 from tests.golden import case, tree
 
 GOLDEN = case("matrix-4.3.1-v2")
@@ -26,10 +27,6 @@ DAMAGED = ["none-ct-0/00000000000000000043.timeindex", "zstd-lat-0/0000000000000
 PARAMS = {
     "volumes": [], "topics": "*", "rule": "last-offset", "only_after_unclean_stop": False, "need_approval": False, "dry_run": False,
 }  # fmt: skip
-
-
-def states(run: Any) -> dict[str, str]:
-    return {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
 
 
 @pytest.fixture(scope="module")

@@ -51,3 +51,40 @@ def raw_batch(area: bytes, **fields: Any) -> bytes:
 def record(body: bytes) -> bytes:
     """A record's fields behind their length."""
     return encode_varint(len(body)) + body
+
+
+GOOD = b"\x00\x00\x00\x02k\x02v\x00"  # attributes, both deltas, key, value, no headers
+
+
+AREAS = {
+    "good": (1, b"\x10" + GOOD),
+    "two": (2, b"\x10" + GOOD + b"\x10" + GOOD),
+    "one too few counted": (1, b"\x10" + GOOD + b"\x10" + GOOD),
+    "one too many counted": (2, b"\x10" + GOOD),
+    "a byte too long": (1, b"\x12" + GOOD + b"\x00"),
+    "a byte too short": (1, b"\x0e" + GOOD),
+    "negative length": (1, b"\x01" + GOOD),
+    "length of five bytes": (1, b"\x90\x80\x80\x80\x00" + GOOD),
+    "length with bits above 32": (1, b"\x90\x80\x80\x80\x70" + GOOD),
+    "length that does not end": (1, b"\x90\x80\x80\x80\x80\x00" + GOOD),
+    "nulls": (1, b"\x0c\x00\x00\x00\x01\x01\x00"),
+    "nulls of any negative length": (1, b"\x0c\x00\x00\x00\x03\x05\x00"),
+    "time delta of ten bytes": (
+        1,
+        b"\x1e\x00" + b"\x82" + b"\x80" * 8 + b"\x00" + b"\x00\x01\x01\x00",
+    ),
+    "time delta of eleven bytes": (
+        1,
+        b"\x20\x00" + b"\x82" + b"\x80" * 9 + b"\x00" + b"\x00\x01\x01\x00",
+    ),
+    "value beyond the end": (1, b"\x0e\x00\x00\x00\x01\x04v\x00"),
+    "a header": (1, b"\x14\x00\x00\x00\x01\x01\x02\x02h\x02v"),
+    "a header without value": (1, b"\x12\x00\x00\x00\x01\x01\x02\x02h\x01"),
+    "a header with null key": (1, b"\x10\x00\x00\x00\x01\x01\x02\x01\x01"),
+    "negative header count": (1, b"\x0c\x00\x00\x00\x01\x01\x01"),
+    "more headers than bytes": (1, b"\x10\x00\x00\x00\x01\x01\x06\x00\x01"),
+    "header count of two bytes": (1, b"\x0e\x00\x00\x00\x01\x01\x80\x00"),
+    "nothing": (1, b""),
+    "nothing counted": (0, b"rubbish"),
+    "negative count": (-1, b""),
+}

@@ -16,7 +16,7 @@ from kafkats.index.compared import compare
 from kafkats.segment.reader import array_source
 from tests.golden import Unpacked
 from tests.index.generated import BASE, logs
-from tests.index.test_index_pages import PAGES, ROW
+from tests.index.pages import PAGES, ROW
 
 
 @pytest.mark.parametrize(

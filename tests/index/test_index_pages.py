@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import re
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +14,7 @@ from kafkats.errors import CorruptIndex, Vanished
 from kafkats.generations import SEGMENT_INDEX_BYTES
 from kafkats.index import offset_index, time_index, txn_index
 from tests.golden import Unpacked
-
-PAGES = Path(__file__).parents[2] / "docs" / "formats"
-ROW = re.compile(r"^\| (\d+) \| `(\w+)` \| (\d+) \| int(\d+) \|", re.MULTILINE)
+from tests.index.pages import PAGES, ROW
 
 
 @pytest.mark.parametrize(

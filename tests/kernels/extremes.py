@@ -37,10 +37,9 @@ from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import Source
 from kafkats.segment.search import Searcher
 from kafkats.segment.walk import walk
+from tests.builders.columns import believed, expected, read
 from tests.kernels.guarded import Guarded, GuardedNumpy, GuardedSource
 from tests.kernels.inputs import Case, cases
-from tests.segment.test_columns import believed, read
-from tests.segment.test_headers import expected
 
 _LOG: Final = Guarded(64 * 1024)
 _INDEXES: Final = (Guarded(4096), Guarded(4096))

@@ -5,8 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,29 +14,8 @@ from kafkats.errors import Locked, NotPermitted, Refused, StorageFailed
 from kafkats.logdir import lock
 from kafkats.logdir.lock import hold_shared, lock_state
 from kafkats.logdir.mounts import Mount, mount_of
+from tests.builders.locks import other_process
 from tests.golden import tree
-
-HOLDER = """
-import fcntl, sys
-f = open(sys.argv[1], sys.argv[2])
-fcntl.lockf(f, int(sys.argv[3]))
-print("locked", flush=True)
-sys.stdin.read()
-"""
-
-
-@contextmanager
-def other_process(path: Path, how: int) -> Generator[int]:
-    """Another process that holds the lock: exclusively, as Java's FileChannel.tryLock does, or shared. Its pid."""
-    mode = "r" if how == fcntl.LOCK_SH else "r+"
-    command = [sys.executable, "-c", HOLDER, str(path), mode, str(how)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"locked\n"
-        try:
-            yield process.pid
-        finally:
-            process.communicate()
 
 
 def a_broker_could_start(root: Path) -> bool:

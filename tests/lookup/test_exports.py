@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafkats.cli import main
 from kafkats.errors import BadInput, UsageError
 from kafkats.lookup.exports import (
     FORMATS,
@@ -31,8 +30,9 @@ from kafkats.lookup.partitions import LookupOptions, limits, lookup_partitions
 from kafkats.search import EARLIEST, LATEST, MAX_TIMESTAMP
 from kafkats.tables import build, read
 from tests.answers import lookup
+from tests.builders.commands import run
+from tests.builders.partitions import HOUR, T0, grown
 from tests.golden import Unpacked, case
-from tests.tables.test_tables import HOUR, T0, grown
 
 FOUND = Mark("orders", 0, 1000, 17, 1003, "first-after", "tail", 5, 40)
 LATE = Mark("orders", 10, 1000, -1, -1, "past-end", "tail", 2, 30, broker=False)
@@ -365,26 +365,20 @@ def test_a_partition_that_came_later_is_not_forgotten(golden: Unpacked, tmp_path
         read_marks(tmp_path / "table", begin, topics="nothing")
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as e:
-        main(["export", *map(str, words)])
-    said = capsys.readouterr()
-    assert isinstance(e.value.code, int)
-    return e.value.code, said.out, said.err
-
-
 def test_the_command(golden: Unpacked, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """On a directory with no timestamp at all."""
     one = case("matrix-2.8.2-v0")
     root = golden(one, one.states[-1])
     at = 1_600_100_000_000
     rows = lookup([root], [at, LATEST, EARLIEST])
-    code, out, err = run(capsys, root, "--at", at, "--to", "spark-offsets", "--missing", "all")
+    code, out, err = run(
+        capsys, "export", root, "--at", at, "--to", "spark-offsets", "--missing", "all"
+    )
     assert (code, out) == (0, export(marks_of(rows, at), to="spark-offsets", missing="all").text)
     assert f"{rows.num_rows // 3} partitions" in err
     file = tmp_path / "made" / "starts.csv"
     code, out, err = run(
-        capsys, root, "--at", at, "--to", "group-csv", "--missing", "leave", "-o", file
+        capsys, "export", root, "--at", at, "--to", "group-csv", "--missing", "leave", "-o", file
     )
     assert (code, out, file.read_text()) == (
         0,
@@ -392,16 +386,17 @@ def test_the_command(golden: Unpacked, tmp_path: Path, capsys: pytest.CaptureFix
         export(marks_of(rows, at), to="group-csv", missing="leave").text,
     )
     assert "no start (no-timestamps): no answer" in err
-    code, _, err = run(capsys, root, "--at", at, "--to", "group-csv")
+    code, _, err = run(capsys, "export", root, "--at", at, "--to", "group-csv")
     assert (code, "no-timestamps" in err) == (2, True)
-    assert run(capsys, root, "--at", at, "--to", "json")[0] == 1
-    code, _, err = run(capsys, root, "--at", at, "--to", "json", "-o", root / "here.json")
+    assert run(capsys, "export", root, "--at", at, "--to", "json")[0] == 1
+    code, _, err = run(capsys, "export", root, "--at", at, "--to", "json", "-o", root / "here.json")
     assert (code, "no broker would start" in err) == (2, True)
-    assert run(capsys, root, "--at", "noon", "--to", "json")[0] == 2
-    assert run(capsys, root, "--at", 2**63, "--to", "json")[0] == 2
+    assert run(capsys, "export", root, "--at", "noon", "--to", "json")[0] == 2
+    assert run(capsys, "export", root, "--at", 2**63, "--to", "json")[0] == 2
     assert (
         run(
             capsys,
+            "export",
             root,
             "--at",
             at,
@@ -416,8 +411,8 @@ def test_the_command(golden: Unpacked, tmp_path: Path, capsys: pytest.CaptureFix
         )[0]
         == 0
     )
-    assert run(capsys, root, "--at", at, "--to", "json", "--topics", "nothing")[0] == 2
-    assert run(capsys, root, "--at", at, "--to", "json", "--group", "g")[0] == 2
+    assert run(capsys, "export", root, "--at", at, "--to", "json", "--topics", "nothing")[0] == 2
+    assert run(capsys, "export", root, "--at", at, "--to", "json", "--group", "g")[0] == 2
 
 
 def test_the_command_s_margin(golden: Unpacked, capsys: pytest.CaptureFixture[str]) -> None:
@@ -426,9 +421,9 @@ def test_the_command_s_margin(golden: Unpacked, capsys: pytest.CaptureFixture[st
     root = golden(one, one.states[-1])
     at = 1_600_000_050_000
     words = (root, "--to", "json", "--missing", "leave")
-    wide = run(capsys, *words, "--at", at, "--until", at + 1, "--margin", "20s")[1]
-    assert wide == run(capsys, *words, "--at", at - 20_000, "--until", at + 20_001)[1]
-    assert wide != run(capsys, *words, "--at", at, "--until", at + 1)[1]
+    wide = run(capsys, "export", *words, "--at", at, "--until", at + 1, "--margin", "20s")[1]
+    assert wide == run(capsys, "export", *words, "--at", at - 20_000, "--until", at + 20_001)[1]
+    assert wide != run(capsys, "export", *words, "--at", at, "--until", at + 1)[1]
 
 
 def test_the_command_on_a_table(
@@ -448,6 +443,9 @@ def test_the_command_on_a_table(
         "--missing",
         "all",
     )
-    assert run(capsys, tmp_path / "table", *words)[:2] == run(capsys, root, *words)[:2]
-    code, _, err = run(capsys, tmp_path / "table", root, *words)
+    assert (
+        run(capsys, "export", tmp_path / "table", *words)[:2]
+        == run(capsys, "export", root, *words)[:2]
+    )
+    code, _, err = run(capsys, "export", tmp_path / "table", root, *words)
     assert (code, "not both" in err) == (2, True)

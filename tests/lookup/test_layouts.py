@@ -18,10 +18,9 @@ from kafkats.inspect.dump import dump
 from kafkats.lookup.layouts import STEPS, LayoutOptions, by_partition, layouts_unit
 from kafkats.plans.units import list_units
 from kafkats.segment.reader import array_source
+from tests.builders.partitions import T0, Grown, batch, grown
 from tests.golden import Unpacked, case
 from tests.index.generated import reseal
-from tests.search.test_search import batch
-from tests.tables.test_tables import T0, Grown, grown
 
 
 def looked(root: Path, **given: Any) -> list[dict[str, Any]]:

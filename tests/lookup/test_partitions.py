@@ -24,8 +24,8 @@ from kafkats.lookup.partitions import (
     lookup_unit,
 )
 from tests.answers import lookup
+from tests.builders.locks import other_process
 from tests.golden import Unpacked, case
-from tests.logdir.test_lock import other_process
 
 
 def rows_of(table: pa.Table, partition: str) -> dict[int, dict[str, object]]:

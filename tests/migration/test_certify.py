@@ -5,12 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from subprocess import PIPE
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,10 +15,7 @@ import pytest
 from kafkats.errors import CorruptPlan, UsageError
 from kafkats.execution import LocalExecutor
 from kafkats.flow import looking
-from kafkats.formats import v0, v2
-from kafkats.formats.model import Record, TimestampType
 from kafkats.migration.certificate import (
-    Certificate,
     CertifyOptions,
     read_certificate,
     write_certificate,
@@ -37,72 +30,12 @@ from kafkats.migration.certify import (
 )
 from kafkats.plans.plan import digest_of
 from kafkats.plans.units import list_units
+from tests.builders.certificates import certified, log_of, message, recheck, whats
+from tests.builders.locks import broker
 from tests.golden import Case, Unpacked, cases, tree
 from tests.index.generated import reseal
 
-
-def recheck(certificate: Certificate) -> Recheck:
-    """List and look again, in this process."""
-    return looking.recheck(LocalExecutor(1), certificate)
-
-
 AT = "2026-11-21T15:00:00Z"
-HOLD = """
-import fcntl, sys
-with open(sys.argv[1], "r+") as lock:
-    fcntl.lockf(lock, fcntl.LOCK_EX)
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-def certified(*roots: Path, topics: str = "*", **bounds: int | bool) -> Certificate:
-    options = CertifyOptions(tuple(map(str, roots)), topics, **bounds)  # type: ignore[arg-type]
-    return looking.certify(LocalExecutor(1), list(list_units(roots, topics=topics)), options)
-
-
-def message(magic: int, offset: int, value: bytes = b"v") -> bytes:
-    record = Record(
-        offset, -1, TimestampType.NONE if magic == 0 else TimestampType.CREATE_TIME, None, value
-    )
-    return v0.encode_batch([record]) if magic == 0 else v2.encode_batch([record])
-
-
-@pytest.fixture
-def volume(tmp_path: Path) -> Path:
-    """Two partitions of magic 2, one with two segments, of a broker that was stopped cleanly."""
-    root = tmp_path / "volume"
-    for partition, bases in {"a-0": [0, 10], "b-0": [0]}.items():
-        (root / partition).mkdir(parents=True)
-        for base in bases:
-            data = b"".join(message(2, base + n) for n in range(10))
-            log_of(root, partition, base).write_bytes(data)
-    (root / ".kafka_cleanshutdown").touch()
-    (root / "recovery-point-offset-checkpoint").write_text("0\n0\n")
-    return root
-
-
-def log_of(root: Path, partition: str = "a-0", base: int = 0) -> Path:
-    return root / partition / f"{base:020d}.log"
-
-
-@contextmanager
-def broker(root: Path) -> Generator[None, None, None]:
-    """Hold the lock as a running broker does, from another process."""
-    (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
-    (root / ".lock").touch()
-    held = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(root / ".lock")], stdin=PIPE, stdout=PIPE
-    )
-    try:
-        assert held.stdout and held.stdout.readline() == b"held\n"
-        yield
-    finally:
-        held.communicate(b"")
-
-
-def whats(again: Recheck) -> list[tuple[str, str, int, bool]]:
-    return [(d.what, d.partition_dir, d.base_offset, d.breaks) for d in again.differences]
 
 
 def test_what_it_says(volume: Path) -> None:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.certificates import certified, log_of, message, recheck, whats
+from tests.builders.locks import broker
 from tests.golden import Unpacked, cases
-from tests.migration.test_certify import broker, certified, log_of, message, recheck, volume, whats
-
-__all__ = ["volume"]
 
 RETENTION, CLEANER = "deleted from the front, as by retention", "as by the log cleaner"
 

@@ -14,19 +14,18 @@ import pytest
 
 from kafkats.errors import CorruptPlan, Refused, UsageError
 from kafkats.flow.apply import apply_partition, partition_works, summarize
-from kafkats.flow.ending import end_partition
 from kafkats.generations import LOSSES
-from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.migration import plan as migrate
 from kafkats.migration import stage
 from kafkats.migration.forecast import FORECAST, forecast_unit, target_of
 from kafkats.migration.plan import MigrateOptions, plan_migrate
-from kafkats.plans.facts import ACTIONS, SEGMENTS, damaged
-from kafkats.plans.plan import Plan, make_plan
-from kafkats.plans.run import directories, run_of
+from kafkats.plans.facts import SEGMENTS, damaged
+from kafkats.plans.plan import Plan
+from kafkats.plans.run import run_of
 from kafkats.plans.units import list_units
 from kafkats.segment.parity import Parity
-from tests.golden import case
+from tests.builders.directories import contents, unpacked
+from tests.builders.operations import altered, applied_rows, undone, verified
 
 FILE = {"size": 100, "mtime_ns": 1, "ctime_ns": 2, "inode": 3}
 LOG = "00000000000000000000.log"
@@ -202,10 +201,7 @@ def test_formats_that_do_not_exist(magic: int, codec: str) -> None:
 def test_a_sealed_plan_of_something_else_is_not_worked_on(wrong: dict[str, object]) -> None:
     good = plan([facts()], [looked()])
     assert partition_works(good, run_of(good))
-    items = pa.Table.from_pylist(
-        [item | wrong for item in good.items.to_pylist()], schema=good.items.schema
-    )
-    bad = make_plan(good.operation, {}, {}, items)
+    bad = altered(good, wrong)
     with pytest.raises(CorruptPlan):
         partition_works(bad, run_of(bad))
 
@@ -213,36 +209,12 @@ def test_a_sealed_plan_of_something_else_is_not_worked_on(wrong: dict[str, objec
 # On directories that real brokers wrote.
 
 
-def look(root: Path, *, deep: bool = False) -> pa.Table:
-    rows = [verify_unit(unit, VerifyOptions(deep=deep)) for unit in list_units([root])]
-    return pa.Table.from_batches(rows, schema=SEGMENTS)
-
-
 def planned(root: Path, to_magic: int, codec: str = "producer") -> Plan:
     target = target_of(to_magic, codec)
     forecast = pa.Table.from_batches(
         [forecast_unit(unit, target) for unit in list_units([root])], FORECAST
     )
-    return plan_migrate(look(root), forecast, MigrateOptions(to_magic, codec, ("all",)))
-
-
-def applied(made: Plan, folder: Path | None = None) -> pa.Table:
-    works = partition_works(made, run_of(made), folder)
-    return pa.Table.from_batches([apply_partition(work) for work in works], schema=ACTIONS)
-
-
-def contents(root: Path) -> dict[str, tuple[bytes, int, int]]:
-    return {
-        str(p.relative_to(root)): (p.read_bytes(), p.stat().st_mtime_ns, p.stat().st_mode)
-        for p in sorted(root.rglob("*"))
-        if p.is_file() and p.name != ".lock"
-    }
-
-
-def unpacked(name: str, to: Path) -> Path:
-    root = to / "data"
-    root.mkdir()
-    return case(name).unpack(case(name).states[-1], root)
+    return plan_migrate(verified(root), forecast, MigrateOptions(to_magic, codec, ("all",)))
 
 
 @pytest.mark.parametrize(
@@ -263,14 +235,14 @@ def test_there_and_back(tmp_path: Path, name: str, to_magic: int, codec: str) ->
     before = contents(root)
     made = planned(root, to_magic, codec)
     assert made.header["totals"]["blocked"] == 0
-    done = applied(made)
+    done = applied_rows(made)
     summary = summarize(done)
     assert (summary["exit_code"], summary["outcomes"]) == (0, {"done": done.num_rows})
     logs = [row for row in done.to_pylist() if row["file"].endswith(".log")]
     assert logs and all(row["parity_before"] == row["parity_after"] != "" for row in logs)
     assert sum(row["records"] for row in logs) > 0
 
-    after = look(root, deep=True)
+    after = verified(root, deep=True)
     assert damaged(after).num_rows == 0
     magics = [
         sum(one) for one in zip(*(m for m in after["magic_bytes"].to_pylist() if m), strict=True)
@@ -285,10 +257,9 @@ def test_there_and_back(tmp_path: Path, name: str, to_magic: int, codec: str) ->
     }, "mtime is data"
     assert not planned(root, to_magic, codec).items.num_rows or other, "nothing is left to do"
 
-    again = summarize(applied(made))
+    again = summarize(applied_rows(made))
     assert set(again["outcomes"]) == {"already"}
-    for where in directories(run_of(made)):
-        assert end_partition(run_of(made), "undo", *where)["outcome"] == "undone"
+    assert {row["outcome"] for row in undone(made)} == {"undone"}
     assert contents(root) == before
 
 
@@ -301,11 +272,11 @@ def test_a_corrupt_segment_stays_and_the_rest_goes_on(tmp_path: Path) -> None:
     made = planned(root, 2)
     blocked = [item for item in made.items.to_pylist() if item["action"] == "blocked"]
     assert [(item["partition_dir"], item["file"]) for item in blocked] == [("none-ct-0", log.name)]
-    assert summarize(applied(made))["exit_code"] == 0
+    assert summarize(applied_rows(made))["exit_code"] == 0
     assert log.read_bytes() == data
     others = [
         row
-        for row in look(root).to_pylist()
+        for row in verified(root).to_pylist()
         if row["base_offset"] >= 0 and row["log"]["size"] != len(data)
     ]
     assert others and all(row["magic_bytes"][1] == 0 for row in others)
@@ -373,7 +344,7 @@ def test_a_changed_log_is_refused(tmp_path: Path) -> None:
     with log.open("r+b") as file:
         file.write(b"\0")
     before = contents(root)
-    rows = [row for row in applied(made).to_pylist() if row["partition_dir"] == "none-ct-0"]
+    rows = [row for row in applied_rows(made).to_pylist() if row["partition_dir"] == "none-ct-0"]
     assert {row["outcome"] for row in rows} == {"refused"}
     assert {f: c for f, c in contents(root).items() if f.startswith("none-ct-0/")} == {
         f: c for f, c in before.items() if f.startswith("none-ct-0/")
@@ -396,7 +367,7 @@ def test_a_proof_that_fails_stops_the_run_and_changes_nothing(
     monkeypatch.setattr(stage, "digest_records", lies)
     folder = tmp_path / "run"
     folder.mkdir()
-    rows = applied(made, folder)
+    rows = applied_rows(made, folder)
     summary = summarize(rows)
     assert (summary["outcomes"], summary["exit_code"]) == ({"refused": rows.num_rows}, 3)
     assert any("tells a consumer something else" in error for error in summary["errors"])
@@ -411,7 +382,7 @@ def test_a_disk_that_is_too_full_is_told_before_anything_is_written(
     root = unpacked("matrix-2.8.2-v1", tmp_path)
     made, before = planned(root, 2), contents(root)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
-    summary = summarize(applied(made))
+    summary = summarize(applied_rows(made))
     assert summary["exit_code"] == 2 and "nothing was begun" in summary["errors"][0]
     assert contents(root) == before
 

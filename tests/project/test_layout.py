@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,11 @@ EXCEPTIONS: Final = {
     "project/test_composition.py": "what commands and jobs have in common",
     "project/test_layout.py": "this file",
 }
+SHARED_BY_TESTS: Final = {
+    "dags/test_migrate_message_format_tries.py": "the pretended jobs of that DAG's tests",
+    "retention/test_columns.py": "the rule by columns is held to the table of the rule by rows",
+}
+"""Tests that import from another test's module. What others need is in tests/builders or a module beside the tests."""
 
 
 def names(folder: Path) -> set[str]:
@@ -69,6 +75,12 @@ def test_exceptions_are_few_and_needed() -> None:
     assert set(EXCEPTIONS) <= set(everything)
     assert not [test for test in EXCEPTIONS if is_mirrored(test)]
     assert len(EXCEPTIONS) <= 0.05 * len(everything)
+
+
+def test_what_tests_share_lies_in_no_test() -> None:
+    of_a_test = re.compile(r"^(from|import) tests\.(\w+\.)*test_", re.MULTILINE)
+    found = {test for test in every_test() if of_a_test.search((ROOT / "tests" / test).read_text())}
+    assert found == set(SHARED_BY_TESTS)
 
 
 @pytest.mark.parametrize(

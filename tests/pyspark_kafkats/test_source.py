@@ -13,8 +13,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.segments import V2_100, write_indexes, write_segment
+from tests.builders.locks import broker
 from tests.golden import Unpacked, case
-from tests.migration.test_certify import broker
 from tests.records.rows import ASKED, differences, views
 
 SAMPLE = ("timestamps-4.3.1", "transactions-4.3.1", "upgrade-0.9-to-2.8")

@@ -13,14 +13,16 @@ import pytest
 from kafkats.config import Policy, TopicSettings
 from kafkats.errors import CorruptPlan, Refused, UsageError
 from kafkats.findings import Finding
-from kafkats.flow.apply import apply_partition, partition_works, summarize
+from kafkats.flow.apply import partition_works, summarize
 from kafkats.flow.ending import end_partition
 from kafkats.inspect.verify import VerifyOptions, verify_unit
-from kafkats.plans.facts import ACTIONS, SEGMENTS, finding_rows
+from kafkats.plans.facts import SEGMENTS, finding_rows
 from kafkats.plans.plan import Plan, make_plan
 from kafkats.plans.run import directories, run_of
 from kafkats.plans.units import list_units
 from kafkats.rebuild.plan import RebuildOptions, plan_rebuild
+from tests.builders.directories import contents
+from tests.builders.operations import applied_rows, verified
 from tests.golden import case
 
 FILE = {"size": 100, "mtime_ns": 1, "ctime_ns": 2, "inode": 3}
@@ -150,23 +152,7 @@ def policy(name: str) -> Policy:
 
 
 def look(root: Path, name: str = REAL) -> pa.Table:
-    options = VerifyOptions(policy=policy(name))
-    rows = [verify_unit(unit, options) for unit in list_units([root])]
-    return pa.Table.from_batches(rows, schema=SEGMENTS)
-
-
-def apply(plan: Plan) -> pa.Table:
-    works = partition_works(plan, run_of(plan))
-    return pa.Table.from_batches([apply_partition(work) for work in works], schema=ACTIONS)
-
-
-def contents(root: Path) -> dict[str, tuple[bytes, int, int]]:
-    """Bytes, mtime and mode of every file."""
-    return {
-        str(p.relative_to(root)): (p.read_bytes(), p.stat().st_mtime_ns, p.stat().st_mode)
-        for p in sorted(root.rglob("*"))
-        if p.is_file()
-    }
+    return verified(root, policy=policy(name))
 
 
 @pytest.fixture
@@ -192,15 +178,15 @@ def damage(root: Path) -> None:
 
 
 def test_damaged_indexes_come_back_to_the_byte_and_undo_is_identity(root: Path) -> None:
-    healthy = contents(root)
+    healthy = contents(root, but=())
     damage(root)
-    damaged = contents(root)
+    damaged = contents(root, but=())
     assert damaged != healthy
     plan = plan_rebuild(look(root), RebuildOptions())
-    assert contents(root) == damaged, "planning changed something"
+    assert contents(root, but=()) == damaged, "planning changed something"
     assert plan.items.num_rows >= 20
-    assert summarize(apply(plan))["outcomes"] == {"done": plan.items.num_rows}
-    repaired = contents(root)
+    assert summarize(applied_rows(plan))["outcomes"] == {"done": plan.items.num_rows}
+    repaired = contents(root, but=())
     assert {name: data for name, (data, _, _) in repaired.items() if name != ".lock"} == {
         name: data for name, (data, _, _) in healthy.items() if name != ".lock"
     }
@@ -212,19 +198,19 @@ def test_damaged_indexes_come_back_to_the_byte_and_undo_is_identity(root: Path) 
     assert {name: repaired[name] for name in untouched} == {
         name: healthy[name] for name in untouched
     }
-    again = summarize(apply(plan))
+    again = summarize(applied_rows(plan))
     assert again["outcomes"] == {"already": plan.items.num_rows}
     assert "nothing was changed" in again["note"]
     item = plan.items.to_pylist()[0]
     path = root / item["partition_dir"] / item["file"]
     path.rename(path.with_suffix(".away"))
-    assert summarize(apply(plan))["exit_code"] != 0, "a file that is gone is not done"
+    assert summarize(applied_rows(plan))["exit_code"] != 0, "a file that is gone is not done"
     path.with_suffix(".away").rename(path)
     assert plan_rebuild(look(root), RebuildOptions()).items.num_rows == 0
     run = run_of(plan)
     for where in directories(run):
         assert end_partition(run, "undo", *where)["outcome"] == "undone"
-    assert {k: v for k, v in contents(root).items() if k != ".lock"} == {
+    assert {k: v for k, v in contents(root, but=()).items() if k != ".lock"} == {
         k: v for k, v in damaged.items() if k != ".lock"
     }
 
@@ -235,12 +221,12 @@ def test_what_changed_since_planning_is_refused(root: Path) -> None:
     item = plan.items.to_pylist()[0]
     log = root / item["partition_dir"] / f"{item['base_offset']:020d}.log"
     os.utime(log)
-    before = contents(root)
-    summary = summarize(apply(plan))
+    before = contents(root, but=())
+    summary = summarize(applied_rows(plan))
     assert summary["outcomes"]["refused"] >= 1
     assert summary["exit_code"] == 3
     assert any(str(log) in error and "changed" in error for error in summary["errors"])
-    changed = {name for name, now in contents(root).items() if now != before.get(name)}
+    changed = {name for name, now in contents(root, but=()).items() if now != before.get(name)}
     assert not any(name.startswith(item["partition_dir"]) for name in changed)
 
 
@@ -255,7 +241,7 @@ def test_everything_is_planned_on_request(root: Path, tmp_path: Path) -> None:
     assert plan_rebuild(look(follower, "follower-2.8.2"), RebuildOptions()).items.num_rows == 0
     plan = plan_rebuild(look(follower, "follower-2.8.2"), RebuildOptions(all=True))
     assert plan.items.num_rows > 0
-    apply(plan)
+    applied_rows(plan)
     states = look(follower, "follower-2.8.2").to_pydict()
     assert set(states["offset_index"]) | set(states["time_index"]) <= {"equal", None, "missing"}
 
@@ -269,7 +255,7 @@ def test_the_text_of_kip33_asked_for_twice_is_written(tmp_path: Path) -> None:
     segments = pa.Table.from_batches([verify_unit(u, options) for u in list_units([root])])
     plan = plan_rebuild(segments, RebuildOptions(rule="kip33", not_for_a_broker=True, all=True))
     assert plan.items.num_rows
-    assert set(summarize(apply(plan))["outcomes"]) == {"done"}
+    assert set(summarize(applied_rows(plan))["outcomes"]) == {"done"}
     written = [
         root / i["partition_dir"] / i["file"]
         for i in plan.items.to_pylist()
@@ -309,7 +295,7 @@ def test_kip33_for_reading_needs_asking_twice_and_keeps_its_mtime_entry(tmp_path
     with pytest.raises(Refused):
         plan_rebuild(segments, RebuildOptions(rule="kip33"))
     plan = plan_rebuild(segments, RebuildOptions(rule="kip33", not_for_a_broker=True))
-    assert summarize(apply(plan))["errors"] == []
+    assert summarize(applied_rows(plan))["errors"] == []
     for item in plan.items.to_pylist():
         if item["file"].endswith(".timeindex"):
             mtime_ms = item["log"]["mtime_ns"] // 1_000_000
@@ -328,7 +314,7 @@ def test_a_copied_partition_can_be_repaired(root: Path, tmp_path: Path) -> None:
     wanted.unlink()
     plan = plan_rebuild(look(copy), RebuildOptions())
     assert actions(plan) == [("add", wanted.name)]
-    assert summarize(apply(plan))["outcomes"] == {"done": 1}
+    assert summarize(applied_rows(plan))["outcomes"] == {"done": 1}
     assert wanted.read_bytes() == content
 
 

@@ -17,7 +17,7 @@ from kafkats.paths import LOG, OFFSET_INDEX, segment_file
 from kafkats.records import Piece, ReadOptions, plan_read, read_settled
 from kafkats.segment.arrow import COLUMNS
 from kafkats.segment.reader import open_segment
-from tests.migration.test_certify import broker
+from tests.builders.locks import broker
 
 BASES = (0, 40, 80, 120)
 """Each segment has ten batches of four records; the last has two of them."""

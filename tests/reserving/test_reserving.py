@@ -28,10 +28,11 @@ from kafkats.logdir.reservation import (
 )
 from kafkats.plans.run import Run
 from kafkats.reserving import Wish, changing, now_ms, planning
+from tests.builders.commands import run_mixed
+from tests.builders.locks import other_process
 from tests.crash.commands import small_disk
 from tests.crash.real import fork
 from tests.golden import case, retention_moment, retention_policy, tree
-from tests.logdir.test_lock import other_process
 
 LOST = "none-ct-0/00000000000000000043.timeindex"
 HOUR = 3_600_000
@@ -53,13 +54,6 @@ def roots(tmp_path: Path) -> list[Path]:
 @pytest.fixture
 def root(roots: list[Path]) -> Path:
     return roots[0]
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str]:
-    with pytest.raises(SystemExit) as end:
-        main([str(word) for word in words])
-    said = capsys.readouterr()
-    return int(end.value.code or 0), said.out + said.err
 
 
 def summary(text: str) -> dict[str, Any]:
@@ -93,7 +87,9 @@ def test_a_second_planner_is_told_whose_it_is(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = tree(root)
-    code, text = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--reserve", "--json")
+    code, text = run_mixed(
+        capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--reserve", "--json"
+    )
     assert code == 0
     said = summary(text)
     mine = reserved(root)
@@ -107,16 +103,18 @@ def test_a_second_planner_is_told_whose_it_is(
     }
     assert {name: said[name] for name in wanted} == wanted
     for named in (root, root / "none-ct-0", root / "none-ct-0" / "00000000000000000000.log"):
-        code, text = run(capsys, "plan", "rebuild", named, "-o", tmp_path / "two", "--reserve")
+        code, text = run_mixed(
+            capsys, "plan", "rebuild", named, "-o", tmp_path / "two", "--reserve"
+        )
         first = text.splitlines()[0]
         assert code == 3 and len(text.splitlines()) == 1
         assert first.startswith(f"kafkats: {root}: reserved by {mine.holder} until ")
         assert first.endswith(f"kafkats release {root}")
         assert not (tmp_path / "two").exists()
     assert reserved(root) == mine
-    assert run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--reserve")[0] == 0, (
-        "a plan made anew"
-    )
+    assert (
+        run_mixed(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--reserve")[0] == 0
+    ), "a plan made anew"
     assert tree(root) == before
 
 
@@ -158,10 +156,10 @@ def test_a_reservation_is_no_part_of_the_digest(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command's plan and the job's are the same, whoever waits for an answer."""
-    reserving = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--reserve", "--json")[
-        1
-    ]
-    looking = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "two", "--json")[1]
+    reserving = run_mixed(
+        capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--reserve", "--json"
+    )[1]
+    looking = run_mixed(capsys, "plan", "rebuild", root, "-o", tmp_path / "two", "--json")[1]
     assert summary(reserving)["digest"] == summary(looking)["digest"]
 
 
@@ -170,19 +168,21 @@ def test_a_partition_reserves_all_of_its_log_dir(
 ) -> None:
     words = ("--reserve", "--reserve-for", "2h")
     assert (
-        run(capsys, "plan", "rebuild", root / "none-ct-0", "-o", tmp_path / "one", *words)[0] == 0
+        run_mixed(capsys, "plan", "rebuild", root / "none-ct-0", "-o", tmp_path / "one", *words)[0]
+        == 0
     )
     mine = reserved(root)
     assert mine is not None and mine.until_ms - mine.made_ms == pytest.approx(2 * HOUR, abs=60_000)
     assert (
-        run(capsys, "plan", "rebuild", root / "zstd-lat-0", "-o", tmp_path / "two", *words)[0] == 3
+        run_mixed(capsys, "plan", "rebuild", root / "zstd-lat-0", "-o", tmp_path / "two", *words)[0]
+        == 3
     )
 
 
 def test_what_a_plan_does_not_write_to_is_released(
     roots: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, text = run(
+    code, text = run_mixed(
         capsys, "plan", "rebuild", *roots, "-o", tmp_path / "plan", "--reserve", "--json"
     )
     assert (code, summary(text)["reserves"]) == (0, [str(roots[0])])
@@ -190,7 +190,9 @@ def test_what_a_plan_does_not_write_to_is_released(
     assert json.loads((tmp_path / "plan" / "reservation.json").read_text())["tokens"].keys() == {
         str(roots[0])
     }
-    code, text = run(capsys, "plan", "rebuild", roots[1], "-o", tmp_path / "empty", "--reserve")
+    code, text = run_mixed(
+        capsys, "plan", "rebuild", roots[1], "-o", tmp_path / "empty", "--reserve"
+    )
     assert code == 0 and "reserved" not in text
     assert not reserved(roots[1]) and not (tmp_path / "empty" / "reservation.json").exists()
 
@@ -201,11 +203,13 @@ def test_a_plan_that_fails_releases(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    code, _ = run(capsys, "plan", "rebuild", *roots, "-o", roots[1] / "plan", "--reserve")
+    code, _ = run_mixed(capsys, "plan", "rebuild", *roots, "-o", roots[1] / "plan", "--reserve")
     assert code == 2
     assert not any(map(reserved, roots))
     by_somebody(roots[1])
-    assert run(capsys, "plan", "rebuild", *roots, "-o", tmp_path / "plan", "--reserve")[0] == 3
+    assert (
+        run_mixed(capsys, "plan", "rebuild", *roots, "-o", tmp_path / "plan", "--reserve")[0] == 3
+    )
     assert not reserved(roots[0]), "half of them stay reserved"
 
     def fails(*_: object) -> None:
@@ -221,21 +225,21 @@ def test_a_plan_that_fails_releases(
 def test_a_brokers_lock(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / ".lock").touch()
     with other_process(root / ".lock", fcntl.LOCK_EX) as pid:
-        code, text = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--reserve")
+        code, text = run_mixed(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--reserve")
         assert code == 3
         assert (
             text.startswith(f"kafkats: {root}: process {pid} ")
             and "stop the broker" in text.splitlines()[0]
         )
         assert not reserved(root) and not (tmp_path / "one").exists()
-        code, text = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one")
+        code, text = run_mixed(capsys, "plan", "rebuild", root, "-o", tmp_path / "one")
         assert code == 0 and f"\n{root}: process {pid} " in text
         remarks = summary(
-            run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--json")[1]
+            run_mixed(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--json")[1]
         )["remarks"]
         assert len(remarks) == 1 and "until it stops" in remarks[0]
     assert (
-        summary(run(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--json")[1])[
+        summary(run_mixed(capsys, "plan", "rebuild", root, "-o", tmp_path / "one", "--json")[1])[
             "remarks"
         ]
         == []
@@ -246,7 +250,7 @@ def test_without_reserving_a_reservation_is_a_remark(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     theirs = by_somebody(root)
-    code, text = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan", "--json")
+    code, text = run_mixed(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan", "--json")
     (remark,) = summary(text)["remarks"]
     assert code == 0 and remark.startswith(f"{root}: reserved by {theirs.holder} until ")
     assert reserved(root) == theirs
@@ -256,7 +260,7 @@ def test_an_expired_one_is_taken_over_with_a_remark(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reserve(reservation_area(root), "the night before", 2, now_ms=1)
-    code, text = run(
+    code, text = run_mixed(
         capsys, "plan", "rebuild", root, "-o", tmp_path / "plan", "--reserve", "--json"
     )
     (remark,) = summary(text)["remarks"]
@@ -276,14 +280,14 @@ def test_a_mount_needs_a_work_area(
         workarea, "_mount", lambda path: "inner" if path.is_relative_to(root) else "outer"
     )
     plan = ("plan", "rebuild", root, "-o", tmp_path / "plan")
-    code, text = run(capsys, *plan, "--reserve")
+    code, text = run_mixed(capsys, *plan, "--reserve")
     assert code == 3 and "--work-area" in text.splitlines()[0] and "mount" in text
-    assert run(capsys, *plan, "--reserve", "--work-area", place)[0] == 0
-    code, text = run(capsys, *plan[:-1], tmp_path / "two", "--reserve", "--work-area", place)
+    assert run_mixed(capsys, *plan, "--reserve", "--work-area", place)[0] == 0
+    code, text = run_mixed(capsys, *plan[:-1], tmp_path / "two", "--reserve", "--work-area", place)
     assert code == 3 and f"kafkats release {root} --work-area {place}" in text
-    code, text = run(capsys, "apply", tmp_path / "plan", "--digest", "any")
+    code, text = run_mixed(capsys, "apply", tmp_path / "plan", "--digest", "any")
     assert code == 3 and "--work-area" in text and not (root / LOST).exists()
-    code, text = run(capsys, "release", root, "--work-area", place)
+    code, text = run_mixed(capsys, "release", root, "--work-area", place)
     assert code == 0 and "released" in text
 
 
@@ -295,10 +299,10 @@ def test_a_real_mount(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         case("matrix-4.3.1-v2").unpack("data", root)
         (root / LOST).unlink()
         plan = ("plan", "rebuild", root, "-o", tmp_path / "plan", "--reserve")
-        code, text = run(capsys, *plan)
+        code, text = run_mixed(capsys, *plan)
         assert code == 3 and "a mount of its own" in text and "--work-area" in text
-        assert run(capsys, *plan, "--work-area", place)[0] == 0
-        code, text = run(
+        assert run_mixed(capsys, *plan, "--work-area", place)[0] == 0
+        code, text = run_mixed(
             capsys,
             "plan",
             "rebuild",
@@ -311,21 +315,23 @@ def test_a_real_mount(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         )
         assert code == 3 and "reserved by" in text
         apply = ("apply", tmp_path / "plan", "--digest", "any", "--owner-stopped")
-        assert run(capsys, *apply)[0] == 3 and not (root / LOST).exists()
-        assert run(capsys, *apply, "--work-area", place)[0] == 0 and (root / LOST).exists()
+        assert run_mixed(capsys, *apply)[0] == 3 and not (root / LOST).exists()
+        assert run_mixed(capsys, *apply, "--work-area", place)[0] == 0 and (root / LOST).exists()
         by_somebody(root, place=place)
-        assert run(capsys, "undo", tmp_path / "plan.run")[0] == 3 and (root / LOST).exists()
-        assert run(capsys, "release", root)[0] == 3
-        assert run(capsys, "release", root, "--work-area", place)[0] == 0
-        assert run(capsys, "undo", tmp_path / "plan.run")[0] == 0 and not (root / LOST).exists()
+        assert run_mixed(capsys, "undo", tmp_path / "plan.run")[0] == 3 and (root / LOST).exists()
+        assert run_mixed(capsys, "release", root)[0] == 3
+        assert run_mixed(capsys, "release", root, "--work-area", place)[0] == 0
+        assert (
+            run_mixed(capsys, "undo", tmp_path / "plan.run")[0] == 0 and not (root / LOST).exists()
+        )
 
 
 def test_half_of_the_words(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, text = run(
+    code, text = run_mixed(
         capsys, "plan", "rebuild", root, "-o", tmp_path / "plan", "--reserve-for", "2h"
     )
     assert code == 2 and "--reserve" in text and not (tmp_path / "plan").exists()
-    code, text = run(
+    code, text = run_mixed(
         capsys, "plan", "rebuild", root, "-o", tmp_path / "plan", "--reserve", "--reserve-for", "0s"
     )
     assert code == 2
@@ -362,13 +368,15 @@ def test_the_other_plans_reserve_too(
     else:
         case("matrix-4.3.1-v2").unpack("data", root)
     plan = ("plan", words[0], root, *words[1:], "--reserve", "-o")
-    code, text = run(capsys, *plan, tmp_path / "one", "--json")
+    code, text = run_mixed(capsys, *plan, tmp_path / "one", "--json")
     assert code == int(summary(text)["blocked"] > 0), text
     assert summary(text)["files"] > 0, "a plan that writes nothing shows nothing"
     mine = reserved(root)
     assert mine is not None and mine.holder.endswith(f" plan {tmp_path / 'one'}")
-    assert run(capsys, *plan, tmp_path / "two")[0] == 3
-    assert run(capsys, "apply", tmp_path / "one", "--digest", "any", "--owner-stopped")[0] == 0
+    assert run_mixed(capsys, *plan, tmp_path / "two")[0] == 3
+    assert (
+        run_mixed(capsys, "apply", tmp_path / "one", "--digest", "any", "--owner-stopped")[0] == 0
+    )
     assert not reserved(root)
 
 
@@ -459,12 +467,12 @@ def test_an_earlier_try_releases_nothing_of_a_later_one(root: Path) -> None:
 def test_apply_enters_what_its_plan_has_reserved_and_releases_it(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(capsys, "plan", "rebuild", root, "-o", tmp_path / "other")
-    run(capsys, "plan", "rebuild", root / "none-ct-0", "-o", tmp_path / "plan", "--reserve")
+    run_mixed(capsys, "plan", "rebuild", root, "-o", tmp_path / "other")
+    run_mixed(capsys, "plan", "rebuild", root / "none-ct-0", "-o", tmp_path / "plan", "--reserve")
     mine = reserved(root)
     assert mine is not None
     before = tree(root)
-    code, text = run(capsys, "apply", tmp_path / "other", "--digest", "any")
+    code, text = run_mixed(capsys, "apply", tmp_path / "other", "--digest", "any")
     assert code == 3 and f"reserved by {mine.holder} until " in text.splitlines()[0]
     assert tree(root) == before and not (tmp_path / "other.run").exists()
 
@@ -473,7 +481,7 @@ def test_apply_enters_what_its_plan_has_reserved_and_releases_it(
     monkeypatch.setattr(
         applying, "apply_partition", lambda *a, **k: (seen.append(reserved(root)), real(*a, **k))[1]
     )
-    assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
+    assert run_mixed(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
     assert seen[0] is not None and (seen[0].holder, seen[0].token != mine.token) == (
         mine.holder,
         True,
@@ -484,34 +492,34 @@ def test_apply_enters_what_its_plan_has_reserved_and_releases_it(
 def test_apply_reserves_what_nobody_has(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan")
+    run_mixed(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan")
 
     def fails(*_: object) -> None:
         mine = reserved(root)
         assert mine is not None and "@" in mine.holder and " run rebuild-" in mine.holder
-        code, _ = run(capsys, "plan", "rebuild", root, "-o", tmp_path / "two", "--reserve")
+        code, _ = run_mixed(capsys, "plan", "rebuild", root, "-o", tmp_path / "two", "--reserve")
         assert code == 3
         raise UsageError("fails")
 
     with monkeypatch.context() as patched:
         patched.setattr(applying, "apply_partition", fails)
-        code, text = run(capsys, "apply", tmp_path / "plan", "--digest", "any")
+        code, text = run_mixed(capsys, "apply", tmp_path / "plan", "--digest", "any")
         assert code == 2, text
     assert reserved(root) is None, "a failure does not release it"
     reserve(reservation_area(root), "the night before", 2, now_ms=1)
-    code, text = run(capsys, "apply", tmp_path / "plan", "--digest", "any", "--json")
+    code, text = run_mixed(capsys, "apply", tmp_path / "plan", "--digest", "any", "--json")
     assert code == 0 and "the night before" in summary(text)["remarks"][0]
 
 
 def test_apply_by_its_holder(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan")
+    run_mixed(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan")
     theirs = by_somebody(root)
     words = ("apply", tmp_path / "plan", "--digest", "any")
-    assert run(capsys, *words)[0] == 3
-    assert run(capsys, *words, "--holder", "airflow apply_retention manual__2")[0] == 3
-    assert run(capsys, *words, "--holder", theirs.holder)[0] == 0
+    assert run_mixed(capsys, *words)[0] == 3
+    assert run_mixed(capsys, *words, "--holder", "airflow apply_retention manual__2")[0] == 3
+    assert run_mixed(capsys, *words, "--holder", theirs.holder)[0] == 0
     assert reserved(root) is None
 
 
@@ -527,7 +535,7 @@ def test_a_killed_apply_keeps_it_for_its_own_run(
 ) -> None:
     before = tree(root)
     words = ("--reserve",) if planned == "reserved" else ()
-    run(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan", *words)
+    run_mixed(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan", *words)
     with monkeypatch.context() as patched:
         patched.setattr(
             applying, "apply_partition", lambda *_: os.kill(os.getpid(), signal.SIGKILL)
@@ -537,12 +545,12 @@ def test_a_killed_apply_keeps_it_for_its_own_run(
     left = reserved(root)
     assert left is not None and left.until_ms > now_ms() + 23 * HOUR
     monkeypatch.setattr("kafkats.reserving.record.this_user", lambda: "another")
-    assert run(capsys, "plan", "rebuild", root, "-o", tmp_path / "two", "--reserve")[0] == 3
+    assert run_mixed(capsys, "plan", "rebuild", root, "-o", tmp_path / "two", "--reserve")[0] == 3
     if again == "apply":
-        assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
+        assert run_mixed(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
         assert (root / LOST).exists()
     else:
-        assert run(capsys, "undo", tmp_path / "plan.run")[0] == 0
+        assert run_mixed(capsys, "undo", tmp_path / "plan.run")[0] == 0
         assert tree(root) == before or not (root / LOST).exists()
     assert reserved(root) is None
 
@@ -550,23 +558,23 @@ def test_a_killed_apply_keeps_it_for_its_own_run(
 def test_undo_waits_for_a_plan_that_was_made_from_its_files(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan")
-    assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
+    run_mixed(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan")
+    assert run_mixed(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
     theirs, before = by_somebody(root), tree(root)
-    code, text = run(capsys, "undo", tmp_path / "plan.run")
+    code, text = run_mixed(capsys, "undo", tmp_path / "plan.run")
     assert code == 3 and f"reserved by {theirs.holder} until " in text.splitlines()[0]
     assert tree(root) == before and reserved(root) == theirs
-    assert run(capsys, "undo", tmp_path / "plan.run", "--holder", theirs.holder)[0] == 0
+    assert run_mixed(capsys, "undo", tmp_path / "plan.run", "--holder", theirs.holder)[0] == 0
     assert not (root / LOST).exists() and reserved(root) is None
 
 
 def test_purge_changes_no_live_file_and_does_not_wait(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan")
-    run(capsys, "apply", tmp_path / "plan", "--digest", "any")
+    run_mixed(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan")
+    run_mixed(capsys, "apply", tmp_path / "plan", "--digest", "any")
     theirs = by_somebody(root)
-    assert run(capsys, "purge", tmp_path / "plan.run")[0] == 0
+    assert run_mixed(capsys, "purge", tmp_path / "plan.run")[0] == 0
     assert reserved(root) == theirs
 
 
@@ -624,18 +632,18 @@ def test_release_says_whose_it_was(
     roots: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     theirs = by_somebody(roots[0])
-    code, text = run(capsys, "release", *roots, "--holder", "somebody else")
+    code, text = run_mixed(capsys, "release", *roots, "--holder", "somebody else")
     assert code == 0
     assert text.startswith(f"{roots[0]}: not released: it is reserved by {theirs.holder} until ")
     assert f"{roots[1]}: is not reserved\n" in text
     assert reserved(roots[0]) == theirs
-    code, text = run(capsys, "release", roots[0] / "none-ct-0")
+    code, text = run_mixed(capsys, "release", roots[0] / "none-ct-0")
     assert code == 0 and text.startswith(
         f"{roots[0]}: released; it was reserved by {theirs.holder} until "
     )
     assert reserved(roots[0]) is None
     theirs = by_somebody(roots[0])
-    code, text = run(capsys, "release", tmp_path / "nowhere", roots[0], "--json")
+    code, text = run_mixed(capsys, "release", tmp_path / "nowhere", roots[0], "--json")
     rows = [json.loads(line) for line in text.splitlines()]
     assert code == 2 and [row.get("outcome") for row in rows] == ["failed", "released", None]
     assert rows[1]["holder"] == theirs.holder and rows[1]["until_ms"] == theirs.until_ms
@@ -645,7 +653,7 @@ def test_release_says_whose_it_was(
 def test_a_damaged_reservation(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan")
+    run_mixed(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan")
     by_somebody(root)
     path = reservation_area(root).path / "reservation"
     path.write_bytes(b"\0" * 20)
@@ -653,13 +661,13 @@ def test_a_damaged_reservation(
         ("plan", "rebuild", root, "-o", tmp_path / "two", "--reserve"),
         ("apply", tmp_path / "plan", "--digest", "any"),
     ):
-        code, text = run(capsys, *words)
+        code, text = run_mixed(capsys, *words)
         assert code == 2 and len(text.splitlines()) == 1
         assert str(path) in text and f"kafkats release {root}" in text
     assert not (root / LOST).exists()
-    code, text = run(capsys, "release", root)
+    code, text = run_mixed(capsys, "release", root)
     assert code == 0 and "could not be read" in text
-    assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
+    assert run_mixed(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -668,12 +676,12 @@ def test_a_damaged_reservation(
 def test_a_damaged_record_beside_a_plan(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
 ) -> None:
-    run(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan", "--reserve")
+    run_mixed(capsys, "plan", "rebuild", root, "-o", tmp_path / "plan", "--reserve")
     path = tmp_path / "plan" / "reservation.json"
     path.write_text(content)
-    code, text = run(capsys, "apply", tmp_path / "plan", "--digest", "any")
+    code, text = run_mixed(capsys, "apply", tmp_path / "plan", "--digest", "any")
     assert code == 2 and str(path) in text and "Traceback" not in text
     path.unlink()
-    assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 3, (
+    assert run_mixed(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 3, (
         "nothing tells whose it is"
     )

@@ -13,14 +13,14 @@ import pytest
 from kafkats import paths
 from kafkats.config import Policy
 from kafkats.errors import CorruptPlan
-from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize
+from kafkats.flow.apply import apply_partition, partition_works
 from kafkats.flow.ending import end_partition
 from kafkats.formats import dispatch
 from kafkats.inspect.inventory import inventory_units
 from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.logdir.checkpoints import read_epochs
 from kafkats.logdir.producers import snapshot_at
-from kafkats.plans.facts import ACTIONS, SEGMENTS, damaged
+from kafkats.plans.facts import SEGMENTS, damaged
 from kafkats.plans.plan import Plan, make_plan
 from kafkats.plans.run import directories, run_of
 from kafkats.plans.units import Unit, list_units
@@ -29,7 +29,8 @@ from kafkats.retention.plan import RetainOptions, plan_retain
 from kafkats.retention.proof import not_kept, wrong_files
 from kafkats.retention.summary import board
 from kafkats.split.parts import PARTS
-from tests.golden import case
+from tests.builders.directories import contents, unpacked
+from tests.builders.operations import applied, inventoried
 
 MINUTE = 60_000
 T0 = 1_600_000_010_000
@@ -46,19 +47,9 @@ CASES = [
 """A directory, the time before which all has expired, and how many heads that are at least."""
 
 
-def unpacked(name: str, to: Path) -> Path:
-    root = to / "data"
-    root.mkdir()
-    return case(name).unpack(case(name).states[-1], root)
-
-
 def policy(**more: Any) -> Policy:
     given = {"cleanup.policy": "delete", "retention.ms": MINUTE} | more.pop("settings", {})
     return Policy.model_validate({"topics": {"*": given, "__*": given}} | more)
-
-
-def facts(root: Path) -> pa.Table:
-    return pa.Table.from_batches([inventory_units(list(list_units([root])))], SEGMENTS)
 
 
 def checked(units: Sequence[Unit]) -> pa.Table:
@@ -75,13 +66,8 @@ def planned(
     root: Path, given: Policy | None = None, options: RetainOptions = OPTIONS
 ) -> tuple[Plan, pa.Table]:
     units = list(list_units([root]))
-    return plan_inside(units, facts(root), given or policy(), options, look=looked, verify=checked)
-
-
-def applied(made: Plan) -> dict[str, Any]:
-    works = [work for together in rounds(partition_works(made, run_of(made))) for work in together]
-    return summarize(
-        pa.Table.from_batches([apply_partition(work) for work in works], schema=ACTIONS)
+    return plan_inside(
+        units, inventoried(root), given or policy(), options, look=looked, verify=checked
     )
 
 
@@ -100,14 +86,6 @@ def left(before: list[tuple[int, int, bytes]], limit: int) -> list[tuple[int, in
     """From the first batch on that has not expired. Where none has, all: nothing is deleted of what is wholly expired here."""
     fresh = [n for n, (_, timestamp, _) in enumerate(before) if timestamp >= limit]
     return before[fresh[0] :] if fresh else []
-
-
-def contents(root: Path) -> dict[str, tuple[bytes, int, int]]:
-    return {
-        str(p.relative_to(root)): (p.read_bytes(), p.stat().st_mtime_ns, p.stat().st_mode)
-        for p in sorted(root.rglob("*"))
-        if p.is_file() and p.name != ".lock"
-    }
 
 
 def everything_known(root: Path) -> None:
@@ -133,7 +111,7 @@ def test_what_is_left_begins_with_the_first_batch_that_has_not_expired(
     everything_known(root)
     options = RetainOptions(limit + MINUTE)
     before, files = {p.name: batches(p) for p in root.iterdir() if p.is_dir()}, contents(root)
-    whole, _ = plan_retain(facts(root), policy(), options)
+    whole, _ = plan_retain(inventoried(root), policy(), options)
     made, verdicts = planned(root, policy(), options)
     totals = made.header["totals"]
     assert totals["heads"] >= least and totals["blocked"] == 0
@@ -222,7 +200,7 @@ def test_what_keeps_a_segment_keeps_a_head(
     rolling: Path, given: Policy, options: RetainOptions, veto: str
 ) -> None:
     made, verdicts = planned(rolling, given, options)
-    whole, told = plan_retain(facts(rolling), given, options)
+    whole, told = plan_retain(inventoried(rolling), given, options)
     assert not made.items.num_rows and made.header["totals"]["heads"] == 0
     vetoes = made.header["totals"]["vetoes"]
     assert set(vetoes) - {"the last segment stays"} == {veto}
@@ -270,7 +248,7 @@ def test_a_head_that_stays_does_not_count_as_a_segment_that_stays(tmp_path: Path
 def test_nobody_looks_where_nothing_may_go(
     rolling: Path, given: Policy, options: RetainOptions
 ) -> None:
-    verdicts = plan_retain(facts(rolling), given, options)[1]
+    verdicts = plan_retain(inventoried(rolling), given, options)[1]
     units = list(list_units([rolling]))
     assert not looked(targets(units, verdicts, given, options)).num_rows
 
@@ -432,12 +410,14 @@ def test_the_rest_has_the_indexes_of_its_brokers_recovery(
     """0.11 to 2.8 delete alike, but only from 2.0 on do entries have the last offset: the segment's own index tells."""
     root = unpacked("rolling-1.1.1", tmp_path)
     everything_known(root)
-    largest = sorted(t for t in facts(root)["max_timestamp"].to_pylist() if t is not None and t > 0)
+    largest = sorted(
+        t for t in inventoried(root)["max_timestamp"].to_pylist() if t is not None and t > 0
+    )
     before_ms = largest[len(largest) // 2] - 3
     units = list(list_units([root]))
     made, _ = plan_inside(
         units,
-        facts(root),
+        inventoried(root),
         policy(),
         RetainOptions(max(NOW, before_ms), rule, before_ms=before_ms),
         look=looked,

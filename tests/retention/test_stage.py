@@ -15,9 +15,8 @@ import pytest
 from kafkats.config import Policy
 from kafkats.errors import Changed, CorruptPlan
 from kafkats.flow import apply
-from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize
+from kafkats.flow.apply import apply_partition, partition_works, summarize
 from kafkats.flow.ending import end_partition, undoable
-from kafkats.inspect.inventory import inventory_units
 from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.plans.facts import ACTIONS, SEGMENTS
 from kafkats.plans.plan import Plan, make_plan
@@ -25,6 +24,8 @@ from kafkats.plans.run import begin_run, directories, finish_run, read_run, run_
 from kafkats.plans.units import list_units
 from kafkats.rebuild.plan import RebuildOptions, plan_rebuild
 from kafkats.retention.plan import RetainOptions, plan_retain
+from tests.builders.directories import contents
+from tests.builders.operations import applied_rows, inventoried, undone
 from tests.golden import case
 
 NOW = 1_700_000_000_000
@@ -40,31 +41,16 @@ def root(tmp_path: Path) -> Path:
 
 
 def planned(root: Path, policy: Policy = DAY, **options: Any) -> Plan:
-    segments = pa.Table.from_batches([inventory_units(list(list_units([root])))], SEGMENTS)
+    segments = inventoried(root)
     return plan_retain(segments, policy, RetainOptions(NOW, **options))[0]
 
 
 def applied(made: Plan) -> list[dict[str, Any]]:
-    together = rounds(partition_works(made, run_of(made)))
-    return [row for some in together for work in some for row in apply_partition(work).to_pylist()]
-
-
-def undone(made: Plan) -> list[dict[str, Any]]:
-    return [
-        end_partition(run_of(made), "undo", *where, wrote=True)
-        for where in directories(run_of(made))
-    ]
+    return list(applied_rows(made).to_pylist())
 
 
 def logs(partition: Path) -> list[int]:
     return sorted(int(log.stem) for log in partition.glob("*.log"))
-
-
-def contents(root: Path) -> dict[str, tuple[bytes, int]]:
-    files = (path for path in root.rglob("*") if path.is_file() and path.name != ".lock")
-    return {
-        str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mtime_ns) for path in files
-    }
 
 
 def test_a_log_dirs_own_checkpoint_is_one_file(root: Path) -> None:
@@ -75,7 +61,7 @@ def test_a_log_dirs_own_checkpoint_is_one_file(root: Path) -> None:
     assert len(told) == 1 and "time-all-0 begins at" in told[0] and "and 1 more do" in told[0]
     assert {row["outcome"] for row in applied(made)} == {"done"}
     assert starts.read_text() == "0\n1\nsize 0 50\n"
-    assert {row["outcome"] for row in undone(made)} == {"undone"}
+    assert {row["outcome"] for row in undone(made, wrote=True)} == {"undone"}
     assert contents(root) == before
 
 
@@ -96,11 +82,11 @@ def test_what_comes_back_joins_the_log(root: Path, epochs: bool) -> None:
     before = logs(root / "time-some-0")
     first, second = two_runs(root, epochs=epochs)
     left = logs(root / "time-some-0")
-    (row,) = undone(first)
+    (row,) = undone(first, wrote=True)
     assert row["outcome"] == "refused" and f"undo run {second.run_id} first" in row["error"]
     assert logs(root / "time-some-0") == left
     assert not undoable(run_of(first), str(root), "time-some-0", wrote=True)
-    assert [row["outcome"] for made in (second, first) for row in undone(made)] == [
+    assert [row["outcome"] for made in (second, first) for row in undone(made, wrote=True)] == [
         "undone",
         "undone",
     ]
@@ -111,17 +97,17 @@ def test_nothing_comes_back_before_what_was_purged(root: Path) -> None:
     first, second = two_runs(root)
     assert end_partition(run_of(second), "purge", str(root), "time-some-0")["outcome"] == "purged"
     left = logs(root / "time-some-0")
-    (row,) = undone(first)
+    (row,) = undone(first, wrote=True)
     assert row["outcome"] == "refused" and "there is no way back" in row["error"]
     assert logs(root / "time-some-0") == left
 
 
 def test_nothing_comes_back_where_a_broker_deleted_more(root: Path) -> None:
     first, second = two_runs(root)
-    assert {row["outcome"] for row in undone(second)} == {"undone"}
+    assert {row["outcome"] for row in undone(second, wrote=True)} == {"undone"}
     oldest = min((root / "time-some-0").glob("*.log"))
     oldest.unlink()
-    (row,) = undone(first)
+    (row,) = undone(first, wrote=True)
     assert (
         row["outcome"] == "refused"
         and oldest.name in row["error"]
@@ -145,7 +131,7 @@ def test_nothing_comes_back_into_a_topic_made_anew(root: Path, how: str) -> None
                 "version: 0\ntopic_id: ThisIsNotTheSameTopicA"
             )
     before = contents(root)
-    assert {row["outcome"] for row in undone(made)} == {"refused"}
+    assert {row["outcome"] for row in undone(made, wrote=True)} == {"refused"}
     assert {row["outcome"] for row in applied(made)} == {"refused"}, "not told to be done already"
     now = contents(root)
     assert {name: now[name] for name in now if ".kafkats" not in name} == before
@@ -156,7 +142,7 @@ def test_nothing_comes_back_where_the_topic_is_gone(root: Path) -> None:
     assert {row["outcome"] for row in applied(made)} == {"done"}
     for partition in root.glob("time-*"):
         shutil.rmtree(partition)
-    assert {row["outcome"] for row in undone(made)} == {"refused"}
+    assert {row["outcome"] for row in undone(made, wrote=True)} == {"refused"}
     assert not undoable(run_of(made), str(root), "time-some-0", wrote=True)
     assert not list(root.glob("time-*"))
 

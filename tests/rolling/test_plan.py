@@ -13,17 +13,17 @@ from kafkats import paths
 from kafkats.config import Policy
 from kafkats.errors import CorruptPlan, UsageError
 from kafkats.findings import Finding
-from kafkats.flow.apply import apply_partition, partition_works, summarize
-from kafkats.flow.ending import end_partition
+from kafkats.flow.apply import apply_partition, partition_works
 from kafkats.inspect.inventory import inventory_units
-from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.logdir.snapshot import encode_snapshot
-from kafkats.plans.facts import ACTIONS, SEGMENTS, all_findings, damaged, directory_row
-from kafkats.plans.plan import Plan, make_plan
-from kafkats.plans.run import directories, run_of
+from kafkats.plans.facts import SEGMENTS, all_findings, damaged, directory_row
+from kafkats.plans.plan import Plan
+from kafkats.plans.run import run_of
 from kafkats.plans.units import list_units
 from kafkats.rolling.plan import RollOptions, plan_roll
-from tests.golden import case, partitions
+from tests.builders.directories import contents, last_log, unpacked
+from tests.builders.operations import altered, applied, undone, verified
+from tests.golden import partitions
 
 DAY = 86_400_000
 NOW = 1_700_000_000_000
@@ -181,10 +181,7 @@ def test_a_rule_that_does_not_exist() -> None:
 def test_a_sealed_plan_of_something_else_is_not_worked_on(wrong: dict[str, object]) -> None:
     good, _ = plan(facts())
     assert partition_works(good, run_of(good))
-    items = pa.Table.from_pylist(
-        [item | wrong for item in good.items.to_pylist()], schema=good.items.schema
-    )
-    bad = make_plan(good.operation, {}, {}, items)
+    bad = altered(good, wrong)
     with pytest.raises(CorruptPlan):
         partition_works(bad, run_of(bad))
 
@@ -202,38 +199,8 @@ def planned(root: Path) -> Plan:
     return made
 
 
-def look(root: Path) -> pa.Table:
-    rows = [verify_unit(unit, VerifyOptions(deep=True)) for unit in list_units([root])]
-    return pa.Table.from_batches(rows, schema=SEGMENTS)
-
-
-def applied(made: Plan) -> dict[str, Any]:
-    works = partition_works(made, run_of(made))
-    return summarize(
-        pa.Table.from_batches([apply_partition(work) for work in works], schema=ACTIONS)
-    )
-
-
-def contents(root: Path) -> dict[str, tuple[bytes, int, int]]:
-    return {
-        str(p.relative_to(root)): (p.read_bytes(), p.stat().st_mtime_ns, p.stat().st_mode)
-        for p in sorted(root.rglob("*"))
-        if p.is_file() and p.name != ".lock"
-    }
-
-
-def unpacked(name: str, to: Path) -> Path:
-    root = to / "data"
-    root.mkdir()
-    return case(name).unpack(case(name).states[-1], root)
-
-
 def topics(root: Path) -> list[Path]:
     return [partition for partition in partitions(root) if partition.name != "__cluster_metadata-0"]
-
-
-def active_of(partition: Path) -> Path:
-    return max(partition.glob("*.log"))
 
 
 @pytest.mark.parametrize(
@@ -243,8 +210,8 @@ def active_of(partition: Path) -> Path:
 )  # fmt: skip
 def test_there_and_back(tmp_path: Path, name: str) -> None:
     root = unpacked(name, tmp_path)
-    before, findings = contents(root), all_findings(look(root))
-    rolled = {p.name for p in topics(root) if active_of(p).stat().st_size}
+    before, findings = contents(root), all_findings(verified(root, deep=True))
+    rolled = {p.name for p in topics(root) if last_log(p).stat().st_size}
     made = planned(root)
     assert (made.header["totals"]["segments_added"], made.header["totals"]["blocked"]) == (
         len(rolled),
@@ -254,12 +221,12 @@ def test_there_and_back(tmp_path: Path, name: str) -> None:
     summary = applied(made)
     assert (summary["exit_code"], set(summary["outcomes"])) == (0, {"done"})
 
-    after = look(root)
+    after = verified(root, deep=True)
     assert all_findings(after) == findings, "nothing is wrong that was not before"
     now = contents(root)
     assert {file: one for file, one in now.items() if file in before} == before
     for name in {file.split("/")[0] for file in now.keys() - before.keys()}:
-        partition, new = root / name, active_of(root / name)
+        partition, new = root / name, last_log(root / name)
         assert name in rolled
         assert new.stat().st_size == new.with_suffix(".index").stat().st_size == 0
         assert new.stat().st_mode == sorted(partition.glob("*.log"))[-2].stat().st_mode
@@ -272,8 +239,7 @@ def test_there_and_back(tmp_path: Path, name: str) -> None:
     assert not planned(root).items.num_rows, "an empty segment does not roll"
 
     assert set(applied(made)["outcomes"]) == {"already"}
-    for where in directories(run_of(made)):
-        assert end_partition(run_of(made), "undo", *where)["outcome"] == "undone"
+    assert {row["outcome"] for row in undone(made)} == {"undone"}
     assert contents(root) == before
 
 
@@ -282,9 +248,9 @@ def test_the_closing_entry(tmp_path: Path) -> None:
     root = unpacked("rolling-4.3.1", tmp_path)
     originals, cut = {}, 0
     for partition in topics(root):
-        index = active_of(partition).with_suffix(".timeindex")
+        index = last_log(partition).with_suffix(".timeindex")
         data = originals[index] = index.read_bytes()
-        offsets = active_of(partition).with_suffix(".index").read_bytes()
+        offsets = last_log(partition).with_suffix(".index").read_bytes()
         if not offsets or (
             len(data) > 12 and data[-4:] >= offsets[-8:-4]
         ):  # else the maximum lies before the tail
@@ -303,7 +269,7 @@ def test_the_snapshot_at_the_log_end(tmp_path: Path) -> None:
     partition = root / "txn-0"
     snapshot = max(partition.glob("*.snapshot"))
     real = snapshot.read_bytes()
-    assert int(snapshot.stem) > int(active_of(partition).stem) and real != encode_snapshot([])
+    assert int(snapshot.stem) > int(last_log(partition).stem) and real != encode_snapshot([])
     for damage in (None, b"\0\1broken", b""):
         snapshot.unlink()
         if damage is not None:
@@ -311,8 +277,7 @@ def test_the_snapshot_at_the_log_end(tmp_path: Path) -> None:
         made = planned(root)
         assert applied(made)["exit_code"] == 0
         assert snapshot.read_bytes() == real
-        for where in directories(run_of(made)):
-            assert end_partition(run_of(made), "undo", *where)["outcome"] == "undone"
+        assert {row["outcome"] for row in undone(made)} == {"undone"}
         assert (snapshot.read_bytes() if snapshot.exists() else None) == damage
         snapshot.write_bytes(real)
     inode = snapshot.stat().st_ino
@@ -344,10 +309,10 @@ def test_before_its_moment_nothing_is_rolled(tmp_path: Path, ahead_ms: int) -> N
 def test_what_changed_since_is_refused(tmp_path: Path, change: str) -> None:
     root = unpacked("rolling-4.3.1", tmp_path)
     made = planned(root)
-    partition = next(p for p in topics(root) if active_of(p).stat().st_size)
+    partition = next(p for p in topics(root) if last_log(p).stat().st_size)
     if change == "appended":
-        with active_of(partition).open("ab") as file:
-            file.write(active_of(partition).read_bytes())
+        with last_log(partition).open("ab") as file:
+            file.write(last_log(partition).read_bytes())
     elif change == "killed":
         (root / paths.CLEAN_SHUTDOWN).unlink()
     elif change == "rolled":
@@ -356,7 +321,7 @@ def test_what_changed_since_is_refused(tmp_path: Path, change: str) -> None:
         ]
         (partition / paths.segment_file(end, paths.LOG)).write_bytes(b"")
     else:
-        active_of(partition).unlink()
+        last_log(partition).unlink()
     before = contents(root)
     works = [
         work for work in partition_works(made, run_of(made)) if work.partition_dir == partition.name
@@ -368,10 +333,10 @@ def test_what_changed_since_is_refused(tmp_path: Path, change: str) -> None:
 
 def test_damage_is_left_to_a_rebuild(tmp_path: Path) -> None:
     root = unpacked("rolling-4.3.1", tmp_path)
-    partition = next(p for p in topics(root) if active_of(p).with_suffix(".index").stat().st_size)
-    active_of(partition).with_suffix(".index").unlink()
+    partition = next(p for p in topics(root) if last_log(p).with_suffix(".index").stat().st_size)
+    last_log(partition).with_suffix(".index").unlink()
     blocked = [item for item in planned(root).items.to_pylist() if item["action"] == "blocked"]
     assert [(item["partition_dir"], "plan rebuild" in item["reason"]) for item in blocked] == [
         (partition.name, True)
     ]
-    assert damaged(look(root)).num_rows == 1
+    assert damaged(verified(root, deep=True)).num_rows == 1

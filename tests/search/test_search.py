@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,16 +18,22 @@ from hypothesis import strategies as st
 from kafkats import search
 from kafkats.compression import Codec, compress
 from kafkats.errors import BadInput, CorruptBatch, CorruptIndex, KafkatsError, UsageError, Vanished
-from kafkats.formats import dispatch, v0, v1, v2
+from kafkats.formats import dispatch
 from kafkats.formats.message_set import encode_message
-from kafkats.formats.model import Record, TimestampType
+from kafkats.formats.model import Record
 from kafkats.generations import SEARCH_RULES
 from kafkats.index import time_index
-from kafkats.index.build import build
+from tests.builders.partitions import (
+    DAMAGE,
+    NONE,
+    Made,
+    batch,
+    made,
+    partitions,
+    write_indexes,
+)
 from tests.golden import Case, Unpacked, cases
-from tests.index.generated import BASE, batch_bytes, damaged_logs
-
-NONE = (-1, -1)
+from tests.index.generated import BASE, damaged_logs
 
 
 def rule_of(kafka: str) -> str:
@@ -167,91 +173,6 @@ def test_special_times_of_real_brokers(case: Case, recorded: Any) -> None:
 
 
 # ---------------------------------------------------------------- brute force
-
-
-class Made(NamedTuple):
-    """A partition directory, and every record in it at or above its log start, in order."""
-
-    path: Path
-    log_start: int
-    records: list[Record]
-
-    def open(self, **settings: Any) -> search.Partition:
-        return search.open_partition(self.path, log_start_offset=self.log_start, **settings)
-
-    def first(self, target: int) -> tuple[int, int]:
-        """By brute force: offset and timestamp of the first record of `target` or later."""
-        return next(((r.offset, r.timestamp) for r in self.records if r.timestamp >= target), NONE)
-
-    def targets(self) -> list[int]:
-        """Every time that is there, and its neighbours."""
-        times = {r.timestamp + n for r in self.records for n in (-1, 0, 1)} | {
-            0,
-            1,
-            2**62,
-            *range(-7, 0),
-            -(2**63),
-            2**63 - 1,
-        }
-        return sorted(t for t in times if -(2**63) <= t < 2**63)
-
-
-def decoded(log: bytes) -> list[Record]:
-    return [record for batch in dispatch.batches(log) for record in dispatch.records(log, batch)]
-
-
-def write_indexes(log: Path, interval: int = 100) -> None:
-    built = build(np.fromfile(log, np.uint8), int(log.stem), index_interval_bytes=interval)
-    log.with_suffix(".index").write_bytes(built.offset_index)
-    log.with_suffix(".timeindex").write_bytes(built.time_index)
-
-
-def made(
-    folder: Path, parts: list[bytes], bases: list[int], log_start: int, interval: int = 100
-) -> Made:
-    path = folder / "made-0"
-    path.mkdir()
-    for base, part in zip(bases, parts, strict=True):
-        log = path / f"{base:020d}.log"
-        log.write_bytes(part)
-        write_indexes(log, interval)
-    records = [r for part in parts for r in decoded(part) if r.offset >= log_start]
-    return Made(path, max(log_start, bases[0]), records)
-
-
-@st.composite
-def partitions(draw: st.DrawFn) -> tuple[list[bytes], list[int], int, int]:
-    """Bytes of up to four segments, their base offsets, a log start, an index interval."""
-    parts, bases, offset = [], [], BASE
-    for _ in range(draw(st.integers(1, 4))):
-        bases.append(offset)
-        data = b""
-        for _ in range(draw(st.integers(0, 8))):
-            more, offset = draw(batch_bytes(offset))
-            data += more
-        parts.append(data)
-        offset += draw(st.sampled_from([0, 0, 5])) + (not data)
-    log_start = draw(st.sampled_from([0, 0, BASE, (BASE + offset) // 2, offset]))
-    return parts, bases, log_start, draw(st.sampled_from([0, 100, 4096]))
-
-
-DAMAGE = {
-    "none": lambda path: None,
-    "missing": lambda path: path.unlink(),
-    "empty": lambda path: path.write_bytes(b""),
-    "zeros": lambda path: path.write_bytes(bytes(240)),
-    "padded": lambda path: path.write_bytes(path.read_bytes() + bytes(240)),
-    "odd": lambda path: path.write_bytes(path.read_bytes()[:-5]),
-    "half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 24 * 12]),
-    "shifted": lambda path: path.write_bytes(path.read_bytes()[4:]),
-    "reversed": lambda path: path.write_bytes(path.read_bytes()[::-1]),
-    "late": lambda path: path.write_bytes(
-        b"".join(
-            path.read_bytes()[at : at + 8] + b"\0\0\0\7" for at in range(0, path.stat().st_size, 12)
-        )
-    ),
-    "of another time": lambda path: path.write_bytes((77).to_bytes(8, "big") + bytes(4)),
-}
 
 
 @settings(deadline=None, max_examples=60)
@@ -426,17 +347,6 @@ def readable(log: bytes) -> tuple[list[Record], bool, bool]:
 
 
 # ---------------------------------------------------------------- what misleads, one by one
-
-
-def batch(
-    offset: int, *times: int, magic: int = 2, codec: Codec = Codec.NONE, **more: Any
-) -> bytes:
-    kind = TimestampType.NONE if magic == 0 else TimestampType.CREATE_TIME
-    records = [Record(offset + n, time, kind, b"k", b"value") for n, time in enumerate(times)]
-    return FORMATS[magic].encode_batch(records, codec=codec, **more)
-
-
-FORMATS: Any = (v0, v1, v2)
 
 
 def touch(path: Path, seconds: int) -> None:

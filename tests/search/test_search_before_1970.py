@@ -23,7 +23,7 @@ from kafkats.records import ReadOptions, plan_read, read_piece
 from kafkats.search.sweep import sweep
 from kafkats.segment.arrow import COLUMNS
 from tests.answers import lookup
-from tests.search.test_search import NONE, Made, batch, made
+from tests.builders.partitions import NONE, Made, batch, made
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 NEAR = st.integers(-12, 12)

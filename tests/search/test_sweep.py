@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from kafkats import search
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.search.sweep import sweep
+from tests.builders.partitions import DAMAGE, Made, batch, made
+from tests.builders.partitions import partitions as made_partitions
 from tests.golden import Unpacked, cases, partitions
 from tests.index.generated import BASE
-from tests.search.test_search import DAMAGE, Made, batch, made
-from tests.search.test_search import partitions as made_partitions
 
 
 def one_by_one(

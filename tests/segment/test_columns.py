@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import defaultdict
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,91 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkats.compression import Codec, compress
-from kafkats.errors import Changed, CorruptBatch
-from kafkats.formats import dispatch, v0, v1, v2
-from kafkats.formats.model import Batch, Header, Record, TimestampType
+from kafkats.errors import Changed
+from kafkats.formats import v0, v1, v2
+from kafkats.formats.model import Header, Record, TimestampType
 from kafkats.segment import columns as columns_module
-from kafkats.segment.columns import Binary, Columns, columns
+from kafkats.segment.columns import Binary, columns
 from kafkats.segment.reader import Source, Window, array_source, open_source
-from tests.formats.logs import NULL, nullable, raw_batch, raw_message
+from tests.builders.columns import as_records, believed, entries, read
+from tests.formats.logs import AREAS, NULL, nullable, raw_batch, raw_message
 from tests.golden import Case, Unpacked, cases, partitions
 from tests.index.generated import BASE, batch_bytes, damaged_logs, frame_starts, logs, reseal
-from tests.segment.test_deep import AREAS
-
-
-def entries(column: Binary) -> list[bytes | None]:
-    """As Python values; the bits and the count of nulls must agree."""
-    count = len(column.offsets) - 1
-    valid = np.unpackbits(column.valid, count=count, bitorder="little")
-    data = column.data.tobytes()
-    assert (count - int(valid.sum())) == column.nulls
-    assert column.offsets[0] == 0
-    assert column.offsets[-1] == len(data)
-    spans = zip(
-        column.offsets[:-1].tolist(), column.offsets[1:].tolist(), valid.tolist(), strict=True
-    )
-    return [data[a:b] if there else None for a, b, there in spans]
-
-
-def as_records(chunk: Columns) -> list[Record]:
-    assert chunk.key is not None and chunk.value is not None and chunk.headers is not None
-    offsets = chunk.headers.offsets.tolist()
-    names, values = entries(chunk.headers.keys), entries(chunk.headers.values)
-    headers = [
-        Header((name or b"").decode("utf-8", "replace"), v)
-        for name, v in zip(names, values, strict=True)
-    ]
-    rows = zip(
-        chunk.offset.tolist(), chunk.timestamp.tolist(), map(TimestampType, chunk.timestamp_type.tolist()),
-        entries(chunk.key), entries(chunk.value), (tuple(headers[a:b]) for a, b in pairwise(offsets)), strict=True,
-    )  # fmt: skip
-    found = [Record(*row) for row in rows]
-    assert len(found) == chunk.rows > 0
-    return found
-
-
-Fields = tuple[int, int, int, int, int, int]
-
-
-def read(source: Source, **options: Any) -> tuple[list[Record], list[Fields], CorruptBatch | None]:
-    """Records, their batches' fields, and the error at the end."""
-    records: list[Record] = []
-    fields: list[Fields] = []
-    try:
-        for chunk in columns(source, batch=True, **options):
-            records += as_records(chunk)
-            assert chunk.batch is not None
-            fields += zip(*(column.tolist() for column in chunk.batch), strict=True)
-    except CorruptBatch as e:
-        return records, fields, e
-    return records, fields, None
-
-
-def believed(
-    log: bytes, *, control: bool = True
-) -> tuple[list[Record], list[Fields], CorruptBatch | None]:
-    """The same by the plain decoders."""
-    records: list[Record] = []
-    fields: list[Fields] = []
-    try:
-        for batch in dispatch.batches(log):
-            found = dispatch.records(log, batch)
-            if control or not batch.control:
-                records += found
-                fields += [_fields(batch, record) for record in found]
-    except CorruptBatch as e:
-        return records, fields, e
-    return records, fields, None
-
-
-def _fields(batch: Batch, record: Record) -> Fields:
-    sequence = -1
-    if batch.base_sequence >= 0:
-        sequence = batch.base_sequence + record.offset - batch.base_offset
-        sequence -= 2**31 if sequence >= 2**31 else 0
-    return (
-        batch.magic, batch.attributes, batch.leader_epoch, batch.producer_id, batch.producer_epoch, sequence
-    )  # fmt: skip
 
 
 def small_windows(log: bytes, size: int) -> Source:

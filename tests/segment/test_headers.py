@@ -7,10 +7,10 @@ import pytest
 
 from kafkats.errors import Changed, CorruptBatch
 from kafkats.formats import dispatch
-from kafkats.formats.model import Batch
 from kafkats.kernels import headers as k
 from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import Source, Window, array_source, open_source
+from tests.builders.columns import expected
 from tests.golden import Unpacked
 
 CASES = (
@@ -20,24 +20,6 @@ CASES = (
     "compaction-2.8.2",
     "matrix-2.8.2-v1",
 )
-
-
-def expected(batch: Batch) -> list[int]:
-    wrapper = batch.magic < 2 and batch.codec
-    return [
-        batch.position,
-        batch.size,
-        batch.magic,
-        batch.attributes,
-        k.UNKNOWN if wrapper else batch.base_offset,
-        batch.last_offset,
-        batch.max_timestamp,
-        batch.producer_id,
-        batch.producer_epoch,
-        batch.base_sequence,
-        batch.count,
-        batch.leader_epoch,
-    ]
 
 
 def rows(source: Source, **limits: int) -> list[list[int]]:

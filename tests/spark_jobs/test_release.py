@@ -19,8 +19,8 @@ from kafkats.flow import planning
 from kafkats.logdir.reservation import Reservation, read_reservation, reservation_area, reserve
 from kafkats.reserving import now_ms
 from pyspark_kafkats.execution import SparkExecutor
+from tests.builders.locks import other_process
 from tests.golden import case, retention_moment, retention_policy
-from tests.logdir.test_lock import other_process
 
 ROOT = Path(__file__).parents[2]
 RETENTION = case("retention-4.3.1")

@@ -13,23 +13,23 @@ import pytest
 
 from kafkats import paths
 from kafkats.errors import CorruptPlan, Refused, UsageError
-from kafkats.flow.apply import apply_partition, partition_works, summarize
-from kafkats.flow.ending import end_partition
+from kafkats.flow.apply import apply_partition, partition_works
 from kafkats.formats import dispatch
 from kafkats.index import txn_index
-from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.logdir import families
 from kafkats.logdir.producers import snapshot_at
-from kafkats.plans.facts import ACTIONS, SEGMENTS, all_findings, damaged
+from kafkats.plans.facts import SEGMENTS, all_findings, damaged
 from kafkats.plans.plan import Plan, make_plan
-from kafkats.plans.run import directories, run_of
+from kafkats.plans.run import run_of
 from kafkats.plans.units import list_units
 from kafkats.segment.copying import copy_range
 from kafkats.segment.parity import digest_records
 from kafkats.segment.reader import array_source
 from kafkats.split.parts import PARTS, SplitOptions, look
 from kafkats.split.plan import plan_split
-from tests.golden import case, partitions
+from tests.builders.directories import contents, unpacked
+from tests.builders.operations import altered, applied, undone, verified
+from tests.golden import partitions
 
 FILE = {"size": 100, "mtime_ns": 1, "ctime_ns": 2, "inode": 3}
 LOG = "00000000000000000000.log"
@@ -171,10 +171,7 @@ def test_options_that_say_nothing(options: SplitOptions) -> None:
 def test_a_sealed_plan_of_something_else_is_not_worked_on(wrong: dict[str, object]) -> None:
     good = plan([facts()], TWO)
     assert partition_works(good, run_of(good))
-    items = pa.Table.from_pylist(
-        [item | wrong for item in good.items.to_pylist()], schema=good.items.schema
-    )
-    bad = make_plan(good.operation, {}, {}, items)
+    bad = altered(good, wrong)
     with pytest.raises(CorruptPlan):
         partition_works(bad, run_of(bad))
 
@@ -182,42 +179,11 @@ def test_a_sealed_plan_of_something_else_is_not_worked_on(wrong: dict[str, objec
 # On directories that real brokers wrote.
 
 
-def checked(root: Path, *, deep: bool = False) -> pa.Table:
-    rows = [verify_unit(unit, VerifyOptions(deep=deep)) for unit in list_units([root])]
-    return pa.Table.from_batches(rows, schema=SEGMENTS)
-
-
 def planned(root: Path, options: SplitOptions) -> Plan:
     parts = pa.Table.from_batches(
         [look(unit, options) for unit in list_units([root])], schema=PARTS
     )
-    return plan_split(checked(root), parts, options)
-
-
-def applied(made: Plan) -> dict[str, Any]:
-    works = partition_works(made, run_of(made))
-    return summarize(
-        pa.Table.from_batches([apply_partition(work) for work in works], schema=ACTIONS)
-    )
-
-
-def undone(made: Plan) -> None:
-    for where in directories(run_of(made)):
-        assert end_partition(run_of(made), "undo", *where)["outcome"] == "undone"
-
-
-def contents(root: Path) -> dict[str, tuple[bytes, int, int]]:
-    return {
-        str(p.relative_to(root)): (p.read_bytes(), p.stat().st_mtime_ns, p.stat().st_mode)
-        for p in sorted(root.rglob("*"))
-        if p.is_file() and p.name != ".lock"
-    }
-
-
-def unpacked(name: str, to: Path) -> Path:
-    root = to / "data"
-    root.mkdir()
-    return case(name).unpack(case(name).states[-1], root)
+    return plan_split(verified(root), parts, options)
 
 
 def logs(root: Path) -> dict[str, bytes]:
@@ -273,7 +239,7 @@ def test_there_and_back(tmp_path: Path, name: str, options: SplitOptions, least:
     summary = applied(made)
     assert (summary["exit_code"], set(summary["outcomes"])) == (0, {"done"})
 
-    after = checked(root, deep=True)
+    after = verified(root, deep=True)
     assert damaged(after).num_rows == 0
     now = contents(root)
     assert logs(root) == bytes_before
@@ -309,7 +275,7 @@ def test_there_and_back(tmp_path: Path, name: str, options: SplitOptions, least:
         assert not planned(root, options).items.num_rows, "nothing is left to do"
 
     assert set(applied(made)["outcomes"]) == {"already"}
-    undone(made)
+    assert {row["outcome"] for row in undone(made)} == {"undone"}
     assert contents(root) == before
 
 
@@ -339,7 +305,7 @@ def test_a_split_head_expires(tmp_path: Path) -> None:
     assert not planned(root, expired).items.num_rows
     by_base = {
         (r["partition_dir"], r["base_offset"]): r
-        for r in checked(root).to_pylist()
+        for r in verified(root).to_pylist()
         if r["base_offset"] >= 0
     }
     for item in made.items.to_pylist():
@@ -373,7 +339,7 @@ def test_a_corrupt_segment_stays_and_the_rest_goes_on(tmp_path: Path) -> None:
     assert [(item["partition_dir"], item["file"]) for item in blocked] == [("none-ct-0", log.name)]
     assert applied(made)["exit_code"] == 0
     assert log.read_bytes() == data
-    assert [f["kind"] for f in all_findings(checked(root)) if f["severity"] == "damage"].count(
+    assert [f["kind"] for f in all_findings(verified(root)) if f["severity"] == "damage"].count(
         "bad-crc"
     ) == 1
 

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,68 +25,11 @@ from hypothesis import strategies as st
 from kafkats import search, tables
 from kafkats.compression import Codec
 from kafkats.errors import BadInput, CorruptFile, KafkatsError, Locked, UsageError
-from kafkats.lookup.partitions import PartitionUnit, lookup_partitions
+from kafkats.lookup.partitions import lookup_partitions
 from kafkats.tables import merge, store
+from tests.builders.partitions import HOUR, T0, Grown, grown
+from tests.builders.tables import files, rows_of, run
 from tests.golden import Unpacked, cases, partitions, tree
-from tests.search.test_search import batch, decoded, write_indexes
-
-HOUR = 3_600_000
-T0 = 1_600_000_000_000 // (30 * 24 * HOUR) * 30 * 24 * HOUR
-
-
-@dataclass
-class Grown:
-    """A partition directory that grows."""
-
-    path: Path
-    topic: str = "grown"
-    number: int = 0
-
-    @property
-    def unit(self) -> PartitionUnit:
-        return PartitionUnit(str(self.path.parent), self.path.name)
-
-    @property
-    def records(self) -> list[Any]:
-        return [
-            record
-            for log in sorted(self.path.glob("*.log"))
-            for record in decoded(log.read_bytes())
-        ]
-
-    @property
-    def end(self) -> int:
-        return self.records[-1].offset + 1 if self.records else 0
-
-    def append(self, *times: int, roll: bool = False, **more: Any) -> None:
-        logs = sorted(self.path.glob("*.log"))
-        end = self.end
-        log = self.path / f"{end:020d}.log" if roll or not logs else logs[-1]
-        with log.open("ab") as file:
-            file.write(batch(end, *times, **more))
-        write_indexes(log)
-
-    def first(self, time: int) -> tuple[int, int]:
-        return next(
-            ((r.offset, r.timestamp) for r in self.records if r.timestamp >= time), (-1, -1)
-        )
-
-
-def grown(folder: Path, name: str = "grown-0") -> Grown:
-    path = folder / name
-    path.mkdir(parents=True)
-    topic, _, number = name.rpartition("-")
-    return Grown(path, topic, int(number))
-
-
-def run(
-    table: Path, some: Iterable[Grown], begin: int, end: int, step: int = 60_000, **more: Any
-) -> tables.Written:
-    return tables.build(table, [one.unit for one in some], begin, end, step_ms=step, **more)
-
-
-def rows_of(table: Path) -> list[dict[str, Any]]:
-    return list(tables.read(table).rows.to_pylist())
 
 
 def check(table: Path, some: Iterable[Grown]) -> None:
@@ -108,12 +50,6 @@ def opened(table: Path) -> set[tuple[str, int, int]]:
         for key, spans in runs
         for begin, end in spans
         for time in range(begin, end, 60_000)
-    }
-
-
-def files(table: Path) -> dict[str, bytes]:
-    return {
-        path.name: path.read_bytes() for path in sorted(table.iterdir()) if path.name != ".lock"
     }
 
 

@@ -16,7 +16,8 @@ import pytest
 
 from kafkats import tables
 from kafkats.errors import CorruptFile, StorageFailed, UsageError
-from tests.tables.test_tables import HOUR, T0, Grown, files, grown, rows_of, run
+from tests.builders.partitions import HOUR, T0, Grown, grown
+from tests.builders.tables import files, rows_of, run
 
 Start = Callable[[Path, Grown], None]
 

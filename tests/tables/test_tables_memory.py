@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tables.test_tables import T0, grown
+from tests.builders.partitions import T0, grown
 
 MOST_MIB = 256
 """Above a process that has built a small table."""

@@ -1,0 +1,28 @@
+"""Log directories of real brokers: unpacked to be changed, and what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from tests.golden import case
+
+
+def unpacked(name: str, to: Path) -> Path:
+    """Unpack the last state of a golden case into `to`/data."""
+    root = to / "data"
+    root.mkdir()
+    return case(name).unpack(case(name).states[-1], root)
+
+
+def contents(root: Path, but: Collection[str] = (".lock",)) -> dict[str, tuple[bytes, int, int]]:
+    """Return bytes, mtime in ns and mode of every file, by its path below `root`."""
+    return {
+        str(p.relative_to(root)): (p.read_bytes(), p.stat().st_mtime_ns, p.stat().st_mode)
+        for p in sorted(root.rglob("*"))
+        if p.is_file() and p.name not in but
+    }
+
+
+def last_log(partition: Path) -> Path:
+    return max(partition.glob("*.log"))
