@@ -25,8 +25,7 @@ from kafkats.generations import rule_remarks
 from kafkats.plans.units import list_units
 from kafkats.reserving import Planning
 from kafkats.retention.plan import RetainOptions
-from kafkats.retention.summary import board
-from kafkats.retention.suspects import with_shares
+from kafkats.retention.summary import board, with_shares
 
 LOOKED_INTO: Final = 200
 """Segments with timestamps that cannot be: all of each is read."""

@@ -139,8 +139,7 @@ def simulate_retain(
     """
     from kafkats.flow.planning import retain, suspect_shares
     from kafkats.retention.plan import RetainOptions
-    from kafkats.retention.summary import board
-    from kafkats.retention.suspects import with_shares
+    from kafkats.retention.summary import board, sums_of, with_shares
 
     policy = policy_of(policy_file, settings, export)
     options = RetainOptions(now_or(now), rule, before, free_bytes, over_guard, last_segment)
@@ -155,8 +154,15 @@ def simulate_retain(
     rows = board(planned.beside["retention"], options.now_ms)
     rows = with_shares(rows, suspect_shares(executor, rows))
     show_rows(rows, _BOARD, as_json)
-    sums = {name: sum(row[name] for row in rows) for name in _BOARD if name.endswith("bytes")}
-    totals = {**planned.plan.header["totals"], **sums}
+    sums = sums_of(rows)
+    totals = {
+        **planned.plan.header["totals"],
+        "bytes": sums["bytes"],
+        "now_bytes": sums["now_bytes"],
+        "day_bytes": sums["day_bytes"],
+        "week_bytes": sums["week_bytes"],
+        "pinned_bytes": sums["pinned_bytes"],
+    }
     said = [*board_sentences(totals), *remark_sentences(remarks)]
     say_summary({**totals, "remarks": remarks}, as_json, said)
     return int(sums["pinned_bytes"] > 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -22,8 +22,9 @@ from kafkats.plans.units import Unit, refuse_parts
 from kafkats.rebuild.plan import RebuildOptions, plan_rebuild
 from kafkats.reserving import Planning
 from kafkats.retention.expired_heads import check_options, look_at, plan_inside
+from kafkats.retention.implausible_timestamps import SHARES, look_into
 from kafkats.retention.plan import RetainOptions, plan_retain
-from kafkats.retention.suspects import SHARES, look_into, suspects
+from kafkats.retention.summary import BoardRow, suspects
 from kafkats.rolling.plan import RollOptions, plan_roll
 from kafkats.split.parts import PARTS, SplitOptions
 from kafkats.split.parts import look as look_for_parts
@@ -120,7 +121,7 @@ def over_guard(plan: Plan) -> int:
     )
 
 
-def suspect_shares(executor: Executor, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+def suspect_shares(executor: Executor, rows: Sequence[BoardRow]) -> pa.Table:
     """Count the implausible timestamps in the segments that keep others: SHARES, for rows of
     `retain.board`.
     """

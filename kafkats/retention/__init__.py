@@ -5,7 +5,7 @@
     reasons                 why a segment is deleted or kept: codes, and their sentences
     columns                 the same for all partitions at once, in columns
     evidence                columns of facts from the table of segments
-    implausible_timestamps  timestamps that pin a segment; suspects looks into the segments
+    implausible_timestamps  timestamps that pin a segment, and what to use instead
     vetoes                  what kafkats keeps although Kafka would delete it, with the reasons
     plan                    the plan, and every segment's verdict
     preconditions           a plan removes only the beginning of a log; the directory is as planned

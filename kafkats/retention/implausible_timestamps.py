@@ -1,14 +1,14 @@
-"""Bogus timestamps: in another unit, from the future, or negative; and what to use instead.
+"""Implausible timestamps: in another unit, from the future, or negative; and what to use instead.
 
 One such record pins its segment and all later ones for years. A timestamp in seconds does the
 opposite: the segment looks half a century old and is deleted at once. Kafka trusts every timestamp,
 and so does the default policy `report`. A `.log` was last written at its mtime, so no correct
-timestamp lies far after it, nor far after those of the next segment. Pure functions; times are in
-epoch ms unless a unit is named.
+timestamp lies far after it, nor far after those of the next segment. Times are in epoch ms unless a
+unit is named. Only `look_into` reads files: the segments that pin a partition.
 
     report  trusts the timestamp
     ignore  takes the largest other plausible timestamp, from the time index, else the mtime. An
-            index holds only rising maxima, so records after the bogus one may be younger than
+            index holds only rising maxima, so records after this one may be younger than
             that: the segment may be deleted too early
     mtime   takes the file's mtime
     clamp   reads the timestamp in the unit that it seems to have, if that is not after the mtime
@@ -18,14 +18,19 @@ An mtime before 2000 is wrong itself and replaces nothing: the timestamp is then
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import median_low
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
 
-Ints = NDArray[np.int64]
+from kafkats import paths
+from kafkats.errors import KafkatsError
+from kafkats.retention.reasons import Ints
+from kafkats.segment.headers import batch_headers
+from kafkats.segment.reader import open_source
 
 UNITS: Final = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 """Conversion to milliseconds: multiply by the first number, divide by the second."""
@@ -162,3 +167,63 @@ def _latest(mtime_ms: int, neighbours: Sequence[int]) -> int:
         return mtime_ms
     told = [other for other in neighbours if EARLIEST_MS <= other <= LATEST_MS]
     return median_low(told) if told else LATEST_MS
+
+
+SHARES: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("base_offset", pa.int64()),
+    # such as "97 % of its batches in ms, 3 % in us", or why it was not read
+    ("shares", pa.string()),
+])  # fmt: skip
+"""One row per suspect."""
+_SHARE_WORDS: Final = {
+    "future": "in the future",
+    "negative": "negative",
+    "": "old or without a timestamp",
+}
+
+
+class Suspect(NamedTuple):
+    """A segment with an implausible timestamp."""
+
+    log_dir: str
+    partition_dir: str
+    base_offset: int
+    bytes: int
+    """The size of its files."""
+
+
+def look_into(suspect: Suspect) -> pa.RecordBatch:
+    """Return a row of SHARES, from one pass over the batch headers, which reads the whole .log."""
+    from kafkats.kernels import headers as k
+
+    path = Path(
+        suspect.log_dir, suspect.partition_dir, paths.segment_file(suspect.base_offset, paths.LOG)
+    )
+    try:
+        with open_source(path) as source:
+            largest = [
+                rows[:, k.MAX_TIMESTAMP].copy() for rows in batch_headers(source, quiet_zeros=True)
+            ]
+            shares = unit_shares(np.concatenate([np.zeros(0, np.int64), *largest]), source.mtime_ms)
+    except KafkatsError as e:
+        text = f"not looked into: {e}"
+    else:
+        text = shares_text(shares)
+    return pa.RecordBatch.from_pylist([suspect._asdict() | {"shares": text}], schema=SHARES)
+
+
+def shares_text(shares: Mapping[str, float]) -> str:
+    """Return `shares` (of `unit_shares`) as text."""
+    parts = [
+        f"{_percent(share)} {_SHARE_WORDS.get(unit) or f'in {unit}'}"
+        for unit, share in shares.items()
+    ]
+    return ", ".join(parts).replace(" %", " % of its batches", 1)
+
+
+def _percent(share: float) -> str:
+    if 0.995 <= share < 1:
+        return "more than 99 %"
+    return "less than 1 %" if share < 0.005 else f"{100 * share:.0f} %"

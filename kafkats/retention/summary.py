@@ -1,27 +1,21 @@
-"""The board of a retention: per partition what is deleted, when, and what keeps the rest."""
+"""The summary of a retention: per partition what is deleted, when, and what keeps the rest."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Final, TypedDict
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkats.plans.rows import PartitionKey, PartitionRow, SegmentKey, keys_of, partition_of
+from kafkats.retention.implausible_timestamps import SUSPECT, Suspect
+from kafkats.retention.plan import VerdictRow
+
 DAY_MS: Final = 86_400_000
 _LARGEST: Final = 2**63 - 1
-_WHERE: Final = ("log_dir", "partition_dir", "topic")
-_SUMS: Final = (
-    "segments",
-    "bytes",
-    "now_bytes",
-    "day_bytes",
-    "week_bytes",
-    "vetoed_bytes",
-    "pinned_bytes",
-)
+_WHERE: Final = (*PartitionKey._fields, "topic")
 _LOOKS: Final = {
     "s": "in seconds, it seems",
     "us": "in microseconds, it seems",
@@ -31,33 +25,90 @@ _LOOKS: Final = {
 }
 
 
-def by_topic(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+class Sums(TypedDict):
+    """Segments, and their bytes by what becomes of them."""
+
+    segments: int
+    bytes: int
+    now_bytes: int
+    day_bytes: int
+    week_bytes: int
+    vetoed_bytes: int
+    pinned_bytes: int
+
+
+class TopicRow(Sums):
+    """A row of `by_topic`."""
+
+    topic: str
+    partitions: int
+
+
+class Kept(TypedDict):
+    """The first segment that is kept: its base offset, size, and until when. None: unknown."""
+
+    kept_by: int | None
+    kept_offset: int | None
+    kept_bytes: int
+    why: str
+    until_ms: int | None
+    unit: str
+
+
+class BoardRow(PartitionRow, Sums, Kept):
+    """A row of `board`."""
+
+    topic: str
+
+
+_NOTHING: Final[Kept] = {
+    "kept_by": None,
+    "kept_offset": None,
+    "kept_bytes": 0,
+    "why": "",
+    "until_ms": None,
+    "unit": "",
+}
+
+
+def by_topic(rows: Iterable[BoardRow]) -> list[TopicRow]:
     """Sum up the rows of `board` by topic: partitions, segments and bytes."""
-    found: dict[str, Counter[str]] = {}
+    topics: dict[str, list[BoardRow]] = {}
     for row in rows:
-        found.setdefault(row["topic"], Counter()).update(
-            {name: row[name] for name in _SUMS} | {"partitions": 1}
-        )
+        topics.setdefault(row["topic"], []).append(row)
     return [
-        {"topic": topic} | {name: sums[name] for name in ("partitions", *_SUMS)}
-        for topic, sums in found.items()
+        {"topic": topic, "partitions": len(of_topic), **sums_of(of_topic)}
+        for topic, of_topic in topics.items()
     ]
 
 
-def board(verdicts: pa.Table, now_ms: int) -> list[dict[str, Any]]:
+def sums_of(rows: Sequence[BoardRow]) -> Sums:
+    """Return the sums over rows of `board`."""
+    return {
+        "segments": sum(row["segments"] for row in rows),
+        "bytes": sum(row["bytes"] for row in rows),
+        "now_bytes": sum(row["now_bytes"] for row in rows),
+        "day_bytes": sum(row["day_bytes"] for row in rows),
+        "week_bytes": sum(row["week_bytes"] for row in rows),
+        "vetoed_bytes": sum(row["vetoed_bytes"] for row in rows),
+        "pinned_bytes": sum(row["pinned_bytes"] for row in rows),
+    }
+
+
+def board(verdicts: pa.Table, now_ms: int) -> list[BoardRow]:
     """Return, per partition, the bytes deleted now, in a day, in a week, and what pins the rest.
 
     For the pinning segment a row has the reason, the offset of the batch responsible, and until
     when it pins. `pinned_bytes` are those of later segments that have expired themselves.
     """
-    goes = pc.and_(verdicts["deletes"], pc.equal(verdicts["veto"], ""))
+    deleted = pc.and_(verdicts["deletes"], pc.equal(verdicts["veto"], ""))
     day_ms, week_ms = (min(now_ms + days * DAY_MS, _LARGEST) for days in (1, 7))
     since = pc.if_else(pc.equal(verdicts["lasting"], ""), verdicts["deletable_from_ms"], None)
     counted = {
-        "bytes": pc.is_valid(goes),
-        "now_bytes": goes,
-        "day_bytes": pc.or_(goes, pc.fill_null(pc.less_equal(since, day_ms), False)),
-        "week_bytes": pc.or_(goes, pc.fill_null(pc.less_equal(since, week_ms), False)),
+        "bytes": pc.is_valid(deleted),
+        "now_bytes": deleted,
+        "day_bytes": pc.or_(deleted, pc.fill_null(pc.less_equal(since, day_ms), False)),
+        "week_bytes": pc.or_(deleted, pc.fill_null(pc.less_equal(since, week_ms), False)),
         "vetoed_bytes": pc.not_equal(verdicts["veto"], ""),
         "pinned_bytes": pc.is_valid(verdicts["blocked_by"]),
     }
@@ -67,49 +118,60 @@ def board(verdicts: pa.Table, now_ms: int) -> list[dict[str, Any]]:
     wanted = [("row", "min"), ("row", "count"), *((name, "sum") for name in counted)]
     # groups come in any order
     sums = table.group_by(list(_WHERE)).aggregate(wanted).sort_by("row_min").to_pylist()
-    first = (
-        table.filter(pc.invert(goes)).group_by(list(_WHERE)).aggregate([("row", "min")])["row_min"]
-    )
-    kept = {
-        tuple(one[name] for name in _WHERE): _kept(one) for one in verdicts.take(first).to_pylist()
-    }
-    nothing = {
-        "kept_by": None,
-        "kept_offset": None,
-        "kept_bytes": 0,
-        "why": "",
-        "until_ms": None,
-        "unit": "",
-    }
-    rows = []
-    for one in sums:
-        where = {name: one[name] for name in _WHERE}
-        sizes = {name: one[f"{name}_sum"] for name in counted}
-        rows.append(
-            where
-            | {"segments": one["row_count"]}
-            | sizes
-            | kept.get(tuple(where.values()), nothing)
-        )
-    return rows
+    rest = table.filter(pc.invert(deleted)).group_by(list(_WHERE)).aggregate([("row", "min")])
+    first: list[VerdictRow] = verdicts.take(rest["row_min"]).to_pylist()
+    kept = {partition_of(row): _kept(row) for row in first}
+    return [
+        {
+            "log_dir": row["log_dir"],
+            "partition_dir": row["partition_dir"],
+            "topic": row["topic"],
+            "segments": row["row_count"],
+            "bytes": row["bytes_sum"],
+            "now_bytes": row["now_bytes_sum"],
+            "day_bytes": row["day_bytes_sum"],
+            "week_bytes": row["week_bytes_sum"],
+            "vetoed_bytes": row["vetoed_bytes_sum"],
+            "pinned_bytes": row["pinned_bytes_sum"],
+            **kept.get(partition_of(row), _NOTHING),
+        }
+        for row in sums
+    ]
 
 
-def _kept(one: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns about the first kept segment."""
-    why = one["veto"] or "; ".join(filter(None, (one["reason"], one["lasting"])))
-    by_time = one["evidence"] == "timestamp" and not one["veto"] and not one["lasting"]
-    offset = one["largest_offset"] if by_time and one["largest_offset"] != -1 else None
+def _kept(row: VerdictRow) -> Kept:
+    why = row["veto"] or "; ".join(filter(None, (row["reason"], row["lasting"])))
+    by_time = row["evidence"] == "timestamp" and not row["veto"] and not row["lasting"]
+    offset = row["largest_offset"] if by_time and row["largest_offset"] != -1 else None
     record = "" if offset is None else f", in the batch of offset {offset},"
-    why += (
-        f"; its largest timestamp{record} is {_LOOKS[one['unit']]}" if one["unit"] in _LOOKS else ""
-    )
-    kept = {
-        "kept_by": one["base_offset"],
+    if row["unit"] in _LOOKS:
+        why += f"; its largest timestamp{record} is {_LOOKS[row['unit']]}"
+    return {
+        "kept_by": row["base_offset"],
         "kept_offset": offset,
-        "kept_bytes": one["bytes"],
+        "kept_bytes": row["bytes"],
         "why": why,
+        "until_ms": None if row["lasting"] else row["deletable_from_ms"],
+        "unit": row["unit"],
     }
-    return kept | {
-        "until_ms": None if one["lasting"] else one["deletable_from_ms"],
-        "unit": one["unit"],
-    }
+
+
+def suspects(rows: Iterable[BoardRow]) -> list[Suspect]:
+    """Return the segments that keep others by an implausible timestamp, from rows of `board`."""
+    return [
+        Suspect(*partition_of(row), row["kept_by"], row["kept_bytes"])
+        for row in rows
+        if row["kept_by"] is not None and row["unit"] in SUSPECT
+    ]
+
+
+def with_shares(rows: Iterable[BoardRow], shares: pa.Table) -> list[BoardRow]:
+    """Return rows of `board`, with the shares (SHARES) of the keeping segment added to `why`."""
+    texts = dict(zip(keys_of(shares), shares["shares"].to_pylist(), strict=True))
+
+    def why(row: BoardRow) -> str:
+        kept_by = -1 if row["kept_by"] is None else row["kept_by"]
+        text = texts.get(SegmentKey(*partition_of(row), kept_by))
+        return row["why"] if text is None else f"{row['why']}: {text}"
+
+    return [{**row, "why": why(row)} for row in rows]

@@ -152,10 +152,10 @@ def _remarks(folder: Path, params: Mapping[str, Any], plans: Results, operation:
 
 def _deleted(folder: Path, params: Mapping[str, Any], plans: Results) -> dict[str, Any]:
     from kafkats.plans.facts import read_table, write_json, write_table
+    from kafkats.retention.implausible_timestamps import SHARES
     from kafkats.retention.plan import RETENTION
     from kafkats.retention.plot import plot_reclaimable, plot_timeline
-    from kafkats.retention.summary import board, by_topic
-    from kafkats.retention.suspects import SHARES, with_shares
+    from kafkats.retention.summary import board, by_topic, with_shares
 
     verdicts = reports.concat(
         [read_table(Path(p["plan"]) / "retention.parquet", RETENTION) for p in plans], RETENTION

@@ -12,9 +12,9 @@ from kafkats.config import Policy
 from kafkats.inspect.inventory import inventory_units
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.units import list_units
+from kafkats.retention.implausible_timestamps import SHARES, look_into, shares_text
 from kafkats.retention.plan import RetainOptions, plan_retain
-from kafkats.retention.summary import board
-from kafkats.retention.suspects import SHARES, look_into, shares_text, suspects, with_shares
+from kafkats.retention.summary import board, suspects, with_shares
 from tests.golden import case
 
 NOW = 1_795_237_333_755
