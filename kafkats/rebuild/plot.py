@@ -6,9 +6,9 @@ It needs matplotlib (the extra `plot`), which is imported only when a plot is dr
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,22 +17,21 @@ import pyarrow.compute as pc
 from kafkats.findings import KINDS, SEVERITIES
 from kafkats.paths import TIME_INDEX
 from kafkats.plans.figure import LABELLED_ROWS, TALLEST_INCHES, begin_figure
+from kafkats.plans.rows import FindingRow, PartitionKey, SegmentKey, partition_of, segment_rows
 
 FINE: Final = "no defect"
-
-
 NONE: Final = "no segment"
-
-
 _COLOURS: Final = {"state": "Greys", "remark": "Blues", "damage": "YlOrRd", "danger": "magma"}
-
-
 _SPAN: Final = {
     "state": (0.35, 0.6),
     "remark": (0.4, 0.8),
     "damage": (0.3, 1.0),
     "danger": (0.0, 0.1),
 }
+
+Grid: TypeAlias = dict[PartitionKey, list[str]]
+"""The worst kind of finding of each segment, or FINE, by partition."""
+Colour: TypeAlias = str | tuple[float, float, float, float]
 
 
 def plot_health(panels: Mapping[str, pa.Table], path: Path) -> None:
@@ -73,34 +72,28 @@ def plot_health(panels: Mapping[str, pa.Table], path: Path) -> None:
     save(path)
 
 
-def worst_kinds(segments: pa.Table) -> dict[tuple[str, str], list[str]]:
-    """Return each segment's worst kind of finding, or FINE, by (log dir, partition directory).
+def worst_kinds(segments: pa.Table) -> Grid:
+    """Return each segment's worst kind of finding.
 
     Segments are in order of base offset. Among findings of one severity those about the time index
     come first.
     """
     real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
-    ordered = real.select(["log_dir", "partition_dir", "base_offset", "findings"]).sort_by([
-        ("log_dir", "ascending"),
-        ("partition_dir", "ascending"),
-        ("base_offset", "ascending"),
-    ])
-    grid: dict[tuple[str, str], list[str]] = {}
-    for row in ordered.to_pylist():
-        grid.setdefault((row["log_dir"], row["partition_dir"]), []).append(
-            _worst(row["findings"] or [])
-        )
+    order = [(name, "ascending") for name in SegmentKey._fields]
+    grid: Grid = {}
+    for row in segment_rows(real.select([*SegmentKey._fields, "findings"]).sort_by(order)):
+        grid.setdefault(partition_of(row), []).append(_worst(row["findings"] or []))
     return grid
 
 
-def _worst(findings: list[dict[str, Any]]) -> str:
-    def rank(finding: dict[str, Any]) -> tuple[int, bool]:
+def _worst(findings: Sequence[FindingRow]) -> str:
+    def rank(finding: FindingRow) -> tuple[int, bool]:
         return SEVERITIES.index(finding["severity"]), finding["file"].endswith(TIME_INDEX)
 
-    return str(max(findings, key=rank)["kind"]) if findings else FINE
+    return max(findings, key=rank)["kind"] if findings else FINE
 
 
-def _present(grids: Mapping[str, Mapping[tuple[str, str], list[str]]]) -> list[str]:
+def _present(grids: Mapping[str, Grid]) -> list[str]:
     """Return the kinds in the grids, harmless first, after NONE and FINE."""
     found = {kind for grid in grids.values() for cells in grid.values() for kind in cells} - {FINE}
     order = list(KINDS)
@@ -111,10 +104,10 @@ def _present(grids: Mapping[str, Mapping[tuple[str, str], list[str]]]) -> list[s
     ]
 
 
-def _palette(kinds: list[str]) -> dict[str, Any]:
+def _palette(kinds: list[str]) -> dict[str, Colour]:
     from matplotlib import colormaps
 
-    chosen: dict[str, Any] = {NONE: "#ffffff", FINE: "#b7dfb9"}
+    chosen: dict[str, Colour] = {NONE: "#ffffff", FINE: "#b7dfb9"}
     for severity in SEVERITIES:
         of_it = [kind for kind in kinds if kind in KINDS and KINDS[kind][0] == severity]
         shades = np.linspace(*_SPAN[severity], max(len(of_it), 1))
@@ -126,8 +119,8 @@ def _palette(kinds: list[str]) -> dict[str, Any]:
 
 
 def _numbers(
-    grid: Mapping[tuple[str, str], list[str]],
-    rows: list[tuple[str, str]],
+    grid: Grid,
+    rows: list[PartitionKey],
     kinds: list[str],
     width: int,
 ) -> np.ndarray[tuple[int, int], np.dtype[np.int16]]:
@@ -138,7 +131,7 @@ def _numbers(
     return numbers
 
 
-def _labels(rows: list[tuple[str, str]]) -> tuple[list[int], list[str]]:
+def _labels(rows: list[PartitionKey]) -> tuple[list[int], list[str]]:
     """Return tick positions and names: up to LABELLED_ROWS partitions, evenly chosen."""
     log_dirs = {log_dir for log_dir, _ in rows}
     shared = os.path.commonpath(log_dirs) if log_dirs else ""

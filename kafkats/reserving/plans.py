@@ -189,6 +189,7 @@ def _seen(root: str, place: Path | None) -> list[str]:
         found = read_reservation(reservation_area(root, place))
         if found is not None and not found.expired(now_ms()):
             remarks.append(
-                f"{root}: reserved by {in_words(found)}: nobody else can apply anything here until then"
+                f"{root}: reserved by {in_words(found)}:"
+                " nobody else can apply anything here until then"
             )
     return remarks

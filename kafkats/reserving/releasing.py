@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from kafkats.errors import KafkatsError
 from kafkats.logdir.reservation import read_reservation, release, reservation_area, time_in_words
 from kafkats.reserving.record import root_of
+
+
+class ReleaseRow(TypedDict):
+    """What became of the reservation of one log dir."""
+
+    log_dir: str
+    outcome: str
+    """released, kept (another holder's), free (there was none) or failed."""
+    holder: str
+    """The reservation's, "" without one."""
+    until_ms: int
+    """The reservation's, -1 without one."""
+    error: str
+    exit_code: int
+    """That of the error, 0 for none."""
 
 
 def release_all(
@@ -18,19 +33,14 @@ def release_all(
     *,
     holder: str | None = None,
     place: Path | None = None,
-) -> list[dict[str, Any]]:
-    """Release every log dir, or only the reservations of `holder`.
-
-    Errors do not stop it. One row each. `outcome` is released, kept (another holder's), free (there
-    was none) or failed. `holder` and `until_ms` are the reservation's, "" and -1 without one.
-    `error` and `exit_code` describe a failure.
-    """
-    rows = []
+) -> list[ReleaseRow]:
+    """Release every log dir, or only the reservations of `holder`. Errors do not stop it."""
+    rows: list[ReleaseRow] = []
     for named in dict.fromkeys(os.fspath(one) for one in log_dirs):
         root = named
         with suppress(KafkatsError):  # an empty or damaged log dir may have a reservation too
             root = root_of(named)
-        row = {
+        row: ReleaseRow = {
             "log_dir": root,
             "outcome": "free",
             "holder": "",
@@ -40,20 +50,21 @@ def release_all(
         }
         try:
             area = reservation_area(root, place)
-            found = release(area, holder=holder)
-            if found is not None:
-                row |= found.said() | {"outcome": "released"}
-            elif (other := read_reservation(area)) is not None:
-                row |= other.said() | {"outcome": "kept"}
+            released = release(area, holder=holder)
+            known = released or read_reservation(area)
+            if known is not None:
+                row["outcome"] = "released" if released else "kept"
+                row["log_dir"] = known.log_dir
+                row["holder"], row["until_ms"] = known.holder, known.until_ms
         except KafkatsError as e:
             row |= {"outcome": "failed", "error": str(e), "exit_code": e.exit_code}
         rows.append(row)
     return rows
 
 
-def release_sentences(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+def release_sentences(rows: Iterable[ReleaseRow]) -> list[str]:
     """Return a line for each row of `release_all`."""
-    said = []
+    lines = []
     for row in rows:
         words = {
             "released": f"released; it was reserved by {row['holder']}",
@@ -62,5 +73,5 @@ def release_sentences(rows: Iterable[Mapping[str, Any]]) -> list[str]:
         }
         until = f" until {time_in_words(row['until_ms'])}" if row["until_ms"] > 0 else ""
         line = words.get(row["outcome"])
-        said.append(f"{row['log_dir']}: {line}{until}" if line else str(row["error"]))
-    return said
+        lines.append(f"{row['log_dir']}: {line}{until}" if line else row["error"])
+    return lines

@@ -5,14 +5,19 @@ They need matplotlib (the extra `plot`), which is imported only when a picture i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
 from kafkats.plans.figure import begin_figure, size_text
+from kafkats.plans.rows import PartitionKey, SegmentKey, key_of, partition_of
+from kafkats.retention.plan import VerdictRow
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 STATES: Final = {
     "goes now": "#2166ac",
@@ -33,34 +38,30 @@ _LATEST_MS: Final = 253_402_300_799_000
 """The last time that a calendar can show."""
 
 
+class _Bar(NamedTuple):
+    """A segment in a picture."""
+
+    row: VerdictRow
+    state: str
+
+
 def segment_states(verdicts: pa.Table, now_ms: int) -> list[str]:
-    """Return the state (STATES) of each row of retain.RETENTION, decided for `now_ms`."""
-    columns = (
-        "log_dir",
-        "partition_dir",
-        "base_offset",
-        "deletes",
-        "veto",
-        "deletable_from_ms",
-        "blocked_by",
-    )
-    rows = verdicts.select(list(columns)).to_pylist()
+    """Return the state (STATES) of each row of plan.RETENTION, decided for `now_ms`."""
+    columns = (*SegmentKey._fields, "deletes", "veto", "deletable_from_ms", "blocked_by")
+    rows: list[VerdictRow] = verdicts.select(columns).to_pylist()
     pins = {
-        (r["log_dir"], r["partition_dir"], r["blocked_by"])
-        for r in rows
-        if r["blocked_by"] is not None
+        SegmentKey(*partition_of(row), row["blocked_by"])
+        for row in rows
+        if row["blocked_by"] is not None
     }
-    return [
-        _state(r, (r["log_dir"], r["partition_dir"], r["base_offset"]) in pins, now_ms)
-        for r in rows
-    ]
+    return [_state(row, pins, now_ms) for row in rows]
 
 
-def _state(row: Mapping[str, Any], pins: bool, now_ms: int) -> str:
+def _state(row: VerdictRow, pins: Collection[SegmentKey], now_ms: int) -> str:
     since = row["deletable_from_ms"]
     if row["deletes"]:
         return "kept by a guard or a hold" if row["veto"] else "goes now"
-    if pins:
+    if key_of(row) in pins:
         return "pins others"
     if row["blocked_by"] is not None:
         return "expired, pinned"
@@ -87,7 +88,7 @@ def reclaimable(verdicts: pa.Table, now_ms: int) -> list[tuple[str, dict[str, in
 
 
 def plot_reclaimable(verdicts: pa.Table, now_ms: int, path: Path) -> None:
-    """Draw one bar per topic, its bytes by state (retain.RETENTION), as PNG at `path`.
+    """Draw one bar per topic, its bytes by state (plan.RETENTION), as PNG at `path`.
 
     Raises UsageError when matplotlib is not installed, StorageFailed.
     """
@@ -132,11 +133,12 @@ def plot_timeline(verdicts: pa.Table, lines: Mapping[str, int], now_ms: int, pat
     from matplotlib.patches import Patch
 
     panels = _panels(verdicts, now_ms)[:_PANELS]
-    tall = max((min(len(rows), _ROWS) for _, rows in panels), default=1)
+    tall = max((min(len(bars), _ROWS) for _, bars in panels), default=1)
     down = max(-(-len(panels) // 2), 1)
     figure.set_size_inches(12.0, 1.2 + down * (1.0 + 0.16 * max(tall, 3)))
-    for n, (name, rows) in enumerate(panels):
-        _panel(figure.add_subplot(down, 2, n + 1), name, rows, lines.get(rows[0]["topic"]), now_ms)
+    for n, (name, bars) in enumerate(panels):
+        line_ms = lines.get(bars[0].row["topic"])
+        _panel(figure.add_subplot(down, 2, n + 1), name, bars[:_ROWS], line_ms, now_ms)
     patches = [Patch(color=colour, label=state) for state, colour in STATES.items()]
     figure.legend(
         handles=patches, loc="outside lower center", ncols=len(patches), fontsize=8, frameon=False
@@ -147,71 +149,68 @@ def plot_timeline(verdicts: pa.Table, lines: Mapping[str, int], now_ms: int, pat
     save(path)
 
 
-def _panels(verdicts: pa.Table, now_ms: int) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return (name, segments with state) per partition, those with most pinned bytes first."""
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row, state in zip(verdicts.to_pylist(), segment_states(verdicts, now_ms), strict=True):
-        found.setdefault((row["log_dir"], row["partition_dir"]), []).append(row | {"state": state})
+def _panels(verdicts: pa.Table, now_ms: int) -> list[tuple[str, list[_Bar]]]:
+    """Return (name, segments) per partition, those with most pinned bytes first."""
+    partitions: dict[PartitionKey, list[_Bar]] = {}
+    for bar in map(_Bar, verdicts.to_pylist(), segment_states(verdicts, now_ms)):
+        partitions.setdefault(partition_of(bar.row), []).append(bar)
 
-    def weight(rows: Iterable[Mapping[str, Any]]) -> list[int]:
-        rows = list(rows)
+    def weight(bars: Sequence[_Bar]) -> list[int]:
         order = ("pins others", "expired, pinned", "kept by a guard or a hold", "goes now", "stays")
-        return [-sum(row["bytes"] for row in rows if row["state"] == state) for state in order]
+        return [-sum(bar.row["bytes"] for bar in bars if bar.state == state) for state in order]
 
-    chosen = sorted(found.items(), key=lambda one: (weight(one[1]), one[0]))
-    several = len({log_dir for log_dir, _ in found}) > 1
+    ordered = sorted(partitions.items(), key=lambda item: (weight(item[1]), item[0]))
+    several = len({partition.log_dir for partition in partitions}) > 1
     return [
-        (str(Path(Path(log_dir).parent.name, name)) if several else name, rows)
-        for (log_dir, name), rows in chosen
+        (str(Path(Path(log_dir).parent.name, name)) if several else name, bars)
+        for (log_dir, name), bars in ordered
     ]
 
 
-def _panel(
-    axes: Any, name: str, rows: Sequence[Mapping[str, Any]], line_ms: int | None, now_ms: int
-) -> None:
-    rows = rows[:_ROWS]
+def _panel(axes: Axes, name: str, bars: Sequence[_Bar], line_ms: int | None, now_ms: int) -> None:
     latest = now_ms + 7 * DAY_MS
-    spans = [_span(row) for row in rows]
+    spans = [_span(bar.row) for bar in bars]
     ends = [min(moment, latest) for span in spans for moment in span]
     low, high = min(ends), max(ends)
-    words = name
+    title = name
     if line_ms is not None:
         reach = 4 * max(high - low, 60_000)
         if low - reach <= line_ms <= high + reach:
             low, high = min(low, line_ms), max(high, line_ms)
-            axes.axvline(_moment(line_ms), color="black", linestyle="--", linewidth=1)
+            axes.axvline(_days(line_ms), color="black", linestyle="--", linewidth=1)
         else:
-            words += f"   (retention line {'<-' if line_ms < low else '->'} {_shown(line_ms)})"
+            title += f"   (retention line {'<-' if line_ms < low else '->'} {_shown(line_ms)})"
     least = max(high - low, 1000) // 150
-    for y, (row, (first, last)) in enumerate(zip(rows, spans, strict=True)):
+    for y, (bar, (first, last)) in enumerate(zip(bars, spans, strict=True)):
         begin, end = min(first, latest), min(last, latest)
-        width = timedelta(milliseconds=max(end - begin, least))
-        weak = row["largest_timestamp"] < 0
+        width = max(end - begin, least) / DAY_MS
+        weak = bar.row["largest_timestamp"] < 0
         axes.barh(
             y,
             width,
-            left=_moment(begin),
-            color=STATES[row["state"]],
+            left=_days(begin),
+            color=STATES[bar.state],
             hatch="///" if weak else None,
             height=0.8,
         )
         if last > latest:
             axes.annotate(
                 f" -> {_shown(last)}",
-                (_moment(end) + width, y),
+                (_days(end) + width, y),
                 fontsize=6,
                 va="center",
                 annotation_clip=False,
             )
     pad = max((high - low) // 30, 500)
-    axes.set_xlim(_moment(low - pad), _moment(high + pad + least))
-    axes.set_yticks(range(len(rows)), [str(row["base_offset"]) for row in rows], fontsize=6)
+    axes.xaxis_date()
+    axes.set_xlim(_days(low - pad), _days(high + pad + least))
+    axes.set_yticks(range(len(bars)), [str(bar.row["base_offset"]) for bar in bars], fontsize=6)
     axes.invert_yaxis()
     axes.tick_params(axis="x", labelsize=6)
-    axes.set_title(words, fontsize=8)
+    axes.set_title(title, fontsize=8)
 
 
-def _span(row: Mapping[str, Any]) -> tuple[int, int]:
+def _span(row: VerdictRow) -> tuple[int, int]:
     """Return first and largest timestamp, or twice the file's mtime without timestamps."""
     last = row["largest_timestamp"]
     if last < 0:
@@ -222,6 +221,11 @@ def _span(row: Mapping[str, Any]) -> tuple[int, int]:
 
 def _moment(ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=min(max(ms, 0), _LATEST_MS))
+
+
+def _days(ms: int) -> float:
+    """Return a time as matplotlib counts it: in days since 1970."""
+    return min(max(ms, 0), _LATEST_MS) / DAY_MS
 
 
 def _shown(ms: int) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Required, TypedDict
 
 import pyarrow as pa
 
@@ -57,6 +57,27 @@ SIMULATED: Final = pa.schema([
 ])  # fmt: skip
 
 
+class Outcome(TypedDict, total=False):
+    """The columns of SIMULATED about the simulated segments; null without batches."""
+
+    simulated: int
+    rolled_by: str
+    simulated_open_files: int
+    largest_bytes: int
+    longest_kept_ms: int | None
+
+
+class SimulatedRow(Outcome, total=False):
+    """A row of SIMULATED."""
+
+    log_dir: Required[str]
+    partition_dir: Required[str]
+    batches: int
+    segments: Required[int]
+    open_files: Required[int]
+    error: Required[str]
+
+
 @dataclass(frozen=True)
 class SimulateOptions:
     """Rules and moment of a simulation. `seed` draws the jitter that segment.jitter.ms allows."""
@@ -84,27 +105,27 @@ def simulate_partition(
     """
     if options.rule not in ROLL_RULES or options.retention_rule not in RETENTION_RULES:
         raise UsageError(f"unknown rule: {options.rule!r} or {options.retention_rule!r}")
-    found = steady(
+    looked = steady(
         Path(units[0].log_dir, units[0].partition_dir),
         _Looking(units),
         lambda seen: bool(seen[2]),
         live=units[0].live,
     )
-    if found is None:
+    if looked is None:
         return pa.RecordBatch.from_pylist([], schema=SIMULATED)
-    units, read, error = found
+    units, read, error = looked
     first = units[0]
-    row: dict[str, Any] = {
+    row: SimulatedRow = {
         "log_dir": first.log_dir,
         "partition_dir": first.partition_dir,
-        "error": "",
+        "segments": len(units),
+        "open_files": FILES * len(units),
+        "error": error,
     }
-    row |= {"segments": len(units), "open_files": FILES * len(units)}
-    if error:
-        return pa.RecordBatch.from_pylist([row | {"error": error}], schema=SIMULATED)
-    row["batches"] = sum(len(batches) for batches, _ in read)
-    if row["batches"]:
-        row |= _simulated(first, read, policy, options)
+    if not error:
+        row["batches"] = sum(len(batches) for batches, _ in read)
+        if row["batches"]:
+            row = {**row, **_simulated(first, read, policy, options)}
     return pa.RecordBatch.from_pylist([row], schema=SIMULATED)
 
 
@@ -127,7 +148,7 @@ class _Looking:
 
 def _simulated(
     first: Unit, read: Sequence[tuple[list[Batch], int]], policy: Policy, options: SimulateOptions
-) -> dict[str, Any]:
+) -> Outcome:
     name = paths.parse_partition(first.partition_dir)
     topic = name.topic if name else ""
     settings = settings_of(policy.settings(topic))
@@ -158,10 +179,11 @@ def _batches(unit: Unit) -> tuple[list[Batch], int]:
     from kafkats.kernels import headers as k
 
     log = Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset, paths.LOG))
-    found: list[Batch] = []
+    batches: list[Batch] = []
     with open_source(log, mapped=not unit.live) as source:
         for rows in batch_headers(source, quiet_zeros=True):
             for row in rows.tolist():
                 offset = -1 if row[k.FIRST_OFFSET] == k.UNKNOWN else row[k.FIRST_OFFSET]
-                found.append(Batch(offset, row[k.LAST_OFFSET], row[k.SIZE], row[k.MAX_TIMESTAMP]))
-        return found, source.mtime_ms
+                size, timestamp = row[k.SIZE], row[k.MAX_TIMESTAMP]
+                batches.append(Batch(offset, row[k.LAST_OFFSET], size, timestamp))
+        return batches, source.mtime_ms
