@@ -14,7 +14,7 @@ from conformance.stage import stage
 from conformance.tally import Tally
 from conformance.workers import Ask, workers
 from kafkats.retention.rules import Decision, decide
-from kafkats.rolling.rules import Rolled, simulate
+from kafkats.rolling.replay import Rolled, simulate
 from tests.golden import Unpacked, cases
 
 CHECK: Final = "self-test: one wrong verdict is reported"

@@ -21,7 +21,8 @@ from conformance.workers import Ask
 from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats.generations import ROLL_RULES
-from kafkats.rolling.rules import Append, Batch, Rolled, Settings, replay, simulate
+from kafkats.rolling.replay import Rolled, replay, simulate
+from kafkats.rolling.rules import Append, Batch, Settings
 from tests.golden import Case, Unpacked
 
 STEPS: Final = "rolling: same segments after every append"

@@ -2,5 +2,6 @@
 
 rules        the broker's rules, by Kafka generation
 plan         which active segments a plan closes
+replay       the segments that appending the batches again would make
 simulate     what a broker with given settings would have done
 """

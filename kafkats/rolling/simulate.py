@@ -26,15 +26,8 @@ from kafkats.generations import (
 from kafkats.logdir.steady import steady
 from kafkats.plans.units import Unit, list_again
 from kafkats.retention.rules import Limits
-from kafkats.rolling.rules import (
-    Batch,
-    Rolled,
-    after_retention,
-    draw_jitter,
-    replay,
-    settings_of,
-    simulate,
-)
+from kafkats.rolling.replay import Rolled, after_retention, draw_jitter, replay, simulate
+from kafkats.rolling.rules import Batch, settings_of
 from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import open_source
 

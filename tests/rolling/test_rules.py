@@ -12,20 +12,15 @@ from hypothesis import strategies as st
 from conformance.rolled import golden_simulation, rule_of
 from kafkats.generations import RETENTION_RULES, ROLL_RULES
 from kafkats.retention.rules import Limits
-from kafkats.rolling.rules import (
-    Active,
-    Append,
-    Batch,
+from kafkats.rolling.replay import (
     Rolled,
-    Settings,
     after_retention,
     draw_jitter,
-    due,
     new_base_offset,
     replay,
-    should_roll,
     simulate,
 )
+from kafkats.rolling.rules import Active, Append, Batch, Settings, due, should_roll
 from tests.golden import Case, Unpacked, cases
 
 ALL = tuple(ROLL_RULES)

@@ -10,7 +10,8 @@ from kafkats.formats import dispatch
 from kafkats.formats.model import Record, TimestampType
 from kafkats.formats.v2 import encode_batch
 from kafkats.generations import DEFAULT_ROLL_RULE
-from kafkats.rolling.rules import Append, Batch, Settings, simulate
+from kafkats.rolling.replay import simulate
+from kafkats.rolling.rules import Append, Batch, Settings
 from kafkats.segment.reader import Source, array_source, open_source
 from kafkats.split.points import Border, as_rolled, expired_head, unmixed
 from tests.golden import Case, Segment, Unpacked, cases
