@@ -74,7 +74,7 @@ def check_approved(path: Path, digests: Iterable[str]) -> None:
     for digest in digests:
         if approval is None:
             raise Refused(
-                f"nobody has said yes to plan {digest[:16]}: there is no record of an answer",
+                f"plan {digest[:16]} was not approved: there is no record of an answer",
                 path=path,
             )
         if digest not in approval.digests:

@@ -143,13 +143,13 @@ def unseen_logs(segments: pa.Table) -> dict[PartitionKey, str]:
     The `.log` is a link, or could not be listed or read. So neither the last segment nor the log
     end is known.
     """
-    found = pc.list_flatten(segments["findings"])
-    kinds = pc.is_in(pc.struct_field(found, "kind"), pa.array(["stray", "unreadable", "vanished"]))
-    logs = pc.and_(kinds, pc.match_substring_regex(pc.struct_field(found, "file"), _LOG_NAME))
+    flat = pc.list_flatten(segments["findings"])
+    kinds = pc.is_in(pc.struct_field(flat, "kind"), pa.array(["stray", "unreadable", "vanished"]))
+    logs = pc.and_(kinds, pc.match_substring_regex(pc.struct_field(flat, "file"), _LOG_NAME))
     rows = segments.select(PartitionKey._fields).take(
         pc.list_parent_indices(segments["findings"]).filter(logs)
     )
-    findings: list[FindingRow] = found.filter(logs).to_pylist()
+    findings: list[FindingRow] = flat.filter(logs).to_pylist()
     return {
         partition_of(row): f"{finding['file']} was not looked at: {finding['reason']}"
         for row, finding in zip(rows.to_pylist(), findings, strict=True)
@@ -240,15 +240,15 @@ class Summary(TypedDict):
 
 def summary(segments: pa.Table) -> Summary:
     """Return the summary of a SEGMENTS table."""
-    found = all_findings(segments)
+    findings = all_findings(segments)
     real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
     return {
         "segments": real.num_rows,
         "partitions": len(partitions_of(real)),
         "log_bytes": pc.sum(pc.struct_field(real["log"], "size")).as_py() or 0,
-        "severities": dict(sorted(Counter(row["severity"] for row in found).items())),
-        "kinds": dict(sorted(Counter(row["kind"] for row in found).items())),
-        "worst": max((row["severity"] for row in found), key=SEVERITIES.index, default=""),
+        "severities": dict(sorted(Counter(row["severity"] for row in findings).items())),
+        "kinds": dict(sorted(Counter(row["kind"] for row in findings).items())),
+        "worst": max((row["severity"] for row in findings), key=SEVERITIES.index, default=""),
     }
 
 

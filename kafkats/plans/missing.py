@@ -82,11 +82,11 @@ def options_of(options: DataclassInstance) -> Options:
 
 def _lacking(segments: pa.Table) -> dict[PartitionKey, tuple[SegmentRow, FindingRow]]:
     """Return the first row of facts.SEGMENTS with such a finding, and the finding, by partition."""
-    found = pc.list_flatten(segments["findings"])
-    ours = pc.equal(pc.struct_field(found, "kind"), KIND)
+    flat = pc.list_flatten(segments["findings"])
+    ours = pc.equal(pc.struct_field(flat, "kind"), KIND)
     rows = segments.take(pc.list_parent_indices(segments["findings"]).filter(ours))
     lacking: dict[PartitionKey, tuple[SegmentRow, FindingRow]] = {}
-    for row, finding in zip(segment_rows(rows), found.filter(ours).to_pylist(), strict=True):
+    for row, finding in zip(segment_rows(rows), flat.filter(ours).to_pylist(), strict=True):
         lacking.setdefault(partition_of(row), (row, finding))
     return lacking
 

@@ -101,13 +101,13 @@ def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*")
 def _distinct(places: Iterable[Place]) -> list[Place]:
     """Drop directories that are named twice or lie in another named one."""
     listed: set[str] = set()
-    found = []
+    distinct = []
     for place in places:
         real = os.path.realpath(place.path)
         if not listed & {real, *map(str, Path(real).parents[: _WIDEST_FIRST.index(place.kind)])}:
             listed.add(real)
-            found.append(place)
-    return found
+            distinct.append(place)
+    return distinct
 
 
 def _root_units(

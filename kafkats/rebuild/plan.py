@@ -267,9 +267,9 @@ def _totals(items: pa.Table, segments: pa.Table) -> Totals:
 
 def _not_repaired(writes: pa.Table, segments: pa.Table) -> dict[str, int]:
     """Count findings of danger and damage in files that the plan does not write."""
-    found = segments["findings"].combine_chunks()
-    flat = pc.list_flatten(found)
-    where = segments.select(["log_dir", "partition_dir"]).take(pc.list_parent_indices(found))
+    findings = segments["findings"].combine_chunks()
+    flat = pc.list_flatten(findings)
+    where = segments.select(["log_dir", "partition_dir"]).take(pc.list_parent_indices(findings))
     bad = pc.is_in(pc.struct_field(flat, "severity"), pa.array(["damage", "danger"]))
     written = _paths(writes["log_dir"], writes["partition_dir"], writes["file"])
     files = _paths(where["log_dir"], where["partition_dir"], pc.struct_field(flat, "file"))

@@ -95,12 +95,14 @@ def _worst(findings: Sequence[FindingRow]) -> str:
 
 def _present(grids: Mapping[str, Grid]) -> list[str]:
     """Return the kinds in the grids, harmless first, after NONE and FINE."""
-    found = {kind for grid in grids.values() for cells in grid.values() for kind in cells} - {FINE}
+    present = {kind for grid in grids.values() for cells in grid.values() for kind in cells} - {
+        FINE
+    }
     order = list(KINDS)
     return [
         NONE,
         FINE,
-        *sorted(found, key=lambda kind: (SEVERITIES.index(KINDS[kind][0]), order.index(kind))),
+        *sorted(present, key=lambda kind: (SEVERITIES.index(KINDS[kind][0]), order.index(kind))),
     ]
 
 

@@ -147,10 +147,10 @@ def _reserve_all(ours: Planning, roots: Mapping[str, str], wish: Wish, place: Pa
     areas = {root: reservation_area(root, place) for root in sorted(set(roots.values()))}
     refused: dict[str, Reserved] = {}
     for root, area in areas.items():  # check all before changing any
-        found = read_reservation(area)
-        if found is not None and foreign(found, {wish.holder}, wish.take_over):
-            refused[root] = refusal(area, found)
-            ours.skipped.append(found._replace(log_dir=root))
+        reservation = read_reservation(area)
+        if reservation is not None and foreign(reservation, {wish.holder}, wish.take_over):
+            refused[root] = refusal(area, reservation)
+            ours.skipped.append(reservation._replace(log_dir=root))
     if refused and (not wish.skip or len(refused) == len(areas)):
         raise next(iter(refused.values()))
     for root in areas.keys() - refused.keys():
@@ -165,11 +165,11 @@ def _reserve_all(ours: Planning, roots: Mapping[str, str], wish: Wish, place: Pa
                 areas[root], wish.holder, wish.until_ms, now_ms=now_ms(), take_over=wish.take_over
             )
         except Reserved as e:  # reserved since the check
-            found = read_reservation(areas[root])
-            if not wish.skip or found is None or len(refused) + 1 == len(areas):
+            reservation = read_reservation(areas[root])
+            if not wish.skip or reservation is None or len(refused) + 1 == len(areas):
                 raise
             refused[root] = e
-            ours.skipped.append(found._replace(log_dir=root))
+            ours.skipped.append(reservation._replace(log_dir=root))
             continue
         ours.entered[root] = entered
         ours.remarks += [entered.remark] if entered.remark else []
@@ -186,10 +186,10 @@ def _seen(root: str, place: Path | None) -> list[str]:
         if (state := lock_state(root)).held:
             remarks.append(f"{root}: {state.why}: nothing can be applied here until it stops")
     with suppress(KafkatsError):
-        found = read_reservation(reservation_area(root, place))
-        if found is not None and not found.expired(now_ms()):
+        reservation = read_reservation(reservation_area(root, place))
+        if reservation is not None and not reservation.expired(now_ms()):
             remarks.append(
-                f"{root}: reserved by {in_words(found)}:"
+                f"{root}: reserved by {in_words(reservation)}:"
                 " nobody else can apply anything here until then"
             )
     return remarks

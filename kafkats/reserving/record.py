@@ -52,14 +52,16 @@ def root_of(path: str | os.PathLike[str]) -> str:
     Raises as `locate`.
     """
     place = locate(path)
-    found = place.root or (place.partition.parent if place.partition else place.path)
-    return os.path.realpath(found)
+    root = place.root or (place.partition.parent if place.partition else place.path)
+    return os.path.realpath(root)
 
 
-def foreign(found: Reservation, ours: Collection[str], take_over: Collection[str] = ()) -> bool:
+def foreign(
+    reservation: Reservation, ours: Collection[str], take_over: Collection[str] = ()
+) -> bool:
     """Whether another holder has this reservation and it has not expired."""
-    mine = {found.holder, found.token} & set(ours)
-    return not mine and not found.expired(now_ms()) and found.holder not in take_over
+    mine = {reservation.holder, reservation.token} & set(ours)
+    return not mine and not reservation.expired(now_ms()) and reservation.holder not in take_over
 
 
 def give_back(entered: Entered) -> list[str]:

@@ -107,11 +107,11 @@ def _enter_all(
     left: dict[str, Entered] = {}
     for root, area in areas.items():  # check all before changing any
         with _lenient(going_back):
-            found = read_reservation(area)
-            if found is not None and foreign(found, {holder, *known}):
-                raise refusal(area, found)
-            if found is not None:
-                left[root] = Entered(area, found, "")
+            reservation = read_reservation(area)
+            if reservation is not None and foreign(reservation, {holder, *known}):
+                raise refusal(area, reservation)
+            if reservation is not None:
+                left[root] = Entered(area, reservation, "")
     for root, area in sorted(areas.items()):
         # released at the end, even if a full disk prevents a new reservation
         if going_back and root in left:

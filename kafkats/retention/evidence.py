@@ -147,13 +147,13 @@ def _of(table: pa.Table, file: str, field: str) -> pa.ChunkedArray:
 
 
 def _ints(column: pa.ChunkedArray, missing: int | None = None) -> Ints:
-    found: Ints = (column if missing is None else pc.fill_null(column, missing)).to_numpy()
-    return found
+    values: Ints = (column if missing is None else pc.fill_null(column, missing)).to_numpy()
+    return values
 
 
 def _flags(column: pa.ChunkedArray) -> Flags:
-    found: Flags = pc.fill_null(column, False).to_numpy()
-    return found
+    flags: Flags = pc.fill_null(column, False).to_numpy()
+    return flags
 
 
 def _misled(findings: pa.ChunkedArray) -> Flags:
@@ -168,9 +168,9 @@ def _misled(findings: pa.ChunkedArray) -> Flags:
     # everything is known of the records that exist
     beside = pc.or_(beside, pc.equal(pc.struct_field(flat, "kind"), MISSING_RECORDS))
     bad = pc.and_not(pc.is_in(pc.struct_field(flat, "severity"), pa.array(_MISLEADING)), beside)
-    found = np.zeros(len(findings), bool)
-    found[pc.list_parent_indices(findings).filter(bad).to_numpy()] = True
-    return found
+    flags = np.zeros(len(findings), bool)
+    flags[pc.list_parent_indices(findings).filter(bad).to_numpy()] = True
+    return flags
 
 
 def _believed(

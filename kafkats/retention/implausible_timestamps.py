@@ -89,9 +89,9 @@ def detect_unit(timestamp: int, mtime_ms: int, neighbours: Sequence[int] = ()) -
 
 def detect_units(timestamps: Ints, mtime_ms: Ints, neighbours: Ints) -> Ints:
     """Return `detect_unit` of each row and its one neighbour, as indexes into SEEMS, shape (n,)."""
-    told = (neighbours >= EARLIEST_MS) & (neighbours <= LATEST_MS)
+    plausible = (neighbours >= EARLIEST_MS) & (neighbours <= LATEST_MS)
     latest = (
-        np.where(mtime_ms >= EARLIEST_MS, mtime_ms, np.where(told, neighbours, LATEST_MS))
+        np.where(mtime_ms >= EARLIEST_MS, mtime_ms, np.where(plausible, neighbours, LATEST_MS))
         + SLACK_MS
     )
     latest = np.minimum(latest, _LARGEST // 1_000_000 - 1)
@@ -106,10 +106,10 @@ def detect_units(timestamps: Ints, mtime_ms: Ints, neighbours: Ints) -> Ints:
         cases[unit] = (timestamps >= begin) & (timestamps < end)
     cases["future"] = timestamps > latest
     old = (neighbours >= 0) & (neighbours < EARLIEST_MS)
-    found: Ints = np.select(
+    units: Ints = np.select(
         list(cases.values()), list(map(SEEMS.index, cases)), np.where(old, SEEMS.index("ms"), 0)
     )
-    return found
+    return units
 
 
 def unit_shares(timestamps: Ints, mtime_ms: int) -> dict[str, float]:
@@ -165,8 +165,8 @@ def _latest(mtime_ms: int, neighbours: Sequence[int]) -> int:
     """Return the latest plausible time."""
     if mtime_ms >= EARLIEST_MS:
         return mtime_ms
-    told = [other for other in neighbours if EARLIEST_MS <= other <= LATEST_MS]
-    return median_low(told) if told else LATEST_MS
+    plausible = [other for other in neighbours if EARLIEST_MS <= other <= LATEST_MS]
+    return median_low(plausible) if plausible else LATEST_MS
 
 
 SHARES: Final = pa.schema([

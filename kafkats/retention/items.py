@@ -26,21 +26,21 @@ Column: TypeAlias = pa.Array | pa.ChunkedArray | Ints | list[str] | str | int | 
 
 
 def items_of(
-    facts: Facts, by: pa.Array, reasons: pa.Array, goes: Flags, rule: RetentionRule
+    facts: Facts, by: pa.Array, reasons: pa.Array, deleted: Flags, rule: RetentionRule
 ) -> pa.Table:
-    """Return plan.ITEMS. `goes` flags the first rows of partitions.
+    """Return plan.ITEMS. `deleted` flags the first rows of partitions.
 
     `by` and `reasons` say which pass deletes a row, and why.
     """
     rows, base, ends = facts.rows, facts.segments.base_offset, facts.segments.end_offset
-    left = rows.first(~goes)
+    left = rows.first(~deleted)
     changed = np.flatnonzero(left > rows.starts)
     emptied = changed[(left == rows.ends)[changed]]
     start = np.where(left == rows.ends, ends[rows.ends - 1], base[np.minimum(left, len(base) - 1)])
     own = changed[
         (facts.log_start_offset[changed] > 0) & (facts.log_start_offset[changed] <= start[changed])
     ]
-    tables = [_removed(facts, by, reasons, goes, rule)]
+    tables = [_removed(facts, by, reasons, deleted, rule)]
     timed = pc.is_valid(facts.table["timeindex"]).to_numpy()
     for kind in NEW_FAMILY:
         # 0.8 and 0.9 have none
@@ -69,10 +69,10 @@ def items_of(
 
 
 def _removed(
-    facts: Facts, by: pa.Array, reasons: pa.Array, goes: Flags, rule: RetentionRule
+    facts: Facts, by: pa.Array, reasons: pa.Array, deleted: Flags, rule: RetentionRule
 ) -> pa.Table:
     """Return the items for every file of every row to delete."""
-    chosen = pa.array(goes)
+    chosen = pa.array(deleted)
     names = ("log_dir", "partition_dir", "directory_ctime_ns", "base_offset", "next_base_offset")
     table = facts.table.select([
         *names,

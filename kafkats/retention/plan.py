@@ -131,31 +131,31 @@ def _decide(
 ) -> tuple[pa.Table, pa.Table]:
     """Return RETENTION and ITEMS. `unsettled` are partitions to leave unchanged."""
     limits = _limits(facts, policy.broker_limits, options)
-    found = decide(facts.rows, facts.segments, limits, rule, now_ms=options.now_ms)
+    kafka = decide(facts.rows, facts.segments, limits, rule, now_ms=options.now_ms)
     explicit = _limits(facts, policy.limits, options)
-    allowed = found.deletes
+    allowed = kafka.deletes
     if any((one != other).any() for one, other in zip(limits, explicit, strict=True)):
         allowed = decide(facts.rows, facts.segments, explicit, rule, now_ms=options.now_ms).deletes
     refused = refusals(facts, policy, unsettled, limit_given=options.before_ms is not None)
-    stays, missing = (
+    lasts, missing = (
         lasting(facts, refused, last_segment=options.last_segment),
         unnamed(facts, policy),
     )
-    veto = vetoes(facts, found.deletes, allowed, stays, missing, over_guard=options.over_guard)
+    veto = vetoes(facts, kafka.deletes, allowed, lasts, missing, over_guard=options.over_guard)
     if not options.over_guard:
-        veto[spare(facts, found.deletes & (veto == ""), run_guard(facts, policy.guard))] = (
+        veto[spare(facts, kafka.deletes & (veto == ""), run_guard(facts, policy.guard))] = (
             "over the run's guard"
         )
     if options.free_bytes is not None:
-        beyond = spare(facts, found.deletes & (veto == ""), options.free_bytes, at_least=True)
+        beyond = spare(facts, kafka.deletes & (veto == ""), options.free_bytes, at_least=True)
         veto[beyond] = "not needed for the bytes asked for"
     by_time = np.where(limits.retention_ms != explicit.retention_ms, missing, "")
-    reasons = sentences(found.reason)
+    reasons = sentences(kafka.reason)
     verdicts = _table(
-        facts, found, reasons, veto, np.where(stays == "", by_time[facts.rows.of], stays), rule
+        facts, kafka, reasons, veto, np.where(lasts == "", by_time[facts.rows.of], lasts), rule
     )
-    goes = found.deletes & (veto == "")
-    return verdicts, items_of(facts, found.by, reasons, goes, rule)
+    deleted = kafka.deletes & (veto == "")
+    return verdicts, items_of(facts, kafka.by, reasons, deleted, rule)
 
 
 def _limits(
@@ -171,10 +171,10 @@ def _limits(
 
 def _table(
     facts: Facts,
-    found: Verdicts,
+    kafka: Verdicts,
     reasons: pa.Array,
     veto: Sentences,
-    stays: Sentences,
+    lasts: Sentences,
     rule: RetentionRule,
 ) -> pa.Table:
     believed, mtime = facts.segments.largest_timestamp, facts.segments.mtime_ms
@@ -189,8 +189,8 @@ def _table(
         "mtime_ms": mtime,
         "unit": facts.unit,
         "veto": pa.array(veto, pa.string()),
-        "lasting": pa.array(stays, pa.string()),
-        **found._asdict(),
+        "lasting": pa.array(lasts, pa.string()),
+        **kafka._asdict(),
         "reason": reasons,
     }
     return pa.table(columns, schema=RETENTION)

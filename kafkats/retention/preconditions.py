@@ -27,7 +27,7 @@ from kafkats.plans.rows import Item
 class Planned(NamedTuple):
     """The items of one partition by their purpose."""
 
-    gone: dict[int, set[str]]
+    removed: dict[int, set[str]]
     """Files to delete, by the base offset of their segment."""
     rest: list[Item]
     """The new files for the rest of the last deleted segment."""
@@ -57,7 +57,7 @@ def check_prefix(log_dir: Path, directory: Path, items: Sequence[Item]) -> Plann
     _check_logs(directory, planned)
     _check_families(partition, planned)
     if planned.following < 0 and not planned.rest:
-        last = max(planned.gone)
+        last = max(planned.removed)
         end = max(
             read_tail(directory / paths.segment_file(last, paths.LOG)).facts.last_offset + 1, last
         )
@@ -72,27 +72,31 @@ def check_prefix(log_dir: Path, directory: Path, items: Sequence[Item]) -> Plann
 def _sorted_out(items: Sequence[Item]) -> Planned:
     new = [item for item in items if item["action"] == "add"]
     rest = [item for item in new if item["log"] is not None]
-    gone = _families([item for item in items if item["action"] == "remove"])
-    if not gone:
+    removed = _families([item for item in items if item["action"] == "remove"])
+    if not removed:
         raise CorruptPlan(
-            "the rest of a log that does not go" if rest else "a retention by which nothing goes"
+            "it adds the rest of a log that it does not remove" if rest else "it removes no segment"
         )
-    last = next(item for item in items if item["file"] == paths.segment_file(max(gone), paths.LOG))
+    last = next(
+        item for item in items if item["file"] == paths.segment_file(max(removed), paths.LOG)
+    )
     following = last["next_base_offset"]
     if bool(new) != (following < 0 or bool(rest)) or len(rest) not in (0, len(new)):
-        raise CorruptPlan("an empty segment comes where all others go, and nowhere else")
+        raise CorruptPlan("it must add an empty segment if it removes all others, and only then")
     start = new[0]["base_offset"] if new else following
     if rest:
         if rest[0]["log"] != last["before"]:
-            raise CorruptPlan("the rest of a log that does not go")
+            raise CorruptPlan("it adds the rest of a log that it does not remove")
         if start != following:
-            raise CorruptPlan(f"{following} should follow what goes, not {start}")
+            raise CorruptPlan(f"the rest should begin at {following}, not at {start}")
         following = rest[0]["next_base_offset"]
-    if start <= max(gone):
-        raise CorruptPlan(f"the log would begin at {start}, which is not behind what goes")
+    if start <= max(removed):
+        raise CorruptPlan(
+            f"the log would begin at {start}, which is not behind the removed segments"
+        )
     _check_start(items, start)
     _families(new)
-    return Planned(gone, rest, start, following)
+    return Planned(removed, rest, start, following)
 
 
 def _families(items: Sequence[Item]) -> dict[int, set[str]]:
@@ -116,19 +120,24 @@ def _check_start(items: Sequence[Item], start: int) -> None:
 def _check_logs(directory: Path, planned: Planned) -> None:
     """Raise Changed unless exactly the oldest logs are deleted, so that the log gets no gap."""
     there = log_bases(directory)
-    older, stays = there[: len(planned.gone)], there[len(planned.gone) :]
+    older, kept = there[: len(planned.removed)], there[len(planned.removed) :]
     for why, bases in (
-        ("was to go, and is gone already; plan anew", planned.gone.keys() - set(there)),
-        ("an older segment than some that would go; plan anew", set(older) - planned.gone.keys()),
+        (
+            "the plan removes it, but it is gone already; plan anew",
+            planned.removed.keys() - set(there),
+        ),
+        (
+            "the plan keeps it and removes younger segments; plan anew",
+            set(older) - planned.removed.keys(),
+        ),
     ):
         for base in sorted(bases):
             raise Changed(why, path=directory / paths.segment_file(base, paths.LOG))
-    if (found := stays[0] if stays else -1) != planned.following:
-        wanted, seen = (
-            "none" if base < 0 else f"segment {base}" for base in (planned.following, found)
-        )
+    if (first := kept[0] if kept else -1) != planned.following:
+        wanted, seen = ("none" if base < 0 else str(base) for base in (planned.following, first))
         raise Changed(
-            f"behind what goes {wanted} was to stay, and there is {seen}; plan anew", path=directory
+            f"the first kept segment should be {wanted}, but it is {seen}; plan anew",
+            path=directory,
         )
 
 
@@ -136,7 +145,8 @@ def _check_families(partition: PartitionDir, planned: Planned) -> None:
     """Raise Changed if the plan lacks files of deleted segments: they would become orphans."""
     for segment in partition.segments:
         for file in segment.files.values():
-            if file.name not in planned.gone.get(segment.base_offset, {file.name}):
+            if file.name not in planned.removed.get(segment.base_offset, {file.name}):
                 raise Changed(
-                    "its segment goes, and it would not; plan anew", path=partition.path / file.name
+                    "the plan removes its segment, but not this file; plan anew",
+                    path=partition.path / file.name,
                 )

@@ -72,9 +72,9 @@ def not_kept(verdicts: pa.Table, now: pa.Table) -> dict[str, str]:
             continue
         path = Path(*segment.partition, paths.segment_file(segment.base_offset, paths.LOG))
         if segment not in there:
-            wrong[str(path)] = "was to stay, and is gone"
+            wrong[str(path)] = "should have been kept, but is gone"
         elif there[segment] != largest:
-            wrong[str(path)] = "is not the segment that was to stay"
+            wrong[str(path)] = "is not the segment that should have been kept"
     return wrong
 
 

@@ -89,15 +89,15 @@ def decide(
     may have deleted the segment that stopped the time pass.
     """
     free = _free(segments, limits, rule)
-    gone: list[tuple[str, Reason]] = []
+    deleted: list[tuple[str, Reason]] = []
     for name in rule.passes:
-        reasons = _PASSES[name](segments[len(gone) :], limits, rule, now_ms)
-        gone += [(name, reason) for reason in islice(reasons, free - len(gone))]
-    left = segments[len(gone) :]
+        reasons = _PASSES[name](segments[len(deleted) :], limits, rule, now_ms)
+        deleted += [(name, reason) for reason in islice(reasons, free - len(deleted))]
+    left = segments[len(deleted) :]
     start = left[0].base_offset if left else segments[-1].end_offset if segments else 0
     verdicts = (
-        *_deleted(segments, gone, limits, rule, now_ms),
-        *_kept(left, free - len(gone), limits, rule, now_ms),
+        *_deleted(segments, deleted, limits, rule, now_ms),
+        *_kept(left, free - len(deleted), limits, rule, now_ms),
     )
     return Decision(verdicts, bool(segments) and not left, max(start, limits.log_start_offset))
 
@@ -181,13 +181,13 @@ _PASSES: Final = {"start-offset": _by_start_offset, "size": _by_size, "time": _b
 
 def _deleted(
     segments: Sequence[Segment],
-    gone: list[tuple[str, Reason]],
+    deleted: list[tuple[str, Reason]],
     limits: Limits,
     rule: RetentionRule,
     now_ms: int,
 ) -> Iterator[Verdict]:
     since = -_LARGEST
-    for segment, (by, reason) in zip(segments, gone, strict=False):
+    for segment, (by, reason) in zip(segments, deleted, strict=False):
         evidence, begin = ("offset" if by == "start-offset" else by), now_ms
         if by == "time":
             evidence = age_of(segment, rule)[1]
@@ -207,15 +207,15 @@ def _kept(
             if earliest is not None and expires is not None and n < free
             else None
         )
-        goes = expires is not None and expires <= now_ms and n < free
+        expired = expires is not None and expires <= now_ms and n < free
         reason = _why_kept(
-            segment, n == len(left) - 1, expires, pin if goes else None, limits, rule, now_ms
+            segment, n == len(left) - 1, expires, pin if expired else None, limits, rule, now_ms
         )
         evidence = age_of(segment, rule)[1]
         yield Verdict(
-            segment.base_offset, False, "", reason, evidence, earliest, pin if goes else None
+            segment.base_offset, False, "", reason, evidence, earliest, pin if expired else None
         )
-        if pin is None and not goes:
+        if pin is None and not expired:
             pin = segment.base_offset
 
 

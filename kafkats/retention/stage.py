@@ -34,7 +34,7 @@ def check_item(item: Item) -> None:
     if item["log"] is not None:
         if item["action"] != "add":
             raise CorruptPlan(
-                f"{item['file']}: from a log comes what is added, not {item['action']}"
+                f"{item['file']}: action {item['action']!r}, but a file from a log is added"
             )
         return check_planned(item)
     name = paths.parse_segment_file(item["file"])
@@ -42,7 +42,7 @@ def check_item(item: Item) -> None:
         if item["file"] != (
             paths.LOG_START if item["partition_dir"] == ROOT else paths.LEADER_EPOCH
         ):
-            raise CorruptPlan(f"{item['file']} is not brought up to date here")
+            raise CorruptPlan(f"{item['file']}: a retention does not update this file")
         return
     if (
         name is None
@@ -52,9 +52,7 @@ def check_item(item: Item) -> None:
     ):
         raise CorruptPlan(f"not a file of segment {item['base_offset']}: {item['file']!r}")
     if item["action"] == "replace" or (item["action"] == "add" and name.kind not in NEW_FAMILY):
-        raise CorruptPlan(
-            f"{item['file']}: retention deletes, and begins an empty segment; not {item['action']}"
-        )
+        raise CorruptPlan(f"{item['file']}: a retention does not {item['action']} this file")
 
 
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
@@ -72,7 +70,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
         planned = check_prefix(Path(work.log_dir), directory, work.items)
         if planned.rest:
             refuse_full_disk(work)
-            rest = stage_planned(directory, max(planned.gone), planned.rest, unchanged, lease)
+            rest = stage_planned(directory, max(planned.removed), planned.rest, unchanged, lease)
     for item in work.items:
         if item["action"] == "remove":
             changes.append(Remove(item["file"], replaced_file(item)))
@@ -80,9 +78,9 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
             continue
         elif item["action"] == "add":
             changes.append(stage_bytes(item["file"], b"", None, lease))
-        elif (made := _updated(work, item)) is not None:
+        elif (content := _updated(work, item)) is not None:
             changes.append(
-                stage_bytes(item["file"], made, identify(directory / item["file"]), lease)
+                stage_bytes(item["file"], content, identify(directory / item["file"]), lease)
             )
     return Staged([*changes, *rest], unchanged, noted(rest))
 

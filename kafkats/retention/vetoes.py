@@ -68,20 +68,20 @@ def vetoes(
     facts: Facts,
     deletes: Flags,
     allowed: Flags,
-    stays: Sentences,
+    lasts: Sentences,
     missing: Sentences,
     *,
     over_guard: bool,
 ) -> Sentences:
     """Return, per row, why it is kept although Kafka deletes it; later rows are kept with it.
 
-    `allowed` is what Kafka would delete by explicit limits alone. `stays` and `missing` are the
+    `allowed` is what Kafka would delete by explicit limits alone. `lasts` and `missing` are the
     results of `lasting` and `unnamed`.
     """
     rows, of, row = facts.rows, facts.rows.of, np.arange(len(deletes))
     settings = [facts.settings[topic] for topic in facts.topic]
-    gone = rows.running_sum(facts.family_bytes)
-    totals = zip(settings, gone[rows.ends - 1].tolist(), strict=True)
+    freed = rows.running_sum(facts.family_bytes)
+    totals = zip(settings, freed[rows.ends - 1].tolist(), strict=True)
     guards = [(np.inf, np.inf) if over_guard else _guard(one, total) for one, total in totals]
     share, most = np.array(guards, float).reshape(-1, 2)[of].T
     last = row == (rows.ends - 1)[of]
@@ -95,11 +95,11 @@ def vetoes(
         "the broker was not stopped cleanly, and recovers this segment first": facts.recovery,
         "the active segment goes only after a clean stop": last & ~facts.clean[of],
     }
-    flags: list[Flags] = [stays != "", ~allowed, *causes.values(), gone > share, gone > most]
+    flags: list[Flags] = [lasts != "", ~allowed, *causes.values(), freed > share, freed > most]
     begin = rows.first(deletes & np.logical_or.reduce(flags))
     at = np.minimum(begin, len(row) - 1)
     words: list[Sentences] = [
-        stays[at],
+        lasts[at],
         missing,
         *(_texts([cause]) for cause in causes),
         _texts(
@@ -136,12 +136,12 @@ def run_guard(facts: Facts, guard: Guard) -> int:
     return min(share, _LARGEST if guard.max_bytes is None else guard.max_bytes)
 
 
-def spare(facts: Facts, goes: Flags, most: int, *, at_least: bool = False) -> Ints:
+def spare(facts: Facts, deleted: Flags, most: int, *, at_least: bool = False) -> Ints:
     """Return the deleted rows beyond the first `most` bytes, oldest first over all partitions.
 
     `at_least` still deletes the row that crosses the limit.
     """
-    chosen = np.flatnonzero(goes)
+    chosen = np.flatnonzero(deleted)
     largest, mtime = (
         column[chosen] for column in (facts.segments.largest_timestamp, facts.segments.mtime_ms)
     )
@@ -149,5 +149,5 @@ def spare(facts: Facts, goes: Flags, most: int, *, at_least: bool = False) -> In
     waits = running_max(np.where(largest >= 0, largest, mtime), facts.rows.of[chosen])
     chosen = chosen[np.argsort(waits, kind="stable")]
     sizes = facts.family_bytes[chosen]
-    gone = np.cumsum(sizes)
-    return chosen[gone - sizes >= most if at_least else gone > most]
+    freed = np.cumsum(sizes)
+    return chosen[freed - sizes >= most if at_least else freed > most]

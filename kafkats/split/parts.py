@@ -103,7 +103,7 @@ def look(unit: Unit, options: SplitOptions) -> pa.RecordBatch:
 def check_options(options: SplitOptions) -> None:
     """Raise UsageError for incomplete options, Refused for a rule that would mislead a broker."""
     if options.split not in SPLITS:
-        raise UsageError(f"nothing is split for {options.split!r}; known are {', '.join(SPLITS)}")
+        raise UsageError(f"unknown split {options.split!r}; known are {', '.join(SPLITS)}")
     if options.split == "rolled" and not (options.segment_bytes or options.segment_ms):
         raise UsageError("a split as rolled needs segment.bytes or segment.ms")
     if options.split == "expired" and options.expired_before_ms is None:

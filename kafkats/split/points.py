@@ -53,7 +53,7 @@ def as_rolled(
     """
     from kafkats.kernels import headers as k
 
-    found: list[Border] = []
+    borders: list[Border] = []
     start, first_timestamp = 0, -1
     for rows in batch_headers(source):
         ends, timestamps = rows[:, k.AT] + rows[:, k.SIZE], rows[:, k.MAX_TIMESTAMP]
@@ -70,10 +70,10 @@ def as_rolled(
             row = max(row, min(full, late))
             if row < len(rows):
                 start = int(rows[row, k.AT])
-                found.append(_border(source, rows[row].tolist()))
-                if len(found) > most:
-                    return found
-    return found
+                borders.append(_border(source, rows[row].tolist()))
+                if len(borders) > most:
+                    return borders
+    return borders
 
 
 _NONE: Final = np.zeros(1, bool)

@@ -149,7 +149,7 @@ def test_marked_as_success_is_not_a_yes(
     run = rebuild(bag, damaged, mark="approve")
     refused(run, damaged, before)
     [error] = errors
-    assert "nobody has said yes to plan" in str(error)
+    assert "was not approved: there is no record of an answer" in str(error)
     answering["says"] = "Approve"
     run = again(run)
     assert (str(run.state), report(damaged)["outcome"]) == ("success", "rebuilt and proved")

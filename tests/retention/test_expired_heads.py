@@ -346,7 +346,7 @@ def test_the_rest_of_a_log_that_stays_is_no_plan(rolling: Path) -> None:
         pa.Table.from_pylist(items, schema=made.items.schema),
     )
     before = contents(rolling)
-    with pytest.raises(CorruptPlan, match="does not go"):
+    with pytest.raises(CorruptPlan, match="adds the rest of a log that it does not remove"):
         for work in partition_works(bad, run_of(bad)):
             if (rows := apply_partition(work).to_pylist()) and rows[0]["outcome"] == "failed":
                 raise CorruptPlan(rows[0]["error"])
@@ -357,12 +357,12 @@ def test_the_rest_of_a_log_that_stays_is_no_plan(rolling: Path) -> None:
     ("keeps", "columns", "why"),
     [
         (lambda row: row["log"] is None or not row["file"].endswith(".log"), {}, "without its log"),
-        (lambda row: True, {"next_base_offset": 9999}, "behind what goes segment 9999 was to stay"),
-        (lambda row: True, {"next_base_offset": -1}, "behind what goes none was to stay"),
+        (lambda row: True, {"next_base_offset": 9999}, "first kept segment should be 9999"),
+        (lambda row: True, {"next_base_offset": -1}, "first kept segment should be none"),
         (
             lambda row: row["action"] != "add" or not row["file"].endswith(".snapshot"),
             {"log": None},
-            "an empty segment comes",
+            "must add an empty segment",
         ),
     ],
 )

@@ -96,6 +96,6 @@ def test_what_was_to_stay() -> None:
         pa.Table.from_pylist(given, schema=RETENTION), pa.Table.from_pylist(now, schema=SEGMENTS)
     )
     assert wrong == {
-        "/d/a-0/00000000000000000010.log": "was to stay, and is gone",
-        "/d/a-0/00000000000000000040.log": "is not the segment that was to stay",
+        "/d/a-0/00000000000000000010.log": "should have been kept, but is gone",
+        "/d/a-0/00000000000000000040.log": "is not the segment that should have been kept",
     }

@@ -190,11 +190,11 @@ TAMPERED: dict[str, tuple[Callable[[Items], Items], str]] = {
     "only indexes": (lambda items: [i for i in items if not i["file"].endswith((".log", "checkpoint"))], "only a part"),
     "a family but for its index": (
         lambda items: [i for i in items if not (i["file"].endswith(".index") and i["base_offset"] == base(items, 0))],
-        "its segment goes, and it would not",
+        "removes its segment, but not this file",
     ),
     "a hole": (
         lambda items: [i for i in items if i["base_offset"] != base(items, 1) or i["action"] != "remove"],
-        "an older segment than some that would go",
+        "keeps it and removes younger segments",
     ),
     "a hole behind a decoy": (
         lambda items: [i for i in items if i["base_offset"] != base(items, 1) or i["file"].endswith(".index")],
@@ -212,17 +212,17 @@ TAMPERED: dict[str, tuple[Callable[[Items], Items], str]] = {
         lambda items: [i | ({} if i["action"] == "remove" and i["base_offset"] != base(items, -1) else {
             "next_base_offset": 5000 if i["action"] == "remove" else -1,
             "base_offset": i["base_offset"] if i["action"] == "remove" else 5000}) for i in items],
-        "behind what goes segment 5000 was to stay",
+        "first kept segment should be 5000",
     ),
     "an empty log": (
         lambda items: [*items, items[0] | {"action": "add", "before": None, "file": "00000000000000005000.log", "base_offset": 5000}],
-        "an empty segment comes",
+        "must add an empty segment",
     ),
     "the last one, and nothing for it": (
         lambda items: [i | ({"next_base_offset": -1} if i["base_offset"] == base(items, -1) else {}) for i in items],
-        "an empty segment comes",
+        "must add an empty segment",
     ),
-    "only checkpoints": (lambda items: [i for i in items if i["action"] == "update"], "nothing goes"),
+    "only checkpoints": (lambda items: [i for i in items if i["action"] == "update"], "removes no segment"),
     "a file twice": (lambda items: [*items, items[0]], "twice"),
 }  # fmt: skip
 
@@ -237,7 +237,7 @@ def test_a_sealed_plan_that_is_not_sound(root: Path, how: str) -> None:
 
 
 TAMPERED_LAST: dict[str, tuple[Callable[[Items], Items], str]] = {
-    "no new segment": (lambda items: [i for i in items if i["action"] != "add"], "an empty segment comes"),
+    "no new segment": (lambda items: [i for i in items if i["action"] != "add"], "must add an empty segment"),
     "a new segment without a log": (
         lambda items: [i for i in items if i["action"] != "add" or i["file"].endswith("index")], "without its log"),
     "a new segment elsewhere": (
