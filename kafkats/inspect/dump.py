@@ -39,7 +39,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -56,9 +56,10 @@ from kafkats.logdir.properties import (
     read_partition_metadata,
 )
 from kafkats.logdir.snapshot import read_snapshot
+from kafkats.logdir.strict_json import Json
 from kafkats.segment.reader import open_file
 
-Row: TypeAlias = dict[str, Any]
+Row: TypeAlias = dict[str, Json]
 
 WINDOW: Final = 1024 * 1024
 """Bytes per read. Files are not mapped, because a running broker truncates them."""
@@ -238,7 +239,7 @@ def _moved(error: CorruptBatch, origin: int, path: Path) -> CorruptBatch:
 
 
 def _index(
-    path: Path, dtype: np.dtype[Any], row: Callable[..., Row], base: int | None
+    path: Path, dtype: np.dtype[np.void], row: Callable[..., Row], base: int | None
 ) -> Iterator[Row]:
     width = dtype.itemsize
     with open_file(path) as fd:
@@ -324,14 +325,14 @@ def _txn_row(
     }
 
 
-_INDEXES: Final[dict[str, tuple[np.dtype[Any], Callable[..., Row]]]] = {
+_INDEXES: Final[dict[str, tuple[np.dtype[np.void], Callable[..., Row]]]] = {
     paths.OFFSET_INDEX: (offset_index.ENTRY, _offset_row),
     paths.TIME_INDEX: (time_index.ENTRY, _time_row),
     paths.TXN_INDEX: (txn_index.ENTRY, _txn_row),
 }
 
 
-_PROPOSED: Final[dict[str, tuple[np.dtype[Any], Callable[..., Row]]]] = {
+_PROPOSED: Final[dict[str, tuple[np.dtype[np.void], Callable[..., Row]]]] = {
     minute_index.SUFFIX: (minute_index.ENTRY, _time_row),
     enriched_index.SUFFIX: (enriched_index.ENTRY, _enriched_row),
 }

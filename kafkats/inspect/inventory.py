@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,12 +19,14 @@ from kafkats.evidence.judging import directory_evidence, segment_evidence, told_
 from kafkats.findings import SEVERITIES, Finding, failure, worst
 from kafkats.generations import DEFAULT_RULE
 from kafkats.index.tail import read_tail
+from kafkats.logdir.identity import FileRow
 from kafkats.plans.facts import SEGMENTS, directory_row, facts_columns, finding_rows
-from kafkats.plans.rows import SegmentRow
+from kafkats.plans.rows import SegmentRow, segment_rows
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit, unit_columns
 
 GROUPS: Final = ("segment", "partition", "topic")
+Row = dict[str, str | int | None]
 _KEYS: Final = {"partition": ["log_dir", "partition_dir"], "topic": ["log_dir", "topic"]}
 
 
@@ -85,25 +87,25 @@ def _of_directory(unit: Unit) -> list[Finding]:
     return told_at((*unit.findings, *evidence), deep=False)
 
 
-def group(segments: pa.Table, by: str) -> list[dict[str, Any]]:
+def group(segments: pa.Table, by: str) -> list[Row]:
     """Return one row per segment, partition or topic (`GROUPS`)."""
     real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
     if by == "segment":
-        return [_segment(row) for row in real.to_pylist()]
+        return [_segment(row) for row in segment_rows(real)]
     return _grouped(real, _KEYS[by])
 
 
-def _segment(row: dict[str, Any]) -> dict[str, Any]:
-    def size(column: str) -> int:
-        return row[column]["size"] if row[column] else -1
+def _segment(row: SegmentRow) -> Row:
+    def size(file: FileRow | None) -> int:
+        return file["size"] if file else -1
 
     return {
         "log_dir": row["log_dir"],
         "partition_dir": row["partition_dir"],
         "base_offset": row["base_offset"],
-        "log_bytes": size("log"),
-        "index_bytes": size("index"),
-        "timeindex_bytes": size("timeindex"),
+        "log_bytes": size(row["log"]),
+        "index_bytes": size(row["index"]),
+        "timeindex_bytes": size(row["timeindex"]),
         "last_offset": row["last_offset"],
         "first_timestamp": row["first_timestamp"],
         "max_timestamp": row["max_timestamp"],
@@ -113,7 +115,7 @@ def _segment(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _grouped(real: pa.Table, keys: list[str]) -> list[dict[str, Any]]:
+def _grouped(real: pa.Table, keys: list[str]) -> list[Row]:
     ranks = pc.index_in(real["worst"], pa.array(SEVERITIES))
     flat = pa.table({
         **{key: real[key] for key in keys},

@@ -19,19 +19,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from kafkats import paths
-from kafkats.errors import Changed, CorruptFile, CorruptPlan, NotEqual, Refused, exists, storage
-from kafkats.generations import MAX_RELATIVE_OFFSET, RULES, Rule
+from kafkats.errors import Changed, CorruptFile, NotEqual, Refused, exists, storage
+from kafkats.generations import MAX_RELATIVE_OFFSET, Rule
 from kafkats.index import txn_index
 from kafkats.index.build import Built, IndexBuilder, first_offset_reader, with_first_offset
 from kafkats.index.entries import Entries
 from kafkats.logdir.changeset import Change, Remove, Replace
 from kafkats.logdir.disk import DISK
-from kafkats.logdir.identity import FileIdentity, identify, identity_of
+from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.journal import Note
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.producers import snapshot_at
@@ -58,54 +58,6 @@ class Building(NamedTuple):
     rule: Rule
     index_interval_bytes: int
     segment_index_bytes: int
-
-
-def check_planned(item: Mapping[str, Any]) -> None:
-    """Raise CorruptPlan for a row of plan.ITEMS that is no valid file of a part."""
-    name = paths.parse_segment_file(item["file"])
-    if name is None or item["file"] != paths.segment_file(item["base_offset"], name.kind):
-        raise CorruptPlan(f"not a file of segment {item['base_offset']}: {item['file']!r}")
-    if item["log"] is None or (item["action"] == "remove" and name.kind != paths.TXN_INDEX):
-        raise CorruptPlan(f"{item['file']}: action {item['action']!r} is unknown here")
-    if name.kind == paths.LOG and not 0 <= item["after_bytes"] <= item["log"]["size"]:
-        raise CorruptPlan(f"{item['file']}: not a part of its log")
-    known = item["rule"] in RULES and RULES[item["rule"]].for_brokers
-    if not known or item["index_interval_bytes"] < 0 or item["segment_index_bytes"] <= 0:
-        raise CorruptPlan(f"{item['file']}: no index can be built with such settings")
-
-
-def stage_planned(
-    directory: Path,
-    source: int,
-    items: Sequence[Mapping[str, Any]],
-    unchanged: dict[str, FileIdentity],
-    lease: Lease,
-) -> list[Change]:
-    """Build the planned parts at the end of the .log of segment `source`.
-
-    `items` are rows of plan.ITEMS, in order of base offset. Raises as `stage_families`.
-    """
-    logs = [item for item in items if item["file"].endswith(paths.LOG)]
-    start = logs[0]["log"]["size"] - sum(item["after_bytes"] for item in logs)
-    parts: dict[Part, dict[str, FileIdentity | None]] = {}
-    for item in logs:
-        base, end = item["base_offset"], start + item["after_bytes"]
-        part = Part(
-            source,
-            start,
-            end,
-            base,
-            None if item["next_base_offset"] < 0 else item["next_base_offset"],
-        )
-        files = parts[part] = {
-            i["file"]: identity_of(i["before"]) for i in items if i["base_offset"] == base
-        }
-        good_snapshot_stays(directory, files, unchanged)
-        start = end
-    building = Building(
-        RULES[logs[0]["rule"]], logs[0]["index_interval_bytes"], logs[0]["segment_index_bytes"]
-    )
-    return stage_families(directory, parts, building, lease)
 
 
 def noted(changes: Sequence[Change]) -> dict[str, Note]:

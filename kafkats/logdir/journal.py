@@ -22,12 +22,13 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple, TypedDict
+from typing import Final, Literal, NamedTuple, NotRequired, TypedDict
 
 from kafkats.errors import CorruptFile
 from kafkats.logdir import strict_json
 from kafkats.logdir.disk import Disk
 from kafkats.logdir.identity import Attributes, FileIdentity
+from kafkats.logdir.strict_json import Json
 from kafkats.logdir.workarea import Site, write_durably
 
 Phase = Literal["intent", "done", "undo", "undone", "purged"]
@@ -144,22 +145,43 @@ def _digest(body: bytes) -> bytes:
     return hashlib.sha256(body).hexdigest().encode()
 
 
-def _encode_step(step: Step) -> dict[str, Any]:
-    fields = step._asdict()
+def _encode_step(step: Step) -> dict[str, Json]:
+    fields: dict[str, Json] = step._asdict()
     if step.attributes is not None:
-        xattrs = [
-            (name, base64.b64encode(value).decode()) for name, value in step.attributes.xattrs
+        xattrs: list[Json] = [
+            [name, base64.b64encode(value).decode()] for name, value in step.attributes.xattrs
         ]
         fields["attributes"] = [*step.attributes[:3], xattrs]
     return fields
 
 
-def _decode(body: dict[str, Any]) -> Journal:
+class _StepBody(TypedDict):
+    name: str
+    before: list[int] | None
+    after: list[int] | None
+    attributes: tuple[int, int, int, list[tuple[str, str]]] | None
+    sha256: str | None
+
+
+class _Body(TypedDict):
+    """The content of a journal."""
+
+    version: int
+    phase: Phase
+    epoch: int
+    steps: list[_StepBody]
+    unchanged: dict[str, list[int]]
+    notes: NotRequired[dict[str, Note]]
+    joins: NotRequired[list[str]]
+    home: NotRequired[tuple[int, str] | None]
+
+
+def _decode(body: _Body) -> Journal:
     if body["version"] != _VERSION or body["phase"] not in _PHASES:
         raise ValueError(f"version {body['version']}, phase {body['phase']}")
     steps = tuple(_decode_step(**step) for step in body["steps"])
     unchanged = {name: FileIdentity(*identity) for name, identity in body["unchanged"].items()}
-    home = Home(*body["home"]) if body.get("home") else None
+    home = body.get("home")
     return Journal(
         body["phase"],
         body["epoch"],
@@ -167,7 +189,7 @@ def _decode(body: dict[str, Any]) -> Journal:
         unchanged,
         body.get("notes", {}),
         tuple(body.get("joins", ())),
-        home,
+        Home(*home) if home else None,
     )
 
 
@@ -175,7 +197,7 @@ def _decode_step(
     name: str,
     before: list[int] | None,
     after: list[int] | None,
-    attributes: list[Any] | None,
+    attributes: tuple[int, int, int, list[tuple[str, str]]] | None,
     sha256: str | None,
 ) -> Step:
     kept = None

@@ -16,7 +16,7 @@ from kafkats.logdir.checkpoints import (
     read_epochs,
     read_offsets,
 )
-from kafkats.logdir.families import check_planned, noted, stage_bytes, stage_planned
+from kafkats.logdir.families import noted, stage_bytes
 from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import log_bases
@@ -24,6 +24,7 @@ from kafkats.logdir.workarea import ROOT
 from kafkats.plans.rows import Item, replaced_file
 from kafkats.plans.run import PartitionWork, Staged, refuse_early, refuse_full_disk
 from kafkats.retention.preconditions import check_prefix
+from kafkats.split.stage import check_planned, stage_planned
 
 NEW_FAMILY: Final = (paths.LOG, paths.OFFSET_INDEX, paths.TIME_INDEX)
 """The files of an empty segment at the log end, if all others are deleted."""

@@ -22,7 +22,8 @@ from kafkats.search.answers import (
     taken_for_a_word,
 )
 from kafkats.search.broker import find, offsets_before
-from kafkats.search.exact import DEPTHS, compare, find_exact, find_safe
+from kafkats.search.depths import DEPTHS
+from kafkats.search.exact import compare, find_exact, find_safe
 from kafkats.search.partition import Partition, Segment, open_partition
 
 __all__ = [

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from kafkats.errors import BadInput, CorruptIndex, KafkatsError, UsageError
 from kafkats.index import offset_index, time_index
-from kafkats.search import exact
+from kafkats.search import depths
 from kafkats.search.answers import REASONS
+from kafkats.search.exact import served
 from kafkats.search.partition import Partition, Segment
 from kafkats.segment.search import Searcher
 
@@ -77,29 +78,29 @@ class _Pass:
     def go(self) -> None:
         """Search all segments. After an error the remaining targets are unreadable."""
         try:
-            for segment in exact.served(self.partition):
+            for segment in served(self.partition):
                 if self.at == len(self.targets):
                     return
-                maximum = exact.newest_of(segment, self.depth)
+                maximum = depths.newest_of(segment, self.depth)
                 if maximum >= self.targets[self.at]:
                     self.look(segment, maximum)
                 if self.at < len(self.targets):
-                    exact.end_is_quiet(segment, self.depth)
-                self.timestamps = self.timestamps or exact.has_timestamps(segment, maximum)
+                    depths.end_is_quiet(segment, self.depth)
+                self.timestamps = self.timestamps or depths.has_timestamps(segment, maximum)
         except BadInput as e:
             self.give_up(slice(self.at, None), e)
 
     def look(self, segment: Segment, maximum: int) -> None:
         end = int(np.searchsorted(self.targets, maximum, side="right"))
-        if self.depth == "tail" and exact.tail_of(segment) is not None:
+        if self.depth == "tail" and depths.tail_of(segment) is not None:
             with suppress(CorruptIndex):  # the headers do not need the index
                 self.search(
                     segment, end, by_index(segment, self.targets[self.at : end]), indexed=True
                 )
             if self.at == end:
                 return
-            exact.end_is_quiet(segment, "full")
-        positions, maxima, _ = exact.headers_of(segment)
+            depths.end_is_quiet(segment, "full")
+        positions, maxima, _ = depths.headers_of(segment)
         end = (
             min(end, int(np.searchsorted(self.targets, maxima[-1], side="right")))
             if len(maxima)

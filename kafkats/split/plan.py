@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from kafkats import paths
 from kafkats.errors import Changed, CorruptPlan
 from kafkats.logdir.changeset import Change
-from kafkats.logdir.families import check_planned, noted, refuse_unclean, stage_planned
+from kafkats.logdir.families import noted, refuse_unclean
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
@@ -42,6 +42,7 @@ from kafkats.plans.rows import (
 from kafkats.plans.run import PartitionWork, Staged, refuse_full_disk
 from kafkats.split.items import blocked_item, part_items, why_not
 from kafkats.split.parts import PartRow, SplitOptions, check_options
+from kafkats.split.stage import check_planned, stage_planned
 
 OPERATION: Final = "split"
 

@@ -13,7 +13,7 @@ not on the order of the runs.
 """
 
 from kafkats.tables.cells import build, build_cells, grid
-from kafkats.tables.merge import Written, compact, open_cells, open_runs, write
+from kafkats.tables.merge import Written, open_cells, open_runs, write
 from kafkats.tables.schema import OPEN, TABLE, TABLE_VERSION, OpenRun, closed
 from kafkats.tables.store import Manifest, read_manifest, table_in, verify
 from kafkats.tables.view import Busiest, Found, View, busiest, lookup, read
@@ -32,7 +32,6 @@ __all__ = [
     "build_cells",
     "busiest",
     "closed",
-    "compact",
     "grid",
     "lookup",
     "open_cells",

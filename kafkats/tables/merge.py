@@ -143,17 +143,6 @@ def write(
                 raise
 
 
-def compact(folder: str | os.PathLike[str]) -> Written:
-    """Rearrange all files, as `write` does where it writes. Raises as `write`."""
-    with writing(folder):
-        before = read_manifest(folder)
-        with _scratch(folder) as scratch:
-            run = _Run(
-                Path(folder), before, Manifest(before.step_ms, before.covered), None, scratch
-            )
-            return run.finish(NOTHING)
-
-
 @contextmanager
 def _scratch(folder: str | os.PathLike[str]) -> Generator[Scratch]:
     scratch = Scratch(Path(folder))
@@ -244,7 +233,7 @@ class _Run:
         folder: Path,
         before: Manifest,
         after: Manifest,
-        interval: Span | None,
+        interval: Span,
         scratch: Scratch,
     ) -> None:
         self.folder, self.before, self.after, self.interval = folder, before, after, interval
@@ -285,14 +274,13 @@ class _Run:
         """Return the widest spans in which something may change."""
         wide = LEVELS[0]
         firsts = [part.from_ms // wide * wide for part in self.before.parts]
-        if self.interval is not None:
-            begin, end = self.interval
-            ends = [part.to_ms for part in self.before.parts]
-            firsts = [
-                first
-                for first, behind in zip(firsts, ends, strict=True)
-                if first < end and behind > begin
-            ]
+        begin, end = self.interval
+        ends = [part.to_ms for part in self.before.parts]
+        firsts = [
+            first
+            for first, behind in zip(firsts, ends, strict=True)
+            if first < end and behind > begin
+        ]
         return sorted({*new, *((first, first + wide) for first in firsts)})
 
     def _merged(self, top: Span, new: Run) -> list[_Piece]:
@@ -351,7 +339,7 @@ class _Run:
         return rows.take(by[~drop])
 
     def _allowed(self, times: Ints) -> None:
-        if self.interval is not None and not _between(times, self.interval).all():
+        if not _between(times, self.interval).all():
             raise BadInput("a cell outside of the interval that was not open", path=self.folder)
 
     def _arranged(self, span: Span, level: int, pieces: Sequence[_Piece]) -> Iterator[_Piece]:

@@ -324,7 +324,7 @@ def test_any_order_of_runs_leaves_the_same_files(data: st.DataObject) -> None:
         assert files(pieces) == files(whole)
         check(pieces, some)
         before = tree(pieces)
-        tables.compact(pieces)
+        run(pieces, some, T0, T0 + 60 * HOUR, step)
         assert tree(pieces) == before
 
 
@@ -342,7 +342,7 @@ def test_files_grow_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert {path.suffix for path in table.iterdir()} == {".json", ".parquet", ""}
     assert len(files(table)) == 3
     monkeypatch.setattr(merge, "MOST_ROWS", 1440)
-    tables.compact(table)
+    run(table, [one], T0, T0 + 31 * 24 * HOUR)
     assert {p.to_ms - p.from_ms for p in tables.read_manifest(table).parts} == {24 * HOUR}
     check(table, [one])
 
