@@ -25,7 +25,15 @@ from kafkats.logdir.strict_json import Json
 from kafkats.logdir.workarea import ROOT
 from kafkats.plans.canonical_json import json_lines
 from kafkats.plans.facts import FILE, make_folder, read_json, read_table, write_json, write_table
-from kafkats.plans.rows import Header, Item, Options, SegmentRow, Totals, partitions_of
+from kafkats.plans.rows import (
+    Header,
+    Item,
+    Options,
+    PartitionKey,
+    SegmentRow,
+    Totals,
+    partitions_of,
+)
 
 FORMAT: Final = 1
 SETTINGS_FROM: Final = ("given", "inferred", "default")
@@ -139,20 +147,22 @@ def totals_of(
 
     `changed` is the number of segments that the plan changes.
     """
-    writes = items.filter(pc.not_equal(items["action"], "blocked"))
+    writes = pc.not_equal(items["action"], "blocked")
+    partitions = partitions_of(items.select(PartitionKey._fields).filter(writes))
+    files = sum_of(writes)
     return {
-        "files": writes.num_rows,
-        "blocked": items.num_rows - writes.num_rows,
+        "files": files,
+        "blocked": items.num_rows - files,
         "segments": changed,
-        "segments_seen": pc.sum(pc.greater_equal(segments["base_offset"], 0)).as_py() or 0,
-        "partitions": len({where for where in partitions_of(writes) if where[1] != ROOT}),
+        "segments_seen": sum_of(pc.greater_equal(segments["base_offset"], 0)),
+        "partitions": sum(partition.partition_dir != ROOT for partition in partitions),
         "read_bytes": read_bytes,
         "write_bytes": write_bytes,
     }
 
 
 def sum_of(column: pa.ChunkedArray) -> int:
-    """Return the sum of a column of integers, 0 for an empty one."""
+    """Return the sum of a column of integers or flags, 0 for an empty one."""
     return pc.sum(column).as_py() or 0
 
 

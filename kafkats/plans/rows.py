@@ -253,5 +253,5 @@ def keys_of(table: pa.Table) -> list[SegmentKey]:
 
 def partitions_of(table: pa.Table) -> set[PartitionKey]:
     """Return the partition directories that a table has rows about."""
-    columns = (table[name].to_pylist() for name in PartitionKey._fields)
-    return set(map(PartitionKey, *columns))
+    named = table.group_by(list(PartitionKey._fields)).aggregate([])
+    return set(map(partition_of, named.to_pylist()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -200,7 +199,7 @@ def _totals(verdicts: pa.Table, items: pa.Table, segments: pa.Table) -> Totals:
     kafka = verdicts.filter(verdicts["deletes"])
     ours = kafka.filter(pc.equal(kafka["veto"], ""))
     blocked = verdicts.filter(pc.is_valid(verdicts["blocked_by"]))
-    vetoes = Counter(filter(None, kafka["veto"].to_pylist()))
+    vetoes = pc.value_counts(kafka.filter(pc.not_equal(kafka["veto"], ""))["veto"]).to_pylist()
     totals = totals_of(items, segments, changed=ours.num_rows, read_bytes=0, write_bytes=0)
     return {
         **totals,
@@ -208,7 +207,7 @@ def _totals(verdicts: pa.Table, items: pa.Table, segments: pa.Table) -> Totals:
         "freed_bytes": sum_of(ours["bytes"]),
         "kafka_segments": kafka.num_rows,
         "kafka_bytes": sum_of(kafka["bytes"]),
-        "vetoes": dict(sorted(vetoes.items())),
+        "vetoes": dict(sorted((row["values"], row["counts"]) for row in vetoes)),
         "blocked_segments": blocked.num_rows,
         "blocked_bytes": sum_of(blocked["bytes"]),
     }
