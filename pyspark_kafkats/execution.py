@@ -1,24 +1,24 @@
 """An executor on Spark: units are worked on in Python tasks of one application.
 
-One task per bin of units of about equal bytes. The task reads and writes the files itself, in Python. Only the pickled units go
-through the JVM on the way out, and one Arrow stream of rows per bin on the way back. Spark runs a lost task again; operations are
-made for that.
+One task per bin of units of about equal bytes. The task reads and writes the files itself, in
+Python. Only the pickled units pass through the JVM on the way out, and one Arrow stream of rows per
+bin on the way back. Spark runs a lost task again; operations allow that.
 """
 
 from __future__ import annotations
 
 import gc
 import heapq
-import pickle  # ruff: ignore[suspicious-pickle-import] - only what our own driver and tasks pickled is read back
+import pickle  # ruff: ignore[suspicious-pickle-import] - from our own tasks only
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import pyarrow as pa
-from pyspark import TaskContext
+from pyspark import Accumulator, TaskContext
 from pyspark.sql import SparkSession
 
 import kafkats
@@ -27,11 +27,12 @@ from kafkats.errors import KafkatsError, UsageError
 from kafkats.execution import UNIT_COST, attempt
 
 U = TypeVar("U")
+Progress: TypeAlias = dict[str, str | int | float | None]
 
 ATTEMPTS: Final = "kafkats.attempts"
 """Local property: how often Spark tries a task."""
 BIN_BYTES: Final = (16 * 1024**2, 1024**3)
-"""A bin is at least this large, so that the task's start does not show, and at most that, so that progress does."""
+"""A bin's least size hides the start of its task. Its greatest size keeps progress visible."""
 BIN_UNITS: Final = 2000
 PROGRESS_SECONDS: Final = 2.0
 
@@ -39,15 +40,16 @@ PROGRESS_SECONDS: Final = 2.0
 class SparkExecutor:
     """Runs units in the tasks of a Spark application (kafkats.execution.Executor).
 
-    `progress` is called every PROGRESS_SECONDS of a stage and at its end with: stage, done and total units and bytes, seconds,
-    bytes per second, seconds left, failed tasks. `rates` has the last of them per stage.
+    `progress` is called every PROGRESS_SECONDS of a stage and at its end. Its argument holds the
+    stage, done and total units and bytes, seconds, bytes per second, seconds left and failed tasks.
+    `rates` has the last of them per stage.
     """
 
     def __init__(
-        self, spark: SparkSession, progress: Callable[[Mapping[str, Any]], None] = lambda _: None
+        self, spark: SparkSession, progress: Callable[[Progress], None] = lambda _: None
     ) -> None:
         self.spark = spark
-        self.rates: dict[str, Mapping[str, Any]] = {}
+        self.rates: dict[str, Progress] = {}
         self._progress = progress
 
     def map(
@@ -66,11 +68,13 @@ class SparkExecutor:
         sizes = [size(unit) for unit in units]
         bins = pack(sizes, slots=sc.defaultParallelism)
         done, done_bytes = sc.accumulator(0), sc.accumulator(0)
-        attempts = attempts_of(sc.master, sc.getConf().get("spark.task.maxFailures", "4"))
+        attempts = attempts_of(
+            sc.master or "local", sc.getConf().get("spark.task.maxFailures") or "4"
+        )
         sc.setLocalProperty(ATTEMPTS, str(attempts))
         version, limit = kafkats.__version__, allowed()
 
-        def task(work: Iterator[bytes]) -> Iterator[bytes]:
+        def task(work: Iterable[bytes]) -> Iterator[bytes]:
             for packed in work:
                 last = _last_attempt()
                 try:
@@ -96,7 +100,7 @@ class SparkExecutor:
     def _watched(
         self, stage: str, units: int, total: int, done: Callable[[], tuple[int, int]]
     ) -> Generator[None, None, None]:
-        """Reports how far the stage is, every PROGRESS_SECONDS while it runs and once at its end."""
+        """Report the progress of the stage every PROGRESS_SECONDS and once at its end."""
         tracker = self.spark.sparkContext.statusTracker()
         began, over, failed = time.monotonic(), threading.Event(), [0]
 
@@ -140,9 +144,10 @@ class SparkExecutor:
 
 
 def pack(sizes: Sequence[int], *, slots: int) -> list[list[int]]:
-    """Indexes into `sizes`, in bins of about equal bytes: enough to keep `slots` busy and to show progress.
+    """Return indexes into `sizes` in bins of about equal bytes, the heaviest bin first.
 
-    The largest first, each into the bin that is lightest so far; bins come back heaviest first.
+    There are enough bins to keep `slots` busy and to show progress. The largest units come first,
+    each into the bin that is lightest so far.
     """
     costs = [size + UNIT_COST for size in sizes]
     low, high = BIN_BYTES
@@ -171,11 +176,11 @@ def _last_attempt() -> bool:
 
 def _run_bin(
     packed: bytes,
-    do: Callable[[Any], pa.RecordBatch],
+    do: Callable[[U], pa.RecordBatch],
     schema: pa.Schema,
     version: str,
-    done: Any,
-    done_bytes: Any,
+    done: Accumulator[int],
+    done_bytes: Accumulator[int],
 ) -> bytes:
     if kafkats.__version__ != version:
         raise UsageError(f"this worker has kafkats {kafkats.__version__}, the driver {version}")
@@ -191,8 +196,11 @@ def _run_bin(
 
 
 def _keep_modules() -> None:
-    """Spark's worker collects garbage after each task: 75 ms of looking at what numba and pyarrow brought, while its slot waits.
-    What is there after the first bin stays as long as the process, so it need not be looked at again."""
+    """Exclude the loaded modules from garbage collection.
+
+    Spark's worker collects garbage after each task. That takes 75 ms for the objects of numba and
+    pyarrow, which live as long as the process.
+    """
     if not gc.get_freeze_count():
         gc.freeze()
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pyspark.sql.types import StructType
 
 from kafkats.errors import UsageError
+from kafkats.logdir.strict_json import Json
 from kafkats.records import EARLIEST, LATEST, ReadOptions
 from kafkats.records.plan import PIECE_BYTES, Offsets
 from kafkats.segment.arrow import COLUMNS, spark_types
@@ -102,13 +103,14 @@ def _named(given: Mapping[str, str]) -> dict[str, str]:
 def _paths(words: Mapping[str, str]) -> tuple[str, ...]:
     paths = [words["path"]] if words.get("path") else []
     if "paths" in words:  # Spark passes a list given to load() this way
-        found = _json(words, "paths")
-        if not isinstance(found, list) or not all(isinstance(path, str) for path in found):
+        listed = _json(words, "paths")
+        if not isinstance(listed, list) or not all(isinstance(path, str) for path in listed):
             raise UsageError("paths is not a JSON list of strings")
-        paths += found
+        paths += map(str, listed)
     if not paths:
         raise UsageError(
-            "which log directory? load(PATH) takes log.dirs roots, partition directories and segments"
+            "which log directory? load(PATH) takes log.dirs roots, partition directories and"
+            " segments"
         )
     return tuple(path.removeprefix("file://") for path in paths)
 
@@ -145,13 +147,23 @@ def _offsets(words: Mapping[str, str], name: str, default: int) -> Offsets:
         if chosen not in (default, LATEST):
             raise UsageError(f"{name} cannot be earliest: nothing would be read")
         return chosen
-    found = _json(words, name)
+    content = _json(words, name)
     try:
-        offsets = {(str(t), int(p)): _offset(o) for t, of in found.items() for p, o in of.items()}
-    except (AttributeError, TypeError, ValueError) as e:
+        offsets = {
+            (topic, int(partition)): _offset(offset)
+            for topic, of in _object(content).items()
+            for partition, offset in _object(of).items()
+        }
+    except (TypeError, ValueError) as e:
         wanted = 'earliest, latest or JSON like {"topic": {"0": 23, "1": -2}}'
         raise UsageError(f"{name} is not {wanted}: {words[name][:200]}") from e
     return offsets
+
+
+def _object(value: Json) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        raise TypeError(value)
+    return value
 
 
 def _offset(value: object) -> int:
@@ -160,11 +172,12 @@ def _offset(value: object) -> int:
     return value
 
 
-def _json(words: Mapping[str, str], name: str) -> Any:
+def _json(words: Mapping[str, str], name: str) -> Json:
     try:
-        return json.loads(words[name])
+        content: Json = json.loads(words[name])
     except (ValueError, RecursionError) as e:
         raise UsageError(f"{name} is not JSON: {words[name][:200]}") from e
+    return content
 
 
 def _time(words: Mapping[str, str], name: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Report the bytes that a task skipped, on its standard error and in a file, and what a broker deleted."""
+"""Report what a task skipped and what a broker deleted, on standard error and in a file."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ ALIASES: Final[dict[str, Name]] = {
     "log.message.format.version": Name("message.format.version"),
     "kafkats.bogus.timestamps": Name("kafkats.implausible.timestamps"),
 }
-"""Other names of topic keys, the weakest first: names of brokers, of KIP-32 and of kafkats 0.1.0."""
+"""Other names of topic keys, the weakest first: brokers' names, KIP-32's and kafkats 0.1.0's."""
 STRONGER: Final[dict[str, Name]] = {"internal.segment.bytes": Name("segment.bytes")}
 """Names that override the topic key.
 

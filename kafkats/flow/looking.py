@@ -16,15 +16,9 @@ from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.lookup.partitions import LOOKUP, LookupOptions, PartitionUnit, lookup_unit
 from kafkats.migration.census import CENSUS, census_unit
 from kafkats.migration.certificate import Certificate, CertifyOptions
-from kafkats.migration.certify import (
-    SEEN,
-    Recheck,
-    certified_bytes,
-    certify_unit,
-    compare,
-    make_certificate,
-)
+from kafkats.migration.certify import SEEN, certify_unit, make_certificate
 from kafkats.migration.forecast import FORECAST, forecast_unit
+from kafkats.migration.recheck import Recheck, certified_bytes, compare
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.rows import PartitionKey, SegmentKey
 from kafkats.plans.units import Unit, list_units

@@ -16,6 +16,7 @@ the set: timestamp ranges, keys of compacted topics, sequences, offsets in a cli
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 from kafkats.compression.checksums import crc32, crc32c
@@ -64,16 +65,7 @@ def produce(
         )
     append_ms = now_ms if timestamp_type == TimestampType.LOG_APPEND_TIME else None
     if _in_place(first, codec, wanted, target.magic, sets):
-        parts = []
-        for batch, records in zip(batches, sets, strict=True):
-            try:
-                parts.append(_stamped(buf, batch, records, offset, append_ms, leader_epoch))
-            except struct.error as e:
-                raise NotConvertible(
-                    f"offset {offset}, time or leader epoch does not fit: {e}"
-                ) from e
-            offset += len(records)
-        return b"".join(parts)
+        return _all_stamped(buf, batches, sets, offset, append_ms, leader_epoch)
     numbered = [
         r._replace(offset=offset + i) for i, r in enumerate(r for records in sets for r in records)
     ]
@@ -91,6 +83,24 @@ def produce(
         log_append_time=append_ms,
         **(fields if target.magic == v2.MAGIC else v2.HeaderFields()),
     )
+
+
+def _all_stamped(
+    buf: Buffer,
+    batches: Sequence[Batch],
+    sets: Sequence[list[Record]],
+    offset: int,
+    append_ms: int | None,
+    leader_epoch: int,
+) -> bytes:
+    parts = []
+    for batch, records in zip(batches, sets, strict=True):
+        try:
+            parts.append(_stamped(buf, batch, records, offset, append_ms, leader_epoch))
+        except struct.error as e:
+            raise NotConvertible(f"offset {offset}, time or leader epoch does not fit: {e}") from e
+        offset += len(records)
+    return b"".join(parts)
 
 
 def _records(buf: Buffer, batch: Batch, magic: int) -> list[Record]:

@@ -7,5 +7,6 @@ plan         which segments a plan converts, and their new bytes
 stage        the conversion of what is planned, and its proof
 census       bytes and batches per format
 certify      statements that a log directory holds no batch below a magic
+recheck      whether such a statement is still true
 forecast     how many bytes a migration adds or saves
 """

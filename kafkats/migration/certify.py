@@ -1,4 +1,4 @@
-"""Certify "nothing below magic N on this volume", or above, and check a certificate again later.
+"""Certify "nothing below magic N on this volume", or above.
 
 The statement covers every batch header and checksum. If any byte of a log is unreadable or corrupt,
 there are findings and no certificate. While a broker writes, the statement covers what was on the
@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from kafkats import paths
 from kafkats.errors import KafkatsError, Vanished
-from kafkats.findings import KINDS, SEVERITIES, Finding, failure, worst
+from kafkats.findings import SEVERITIES, Finding, failure, worst
 from kafkats.migration.certificate import (
     MAGICS,
     ROWS,
@@ -32,7 +32,7 @@ from kafkats.migration.certificate import (
     seal,
 )
 from kafkats.plans.facts import FINDING, all_findings, finding_rows
-from kafkats.plans.rows import FindingRow, LocatedFinding, PartitionKey, SegmentKey, key_of
+from kafkats.plans.rows import FindingRow, LocatedFinding, SegmentKey
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit, list_again, unseen
 from kafkats.segment.census import Census, take_census
@@ -59,42 +59,10 @@ class SeenRow(CertifiedRow, total=False):
     findings: list[FindingRow]
 
 
-_ROWS_AT_ONCE: Final = 10_000
-"""A row takes 2 kB until it is in a table."""
 _ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset")]
 
 
 Upto = int | Mapping[SegmentKey, int]
-
-
-class Difference(NamedTuple):
-    """A segment that is not as certified.
-
-    `what` is changed (other batches), grown, touched (the same batches in a file of another mtime,
-    size or inode), vanished, new, or damaged (no longer readable). `now` says so where a log
-    cleaner or retention did it. `breaks`: it now has batches outside the bounds.
-    """
-
-    log_dir: str
-    partition_dir: str
-    base_offset: int
-    what: str
-    was: str
-    now: str
-    breaks: bool = False
-
-
-class Recheck(NamedTuple):
-    """The result of a re-check.
-
-    `holds`: the statement is true of all present segments. `unchanged`: in addition everything is
-    as certified, except what a broker that ran at that time has done since: appended, rolled,
-    compacted, deleted from the front of a log.
-    """
-
-    differences: tuple[Difference, ...]
-    holds: bool
-    unchanged: bool
 
 
 def certify_unit(unit: Unit, *, deep: bool = False, upto: Upto = 0) -> pa.RecordBatch:
@@ -213,7 +181,7 @@ def _with_counts(row: SeenRow, census: Census) -> SeenRow:
 
 def make_certificate(seen: pa.Table, options: CertifyOptions) -> Certificate:
     """Decide from rows of SEEN, which may come from several processes in any order."""
-    seen = _latest(seen)
+    seen = latest(seen)
     refusals = tuple(
         f for f in all_findings(seen) if f["severity"] in SEVERITIES[2:] or f["kind"] == "vanished"
     )
@@ -233,7 +201,7 @@ def make_certificate(seen: pa.Table, options: CertifyOptions) -> Certificate:
     )
 
 
-def _latest(seen: pa.Table) -> pa.Table:
+def latest(seen: pa.Table) -> pa.Table:
     """Drop the rows of segments that were looked at again later."""
     keys = [name for name, _ in _ORDER]
     real = pc.greater_equal(seen["base_offset"], 0)
@@ -303,110 +271,4 @@ def _reach(segments: pa.Table) -> str:
     return (
         f", of {live.num_rows} partitions that a broker was writing up to the next_offset"
         " of their last segment"
-    )
-
-
-def certified_bytes(certificate: Certificate) -> dict[SegmentKey, int]:
-    """Return certified bytes by (log_dir, partition_dir, base_offset), `upto` of `certify_unit`."""
-    names = ("log_dir", "partition_dir", "base_offset", "bytes")
-    rows = zip(*(certificate.segments[name].to_pylist() for name in names), strict=True)
-    return {SegmentKey(*key): size for *key, size in rows}
-
-
-def compare(certificate: Certificate, seen: pa.Table) -> Recheck:
-    """Compare rows of SEEN, made with `certified_bytes`, with the certificate."""
-    options, seen = certificate.options, _latest(seen)
-    known = {key_of(row): row for row in certificate.segments.to_pylist()}
-    working = {row["log_dir"] for row in known.values() if row["live"]}
-    present: dict[PartitionKey, dict[int, bool]] = {}
-    found: list[tuple[Difference, bool]] = []
-    for row in (
-        row for chunk in seen.to_batches(max_chunksize=_ROWS_AT_ONCE) for row in chunk.to_pylist()
-    ):
-        was = known.pop(key_of(row), None)
-        difference = _difference(was, row, options)
-        cleaned = difference is not None and was is not None and _is_cleaned(difference, was, row)
-        if row["base_offset"] >= 0:
-            present.setdefault(key_of(row).partition, {})[row["base_offset"]] = cleaned
-        if difference is not None:
-            usual = cleaned or (
-                (was is None or was["live"]) and difference.what in {"grown", "new"}
-            )
-            now = (
-                f"{difference.now}; rewritten, as by the log cleaner" if cleaned else difference.now
-            )
-            found.append((difference._replace(now=now), usual and row["log_dir"] in working))
-    for key, row in known.items():
-        why = _why_gone(row, present.get(key.partition, {}))
-        found.append((
-            Difference(*key, "vanished", _extent(row), why),
-            bool(why) and row["log_dir"] in working,
-        ))
-    found.sort(key=lambda pair: pair[0])
-    holds = not any(d.breaks or d.what == "damaged" for d, _ in found)
-    return Recheck(tuple(d for d, _ in found), holds, holds and all(usual for _, usual in found))
-
-
-def _is_cleaned(difference: Difference, was: CertifiedRow, row: SeenRow) -> bool:
-    """Return whether a log cleaner may have put another file in the segment's place.
-
-    That file has the records that are left of one or several segments, maybe all of them.
-    """
-    rewritten = difference.what in {"changed", "grown", "touched"} and row["inode"] != was["inode"]
-    return rewritten and bool(row["compacted"]) and not row["active"]
-
-
-def _why_gone(row: CertifiedRow, present: Mapping[int, bool]) -> str:
-    """Return how a broker may have deleted a segment, "" if none deletes this one alone.
-
-    `present` are the partition's base offsets, and whether a cleaner has rewritten the segment.
-    """
-    if not present:
-        return "no segment of its partition is there"
-    base = row["base_offset"]
-    if before := [one for one in present if one < base]:
-        return (
-            f"merged into segment {max(before)}, as by the log cleaner"
-            if present[max(before)]
-            else ""
-        )
-    begin = min(present)
-    return (
-        f"deleted from the front, as by retention: the log begins at {begin}"
-        if begin >= row["next_offset"]
-        else ""
-    )
-
-
-def _difference(
-    was: CertifiedRow | None, row: SeenRow, options: CertifyOptions
-) -> Difference | None:
-    bad = [f for f in row["findings"] if f["severity"] in SEVERITIES[2:] or f["kind"] == "vanished"]
-    before = _extent(was) if was else ""
-    if bad:
-        now = "; ".join(f"{f['kind']} ({KINDS[f['kind']][1]}): {f['reason']}" for f in bad)
-        return Difference(*key_of(row), "damaged", before, now)
-    breaks = options.breaks(row["magic_batches"]) > 0
-    if was is None:
-        return Difference(*key_of(row), "new", "", _extent(row), breaks)
-    if row["bytes"] < was["bytes"] or row["prefix_fingerprint"] != was["fingerprint"]:
-        return Difference(*key_of(row), "changed", before, _extent(row), breaks)
-    if row["bytes"] > was["bytes"]:
-        return Difference(*key_of(row), "grown", before, _extent(row), breaks)
-    if not was["live"] and _file(row) != _file(was):
-        return Difference(*key_of(row), "touched", _file(was), _file(row), breaks)
-    return None
-
-
-def _file(row: CertifiedRow) -> str:
-    return f"{row['log_bytes']} bytes, mtime {row['mtime_ns']} ns, inode {row['inode']}"
-
-
-def _extent(row: CertifiedRow) -> str:
-    magics = ", ".join(
-        f"{count} of magic {magic}" for magic, count in enumerate(row["magic_batches"]) if count
-    )
-    return (
-        f"{row['bytes']} bytes up to offset {row['next_offset']}, batches:"
-        f" {magics or 'none'}, {row['fingerprint']}"
     )

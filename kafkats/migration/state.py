@@ -65,9 +65,6 @@ class Migration(NamedTuple):
         )
 
 
-# What a phase waits for
-
-
 def missing(migration: Migration, who: Broker, phase: str) -> list[str]:
     """Return why a run of this phase may not start on this broker, [] if it may.
 
@@ -135,9 +132,6 @@ def refuse_for(reasons: Sequence[str], phase: str, broker: str) -> None:
     """Raise Refused with these reasons, if there are any."""
     if reasons:
         raise Refused(f"{phase} of broker {broker}: {'; '.join(reasons)}")
-
-
-# The effect of each event
 
 
 def step(migration: Migration | None, entry: Entry) -> Migration:
@@ -321,9 +315,6 @@ _EVENTS: Final[Mapping[str, Callable[[Migration, Broker, Entry], Broker]]] = {
     "converted-back": _converted_back,
 }
 EVENTS: Final = ("begin", *_EVENTS)
-
-
-# Helpers
 
 
 def find(migration: Migration | None, broker: str) -> tuple[Migration, Broker]:

@@ -83,10 +83,8 @@ def walk(
         state[k.CRC32], state[k.CRC32C] = crc_addresses()
     state[k.BASE_OFFSET], state[k.INTERVAL] = base_offset, interval if on_points else NO_INTERVAL
     state[k.POSITION] = start
-    state[k.OFFSET_ENTRIES], state[k.OFFSET_COUNT] = (
-        _address(offset_entries),
-        len(offset_entries) // 8,
-    )
+    state[k.OFFSET_ENTRIES] = _address(offset_entries)
+    state[k.OFFSET_COUNT] = len(offset_entries) // 8
     state[k.TIME_ENTRIES], state[k.TIME_COUNT] = _address(time_entries), len(time_entries) // 12
     end = source.size if end is None else min(end, source.size)
     state[k.FILE_END] = state[k.LIMIT] = state[k.LOADED] = 0

@@ -9,7 +9,7 @@ from kafkats.flow import looking
 from kafkats.formats import v0, v2
 from kafkats.formats.model import Record, TimestampType
 from kafkats.migration.certificate import Certificate, CertifyOptions
-from kafkats.migration.certify import Recheck
+from kafkats.migration.recheck import Recheck
 from kafkats.plans.units import list_units
 
 

@@ -20,14 +20,8 @@ from kafkats.migration.certificate import (
     read_certificate,
     write_certificate,
 )
-from kafkats.migration.certify import (
-    SEEN,
-    Recheck,
-    certified_bytes,
-    certify_unit,
-    compare,
-    make_certificate,
-)
+from kafkats.migration.certify import SEEN, certify_unit, make_certificate
+from kafkats.migration.recheck import Recheck, certified_bytes, compare
 from kafkats.plans.plan import digest_of
 from kafkats.plans.units import list_units
 from tests.builders.certificates import certified, log_of, message, recheck, whats
