@@ -1,9 +1,9 @@
-"""What the Spark jobs share: a session, an executor on it, and what they print.
+"""Run a command of kafkats as a Spark job: same words, same result, its stages in Spark tasks.
 
 Standard output carries, besides people's lines, one JSON object per marker line:
 
     KAFKATS_PROGRESS    done and total units and bytes, bytes per second, seconds left, failed tasks, the Spark UI
-    KAFKATS_RESULT      the job's summary, or {"error", "kind", "retryable"}; the last line of a job
+    KAFKATS_RESULT      the command's summary, or {"error", "kind", "retryable"}; the last line of a job
 """
 
 from __future__ import annotations
@@ -13,49 +13,59 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
-from pyspark import SparkConf
-from pyspark.sql import SparkSession
-
-from kafkats.errors import KafkatsError
+from kafkats.cli import LazyExecutor, Session, run
 from pyspark_kafkats.execution import PROGRESS_SECONDS, SparkExecutor
+from pyspark_kafkats.session import SETTINGS, open_executor
+
+__all__ = ["PROGRESS", "RESULT", "SETTINGS", "end_with_the_jvm", "run_job", "say", "words_of"]
 
 PROGRESS: Final = "KAFKATS_PROGRESS"
 RESULT: Final = "KAFKATS_RESULT"
 
-SETTINGS: Final = {
-    # Small Python tasks start in 5 ms instead of 50.
-    "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.worker.faulthandler.enabled": "true",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "WARN",
-}
 
-
-def run_job(name: str, job: Callable[[SparkExecutor], Mapping[str, Any]]) -> int:
-    """Run `job` in a Spark session and print its result. Returns the exit code, as the command line has them."""
-    conf = SparkConf()
-    for key, value in SETTINGS.items():
-        conf.setIfMissing(key, value)
-    _end_with_the_jvm()
-    with SparkSession.builder.appName(name).config(conf=conf).getOrCreate() as spark:
-        say(PROGRESS, {"stage": "started", "ui": spark.sparkContext.uiWebUrl})
-        executor = SparkExecutor(spark, partial(say, PROGRESS))
-        try:
-            result = dict(job(executor))
-        except KafkatsError as e:
-            print(f"{name}: {e}", file=sys.stderr)
-            say(RESULT, {"error": str(e), "kind": type(e).__name__, "retryable": e.retryable})
-            return e.exit_code
-    code = int(result.pop("exit_code", 0))
-    say(RESULT, result | {"rates": executor.rates})
+def run_job(*command: str) -> int:
+    """Run `command` with the words that this process was given, and print its result. Returns the exit code."""
+    end_with_the_jvm()
+    rates: dict[str, Any] = {}
+    with LazyExecutor(partial(started, " ".join(["kafkats", *command]), rates)) as executor:
+        session = Session(executor, scheduled=True)
+        code = run(words_of(command, sys.argv[1:]), session)
+    if session.error is None:
+        say(RESULT, {**session.result(), "rates": rates})
+    else:
+        say(RESULT, session.result())
     return code
 
 
-def _end_with_the_jvm() -> None:
+def words_of(command: Sequence[str], given: Sequence[str]) -> list[str]:
+    """The command's words for a job's. Jobs that plan have always named the holder by --reserve."""
+    if tuple(command) != ("plan",):
+        return [*command, *given]
+    words = [
+        "--holder" if word == "--reserve" else word.replace("--reserve=", "--holder=", 1)
+        if word.startswith("--reserve=") else word
+        for word in given
+    ]  # fmt: skip
+    return [*command, *words]
+
+
+@contextmanager
+def started(name: str, rates: dict[str, Any]) -> Generator[SparkExecutor]:
+    """A Spark application whose progress is printed; `rates` gets the last progress of each stage."""
+    with open_executor(name, progress=partial(say, PROGRESS)) as executor:
+        say(PROGRESS, {"stage": "started", "ui": executor.spark.sparkContext.uiWebUrl})
+        try:
+            yield executor
+        finally:
+            rates |= executor.rates
+
+
+def end_with_the_jvm() -> None:
     """Ends this driver when the JVM that submitted it is gone: nobody hears of it any more, and another may have begun."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # started without spark-submit
         return

@@ -4,6 +4,7 @@ Tables for people on standard output, or with --json one JSON object per line; p
 0 fine, 1 findings (defects, blocked rows of a plan), 2 bad usage or bad input, 3 refused for safety.
 """
 
-from kafkats.cli.command import cli, main
+from kafkats.cli.command import cli, main, run
+from kafkats.cli.session import LazyExecutor, Session
 
-__all__ = ["cli", "main"]
+__all__ = ["LazyExecutor", "Session", "cli", "main", "run"]

@@ -16,6 +16,8 @@ from kafkats.cli.layouts import layouts
 from kafkats.cli.ledger import ledger
 from kafkats.cli.lookup import lookup
 from kafkats.cli.retention import simulate
+from kafkats.cli.session import Session
+from kafkats.cli.spark import Commands, spark_executor
 from kafkats.cli.terminal import ready_streams, shown
 from kafkats.errors import KafkatsError, UsageError
 
@@ -39,7 +41,9 @@ def _version(context: click.Context, _option: click.Parameter, asked: bool) -> N
     context.exit()
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.option("-v", "verbose", is_flag=True, is_eager=True, expose_value=False, callback=_remember,
               help="With --version: which checksums and codecs run in a C library.")  # fmt: skip
 @click.option(
@@ -49,7 +53,12 @@ def _version(context: click.Context, _option: click.Parameter, asked: bool) -> N
     callback=_version,
     help="Show the version and exit.",
 )
-def cli() -> None:
+@click.option(
+    "--spark", "master", metavar="MASTER",
+    help="Run on this Spark, such as local[4] or spark://HOST:7077, not in processes of this machine.",
+)  # fmt: skip
+@click.pass_context
+def cli(context: click.Context, master: str | None) -> None:
     """Keeps Kafka log directories right by time.
 
     LOG_DIR is a broker's log.dirs root, one partition directory, or one segment's .log. The usual order: verify, plan
@@ -65,6 +74,11 @@ def cli() -> None:
         raise UsageError(
             "NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it"
         )
+    if master is not None:
+        session = context.ensure_object(Session)
+        if session.executor is not None:
+            raise UsageError("--spark: this runs on Spark already, by its submit's master")
+        session.executor = context.with_resource(spark_executor(master))
 
 
 for _verb in (
@@ -85,20 +99,26 @@ for _verb in (
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line. Exits with 0 fine, 1 findings, 2 bad usage or input, 3 refused for safety."""
+    sys.exit(run(sys.argv[1:] if argv is None else argv, Session()))
+
+
+def run(words: Sequence[str], session: Session) -> int:
+    """Run the command line in `session`, which then has the summary or the error. Returns the exit code."""
     ready_streams()
-    words = list(sys.argv[1:] if argv is None else argv)
     try:
         if any("\0" in word for word in words):  # from programs that call this; a shell cannot
             raise UsageError("a NUL in a word of the command: no file has such a name")
-        code = cli.main(args=words, prog_name="kafkats", standalone_mode=False)
+        code = cli.main(args=list(words), prog_name="kafkats", standalone_mode=False, obj=session)
     except click.exceptions.Abort:
         click.echo("kafkats: interrupted", err=True)
-        sys.exit(130)
+        return 130
     except click.ClickException as e:
         e.show()
-        sys.exit(2)
+        session.error = UsageError(e.format_message())
+        return 2
     except KafkatsError as e:
         again = " (trying again may help)" if e.retryable else ""
         click.echo(f"kafkats: {shown(str(e))}{again}", err=True)
-        sys.exit(e.exit_code)
-    sys.exit(code if isinstance(code, int) else 0)
+        session.error = e
+        return e.exit_code
+    return code if isinstance(code, int) else 0

@@ -10,6 +10,7 @@ import click
 
 from kafkats.cli.lookup import HIGH_WATERMARK, LOGS, limits_of
 from kafkats.cli.options import CONFIG, JOBS, MAX_BATCH_BYTES, POLICY, SPAN, TOPICS, policy_of
+from kafkats.cli.session import session
 from kafkats.cli.terminal import say, shown
 from kafkats.config.settings_read import READS
 from kafkats.errors import UsageError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kafkats.execution import Executor
     from kafkats.search import Target
 
+_NAMED = 20
 _SHOWN = 10
 
 
@@ -125,6 +127,15 @@ def export(
         write_text(output, made.text)
     for sentence in sentences(made, output):
         click.echo(shown(sentence), err=True)
+    without = [
+        f"{note.topic}-{note.partition}: no {note.side} ({note.reason})" for note in made.notes
+    ]
+    session().summary |= {
+        "export": str(output or ""),
+        "partitions": made.partitions,
+        "without": len(without),
+        "named": without[:_NAMED],
+    }
     return int(to == "json" and any(note.reason != "past-end" for note in made.notes))
 
 

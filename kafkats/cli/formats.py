@@ -12,20 +12,36 @@ import click
 
 from kafkats.cli.options import (
     BY,
+    CONFIG,
     JOBS,
     JSON,
+    LOG_DIRS,
     MAX_BATCH_BYTES,
+    POLICY,
+    REPORT,
+    RULE,
     STEP,
     TOPICS,
     check_step,
     tell_step,
     units_in,
 )
+from kafkats.cli.proving import (
+    PROOF,
+    keep_segments,
+    proof_sentences,
+    prove_written,
+    verify_options,
+)
+from kafkats.cli.session import session
 from kafkats.cli.terminal import formats_sentences, say, say_summary, show_rows
 from kafkats.errors import UsageError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from kafkats.execution import Executor
+    from kafkats.migration.certificate import Certificate
 
 _COLUMNS = (
     "log_dir",
@@ -40,6 +56,7 @@ _COLUMNS = (
     "batches",
     "records",
 )
+_WHERE = ("partition_dir", "base_offset")
 _ZERO_COPY = (
     "log_dir",
     "topic",
@@ -50,24 +67,82 @@ _ZERO_COPY = (
 )
 
 
-def census(log_dirs: tuple[Path, ...], topics: str, executor: Executor, as_json: bool) -> None:
+def show_formats(
+    log_dirs: tuple[Path, ...], topics: str, executor: Executor, as_json: bool
+) -> None:
     """Bytes, batches and records by magic, codec and timestamp type, and what that costs in zero-copy."""
     from kafkats.flow.looking import count_formats
+
+    show_census(count_formats(executor, units_in(log_dirs, topics)), "topic", {}, as_json)
+
+
+def show_census(table: pa.Table, by: str, more: Mapping[str, Any], as_json: bool) -> None:
+    """Show census.CENSUS by one of its groups; the summary also has `more`."""
     from kafkats.migration import census as operation
 
-    table = count_formats(executor, units_in(log_dirs, topics))
-    rows = operation.group_census(table, "topic")
+    rows = operation.group_census(table, by)
     show_rows(rows, _worth_showing(_COLUMNS, rows), as_json)
     losing = [row for row in operation.zero_copy(table) if row["fetch_0_1_converted"]]
-    if not as_json and losing:
+    for_people = not as_json and not session().scheduled
+    if for_people and losing:
         say(
             "\nbytes that a broker of 0.10 to 3.9 converts, instead of sending them from the file, for old fetches:"
         )
     show_rows(losing, _worth_showing(_ZERO_COPY, losing), as_json)
-    if not as_json and losing:
+    if for_people and losing:
         say(f"{operation.ON_4X}\n")
-    summary = operation.summarize(table)
+    summary = operation.summarize(table) | {"groups": len(rows), **more}
     say_summary(summary, as_json, formats_sentences(summary, operation.problems(table)))
+
+
+def keep_census(table: pa.Table, folder: Path) -> dict[str, Any]:
+    """Write census.CENSUS into the folder of a report. Returns bytes and batches by magic, and the folder."""
+    from kafkats.migration.census import summarize
+    from kafkats.plans.facts import make_folder, write_table
+
+    make_folder(folder, "the report")
+    write_table(folder / "census.parquet", table)
+    return dict(summarize(table)) | {"report": str(folder)}
+
+
+@click.command()
+@LOG_DIRS
+@click.option(
+    "--by", type=click.Choice(["segment", "partition", "topic", "volume", "format"]),
+    default="format", show_default=True, help="One row for each of these and each format in it.",
+)  # fmt: skip
+@click.option("--deep", is_flag=True, help="Also count the records inside wrappers.")
+@REPORT
+@TOPICS
+@JOBS
+@JSON
+@MAX_BATCH_BYTES
+def census(
+    log_dirs: tuple[Path, ...],
+    by: str,
+    deep: bool,
+    report: Path | None,
+    topics: str,
+    executor: Executor,
+    as_json: bool,
+) -> None:
+    """List bytes, batches and records by message format, and what old formats cost in zero-copy.
+
+    Reads every batch header and checks every checksum. The report gets all rows (census.parquet), and what
+    each topic costs in zero-copy (zero-copy.json).
+    """
+    from kafkats.flow.looking import count_formats
+    from kafkats.migration.census import summarize, zero_copy
+    from kafkats.plans.facts import write_json
+
+    table = count_formats(executor, units_in(log_dirs, topics), deep=deep)
+    more: dict[str, Any] = {"log_dirs": list(map(str, log_dirs))}
+    if report is None:
+        more["census"] = dict(summarize(table))
+    else:
+        more |= {"census": keep_census(table, report), "report": str(report)}
+        write_json(report / "zero-copy.json", {"topics": zero_copy(table)})
+    show_census(table, by, more, as_json)
 
 
 def _worth_showing(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -93,14 +168,22 @@ def _worth_showing(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) ->
     help="The certificate's folder.",
 )
 @click.option(
+    "--report", metavar="FOLDER", type=click.Path(path_type=Path),
+    help="What lies there by format, as census.parquet, goes here; with a proof also segments.parquet.",
+)  # fmt: skip
+@click.option(
     "--check",
     metavar="CERT",
     type=click.Path(path_type=Path),
     help="Look again: is this one still true?",
 )
+@PROOF
+@RULE
 @STEP
 @BY
 @TOPICS
+@POLICY
+@CONFIG
 @JOBS
 @JSON
 @MAX_BATCH_BYTES
@@ -110,16 +193,25 @@ def certify(
     max_magic: int | None,
     deep: bool,
     output: Path | None,
+    report: Path | None,
     check: Path | None,
+    of_plan: Path | None,
+    of_run: tuple[Path, ...],
+    rule: str,
     ledger: Path | None,
     phase: str,
     broker: str,
     by: str,
     topics: str,
+    policy_file: Path | None,
+    settings: tuple[str, ...],
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """State, from every batch, that nothing below or above a format lies there. Exits with 1 when that is not so."""
+    """State, from every batch, that nothing below or above a format lies there. Exits with 1 when that is not so.
+
+    With --of-plan or --of-run it first proves what was written, and exits with 1 only when that is wrong.
+    """
     from kafkats.flow import looking
     from kafkats.migration import certificate as made
 
@@ -129,20 +221,28 @@ def certify(
         return _check(check, executor, as_json)
     check_step(ledger, phase, broker, topics)
     options = made.CertifyOptions(tuple(map(str, log_dirs)), topics, min_magic, max_magic, deep)
-    found = looking.certify(executor, units_in(log_dirs, topics), options)
-    where = ("partition_dir", "base_offset")
-    show_rows(found.refusals, (*where, "kind", "reason"), as_json)
-    show_rows(found.exceptions, (*where, "magic_batches", "magic_bytes"), as_json)
-    summary = {"certified": found.certified, "statement": found.statement, "digest": found.digest}
-    said = [found.statement, f"digest {found.digest}"]
-    if found.certified and output is not None:
-        made.write_certificate(found, output, at=datetime.now(tz=UTC).isoformat(timespec="seconds"))
-        said.append(f"certificate {output}; to look again: kafkats certify --check {output}")
-    say_summary(summary, as_json, said)
-    if found.certified:
+    units = units_in(log_dirs, topics)
+    summary: dict[str, Any] = {"log_dirs": list(options.log_dirs)}
+    said: list[str] = []
+    proving, wrong = bool(of_plan or of_run), False
+    if proving:
+        verify = verify_options(rule, policy_file, settings, deep=deep)
+        proof, about = prove_written(executor, of_plan, of_run, units, verify)
+        wrong = bool(proof.not_equal)
+        summary |= about | {"seen": keep_segments(proof.segments, report)}
+        said += proof_sentences(proof)
+    certificate = looking.certify(executor, units, options)
+    show_rows(certificate.refusals, (*_WHERE, "kind", "reason"), as_json)
+    show_rows(certificate.exceptions, (*_WHERE, "magic_batches", "magic_bytes"), as_json)
+    told, sentences = keep_certificate(certificate, output)
+    summary |= told | {"digest": certificate.digest}
+    if report:
+        table = looking.count_formats(executor, units)
+        summary |= {"census": keep_census(table, report), "report": str(report)}
+    say_summary(summary, as_json, said + sentences)
+    if certificate.certified and not wrong:
         bounds = {"min_magic": min_magic, "max_magic": max_magic}
-        details = bounds | {"digest": found.digest, "log_dirs": list(found.options.log_dirs)}
-        told = {key: value for key, value in details.items() if value is not None}
+        details = bounds | {"digest": certificate.digest, "log_dirs": list(options.log_dirs)}
         tell_step(
             ledger,
             "certified",
@@ -150,9 +250,34 @@ def certify(
             broker,
             by=by,
             now_ms=time.time_ns() // 1_000_000,
-            details=told,
+            details={key: value for key, value in details.items() if value is not None},
         )
-    return int(not found.certified)
+    return int(wrong or not (proving or certificate.certified))
+
+
+def keep_certificate(
+    certificate: Certificate, folder: Path | None
+) -> tuple[dict[str, Any], list[str]]:
+    """Write the certificate, if there is one and a folder for it. Returns its summary and sentences."""
+    from kafkats.migration.certificate import write_certificate
+
+    written = folder is not None and certificate.certified
+    said = [certificate.statement, f"digest {certificate.digest}"]
+    if folder is not None and written:
+        write_certificate(
+            certificate, folder, at=datetime.now(tz=UTC).isoformat(timespec="seconds")
+        )
+        said.append(f"certificate {folder}; to look again: kafkats certify --check {folder}")
+    return {
+        "certificate": str(folder) if written else "",
+        "certified": certificate.certified,
+        "statement": certificate.statement,
+        "certificate_digest": certificate.digest,
+        "exceptions": len(certificate.exceptions),
+        "refusals": len(certificate.refusals),
+        "min_magic": certificate.options.min_magic,
+        "max_magic": certificate.options.max_magic,
+    }, said
 
 
 def _check(folder: Path, executor: Executor, as_json: bool) -> int:
@@ -171,6 +296,7 @@ def _check(folder: Path, executor: Executor, as_json: bool) -> int:
     summary = {
         "holds": found.holds,
         "unchanged": found.unchanged,
+        "differences": len(rows),
         "statement": certificate.statement,
     }
     say_summary(summary, as_json, [certificate.statement, f"{said}{rest}"])

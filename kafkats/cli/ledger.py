@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from kafkats.cli.options import BY, JSON, tell_step
+from kafkats.cli.spark import Commands
 from kafkats.cli.terminal import say, say_summary, show_rows
 
 _FILE = click.argument("file", metavar="LEDGER", type=click.Path(path_type=Path))
@@ -17,7 +18,7 @@ _BROKER = click.option("--broker", required=True, metavar="NAME", help="Which br
 _COLUMNS = ("broker", "status", "phase", "runs", "next", "waits_for")
 
 
-@click.group()
+@click.group(cls=Commands)
 def ledger() -> None:
     """The phases of a format migration, broker by broker: a file that only grows."""
 

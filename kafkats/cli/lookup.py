@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,14 +17,18 @@ from kafkats.cli.options import (
     SPAN,
     TIME,
     TOPICS,
+    now_or,
     policy_of,
 )
+from kafkats.cli.session import session
 from kafkats.cli.terminal import say_summary, show_rows
 from kafkats.config.settings_read import READS
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from kafkats.execution import Executor
     from kafkats.lookup.marks import Limits
     from kafkats.lookup.partitions import PartitionUnit
@@ -111,6 +114,24 @@ LOGS = click.option(
     "--generation", "rule", type=click.Choice(list(SEARCH_RULES)), default=DEFAULT_SEARCH_RULE.name, show_default=True,
     help="Which Kafka answers beside it; kip33 is the coarse answer of KIP-33's text.",
 )  # fmt: skip
+@click.option(
+    "--now",
+    type=TIME,
+    metavar="TIME",
+    help="The clock of generation 0.8; this machine's if not given.",
+)
+@click.option(
+    "--report", metavar="FOLDER", type=click.Path(path_type=Path),
+    help="Also write the rows here; of a table the records of its busiest partitions, for pictures.",
+)  # fmt: skip
+@click.option(
+    "--around", type=SPAN, metavar="DURATION",
+    help="With --at and --report: also the records so near to the times, for pictures.",
+)  # fmt: skip
+@click.option(
+    "--go-on", is_flag=True,
+    help="Exit with 0 although partitions cannot be searched, or none matches.",
+)  # fmt: skip
 @LOGS
 @HIGH_WATERMARK
 @TOPICS
@@ -130,6 +151,10 @@ def lookup(
     margin: int,
     depth: str,
     rule: str,
+    now: int | None,
+    report: Path | None,
+    around: int | None,
+    go_on: bool,
     logs: tuple[Path, ...],
     high_watermark: str,
     topics: str,
@@ -152,19 +177,21 @@ def lookup(
         raise UsageError("name times with --at, or a table's step with --every")
     if every is None and (begins, until, output) != (None, None, None):
         raise UsageError("--from, --until and -o are for a table, with --every")
+    if around is not None and (every is not None or report is None):
+        raise UsageError("--around goes with --at and --report")
+    targets = [operation.target_of(word, "--at") for word in times]
     if (table := table_in(paths)) is not None:
-        if every is not None or how != "exact":
-            raise UsageError(
-                "a table is built from log directories, and has the exact answers only", path=table
-            )
-        asked = [operation.target_of(word, "--at") for word in times]
-        return _from_table(table, asked, topics, limits_of(logs, topics), as_json=as_json)
+        _check_table_words(table, every, how, report)
+        return _from_table(table, targets, topics, limits_of(logs, topics), as_json=as_json)
     if logs:
         raise UsageError("--logs is for a table: log directories tell by themselves what is there")
-    if how != "safe" and margin:
+    scheduled = session().scheduled
+    if how != "safe" and margin and not scheduled:
         raise UsageError("--margin is for --how safe")
+    # A scheduler adds interval after interval: what is open or unreadable, the next run finds again.
+    go_on = go_on or (scheduled and every is not None)
     units = list(operation.lookup_partitions(paths, topics=topics, high_watermark=high_watermark))
-    if not units:
+    if not units and not go_on:
         raise UsageError(
             "there is no partition to search"
             + (f" that matches {topics!r}" if topics != "*" else "")
@@ -174,33 +201,68 @@ def lookup(
             raise UsageError("a table needs --from, --until and -o TABLE")
         if how != "exact":
             raise UsageError(f"a table has the exact answers, not those of --how {how}")
-        return _table(
-            executor, units, (begins, until, every), output, exact=depth != "tail", as_json=as_json
+        cells = (begins, until, every)
+        code = _table(
+            executor, units, cells, output, report, exact=depth != "tail", as_json=as_json
         )
-    targets = [operation.target_of(word, "--at") for word in times]
+        return 0 if go_on else code
     policy = policy_of(policy_file, settings, reads=READS["lookup"])
-    options = operation.LookupOptions(how, rule, depth, margin, time.time_ns() // 1_000_000, policy)
+    options = operation.LookupOptions(how, rule, depth, margin, now_or(now), policy)
     found = looking.lookup(executor, units, targets, options)
+    failed = _show_answers(executor, units, found, len(targets), report, around, as_json=as_json)
+    return int(failed > 0 and not go_on)
+
+
+def _check_table_words(table: Path, every: int | None, how: str, report: Path | None) -> None:
+    """Raise UsageError for words that do not go with a table."""
+    if every is not None or how != "exact":
+        raise UsageError(
+            "a table is built from log directories, and has the exact answers only", path=table
+        )
+    if report is not None:
+        raise UsageError("--report is for log directories, not for a table", path=table)
+
+
+def _show_answers(
+    executor: Executor,
+    units: list[PartitionUnit],
+    found: pa.Table,
+    times: int,
+    report: Path | None,
+    around: int | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Show the rows of LOOKUP, and write the report. Returns how many partitions could not be searched."""
+    from kafkats.flow.picturing import keep_around
+    from kafkats.lookup.partitions import above_high_watermark
+    from kafkats.plans.facts import make_folder, write_json, write_table
+
     rows = found.to_pylist()
-    show_rows(rows if as_json else [_shown(row) for row in rows], _COLUMNS, as_json)
-    failed = sum(row["reason"] == "unreadable" for row in rows)
+    scheduled = as_json or session().scheduled
+    show_rows(rows if scheduled else [_shown(row) for row in rows], _COLUMNS, as_json)
+    failed = sum(1 for row in rows if row["reason"] == "unreadable")
     other = sum(bool(row["differs"]) for row in rows)
-    said = [
-        f"{len(units)} partitions, {len(targets)} times: {other} answers of a broker differ, {failed} could not be told"
-    ]
-    summary = {
+    above = above_high_watermark(found)
+    summary: dict[str, Any] = {
         "partitions": len(units),
-        "times": len(targets),
+        "times": times,
         "differ": other,
         "unreadable": failed,
+        "above_high_watermark": sum(above.values()),
     }
-    above = operation.above_high_watermark(found)
-    say_summary(
-        summary | {"above_high_watermark": sum(above.values())},
-        as_json,
-        said + above_sentences(above),
-    )
-    return int(failed > 0)
+    if report is not None:
+        make_folder(report, "the report")
+        write_table(report / "lookup.parquet", found)
+        if around is not None:
+            summary["cells_step_ms"] = keep_around(executor, report, units, found, around)
+        write_json(report / "report.json", summary)
+        summary["report"] = str(report)
+    said = [
+        f"{len(units)} partitions, {times} times: {other} answers of a broker differ, {failed} could not be told"
+    ]
+    say_summary(summary, as_json, said + above_sentences(above))
+    return failed
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -259,14 +321,36 @@ def _table(
     units: list[PartitionUnit],
     cells: tuple[int, int, int],
     output: Path,
+    report: Path | None,
     *,
     exact: bool,
     as_json: bool,
 ) -> int:
     from kafkats.flow.building import build_table
+    from kafkats.flow.picturing import keep_clouds
+    from kafkats.plans.facts import make_folder, write_json
+    from kafkats.tables import Busiest
+    from kafkats.tables.store import check_interval
 
     begins, until, step = cells
-    written = build_table(executor, output, units, (begins, until), step_ms=step, exact=exact)
+    check_interval(begins, until, step)
+    busy = Busiest() if report is not None else None
+    written = build_table(
+        executor, output, units, (begins, until), step_ms=step, exact=exact, busy=busy
+    )
+    summary: dict[str, Any] = {
+        "table": str(output),
+        "from_ms": begins,
+        "to_ms": until,
+        "step_ms": step,
+        "partitions": len(units),
+        **written._asdict(),
+    }
+    if report is not None and busy is not None:
+        make_folder(report, "the report")
+        keep_clouds(executor, report, units, busy.most(), begins, until)
+        write_json(report / "report.json", summary)
+        summary["report"] = str(report)
     said = [
         f"{written.added} cells added, {written.closed} closed, {written.kept} kept, {written.open} open,"
         f" {written.unreadable} unreadable",
@@ -284,5 +368,5 @@ def _table(
             (f"and {more} more such partitions; " if more > 0 else "")
             + "made anew, or cut: their cells stay open as other-log; begin a table in another folder for what they hold now"
         )
-    say_summary(written._asdict() | {"table": str(output)}, as_json, said)
+    say_summary(summary, as_json, said)
     return int(written.unreadable > 0 or bool(written.other_logs))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kafkats.cli.session import Session, session
 from kafkats.cli.terminal import progress_bar, shown
 from kafkats.errors import UsageError
 from kafkats.generations import RULES
@@ -18,21 +19,21 @@ from kafkats.plans.current_user import this_user
 # Everything that imports numpy, pyarrow or numba is imported by the verb that needs it: --help answers at once.
 if TYPE_CHECKING:
     from kafkats.config import Policy
-    from kafkats.execution import LocalExecutor
+    from kafkats.execution import Executor
     from kafkats.plans.units import Unit
-    from kafkats.reserving import Wish
 
 LOG_DIRS = click.argument(
     "log_dirs", metavar="LOG_DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
-PLAN_FOLDER = click.option(
+REPORT = click.option(
     "-o",
     "--output",
-    required=True,
-    metavar="PLAN",
+    "--report",
+    "report",
+    metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="The plan's folder.",
+    help="Also write the full report into this folder.",
 )
 TOPICS = click.option(
     "--topics",
@@ -69,11 +70,17 @@ STOPPED = click.option(
 )  # fmt: skip
 
 
-def _executor(
-    context: click.Context, _parameter: click.Parameter, jobs: int | None
-) -> LocalExecutor:
-    """Its workers end with the command."""
+def _executor(context: click.Context, _parameter: click.Parameter, jobs: int | None) -> Executor:
+    """The session's executor; if there is none, one whose workers end with the command."""
     from kafkats.execution import LocalExecutor
+
+    given = context.ensure_object(Session).executor
+    if given is not None:
+        if jobs is not None:
+            raise UsageError(
+                "--jobs is for processes of this machine: on Spark, its own settings count"
+            )
+        return given
 
     return context.with_resource(LocalExecutor(jobs, display=progress_bar))
 
@@ -100,6 +107,27 @@ HOLDER = click.option(
     metavar="WHO",
     help="Whose reservation of the log directories is this run's, too; the plan's own if not given.",
 )
+
+
+class Spread(click.Option):
+    """An option that takes all values up to the next option: `--undo A B` is `--undo A --undo B`."""
+
+
+class Spreading(click.Command):
+    """A command with options that take several values."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        names = {name for one in self.params if isinstance(one, Spread) for name in one.opts}
+        words: list[str] = []
+        option, values = "", 0
+        for word in args:
+            if word.startswith("-"):
+                option, values = (word, 0) if word in names else ("", 0)
+            elif option:
+                words += [option] if values else []
+                values += 1
+            words.append(word)
+        return super().parse_args(ctx, words)
 
 
 class _Parsed(click.ParamType[int]):
@@ -150,43 +178,6 @@ MAX_BATCH_BYTES = click.option(
 )  # fmt: skip
 
 
-def RESERVE(command: Any) -> Any:  # noqa: N802  # stands among the constants, and is used like one
-    """The words by which a plan reserves its log directories: the command gets `wish`, and `place`."""
-
-    @wraps(command)
-    def worded(
-        *args: Any, output: Path, reserve: bool, reserve_for: int | None, **words: Any
-    ) -> Any:
-        if reserve_for is not None and not reserve:
-            raise UsageError("--reserve-for goes with --reserve")
-        return command(
-            *args, output=output, wish=_wish(output, reserve_for) if reserve else None, **words
-        )
-
-    for option in (
-        PLACE,
-        click.option(
-            "--reserve-for", type=SPAN, metavar="DURATION", help="How long the reservation lasts; 24h if not given."
-        ),
-        click.option(
-            "--reserve", is_flag=True,
-            help="Reserve LOG_DIR until the plan is applied: nobody else can plan or apply there meanwhile.",
-        ),
-    ):  # fmt: skip
-        worded = option(worded)
-    return worded
-
-
-def _wish(output: Path, reserve_for_ms: int | None) -> Wish:
-    """Return the reservation to ask for. Each plan folder is its own holder: only planning into the
-    same folder again does not wait.
-    """
-    from kafkats.reserving import DAY_MS, Wish, now_ms, somebody
-
-    lasting = DAY_MS if reserve_for_ms is None else reserve_for_ms
-    return Wish(somebody(f"plan {output.absolute()}"), now_ms() + lasting)
-
-
 def STEP(command: Any) -> Any:  # noqa: N802  # stands among the constants, and is used like one
     """The step of a cluster's migration that a verb belongs to: ledger, phase and broker."""
     for option in (
@@ -207,6 +198,11 @@ def STEP(command: Any) -> Any:  # noqa: N802  # stands among the constants, and 
     ):
         command = option(command)
     return command
+
+
+def now_or(now_ms: int | None) -> int:
+    """Return the given moment, else the clock's, in epoch milliseconds."""
+    return time.time_ns() // 1_000_000 if now_ms is None else now_ms
 
 
 def words_of(text: str) -> tuple[str, ...]:
@@ -254,7 +250,8 @@ def units_in(log_dirs: Iterable[str | os.PathLike[str]], topics: str) -> list[Un
     from kafkats.plans.units import list_units
 
     units = list(list_units(log_dirs, topics=topics))
-    if topics != "*" and not any(unit.partition_dir for unit in units):
+    matched = topics == "*" or any(unit.partition_dir for unit in units)
+    if not matched and not session().scheduled:
         raise UsageError(f"no topic there matches {topics!r}")
     return units
 

@@ -2,61 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafkats.cli.formats import keep_census, keep_certificate
+from kafkats.cli.making import MAKING, Decision, Making, show_plan
 from kafkats.cli.options import (
     ACCEPT_OFFSETS,
     CONFIG,
     JOBS,
     JSON,
-    LOG_DIRS,
     MAX_BATCH_BYTES,
-    PLAN_FOLDER,
     POLICY,
-    RESERVE,
     RULE,
     SIZE,
     STEP,
     TIME,
     TOPICS,
+    Spread,
+    Spreading,
     check_step,
+    now_or,
     policy_of,
     units_in,
     words_of,
 )
-from kafkats.cli.retention import RETAIN, ROLL, now_or, policy_remarks
-from kafkats.cli.terminal import plan_sentences, remark_sentences, say_summary, show_rows
+from kafkats.cli.retention import RETAIN, ROLL, policy_remarks
+from kafkats.cli.session import session
+from kafkats.cli.spark import Commands
 from kafkats.config.settings_read import READS, retaining
+from kafkats.errors import UsageError
 from kafkats.generations import (
     ALL_LOSSES,
     COMPRESSION_TYPES,
     LOSSES,
     OFFSETS_LOSS,
     PRODUCER,
-    rule_remarks,
 )
-from kafkats.paths import LEADER_EPOCH, LOG_START, OFFSET_INDEX, SEGMENT_KINDS, TIME_INDEX
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor
-    from kafkats.flow.planning import Planned
-    from kafkats.plans.plan import Plan
-    from kafkats.reserving import Planning, Wish
+    from kafkats.reserving import Planning
 
 
-@click.group()
+@click.group(cls=Commands)
 def plan() -> None:
     """Decide what to do, and write it down for approval. Changes nothing. Exits with 1 when the plan has blocked rows."""
 
 
 @plan.command("rebuild")
-@LOG_DIRS
-@PLAN_FOLDER
-@RESERVE
+@MAKING
 @click.option(
     "--all",
     "rewrite_sound",
@@ -84,13 +81,10 @@ def plan() -> None:
 @POLICY
 @CONFIG
 @JOBS
-@JSON
 @MAX_BATCH_BYTES
 def plan_rebuild(
     log_dirs: tuple[Path, ...],
-    output: Path,
-    wish: Wish | None,
-    place: Path | None,
+    making: Making,
     rewrite_sound: bool,
     valid_prefix: bool,
     only_after_unclean_stop: bool,
@@ -101,12 +95,10 @@ def plan_rebuild(
     policy_file: Path | None,
     settings: tuple[str, ...],
     executor: Executor,
-    as_json: bool,
 ) -> int:
     """Plan which index files to rebuild, and say why."""
-    from kafkats.flow.planning import rebuild, write
+    from kafkats.flow.planning import rebuild
     from kafkats.rebuild.plan import RebuildOptions
-    from kafkats.reserving import planning
 
     options = RebuildOptions(
         rule=rule,
@@ -118,16 +110,14 @@ def plan_rebuild(
         accept_loss=accept_loss,
     )
     policy = policy_of(policy_file, settings, reads=READS["rebuild"])
-    with planning(log_dirs, wish, place) as ours:
-        planned = rebuild(executor, units_in(ours.log_dirs, topics), options, policy)
-        write(planned, ours, output)
-    return show_planned(planned, output, as_json, ours=ours)
+    return making.make(
+        log_dirs,
+        lambda ours: Decision(rebuild(executor, units_in(ours.log_dirs, topics), options, policy)),
+    )
 
 
-@plan.command("migrate")
-@LOG_DIRS
-@PLAN_FOLDER
-@RESERVE
+@plan.command("migrate", cls=Spreading)
+@MAKING
 @click.option(
     "--to-magic", required=True, type=click.IntRange(0, 2),
     help="The format: 0 is Kafka 0.8 and 0.9, 1 is 0.10, 2 is 0.11 and later (4.x writes no other).",
@@ -135,6 +125,18 @@ def plan_rebuild(
 @click.option(
     "--compression-type", type=click.Choice(COMPRESSION_TYPES), default=PRODUCER, show_default=True,
     help="Kafka's compression.type; `producer` leaves each batch its own.",
+)  # fmt: skip
+@click.option(
+    "--only-newer", is_flag=True,
+    help="Only partitions with batches newer than --to-magic; a certificate where there are none.",
+)  # fmt: skip
+@click.option(
+    "--certify", "certificate_folder", metavar="CERT", type=click.Path(path_type=Path),
+    help="With --only-newer: where that certificate goes.",
+)  # fmt: skip
+@click.option(
+    "--undo", "runs", multiple=True, metavar="RUN...", cls=Spread, type=click.Path(path_type=Path),
+    help="Plan only if these runs cannot be undone any more; the latest first.",
 )  # fmt: skip
 @click.option(
     "--accept-loss", default="", metavar="LOSS,...",
@@ -146,15 +148,15 @@ def plan_rebuild(
 @POLICY
 @CONFIG
 @JOBS
-@JSON
 @MAX_BATCH_BYTES
 def plan_migrate(
     log_dirs: tuple[Path, ...],
-    output: Path,
-    wish: Wish | None,
-    place: Path | None,
+    making: Making,
     to_magic: int,
     compression_type: str,
+    only_newer: bool,
+    certificate_folder: Path | None,
+    runs: tuple[Path, ...],
     accept_loss: str,
     ledger: Path | None,
     phase: str,
@@ -164,16 +166,19 @@ def plan_migrate(
     policy_file: Path | None,
     settings: tuple[str, ...],
     executor: Executor,
-    as_json: bool,
 ) -> int:
     """Plan which segments to convert to another message format, with the result's size and every
     loss.
     """
-    from kafkats.flow.planning import migrate, write
     from kafkats.migration.forecast import target_of
     from kafkats.migration.plan import MigrateOptions, check_phase
-    from kafkats.reserving import planning
 
+    if ledger and making.wish and making.wish.skip:
+        raise UsageError(
+            "a ledger is told of all log dirs of a broker: --skip-reserved does not go with --ledger"
+        )
+    if certificate_folder and not only_newer:
+        raise UsageError("--certify goes with --only-newer")
     check_step(ledger, phase, broker, topics)
     target_of(to_magic, compression_type)  # before anything is read
     options = MigrateOptions(
@@ -187,29 +192,51 @@ def plan_migrate(
     )
     check_phase(options)
     policy = policy_of(policy_file, settings, reads=READS["migrate"])
-    with planning(log_dirs, wish, place) as ours:
-        planned = migrate(executor, units_in(ours.log_dirs, topics), options, policy)
-        write(planned, ours, output)
-    return show_planned(planned, output, as_json, ours=ours)
+
+    def decide(ours: Planning) -> Decision:
+        from kafkats.flow import looking, planning
+        from kafkats.flow.applying import closed
+        from kafkats.flow.rolling_back import undoing, undone_in
+        from kafkats.migration.certificate import CertifyOptions
+
+        units = units_in(ours.log_dirs, topics)
+        more: dict[str, Any] = {}
+        said: list[str] = []
+        if making.report:
+            more["census"] = keep_census(looking.count_formats(executor, units), making.report)
+        if runs and not closed(executor, runs):
+            names = " ".join(map(str, runs))
+            said = [f"can be undone, so nothing is planned: {names}"]
+            return Decision(None, more | undoing(runs), said=said, undone=undone_in(runs))
+        if only_newer:
+            bounds = CertifyOptions(tuple(ours.log_dirs), topics, max_magic=to_magic)
+            certificate = looking.certify(executor, units, bounds)
+            told, said = keep_certificate(certificate, certificate_folder)
+            more |= told
+            newer = {(row["log_dir"], row["partition_dir"]) for row in certificate.exceptions}
+            units = [unit for unit in units if (unit.log_dir, unit.partition_dir) in newer]
+        return Decision(planning.migrate(executor, units, options, policy), more, said=said)
+
+    return making.make(log_dirs, decide)
 
 
 @plan.command("retain")
-@LOG_DIRS
-@PLAN_FOLDER
-@RESERVE
+@MAKING
 @RETAIN
+@click.option(
+    "--beyond-guard", metavar="PLAN", type=click.Path(path_type=Path),
+    help="Where a guard of the policy keeps something, also write the plan without guards, to be approved in"
+    " the other's place; with --into the digest is added to its name.",
+)  # fmt: skip
 @ACCEPT_OFFSETS
 @TOPICS
 @POLICY
 @CONFIG
 @JOBS
-@JSON
 @MAX_BATCH_BYTES
 def plan_retain(
     log_dirs: tuple[Path, ...],
-    output: Path,
-    wish: Wish | None,
-    place: Path | None,
+    making: Making,
     rule: str,
     now: int | None,
     before: int | None,
@@ -218,48 +245,61 @@ def plan_retain(
     over_guard: bool,
     inside_segments: bool,
     last_segment: bool,
+    beyond_guard: Path | None,
     accept_loss: tuple[str, ...],
     topics: str,
     policy_file: Path | None,
     settings: tuple[str, ...],
     executor: Executor,
-    as_json: bool,
 ) -> int:
     """Plan which segments to delete, as a broker would, and say why the others are kept."""
-    from kafkats.flow.planning import retain, write
-    from kafkats.reserving import planning
+    from kafkats.flow.planning import write
+    from kafkats.flow.retaining import retain_and_beyond
     from kafkats.retention.plan import RetainOptions
 
     policy = policy_of(policy_file, settings, export)
     options = RetainOptions(
         now_or(now), rule, before, free_bytes, over_guard, last_segment, accept_loss
     )
-    with planning(log_dirs, wish, place) as ours:
-        units = units_in(ours.log_dirs, topics)
-        planned = retain(executor, units, options, policy, inside_segments=inside_segments)
-        write(planned, ours, output)
     operation = retaining(inside_segments=inside_segments)
-    remarks = policy_remarks(policy, units, topics, operation=operation)
-    return show_planned(planned, output, as_json, remarks, ours=ours)
+
+    def decide(ours: Planning) -> Decision:
+        units = units_in(ours.log_dirs, topics)
+        found = retain_and_beyond(
+            executor,
+            units,
+            options,
+            policy,
+            inside_segments=inside_segments,
+            beyond=beyond_guard is not None,
+            suspects=making.report is not None or session().scheduled,
+        )
+        more: dict[str, Any] = {"now_ms": options.now_ms, "before_ms": options.before_ms}
+        more["over_guard"] = found.over_guard
+        if found.beyond is not None:
+            plan = found.beyond.plan
+            folder = making.folder_of(plan, beyond_guard)
+            write(found.beyond, ours, folder)
+            totals = dict(plan.header["totals"])
+            more["beyond"] = {"plan": str(folder), "digest": plan.digest, "totals": totals}
+        remarks = policy_remarks(policy, units, topics, operation=operation)
+        return Decision(found.planned, more, remarks)
+
+    return making.make(log_dirs, decide)
 
 
 @plan.command("roll")
-@LOG_DIRS
-@PLAN_FOLDER
-@RESERVE
+@MAKING
 @ROLL
 @ACCEPT_OFFSETS
 @TOPICS
 @POLICY
 @CONFIG
 @JOBS
-@JSON
 @MAX_BATCH_BYTES
 def plan_roll(
     log_dirs: tuple[Path, ...],
-    output: Path,
-    wish: Wish | None,
-    place: Path | None,
+    making: Making,
     rule: str,
     now: int | None,
     export: Path | None,
@@ -268,29 +308,27 @@ def plan_roll(
     policy_file: Path | None,
     settings: tuple[str, ...],
     executor: Executor,
-    as_json: bool,
 ) -> int:
     """Plan which active segments to roll by message time, so that retention can reach their
     records.
     """
-    from kafkats.flow.planning import roll, write
-    from kafkats.reserving import planning
+    from kafkats.flow.planning import roll
     from kafkats.rolling.plan import RollOptions
 
     policy = policy_of(policy_file, settings, export)
-    with planning(log_dirs, wish, place) as ours:
+    options = RollOptions(now_or(now), rule, accept_loss)
+
+    def decide(ours: Planning) -> Decision:
         units = units_in(ours.log_dirs, topics)
-        planned = roll(executor, units, RollOptions(now_or(now), rule, accept_loss), policy)
-        write(planned, ours, output)
-    return show_planned(
-        planned, output, as_json, policy_remarks(policy, units, topics, operation="roll"), ours=ours
-    )
+        remarks = policy_remarks(policy, units, topics, operation="roll")
+        planned = roll(executor, units, options, policy)
+        return Decision(planned, {"now_ms": options.now_ms}, remarks)
+
+    return making.make(log_dirs, decide)
 
 
 @plan.command("split")
-@LOG_DIRS
-@PLAN_FOLDER
-@RESERVE
+@MAKING
 @click.option(
     "--where", required=True, type=click.Choice(["rolled", "mixed", "expired"]),
     help="Where segment.bytes or segment.ms would have rolled; around timestamps that cannot be; behind what has expired.",
@@ -315,13 +353,10 @@ def plan_roll(
 @POLICY
 @CONFIG
 @JOBS
-@JSON
 @MAX_BATCH_BYTES
 def plan_split(
     log_dirs: tuple[Path, ...],
-    output: Path,
-    wish: Wish | None,
-    place: Path | None,
+    making: Making,
     where: str,
     segment_bytes: int | None,
     segment_ms: int | None,
@@ -334,13 +369,11 @@ def plan_split(
     policy_file: Path | None,
     settings: tuple[str, ...],
     executor: Executor,
-    as_json: bool,
 ) -> int:
     """Plan which segments to cut at batch borders, and where, so that retention by time works
     again.
     """
-    from kafkats.flow import planning as flow
-    from kafkats.reserving import planning
+    from kafkats.flow.planning import split
     from kafkats.split.parts import SplitOptions, check_options
 
     options = SplitOptions(
@@ -348,10 +381,10 @@ def plan_split(
     )
     check_options(options)
     policy = policy_of(policy_file, settings, reads=READS["split"])
-    with planning(log_dirs, wish, place) as ours:
-        planned = flow.split(executor, units_in(ours.log_dirs, topics), options, policy)
-        flow.write(planned, ours, output)
-    return show_planned(planned, output, as_json, ours=ours)
+    return making.make(
+        log_dirs,
+        lambda ours: Decision(split(executor, units_in(ours.log_dirs, topics), options, policy)),
+    )
 
 
 @click.command()
@@ -365,55 +398,3 @@ def show(folder: Path, as_json: bool) -> int:
     check_totals(made, folder)
     show_plan(made, folder, as_json)
     return made.exit_code
-
-
-def follows(made: Plan, row: Mapping[str, Any]) -> bool:
-    """Return whether the row's file changes together with the .log of its segment: the table then
-    leaves it out.
-    """
-    beside = SEGMENT_KINDS[1:]
-    kinds = {
-        "migrate": (OFFSET_INDEX, TIME_INDEX),
-        "retain": (*beside, LEADER_EPOCH, LOG_START),
-        "roll": beside,
-        "split": beside,
-    }
-    return str(row["file"]).endswith(kinds.get(made.operation, ("/",)))
-
-
-def show_planned(
-    planned: Planned, folder: Path, as_json: bool, remarks: Sequence[str] = (), *, ours: Planning
-) -> int:
-    """Show the plan. Returns the exit code."""
-    show_plan(planned.plan, folder, as_json, [*remarks, *planned.remarks], ours=ours)
-    return planned.plan.exit_code
-
-
-def show_plan(
-    made: Plan,
-    folder: Path,
-    as_json: bool,
-    remarks: Sequence[str] = (),
-    *,
-    ours: Planning | None = None,
-) -> None:
-    """`remarks`, and the reservations of `ours`, are for whoever plans, and no part of the plan."""
-    rows = made.items.select([
-        "action",
-        "log_dir",
-        "partition_dir",
-        "file",
-        "after_bytes",
-        "reason",
-    ]).to_pylist()
-    rows = [row for row in rows if as_json or not follows(made, row)]
-    show_rows(rows, ("action", "partition_dir", "file", "after_bytes", "reason"), as_json)
-    remarks = [
-        *(rule_remarks(str(made.header["options"]["rule"])) if made.operation == "retain" else ()),
-        *remarks,
-    ]
-    remarks += ours.remarks if ours else []
-    said = [*(ours.sentences() if ours else ()), *plan_sentences(made, folder)]
-    summary = {"plan": str(folder), "digest": made.digest} | dict(made.header["totals"])
-    summary |= (dict(ours.said()) if ours else {}) | {"remarks": remarks}
-    say_summary(summary, as_json, [*remark_sentences(remarks), *said])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kafkats.cli.formats import census
+from kafkats.cli.formats import census, show_formats
 from kafkats.cli.options import (
     BY,
     CONFIG,
@@ -18,13 +18,20 @@ from kafkats.cli.options import (
     LOG_DIRS,
     MAX_BATCH_BYTES,
     POLICY,
+    REPORT,
     RULE,
     STEP,
     TOPICS,
     check_step,
-    policy_of,
     tell_step,
     units_in,
+)
+from kafkats.cli.proving import (
+    PROOF,
+    keep_segments,
+    proof_sentences,
+    prove_written,
+    verify_options,
 )
 from kafkats.cli.terminal import (
     say,
@@ -33,7 +40,7 @@ from kafkats.cli.terminal import (
     show_rows,
     unread_sentences,
 )
-from kafkats.config.settings_read import READS
+from kafkats.errors import UsageError
 from kafkats.findings import SEVERITIES
 
 if TYPE_CHECKING:
@@ -53,27 +60,34 @@ FINDINGS_EXIT: Final = 1
     show_default=True,
     help="One row for each of these; `format` walks the logs.",
 )
+@REPORT
 @TOPICS
 @JOBS
 @JSON
 @MAX_BATCH_BYTES
 def inventory(
-    log_dirs: tuple[Path, ...], by: str, topics: str, executor: Executor, as_json: bool
+    log_dirs: tuple[Path, ...],
+    by: str,
+    report: Path | None,
+    topics: str,
+    executor: Executor,
+    as_json: bool,
 ) -> None:
     """List what is on the disks: bytes, offsets, times, formats. Reads only the ends of indexes and
     logs; only verify proves health.
     """
     from kafkats.flow.looking import look_at_ends
     from kafkats.inspect.inventory import group
-    from kafkats.plans import facts as report
 
     if by == "format":
-        census(log_dirs, topics, executor, as_json)
+        if report is not None:
+            raise UsageError("kafkats census writes the report of formats, inventory does not")
+        show_formats(log_dirs, topics, executor, as_json)
         return
     seen = look_at_ends(executor, units_in(log_dirs, topics))
     rows = group(seen, by)
     show_rows(rows, list(rows[0]) if rows else (), as_json)
-    summary = report.summary(seen)
+    summary = keep_segments(seen, report) | {"groups": len(rows)}
     say_summary(summary, as_json, [*seen_sentences(summary), *unread_sentences(seen)])
 
 
@@ -85,12 +99,8 @@ def inventory(
 @POLICY
 @CONFIG
 @click.option("--remarks", is_flag=True, help="Also list remarks and states, which harm nobody.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="Also write the full report into this folder.",
-)
+@REPORT
+@PROOF
 @STEP
 @BY
 @JOBS
@@ -104,7 +114,9 @@ def verify(
     policy_file: Path | None,
     settings: tuple[str, ...],
     remarks: bool,
-    output: Path | None,
+    report: Path | None,
+    of_plan: Path | None,
+    of_run: tuple[Path, ...],
     ledger: Path | None,
     phase: str,
     broker: str,
@@ -112,21 +124,29 @@ def verify(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """Every defect, classified. Exits with 1 when there is one."""
+    """Every defect, classified. Exits with 1 when there is one.
+
+    With --of-plan or --of-run it reads only what was written, and exits with 1 unless each file is as planned.
+    """
     from kafkats.flow import looking
-    from kafkats.inspect.verify import VerifyOptions
-    from kafkats.plans import facts as report
+    from kafkats.plans.facts import all_findings
     from kafkats.plans.missing import missing_records
 
     check_step(ledger, phase, broker, topics)
-    options = VerifyOptions(
-        rule=rule, deep=deep, policy=policy_of(policy_file, settings, reads=READS["verify"])
-    )
-    segments = looking.verify(executor, units_in(log_dirs, topics), options)
-    summary = report.summary(segments)
-    if output is not None:
-        report.write_report(output, segments, summary)
-    found = report.all_findings(segments)
+    options = verify_options(rule, policy_file, settings, deep=deep)
+    units = units_in(log_dirs, topics)
+    if of_plan or of_run:
+        if ledger:
+            raise UsageError(
+                "a ledger is told of whole brokers: --of-plan and --of-run do not go with --ledger"
+            )
+        proof, about = prove_written(executor, of_plan, of_run, units, options)
+        seen = keep_segments(proof.segments, report)
+        say_summary(seen | about, as_json, proof_sentences(proof))
+        return FINDINGS_EXIT if proof.not_equal else 0
+    segments = looking.verify(executor, units, options)
+    summary = keep_segments(segments, report)
+    found = all_findings(segments)
     found.sort(key=lambda f: -SEVERITIES.index(f["severity"]))
     shown = (
         found if remarks or as_json else [f for f in found if f["severity"] in ("damage", "danger")]
@@ -186,4 +206,4 @@ def dump(file: Path, deep: bool) -> None:
         say(json.dumps(row))
 
 
-VERBS: Final = (inventory, verify, dump)
+VERBS: Final = (inventory, census, verify, dump)

@@ -4,7 +4,6 @@ retention share.
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,10 +20,13 @@ from kafkats.cli.options import (
     SIZE,
     TIME,
     TOPICS,
+    now_or,
     policy_of,
     units_in,
 )
-from kafkats.cli.terminal import board_sentences, remark_sentences, say_summary, show_rows
+from kafkats.cli.session import first_remarks
+from kafkats.cli.spark import Commands
+from kafkats.cli.terminal import board_sentences, say_summary, show_rows
 from kafkats.config.settings_read import READS, retaining
 from kafkats.generations import (
     DEFAULT_RETENTION_RULE,
@@ -90,10 +92,6 @@ def ROLL(command: Any) -> Any:  # noqa: N802  # likewise
     return command
 
 
-def now_or(now_ms: int | None) -> int:
-    return time.time_ns() // 1_000_000 if now_ms is None else now_ms
-
-
 def policy_remarks(policy: Policy, units: list[Unit], topics: str, *, operation: str) -> list[str]:
     """Return remarks on topics that the glob `topics` matched, and on settings that `operation`
     (kafkats.config.settings_read.READS) does not read.
@@ -103,7 +101,7 @@ def policy_remarks(policy: Policy, units: list[Unit], topics: str, *, operation:
     return list(policy.remarks(topics_of(units), all_topics=topics == "*", reads=READS[operation]))
 
 
-@click.group()
+@click.group(cls=Commands)
 def simulate() -> None:
     """Forecast what a broker with these settings will do, and when. Changes nothing; a broker may
     run on the directory.
@@ -163,7 +161,7 @@ def simulate_retain(
         "week_bytes": sums["week_bytes"],
         "pinned_bytes": sums["pinned_bytes"],
     }
-    said = [*board_sentences(totals), *remark_sentences(remarks)]
+    said = [*board_sentences(totals), *first_remarks(remarks)]
     say_summary({**totals, "remarks": remarks}, as_json, said)
     return int(sums["pinned_bytes"] > 0)
 
@@ -222,5 +220,5 @@ def simulate_roll(
         f" {totals['simulated_open_files']}, after retention"
     ]
     remarks = policy_remarks(policy, units, topics, operation="simulate roll")
-    say_summary(totals | {"remarks": remarks}, as_json, said + remark_sentences(remarks))
+    say_summary(totals | {"remarks": remarks}, as_json, said + first_remarks(remarks))
     return int(any(row["error"] for row in rows))

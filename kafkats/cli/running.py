@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kafkats.cli.options import BY, HOLDER, JOBS, JSON, LOG_DIRS, MAX_BATCH_BYTES, PLACE, STOPPED
-from kafkats.cli.planning import follows, show_plan
+from kafkats.cli.approving import APPROVAL, check_approval, check_guards
+from kafkats.cli.formats import keep_census, keep_certificate
+from kafkats.cli.making import follows, show_plan
+from kafkats.cli.options import (
+    BY,
+    HOLDER,
+    JOBS,
+    JSON,
+    LOG_DIRS,
+    MAX_BATCH_BYTES,
+    PLACE,
+    SPAN,
+    STOPPED,
+    TIME,
+    Spread,
+    Spreading,
+    now_or,
+)
+from kafkats.cli.proving import proof_sentences
+from kafkats.cli.session import session
 from kafkats.cli.terminal import freed_sentences, run_sentences, say_summary, show_rows
 from kafkats.errors import UsageError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from kafkats.execution import Executor
+    from kafkats.flow.applying import Applied
     from kafkats.plans.plan import Plan
+
+_RUNS = click.argument(
+    "folders", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
 
 
 @click.command()
@@ -33,6 +55,11 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="The run's folder; PLAN.run if not given.",
 )
+@APPROVAL
+@click.option(
+    "--prove/--no-proof", default=None,
+    help="Read every written file again at the end. It is the default, but not in a Spark job.",
+)  # fmt: skip
 @STOPPED
 @PLACE
 @HOLDER
@@ -44,6 +71,8 @@ def apply(
     folder: Path,
     digest: str | None,
     run_folder: Path | None,
+    approval: Path | None,
+    prove: bool | None,
     owner_stopped: bool,
     place: Path | None,
     holder: str,
@@ -51,8 +80,10 @@ def apply(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """Do what the approved plan says. Repeating it finishes an interrupted run, and does nothing to a finished one."""
-    from kafkats.flow.applying import Applied
+    """Do what the approved plan says, and prove it. Exits with 1 when a written file is not as planned.
+
+    Repeating it finishes an interrupted run, and does nothing to a finished one.
+    """
     from kafkats.flow.applying import apply as flow
     from kafkats.plans.plan import check_digest, read_plan
 
@@ -60,14 +91,14 @@ def apply(
     if digest is None:
         digest = _ask_for_approval(plan, folder)
     check_digest(plan, digest)
+    check_approval(approval, [plan.digest])
+    check_guards(plan)
     run = run_folder or folder.with_name(folder.name + ".run")
 
     def show(applied: Applied) -> None:
-        _say_run(
-            plan, run, applied.actions, applied.summary | {"remarks": applied.remarks}, as_json
-        )
+        _say_run(plan, run, applied, as_json)
 
-    applied = flow(
+    return flow(
         executor,
         plan,
         folder,
@@ -76,15 +107,16 @@ def apply(
         owner_stopped=owner_stopped,
         holder=holder,
         by=by,
+        prove=not session().scheduled if prove is None else prove,
         show=show,
-    )
-    return int(applied.summary["exit_code"])
+    ).exit_code
 
 
-def _say_run(
-    made: Plan, run_folder: Path, actions: pa.Table, summary: dict[str, Any], as_json: bool
-) -> None:
-    rows = actions.to_pylist()
+def _say_run(made: Plan, run_folder: Path, applied: Applied, as_json: bool) -> None:
+    rows = applied.actions.to_pylist()
+    proof = applied.proof
+    summary = applied.summary | {"remarks": applied.remarks, "exit_code": applied.exit_code}
+    summary |= {"proof": proof.summary()} if proof else {}
     shown = [
         row for row in rows if as_json or (row["outcome"] != "already" and not follows(made, row))
     ]
@@ -93,48 +125,155 @@ def _say_run(
         ("outcome", "action", "partition_dir", "file", "after_bytes", "reason", "error"),
         as_json,
     )
-    said = [*summary["remarks"], *run_sentences(summary, run_folder)]
+    proved = proof_sentences(proof) if proof else []
+    said = [*applied.remarks, *run_sentences(summary, run_folder, proved)]
     if made.blocked:
         said.append(f"blocked rows, left alone: {made.blocked}; kafkats show names them")
-    say_summary(summary | {"run": str(run_folder)}, as_json, said)
+    say_summary(summary | _partitions(rows) | {"run": str(run_folder)}, as_json, said)
 
 
-@click.command()
-@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+def _partitions(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return how many partitions there are, and in how many of them something was not done."""
+    every = {(row["log_dir"], row["partition_dir"]) for row in rows}
+    left = {(row["log_dir"], row["partition_dir"]) for row in rows if row["error"]}
+    return {"partitions": len(every), "left_partitions": len(left)}
+
+
+@click.command(cls=Spreading)
+@_RUNS
+@APPROVAL
+@click.option(
+    "--certify", "certified", multiple=True, metavar="LOG_DIR...", cls=Spread,
+    type=click.Path(path_type=Path), help="Then certify the formats in these, as kafkats certify does.",
+)  # fmt: skip
+@click.option(
+    "--max-magic", type=click.IntRange(0, 2), help="With --certify: that there is nothing above."
+)
+@click.option(
+    "-o", "--output", metavar="CERT", type=click.Path(path_type=Path),
+    help="With --certify: the certificate's folder.",
+)  # fmt: skip
+@click.option(
+    "--report", metavar="FOLDER", type=click.Path(path_type=Path),
+    help="With --certify: what lies there by format, as census.parquet, goes here.",
+)  # fmt: skip
 @HOLDER
 @BY
 @JOBS
 @JSON
-def undo(folder: Path, holder: str, by: str, executor: Executor, as_json: bool) -> int:
-    """Put back every file of a run. Bytes, times, mode, owner and attributes are as before."""
-    from kafkats.flow.applying import undo as flow
+def undo(
+    folders: tuple[Path, ...],
+    approval: Path | None,
+    certified: tuple[Path, ...],
+    max_magic: int | None,
+    output: Path | None,
+    report: Path | None,
+    holder: str,
+    by: str,
+    executor: Executor,
+    as_json: bool,
+) -> int:
+    """Put back every file of a run. Bytes, times, mode, owner and attributes are as before.
 
-    ended = flow(executor, folder, holder=holder, by=by)
-    show_rows(ended.rows, ("outcome", "partition_dir", "files", "error"), as_json)
-    if ended.remarks:
-        say_summary({"remarks": ended.remarks}, as_json, ended.remarks)
-    return ended.exit_code
+    Name the latest of several runs first: where one cannot be undone, the others are left alone.
+    """
+    from kafkats.flow.applying import undo as flow
+    from kafkats.plans.run import read_run
+
+    if not certified and (max_magic is not None or output or report):
+        raise UsageError("--max-magic, -o and --report go with --certify")
+    check_approval(approval, [read_run(folder).digest for folder in folders])
+    summary: dict[str, Any] = {"runs": [], "files": 0, "errors": [], "remarks": []}
+    code = 0
+    for folder in folders:
+        ended = flow(executor, folder, holder=holder, by=by)
+        show_rows(ended.rows, ("outcome", "partition_dir", "files", "error"), as_json)
+        summary["runs"].append(str(folder))
+        summary["files"] += ended.total("files")
+        summary["errors"] += ended.errors
+        summary["remarks"] += ended.remarks
+        code = ended.exit_code
+        if code:
+            break  # what an earlier run left lies below it
+    said = list(summary["remarks"])
+    if certified and not code:
+        more, sentences = _certified(executor, certified, max_magic, output, report)
+        summary |= more
+        said += sentences
+    say_summary(summary, as_json, said)
+    return code
+
+
+def _certified(
+    executor: Executor,
+    log_dirs: Sequence[Path],
+    max_magic: int | None,
+    output: Path | None,
+    report: Path | None,
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the summary and the sentences of a certificate of what lies there after an undo."""
+    from kafkats.flow import looking
+    from kafkats.migration.certificate import CertifyOptions
+    from kafkats.plans.units import list_units
+
+    units = list(list_units(log_dirs))
+    options = CertifyOptions(tuple(map(str, log_dirs)), max_magic=max_magic)
+    certificate = looking.certify(executor, units, options)
+    summary, said = keep_certificate(certificate, output)
+    if report:
+        census = keep_census(looking.count_formats(executor, units), report)
+        summary |= {"census": census, "report": str(report)}
+    return summary | {"log_dirs": list(map(str, log_dirs))}, said
 
 
 @click.command()
-@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@_RUNS
 @click.option(
     "--abandon", is_flag=True, help="Also end an interrupted run: its files stay as they are now."
 )
+@click.option(
+    "--older-than", type=SPAN, default=0, metavar="DURATION",
+    help="Only runs that ended so long ago; the others are left alone.",
+)  # fmt: skip
+@click.option(
+    "--now", type=TIME, metavar="TIME", help="With --older-than: the time that it is; the clock's if not given."
+)  # fmt: skip
 @JOBS
 @JSON
-def purge(folder: Path, abandon: bool, executor: Executor, as_json: bool) -> int:
+def purge(
+    folders: tuple[Path, ...],
+    abandon: bool,
+    older_than: int,
+    now: int | None,
+    executor: Executor,
+    as_json: bool,
+) -> int:
     """End the undo window of a run: only this frees the old bytes."""
     from kafkats.flow.applying import purge as flow
+    from kafkats.plans.run import ended_ms, read_run
 
-    ended = flow(executor, folder, abandon=abandon)
-    freed = ended.total("freed_bytes")
-    show_rows(ended.rows, ("outcome", "partition_dir", "files", "freed_bytes", "error"), as_json)
-    summary: dict[str, Any] = {"freed_bytes": freed, "exit_code": ended.exit_code}
-    if ended.remarks:
-        summary["note"] = ended.remarks[0]
-    say_summary(summary, as_json, [*freed_sentences(freed), *ended.remarks])
-    return ended.exit_code
+    code = 0
+    notes: list[str] = []
+    not_due: list[str] = []
+    summary: dict[str, Any] = {"runs": [], "files": 0, "freed_bytes": 0, "errors": []}
+    for folder in folders:
+        read_run(folder)
+        if older_than and ended_ms(folder) + older_than > now_or(now):
+            not_due.append(str(folder))
+            continue
+        ended = flow(executor, folder, abandon=abandon)
+        show_rows(
+            ended.rows, ("outcome", "partition_dir", "files", "freed_bytes", "error"), as_json
+        )
+        notes += ended.remarks
+        summary["runs"].append(str(folder))
+        summary["errors"] += ended.errors
+        summary |= {name: summary[name] + ended.total(name) for name in ("files", "freed_bytes")}
+        code = max(code, ended.exit_code)
+    summary |= {"not_due": not_due, "exit_code": code} | ({"note": notes[0]} if notes else {})
+    left = [f"{folder}: ended too recently, left alone" for folder in not_due]
+    say_summary(summary, as_json, [*freed_sentences(summary["freed_bytes"]), *notes, *left])
+    return code
 
 
 @click.command()
@@ -154,8 +293,23 @@ def release(
     code = max(int(row["exit_code"]) for row in rows)
     if as_json:
         show_rows(rows, (), as_json)
-    say_summary({"exit_code": code}, as_json, release_sentences(rows))
+    say_summary(_released(rows) | {"exit_code": code}, as_json, release_sentences(rows))
     return code
+
+
+def _released(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the reservations that were released and kept, and the log dirs of the others."""
+    by_outcome: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_outcome.setdefault(row["outcome"], []).append(row)
+    fields = ("log_dir", "holder", "until_ms")
+    return {
+        outcome: [{name: row[name] for name in fields} for row in by_outcome.get(outcome, ())]
+        for outcome in ("released", "kept")
+    } | {
+        outcome: [row["log_dir"] for row in by_outcome.get(outcome, ())]
+        for outcome in ("free", "failed")
+    }
 
 
 def _ask_for_approval(made: Plan, folder: Path) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from kafkats.cli.session import session
 from kafkats.errors import StorageFailed
 from kafkats.findings import SEVERITIES
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _LONGEST_LINE: Final = 100_000
-_MOST_REMARKS: Final = 20
 
 
 def ready_streams() -> None:
@@ -52,6 +52,8 @@ def say(text: str) -> None:
 
 
 def say_summary(summary: Mapping[str, Any], as_json: bool, sentences: Sequence[str]) -> None:
+    """Print the summary and keep it in the session: a job's result has the same fields."""
+    session().summary.update(summary)
     if as_json:
         say(json.dumps({"summary": summary}))
     else:
@@ -174,12 +176,6 @@ _SENTENCES: Final = {
 }
 
 
-def remark_sentences(remarks: Sequence[str]) -> list[str]:
-    """Return the remarks, of many only the first."""
-    more = len(remarks) - _MOST_REMARKS
-    return [*remarks[:_MOST_REMARKS], *([f"and {more} more remarks"] if more > 0 else [])]
-
-
 def board_sentences(totals: Mapping[str, Any]) -> list[str]:
     """Return a summary of retention."""
     said = [
@@ -193,7 +189,10 @@ def board_sentences(totals: Mapping[str, Any]) -> list[str]:
     return said + [f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()]
 
 
-def run_sentences(summary: Mapping[str, Any], folder: Path) -> list[str]:
+def run_sentences(
+    summary: Mapping[str, Any], folder: Path, proved: Sequence[str] = ()
+) -> list[str]:
+    """Return what a run did, what its proof found, and the next commands."""
     words = {"already": "done before", "nothing": "as wanted without it"}
     counts = (
         ", ".join(f"{n} {words.get(o, o)}" for o, n in summary["outcomes"].items())
@@ -202,9 +201,10 @@ def run_sentences(summary: Mapping[str, Any], folder: Path) -> list[str]:
     said = [f"{summary['files']} files: {counts}; {_bytes(summary['written_bytes'])} written"]
     said += [f"error: {error}" for error in summary["errors"]]
     said += [summary["note"]] if "note" in summary else []
+    said += proved
     if summary["outcomes"].keys() & {"done", "already"}:
         said.append(
-            f"next: kafkats verify proves it; kafkats undo {folder} takes it back; kafkats purge {folder} frees the old bytes"
+            f"next: kafkats undo {folder} takes it back; kafkats purge {folder} frees the old bytes"
         )
     return [*said, f"run {folder}"]
 
@@ -220,9 +220,13 @@ def _bytes(count: int) -> str:
 
 
 def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
-    if as_json:
-        for row in rows:
+    """Print a table of `columns`; with `as_json`, and in a scheduler's log, a JSON object per row."""
+    most = session().most_rows
+    if as_json or most is not None:
+        for row in rows if as_json else rows[:most]:
             say(json.dumps(row))
+        if not as_json and most is not None and len(rows) > most:
+            say(f"... and {len(rows) - most} more")
         return
     if not rows:
         return

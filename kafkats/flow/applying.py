@@ -12,6 +12,8 @@ import pyarrow as pa
 from kafkats.execution import Executor
 from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize, tell_ledger
 from kafkats.flow.ending import ENDED, end_partition, note_purged, note_undone, undoable
+from kafkats.flow.proving import Proof
+from kafkats.flow.proving_apply import prove_apply
 from kafkats.plans.facts import ACTIONS
 from kafkats.plans.plan import Plan
 from kafkats.plans.run import Run, directories, finish_run, open_run, read_run, run_of, wrote_in
@@ -27,11 +29,20 @@ Directory = tuple[str, str]
 
 
 class Applied(NamedTuple):
-    """Rows of report.ACTIONS, `summarize` of them, and remarks on the reservation of the log directories."""
+    """Rows of report.ACTIONS, `summarize` of them, and remarks on the reservation of the log directories.
+
+    `proof` is None where nothing was proved.
+    """
 
     actions: pa.Table
     summary: dict[str, Any]
     remarks: Sequence[str]
+    proof: Proof | None = None
+
+    @property
+    def exit_code(self) -> int:
+        wrong = self.proof is not None and bool(self.proof.not_equal)
+        return int(self.summary["exit_code"]) or int(wrong)
 
 
 class Ended(NamedTuple):
@@ -67,9 +78,10 @@ def apply(
     owner_stopped: bool,
     holder: str,
     by: str,
+    prove: bool,
     show: Callable[[Applied], None],
 ) -> Applied:
-    """Do what an approved plan says; `folder` is the run's.
+    """Do what an approved plan says; `folder` is the run's. With `prove` read what was written again.
 
     `show` is called when the work is done, also where the report cannot be written: then it is all there is to know of it.
     Raises Refused and its children, StorageFailed, CorruptPlan.
@@ -90,6 +102,9 @@ def apply(
             finish_run(folder, actions, applied.summary)
             if not applied.summary["exit_code"]:
                 tell_ledger(run, "finished", folder=folder, by=by, now_ms=now_ms())
+                if prove:
+                    proof = prove_apply(executor, plan, plan_folder, folder, applied.summary)
+                    applied = applied._replace(proof=proof)
         finally:
             show(applied)
     return applied

@@ -252,6 +252,19 @@ def read_run(folder: Path) -> Run:
     return run
 
 
+def ended_ms(folder: Path) -> int:
+    """Return when the run's last apply ended; without its report, when the run began (epoch ms).
+
+    Raises StorageFailed.
+    """
+    with storage(folder, "looking how old the run is"):
+        path = next(
+            (path for path in (folder / "report.json", folder / "run.json") if path.exists()),
+            folder,
+        )
+        return path.stat().st_mtime_ns // 1_000_000
+
+
 class _Content(TypedDict, total=False):
     """`run.json` without the format: the fields of Run."""
 

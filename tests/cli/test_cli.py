@@ -66,7 +66,9 @@ def test_a_directory_named_twice_is_looked_at_once(
     for given in ([damaged], [log, partition, damaged, link, damaged]):
         code, out, _ = run(capsys, "plan", "rebuild", *given, "-o", tmp_path / "plan", "--json")
         assert code == 0
-        plans.append(objects(out)[-1]["summary"])
+        summary = objects(out)[-1]["summary"]
+        assert summary.pop("log_dirs") == [str(one) for one in given]
+        plans.append(summary)
     assert plans[0] == plans[1]
     code, out, _ = run(capsys, "inventory", log, partition, log, "--json")
     assert objects(out)[-1]["summary"]["segments"] == len(list(partition.glob("*.log")))  # type: ignore[index]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import datetime
-import importlib
 import os
 import shutil
 import sys
@@ -104,6 +103,8 @@ def here(
     from kafkats_airflow.failing import in_our_words
     from kafkats_airflow.spark_job import KafkatsJobOperator
 
+    from tests.spark_jobs.words import job
+
     ran: list[str] = []
     submit = KafkatsJobOperator.execute
 
@@ -111,12 +112,9 @@ def here(
         ran.append(self.job)
         if self.job in submitted and ran.count(self.job) == 1:
             return submit(self, context)
-        job = importlib.import_module(self.job)
         words = [str(word) for word in self.application_args or []]
         try:
-            said = dict(
-                in_our_words(getattr(job, self.job))(executor, job.words().parse_args(words))
-            )
+            said = in_our_words(job)(executor, self.job, *words)
         except AirflowException as e:
             errors.append(e.__cause__ or e)
             raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +24,7 @@ from kafkats.plans.plan import read_plan
 from tests.dags.runs import states
 from tests.golden import retention_policy, tree
 from tests.retained import AS_OF, GOLDEN, RETAIN
+from tests.spark_jobs.words import job
 
 ROLL: dict[str, Any] = {
     name: RETAIN[name] for name in ("volumes", "topics", "as_of", "undo_days", "dry_run")
@@ -370,10 +370,7 @@ def test_rolling(bag: Any, volume: Path, here: list[str], executor: Any) -> None
     assert (said["active_segments"], said["due_segments"]) == (10, sum(due["rolls"].to_pylist()))
     (volume / "time-all-0" / "00000000000000000130.index").write_bytes(b"12345678")
     plan = dict(read_plan(Path(said["plans"][0]["plan"])).header["totals"])
-    verify = importlib.import_module("verify")
-    proof = verify.verify(
-        executor, verify.words().parse_args([str(volume), "--of-plan", said["plans"][0]["plan"]])
-    )
+    proof = job(executor, "verify", volume, "--of-plan", said["plans"][0]["plan"])
     assert (proof["exit_code"], proof["equal"]) == (1, plan["files"] - 4)
 
 

@@ -19,6 +19,7 @@ from kafkats.errors import Refused
 from kafkats.plans.approval import Approval, write_approval
 from kafkats.plans.plan import read_plan
 from tests.golden import tree
+from tests.spark_jobs.words import job
 
 ALICE = {"id": "alice", "name": "alice"}
 MALLORY = {"id": "mallory", "name": "mallory"}
@@ -139,8 +140,6 @@ def test_the_job_itself_wants_the_record_of_an_approver(
     by: str | None,
 ) -> None:
     """A record that somebody else's answer left, or a run that asked nobody."""
-    import apply
-
     answering |= {"says": "Reject", "by": ALICE}
     run("roll_segments")
     before = tree(volume)
@@ -158,7 +157,7 @@ def test_the_job_itself_wants_the_record_of_an_approver(
         write_approval(record, Approval("Approve", (read_plan(plan).digest,), by, "", 1))
         words += ["--approval", str(record)]
     with pytest.raises(Refused, match=r"KAFKATS_APPROVERS"):
-        apply.apply(executor, apply.words().parse_args(words))
+        job(executor, "apply", *words)
     assert tree(volume) == before
 
 
@@ -166,8 +165,6 @@ def test_no_job_applies_what_goes_over_a_guard(
     run: Callable[..., Any], answering: dict[str, Any], executor: Any, volume: Path, tmp_path: Path
 ) -> None:
     """Not even with the record of an approver: the question showed it as one within the guards."""
-    import apply
-
     answering |= {"says": "Delete nothing", "by": ALICE}
     run("apply_retention")
     before = tree(volume)
@@ -186,7 +183,7 @@ def test_no_job_applies_what_goes_over_a_guard(
         "--owner-stopped",
     ]
     with pytest.raises(Refused, match="over the guards"):
-        apply.apply(executor, apply.words().parse_args([*words, "--approval", str(record)]))
+        job(executor, "apply", *words, "--approval", record)
     assert tree(volume) == before
 
 

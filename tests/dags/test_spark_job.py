@@ -225,9 +225,9 @@ def test_progress_in_units_of_people(said: dict[str, Any], line: str) -> None:
 HANGING = """
 import os, sys, threading, time
 sys.path.insert(0, {jobs!r})
-from fanout import run_job
+from fanout import end_with_the_jvm, started
 
-def job(executor):
+def hang_in(executor):
     def hang(rows):
         open(os.path.join({folder!r}, f"worker-{{os.getpid()}}"), "w").close()
         time.sleep(600)
@@ -237,7 +237,9 @@ def job(executor):
     open(os.path.join({folder!r}, f"jvm-{{os.getppid()}}"), "w").close()
     time.sleep(600)  # in Python, where nothing hears of the JVM
 
-sys.exit(run_job("hang", job))
+end_with_the_jvm()
+with started("hang", {{}}) as executor:
+    hang_in(executor)
 """
 
 

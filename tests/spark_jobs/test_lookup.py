@@ -6,8 +6,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import export as export_job
-import lookup as lookup_job
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -21,6 +19,7 @@ from kafkats.plans.facts import read_json, read_table
 from pyspark_kafkats.execution import SparkExecutor
 from tests.answers import lookup
 from tests.golden import Unpacked
+from tests.spark_jobs.words import job
 
 CASE = "timestamps-4.3.1"
 HOUR_MS = 3_600_000
@@ -30,15 +29,11 @@ TIMES = [FIRST + 1_600_000, FIRST + 1_600_500, FIRST + 3 * HOUR_MS]
 
 
 def looked_up(executor: SparkExecutor, *given: object) -> dict[str, Any]:
-    return dict(
-        lookup_job.lookup(executor, lookup_job.words().parse_args([str(word) for word in given]))
-    )
+    return job(executor, "lookup", *given)
 
 
 def exported(executor: SparkExecutor, *given: object) -> dict[str, Any]:
-    return dict(
-        export_job.export(executor, export_job.words().parse_args([str(word) for word in given]))
-    )
+    return job(executor, "export", *given)
 
 
 def content(folder: Path) -> dict[str, bytes]:

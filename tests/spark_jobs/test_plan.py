@@ -9,22 +9,17 @@ import shutil
 import signal
 import subprocess
 import sys
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-import apply as apply_job
-import inventory as inventory_job
-import plan as plan_job
 import pytest
-import verify as verify_job
 
 from kafkats.flow import applying
 from kafkats.plans.plan import read_plan
 from kafkats.plans.run import read_actions
 from pyspark_kafkats.execution import SparkExecutor
 from tests.golden import case, tree
-from tests.spark_jobs.words import UNRESERVED
+from tests.spark_jobs.words import job, options
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = case("matrix-4.3.1-v2")
@@ -45,39 +40,16 @@ def volume(tmp_path: Path) -> Path:
     return root
 
 
-def words(**more: Any) -> Namespace:
-    given = {
-        "topics": "*",
-        "policy": None,
-        "config": [],
-        "generation": "last-offset",
-        "report": None,
-        "deep": False,
-    }
-    given |= {
-        "all": False,
-        "valid_prefix": False,
-        "only_after_unclean_stop": False,
-        "not_for_a_broker": False,
-    }
-    given |= {
-        "of_plan": None,
-        "of_run": [],
-        "approval": None,
-        "run": None,
-        "work_area": None,
-        "owner_stopped": True,
-        "by": "ops",
-        "operation": "rebuild",
-    }
-    return Namespace(**given | UNRESERVED | more)
-
-
 def planned(
     executor: SparkExecutor, volume: Path, name: str = "plan", **more: Any
 ) -> dict[str, Any]:
     out = volume.parents[1] / name
-    return dict(plan_job.plan(executor, words(log_dirs=[str(volume)], output=out, **more)))
+    return job(executor, "plan", "rebuild", volume, "-o", out, *options(**more))
+
+
+def applied(executor: SparkExecutor, plan: dict[str, Any]) -> dict[str, Any]:
+    given = (plan["plan"], "--digest", plan["digest"], "--owner-stopped")
+    return job(executor, "apply", *given)
 
 
 def differing(root: Path) -> list[str]:
@@ -129,7 +101,7 @@ def test_missing_records_are_told_and_left_alone_as_by_the_command(
     for path in partition.glob(f"{last.stem}.*"):
         path.unlink()
     (partition / LOST[0].rpartition("/")[2]).unlink(missing_ok=True)
-    found = verify_job.verify(executor, words(log_dirs=[str(volume)], report=tmp_path / "report"))
+    found = job(executor, "verify", volume, "--report", tmp_path / "report")
     assert (found["exit_code"], found["worst"], found["kinds"]["missing-records"]) == (
         1,
         "danger",
@@ -168,21 +140,20 @@ def test_an_interval_that_the_indexes_contradict_is_a_remark_as_of_the_command(
 def test_apply_and_proof(executor: SparkExecutor, volume: Path, tmp_path: Path) -> None:
     result = planned(executor, volume, report=tmp_path / "before")
     assert result["seen"]["kinds"]["missing-index"] == 2
-    apply = words(plan=Path(result["plan"]), digest=result["digest"][:12])
-    done = apply_job.apply(executor, apply)
+    done = applied(executor, result | {"digest": result["digest"][:12]})
     assert (done["outcomes"], done["exit_code"]) == ({"done": 3}, 0)
     assert differing(volume) == ["gzip-ct-0/00000000000000000000.index"]
-    proof = words(log_dirs=[str(volume)], of_plan=Path(result["plan"]), report=tmp_path / "after")
-    assert verify_job.verify(executor, proof)["equal"] == 3
+    proof = (volume, "--of-plan", result["plan"], "--report", tmp_path / "after")
+    assert job(executor, "verify", *proof)["equal"] == 3
 
-    again = apply_job.apply(executor, apply)
+    again = applied(executor, result)
     assert (again["outcomes"], again["exit_code"]) == ({"already": 3}, 0), (
         "a finished plan is a no-op that says so"
     )
     assert planned(executor, volume, "second")["totals"]["files"] == 0
 
     (volume / LOST[0]).write_bytes(bytes(12))
-    wrong = verify_job.verify(executor, proof)
+    wrong = job(executor, "verify", *proof)
     assert (wrong["equal"], wrong["exit_code"], wrong["not_equal"]) == (
         2,
         1,
@@ -194,7 +165,7 @@ def test_apply_and_proof(executor: SparkExecutor, volume: Path, tmp_path: Path) 
 def test_the_same_inventory_as_the_command(
     executor: SparkExecutor, volume: Path, by: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    inventory_job.inventory(executor, words(log_dirs=[str(volume)], by=by))
+    job(executor, "inventory", volume, "--by", by)
     ours = [line for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
     assert [json.loads(line) for line in ours] == rows_of("inventory", volume, "--by", by)[
         : len(ours)
@@ -206,7 +177,7 @@ def test_several_volumes_are_one_plan(executor: SparkExecutor, volume: Path) -> 
     second = volume.parents[1] / "other-broker" / "data"
     shutil.copytree(volume, second, copy_function=shutil.copy2)
     out = volume.parents[1] / "plan"
-    result = plan_job.plan(executor, words(log_dirs=[str(second), str(volume)], output=out))
+    result = job(executor, "plan", "rebuild", second, volume, "-o", out)
     assert result["totals"]["files"] == 6
     assert {row["log_dir"] for row in read_plan(out).items.to_pylist()} == {
         str(volume),
@@ -250,7 +221,7 @@ def test_a_killed_task_is_run_again(
 ) -> None:
     result = planned(executor, volume)
     monkeypatch.setattr(applying, "apply_partition", Killed(tmp_path / "died", after=after))
-    done = apply_job.apply(executor, words(plan=Path(result["plan"]), digest=result["digest"]))
+    done = applied(executor, result)
     assert (tmp_path / "died").exists()
     assert sum(done["outcomes"].values()) == 3
     assert set(done["outcomes"]) <= {"done", "already"}
@@ -261,7 +232,7 @@ def test_what_cannot_be_done_is_in_the_report(executor: SparkExecutor, volume: P
     result = planned(executor, volume)
     (volume / EMPTIED[0]).write_bytes(b"changed")
     plan = Path(result["plan"])
-    done = apply_job.apply(executor, words(plan=plan, digest=result["digest"]))
+    done = applied(executor, result)
     assert done["outcomes"] == {"done": 2, "refused": 1}
     assert done["exit_code"] == 3
     rows = {
@@ -294,7 +265,9 @@ def test_spark_submit_by_hand(java: dict[str, str], volume: Path, tmp_path: Path
     code, result, said = submit(java, "verify", volume, "--report", tmp_path / "report")
     assert code == 1
     assert result["kinds"]["missing-index"] == 2
-    assert f"{volume / LOST[0]}: " in said
+    partition, file = LOST[0].split("/")
+    rows = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    assert (partition, file) in {(row["partition_dir"], row["file"]) for row in rows}
     assert (tmp_path / "report" / "segments.parquet").is_file()
     assert result["segments"] == 24
     assert result["rates"]["verify"]["units"] == result["rates"]["verify"]["of_units"] >= 24
@@ -306,19 +279,3 @@ def test_an_error_of_ours_is_one_line(java: dict[str, str], tmp_path: Path) -> N
     assert code == 2
     assert result["kind"] == "CorruptPlan"
     assert "Traceback" not in said
-
-
-def test_words_are_the_commands_words() -> None:
-    from kafkats.cli import cli
-
-    for job, command in [(name, cli.commands[name]) for name in ("inventory", "verify", "apply")]:
-        shown = subprocess.run(
-            [sys.executable, str(ROOT / "spark_jobs" / f"{job}.py"), "--help"],
-            capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"},
-        ).stdout  # fmt: skip
-        ours = {word for word in shown.replace(",", " ").split() if word.startswith("--")}
-        theirs = {option for parameter in command.params for option in parameter.opts}
-        only_here = {"--report", "--help", "--of-plan", "--of-run", "--topics", "--output"} | (
-            {"--run", "--approval"} if job == "apply" else set()
-        )
-        assert ours - theirs <= only_here, job

@@ -6,16 +6,10 @@ import json
 import shutil
 import subprocess
 import sys
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-import apply as apply_job
-import census as census_job
-import certify as certify_job
-import plan as plan_job
 import pytest
-import undo as undo_job
 
 from kafkats.errors import Refused
 from kafkats.migration.certificate import read_certificate
@@ -24,7 +18,7 @@ from kafkats.plans.plan import read_plan
 from kafkats.plans.run import read_actions
 from pyspark_kafkats.execution import SparkExecutor
 from tests.golden import case, tree
-from tests.spark_jobs.words import OF_A_SCHEDULER, UNRESERVED
+from tests.spark_jobs.words import job, options
 
 ROOT = Path(__file__).parents[2]
 OLD = case("matrix-0.10.2.2-v0")
@@ -42,64 +36,26 @@ def volume(tmp_path: Path) -> Path:
     return unpacked(tmp_path / "broker" / "data")
 
 
-def words(**more: Any) -> Namespace:
-    given = {
-        "topics": "*",
-        "policy": None,
-        "config": [],
-        "generation": "last-offset",
-        "report": None,
-        "deep": False,
-    }
-    given |= {
-        "operation": "migrate",
-        "compression_type": "producer",
-        "accept_loss": "",
-        "ledger": None,
-        "phase": "",
-    }
-    given |= {
-        "broker": "",
-        "only_newer": False,
-        "certify": None,
-        "undo": [],
-        "run": None,
-        "work_area": None,
-    }
-    given |= {
-        "owner_stopped": True,
-        "by": "tests",
-        "check": None,
-        "of_plan": None,
-        "of_run": [],
-        "approval": None,
-        "min_magic": None,
-        "max_magic": None,
-    }
-    return Namespace(**given | UNRESERVED | more)
-
-
 def planned(
     executor: SparkExecutor, volume: Path, name: str = "plan", **more: Any
 ) -> dict[str, Any]:
     out = volume.parents[1] / name
-    return dict(
-        plan_job.plan(executor, words(log_dirs=[str(volume)], output=out, **{"to_magic": 2} | more))
-    )
+    given = options(**{"to_magic": 2} | more)
+    return job(executor, "plan", "migrate", volume, "-o", out, *given)
 
 
 def applied(executor: SparkExecutor, plan: dict[str, Any]) -> dict[str, Any]:
-    return dict(apply_job.apply(executor, words(plan=Path(plan["plan"]), digest=plan["digest"])))
+    given = (plan["plan"], "--digest", plan["digest"], "--owner-stopped", "--by", "tests")
+    return job(executor, "apply", *given)
 
 
 def certified(executor: SparkExecutor, volume: Path, **more: Any) -> dict[str, Any]:
     out = volume.parents[1] / "certificate"
-    return dict(certify_job.certify(executor, words(log_dirs=[str(volume)], output=out, **more)))
+    return job(executor, "certify", volume, "-o", out, *options(**more))
 
 
 def undone(executor: SparkExecutor, run: str, **more: Any) -> dict[str, Any]:
-    given = {"runs": [Path(run)], "certify": [], "output": None} | more
-    return dict(undo_job.undo(executor, words(**given)))
+    return job(executor, "undo", run, "--by", "tests", *options(**more))
 
 
 def rows_of(*given: object) -> list[dict[str, Any]]:
@@ -202,10 +158,10 @@ def test_the_same_certificate_as_the_command_and_its_recheck(
     ours = certified(executor, volume, max_magic=0)
     rows_of("certify", volume, "--max-magic", 0, "-o", tmp_path / "theirs")
     assert read_certificate(tmp_path / "theirs").digest == ours["certificate_digest"]
-    check = words(log_dirs=[], output=None, check=Path(ours["certificate"]))
-    assert certify_job.certify(executor, check)["holds"]
+    check = ("--check", ours["certificate"])
+    assert job(executor, "certify", *check)["holds"]
     applied(executor, planned(executor, volume))
-    later = certify_job.certify(executor, check)
+    later = job(executor, "certify", *check)
     assert (later["holds"], later["exit_code"]) == (False, 1)
     assert certified(executor, volume, max_magic=0)["exit_code"] == 1
 
@@ -214,9 +170,7 @@ def test_the_same_census_as_the_command(
     executor: SparkExecutor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = unpacked(tmp_path / "broker" / "data", MIXED)
-    said = census_job.census(
-        executor, words(log_dirs=[str(root)], by="topic", report=tmp_path / "report")
-    )
+    said = job(executor, "census", root, "--by", "topic", "--report", tmp_path / "report")
     ours = [
         json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")
     ]
@@ -332,30 +286,3 @@ def test_the_ledger_is_told_by_who_does_it(
         1 + len(steps) :
     ]
     assert told == [("started", run), ("converted", run), ("undone", run)]
-
-
-def test_words_are_the_commands_words() -> None:
-    from kafkats.cli import cli
-
-    planning = {"--only-newer", "--certify", "--undo", *OF_A_SCHEDULER}
-    commands = {
-        ("plan", "migrate"): (cli.commands["plan"].commands["migrate"], planning),
-        ("release",): (cli.commands["release"], set()),
-        ("certify",): (
-            cli.commands["certify"],
-            {"--of-plan", "--of-run", "--policy", "--config", "--generation"},
-        ),
-        ("undo",): (cli.commands["undo"], {"--certify", "--max-magic", "--approval"}),
-    }
-    for (job, *operation), (command, only_here) in commands.items():
-        shown = subprocess.run(
-            [sys.executable, str(ROOT / "spark_jobs" / f"{job}.py"), *operation, "--help"],
-            capture_output=True, text=True, check=True, env={"PYTHONPATH": str(ROOT), "COLUMNS": "200", "PATH": ""},
-        ).stdout  # fmt: skip
-        ours = {
-            word
-            for word in shown.replace(",", " ").replace("]", " ").replace(":", " ").split()
-            if word.startswith("--")
-        }
-        theirs = {option for parameter in command.params for option in parameter.opts}
-        assert ours - theirs <= {"--report", "--help", "--output", "--by"} | only_here, job

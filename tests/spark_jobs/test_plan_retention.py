@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-import apply as apply_job
-import plan as plan_job
-import purge as purge_job
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import undo as undo_job
-import verify as verify_job
 from click.testing import CliRunner
 
 from kafkats.cli import cli
@@ -33,7 +24,7 @@ from kafkats.plans.units import list_units
 from kafkats.rolling.plan import RollOptions, plan_roll
 from pyspark_kafkats.execution import SparkExecutor
 from tests.golden import case, retention_moment, retention_policy, tree
-from tests.spark_jobs.words import OF_A_SCHEDULER
+from tests.spark_jobs.words import job
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = case("retention-4.3.1")
@@ -69,26 +60,20 @@ def planned(
         "-o",
         volume.parents[1] / name,
     ]
-    return dict(plan_job.plan(executor, plan_job.words().parse_args([str(word) for word in words])))
+    return job(executor, "plan", *words)
 
 
 def applied(executor: SparkExecutor, plan: dict[str, Any], run: Path) -> dict[str, Any]:
     words = [plan["plan"], "--digest", plan["digest"], "--run", str(run), "--owner-stopped"]
-    return dict(apply_job.apply(executor, apply_job.words().parse_args(words)))
+    return job(executor, "apply", *words)
 
 
 def proved(executor: SparkExecutor, plan: dict[str, Any], volume: Path) -> dict[str, Any]:
-    return dict(
-        verify_job.verify(
-            executor, verify_job.words().parse_args([str(volume), "--of-plan", plan["plan"]])
-        )
-    )
+    return job(executor, "verify", volume, "--of-plan", plan["plan"])
 
 
 def purged(executor: SparkExecutor, *given: object) -> dict[str, Any]:
-    return dict(
-        purge_job.purge(executor, purge_job.words().parse_args([str(word) for word in given]))
-    )
+    return job(executor, "purge", *given)
 
 
 def command(*given: object) -> dict[str, Any]:
@@ -156,19 +141,14 @@ def test_the_remarks_of_the_command(executor: SparkExecutor, volume: Path, polic
     assert any("the export 77" in remark for remark in made["remarks"])
     out = volume.parents[1] / "roll"
     words = ["roll", volume, "--policy", policy, "--now", NOW, "--export", export, "-o", out]
-    assert (
-        plan_job.plan(executor, plan_job.words().parse_args([str(word) for word in words]))[
-            "remarks"
-        ]
-        == made["remarks"]
-    )
+    assert job(executor, "plan", *words)["remarks"] == made["remarks"]
 
 
 def test_the_same_plan_to_roll(executor: SparkExecutor, volume: Path, policy: Path) -> None:
     policy.write_text(json.dumps({"topics": {"time-*": {"segment.ms": 60_000}}}))
     out = volume.parents[1] / "plan"
     words = ["roll", volume, "--policy", policy, "--now", NOW, "-o", out]
-    made = plan_job.plan(executor, plan_job.words().parse_args([str(word) for word in words]))
+    made = job(executor, "plan", *words)
     facts = pa.Table.from_batches([inventory_units(list_units([volume]))], SEGMENTS)
     expected, due = plan_roll(facts, read_policy(policy), RollOptions(int(NOW)))
     assert made["digest"] == expected.digest
@@ -241,8 +221,7 @@ def test_expired_heads_go_and_come_back(
     said = proved(executor, made, volume)
     assert (said["equal"], said["exit_code"]) == (made["totals"]["files"], 0)
 
-    undo = Namespace(runs=[tmp_path / "run"], by="tests", certify=[], holder="", approval=None)
-    assert not undo_job.undo(executor, undo)["exit_code"]
+    assert not job(executor, "undo", tmp_path / "run", "--by", "tests")["exit_code"]
     assert {
         path: path.read_bytes()
         for path in volume.rglob("*")
@@ -297,24 +276,3 @@ def test_beyond_the_guard_is_a_plan_of_its_own(
         executor, volume, policy, "--beyond-guard", tmp_path / "none", name="third"
     )
     assert not (tmp_path / "none").exists()
-
-
-def test_words_are_the_commands_words() -> None:
-    shown = subprocess.run(
-        [sys.executable, str(ROOT / "spark_jobs" / "plan.py"), "retain", "--help"],
-        capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"},
-    ).stdout  # fmt: skip
-    ours = {word for word in shown.replace(",", " ").split() if word.startswith("--")} - {
-        "--describe"
-    }
-    theirs = {
-        option
-        for parameter in cli.commands["plan"].commands["retain"].params
-        for option in parameter.opts
-    }
-    assert ours - theirs <= {"--report", "--help", "--beyond-guard", *OF_A_SCHEDULER}
-    assert {word for word in theirs if word.startswith("--")} - ours <= {
-        "--json",
-        "--jobs",
-        "--reserve-for",
-    }

@@ -8,11 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import apply as apply_job
-import plan as plan_job
 import pytest
-import release as release_job
-import undo as undo_job
 
 from kafkats.errors import Locked, Reserved, UsageError
 from kafkats.flow import planning
@@ -21,6 +17,7 @@ from kafkats.reserving import now_ms
 from pyspark_kafkats.execution import SparkExecutor
 from tests.builders.locks import other_process
 from tests.golden import case, retention_moment, retention_policy
+from tests.spark_jobs.words import job
 
 ROOT = Path(__file__).parents[2]
 RETENTION = case("retention-4.3.1")
@@ -63,24 +60,16 @@ def planned(
         "--reserve-until",
         now_ms() + HOUR if until is None else until,
     ]
-    return dict(
-        plan_job.plan(
-            executor, plan_job.words().parse_args([str(word) for word in (*words, *reserving)])
-        )
-    )
+    return job(executor, "plan", *words, *reserving)
 
 
 def applied(executor: SparkExecutor, plan: dict[str, Any], *words: object) -> dict[str, Any]:
     given = [plan["plan"], "--digest", plan["digest"], "--owner-stopped", *words]
-    return dict(
-        apply_job.apply(executor, apply_job.words().parse_args([str(word) for word in given]))
-    )
+    return job(executor, "apply", *given)
 
 
 def released(executor: SparkExecutor, *words: object) -> dict[str, Any]:
-    return dict(
-        release_job.release(executor, release_job.words().parse_args([str(word) for word in words]))
-    )
+    return job(executor, "release", *words)
 
 
 def test_a_plan_reserves_what_it_writes_to(
@@ -111,7 +100,7 @@ def test_a_plan_reserves_what_it_writes_to(
 def other_plan(executor: SparkExecutor, roots: list[Path], tmp_path: Path) -> dict[str, Any]:
     """The same without a reservation: a dry run."""
     words = ["rebuild", *map(str, roots[:1]), "-o", str(tmp_path / "dry")]
-    made = dict(plan_job.plan(executor, plan_job.words().parse_args(words)))
+    made = job(executor, "plan", *words)
     assert "holder" not in made and "reserves" not in made
     assert len(made["remarks"]) == 1 and f"reserved by {OURS}" in made["remarks"][0]
     return made
@@ -169,7 +158,7 @@ def test_a_brokers_lock(executor: SparkExecutor, roots: list[Path], tmp_path: Pa
             planned(executor, "rebuild", *roots, "-o", tmp_path / "plan", "--skip-reserved")
         assert holders(roots) == [""] * 3
         words = ["rebuild", *map(str, roots), "-o", str(tmp_path / "dry")]
-        (remark,) = plan_job.plan(executor, plan_job.words().parse_args(words))["remarks"]
+        (remark,) = job(executor, "plan", *words)["remarks"]
         assert remark.startswith(f"{roots[1]}: process ") and "until it stops" in remark
 
 
@@ -219,15 +208,9 @@ def test_a_rollback_by_undo_keeps_it_until_undo_ends(
     )
     assert back["undo"] == [str(tmp_path / "run")] and back["reserves"] == [str(root)]
     assert holders([root]) == [OURS]
-    parser = undo_job.words()
     with pytest.raises(Reserved, match=OURS):
-        undo_job.undo(executor, parser.parse_args([str(tmp_path / "run"), "--holder", THEIRS]))
-    assert (
-        undo_job.undo(executor, parser.parse_args([str(tmp_path / "run"), "--holder", OURS]))[
-            "exit_code"
-        ]
-        == 0
-    )
+        job(executor, "undo", tmp_path / "run", "--holder", THEIRS)
+    assert job(executor, "undo", tmp_path / "run", "--holder", OURS)["exit_code"] == 0
     assert holders([root]) == [""]
 
 
@@ -265,7 +248,7 @@ def test_unfit_words(
 ) -> None:
     given = ["rebuild", str(roots[0]), "-o", str(tmp_path / "plan"), *words]
     with pytest.raises(UsageError):
-        plan_job.plan(executor, plan_job.words().parse_args(given))
+        job(executor, "plan", *given)
     assert not (tmp_path / "plan").exists() and reserved(roots[0]) is None
 
 
@@ -280,8 +263,8 @@ def test_a_ledger_is_told_of_all_log_dirs(
 @pytest.mark.slow(8)
 def test_submitted(java: dict[str, str], roots: list[Path]) -> None:
     by_them(roots[0])
-    job = ROOT / "spark_jobs" / "release.py"
-    command = ["spark-submit", "--master", "local[1]", str(job), str(roots[0])]
+    script = ROOT / "spark_jobs" / "release.py"
+    command = ["spark-submit", "--master", "local[1]", str(script), str(roots[0])]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env=java)
     result = json.loads(ran.stdout.splitlines()[-1].removeprefix("KAFKATS_RESULT "))
     assert ran.returncode == 0 and result["released"][0]["holder"] == THEIRS

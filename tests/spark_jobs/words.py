@@ -1,17 +1,33 @@
-"""Words of the jobs' command lines that their tests share."""
+"""Run a job's command line in the tests' Spark session."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-OF_A_SCHEDULER: Final = {"--reserve-until", "--skip-reserved", "--take-over", "--into", "--go-on"}
-"""Jobs alone have these: a scheduler knows other runs and tries."""
-UNRESERVED: Final[dict[str, Any]] = {
-    "reserve": None,
-    "reserve_until": None,
-    "skip_reserved": False,
-    "take_over": [],
-    "holder": "",
-    "go_on": False,
-}
-"""Parsed words of a plan that reserves nothing."""
+import fanout
+
+from kafkats.cli import Session, run
+from kafkats.execution import Executor
+
+
+def job(executor: Executor, name: str, *words: object) -> dict[str, Any]:
+    """The result of spark_jobs/NAME.py with these words, and its exit code. Raises the error that it tells."""
+    session = Session(executor, scheduled=True)
+    code = run(fanout.words_of([name], [str(word) for word in words]), session)
+    if session.error is not None:
+        raise session.error
+    return {**session.result(), "exit_code": code}
+
+
+def options(**given: Any) -> list[object]:
+    """The words for options named like keywords: a flag for True, nothing for False and None."""
+    words: list[object] = []
+    for name, value in given.items():
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool) or value is None:
+            words += [option] if value else []
+        elif isinstance(value, list):
+            words += [word for one in value for word in (option, one)]
+        else:
+            words += [option, value]
+    return words

@@ -1,6 +1,6 @@
-"""What lookup keeps in its report for pictures: the records of some partitions, made where their files can be seen.
+"""The records of some partitions, kept in a report of lookup for pictures.
 
-clouds.parquet    clouds.CLOUDS: records of a time as points, and how late they came
+clouds.parquet    record_scatter.CLOUDS: records of a time as points, and how late they came
 cells.parquet     tables.TABLE: a small table of that time
 """
 

@@ -1,0 +1,216 @@
+"""What every `plan` command does: reserve, decide, write the plan's folder, show it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafkats.cli.options import JSON, LOG_DIRS, PLACE, SPAN
+from kafkats.cli.proving import keep_segments
+from kafkats.cli.session import first_remarks
+from kafkats.cli.terminal import plan_sentences, say_summary, show_rows
+from kafkats.errors import UsageError
+from kafkats.generations import rule_remarks
+from kafkats.paths import LEADER_EPOCH, LOG_START, OFFSET_INDEX, SEGMENT_KINDS, TIME_INDEX
+
+if TYPE_CHECKING:
+    from kafkats.flow.planning import Planned
+    from kafkats.plans.plan import Plan
+    from kafkats.reserving import Planning, Wish
+
+_FOLDER = click.Path(path_type=Path)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided: a plan, or, in its place, to undo runs that wrote in `undone`.
+
+    `more` are further fields of the summary, `remarks` are for whoever plans, `said` are sentences.
+    """
+
+    planned: Planned | None
+    more: Mapping[str, Any] = field(default_factory=dict)
+    remarks: Sequence[str] = ()
+    said: Sequence[str] = ()
+    undone: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class Making:
+    """Where a plan goes, and who holds its log directories meanwhile."""
+
+    output: Path | None
+    into: Path | None
+    report: Path | None
+    go_on: bool
+    wish: Wish | None
+    place: Path | None
+    as_json: bool
+
+    def folder_of(self, plan: Plan, beside: Path | None = None) -> Path:
+        """The folder for a plan, or for one `beside` it; with --into it ends with the digest."""
+        if self.output is not None:
+            return beside or self.output
+        assert self.into is not None
+        named = beside or self.into / "plan"
+        return named.with_name(f"{named.name}-{plan.digest[:16]}")
+
+    def make(self, log_dirs: Sequence[Path], decide: Callable[[Planning], Decision]) -> int:
+        """Reserve the log directories, decide, write and show the plan. Returns the exit code.
+
+        Raises as `planning` and `flow.planning.write`.
+        """
+        from kafkats.flow.planning import write
+        from kafkats.reserving import planning
+
+        with planning(log_dirs, self.wish, self.place) as ours:
+            decision = decide(ours)
+            if decision.planned is None:
+                ours.keep(decision.undone)
+                folder, seen = Path(), {}
+            else:
+                folder = self.folder_of(decision.planned.plan)
+                write(decision.planned, ours, folder)
+                seen = {"seen": keep_segments(decision.planned.segments, self.report)}
+        more = {"log_dirs": ours.log_dirs, **seen, **decision.more}
+        more["reservation_remarks"] = ours.remarks
+        if decision.planned is None:
+            say_summary(
+                more | ours.said(), self.as_json, [*ours.remarks, *ours.sentences(), *decision.said]
+            )
+            return 0
+        plan = decision.planned.plan
+        remarks = [*decision.remarks, *decision.planned.remarks, *ours.remarks]
+        show_plan(
+            plan,
+            folder,
+            self.as_json,
+            remarks,
+            [*ours.sentences(), *decision.said],
+            more | ours.said(),
+        )
+        return 0 if self.go_on else plan.exit_code
+
+
+def MAKING(command: Any) -> Any:  # noqa: N802  # stands among the constants, and is used like one
+    """The words of every `plan` command: the command gets `log_dirs` and `making`."""
+
+    @wraps(command)
+    def worded(
+        *args: Any,
+        output: Path | None,
+        into: Path | None,
+        report: Path | None,
+        go_on: bool,
+        reserve: bool,
+        holder: str | None,
+        reserve_for: int | None,
+        reserve_until: int | None,
+        skip_reserved: bool,
+        take_over: tuple[str, ...],
+        place: Path | None,
+        as_json: bool,
+        **words: Any,
+    ) -> Any:
+        folder = output or into
+        if folder is None or (output and into):
+            raise UsageError("name the plan's folder with -o, or with --into a folder for it")
+        wish = None
+        if reserve or holder is not None:
+            wish = _wish(folder, holder, reserve_for, reserve_until, skip_reserved, take_over)
+        elif (reserve_for, reserve_until) != (None, None) or skip_reserved or take_over:
+            raise UsageError(
+                "--reserve-for, --reserve-until, --skip-reserved and --take-over go with --reserve"
+            )
+        making = Making(output, into, report, go_on, wish, place, as_json)
+        return command(*args, making=making, **words)
+
+    for option in (*reversed(_WORDS), LOG_DIRS):
+        worded = option(worded)
+    return worded
+
+
+_WORDS = (
+    click.option("-o", "--output", metavar="PLAN", type=_FOLDER, help="The plan's folder."),
+    click.option("--into", metavar="FOLDER", type=_FOLDER, help="Instead of -o: the plan's folder is plan-DIGEST in this one."),
+    click.option("--report", metavar="FOLDER", type=_FOLDER, help="Also write what was seen of all segments into this folder."),
+    click.option("--go-on", is_flag=True, help="Exit with 0 although the plan has blocked rows."),
+    click.option("--reserve", is_flag=True, help="Reserve LOG_DIR until the plan is applied: nobody else can plan or apply there meanwhile."),
+    click.option("--holder", metavar="WHO", help="Reserve it for WHO, as apply --holder names them; the plan's folder if not given."),
+    click.option("--reserve-for", type=SPAN, metavar="DURATION", help="How long the reservation lasts; 24h if not given."),
+    click.option("--reserve-until", type=int, metavar="EPOCH_MS", help="When the reservation ends, instead."),
+    click.option("--skip-reserved", is_flag=True, help="Leave out what others have reserved, instead of refusing."),
+    click.option("--take-over", multiple=True, metavar="WHO", help="A holder that is known to have ended; may be repeated."),
+    PLACE,
+    JSON,
+)  # fmt: skip
+
+
+def _wish(
+    folder: Path,
+    holder: str | None,
+    lasting_ms: int | None,
+    until_ms: int | None,
+    skip: bool,
+    take_over: tuple[str, ...],
+) -> Wish:
+    """Return the reservation to ask for. Each plan folder is its own holder, if none is given: only
+    planning into the same folder again does not wait.
+    """
+    from kafkats.reserving import DAY_MS, Wish, now_ms, somebody
+
+    if lasting_ms is not None and until_ms is not None:
+        raise UsageError("--reserve-for does not go with --reserve-until")
+    if until_ms is None:
+        until_ms = now_ms() + (DAY_MS if lasting_ms is None else lasting_ms)
+    named = somebody(f"plan {folder.absolute()}") if holder is None else holder
+    return Wish(named, until_ms, skip, take_over)
+
+
+def follows(made: Plan, row: Mapping[str, Any]) -> bool:
+    """Return whether the row's file changes together with the .log of its segment: the table then
+    leaves it out.
+    """
+    beside = SEGMENT_KINDS[1:]
+    kinds = {
+        "migrate": (OFFSET_INDEX, TIME_INDEX),
+        "retain": (*beside, LEADER_EPOCH, LOG_START),
+        "roll": beside,
+        "split": beside,
+    }
+    return str(row["file"]).endswith(kinds.get(made.operation, ("/",)))
+
+
+def show_plan(
+    made: Plan,
+    folder: Path,
+    as_json: bool,
+    remarks: Sequence[str] = (),
+    said: Sequence[str] = (),
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Show the plan. `remarks`, `said` and `more` are for whoever plans, and no part of it."""
+    rows = made.items.select([
+        "action",
+        "log_dir",
+        "partition_dir",
+        "file",
+        "after_bytes",
+        "reason",
+    ]).to_pylist()
+    rows = [row for row in rows if as_json or not follows(made, row)]
+    show_rows(rows, ("action", "partition_dir", "file", "after_bytes", "reason"), as_json)
+    remarks = [
+        *(rule_remarks(str(made.header["options"]["rule"])) if made.operation == "retain" else ()),
+        *remarks,
+    ]
+    totals = dict(made.header["totals"])
+    summary = {"plan": str(folder), "digest": made.digest, **totals, "totals": totals}
+    summary |= {**(more or {}), "remarks": remarks}
+    said = [*first_remarks(remarks), *said, *plan_sentences(made, folder)]
+    say_summary(summary, as_json, said)

@@ -1,0 +1,87 @@
+"""What verify and certify share: the proof of what a plan or a run wrote, and the report of what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kafkats.cli.options import policy_of
+from kafkats.config.settings_read import READS
+from kafkats.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkats.execution import Executor
+    from kafkats.flow.proving import Proof
+    from kafkats.inspect.verify import VerifyOptions
+    from kafkats.plans.units import Unit
+
+_SHOWN: Final = 200
+
+
+def PROOF(command: Any) -> Any:  # noqa: N802  # stands among the constants, and is used like one
+    """The words that name what was written: the command gets `of_plan` and `of_run`."""
+    for option in (
+        click.option(
+            "--of-run", multiple=True, metavar="RUN", type=click.Path(path_type=Path),
+            help="Prove what this run did, no more; several from the earliest to the latest, one option each.",
+        ),
+        click.option(
+            "--of-plan", metavar="PLAN", type=click.Path(path_type=Path),
+            help="Prove what this plan wrote, no more: each file must be as it was planned.",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def verify_options(
+    rule: str, policy_file: Path | None, settings: Iterable[str], *, deep: bool
+) -> VerifyOptions:
+    """Return the options; settings that verify does not read are reported on standard error."""
+    from kafkats.inspect.verify import VerifyOptions
+
+    policy = policy_of(policy_file, settings, reads=READS["verify"])
+    return VerifyOptions(rule=rule, deep=deep, policy=policy)
+
+
+def prove_written(
+    executor: Executor,
+    of_plan: Path | None,
+    of_run: Sequence[Path],
+    units: Sequence[Unit],
+    options: VerifyOptions,
+) -> tuple[Proof, dict[str, Any]]:
+    """Prove what a plan or runs wrote. Returns the proof and its summary. Raises as `flow.proving`."""
+    from kafkats.flow.proving import prove
+    from kafkats.flow.proving_runs import prove_runs
+    from kafkats.plans.plan import read_plan
+
+    if of_plan and of_run:
+        raise UsageError("--of-plan does not go with --of-run: prove one after the other")
+    if of_plan:
+        proof = prove(executor, read_plan(of_plan), of_plan, units, options)
+        return proof, proof.summary()
+    proof = prove_runs(executor, of_run, units, options)
+    return proof, proof.summary() | {"runs": [str(folder) for folder in of_run]}
+
+
+def proof_sentences(proof: Proof) -> list[str]:
+    """Return a line for each wrong file, and the number of those that are as planned."""
+    said = [f"not as it should be: {reason}" for reason in proof.reasons[:_SHOWN]]
+    return [*said, f"proved: {proof.equal} of {proof.files} files are as planned"]
+
+
+def keep_segments(segments: pa.Table, folder: Path | None) -> dict[str, Any]:
+    """Return the summary of report.SEGMENTS; with a folder write both there."""
+    from kafkats.plans.facts import summary, write_report
+
+    seen: dict[str, Any] = {**summary(segments)}
+    if folder is None:
+        return seen
+    write_report(folder, segments, seen)
+    return seen | {"report": str(folder)}

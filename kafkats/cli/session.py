@@ -1,0 +1,99 @@
+"""One run of the command line: where its stages run, and what it found.
+
+A shell, a Spark job and a scheduler run the same commands. They differ in this object only, which click
+carries as `context.obj`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from kafkats.errors import KafkatsError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkats.execution import Executor
+
+U = TypeVar("U")
+
+_MOST_ROWS: Final = 200
+_MOST_REMARKS: Final = 20
+
+
+class LazyExecutor:
+    """Opens an executor at its first stage: wrong words never wait for one to start."""
+
+    def __init__(self, open_it: Callable[[], AbstractContextManager[Executor]]) -> None:
+        self._open = open_it
+        self._stack = ExitStack()
+        self._executor: Executor | None = None
+
+    def __enter__(self) -> LazyExecutor:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._executor = None
+        self._stack.close()
+
+    def map(
+        self,
+        stage: str,
+        units: Sequence[U],
+        do: Callable[[U], pa.RecordBatch],
+        schema: pa.Schema,
+        *,
+        size: Callable[[U], int],
+    ) -> pa.Table:
+        """As `Executor.map`."""
+        if self._executor is None:
+            self._executor = self._stack.enter_context(self._open())
+        return self._executor.map(stage, units, do, schema, size=size)
+
+
+class Session:
+    """Where a command's stages run, and what it found.
+
+    `executor` runs the stages; None: worker processes on this machine, as `--jobs` says. `scheduled`: a
+    scheduler reads the result and keeps the output in a log. Then only the first rows are printed, as
+    JSON, the deployment's approvers are asked for, and a broker without any of the topics is no error.
+    """
+
+    def __init__(self, executor: Executor | None = None, *, scheduled: bool = False) -> None:
+        self.executor = executor
+        self.scheduled = scheduled
+        self.summary: dict[str, Any] = {}
+        """What the command found: the `summary` of --json."""
+        self.error: KafkatsError | None = None
+        """Why the command ended, where it could not do its work."""
+
+    @property
+    def most_rows(self) -> int | None:
+        """How many rows are printed; None: all."""
+        return _MOST_ROWS if self.scheduled else None
+
+    def result(self) -> Mapping[str, Any]:
+        """The JSON fields for whoever submitted this: the summary, or the error."""
+        if (error := self.error) is not None:
+            kind = type(error).__name__
+            return {"error": str(error), "kind": kind, "retryable": error.retryable}
+        found = {name: value for name, value in self.summary.items() if name != "exit_code"}
+        if "remarks" in found:
+            found["remarks"] = first_remarks(found["remarks"])
+        return found
+
+
+def session() -> Session:
+    """The session of the running command; a shell's where there is none."""
+    context = click.get_current_context(silent=True)
+    return (context.find_object(Session) if context else None) or Session()
+
+
+def first_remarks(remarks: Sequence[str]) -> list[str]:
+    """Return the remarks, of many only the first."""
+    more = len(remarks) - _MOST_REMARKS
+    return [*remarks[:_MOST_REMARKS], *([f"and {more} more remarks"] if more > 0 else [])]

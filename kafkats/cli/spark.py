@@ -1,0 +1,63 @@
+"""kafkats --spark MASTER: a command's stages as tasks of a Spark application."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafkats.cli.session import LazyExecutor
+from kafkats.errors import UsageError
+
+if TYPE_CHECKING:
+    from kafkats.execution import Executor
+
+
+def spark_executor(master: str) -> LazyExecutor:
+    """An executor on that master, started at its first stage. Raises UsageError where pyspark is not installed."""
+    if not master:
+        raise UsageError("--spark wants a master, such as local[4]")
+    try:  # by name: the library does without Spark
+        spark = importlib.import_module("pyspark_kafkats.session")
+    except ImportError as e:
+        raise UsageError(
+            f"--spark needs pyspark ({e}): pip install 'kafkats[spark]', or leave --spark out"
+        ) from e
+    return LazyExecutor(partial(_opened, spark, master))
+
+
+def _opened(spark: Any, master: str) -> AbstractContextManager[Executor]:
+    opened: AbstractContextManager[Executor] = spark.open_executor(
+        "kafkats", master=master, progress=_show_progress
+    )
+    return opened
+
+
+def _show_progress(progress: Mapping[str, Any]) -> None:
+    if sys.stderr.isatty():
+        click.echo(
+            "{stage}: {units} of {of_units} units, {bytes} of {of_bytes} bytes".format_map(
+                progress
+            ),
+            err=True,
+        )
+
+
+class Commands(click.Group):
+    """A group that refuses --spark for a command that has no stages."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        spread = command is None or any(one.name == "executor" for one in command.params)
+        group = isinstance(command, click.Group)
+        given = ctx.find_root().params.get("master")
+        if given is not None and not spread and not group and not {"-h", "--help"} & {*rest}:
+            raise UsageError(f"--spark: {name} does its work in one process, leave --spark out")
+        return name, command, rest
