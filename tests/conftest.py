@@ -60,14 +60,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files of quick tests first, so that most mistakes show early; then the longest, so that no process ends long
-    after the others.
+    """The files that copy their process first: a copy takes 20 ms at the beginning, and 60 ms when tests have left 800 MB more.
+
+    Then the files of quick tests, so that most mistakes show early; then the longest, so that no process ends long after the
+    others.
     """
     seconds: defaultdict[Path, float] = defaultdict(float)
     for item in items:
         seconds[item.path] += _slow(item)
     items.sort(
-        key=lambda item: (seconds[item.path] > 0, -seconds[item.path], item.path, _slow(item) > 0)
+        key=lambda item: (
+            item.get_closest_marker("forks") is None,
+            seconds[item.path] > 0,
+            -seconds[item.path],
+            item.path,
+            _slow(item) > 0,
+        )
     )
 
 

@@ -339,7 +339,7 @@ def test_a_batch_that_claims_two_gib(kafkats: Any, root: Path, tmp_path: Path, m
         + bytes(60)
     )
     log = partition / "00000000000000999999.log"
-    for size in (len(header), 3 << 30):
+    for size in (len(header), (2 << 30) + 4096):
         log.write_bytes(header)
         os.truncate(log, size)
         with anonymous_memory() as grown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -47,6 +48,8 @@ _WITHOUT_NEIGHBOURS: Final = {
     "base_sequence",
 }
 LAYOUTS: Final = (V0, V1, V2)
+_PLACE: Final = re.compile(r" in \d+$|, message \d+|(first|last) codec \d+ ")
+"""What differs between cases that turn the same field into the same number."""
 CODECS: Final = ((0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3, 4))
 
 
@@ -67,6 +70,15 @@ def cases() -> Iterator[Case]:
     yield from _records()
     yield from _wrapped()
     yield from _entries()
+
+
+def sample() -> Iterator[Case]:
+    """Every field with every number, in one of its places: of three frames or messages, or of two places and codecs."""
+    alike: dict[str, list[Case]] = {}
+    for case in cases():
+        alike.setdefault(_PLACE.sub("", case.name), []).append(case)
+    for number, some in enumerate(alike.values()):
+        yield some[number % len(some)]
 
 
 def _records_from(offset: int, kind: TimestampType = TimestampType.CREATE_TIME) -> list[Record]:

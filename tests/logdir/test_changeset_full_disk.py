@@ -38,7 +38,7 @@ from tests.crash.watched import WatchedDisk
 NOBODY = 65534
 LINKED = [scene for scene in SCENES if scene != "copied"]
 
-pytestmark = pytest.mark.root("mounts a file system")
+pytestmark = [pytest.mark.root("mounts a file system"), pytest.mark.forks]
 users = pytest.mark.parametrize(
     ("uid", "older"), [(0, False), (NOBODY, False), (NOBODY, True)], ids=["root", "nobody", "older"]
 )

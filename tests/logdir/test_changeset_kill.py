@@ -27,6 +27,8 @@ from tests.crash.scene import (
 )
 from tests.crash.watched import WatchedDisk
 
+pytestmark = pytest.mark.forks
+
 scenes = pytest.mark.parametrize("scene", SCENES)
 DISK = WatchedDisk()
 

@@ -19,6 +19,8 @@ from tests.crash.real import fork, make_area
 from tests.crash.scene import LIVE, PARTITION, RUN, begin, change, folder, look, new_bytes
 from tests.crash.watched import WatchedDisk
 
+pytestmark = pytest.mark.forks
+
 DISK = WatchedDisk()
 
 

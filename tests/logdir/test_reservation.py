@@ -41,6 +41,8 @@ from tests.crash import memory
 from tests.crash.real import fork
 from tests.crash.watched import WatchedDisk
 
+pytestmark = pytest.mark.forks
+
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
 

@@ -16,6 +16,8 @@ from kafkats.migration import ledger
 from kafkats.migration.ledger import Entry, append, read
 from tests.crash.real import fork
 
+pytestmark = pytest.mark.forks
+
 STARTS = (
     "no folder",
     "no file",

@@ -37,6 +37,8 @@ from tests.crash.migration import (
 from tests.crash.real import fork
 from tests.golden import Unpacked, partitions
 
+pytestmark = pytest.mark.forks
+
 scenes = pytest.mark.parametrize("name", SCENES)
 STRIDE = int(os.environ.get("KAFKATS_KILL_STRIDE", "17"))
 DICE = random.Random(4)

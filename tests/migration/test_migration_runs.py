@@ -26,6 +26,8 @@ from tests.crash.migration import contents, good, log_dir
 from tests.crash.real import fork
 from tests.golden import Unpacked
 
+pytestmark = pytest.mark.forks
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
