@@ -35,8 +35,8 @@ class Globs:
             alike = self._wild.setdefault(beginning, [])
             alike.append((number, re.compile(fnmatch.translate(glob))))
             if len(alike) > MOST_ALIKE:
-                said = f"more than {MOST_ALIKE} globs have wildcards right behind {beginning!r}"
-                raise wrong(said)
+                message = f"more than {MOST_ALIKE} globs have wildcards right behind {beginning!r}"
+                raise wrong(message)
 
     def first(self, name: str) -> str | None:
         """Return the first glob that matches `name`, None without one."""

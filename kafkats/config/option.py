@@ -160,7 +160,7 @@ def _declared(name: str, field: FieldInfo) -> Declared:
 
 
 def _kind(annotation: Any, metadata: list[Any]) -> Kind:
-    """Return the type that an annotation stands for. Raises TypeError for one that none may have."""
+    """Return the type that an annotation stands for. Raises TypeError for any other."""
     said, optional, many = list(metadata), False, False
     while (origin := get_origin(annotation)) is not None:
         first, *others = get_args(annotation)

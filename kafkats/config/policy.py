@@ -103,8 +103,8 @@ class PolicyFile(BaseModel):
         found: list[InitErrorDetails]
         try:
             found = [
-                {"type": wrong(said), "loc": ("topics", glob), "input": None}
-                for glob, said in useless(self.topics)
+                {"type": wrong(message), "loc": ("topics", glob), "input": None}
+                for glob, message in useless(self.topics)
             ]
         except PydanticCustomError as e:
             found = [{"type": e, "loc": ("topics",), "input": None}]
@@ -228,10 +228,10 @@ class Policy(PolicyFile):
         """
         known = sorted(set(topics))
         nobody = self.unmatched(known) if all_topics else ()
-        said = [f"policy: no topic comes under {glob!r}: is it misspelt?" for glob in nobody]
+        unmatched = [f"policy: no topic comes under {glob!r}: is it misspelt?" for glob in nobody]
         return (
             *self.ignored(reads),
-            *said,
+            *unmatched,
             *(
                 f"policy: {topic}: {differs}"
                 for topic in known
@@ -248,13 +248,13 @@ class Policy(PolicyFile):
         """
         ours = (self.defaults, *self.topics.values(), self.overrides)
         given = frozenset().union(*(settings.kafka_keys() for settings in ours)) & NOWHERE
-        said = frozenset() if reads is None else self.overrides.kafka_keys() - given - reads
+        unread = frozenset() if reads is None else self.overrides.kafka_keys() - given - reads
         return (
             *(
                 f"policy: {key} is given, and read by no operation{INSTEAD.get(key, '')}"
                 for key in sorted(given)
             ),
-            *(f"--config {key} is given, and not read by this operation" for key in sorted(said)),
+            *(f"--config {key} is given, and not read by this operation" for key in sorted(unread)),
         )
 
     def with_export(self, configs: Mapping[str, Mapping[str, str]]) -> Policy:
@@ -301,10 +301,10 @@ def exported_settings(topic: str, config: Mapping[str, str]) -> TopicSettings:
             key: value for key, value in config.items() if key in _USED
         })
     except ValidationError as e:
-        said = "; ".join(
+        problems = "; ".join(
             f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in e.errors()
         )
-        raise UsageError(f"{topic}: {said}") from e
+        raise UsageError(f"{topic}: {problems}") from e
 
 
 _NOTHING: Final = TopicSettings()

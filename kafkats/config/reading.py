@@ -189,7 +189,7 @@ def _load(text: str, path: Path) -> tuple[dict[str, Json], yaml.Node | None]:
 
 
 def _explain(error: ValidationError, node: yaml.Node | None) -> str:
-    said = []
+    lines = []
     problems = error.errors(include_url=False, include_context=False, include_input=False)
     for problem in problems[:_MOST_SAID]:
         at = tuple(part for part in problem["loc"] if part != "[key]")
@@ -197,11 +197,11 @@ def _explain(error: ValidationError, node: yaml.Node | None) -> str:
         text = problem["msg"]
         if problem["type"] == "extra_forbidden":
             text = f"unknown key{_suggestion(str(at[-1]), _model(error.title, at))}"
-        said.append(
+        lines.append(
             f"{f'line {line}: ' if line else ''}{'.'.join(str(part) for part in at)}: {text}"
         )
     more = len(problems) - _MOST_SAID
-    return "; ".join([*said, *([f"and {more} more"] if more > 0 else [])])
+    return "; ".join([*lines, *([f"and {more} more"] if more > 0 else [])])
 
 
 def _model(validated: str, at: tuple[int | str, ...]) -> type[BaseModel]:

@@ -38,6 +38,7 @@ from kafkats.config.values import (
     Size,
     TimestampType,
     integer,
+    wrong,
 )
 from kafkats.logdir.strict_json import Json
 
@@ -293,22 +294,18 @@ def _converted(value: Json, alias: Name) -> Json:
     if alias.unit > 1 or alias.unlimited:
         number = integer(value, hint=alias.unit == 1)
         if alias.unit > 1 and not -INT_MAX - 1 <= number <= INT_MAX:
-            raise _out("Input should be a 32-bit number")
+            raise wrong("Input should be a 32-bit number")
         if alias.unlimited and number == 0:
-            raise _out("Input should be -1 or at least 1")
+            raise wrong("Input should be -1 or at least 1")
         if alias.least is not None and number < alias.least:
-            raise _out(f"Input should be greater than or equal to {alias.least}")
+            raise wrong(f"Input should be greater than or equal to {alias.least}")
         value = max(number, -1) if alias.unlimited and number < 0 else number * alias.unit
     TopicSettings.model_validate({alias.key: value})
     return value
 
 
-def _out(message: str) -> PydanticCustomError:
-    return PydanticCustomError("kafkats", "{said}", {"said": message})
-
-
 def _details(written: str, error: PydanticCustomError | ValidationError) -> InitErrorDetails:
-    custom = _out(error.errors()[0]["msg"]) if isinstance(error, ValidationError) else error
+    custom = wrong(error.errors()[0]["msg"]) if isinstance(error, ValidationError) else error
     return InitErrorDetails(type=custom, loc=(written,), input=None)
 
 
@@ -323,10 +320,10 @@ def _same(schema: JsonSchemaValue, written: str, alias: Name) -> JsonSchemaValue
     }
     if alias.unlimited:
         number["not"] = {"const": 0}
-    said = f"{alias.key}, by the broker's name."
+    description = f"{alias.key}, by the broker's name."
     return {
         "anyOf": [number, {"type": "null"}],
         "default": None,
         "title": written,
-        "description": said,
+        "description": description,
     }

@@ -199,7 +199,7 @@ def _shown(value: object) -> str:
 def wrong(message: str) -> PydanticCustomError:
     """Return the error that pydantic reports with the key."""
     # A parameter, because braces in the text would be read as placeholders.
-    return PydanticCustomError("kafkats", "{said}", {"said": message})
+    return PydanticCustomError("kafkats", "{text}", {"text": message})
 
 
 def _schema(**schema: Json) -> WithJsonSchema:

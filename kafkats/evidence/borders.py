@@ -81,11 +81,11 @@ def _missing(
     if not above:
         return
     end = max(w.offset for w in above)
-    said = ", ".join(f"{w.file} says {w.offset}" for w in sorted(above, key=lambda w: -w.offset))
+    files = ", ".join(f"{w.file} says {w.offset}" for w in sorted(above, key=lambda w: -w.offset))
     lost = begin < claims.flushed_to or any(w.flushed for w in above)
     kind = "missing-records" if lost else "end-not-flushed"
     what = "missing" if lost else "lost in the unclean stop"
-    reason = f"{_offsets(begin, end)} {what}: {ends}, but {said}"
+    reason = f"{_offsets(begin, end)} {what}: {ends}, but {files}"
     yield Finding(kind, file, reason, expected=str(end), found=str(begin))
 
 
@@ -112,8 +112,8 @@ def first_findings(claims: Claims, epochs: Sequence[EpochStart], log: str) -> It
     ]
     if below:
         begin = min(w.offset for w in below)
-        said = ", ".join(f"{w.file} begins at {w.offset}" for w in below)
-        reason = f"{_offsets(begin, base)} missing: the first segment begins at {base}, but {said}"
+        files = ", ".join(f"{w.file} begins at {w.offset}" for w in below)
+        reason = f"{_offsets(begin, base)} missing: the first segment begins at {base}, but {files}"
         kind = "missing-records"
         if claims.deleting and not claims.clean:
             kind, reason = (

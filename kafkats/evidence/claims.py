@@ -71,22 +71,22 @@ def claims_of(partition: PartitionDir, root: LogDir | None, *, live: bool, tiere
     """Return the claims about one partition directory."""
     name = partition.name._replace(state="") if partition.name else None
 
-    def told(checkpoint: str) -> int:
+    def offset_in(checkpoint: str) -> int:
         offsets = root.checkpoints.get(checkpoint, {}) if root else {}
         return offsets.get(name, -1) if name else -1
 
     replacements = unfinished_swaps(finding.file for finding in partition.findings)
     unseen = _has_unseen_logs(partition)
     return Claims(
-        recovery_point=told(paths.RECOVERY_POINT),
-        high_watermark=told(paths.HIGH_WATERMARK),
-        log_start=told(paths.LOG_START),
+        recovery_point=offset_in(paths.RECOVERY_POINT),
+        high_watermark=offset_in(paths.HIGH_WATERMARK),
+        log_start=offset_in(paths.LOG_START),
         first_base=partition.segments[0].base_offset if partition.segments else -1,
         last_snapshot=max(_snapshots(partition), default=-1),
         rooted=root is not None,
         clean=root is not None and root.clean_shutdown,
         live=live,
-        compacted=told(paths.CLEANER) >= 0
+        compacted=offset_in(paths.CLEANER) >= 0
         or (name is not None and name.topic in _ALWAYS_COMPACTED),
         tiered=tiered,
         deleting=any(f.name.endswith(f"{paths.LOG}.deleted") for f in partition.others),

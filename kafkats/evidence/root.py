@@ -34,15 +34,17 @@ def gone_findings(
         return
     named = {name for file in _NAMING for name in root.checkpoints.get(file, {})}
     for name in sorted(named.difference(present)):
-        said = {
+        offsets = {
             file: root.checkpoints[file][name]
             for file in _NAMING
             if name in root.checkpoints.get(file, {})
         }
-        text = ", ".join(f"{file} says {offset}" for file, offset in said.items())
-        if max(said.values()) and _must_be_there(root, said) and not stale:
+        text = ", ".join(f"{file} says {offset}" for file, offset in offsets.items())
+        if max(offsets.values()) and _must_be_there(root, offsets) and not stale:
             reason = f"the directory is gone, and its records with it: {text}"
-            yield Finding("missing-partition", str(name), reason, expected=str(max(said.values())))
+            yield Finding(
+                "missing-partition", str(name), reason, expected=str(max(offsets.values()))
+            )
         else:
             yield Finding(
                 "cannot-be-told",
@@ -67,12 +69,14 @@ def is_stale(path: Path, names: RootNames) -> bool:
     return written[paths.RECOVERY_POINT] < written[paths.CLEAN_SHUTDOWN] - _SAME_STOP_SECONDS
 
 
-def _must_be_there(root: LogDir, said: Collection[str]) -> bool:
+def _must_be_there(root: LogDir, offsets: Collection[str]) -> bool:
     """Whether the checkpoints prove that the partition existed at the last stop.
 
     After an unclean stop recovery points are up to a minute old and high watermarks some seconds,
     so both must name it.
     """
     if paths.RECOVERY_POINT not in root.checkpoints:
-        return paths.HIGH_WATERMARK in said
-    return paths.RECOVERY_POINT in said and (root.clean_shutdown or paths.HIGH_WATERMARK in said)
+        return paths.HIGH_WATERMARK in offsets
+    return paths.RECOVERY_POINT in offsets and (
+        root.clean_shutdown or paths.HIGH_WATERMARK in offsets
+    )

@@ -253,9 +253,9 @@ def _read(area: WorkArea, disk: Disk) -> Reservation | None:
         if not all(0 <= ms <= _LAST_MS for ms in times) or not one.holder.isprintable():
             raise ValueError("a value that none can have")
     except (BadInput, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-        said = e.reason if isinstance(e, BadInput) else str(e)
+        why = e.reason if isinstance(e, BadInput) else str(e)
         raise CorruptFile(
-            f"not a reservation: {said}; if nobody is about to change {area.root}:"
+            f"not a reservation: {why}; if nobody is about to change {area.root}:"
             f" {_how_to_release(area)}",
             path=path,
         ) from e

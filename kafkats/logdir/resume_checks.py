@@ -22,8 +22,8 @@ def home_of(place: Site, disk: Disk) -> Home:
     Raises OSError.
     """
     metadata = place.directory / paths.PARTITION_METADATA
-    told = disk.read(metadata).decode(errors="replace") if disk.identify(metadata) else ""
-    return Home(disk.inode(place.directory), told)
+    content = disk.read(metadata).decode(errors="replace") if disk.identify(metadata) else ""
+    return Home(disk.inode(place.directory), content)
 
 
 def logs_behind(place: Site, steps: tuple[Step, ...], disk: Disk) -> tuple[str, ...]:

@@ -86,15 +86,15 @@ def _described(lines: Sequence[str], path: str, group: str) -> Iterator[Committe
         found = pattern.fullmatch(line.strip()) if pattern else None
         if found is None:
             raise _refused(line, number, path, "a line of kafka-consumer-groups --describe")
-        said = found.groupdict()
-        if said["topic"] == "-" or said["partition"] == "-":
+        parts = found.groupdict()
+        if parts["topic"] == "-" or parts["partition"] == "-":
             continue  # a member without partitions
         numbers = (
-            _number(said["partition"]),
-            _number(said["offset"]),
-            _number(said.get("log_end") or "-"),
+            _number(parts["partition"]),
+            _number(parts["offset"]),
+            _number(parts.get("log_end") or "-"),
         )
-        yield Committed(said.get("group") or group, said["topic"], *numbers)
+        yield Committed(parts.get("group") or group, parts["topic"], *numbers)
 
 
 def _pattern(header: Sequence[str]) -> re.Pattern[str]:

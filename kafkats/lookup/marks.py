@@ -208,7 +208,9 @@ def settled(mark: Mark) -> Mark:
             gone=mark.offset,
         )
     if 0 <= mark.log_end <= mark.offset:
-        evidence = f"offset {mark.offset}, and the log ends at {mark.log_end}: made anew, or cut"
+        evidence = (
+            f"offset {mark.offset}, and the log ends at {mark.log_end}: recreated or truncated"
+        )
         return mark._replace(
             offset=-1, timestamp=-1, reason="beyond-end", evidence=evidence, broker=False
         )

@@ -1,4 +1,4 @@
-"""The options of searches by time and of what is made of the answers (see kafkats.config.option)."""
+"""The options of searches by time and of exports (see kafkats.config.option)."""
 
 from __future__ import annotations
 

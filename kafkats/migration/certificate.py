@@ -236,9 +236,9 @@ def read_certificate(folder: Path) -> Certificate:
     if not listed or not all(isinstance(text, str) for text in texts):
         raise CorruptPlan("its statement, topics or log directories are no texts", path=folder)
     if any(segments[name].null_count for name in ROWS.names):
-        raise CorruptPlan("a segment lacks something", path=folder)
+        raise CorruptPlan("a segment has an empty column", path=folder)
     if any(options.breaks(counts) for counts in segments["magic_batches"].to_pylist()):
-        raise CorruptPlan("its segments do not bear out its statement", path=folder)
+        raise CorruptPlan("its segments contradict its statement", path=folder)
     return certificate
 
 

@@ -245,7 +245,7 @@ def _statement(
     )
     if refusals:
         return (
-            f"refused: {len(refusals)} findings, so that nobody can say {options.claim};"
+            f"refused: {len(refusals)} findings prevent the statement {options.claim!r};"
             f" {seen} were read"
         )
     if exceptions:

@@ -104,11 +104,11 @@ def _deleted(
     piece: Piece, begin: int, behind: int, why: str, on_deleted: Callable[[str], None] | None
 ) -> None:
     until = f" to {behind - 1}" if behind < MOST_OFFSET else " on"
-    said = (
+    reason = (
         f"offsets {max(begin, 0)}{until} were deleted by the broker since the directory"
         f" was listed: {why}"
     )
     if piece.required:
-        raise Vanished(f"{said}; failOnDataLoss=false reads what is there", path=piece.log)
+        raise Vanished(f"{reason}; failOnDataLoss=false reads what is there", path=piece.log)
     if on_deleted is not None:
-        on_deleted(f"{piece.topic}-{piece.partition}: {said}")
+        on_deleted(f"{piece.topic}-{piece.partition}: {reason}")

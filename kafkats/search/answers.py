@@ -6,23 +6,21 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 REASONS: Final = {
-    "exact": "there is a record of that very time (or the time was a word: earliest, latest,"
-    " maximum)",
-    "first-after": "the first record after it",
-    "past-end": "no record is that late yet",
-    "above-high-watermark": "there is one, not below the high watermark: brokers give it to"
-    " nobody yet, and it may still be cut off",
-    "before-start": "it lies before the first record that ever was",
-    "deleted": "it lies before the first record there is, and older ones are gone",
-    "no-timestamps": "no record has a timestamp, or the topic's format says so",
-    "out-of-order-window": "on purpose an offset before the first record of that time, by"
-    " the margin asked for",
-    "coarse": "on purpose the closest index entry before it, not a record",
+    "exact": "a record has exactly this time, or the target was a word: earliest, latest, maximum",
+    "first-after": "the first record after the time",
+    "past-end": "no record is that late",
+    "above-high-watermark": "the record is not below the high watermark: brokers return it to no"
+    " consumer yet, and it may still be truncated",
+    "before-start": "the time is before the first record of the partition",
+    "deleted": "the time is before the first record that is left; older ones were deleted",
+    "no-timestamps": "no record has a timestamp, or the topic's message format has none",
+    "out-of-order-window": "an earlier offset, as requested by the margin",
+    "coarse": "the closest index entry before the time, as this search rule returns it",
     "weak-evidence": "the modification time of a file decided",
-    "untrusted-index": "an index file is not in order, or leads to where no batch begins",
+    "untrusted-index": "an index file is not in order, or points to a place where no batch begins",
     "unreadable": "the partition cannot be searched; the evidence says why",
-    "taken-for-a-word": "of a broker's answer: it takes this number for a word (latest,"
-    " earliest, ...) and cannot be asked for the instant",
+    "taken-for-a-word": "a broker takes this number for a word (latest, earliest, ...) and cannot"
+    " search for the instant",
 }
 """Reasons of answers, by name."""
 

@@ -155,7 +155,7 @@ def decode(file: pa.NativeFile, path: object) -> Iterator[pa.Table]:
                     .replace_schema_metadata(None)
                 )
                 if any(column.null_count for column in rows.columns):
-                    raise BadInput("a row lacks something", path=str(path))
+                    raise BadInput("a row has an empty column", path=str(path))
                 yield rows
     except (pa.ArrowException, KeyError, OSError) as e:
         raise BadInput(f"not a readable file of a table: {e}", path=str(path)) from e

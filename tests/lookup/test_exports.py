@@ -321,7 +321,7 @@ def test_a_log_that_ends_before_what_its_table_says(tmp_path: Path) -> None:
     now = limits(lookup_partitions([tmp_path / "anew"]))
     [mark], _ = read_marks(table, T0 + 300_000, limits=now)
     assert (mark.offset, mark.reason, mark.broker) == (-1, "beyond-end", False)
-    with pytest.raises(BadInput, match="the log ends at 1: made anew, or cut"):
+    with pytest.raises(BadInput, match="the log ends at 1: recreated or truncated"):
         export([mark], to="spark-by-timestamp")
 
 
