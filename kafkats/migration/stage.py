@@ -24,6 +24,7 @@ from kafkats.logdir.journal import Note
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
 from kafkats.migration.forecast import target_of
+from kafkats.plans.plan import check_settings
 from kafkats.plans.rows import Item, replaced_file
 from kafkats.plans.run import PartitionWork, Staged, about, by_segment, refuse_full_disk
 from kafkats.segment.parity import Parity, digest_records, first_difference
@@ -40,9 +41,7 @@ def check_item(item: Item) -> None:
         raise CorruptPlan(f"{item['file']}: action {item['action']!r} is unknown here")
     if name.kind == paths.LOG and (item["action"] != "replace" or not item["after_sha256"]):
         raise CorruptPlan(f"{item['file']}: a log is replaced by known bytes")
-    known = item["rule"] in RULES and RULES[item["rule"]].for_brokers
-    if not known or item["index_interval_bytes"] < 0 or item["segment_index_bytes"] <= 0:
-        raise CorruptPlan(f"{item['file']}: no index can be built with such settings")
+    check_settings(item)
 
 
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:

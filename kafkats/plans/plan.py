@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from kafkats import __version__
 from kafkats.errors import Changed, CorruptPlan, UsageError, is_file, storage
-from kafkats.generations import INDEX_INTERVAL_BYTES, RETENTION_RULES, SEGMENT_INDEX_BYTES
+from kafkats.generations import INDEX_INTERVAL_BYTES, RETENTION_RULES, RULES, SEGMENT_INDEX_BYTES
 from kafkats.logdir.strict_json import Json
 from kafkats.logdir.workarea import ROOT
 from kafkats.plans.canonical_json import json_lines
@@ -191,6 +191,17 @@ def item_of(segment: SegmentRow, file: str, rule: str, action: str, reason: str)
         "segment_index_bytes": SEGMENT_INDEX_BYTES if index_bytes is None else index_bytes,
         "settings_from": segment["settings_from"] or "default",
     }
+
+
+def check_settings(item: Item, *, for_brokers: bool = True) -> None:
+    """Raise CorruptPlan unless indexes can be built by the item's rule and settings.
+
+    `for_brokers` refuses rules that would mislead a broker.
+    """
+    rule = RULES.get(item["rule"])
+    known = rule is not None and (rule.for_brokers or not for_brokers)
+    if not known or item["index_interval_bytes"] < 0 or item["segment_index_bytes"] <= 0:
+        raise CorruptPlan(f"{item['file']}: no index can be built with such settings")
 
 
 def write_plan(plan: Plan, folder: Path, **beside: pa.Table) -> None:

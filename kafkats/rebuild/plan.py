@@ -34,7 +34,7 @@ from kafkats.plans.missing import (
     options_of,
     with_blocked,
 )
-from kafkats.plans.plan import ITEMS, Plan, item_of, make_plan, sum_of, totals_of
+from kafkats.plans.plan import ITEMS, Plan, check_settings, item_of, make_plan, sum_of, totals_of
 from kafkats.plans.rows import (
     Item,
     PartitionKey,
@@ -292,8 +292,7 @@ def check_item(item: Item) -> None:
         raise CorruptPlan(
             f"{item['file']}: action {item['action']!r} by rule {item['rule']!r} is unknown"
         )
-    if item["index_interval_bytes"] < 0 or item["segment_index_bytes"] <= 0:
-        raise CorruptPlan(f"{item['file']}: no index can be built with such settings")
+    check_settings(item, for_brokers=False)
 
 
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:

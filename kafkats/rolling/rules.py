@@ -180,7 +180,9 @@ def due(
     begin = _SINCE[rule.since] if timed else "creation"
     texts = {
         "size": f"{active.bytes} bytes, segment.bytes is {settings.segment_bytes}",
-        "time": f"{span_text(now_ms - since)} since its {begin}, allowed are {setting_text(longest)}",
+        "time": (
+            f"{span_text(now_ms - since)} since its {begin}, allowed are {setting_text(longest)}"
+        ),
         "offset-index": f"the offset index is full with {active.offset_entries} entries",
         "time-index": f"the time index is full with {active.time_entries} entries",
         "": _by_time(from_ms, until_ms, now_ms),

@@ -12,6 +12,7 @@ from kafkats.logdir.changeset import Change
 from kafkats.logdir.families import Building, Part, good_snapshot_stays, stage_families
 from kafkats.logdir.identity import FileIdentity, identity_of
 from kafkats.logdir.lease import Lease
+from kafkats.plans.plan import check_settings
 from kafkats.plans.rows import Item, source_log
 
 
@@ -24,9 +25,7 @@ def check_planned(item: Item) -> None:
         raise CorruptPlan(f"{item['file']}: action {item['action']!r} is unknown here")
     if name.kind == paths.LOG and not 0 <= item["after_bytes"] <= item["log"]["size"]:
         raise CorruptPlan(f"{item['file']}: not a part of its log")
-    known = item["rule"] in RULES and RULES[item["rule"]].for_brokers
-    if not known or item["index_interval_bytes"] < 0 or item["segment_index_bytes"] <= 0:
-        raise CorruptPlan(f"{item['file']}: no index can be built with such settings")
+    check_settings(item)
 
 
 def stage_planned(
