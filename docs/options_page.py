@@ -89,7 +89,7 @@ def row(one: click.Option, form: str) -> str:
         param = param_of(declaration.option, form) if form else ""
     elif one.default and one.show_default:
         default = f"`{one.default}`"
-    cells = [f"`{', '.join(one.opts)}{value}`", default, meaning, param]
+    cells = [f"`{', '.join([*one.opts, *one.secondary_opts])}{value}`", default, meaning, param]
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 

@@ -7,20 +7,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
+from kafkats.cli.generated import options
 from kafkats.cli.session import session
 from kafkats.errors import Refused
+from kafkats.plans.options import Approval
 
 if TYPE_CHECKING:
     from kafkats.plans.plan import Plan
 
-APPROVAL = click.option(
-    "--approval",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The recorded answer of an approver: without its yes to this plan nothing is done.",
-)
+APPROVAL = options(Approval)
 
 
 def check_approval(record: Path | None, digests: Iterable[str]) -> None:

@@ -12,6 +12,7 @@ from kafkats import __version__
 from kafkats.cli import groups, planning, reading, running
 from kafkats.cli.export import export
 from kafkats.cli.formats import certify
+from kafkats.cli.generated import options
 from kafkats.cli.layouts import layouts
 from kafkats.cli.ledger import ledger
 from kafkats.cli.lookup import lookup
@@ -19,6 +20,7 @@ from kafkats.cli.retention import simulate
 from kafkats.cli.session import Session
 from kafkats.cli.spark import Commands, spark_executor
 from kafkats.cli.terminal import ready_streams, shown
+from kafkats.config.options import Program
 from kafkats.errors import KafkatsError, UsageError
 
 
@@ -44,19 +46,11 @@ def _version(context: click.Context, _option: click.Parameter, asked: bool) -> N
 @click.group(
     cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
 )
-@click.option("-v", "verbose", is_flag=True, is_eager=True, expose_value=False, callback=_remember,
-              help="With --version: which checksums and codecs run in a C library.")  # fmt: skip
-@click.option(
-    "--version",
-    is_flag=True,
-    expose_value=False,
-    callback=_version,
-    help="Show the version and exit.",
+@options(
+    Program,
+    verbose={"is_eager": True, "expose_value": False, "callback": _remember},
+    version={"expose_value": False, "callback": _version},
 )
-@click.option(
-    "--spark", "master", metavar="MASTER",
-    help="Run on this Spark, such as local[4] or spark://HOST:7077, not in processes of this machine.",
-)  # fmt: skip
 @click.pass_context
 def cli(context: click.Context, master: str | None) -> None:
     """Keeps Kafka log directories right by time.

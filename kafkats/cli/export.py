@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkats.cli.generated import options
 from kafkats.cli.lookup import HIGH_WATERMARK, LOGS, limits_of
-from kafkats.cli.options import CONFIG, JOBS, MAX_BATCH_BYTES, POLICY, SPAN, TOPICS, policy_of
+from kafkats.cli.options import JOBS, MAX_BATCH_BYTES, POLICY, TOPICS, policy_of
 from kafkats.cli.session import session
 from kafkats.cli.terminal import say, shown
 from kafkats.config.settings_read import READS
 from kafkats.errors import UsageError
 from kafkats.lookup import exports
 from kafkats.lookup.marks import find_marks, with_margin
+from kafkats.lookup.options import Export
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,45 +33,11 @@ _SHOWN = 10
 @click.argument(
     "paths", metavar="LOG_DIR...|TABLE", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
-@click.option(
-    "--at",
-    required=True,
-    metavar="TIME",
-    help="ISO 8601, epoch ms, latest, earliest or max-timestamp.",
-)
-@click.option("--until", metavar="TIME", help="The end of a range, itself not included.")
-@click.option(
-    "--to",
-    required=True,
-    type=click.Choice(exports.FORMATS),
-    help="docs/exports.md tells what is in each.",
-)
-@click.option(
-    "--missing", type=click.Choice(list(exports.MISSING)), default="fail", show_default=True,
-    help="Partitions without an answer: refuse; read all of it; nothing of it; or leave it out, and say so.",
-)  # fmt: skip
-@click.option(
-    "--margin", type=SPAN, default=0, metavar="DURATION",
-    help="How much too late records came: begin so much earlier, end so much later.",
-)  # fmt: skip
-@click.option(
-    "--group",
-    default="",
-    metavar="GROUP",
-    help="For group-csv: the first column, for a file of several groups.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Else to standard output.",
-)
+@options(Export)
 @LOGS
 @HIGH_WATERMARK
 @TOPICS
 @POLICY
-@CONFIG
 @JOBS
 @MAX_BATCH_BYTES
 def export(
@@ -78,8 +46,8 @@ def export(
     until: str | None,
     to: str,
     missing: str,
-    margin: int,
-    group: str,
+    margin: int | None,
+    group: str | None,
     output: Path | None,
     logs: tuple[Path, ...],
     high_watermark: str,
@@ -97,7 +65,7 @@ def export(
     from kafkats.plans.facts import make_folder, write_text
 
     end = None if until is None else operation.target_of(until, "--until")
-    begin, end = with_margin(operation.target_of(at, "--at"), end, margin)
+    begin, end = with_margin(operation.target_of(at, "--at"), end, margin or 0)
     if group and to != "group-csv":
         raise UsageError("--group is for group-csv")
     options = operation.LookupOptions(
@@ -119,7 +87,7 @@ def export(
     starts, ends = find_marks(
         paths, begin, end, look, topics=topics, limits=limits_of(logs, topics)
     )
-    made = exports.export(starts, ends, to=to, missing=missing, group=group)
+    made = exports.export(starts, ends, to=to, missing=missing, group=group or "")
     if output is None:
         say(made.text.removesuffix("\n"))
     else:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafkats.cli.generated import options
 from kafkats.cli.options import (
     BY,
-    CONFIG,
     JOBS,
     JSON,
     LOG_DIRS,
@@ -36,6 +36,8 @@ from kafkats.cli.proving import (
 from kafkats.cli.session import session
 from kafkats.cli.terminal import formats_sentences, say, say_summary, show_rows
 from kafkats.errors import UsageError
+from kafkats.inspect.options import Census
+from kafkats.migration.options import Certify
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,11 +109,7 @@ def keep_census(table: pa.Table, folder: Path) -> dict[str, Any]:
 
 @click.command()
 @LOG_DIRS
-@click.option(
-    "--by", type=click.Choice(["segment", "partition", "topic", "volume", "format"]),
-    default="format", show_default=True, help="One row for each of these and each format in it.",
-)  # fmt: skip
-@click.option("--deep", is_flag=True, help="Also count the records inside wrappers.")
+@options(Census)
 @REPORT
 @TOPICS
 @JOBS
@@ -153,37 +151,13 @@ def _worth_showing(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) ->
 
 @click.command()
 @click.argument("log_dirs", metavar="LOG_DIR...", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--min-magic", type=click.IntRange(0, 2), help="Certify that there is nothing below.")
-@click.option("--max-magic", type=click.IntRange(0, 2), help="Certify that there is nothing above.")
-@click.option(
-    "--deep",
-    is_flag=True,
-    help="Also decode every record; one that does not decode stands in the way.",
-)
-@click.option(
-    "-o",
-    "--output",
-    metavar="CERT",
-    type=click.Path(path_type=Path),
-    help="The certificate's folder.",
-)
-@click.option(
-    "--report", metavar="FOLDER", type=click.Path(path_type=Path),
-    help="What lies there by format, as census.parquet, goes here; with a proof also segments.parquet.",
-)  # fmt: skip
-@click.option(
-    "--check",
-    metavar="CERT",
-    type=click.Path(path_type=Path),
-    help="Look again: is this one still true?",
-)
+@options(Certify)
 @PROOF
 @RULE
 @STEP
 @BY
 @TOPICS
 @POLICY
-@CONFIG
 @JOBS
 @JSON
 @MAX_BATCH_BYTES

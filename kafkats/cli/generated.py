@@ -8,7 +8,16 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from kafkats.config.option import REQUIRED, Choice, Declared, Kind, Options, Parsed, declared
+from kafkats.config.option import (
+    REQUIRED,
+    Choice,
+    Declared,
+    Kind,
+    Options,
+    Parsed,
+    Worded,
+    declared,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,6 +28,27 @@ class DeclaredOption(click.Option):
     def __init__(self, *args: Any, declared: Declared, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.declared = declared
+
+
+class Spread(DeclaredOption):
+    """An option that takes all values up to the next option: `--undo A B` is `--undo A --undo B`."""
+
+
+class Spreading(click.Command):
+    """A command with options that take several values."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        names = {name for one in self.params if isinstance(one, Spread) for name in one.opts}
+        words: list[str] = []
+        option, values = "", 0
+        for word in args:
+            if word.startswith("-"):
+                option, values = (word, 0) if word in names else ("", 0)
+            elif option:
+                words += [option] if values else []
+                values += 1
+            words.append(word)
+        return super().parse_args(ctx, words)
 
 
 class ParsedType(click.ParamType[int]):
@@ -55,19 +85,24 @@ def _decorator(one: Declared, more: dict[str, Any]) -> Callable[[F], F]:
     option, kind = one.option, one.kind
     names = [*option.flags.split(), more.pop("dest", one.name)]
     given: dict[str, Any] = {"help": _help(one), "metavar": option.metavar or None}
-    if one.default is REQUIRED:
-        given["required"] = True
-    elif kind.base is bool:
-        given["is_flag"] = True
+    if isinstance(kind.text, Worded):
+        given["metavar"] = kind.text.metavar
+    if kind.base is bool:
+        given |= {"is_flag": True, "default": one.default}
     elif kind.commas:
-        given |= {"default": ",".join(one.default), "callback": _words}
+        given["callback"] = _words
     elif kind.many:
         given["multiple"] = True
-    elif one.default is not None:
+    if one.default is REQUIRED:
+        given["required"] = True
+    elif one.default is not None and not isinstance(one.default, bool | tuple):
         given |= {"default": text_of(one), "show_default": not option.unset and one.default != ""}
     if kind.base is not bool:
         given["type"] = _type(kind)
-    return click.option(*names, cls=DeclaredOption, declared=one, **(given | more))
+    spread = kind.many and option.metavar.endswith("...")
+    return click.option(
+        *names, cls=Spread if spread else DeclaredOption, declared=one, **(given | more)
+    )
 
 
 def text_of(one: Declared) -> str:
@@ -106,9 +141,9 @@ def _type(kind: Kind) -> click.ParamType[Any]:
         return click.Choice(list(map(str, values)))
     if kind.base is Path:
         return click.Path(path_type=Path)
-    if kind.base is int:
+    if (kind.least, kind.most) != (None, None):
         return click.IntRange(kind.least, kind.most)
-    return click.STRING
+    return click.INT if kind.base is int else click.STRING
 
 
 def _words(

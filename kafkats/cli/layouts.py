@@ -10,7 +10,6 @@ import click
 
 from kafkats.cli.generated import options
 from kafkats.cli.options import (
-    CONFIG,
     JOBS,
     JSON,
     LOG_DIRS,
@@ -39,7 +38,6 @@ _COLUMNS = (
 @options(Layouts)
 @TOPICS
 @POLICY
-@CONFIG
 @JOBS
 @JSON
 @MAX_BATCH_BYTES

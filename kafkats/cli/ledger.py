@@ -9,12 +9,14 @@ from typing import Any
 
 import click
 
+from kafkats.cli.generated import options
 from kafkats.cli.options import BY, JSON, tell_step
 from kafkats.cli.spark import Commands
 from kafkats.cli.terminal import say, say_summary, show_rows
+from kafkats.migration.options import Attest, Broker, Brokers, Migration
 
 _FILE = click.argument("file", metavar="LEDGER", type=click.Path(path_type=Path))
-_BROKER = click.option("--broker", required=True, metavar="NAME", help="Which broker.")
+_BROKER = options(Broker)
 _COLUMNS = ("broker", "status", "phase", "runs", "next", "waits_for")
 
 
@@ -25,18 +27,7 @@ def ledger() -> None:
 
 @ledger.command()
 @_FILE
-@click.option(
-    "--from-magic", required=True, type=click.IntRange(0, 1), help="What the disks hold now."
-)
-@click.option("--to-magic", required=True, type=click.IntRange(1, 2), help="What they shall hold.")
-@click.option(
-    "--broker",
-    "brokers",
-    required=True,
-    multiple=True,
-    metavar="NAME",
-    help="Every broker; repeat it.",
-)
+@options(Migration, Brokers)
 @BY
 def begin(file: Path, from_magic: int, to_magic: int, brokers: tuple[str, ...], by: str) -> None:
     """Begin a migration, or tell which brokers it has by now."""
@@ -47,11 +38,7 @@ def begin(file: Path, from_magic: int, to_magic: int, brokers: tuple[str, ...], 
 @ledger.command()
 @_FILE
 @_BROKER
-@click.option(
-    "--text",
-    required=True,
-    help="What you vouch for: that it understands the new format, and how you know.",
-)
+@options(Attest)
 @BY
 def attest(file: Path, broker: str, text: str, by: str) -> None:
     """Vouch that a broker understands the new format: nobody can see that on a disk."""

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafkats.cli.generated import options
 from kafkats.cli.options import (
-    CONFIG,
     JOBS,
     JSON,
     MAX_BATCH_BYTES,
     POLICY,
-    SPAN,
-    TIME,
     TOPICS,
     now_or,
     policy_of,
@@ -24,7 +22,7 @@ from kafkats.cli.session import session
 from kafkats.cli.terminal import say_summary, show_rows
 from kafkats.config.settings_read import READS
 from kafkats.errors import UsageError
-from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
+from kafkats.lookup.options import Logs, Lookup, Search, Table, Times
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,86 +55,20 @@ _TABLE_COLUMNS = (
     "log_start",
     "log_end",
 )
-HIGH_WATERMARK = click.option(
-    "--high-watermark", type=click.Choice(["checkpoint", "log-end"]), default="checkpoint", show_default=True,
-    help="Up to where brokers give records out: what they checkpointed, or, as after a restart, all there is.",
-)  # fmt: skip
+HIGH_WATERMARK = options(Search)
 
-LOGS = click.option(
-    "--logs", multiple=True, metavar="LOG_DIR", type=click.Path(path_type=Path),
-    help="With a TABLE: where its logs lie, to see what of them is there now; else its newest rows tell. May be repeated.",
-)  # fmt: skip
+LOGS = options(Logs)
 
 
 @click.command()
 @click.argument(
     "paths", metavar="LOG_DIR...|TABLE", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
-@click.option(
-    "--at",
-    "times",
-    multiple=True,
-    metavar="TIME",
-    help="ISO 8601, epoch ms (also below 0, before 1970), latest, earliest or max-timestamp; repeat it.",
-)
-@click.option(
-    "--every",
-    type=SPAN,
-    metavar="DURATION",
-    help="Instead of --at: a table of every such step, 1m or 1s.",
-)
-@click.option("--from", "begins", type=TIME, metavar="TIME", help="With --every: the first cell.")
-@click.option("--until", type=TIME, metavar="TIME", help="With --every: the end, exclusive.")
-@click.option(
-    "-o",
-    "--output",
-    metavar="TABLE",
-    type=click.Path(path_type=Path),
-    help="With --every: the table's folder.",
-)
-@click.option(
-    "--how", type=click.Choice(["exact", "safe", "kafka"]), default="exact", show_default=True,
-    help="The first record that late; early enough for late ones; or what a broker answers.",
-)  # fmt: skip
-@click.option(
-    "--margin",
-    type=SPAN,
-    default=0,
-    metavar="DURATION",
-    help="For `safe`: how much too late records came.",
-)
-@click.option(
-    "--depth", type=click.Choice(["tail", "full", "deep"]), default="tail", show_default=True,
-    help="Trust indexes that are in order (one that is untrue all the same can hide an earlier record); walk the headers, so that"
-    " none can; or decode the records.",
-)  # fmt: skip
-@click.option(
-    "--generation", "rule", type=click.Choice(list(SEARCH_RULES)), default=DEFAULT_SEARCH_RULE.name, show_default=True,
-    help="Which Kafka answers beside it; kip33 is the coarse answer of KIP-33's text.",
-)  # fmt: skip
-@click.option(
-    "--now",
-    type=TIME,
-    metavar="TIME",
-    help="The clock of generation 0.8; this machine's if not given.",
-)
-@click.option(
-    "--report", metavar="FOLDER", type=click.Path(path_type=Path),
-    help="Also write the rows here; of a table the records of its busiest partitions, for pictures.",
-)  # fmt: skip
-@click.option(
-    "--around", type=SPAN, metavar="DURATION",
-    help="With --at and --report: also the records so near to the times, for pictures.",
-)  # fmt: skip
-@click.option(
-    "--go-on", is_flag=True,
-    help="Exit with 0 although partitions cannot be searched, or none matches.",
-)  # fmt: skip
+@options(Times, Table, Lookup)
 @LOGS
 @HIGH_WATERMARK
 @TOPICS
 @POLICY
-@CONFIG
 @JOBS
 @JSON
 @MAX_BATCH_BYTES
@@ -148,7 +80,7 @@ def lookup(
     until: int | None,
     output: Path | None,
     how: str,
-    margin: int,
+    margin: int | None,
     depth: str,
     rule: str,
     now: int | None,
@@ -207,7 +139,7 @@ def lookup(
         )
         return 0 if go_on else code
     policy = policy_of(policy_file, settings, reads=READS["lookup"])
-    options = operation.LookupOptions(how, rule, depth, margin, now_or(now), policy)
+    options = operation.LookupOptions(how, rule, depth, margin or 0, now_or(now), policy)
     found = looking.lookup(executor, units, targets, options)
     failed = _show_answers(executor, units, found, len(targets), report, around, as_json=as_json)
     return int(failed > 0 and not go_on)

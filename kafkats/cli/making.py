@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkats.cli.options import JSON, LOG_DIRS, PLACE, SPAN
+from kafkats.cli.generated import options
+from kafkats.cli.options import JSON, LOG_DIRS, PLACE
 from kafkats.cli.proving import keep_segments
 from kafkats.cli.session import first_remarks
 from kafkats.cli.terminal import plan_sentences, say_summary, show_rows
 from kafkats.errors import UsageError
 from kafkats.generations import rule_remarks
 from kafkats.paths import LEADER_EPOCH, LOG_START, OFFSET_INDEX, SEGMENT_KINDS, TIME_INDEX
+from kafkats.plans.options import PlanFolder, Reserve
 
 if TYPE_CHECKING:
     from kafkats.flow.planning import Planned
@@ -135,20 +137,7 @@ def MAKING(command: Any) -> Any:  # noqa: N802  # stands among the constants, an
     return worded
 
 
-_WORDS = (
-    click.option("-o", "--output", metavar="PLAN", type=_FOLDER, help="The plan's folder."),
-    click.option("--into", metavar="FOLDER", type=_FOLDER, help="Instead of -o: the plan's folder is plan-DIGEST in this one."),
-    click.option("--report", metavar="FOLDER", type=_FOLDER, help="Also write what was seen of all segments into this folder."),
-    click.option("--go-on", is_flag=True, help="Exit with 0 although the plan has blocked rows."),
-    click.option("--reserve", is_flag=True, help="Reserve LOG_DIR until the plan is applied: nobody else can plan or apply there meanwhile."),
-    click.option("--holder", metavar="WHO", help="Reserve it for WHO, as apply --holder names them; the plan's folder if not given."),
-    click.option("--reserve-for", type=SPAN, metavar="DURATION", help="How long the reservation lasts; 24h if not given."),
-    click.option("--reserve-until", type=int, metavar="EPOCH_MS", help="When the reservation ends, instead."),
-    click.option("--skip-reserved", is_flag=True, help="Leave out what others have reserved, instead of refusing."),
-    click.option("--take-over", multiple=True, metavar="WHO", help="A holder that is known to have ended; may be repeated."),
-    PLACE,
-    JSON,
-)  # fmt: skip
+_WORDS = (options(PlanFolder, Reserve), PLACE, JSON)
 
 
 def _wish(

@@ -8,39 +8,31 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkats.cli.formats import keep_census, keep_certificate
+from kafkats.cli.generated import Spreading, options
 from kafkats.cli.making import MAKING, Decision, Making, show_plan
 from kafkats.cli.options import (
     ACCEPT_OFFSETS,
-    CONFIG,
     JOBS,
     JSON,
     MAX_BATCH_BYTES,
     POLICY,
     RULE,
-    SIZE,
     STEP,
-    TIME,
     TOPICS,
-    Spread,
-    Spreading,
     check_step,
     now_or,
     policy_of,
     units_in,
-    words_of,
 )
 from kafkats.cli.retention import RETAIN, ROLL, policy_remarks
 from kafkats.cli.session import session
 from kafkats.cli.spark import Commands
 from kafkats.config.settings_read import READS, retaining
 from kafkats.errors import UsageError
-from kafkats.generations import (
-    ALL_LOSSES,
-    COMPRESSION_TYPES,
-    LOSSES,
-    OFFSETS_LOSS,
-    PRODUCER,
-)
+from kafkats.migration.options import Back, Migrate
+from kafkats.rebuild.options import Rebuild
+from kafkats.retention.options import Beyond
+from kafkats.split.options import Split
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor
@@ -54,32 +46,10 @@ def plan() -> None:
 
 @plan.command("rebuild")
 @MAKING
-@click.option(
-    "--all",
-    "rewrite_sound",
-    is_flag=True,
-    help="Also rewrite sound indexes that differ from a rebuild.",
-)
-@click.option(
-    "--valid-prefix",
-    is_flag=True,
-    help="Where the log is corrupt, rebuild for the part before the corruption.",
-)
-@click.option(
-    "--only-after-unclean-stop",
-    is_flag=True,
-    help="Leave directories with a clean-shutdown marker alone.",
-)
-@click.option(
-    "--not-for-a-broker",
-    is_flag=True,
-    help="Allows --generation kip33, which would mislead a broker.",
-)
+@options(Rebuild, all={"dest": "rewrite_sound"})
 @ACCEPT_OFFSETS
-@RULE
 @TOPICS
 @POLICY
-@CONFIG
 @JOBS
 @MAX_BATCH_BYTES
 def plan_rebuild(
@@ -118,35 +88,10 @@ def plan_rebuild(
 
 @plan.command("migrate", cls=Spreading)
 @MAKING
-@click.option(
-    "--to-magic", required=True, type=click.IntRange(0, 2),
-    help="The format: 0 is Kafka 0.8 and 0.9, 1 is 0.10, 2 is 0.11 and later (4.x writes no other).",
-)  # fmt: skip
-@click.option(
-    "--compression-type", type=click.Choice(COMPRESSION_TYPES), default=PRODUCER, show_default=True,
-    help="Kafka's compression.type; `producer` leaves each batch its own.",
-)  # fmt: skip
-@click.option(
-    "--only-newer", is_flag=True,
-    help="Only partitions with batches newer than --to-magic; a certificate where there are none.",
-)  # fmt: skip
-@click.option(
-    "--certify", "certificate_folder", metavar="CERT", type=click.Path(path_type=Path),
-    help="With --only-newer: where that certificate goes.",
-)  # fmt: skip
-@click.option(
-    "--undo", "runs", multiple=True, metavar="RUN...", cls=Spread, type=click.Path(path_type=Path),
-    help="Plan only if these runs cannot be undone any more; the latest first.",
-)  # fmt: skip
-@click.option(
-    "--accept-loss", default="", metavar="LOSS,...",
-    help=f"What an older format may lose: {', '.join(LOSSES)}, or {ALL_LOSSES}; {OFFSETS_LOSS}: also where records are missing.",
-)  # fmt: skip
+@options(Migrate, Back)
 @STEP
-@RULE
 @TOPICS
 @POLICY
-@CONFIG
 @JOBS
 @MAX_BATCH_BYTES
 def plan_migrate(
@@ -157,7 +102,7 @@ def plan_migrate(
     only_newer: bool,
     certificate_folder: Path | None,
     runs: tuple[Path, ...],
-    accept_loss: str,
+    accept_loss: tuple[str, ...],
     ledger: Path | None,
     phase: str,
     broker: str,
@@ -184,7 +129,7 @@ def plan_migrate(
     options = MigrateOptions(
         to_magic=to_magic,
         compression_type=compression_type,
-        accept_loss=words_of(accept_loss),
+        accept_loss=accept_loss,
         rule=rule,
         ledger=str(ledger.absolute()) if ledger else "",
         phase=phase,
@@ -223,15 +168,10 @@ def plan_migrate(
 @plan.command("retain")
 @MAKING
 @RETAIN
-@click.option(
-    "--beyond-guard", metavar="PLAN", type=click.Path(path_type=Path),
-    help="Where a guard of the policy keeps something, also write the plan without guards, to be approved in"
-    " the other's place; with --into the digest is added to its name.",
-)  # fmt: skip
+@options(Beyond)
 @ACCEPT_OFFSETS
 @TOPICS
 @POLICY
-@CONFIG
 @JOBS
 @MAX_BATCH_BYTES
 def plan_retain(
@@ -294,7 +234,6 @@ def plan_retain(
 @ACCEPT_OFFSETS
 @TOPICS
 @POLICY
-@CONFIG
 @JOBS
 @MAX_BATCH_BYTES
 def plan_roll(
@@ -329,29 +268,11 @@ def plan_roll(
 
 @plan.command("split")
 @MAKING
-@click.option(
-    "--where", required=True, type=click.Choice(["rolled", "mixed", "expired"]),
-    help="Where segment.bytes or segment.ms would have rolled; around timestamps that cannot be; behind what has expired.",
-)  # fmt: skip
-@click.option("--segment-bytes", type=SIZE, metavar="SIZE", help="For `rolled`.")
-@click.option("--segment-ms", type=click.IntRange(1), metavar="MS", help="For `rolled`.")
-@click.option(
-    "--earliest", type=TIME, default=0, metavar="TIME", help="For `mixed`: nothing can be older."
-)
-@click.option(
-    "--latest",
-    type=TIME,
-    metavar="TIME",
-    help="For `mixed`: nothing can be younger; now if not given.",
-)
-@click.option(
-    "--before", type=TIME, metavar="TIME", help="For `expired`: what is older has expired."
-)
+@options(Split)
 @ACCEPT_OFFSETS
 @RULE
 @TOPICS
 @POLICY
-@CONFIG
 @JOBS
 @MAX_BATCH_BYTES
 def plan_split(

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
+from kafkats.cli.generated import options
 from kafkats.cli.options import policy_of
 from kafkats.config.settings_read import READS
 from kafkats.errors import UsageError
+from kafkats.inspect.options import ProofOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,20 +23,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = 200
 
 
-def PROOF(command: Any) -> Any:  # noqa: N802  # stands among the constants, and is used like one
-    """The words that name what was written: the command gets `of_plan` and `of_run`."""
-    for option in (
-        click.option(
-            "--of-run", multiple=True, metavar="RUN", type=click.Path(path_type=Path),
-            help="Prove what this run did, no more; several from the earliest to the latest, one option each.",
-        ),
-        click.option(
-            "--of-plan", metavar="PLAN", type=click.Path(path_type=Path),
-            help="Prove what this plan wrote, no more: each file must be as it was planned.",
-        ),
-    ):  # fmt: skip
-        command = option(command)
-    return command
+PROOF = options(ProofOptions)
 
 
 def verify_options(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kafkats.cli.formats import census, show_formats
+from kafkats.cli.generated import options
 from kafkats.cli.options import (
     BY,
-    CONFIG,
     JOBS,
     JSON,
     LOG_DIRS,
@@ -42,6 +42,7 @@ from kafkats.cli.terminal import (
 )
 from kafkats.errors import UsageError
 from kafkats.findings import SEVERITIES
+from kafkats.inspect.options import Deep, Inventory, Remarks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,13 +54,7 @@ FINDINGS_EXIT: Final = 1
 
 @click.command()
 @LOG_DIRS
-@click.option(
-    "--by",
-    type=click.Choice(["segment", "partition", "topic", "format"]),
-    default="partition",
-    show_default=True,
-    help="One row for each of these; `format` walks the logs.",
-)
+@options(Inventory)
 @REPORT
 @TOPICS
 @JOBS
@@ -93,12 +88,11 @@ def inventory(
 
 @click.command()
 @LOG_DIRS
-@click.option("--deep", is_flag=True, help="Also decode every record.")
+@options(Deep)
 @RULE
 @TOPICS
 @POLICY
-@CONFIG
-@click.option("--remarks", is_flag=True, help="Also list remarks and states, which harm nobody.")
+@options(Remarks)
 @REPORT
 @PROOF
 @STEP
@@ -196,7 +190,7 @@ def _to_rebuild(segments: pa.Table) -> bool:
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--deep", is_flag=True, help="Also show every record of a .log.")
+@options(Deep)
 @MAX_BATCH_BYTES
 def dump(file: Path, deep: bool) -> None:
     """Any file of a log directory, entry by entry. Prints one JSON object per line."""

@@ -6,19 +6,16 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from kafkats.cli.generated import options
 from kafkats.cli.options import (
-    CONFIG,
-    EXPORT,
     JOBS,
     JSON,
     LOG_DIRS,
     POLICY,
-    SIZE,
-    TIME,
     TOPICS,
     now_or,
     policy_of,
@@ -29,12 +26,10 @@ from kafkats.cli.spark import Commands
 from kafkats.cli.terminal import board_sentences, say_summary, show_rows
 from kafkats.config.settings_read import READS, retaining
 from kafkats.generations import (
-    DEFAULT_RETENTION_RULE,
-    DEFAULT_ROLL_RULE,
-    RETENTION_RULES,
-    ROLL_RULES,
     rule_remarks,
 )
+from kafkats.retention.options import Retain
+from kafkats.rolling.options import Roll, Simulate
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
@@ -55,41 +50,10 @@ _BOARD = (
 )
 
 
-def RETAIN(command: Any) -> Any:  # noqa: N802  # stands among the constants, and is used like one
-    """The words that decide what retention deletes."""
-    for option in (
-        click.option("--last-segment", is_flag=True, help="Also the last one, as a broker does; an empty one takes its place."),
-        click.option(
-            "--inside-segments", is_flag=True,
-            help="Also expired heads of segments that stay: what has not expired of one is written anew, from its first batch on.",
-        ),
-        click.option("--over-guard", is_flag=True, help="Lift the policy's guards: somebody has approved it."),
-        click.option("--free", "free_bytes", type=SIZE, metavar="SIZE", help="Stop when purge would free that much, oldest first."),
-        EXPORT,
-        click.option("--before", type=TIME, metavar="TIME", help="Delete what is older than this, whatever retention.ms says."),
-        click.option("--now", type=TIME, metavar="TIME", help="Decide for this moment; the clock's if not given."),
-        click.option(
-            "--generation", "rule", type=click.Choice(list(RETENTION_RULES)), default=DEFAULT_RETENTION_RULE.name,
-            show_default=True,
-            help="Which Kafka's retention; kip33 is the text of KIP-33. Only 3.0 and 0.11 stop at the high watermark.",
-        ),
-    ):  # fmt: skip
-        command = option(command)
-    return command
+RETAIN = options(Retain)
 
 
-def ROLL(command: Any) -> Any:  # noqa: N802  # likewise
-    """The words that decide when a segment rolls."""
-    for option in (
-        EXPORT,
-        click.option("--now", type=TIME, metavar="TIME", help="The stamp of the append to think of; the clock's if not given."),
-        click.option(
-            "--generation", "rule", type=click.Choice(list(ROLL_RULES)), default=DEFAULT_ROLL_RULE.name,
-            show_default=True, help="Which Kafka's rolling; `largest` is the interface section of KIP-32 and KIP-33.",
-        ),
-    ):  # fmt: skip
-        command = option(command)
-    return command
+ROLL = options(Roll)
 
 
 def policy_remarks(policy: Policy, units: list[Unit], topics: str, *, operation: str) -> list[str]:
@@ -113,7 +77,6 @@ def simulate() -> None:
 @RETAIN
 @TOPICS
 @POLICY
-@CONFIG
 @JOBS
 @JSON
 def simulate_retain(
@@ -169,16 +132,9 @@ def simulate_retain(
 @simulate.command("roll")
 @LOG_DIRS
 @ROLL
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    help="Of the jitter that segment.jitter.ms allows.",
-)
+@options(Simulate)
 @TOPICS
 @POLICY
-@CONFIG
 @JOBS
 @JSON
 def simulate_roll(

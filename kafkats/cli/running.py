@@ -11,6 +11,7 @@ import click
 
 from kafkats.cli.approving import APPROVAL, check_approval, check_guards
 from kafkats.cli.formats import keep_census, keep_certificate
+from kafkats.cli.generated import Spreading, options
 from kafkats.cli.making import follows, show_plan
 from kafkats.cli.options import (
     BY,
@@ -20,17 +21,15 @@ from kafkats.cli.options import (
     LOG_DIRS,
     MAX_BATCH_BYTES,
     PLACE,
-    SPAN,
     STOPPED,
-    TIME,
-    Spread,
-    Spreading,
     now_or,
 )
 from kafkats.cli.proving import proof_sentences
 from kafkats.cli.session import session
 from kafkats.cli.terminal import freed_sentences, run_sentences, say_summary, show_rows
 from kafkats.errors import UsageError
+from kafkats.migration.options import UndoCertify
+from kafkats.plans.options import Apply, Purge, Release
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor
@@ -44,22 +43,8 @@ _RUNS = click.argument(
 
 @click.command()
 @click.argument("folder", metavar="PLAN", type=click.Path(path_type=Path))
-@click.option(
-    "--digest",
-    help="The digest that was approved (8 digits will do); `any` is for throw-away copies.",
-)
-@click.option(
-    "--run",
-    "run_folder",
-    metavar="RUN",
-    type=click.Path(path_type=Path),
-    help="The run's folder; PLAN.run if not given.",
-)
+@options(Apply)
 @APPROVAL
-@click.option(
-    "--prove/--no-proof", default=None,
-    help="Read every written file again at the end. It is the default, but not in a Spark job.",
-)  # fmt: skip
 @STOPPED
 @PLACE
 @HOLDER
@@ -142,21 +127,7 @@ def _partitions(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 @click.command(cls=Spreading)
 @_RUNS
 @APPROVAL
-@click.option(
-    "--certify", "certified", multiple=True, metavar="LOG_DIR...", cls=Spread,
-    type=click.Path(path_type=Path), help="Then certify the formats in these, as kafkats certify does.",
-)  # fmt: skip
-@click.option(
-    "--max-magic", type=click.IntRange(0, 2), help="With --certify: that there is nothing above."
-)
-@click.option(
-    "-o", "--output", metavar="CERT", type=click.Path(path_type=Path),
-    help="With --certify: the certificate's folder.",
-)  # fmt: skip
-@click.option(
-    "--report", metavar="FOLDER", type=click.Path(path_type=Path),
-    help="With --certify: what lies there by format, as census.parquet, goes here.",
-)  # fmt: skip
+@options(UndoCertify)
 @HOLDER
 @BY
 @JOBS
@@ -228,22 +199,13 @@ def _certified(
 
 @click.command()
 @_RUNS
-@click.option(
-    "--abandon", is_flag=True, help="Also end an interrupted run: its files stay as they are now."
-)
-@click.option(
-    "--older-than", type=SPAN, default=0, metavar="DURATION",
-    help="Only runs that ended so long ago; the others are left alone.",
-)  # fmt: skip
-@click.option(
-    "--now", type=TIME, metavar="TIME", help="With --older-than: the time that it is; the clock's if not given."
-)  # fmt: skip
+@options(Purge)
 @JOBS
 @JSON
 def purge(
     folders: tuple[Path, ...],
     abandon: bool,
-    older_than: int,
+    older_than: int | None,
     now: int | None,
     executor: Executor,
     as_json: bool,
@@ -278,9 +240,7 @@ def purge(
 
 @click.command()
 @LOG_DIRS
-@click.option(
-    "--holder", metavar="WHO", help="Only what WHO has reserved; whoever it is if not given."
-)
+@options(Release)
 @PLACE
 @JSON
 def release(

@@ -86,6 +86,16 @@ class Parsed:
         return self.parse(value) if isinstance(value, str) else value
 
 
+@dataclass(frozen=True)
+class Worded:
+    """The type of a text that the operation reads, such as a time or the word latest."""
+
+    metavar: str
+    format: str = ""
+
+
+Instant = Annotated[str, Worded("TIME", "date-time")]
+"""A time as for Time, or latest, earliest or max-timestamp."""
 Time = Annotated[int, Parsed("TIME", parse_time, "date-time")]
 """ms since the epoch, written as ISO 8601 with its offset from UTC."""
 Size = Annotated[int, Parsed("SIZE", parse_size)]
@@ -105,7 +115,7 @@ class Kind(NamedTuple):
 
     base: type
     """bool, int, str or Path."""
-    text: Choice | Parsed | None
+    text: Choice | Parsed | Worded | None
     many: bool
     commas: bool
     optional: bool
@@ -118,7 +128,7 @@ class Kind(NamedTuple):
         found: dict[str, Any] = {"type": _JSON[self.base]}
         if isinstance(self.text, Choice):
             found["enum"] = list(self.text.values)
-        elif isinstance(self.text, Parsed):
+        elif isinstance(self.text, Parsed | Worded):
             found = {"type": "string"} | ({"format": self.text.format} if self.text.format else {})
         if self.least is not None:
             found["minimum"] = self.least
@@ -175,7 +185,7 @@ def _kind(annotation: Any, metadata: list[Any]) -> Kind:
         annotation = first
     if annotation not in _JSON:
         raise TypeError(f"{annotation} is no type that an option can have")
-    texts = [one for one in said if isinstance(one, Choice | Parsed)]
+    texts = [one for one in said if isinstance(one, Choice | Parsed | Worded)]
     least = [one.ge for one in said if isinstance(one, Ge)]
     most = [one.le for one in said if isinstance(one, Le)]
     return Kind(

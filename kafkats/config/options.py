@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from kafkats.config.option import Choice, Option, Options, Time
-from kafkats.generations import RULES
+from pydantic import Field
+
+from kafkats.config.option import Choice, Option, Options, Size, Time, Words
+from kafkats.generations import OFFSETS_LOSS, RULES
 
 IndexRule = Annotated[
     str,
@@ -72,3 +74,107 @@ class Settings(Options):
             "KEY=VALUE",
         ),
     ] = ()
+
+
+class IndexSettings(Options):
+    """By whose rule indexes are compared and written."""
+
+    rule: IndexRule = "last-offset"
+
+
+class MissingRecords(Options):
+    """Whether partitions with missing records are changed."""
+
+    accept_loss: Annotated[
+        Words,
+        Option(
+            f"{OFFSETS_LOSS}: also change partitions in which records are missing, which no plan"
+            " changes otherwise",
+            "--accept-loss",
+            OFFSETS_LOSS,
+        ),
+    ] = ()
+
+
+class Json(Options):
+    """How results are printed."""
+
+    as_json: Annotated[bool, Option("Print one JSON object per line", "--json")] = False
+
+
+class Processes(Options):
+    """How many processes work."""
+
+    jobs: Annotated[
+        int | None,
+        Field(ge=1),
+        Option(
+            "Worker processes",
+            "--jobs",
+            "N",
+            unset="one per 256 MiB of work, up to one per processor; none below 64 MiB",
+        ),
+    ] = None
+
+
+class BatchLimit(Options):
+    """How much memory decompression may take."""
+
+    max_batch_bytes: Annotated[
+        Size,
+        Option(
+            "What one batch may decompress to. Up to twice as much memory is needed",
+            "--max-batch-bytes",
+            "SIZE",
+        ),
+    ] = 256 * 1024 * 1024
+
+
+class WorkArea(Options):
+    """Where undo material is kept."""
+
+    place: Annotated[
+        Path | None,
+        Option("Where to keep undo material", "--work-area", "FOLDER", unset="beside LOG_DIR"),
+    ] = None
+
+
+class Vouched(Options):
+    """What a person says of the broker."""
+
+    owner_stopped: Annotated[
+        bool,
+        Option(
+            "You vouch that no broker runs on it, where a lock proves nothing: network file"
+            " systems, snapshots",
+            "--owner-stopped",
+        ),
+    ] = False
+
+
+class Report(Options):
+    """Where a full report is written."""
+
+    report: Annotated[
+        Path | None,
+        Option("Also write the full report into this folder", "-o --output --report", "FOLDER"),
+    ] = None
+
+
+class Program(Options):
+    """The options of the command line itself."""
+
+    verbose: Annotated[
+        bool,
+        Option("With --version: which checksums and codecs run in a C library", "-v"),
+    ] = False
+    version: Annotated[bool, Option("Show the version and exit", "--version")] = False
+    master: Annotated[
+        str | None,
+        Option(
+            "Run on this Spark, such as local[4] or spark://HOST:7077, instead of in processes of"
+            " this machine",
+            "--spark",
+            "MASTER",
+        ),
+    ] = None

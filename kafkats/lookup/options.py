@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final
 
-from kafkats.config.option import Choice, Duration, Option, Options, Time
+from kafkats.config.option import Choice, Duration, Instant, Option, Options, Time
+from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
 from kafkats.lookup.exports import FORMATS, MISSING
 
 _MARGIN: Final = Option(
@@ -33,6 +34,32 @@ class Search(Options):
             "--high-watermark",
         ),
     ] = "checkpoint"
+
+
+class Logs(Options):
+    """What is compared with a table."""
+
+    logs: Annotated[
+        tuple[Path, ...],
+        Option(
+            "With a TABLE: where its logs lie, to see which of its offsets exist now",
+            "--logs",
+            "LOG_DIR",
+            unset="the table's newest rows tell",
+        ),
+    ] = ()
+
+
+class Times(Options):
+    """The times to look up."""
+
+    times: Annotated[
+        tuple[Instant, ...],
+        Option(
+            "Which offset was it at this time? latest, earliest and max-timestamp are times, too",
+            "--at",
+        ),
+    ] = ()
 
 
 class Table(Options):
@@ -69,12 +96,71 @@ class Table(Options):
     ] = None
 
 
+class Lookup(Options):
+    """How offsets are looked for, and what is kept of the answers."""
+
+    how: Annotated[
+        str,
+        Choice(("exact", "safe", "kafka")),
+        Option(
+            "exact: the first record at or after the time; safe: early enough for late records;"
+            " kafka: what a broker answers",
+            "--how",
+        ),
+    ] = "exact"
+    margin: Annotated[Duration | None, _MARGIN] = None
+    depth: Annotated[
+        str,
+        Choice(("tail", "full", "deep")),
+        Option(
+            "tail: trust indexes that are in order, although a wrong one can hide an earlier"
+            " record; full: read all batch headers; deep: decode the records",
+            "--depth",
+        ),
+    ] = "tail"
+    rule: Annotated[
+        str,
+        Choice(tuple(SEARCH_RULES)),
+        Option(
+            "Whose answer is shown beside it: that of this Kafka version and later ones; kip33 is"
+            " the text of KIP-33",
+            "--generation",
+        ),
+    ] = DEFAULT_SEARCH_RULE.name
+    now: Annotated[
+        Time | None,
+        Option("The time on the clock, for --generation 0.8", "--now", unset="this machine's"),
+    ] = None
+    report: Annotated[
+        Path | None,
+        Option(
+            "Also write the rows into this folder; of a table the records of its busiest"
+            " partitions, for pictures",
+            "--report",
+            "FOLDER",
+        ),
+    ] = None
+    around: Annotated[
+        Duration | None,
+        Option(
+            "With --at and --report: also write the records this near to the times, for pictures",
+            "--around",
+        ),
+    ] = None
+    go_on: Annotated[
+        bool,
+        Option("Exit with 0 although partitions cannot be searched, or none matches", "--go-on"),
+    ] = False
+
+
 class Export(Options):
     """Which offsets are exported, and to whom."""
 
-    at: Annotated[Time, Option("Which offset was it at this time?", "--at", "TIME", param="time")]
+    at: Annotated[
+        Instant, Option("Which offset was it at this time?", "--at", "TIME", param="time")
+    ]
     until: Annotated[
-        Time | None, Option("The end of a range, exclusive", "--until", "TIME", unset="no range")
+        Instant | None, Option("The end of a range, exclusive", "--until", "TIME", unset="no range")
     ] = None
     to: Annotated[
         str,

@@ -39,6 +39,30 @@ class Migration(Options):
     ]
 
 
+class Brokers(Options):
+    """Which brokers a cluster has."""
+
+    brokers: Annotated[tuple[str, ...], Option("The name of each broker", "--broker", "NAME")]
+
+
+class Broker(Options):
+    """Which broker an entry of the ledger is about."""
+
+    broker: Annotated[str, Option("The name of the broker", "--broker", "NAME")]
+
+
+class Attest(Options):
+    """What a person vouches for."""
+
+    text: Annotated[
+        str,
+        Option(
+            "What you vouch for: that the broker understands the new format, and how you know",
+            "--text",
+        ),
+    ]
+
+
 class Migrate(Options):
     """What the segments of one broker are converted to, and what may be lost."""
 
@@ -69,6 +93,30 @@ class Migrate(Options):
     rule: IndexRule = DEFAULT_RULE.name
 
 
+class Back(Options):
+    """What a rollback undoes or certifies in the place of a conversion."""
+
+    only_newer: Annotated[
+        bool,
+        Option(
+            "Only partitions with batches newer than --to-magic; a certificate if there are none",
+            "--only-newer",
+        ),
+    ] = False
+    certificate_folder: Annotated[
+        Path | None,
+        Option("With --only-newer: where that certificate is written", "--certify", "CERT"),
+    ] = None
+    runs: Annotated[
+        tuple[Path, ...],
+        Option(
+            "Plan only if these runs cannot be undone any more; the latest first",
+            "--undo",
+            "RUN...",
+        ),
+    ] = ()
+
+
 class Step(Options):
     """The step of a cluster's migration that a command belongs to."""
 
@@ -88,3 +136,67 @@ class Step(Options):
     broker: Annotated[
         str, Option("Whose volumes these are; needs --ledger", "--broker", "NAME")
     ] = ""
+
+
+class Certify(Options):
+    """What is certified."""
+
+    min_magic: Annotated[
+        int | None,
+        Choice((0, 1, 2)),
+        Option("Certify that there is no older message format than this", "--min-magic"),
+    ] = None
+    max_magic: Annotated[
+        int | None,
+        Choice((0, 1, 2)),
+        Option("Certify that there is no newer message format than this", "--max-magic"),
+    ] = None
+    deep: Annotated[
+        bool,
+        Option(
+            "Also decode every record; one that does not decode prevents the certificate", "--deep"
+        ),
+    ] = False
+    output: Annotated[Path | None, Option("The certificate's folder", "-o --output", "CERT")] = None
+    report: Annotated[
+        Path | None,
+        Option(
+            "Also write the formats as census.parquet into this folder; with a proof also"
+            " segments.parquet",
+            "--report",
+            "FOLDER",
+        ),
+    ] = None
+    check: Annotated[
+        Path | None, Option("Check whether this certificate is still true", "--check", "CERT")
+    ] = None
+
+
+class UndoCertify(Options):
+    """What is certified after an undo."""
+
+    certified: Annotated[
+        tuple[Path, ...],
+        Option(
+            "Then certify the message formats in these, as kafkats certify does",
+            "--certify",
+            "LOG_DIR...",
+        ),
+    ] = ()
+    max_magic: Annotated[
+        int | None,
+        Choice((0, 1, 2)),
+        Option("With --certify: that there is no newer message format than this", "--max-magic"),
+    ] = None
+    output: Annotated[
+        Path | None,
+        Option("With --certify: the certificate's folder", "-o --output", "CERT"),
+    ] = None
+    report: Annotated[
+        Path | None,
+        Option(
+            "With --certify: also write the formats as census.parquet into this folder",
+            "--report",
+            "FOLDER",
+        ),
+    ] = None

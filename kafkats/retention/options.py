@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from kafkats.config.option import Choice, Option, Options, Size, Time
@@ -16,7 +17,8 @@ class Retain(Options):
         str,
         Choice(tuple(RETENTION_RULES)),
         Option(
-            "Delete by the rules of this Kafka version and later ones; kip33 is the text of KIP-33",
+            "Delete by the rules of this Kafka version and later ones; kip33 is the text of KIP-33."
+            " Only 3.0 and 0.11 stop at the high watermark",
             "--generation",
             param="generation",
         ),
@@ -54,3 +56,17 @@ class Retain(Options):
         bool,
         Option("Also delete the last segment of a partition, as a broker does", "--last-segment"),
     ] = False
+
+
+class Beyond(Options):
+    """Where a plan is written that goes beyond the guards."""
+
+    beyond_guard: Annotated[
+        Path | None,
+        Option(
+            "If a guard of the policy keeps something, also write the plan without guards into this"
+            " folder, to be approved instead; with --into its name ends with the digest",
+            "--beyond-guard",
+            "PLAN",
+        ),
+    ] = None

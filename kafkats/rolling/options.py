@@ -24,3 +24,11 @@ class Roll(Options):
     ] = DEFAULT_ROLL_RULE.name
     now: Now = None
     export: Export = None
+
+
+class Simulate(Options):
+    """How rolling is simulated."""
+
+    seed: Annotated[
+        int, Option("The seed of the jitter that segment.jitter.ms allows", "--seed")
+    ] = 0

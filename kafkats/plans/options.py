@@ -1,0 +1,150 @@
+"""The options of plans, runs and reservations (see kafkats.config.option)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from kafkats.config.option import Duration, Option, Options, Time
+
+
+class PlanFolder(Options):
+    """Where a plan and what it was decided from are written."""
+
+    output: Annotated[Path | None, Option("The plan's folder", "-o --output", "PLAN")] = None
+    into: Annotated[
+        Path | None,
+        Option("Instead of -o: write the plan into plan-DIGEST in this folder", "--into", "FOLDER"),
+    ] = None
+    report: Annotated[
+        Path | None,
+        Option("Also write what was seen of all segments into this folder", "--report", "FOLDER"),
+    ] = None
+    go_on: Annotated[bool, Option("Exit with 0 although the plan has blocked rows", "--go-on")] = (
+        False
+    )
+
+
+class Reserve(Options):
+    """How the log directories of a plan are reserved."""
+
+    reserve: Annotated[
+        bool,
+        Option(
+            "Reserve LOG_DIR until the plan is applied: meanwhile nobody else can plan or apply there",
+            "--reserve",
+        ),
+    ] = False
+    holder: Annotated[
+        str | None,
+        Option(
+            "Reserve it for WHO, whom apply --holder names",
+            "--holder",
+            "WHO",
+            unset="the plan's folder",
+        ),
+    ] = None
+    reserve_for: Annotated[
+        Duration | None,
+        Option("How long the reservation lasts", "--reserve-for", unset="24h"),
+    ] = None
+    reserve_until: Annotated[
+        int | None,
+        Option(
+            "When the reservation ends, instead of --reserve-for", "--reserve-until", "EPOCH_MS"
+        ),
+    ] = None
+    skip_reserved: Annotated[
+        bool,
+        Option("Leave out what others have reserved, instead of refusing", "--skip-reserved"),
+    ] = False
+    take_over: Annotated[
+        tuple[str, ...],
+        Option("A holder that is known to have ended", "--take-over", "WHO"),
+    ] = ()
+
+
+class Holder(Options):
+    """Whose reservation a run uses."""
+
+    holder: Annotated[
+        str,
+        Option(
+            "Whose reservation of the log directories is this run's, too",
+            "--holder",
+            "WHO",
+            unset="the plan's own",
+        ),
+    ] = ""
+
+
+class Release(Options):
+    """Which reservations are broken."""
+
+    holder: Annotated[
+        str | None,
+        Option("Only what WHO has reserved", "--holder", "WHO", unset="whoever it is"),
+    ] = None
+
+
+class Approval(Options):
+    """The record of who approved."""
+
+    approval: Annotated[
+        Path | None,
+        Option(
+            "The recorded answer of an approver: nothing is done without its yes to this plan",
+            "--approval",
+            "FILE",
+        ),
+    ] = None
+
+
+class Apply(Options):
+    """Which plan is applied, and where its run is."""
+
+    digest: Annotated[
+        str | None,
+        Option(
+            "The digest that was approved; 8 digits are enough. any: for throw-away copies",
+            "--digest",
+        ),
+    ] = None
+    run_folder: Annotated[
+        Path | None, Option("The run's folder", "--run", "RUN", unset="PLAN.run")
+    ] = None
+    prove: Annotated[
+        bool | None,
+        Option(
+            "Read every written file again at the end",
+            "--prove/--no-proof",
+            unset="--prove, but in a Spark job --no-proof",
+        ),
+    ] = None
+
+
+class Purge(Options):
+    """Which runs end their undo window."""
+
+    abandon: Annotated[
+        bool, Option("Also end an interrupted run: its files stay as they are now", "--abandon")
+    ] = False
+    older_than: Annotated[
+        Duration | None,
+        Option("Only runs that ended this long ago", "--older-than", unset="all of them"),
+    ] = None
+    now: Annotated[
+        Time | None,
+        Option("With --older-than: the time that it is", "--now", unset="the clock's"),
+    ] = None
+
+
+class User(Options):
+    """Who works."""
+
+    by: Annotated[
+        str,
+        Option(
+            "Whom the ledger of a migration names", "--by", "WHO", unset="the user who runs this"
+        ),
+    ] = ""

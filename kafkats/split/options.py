@@ -1,0 +1,40 @@
+"""The options of a split of segments (see kafkats.config.option)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from kafkats.config.option import Choice, Option, Options, Size, Time
+
+
+class Split(Options):
+    """Where segments are cut."""
+
+    where: Annotated[
+        str,
+        Choice(("rolled", "mixed", "expired")),
+        Option(
+            "rolled: where segment.bytes or segment.ms would have rolled; mixed: around implausible"
+            " timestamps; expired: after the expired records",
+            "--where",
+        ),
+    ]
+    segment_bytes: Annotated[
+        Size | None, Option("For rolled: the limit of a segment's size", "--segment-bytes")
+    ] = None
+    segment_ms: Annotated[
+        int | None,
+        Field(ge=1),
+        Option("For rolled: the limit of a segment's time", "--segment-ms", "MS"),
+    ] = None
+    earliest: Annotated[
+        Time, Option("For mixed: no record can be older", "--earliest", unset="1970")
+    ] = 0
+    latest: Annotated[
+        Time | None, Option("For mixed: no record can be newer", "--latest", unset="now")
+    ] = None
+    before: Annotated[Time | None, Option("For expired: what is older has expired", "--before")] = (
+        None
+    )
