@@ -9,6 +9,13 @@ from kafkats.config.option import Choice, Duration, Instant, Option, Options, Ti
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
 from kafkats.lookup.exports import FORMATS, MISSING
 
+HOW: Final = ("exact", "safe", "kafka")
+HIGH_WATERMARKS: Final = ("checkpoint", "log-end")
+"""Up to where a broker returns records.
+
+`checkpoint`: the checkpointed high watermark, written every 5 s, which may be far behind after a
+kill. `log-end`: everything, as for a restarted broker that leads alone.
+"""
 _MARGIN: Final = Option(
     "How late records may have come, such as 10m: begin that much earlier and end that much later",
     "--margin",
@@ -27,7 +34,7 @@ class Search(Options):
 
     high_watermark: Annotated[
         str,
-        Choice(("checkpoint", "log-end")),
+        Choice(HIGH_WATERMARKS),
         Option(
             "Up to which offset records count. checkpoint: the high watermark that the broker wrote"
             " to disk; log-end: all",
@@ -101,7 +108,7 @@ class Lookup(Options):
 
     how: Annotated[
         str,
-        Choice(("exact", "safe", "kafka")),
+        Choice(HOW),
         Option(
             "exact: the first record at or after the time; safe: early enough for late records;"
             " kafka: what a broker answers",

@@ -22,6 +22,7 @@ from kafkats.config import Policy, magic_of, parse_time
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, INDEX_INTERVAL_BYTES, SEARCH_RULES
 from kafkats.logdir.steady import steady
+from kafkats.lookup.options import HIGH_WATERMARKS, HOW
 from kafkats.plans.units import Unit, list_units, unseen
 
 LOOKUP: Final = pa.schema([
@@ -51,13 +52,6 @@ LOOKUP: Final = pa.schema([
 ])  # fmt: skip
 """One row per partition and time."""
 
-HOW: Final = ("exact", "safe", "kafka")
-HIGH_WATERMARKS: Final = ("checkpoint", "log-end")
-"""Up to where a broker returns records.
-
-`checkpoint`: the checkpointed high watermark, written every 5 s, which may be far behind after a
-kill. `log-end`: everything, as for a restarted broker that leads alone.
-"""
 _WORDS: Final = {word.text: word for word in search.Word}
 """Words by their names in Kafka's own tools."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from kafkats.config.option import Choice, Option, Options, Size, Time
+
+SPLITS: Final = ("rolled", "mixed", "expired")
 
 
 class Split(Options):
@@ -14,7 +16,7 @@ class Split(Options):
 
     where: Annotated[
         str,
-        Choice(("rolled", "mixed", "expired")),
+        Choice(SPLITS),
         Option(
             "rolled: where segment.bytes or segment.ms would have rolled; mixed: around implausible"
             " timestamps; expired: after the expired records",

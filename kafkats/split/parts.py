@@ -23,9 +23,8 @@ from kafkats.logdir.families import Part, aborted_in
 from kafkats.plans.rows import KeyRow
 from kafkats.plans.units import Unit
 from kafkats.segment.reader import Source, open_source
+from kafkats.split.options import SPLITS
 from kafkats.split.points import MOST, NO_LIMIT, Border, as_rolled, expired_head, unmixed
-
-SPLITS: Final = ("rolled", "mixed", "expired")
 
 PARTS: Final = pa.schema([
     ("log_dir", pa.string()),

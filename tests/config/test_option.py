@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from kafkats.config.option import REQUIRED, Choice, Duration, Option, Options, Size, Time, declared
+from kafkats.lookup.options import Lookup
 from kafkats.migration.options import Migrate
 from kafkats.migration.plan import MigrateOptions
 from kafkats.rebuild.options import Rebuild
@@ -17,6 +18,7 @@ from kafkats.retention.options import Retain
 from kafkats.retention.plan import RetainOptions
 from kafkats.rolling.options import Roll
 from kafkats.rolling.plan import RollOptions
+from kafkats.search.exact import DEPTHS
 
 
 class Sample(Options):
@@ -61,6 +63,11 @@ def test_a_field_without_a_sentence_is_refused() -> None:
 
     with pytest.raises(TypeError, match="float"):
         declared(Odd)
+
+
+def test_the_words_of_a_search_are_those_that_it_knows() -> None:
+    depth = next(one for one in declared(Lookup) if one.name == "depth")
+    assert depth.kind.schema["enum"] == list(DEPTHS)
 
 
 @pytest.mark.parametrize(
