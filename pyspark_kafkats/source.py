@@ -108,7 +108,7 @@ def _keep_modules() -> None:
     """
     import gc
 
-    from kafkats.kernels import columns, headers  # ruff: ignore[unused-import]
+    from kafkats.kernels import ahead, columns, headers  # ruff: ignore[unused-import]
 
     if not gc.get_freeze_count():
         gc.freeze()

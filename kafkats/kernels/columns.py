@@ -2,8 +2,6 @@
 
     columns(state, plain)   decodes the window from POSITION on; returns when the buffers are full,
                             bytes are missing, a batch is bad, or a batch is compressed
-    ahead(state, plain)     decompresses the next compressed batches of the window, up to one that
-                            the caller must decompress
 
 `state` is an int64 vector with one slot per name below. Column slots hold buffer addresses; 0
 leaves the column out. The buffers hold the records of at most ROOM plain bytes (decompressed
@@ -22,18 +20,48 @@ from typing import Any, Final
 
 import numpy as np
 
+from kafkats.kernels.batch import (
+    NOT_LOADED,
+    TORN_TAIL,
+    WHOLE,
+    checksum_holds,
+    codec_of,
+    flags_of,
+    header_count,
+    impossible_offsets,
+    is_appended,
+    key_and_value,
+    key_of,
+    message,
+    next_frame,
+    offset_shift,
+    record_head,
+    sized,
+    timestamp_of,
+)
 from kafkats.kernels.jit import kernel
+from kafkats.kernels.layout import (
+    ATTRIBUTES_AT,
+    BASE_SEQUENCE_AT,
+    BASE_TIMESTAMP_AT,
+    CODEC_MASK,
+    COUNT_AT,
+    HEADER,
+    LEADER_EPOCH_AT,
+    MAGIC_AT,
+    MESSAGE_FLAGS_AT,
+    MIN_LEFT,
+    MIN_MESSAGE,
+    MIN_RECORD,
+    OFFSET_AT,
+    PRODUCER_EPOCH_AT,
+    PRODUCER_ID_AT,
+)
+from kafkats.kernels.layout import CONTROL as CONTROL_BATCH
 from kafkats.kernels.memory import (
-    copy,
-    crc32_by,
-    crc32c_by,
     i16,
     i32,
     i64,
-    lz4_by,
-    minus,
-    move4,
-    move8,
     own64,
     plus,
     put8,
@@ -41,11 +69,8 @@ from kafkats.kernels.memory import (
     put_own32,
     put_own64,
     u8,
-    u32,
-    zstd_by,
 )
-from kafkats.kernels.offsets import impossible_offsets
-from kafkats.kernels.varints import varint, varlong
+from kafkats.kernels.strings import append
 
 # The window: file positions ORIGIN to LOADED lie at ADDRESS. Batches that begin at LIMIT or later
 # belong to the next window.
@@ -122,49 +147,7 @@ FULL: Final = 2
 COMPRESSED: Final = 3  # `plain` has no row for the batch at POSITION
 BAD: Final = 4  # the batch at POSITION is corrupt
 
-MIN_RECORD: Final = 7
-"""Bytes of the smallest v2 record; bounds the record count by the number of plain bytes."""
-_MIN_MESSAGE: Final = 26
-_HEADER_V2: Final = 61
 _SEQUENCES: Final = 2**31
-_LZ4_BLOCK: Final = 64 * 1024
-
-
-@kernel
-def _copy(to: Any, start: Any, size: Any) -> None:
-    """Copy up to 16 bytes with two moves that may overlap.
-
-    Most keys are short, so this avoids a call.
-    """
-    if size > 16:
-        copy(to, start, size)
-    elif size >= 8:
-        move8(to, start)
-        move8(to + size - 8, start + size - 8)
-    elif size >= 4:
-        move4(to, start)
-        move4(to + size - 4, start + size - 4)
-    else:
-        for n in range(size):
-            put8(to + n, u8(start + n))
-
-
-@kernel
-def _append(
-    data: Any, offsets: Any, valid: Any, row: Any, filled: Any, start: Any, length: Any
-) -> Any:
-    """Write `length` bytes from `start` as entry `row`; a negative length is null.
-
-    `filled` is the number of bytes in the column before. Returns the number after.
-    """
-    if length > 0:
-        _copy(data + filled, start, length)
-        filled += length
-    put_own32(offsets + 4 * (row + 1), filled)
-    if valid != 0:
-        at, bit = valid + (row >> 3), row & 7
-        put8(at, (u8(at) & ((1 << bit) - 1)) | (np.int64(length >= 0) << bit))
-    return filled
 
 
 @kernel
@@ -192,46 +175,32 @@ def _record_headers(state: Any, at: Any, end: Any) -> Any:
     Returns the address after them, or 0 if they are malformed.
     """
     wanted, entry = state[HEADER_OFFSETS] != 0, state[HEADERS]
-    count, at = varint(at, end)
-    if at == 0 or count < 0 or count > end - at:
-        return np.int64(0)
+    count, at = header_count(at, end)
     for _ in range(count):
-        length, at = varint(at, end)
-        if at == 0 or length < 0 or length > end - at:  # a header key is never null
+        start, length, at = sized(at, end)
+        if start == 0 or length < 0:  # a header key is never null
             return np.int64(0)
         if wanted:
+            data, offsets = state[HEADER_KEY_DATA], state[HEADER_KEY_OFFSETS]
             filled = state[HEADER_KEY_BYTES]
-            filled = _append(
-                state[HEADER_KEY_DATA],
-                state[HEADER_KEY_OFFSETS],
-                np.int64(0),
-                entry,
-                filled,
-                at,
-                length,
-            )
+            filled = append(data, offsets, np.int64(0), entry, filled, start, length)
             state[HEADER_KEY_BYTES] = filled
-        length, at = varint(at + length, end)
-        if at == 0 or length > end - at:
+        start, length, at = sized(at, end)
+        if start == 0:
             return np.int64(0)
         if wanted:
-            data, offsets, valid = (
-                state[HEADER_VALUE_DATA],
-                state[HEADER_VALUE_OFFSETS],
-                state[HEADER_VALUE_VALID],
-            )
-            state[HEADER_VALUE_BYTES] = _append(
-                data, offsets, valid, entry, state[HEADER_VALUE_BYTES], at, length
-            )
+            data, offsets = state[HEADER_VALUE_DATA], state[HEADER_VALUE_OFFSETS]
+            valid, filled = state[HEADER_VALUE_VALID], state[HEADER_VALUE_BYTES]
+            filled = append(data, offsets, valid, entry, filled, start, length)
+            state[HEADER_VALUE_BYTES] = filled
             state[HEADER_NULLS] += np.int64(length < 0)
             entry += 1
             state[HEADERS] = entry
-        at += max(length, 0)
     return at
 
 
 @kernel
-def _area(  # noqa: C901 - one loop, everything in registers
+def _area(
     state: Any,
     key: Any,
     value: Any,
@@ -253,39 +222,29 @@ def _area(  # noqa: C901 - one loop, everything in registers
     offset_at, time_at, type_at = state[OFFSET], state[TIMESTAMP], state[TIMESTAMP_TYPE]
     header_offsets, fields = state[HEADER_OFFSETS], state[MAGIC] != 0
     for _ in range(count):
-        length, at = varint(at, end)
-        if at == 0:
-            return bad
-        record_end = at + length
-        if record_end > end:
-            return bad
-        delta, at = varlong(at + 1, end)
-        if at == 0:
-            return bad
-        offset_delta, at = varint(at, end)
-        if at == 0:
+        record_end, delta, offset_delta, at = record_head(at, end)
+        if record_end == 0:
             return bad
         put_own64(offset_at + 8 * row, plus(base, offset_delta))
         put_own64(time_at + 8 * row, append_time if kind == 1 else plus(base_time, delta))
         put8(type_at + row, kind)
-        length, at = varint(at, end)
-        if at == 0 or length > end - at:
+        start, length, at = sized(at, end)
+        if start == 0:
             return bad
         if key[1] != 0:
-            key_bytes = _append(key[0], key[1], key[2], row, key_bytes, at, length)
+            key_bytes = append(key[0], key[1], key[2], row, key_bytes, start, length)
             key_nulls += np.int64(length < 0)
-        length, at = varint(at + max(length, 0), end)
-        if at == 0 or length > end - at:
+        start, length, at = sized(at, end)
+        if start == 0:
             return bad
         if value[1] != 0:
-            value_bytes = _append(value[0], value[1], value[2], row, value_bytes, at, length)
+            value_bytes = append(value[0], value[1], value[2], row, value_bytes, start, length)
             value_nulls += np.int64(length < 0)
-        at += max(length, 0)
         if at < end and u8(at) == 0:
             at += 1
         else:
             at = _record_headers(state, at, end)
-        if at == 0 or at != record_end:
+        if at != record_end:
             return bad
         if header_offsets != 0:
             put_own32(header_offsets + 4 * (row + 1), state[HEADERS])
@@ -304,24 +263,15 @@ def _message(key: Any, value: Any, row: Any, filled: Any, at: Any, end: Any, mag
     """
     bad = np.int64(-1), np.int64(0), np.int64(0), np.int64(0)
     key_bytes, value_bytes, key_nulls, value_nulls = filled
-    at += 18 if magic == 0 else 26
-    if end - at < 4:
-        return bad
-    length = i32(at)
-    at += 4
-    if max(length, 0) > end - at - 4:
+    key_at, key_length, value_at, value_length = key_and_value(key_of(at, magic), end)
+    if key_at == 0:
         return bad
     if key[1] != 0:
-        key_bytes = _append(key[0], key[1], key[2], row, key_bytes, at, length)
-        key_nulls += np.int64(length < 0)
-    at += max(length, 0)
-    length = i32(at)
-    at += 4
-    if length > end - at:
-        return bad
+        key_bytes = append(key[0], key[1], key[2], row, key_bytes, key_at, key_length)
+        key_nulls += np.int64(key_length < 0)
     if value[1] != 0:
-        value_bytes = _append(value[0], value[1], value[2], row, value_bytes, at, length)
-        value_nulls += np.int64(length < 0)
+        value_bytes = append(value[0], value[1], value[2], row, value_bytes, value_at, value_length)
+        value_nulls += np.int64(value_length < 0)
     return key_bytes, value_bytes, key_nulls, value_nulls
 
 
@@ -354,48 +304,40 @@ def _message_set(
     `times`: timestamp type and timestamp of the wrapper. Returns the number of rows (0: malformed)
     and the new `filled` of _message.
     """
-    first, last = row, np.int64(0)
-    while end - at >= 12:
-        size = i32(at + 8)
-        if size < 14:
-            return np.int64(0), filled
-        if 12 + size > end - at:
-            break
-        magic = u8(at + 16)
-        if magic > 1 or u8(at + 17) & 7 or size < 14 + 8 * magic:
-            return np.int64(0), filled
-        last = i64(at)
-        filled = _message(key, value, row, filled, at, at + 12 + size, magic)
+    first, last, kind = row, np.int64(0), times[0]
+    what, total, magic = message(at, end)
+    while what == WHOLE:
+        last = i64(at + OFFSET_AT)
+        filled = _message(key, value, row, filled, at, at + total, magic)
         if filled[0] < 0:
             return np.int64(0), filled
         if magic == 0:
             _old_row(state, row, last, -1, -1)
         else:
-            _old_row(state, row, last, times[1] if times[0] == 1 else i64(at + 18), times[0])
+            _old_row(state, row, last, times[1] if kind == 1 else timestamp_of(at, magic), kind)
         row += 1
-        at += 12 + size
-    offset = i64(wrapper)
-    if u8(wrapper + 16) == 1 and offset != 0:
-        if offset < last:
-            return np.int64(0), filled
+        at += total
+        what, total, magic = message(at, end)
+    shift, sound = offset_shift(u8(wrapper + MAGIC_AT), i64(wrapper + OFFSET_AT), last)
+    if what != TORN_TAIL or not sound:
+        return np.int64(0), filled
+    if shift != 0:
         for n in range(first, row):
             to = state[OFFSET] + 8 * n
-            put_own64(to, plus(own64(to), minus(offset, last)))
+            put_own64(to, plus(own64(to), shift))
     return row - first, filled
 
 
 @kernel
 def _batch_fields(state: Any, at: Any) -> None:
     """Read the batch fields of the batch at address `at`."""
-    state[_BATCH], state[_BATCH + 1] = u8(at + 16), u8(at + 17)
+    magic = u8(at + MAGIC_AT)
+    state[_BATCH], state[_BATCH + 1] = magic, u8(at + MESSAGE_FLAGS_AT)
     state[_BATCH + 2] = state[_BATCH + 3] = state[_BATCH + 4] = state[_BATCH + 5] = -1
-    if state[_BATCH] == 2:
-        state[_BATCH + 1], state[_BATCH + 2] = i16(at + 21), i32(at + 12)
-        state[_BATCH + 3], state[_BATCH + 4], state[_BATCH + 5] = (
-            i64(at + 43),
-            i16(at + 51),
-            i32(at + 53),
-        )
+    if magic == 2:
+        state[_BATCH + 1], state[_BATCH + 2] = i16(at + ATTRIBUTES_AT), i32(at + LEADER_EPOCH_AT)
+        state[_BATCH + 3], state[_BATCH + 4] = i64(at + PRODUCER_ID_AT), i16(at + PRODUCER_EPOCH_AT)
+        state[_BATCH + 5] = i32(at + BASE_SEQUENCE_AT)
 
 
 @kernel
@@ -412,34 +354,25 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
     why = DONE
     if position < origin:
         return BAD
-    while file_end - position >= 18:
-        if position >= limit or position + 18 > loaded:
-            why, state[NEEDED] = NEED_BYTES, 18
+    while file_end - position >= MIN_LEFT:
+        if position >= limit:
+            why, state[NEEDED] = NEED_BYTES, MIN_LEFT
+            break
+        what, total, magic = next_frame(address, origin, loaded, file_end, position)
+        if what != WHOLE:
+            if what != TORN_TAIL:
+                why, state[NEEDED] = NEED_BYTES if what == NOT_LOADED else BAD, total
             break
         at = address + (position - origin)
-        size = i32(at + 8)
-        total = size + 12
-        if size < 14:
-            why = BAD
-            break
-        if total > file_end - position:
-            break
-        magic = u8(at + 16)
-        if magic > 2 or (magic == 2 and total < _HEADER_V2) or (magic == 1 and size < 22):
-            why = BAD
-            break
-        if position + total > loaded:
-            why, state[NEEDED] = NEED_BYTES, total
-            break
         if impossible_offsets(at, magic):
             why = BAD
             break
 
-        if magic < 2 and u8(at + 17) & 7 == 0:
+        if magic < 2 and codec_of(at, magic) == 0:
             if used + total > room or row == rows_room:
                 why, state[NEEDED], state[NEEDED_ROWS] = FULL, total, 1
                 break
-            if crc32 != 0 and crc32_by(crc32, at + 16, total - 16) != u32(at + 12):
+            if not checksum_holds(at, total, magic, crc32, crc32c):
                 why = BAD
                 break
             after = _message(key, value, row, filled, at, at + total, magic)
@@ -450,18 +383,20 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
             if state[MAGIC] != 0:
                 _batch_fields(state, at)
             if magic == 0:
-                _old_row(state, row, i64(at), -1, -1)
+                _old_row(state, row, i64(at + OFFSET_AT), -1, -1)
             else:
-                _old_row(state, row, i64(at), i64(at + 18), (u8(at + 17) >> 3) & 1)
+                kind = is_appended(flags_of(at, magic))
+                _old_row(state, row, i64(at + OFFSET_AT), timestamp_of(at, magic), kind)
             row += 1
             used += total
             position += total
             continue
 
-        start, length, count = np.int64(0), np.int64(total), np.int64(0)
-        packed = magic < 2 or u8(at + 22) & 7 != 0
+        start, length, count = at + HEADER, total - HEADER, np.int64(0)
+        flags = flags_of(at, magic)
+        packed = flags & CODEC_MASK != 0
         if magic == 2:
-            length, count = total - _HEADER_V2, i32(at + 57)
+            count = i32(at + COUNT_AT)
             packed = packed and count > 0  # Kafka ignores the bytes of an empty batch
         if packed:
             number = state[PLAIN_NEXT]
@@ -469,51 +404,39 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
                 why = COMPRESSED
                 break
             start, length = plain[number, 1], plain[number, 2]
-        most = (
-            length // _MIN_MESSAGE
-            if magic < 2
-            else max(min(count, length // MIN_RECORD), np.int64(0))
-        )
+        most = length // MIN_MESSAGE
+        if magic == 2:
+            most = max(min(count, length // MIN_RECORD), np.int64(0))
         if used + length > room or row + most > rows_room:
             why, state[NEEDED], state[NEEDED_ROWS] = FULL, length, most
             break
         if state[MAGIC] != 0:
             _batch_fields(state, at)
+        if not checksum_holds(at, total, magic, crc32, crc32c) or (magic == 2 and count != most):
+            why = BAD
+            break
+        kind = is_appended(flags) if magic else np.int64(-1)
         if magic == 2:
-            if not packed:
-                start = at + _HEADER_V2
-            if (
-                crc32c != 0 and crc32c_by(crc32c, at + 21, total - 21) != u32(at + 17)
-            ) or count != most:
-                why = BAD
-                break
-            attributes = u8(at + 22)
-            times = np.int64((attributes >> 3) & 1), i64(at + 27), i64(at + 35)
-            entries, names, values, nulls = (
-                state[HEADERS], state[HEADER_KEY_BYTES], state[HEADER_VALUE_BYTES], state[HEADER_NULLS]
-            )  # fmt: skip
+            times = kind, i64(at + BASE_TIMESTAMP_AT), timestamp_of(at, magic)
+            entries, nulls = state[HEADERS], state[HEADER_NULLS]
+            names, values = state[HEADER_KEY_BYTES], state[HEADER_VALUE_BYTES]
             after = filled
             if count > 0:
+                base = i64(at + OFFSET_AT)
                 after = _area(
-                    state, key, value, row, filled, start, start + length, count, i64(at), times
+                    state, key, value, row, filled, start, start + length, count, base, times
                 )
-            if after[0] >= 0 and (control != 0 or attributes & 0x20 == 0):
+            if after[0] >= 0 and (control != 0 or flags & CONTROL_BATCH == 0):
                 filled = after
                 row += count
             else:
-                state[HEADERS], state[HEADER_KEY_BYTES], state[HEADER_VALUE_BYTES], state[HEADER_NULLS] = (
-                    entries, names, values, nulls
-                )  # fmt: skip
+                state[HEADERS], state[HEADER_NULLS] = entries, nulls
+                state[HEADER_KEY_BYTES], state[HEADER_VALUE_BYTES] = names, values
             if after[0] < 0:
                 why = BAD
                 break
         else:
-            if crc32 != 0 and crc32_by(crc32, at + 16, total - 16) != u32(at + 12):
-                why = BAD
-                break
-            wrapper_times = np.int64(-1), np.int64(-1)
-            if magic == 1:
-                wrapper_times = np.int64((u8(at + 17) >> 3) & 1), i64(at + 18)
+            wrapper_times = kind, timestamp_of(at, magic)
             rows, after = _message_set(
                 state, key, value, row, filled, start, start + length, at, wrapper_times
             )
@@ -529,107 +452,3 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
     state[POSITION], state[USED], state[ROWS] = position, used, row
     state[KEY_BYTES], state[VALUE_BYTES], state[KEY_NULLS], state[VALUE_NULLS] = filled
     return why
-
-
-@kernel
-def _lz4(state: Any, at: Any, size: Any, old: Any, to: Any, room: Any) -> Any:
-    """Decompress an LZ4 frame in the form that Kafka writes. `old`: accept any header checksum.
-
-    Returns the number of plain bytes, or -1 if the caller must decompress the frame.
-    """
-    function = state[LZ4]
-    if (
-        function == 0
-        or size < 11
-        or u32(at) != 0x04224D18
-        or u8(at + 4) != 0x60
-        or u8(at + 5) != 0x40
-    ):
-        return -1
-    if not old and u8(at + 6) != 0x82:
-        return -1
-    at, end, filled = at + 7, at + size, np.int64(0)
-    while at + 4 <= end:
-        block = u8(at) | u8(at + 1) << 8 | u8(at + 2) << 16 | u8(at + 3) << 24
-        at += 4
-        if block == 0:
-            return filled
-        stored, block = block >> 31, block & 0x7FFFFFFF
-        left = min(room - filled, _LZ4_BLOCK)
-        if block > min(_LZ4_BLOCK, end - at):
-            return -1
-        if stored:
-            if block > left:
-                return -1
-            copy(to + filled, at, block)
-            got = block
-        else:
-            got = lz4_by(function, at, to + filled, block, left)
-            if got < 0:
-                return -1
-        at, filled = at + block, filled + got
-    return -1
-
-
-@kernel
-def ahead(state: Any, plain: Any) -> bool:  # noqa: C901 - one loop
-    """Decompress batches from AHEAD on into JOINED while they fit; add a row to `plain` for each.
-
-    Returns True if the caller must decompress the bytes that PACKED describes. This function
-    reports no corruption: columns() reads the same batches and reports it.
-    """
-    address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
-    position, number = state[AHEAD], state[PLAIN_COUNT]
-    wants = False
-    while number < len(plain) and position >= origin and position + 18 <= loaded and not wants:
-        at = address + (position - origin)
-        total = 12 + i32(at + 8)
-        magic = u8(at + 16)
-        if (
-            magic > 2
-            or total < (_HEADER_V2 if magic == 2 else _MIN_MESSAGE + 8 * magic)
-            or position + total > loaded
-        ):
-            break
-        codec = u8(at + (22 if magic == 2 else 17)) & 7
-        start, size = at + _HEADER_V2, np.int64(total - _HEADER_V2)
-        if magic == 2:
-            if i32(at + 57) <= 0:
-                codec = np.int64(0)
-        else:
-            # The value of a wrapper follows the key, which normally is null.
-            start = at + _MIN_MESSAGE - 8 + 8 * magic
-            key_length = max(i32(start), 0)
-            if codec and key_length > at + total - start - 8:
-                break
-            if codec:
-                start += 4 + key_length
-                size = i32(start)
-                start += 4
-                if size < 0 or size > at + total - start:
-                    break
-        if codec != 0:
-            got, to, room = (
-                np.int64(-1),
-                state[JOINED] + state[JOINED_USED],
-                state[JOINED_ROOM] - state[JOINED_USED],
-            )
-            if codec == 3:
-                got = np.int64(_lz4(state, start, size, magic == 0, to, room))
-            elif codec == 4 and magic == 2 and state[ZSTD] != 0 and size > 0:
-                got = zstd_by(state[ZSTD], state[ZSTD_CONTEXT], to, room, start, size)
-                # error codes are the highest numbers
-                got = got if got >= 0 and got <= room else np.int64(-1)
-            if got < 0:
-                if number > 0 and room < state[JOINED_ROOM] // 2:
-                    break  # the buffer may be too small: retry with an empty one
-                wants = True
-                state[PACKED], state[PACKED + 1], state[PACKED + 2] = position, codec, magic
-                state[PACKED + 3], state[PACKED + 4] = start, size
-            else:
-                plain[number, 0], plain[number, 1], plain[number, 2] = position, to, got
-                state[JOINED_USED] += got
-                number += 1
-        position += total
-    state[AHEAD], state[PLAIN_COUNT] = position, number
-    return wants

@@ -14,9 +14,23 @@ from typing import Any, Final
 
 import numpy as np
 
+from kafkats.kernels.batch import WHOLE, frame, impossible_offsets, timestamp_of
 from kafkats.kernels.jit import kernel
-from kafkats.kernels.memory import i8, i16, i32, i64, u8
-from kafkats.kernels.offsets import impossible_offsets
+from kafkats.kernels.layout import (
+    ATTRIBUTES_AT,
+    BASE_SEQUENCE_AT,
+    CODEC_MASK,
+    COUNT_AT,
+    HEADER,
+    LAST_OFFSET_DELTA_AT,
+    LEADER_EPOCH_AT,
+    MESSAGE_FLAGS_AT,
+    MIN_LEFT,
+    OFFSET_AT,
+    PRODUCER_EPOCH_AT,
+    PRODUCER_ID_AT,
+)
+from kafkats.kernels.memory import i16, i32, i64, u8
 
 # The window: file positions ORIGIN to LOADED lie at ADDRESS. Batches that begin at LIMIT or later
 # belong to the next call.
@@ -54,11 +68,9 @@ AT_LIMIT: Final = 1
 FULL: Final = 2
 NEED_BYTES: Final = 3
 
-_HEADER_V2: Final = 61
-
 
 @kernel
-def headers(state: Any, rows: Any) -> int:  # noqa: C901 - one loop
+def headers(state: Any, rows: Any) -> int:
     """Read headers from state[POSITION] on; see the module. Runs without the GIL."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, end = state[LIMIT], state[END]
@@ -66,50 +78,40 @@ def headers(state: Any, rows: Any) -> int:  # noqa: C901 - one loop
     why = STOPPED
     if position < origin:
         return STOPPED
-    while end - position >= 18:
+    while end - position >= MIN_LEFT:
         if position >= limit:
             why = AT_LIMIT
             break
         if filled == rows.shape[0]:
             why = FULL
             break
-        needed = min(np.int64(_HEADER_V2), end - position)
+        needed = min(np.int64(HEADER), end - position)
         if position + needed > loaded:
             why, state[NEEDED] = NEED_BYTES, needed
             break
         at = address + (position - origin)
-        size, magic = i32(at + 8), i8(at + 16)
-        total = size + 12
-        if size < 14 or total > end - position or magic < 0 or magic > 2:
+        what, total, magic = frame(at, end - position)
+        if what != WHOLE or impossible_offsets(at, magic):
             break
-        if (magic == 2 and total < _HEADER_V2) or (magic == 1 and size < 22):
-            break
-        if impossible_offsets(at, magic):
-            break
-        producer = i64(at + 43) if magic == 2 else np.int64(-1)
+        producer = i64(at + PRODUCER_ID_AT) if magic == 2 else np.int64(-1)
         if only == 0 or producer >= 0:
             row = rows[filled]
-            row[AT], row[SIZE], row[MAGIC] = position, total, magic
-            row[FIRST_OFFSET] = row[LAST_OFFSET] = i64(at)
-            row[PRODUCER_ID] = producer
-            row[PRODUCER_EPOCH] = row[BASE_SEQUENCE] = row[COUNT] = row[MAX_TIMESTAMP] = row[
-                LEADER_EPOCH
-            ] = -1
+            row[AT], row[SIZE], row[MAGIC], row[PRODUCER_ID] = position, total, magic, producer
+            row[FIRST_OFFSET] = row[LAST_OFFSET] = i64(at + OFFSET_AT)
+            row[MAX_TIMESTAMP] = timestamp_of(at, magic)
             if magic == 2:
-                row[ATTRIBUTES] = i16(at + 21)
-                row[LAST_OFFSET] += i32(at + 23)
-                row[MAX_TIMESTAMP] = i64(at + 35)
-                row[PRODUCER_EPOCH] = i16(at + 51)
-                row[BASE_SEQUENCE], row[COUNT] = i32(at + 53), i32(at + 57)
-                row[LEADER_EPOCH] = i32(at + 12)
+                row[ATTRIBUTES] = i16(at + ATTRIBUTES_AT)
+                row[LAST_OFFSET] += i32(at + LAST_OFFSET_DELTA_AT)
+                row[PRODUCER_EPOCH] = i16(at + PRODUCER_EPOCH_AT)
+                row[BASE_SEQUENCE], row[COUNT] = i32(at + BASE_SEQUENCE_AT), i32(at + COUNT_AT)
+                row[LEADER_EPOCH] = i32(at + LEADER_EPOCH_AT)
             else:
-                row[ATTRIBUTES] = u8(at + 17)
-                if row[ATTRIBUTES] & 7:
+                row[PRODUCER_EPOCH] = row[BASE_SEQUENCE] = row[COUNT] = row[LEADER_EPOCH] = -1
+                row[ATTRIBUTES] = u8(at + MESSAGE_FLAGS_AT)
+                if row[ATTRIBUTES] & CODEC_MASK:
                     row[FIRST_OFFSET] = np.int64(UNKNOWN)
                 else:
                     row[COUNT] = 1
-                if magic == 1:
-                    row[MAX_TIMESTAMP] = i64(at + 18)
             filled += 1
         position += total
     state[POSITION], state[FILLED] = position, filled

@@ -1,8 +1,8 @@
 """Compile kernels: without the GIL, and cached on disk where the cache directory is writable.
 
-numba checks only a kernel's own file for changes, but the machine code of a kernel also holds what it
-inlines from other files. The name of a cache file therefore contains a digest of all files in this
-directory. A change in any of them compiles every kernel again.
+numba checks only a kernel's own file for changes, but the machine code of a kernel also holds what
+it inlines from other files. The name of a cache file therefore contains a digest of all files in
+this directory. A change in any of them compiles every kernel again.
 """
 
 from __future__ import annotations
@@ -39,6 +39,11 @@ def kernel(function: F) -> F:
         compiled = numba.njit(function, nogil=True)
     compiled.__qualname__ = function.__qualname__ = name
     return cast(F, compiled)
+
+
+def inlined(function: F) -> F:
+    """Compile `function` into every kernel that calls it, so that its results stay in registers."""
+    return cast(F, numba.njit(function, nogil=True, forceinline=True))
 
 
 @cache

@@ -15,9 +15,31 @@ from typing import Any, Final
 
 import numpy as np
 
+from kafkats.kernels.batch import (
+    NOT_LOADED,
+    TORN_TAIL,
+    WHOLE,
+    flags_of,
+    key_and_value,
+    key_of,
+    message,
+    next_frame,
+    offset_shift,
+    record_head,
+    sized,
+    skip_headers,
+    timestamp_of,
+)
 from kafkats.kernels.jit import kernel
-from kafkats.kernels.memory import i32, i64, plus, u8
-from kafkats.kernels.varints import varint, varlong
+from kafkats.kernels.layout import (
+    BASE_TIMESTAMP_AT,
+    CODEC_MASK,
+    COUNT_AT,
+    HEADER,
+    LOG_APPEND_TIME,
+    OFFSET_AT,
+)
+from kafkats.kernels.memory import i32, i64, plus
 
 # The window: file positions ORIGIN to LOADED lie at ADDRESS. Good batches end at END.
 ADDRESS: Final = 0
@@ -54,8 +76,6 @@ NEED_BYTES: Final = 2
 COMPRESSED: Final = 3
 MOVED: Final = 4  # no batch of magic 0 to 2 begins at POSITION: the file changed after the walk
 
-_HEADER_V2: Final = 61
-
 
 def new_state() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return a state at the start of a file, without a window."""
@@ -65,77 +85,25 @@ def new_state() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 @kernel
-def _skip_bytes(at: Any, end: Any) -> Any:
-    """Return the address after nullable bytes with a varint length, or 0 if they do not fit."""
-    length, at = varint(at, end)
-    if at == 0 or length > end - at:
-        return np.int64(0)
-    return at + max(length, 0)
-
-
-@kernel
-def _skip_headers(at: Any, end: Any) -> Any:
-    """Return the address after the record headers, or 0 if they are malformed."""
-    count, at = varint(at, end)
-    if at == 0 or count < 0 or count > end - at:
-        return np.int64(0)
-    for _ in range(count):
-        length, at = varint(at, end)
-        if at == 0 or length < 0 or length > end - at:  # a header key is never null
-            return np.int64(0)
-        at = _skip_bytes(at + length, end)
-        if at == 0:
-            return np.int64(0)
-    return at
-
-
-@kernel
 def _area(state: Any, at: Any, end: Any) -> bool:
     """Decode COUNT records from address `at` to `end`; FOUND_MAXIMUM gets the largest timestamp."""
     base, maximum = state[BASE_TIMESTAMP], np.int64(-1)
     for _ in range(state[COUNT]):
-        length, at = varint(at, end)
-        if at == 0:
-            return False
-        record_end = at + length
-        if record_end > end:
-            return False
-        delta, at = varlong(at + 1, end)  # skip the attributes byte
-        if at == 0:
+        record_end, delta, _, at = record_head(at, end)
+        if record_end == 0:
             return False
         maximum = max(maximum, plus(base, delta))
-        _, at = varint(at, end)  # offset delta
-        if at == 0:
+        key, _, at = sized(at, end)
+        if key == 0:
             return False
-        at = _skip_bytes(at, end)
-        if at == 0:
+        value, _, at = sized(at, end)
+        if value == 0:
             return False
-        at = _skip_bytes(at, end)
-        if at == 0:
-            return False
-        if at < end and u8(at) == 0:
-            at += 1
-        else:
-            at = _skip_headers(at, end)
-        if at == 0 or at != record_end:
+        _, at = skip_headers(at, end)
+        if at != record_end:
             return False
     state[FOUND_MAXIMUM] = maximum
     return bool(at == end)
-
-
-@kernel
-def _message(at: int, end: int, magic: int) -> bool:
-    """Return whether key and value of the message between `at` and `end` fit."""
-    at += 18 if magic == 0 else 26
-    for _ in range(2):
-        if end - at < 4:
-            return False
-        length = i32(at)
-        at += 4
-        if length > end - at:
-            return False
-        at += max(length, 0)
-    return True
 
 
 @kernel
@@ -155,25 +123,23 @@ def message_set(state: Any) -> bool:
     """
     at, end = state[ADDRESS], state[ADDRESS] + state[SIZE]
     count, maximum, last, first = 0, np.int64(-1), np.int64(0), np.int64(0)
-    while end - at >= 12:
-        size = i32(at + 8)
-        if size < 14:
+    what, total, magic = message(at, end)
+    while what == WHOLE:
+        key, _, _, _ = key_and_value(key_of(at, magic), at + total)
+        if key == 0:
             return False
-        if 12 + size > end - at:
-            break
-        magic = u8(at + 16)
-        if magic > 1 or u8(at + 17) & 7 or not _message(at, at + 12 + size, magic):
-            return False
-        last = i64(at)
+        last = i64(at + OFFSET_AT)
         if count == 0:
             first = last
-        if magic == 1:
-            maximum = max(maximum, i64(at + 18))
+        maximum = max(maximum, timestamp_of(at, magic))
         count += 1
-        at += 12 + size
+        at += total
+        what, total, magic = message(at, end)
+    if what != TORN_TAIL:
+        return False
     state[COUNT], state[FOUND_MAXIMUM], state[FIRST_OFFSET] = count, maximum, first
-    relative = state[MAGIC] == 1 and state[OFFSET] != 0
-    return count > 0 and not (relative and state[OFFSET] < last)
+    _, sound = offset_shift(state[MAGIC], state[OFFSET], last)
+    return bool(count > 0 and sound)
 
 
 @kernel
@@ -196,7 +162,7 @@ def judge(state: Any, position: int, decodes: bool) -> None:
 
 
 @kernel
-def deep(state: Any) -> int:  # noqa: C901 - one loop
+def deep(state: Any) -> int:
     """Check batches from POSITION to END, which the walk found whole. Runs without the GIL."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, end = state[LIMIT], state[END]
@@ -206,53 +172,35 @@ def deep(state: Any) -> int:  # noqa: C901 - one loop
         position = state[POSITION]
         if position >= limit:
             return AT_LIMIT
-        if position + 18 > loaded:
-            if end - position < 18:
-                return MOVED
-            state[NEEDED] = 18
-            return NEED_BYTES
-        at = address + (position - origin)
-        total, magic = 12 + i32(at + 8), u8(at + 16)
-        if total < 26 or total > end - position:
-            return MOVED
-        if position + total > loaded:
+        what, total, magic = next_frame(address, origin, loaded, end, position)
+        if what == NOT_LOADED:
             state[NEEDED] = total
             return NEED_BYTES
+        if what != WHOLE:
+            return MOVED
+        at = address + (position - origin)
         if magic == 2:
-            if total < _HEADER_V2:
-                return MOVED
-            attributes = u8(at + 22)
-            state[COUNT], state[BASE_TIMESTAMP], state[MAX_TIMESTAMP] = (
-                i32(at + 57),
-                i64(at + 27),
-                i64(at + 35),
-            )
-            state[APPENDED] = attributes & 8
-            if state[COUNT] <= 0:  # Kafka ignores the bytes of an empty batch
-                judge(state, position, state[COUNT] == 0)
-            elif attributes & 7:
-                state[SIZE], state[MAGIC], state[CODEC] = total, magic, attributes & 7
+            flags, count = flags_of(at, magic), i32(at + COUNT_AT)
+            state[COUNT], state[BASE_TIMESTAMP] = count, i64(at + BASE_TIMESTAMP_AT)
+            state[MAX_TIMESTAMP] = timestamp_of(at, magic)
+            state[APPENDED] = flags & LOG_APPEND_TIME
+            if count <= 0:  # Kafka ignores the bytes of an empty batch
+                judge(state, position, count == 0)
+            elif flags & CODEC_MASK:
+                state[SIZE], state[MAGIC], state[CODEC] = total, magic, flags & CODEC_MASK
                 return COMPRESSED
             else:
-                judge(state, position, _area(state, at + _HEADER_V2, at + total))
+                judge(state, position, _area(state, at + HEADER, at + total))
         else:
-            if magic > 2:
-                return MOVED
-            attributes = u8(at + 17)
-            if attributes & 7:
-                if total < 26 + 8 * magic:
-                    return MOVED
-                state[SIZE], state[MAGIC], state[CODEC], state[OFFSET] = (
-                    total,
-                    magic,
-                    attributes & 7,
-                    i64(at),
-                )
+            flags = flags_of(at, magic)
+            if flags & CODEC_MASK:
+                state[SIZE], state[MAGIC], state[CODEC] = total, magic, flags & CODEC_MASK
+                state[OFFSET], state[MAX_TIMESTAMP] = i64(at + OFFSET_AT), timestamp_of(at, magic)
                 # magic 0 has no timestamp to check
-                state[APPENDED] = attributes & 8 if magic == 1 else 1
-                state[MAX_TIMESTAMP] = i64(at + 18) if magic == 1 else -1
+                state[APPENDED] = flags & LOG_APPEND_TIME if magic == 1 else 1
                 return COMPRESSED
-            if _message(at, at + total, magic):
+            key, _, _, _ = key_and_value(key_of(at, magic), at + total)
+            if key != 0:
                 state[RECORDS] += 1
             else:
                 state[COUNT] = 1

@@ -22,10 +22,36 @@ from typing import Any, Final
 
 import numpy as np
 
+from kafkats.kernels.batch import (
+    NOT_LOADED,
+    TORN_TAIL,
+    WHOLE,
+    checksum_holds,
+    codec_of,
+    impossible_offsets,
+    is_appended,
+    message,
+    next_frame,
+    offset_shift,
+    record_head,
+    timestamp_of,
+    wrapper_value,
+)
 from kafkats.kernels.jit import kernel
-from kafkats.kernels.memory import crc32_by, crc32c_by, i32, i64, minus, plus, u8, u32
-from kafkats.kernels.offsets import impossible_offsets
-from kafkats.kernels.varints import varint, varlong
+from kafkats.kernels.layout import (
+    BASE_TIMESTAMP_AT,
+    COUNT_AT,
+    FLAGS_AT,
+    HEADER,
+    LEADER_EPOCH_AT,
+    MAGIC_AT,
+    MESSAGE_FLAGS_AT,
+    MIN_LEFT,
+    OFFSET_AT,
+    OVERHEAD,
+    SIZE_AT,
+)
+from kafkats.kernels.memory import i32, i64, plus, u8
 
 # The window: file positions ORIGIN to LOADED lie at ADDRESS. Batches that begin at LIMIT or later
 # belong to the next window.
@@ -71,8 +97,6 @@ COMPRESSED: Final = 3
 BAD: Final = 4  # the batch at POSITION is corrupt
 ABSENT: Final = 5  # STRICT or EQUAL: the batch at POSITION holds no such record
 
-_HEADER_V2: Final = 61
-
 
 @kernel
 def _take(state: Any, offset: Any, timestamp: Any) -> bool:
@@ -88,20 +112,14 @@ def _take(state: Any, offset: Any, timestamp: Any) -> bool:
 @kernel
 def _records(state: Any, header: Any, at: Any, end: Any) -> int:
     """Search the records of the v2 batch at `header`; their plain bytes lie from `at` to `end`."""
-    base, base_time, append_time = i64(header), i64(header + 27), i64(header + 35)
-    appended, count = (u8(header + 22) >> 3) & 1, i32(header + 57)
+    base, base_time = i64(header + OFFSET_AT), i64(header + BASE_TIMESTAMP_AT)
+    appended, append_time = is_appended(u8(header + FLAGS_AT)), timestamp_of(header, 2)
+    count = i32(header + COUNT_AT)
     if count < 0:
         return BAD
     for _ in range(count):
-        length, at = varint(at, end)
-        if at == 0 or length < 1 or length > end - at:
-            return BAD
-        record_end = at + length
-        delta, at = varlong(at + 1, record_end)
-        if at == 0:
-            return BAD
-        offset_delta, at = varint(at, record_end)
-        if at == 0:
+        record_end, delta, offset_delta, at = record_head(at, end)
+        if record_end == 0:
             return BAD
         if _take(
             state, plus(base, offset_delta), append_time if appended else plus(base_time, delta)
@@ -115,36 +133,24 @@ def _records(state: Any, header: Any, at: Any, end: Any) -> int:
 def _message_set(state: Any, wrapper: Any, start: Any, end: Any) -> int:
     """Search the messages of the wrapper at `wrapper`, decompressed from `start` to `end`."""
     at, last, count = start, np.int64(0), 0
-    while end - at >= 12:
-        size = i32(at + 8)
-        if size < 14:
-            return BAD
-        if 12 + size > end - at:
-            break
-        magic = u8(at + 16)
-        if magic > 1 or u8(at + 17) & 7 or size < 14 + 8 * magic:
-            return BAD
-        last = i64(at)
+    what, total, magic = message(at, end)
+    while what == WHOLE:
+        last = i64(at + OFFSET_AT)
         count += 1
-        at += 12 + size
-    if count == 0:
+        at += total
+        what, total, magic = message(at, end)
+    outer = u8(wrapper + MAGIC_AT)
+    shift, sound = offset_shift(outer, i64(wrapper + OFFSET_AT), last)
+    if what != TORN_TAIL or count == 0 or not sound:
         return BAD
-    offset, relative = i64(wrapper), np.int64(0)
-    appended = False
-    if u8(wrapper + 16) == 1:
-        appended = (u8(wrapper + 17) >> 3) & 1 == 1
-        if offset != 0:
-            if offset < last:
-                return BAD
-            relative = minus(offset, last)
+    appended = outer == 1 and is_appended(u8(wrapper + MESSAGE_FLAGS_AT)) == 1
     at = start
     for _ in range(count):
-        timestamp = np.int64(-1)
-        if u8(at + 16) == 1:
-            timestamp = i64(wrapper + 18) if appended else i64(at + 18)
-        if _take(state, plus(i64(at), relative), timestamp):
+        magic = u8(at + MAGIC_AT)
+        timestamp = timestamp_of(wrapper if appended and magic == 1 else at, magic)
+        if _take(state, plus(i64(at + OFFSET_AT), shift), timestamp):
             return FOUND
-        at += 12 + i32(at + 8)
+        at += OVERHEAD + i32(at + SIZE_AT)
     return DONE
 
 
@@ -162,7 +168,7 @@ def inside(state: Any, start: Any, size: Any) -> int:
     if why == DONE:
         if state[EQUAL] or state[STRICT]:
             return ABSENT
-        state[POSITION] += 12 + i32(at + 8)
+        state[POSITION] += OVERHEAD + i32(at + SIZE_AT)
     return why
 
 
@@ -176,36 +182,21 @@ def search(state: Any) -> int:  # noqa: C901 - one loop
     limit, file_end = state[LIMIT], state[FILE_END]
     target, equal, position = state[TARGET], state[EQUAL], state[POSITION]
     why = DONE
-    while file_end - position >= 18:
-        if position >= limit or position + 18 > loaded:
-            why, state[NEEDED] = NEED_BYTES, 18
+    while file_end - position >= MIN_LEFT:
+        if position >= limit:
+            why, state[NEEDED] = NEED_BYTES, MIN_LEFT
+            break
+        what, total, magic = next_frame(address, origin, loaded, file_end, position)
+        if what != WHOLE:
+            if what != TORN_TAIL:
+                why, state[NEEDED] = NEED_BYTES if what == NOT_LOADED else BAD, total
             break
         at = address + (position - origin)
-        size = i32(at + 8)
-        total = np.int64(size) + 12
-        if size < 14:
-            why = BAD
-            break
-        if total > file_end - position:
-            break
-        magic = u8(at + 16)
-        if magic > 2 or (magic == 2 and total < _HEADER_V2) or (magic == 1 and size < 22):
-            why = BAD
-            break
-        if position + total > loaded:
-            why, state[NEEDED] = NEED_BYTES, total
-            break
-        if magic == 2:
-            good = crc32c_by(state[CRC32C], at + 21, total - 21) == u32(at + 17)
-        else:
-            good = crc32_by(state[CRC32], at + 16, total - 16) == u32(at + 12)
-        if not good:
+        if not checksum_holds(at, total, magic, state[CRC32], state[CRC32C]):
             why = BAD
             break
         state[BATCHES] += 1
-        newest = np.int64(-1)
-        if magic > 0:
-            newest = i64(at + 35) if magic == 2 else i64(at + 18)
+        newest = timestamp_of(at, magic)
         if (newest != target) if equal else (newest < target):
             position += total
             continue
@@ -214,31 +205,23 @@ def search(state: Any) -> int:  # noqa: C901 - one loop
         if impossible_offsets(at, magic):
             why = BAD
             break
-        state[EPOCH] = i32(at + 12) if magic == 2 else -1
-        codec = u8(at + (22 if magic == 2 else 17)) & 7
+        state[EPOCH] = i32(at + LEADER_EPOCH_AT) if magic == 2 else -1
+        codec = codec_of(at, magic)
         found = DONE
-        if codec != 0 and (magic < 2 or i32(at + 57) > 0):
-            state[CODEC], state[MAGIC] = codec, magic
-            start, length = at + _HEADER_V2, total - _HEADER_V2
+        if codec != 0 and (magic < 2 or i32(at + COUNT_AT) > 0):
+            start, length = at + HEADER, total - HEADER
             if magic < 2:
-                # The value of a wrapper follows the key, which normally is null.
-                start = at + 18 + 8 * magic
-                key = np.int64(max(i32(start), 0))
-                if key > at + total - start - 8:
+                start, length = wrapper_value(at, total, magic)
+                if length < 0:
                     why = BAD
                     break
-                start += 4 + key
-                length = np.int64(i32(start))
-                start += 4
-                if length < 0 or length > at + total - start:
-                    why = BAD
-                    break
+            state[CODEC], state[MAGIC] = codec, magic
             state[PACKED], state[PACKED_SIZE] = start, length
             why = COMPRESSED
             break
         if magic == 2:
-            found = _records(state, at, at + _HEADER_V2, at + total)
-        elif _take(state, i64(at), newest):
+            found = _records(state, at, at + HEADER, at + total)
+        elif _take(state, i64(at + OFFSET_AT), newest):
             found = FOUND
         if found != DONE:
             why = found

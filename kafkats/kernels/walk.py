@@ -28,9 +28,30 @@ from typing import Any, Final
 
 import numpy as np
 
+from kafkats.kernels.batch import (
+    BAD_LENGTH,
+    NOT_LOADED,
+    WHOLE,
+    checksum_holds,
+    flags_of,
+    impossible_offsets,
+    is_appended,
+    next_frame,
+    timestamp_of,
+)
 from kafkats.kernels.jit import kernel
-from kafkats.kernels.memory import crc32_by, crc32c_by, i8, i32, i64, minus, u32
-from kafkats.kernels.offsets import impossible_offsets
+from kafkats.kernels.layout import (
+    CODEC_MASK,
+    CONTROL,
+    COUNT_AT,
+    DELETE_HORIZON,
+    LAST_OFFSET_DELTA_AT,
+    LEADER_EPOCH_AT,
+    OFFSET_AT,
+    PRODUCER_ID_AT,
+    TRANSACTIONAL,
+)
+from kafkats.kernels.memory import i32, i64, minus, u32
 
 # The window.
 ADDRESS: Final = 0
@@ -100,15 +121,11 @@ AT_LIMIT: Final = 1
 POINTS_FULL: Final = 2
 NEED_BYTES: Final = 3
 
-# STOP
+# STOP: one of these, or TORN_TAIL, BAD_LENGTH, BAD_MAGIC of `batch`
 END: Final = 0
-TORN_TAIL: Final = 1
-BAD_LENGTH: Final = 2
-BAD_MAGIC: Final = 3
 BAD_CRC: Final = 4
 BAD_OFFSET: Final = 5
 
-_HEADER_V2: Final = 61
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 _HALF: Final = np.uint64(32)
 _MOST_RELATIVE: Final = np.uint64(2**31 - 1)
@@ -203,77 +220,53 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
         if position >= limit and position < file_end:
             why = AT_LIMIT
             break
-        left = file_end - position
-        if left < 18:
-            why, state[STOP] = STOPPED, (END if left <= 0 else TORN_TAIL)
-            break
-        if position + 18 > loaded:
-            why, state[NEEDED] = NEED_BYTES, 18
-            break
-        at = address + (position - origin)
-        size = i32(at + 8)
-        total = size + 12
-        if size < 14:
-            why, state[STOP] = STOPPED, BAD_LENGTH
-            break
-        if total > left:
-            why, state[STOP] = STOPPED, TORN_TAIL
-            break
-        magic = i8(at + 16)
-        if magic < 0 or magic > 2:
-            why, state[STOP] = STOPPED, BAD_MAGIC
-            break
-        if (magic == 2 and total < _HEADER_V2) or (magic == 1 and size < 22):
-            why, state[STOP] = STOPPED, BAD_LENGTH
-            break
-        if position + total > loaded:
-            why, state[NEEDED] = NEED_BYTES, total
+        what, total, magic = next_frame(address, origin, loaded, file_end, position)
+        if what != WHOLE:
+            if what == NOT_LOADED:
+                why, state[NEEDED] = NEED_BYTES, total
+            else:
+                why, state[STOP] = STOPPED, (END if position >= file_end else what)
             break
         if filled == capacity:  # this batch may need a point
             why = POINTS_FULL
             break
-
+        at = address + (position - origin)
         if impossible_offsets(at, magic):
             why, state[STOP] = STOPPED, BAD_OFFSET
             break
-
+        # The functions of `batch` ask for the magic again: inside a branch that costs nothing.
         if magic == 2:
-            if crc32c != 0 and crc32c_by(crc32c, at + 21, total - 21) != u32(at + 17):
+            if not checksum_holds(at, total, magic, crc32, crc32c):
                 why, state[STOP] = STOPPED, BAD_CRC
                 break
-            first = i64(at)
-            delta, count = i32(at + 23), i32(at + 57)
+            flags, timestamp = flags_of(at, magic), timestamp_of(at, magic)
+            first = deep_first = i64(at + OFFSET_AT)
+            delta, count = i32(at + LAST_OFFSET_DELTA_AT), i32(at + COUNT_AT)
             last = first + delta
-            attributes = i8(at + 22)
-            timestamp = i64(at + 35)
-            codec = attributes & 7
-            cell = (2 * CODECS + codec) * TYPES + 1 + ((attributes >> 3) & 1)
+            codec = flags & CODEC_MASK
+            cell = (2 * CODECS + codec) * TYPES + 1 + is_appended(flags)
             table[cell, CELL_RECORDS] += count
-            deep_first = first
-            if attributes & 0x70:
-                table[cell, CELL_TRANSACTIONAL] += (attributes >> 4) & 1
-                table[cell, CELL_CONTROL] += (attributes >> 5) & 1
-                table[cell, CELL_DELETE_HORIZON] += (attributes >> 6) & 1
-            if i64(at + 43) >= 0:
+            if flags & (TRANSACTIONAL | CONTROL | DELETE_HORIZON):
+                table[cell, CELL_TRANSACTIONAL] += (flags >> 4) & 1
+                table[cell, CELL_CONTROL] += (flags >> 5) & 1
+                table[cell, CELL_DELETE_HORIZON] += (flags >> 6) & 1
+            if i64(at + PRODUCER_ID_AT) >= 0:
                 table[cell, CELL_PRODUCER] += 1
-            state[LAST_EPOCH] = i32(at + 12)
+            state[LAST_EPOCH] = i32(at + LEADER_EPOCH_AT)
             if (delta < 0 or count < 0 or count > delta + 1) and state[BAD_HEADER] < 0:
                 state[BAD_HEADER] = position
             if codec > 4 and state[UNKNOWN_CODEC] < 0:
                 state[UNKNOWN_CODEC] = position
         else:
-            if crc32 != 0 and crc32_by(crc32, at + 16, total - 16) != u32(at + 12):
+            if not checksum_holds(at, total, magic, crc32, crc32c):
                 why, state[STOP] = STOPPED, BAD_CRC
                 break
-            first = last = deep_first = i64(at)
-            attributes = i8(at + 17)
-            codec = attributes & 7
+            flags, timestamp = flags_of(at, magic), timestamp_of(at, magic)
+            first = last = deep_first = i64(at + OFFSET_AT)
+            codec = flags & CODEC_MASK
             cell = (magic * CODECS + codec) * TYPES
             if magic == 1:
-                timestamp = i64(at + 18)
-                cell += 1 + ((attributes >> 3) & 1)
-            else:
-                timestamp = np.int64(-1)
+                cell += 1 + is_appended(flags)
             if codec == 0:
                 table[cell, CELL_RECORDS] += 1
             else:

@@ -18,6 +18,7 @@ from kafkats.formats import dispatch
 from kafkats.formats.framing import MIN_LEFT, MIN_SIZE, OVERHEAD
 from kafkats.formats.message_set import WRAPPER_CODECS
 from kafkats.formats.v2 import MAGIC as MAGIC_V2
+from kafkats.kernels.layout import MIN_RECORD
 from kafkats.primitives import read_int32, view
 from kafkats.segment.reader import Source, Window
 from kafkats.segment.unpack import Unpacker, address_of, lz4_decompress_safe, zstd_functions
@@ -129,7 +130,7 @@ def columns(
     wanted, ahead = _Wanted(key, value, headers, batch), _Ahead(state)
     # a small segment should not allocate large buffers
     room = min(max(room, 1), max(4096, 4 * (end - start)))
-    buffers = _Buffers(state, wanted, room, room // k.MIN_RECORD)
+    buffers = _Buffers(state, wanted, room, room // MIN_RECORD)
     stopped = -1
     if end > start:
         _load(state, source.window(start, MIN_LEFT), end)
@@ -144,7 +145,7 @@ def columns(
                 yield buffers.filled()
             most, rows = (
                 max(int(state[k.NEEDED]), room),
-                max(int(state[k.NEEDED_ROWS]), room // k.MIN_RECORD),
+                max(int(state[k.NEEDED_ROWS]), room // MIN_RECORD),
             )
             if not reuse or (most, rows) != (state[k.ROOM], state[k.ROWS_ROOM]):
                 buffers = _Buffers(state, wanted, most, rows)
@@ -280,6 +281,7 @@ class _Ahead:
         Returns False if that batch does not decompress.
         """
         from kafkats.kernels import columns as k
+        from kafkats.kernels.ahead import ahead
 
         state = self._state
         if not len(self._joined):
@@ -290,7 +292,7 @@ class _Ahead:
             0,
             0,
         )
-        while k.ahead(state, self.plain):
+        while ahead(state, self.plain):
             position, codec, magic, start, size = state[k.PACKED : k.PACKED + 5].tolist()
             if magic < MAGIC_V2 and codec not in WRAPPER_CODECS:
                 break

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from kafkats.errors import CorruptBatch, NotConvertible
 from kafkats.formats.convert import LOSSES, MAX_SEGMENT_BYTES, Target, convert_segment
 from kafkats.formats.framing import MAGIC_AT, MIN_LEFT, MIN_SIZE, OVERHEAD, frames
-from kafkats.kernels import convert as k
+from kafkats.kernels import convert_state as k
+from kafkats.kernels.convert import convert
 from kafkats.kernels.crc import crc_addresses
 from kafkats.segment.pack import Packer, bytes_at, lz4_compress_default
 from kafkats.segment.reader import Source
@@ -78,7 +79,7 @@ def convert_source(
     s, steps = run.state, run.steps()
     if source.size:
         run.load(MIN_LEFT)
-    while (why := k.convert(run.vector)) != k.DONE:
+    while (why := convert(run.vector)) != k.DONE:
         steps[why]()
     if s[k.FILE_END] < source.size:
         run.stop()

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 _ROOM: Final = 4 * 1024 * 1024
 _GZIP_PLAIN: Final = bytes.fromhex("1f8b0800")
-_LZ4_DESCRIPTOR: Final = bytes.fromhex("04224d186040")
-_LZ4_BLOCK: Final = 64 * 1024
-_STORED: Final = 0x8000_0000
 _ISAL_ERROR: Final[type[Exception]] = isal_zlib.error  # type: ignore[assignment]
 
 
@@ -46,6 +43,7 @@ class Unpacker:
         self._buffer = np.empty(_ROOM, np.uint8)
         self.address = self._buffer.ctypes.data
         self._view = memoryview(self._buffer)  # type: ignore[arg-type]  # until 3.12
+        self._lz4_function = address_of(lz4_decompress_safe())
         self._zstd_context = 0
 
     def unpack(self, codec: int, data: memoryview, *, broken_lz4: bool) -> NDArray[np.uint8]:
@@ -97,33 +95,12 @@ class Unpacker:
         return filled if at == end else -1
 
     def _lz4(self, data: memoryview, broken_lz4: bool) -> int:
-        function = lz4_decompress_safe()
-        if (
-            function is None
-            or len(data) < 11
-            or data[:6] != _LZ4_DESCRIPTOR
-            or not (broken_lz4 or data[6] == 0x82)
-        ):
-            return -1
-        source = np.frombuffer(data, np.uint8).ctypes.data
-        at, filled = 7, 0
-        while at + 4 <= len(data):
-            size = int.from_bytes(data[at : at + 4], "little")
-            at += 4
-            if size == 0:
-                return filled
-            stored, size = size & _STORED, size & ~_STORED
-            if size > min(_LZ4_BLOCK, len(data) - at) or filled + _LZ4_BLOCK > _ROOM:
-                return -1
-            if stored:
-                self._buffer[filled : filled + size] = np.frombuffer(data[at : at + size], np.uint8)
-                got = size
-            else:
-                got = function(source + at, self.address + filled, size, _LZ4_BLOCK)
-            if got < 0:
-                return -1
-            at, filled = at + size, filled + got
-        return -1
+        from kafkats.kernels.lz4 import decompress_lz4
+
+        at = np.frombuffer(data, np.uint8).ctypes.data
+        return int(
+            decompress_lz4(self._lz4_function, at, len(data), broken_lz4, self.address, _ROOM)
+        )
 
     def _zstd(self, data: memoryview, broken_lz4: bool) -> int:
         zstd = zstd_functions()

@@ -25,9 +25,9 @@ from kafkats.formats.convert import Target, convert_segment
 from kafkats.generations import DEFAULT_RULE
 from kafkats.index.build import build_from
 from kafkats.index.reference import build_reference, facts_of, read_batches, untrue_entries
-from kafkats.kernels import cells
-from kafkats.kernels import convert as convert_kernel
+from kafkats.kernels import cells, convert_state
 from kafkats.kernels import headers as header_kernel
+from kafkats.kernels.convert import convert as convert_kernel
 from kafkats.segment import columns as columns_module
 from kafkats.segment import convert as convert_module
 from kafkats.segment import unpack as unpack_module
@@ -225,9 +225,9 @@ def alone() -> None:
         header_kernel.headers(state, np.empty((4, header_kernel.COLUMNS), np.int64))
         == header_kernel.STOPPED
     )
-    state = convert_kernel.new_state()
-    state[: convert_kernel.NEEDED] = _LOG.address, 100, 200, 200, 200, 0
-    assert convert_kernel.convert(state) == convert_kernel.STOPPED
+    state = convert_state.new_state()
+    state[: convert_state.NEEDED] = _LOG.address, 100, 200, 200, 200, 0
+    assert convert_kernel(state) == convert_state.STOPPED
 
 
 def main(note: Path) -> None:
