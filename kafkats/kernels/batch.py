@@ -3,7 +3,7 @@
     next_frame, frame, message          sizes and magic of a batch, or of a message in a wrapper
     impossible_offsets, checksum_holds  checks of a batch
     flags_of, codec_of, is_appended, timestamp_of, wrapper_value      fields of a batch
-    key_and_value, record_head, sized, header_count, skip_headers      parts of a message or record
+    key_and_value, record_head, sized, skip_headers     parts of a message or record
 
 All arguments are numbers; `at` is the address of a batch, message or record. The functions are
 compiled into their callers. They refuse what `formats` refuses. An address of 0 in a result means
@@ -217,8 +217,8 @@ def offset_shift(magic: Any, offset: Any, last: Any) -> Any:
 def record_head(at: Any, end: Any) -> Any:
     """Return the end of the record at `at`, its timestamp and offset deltas, the key's address.
 
-    `end` is that of all records. All parts are read up to there; the last one must end where the
-    record ends. So varints near the end of a record still take the short way.
+    `end` is that of all records. All parts are read up to there, so that varints near the end of a
+    record take the short way. The caller checks where its last part ends.
     """
     none = np.int64(0)
     length, at = varint(at, end)
@@ -231,9 +231,7 @@ def record_head(at: Any, end: Any) -> Any:
     if at == 0:
         return none, none, none, none
     offset_delta, at = varint(at, end)
-    if at == 0 or at > record_end:
-        return none, none, none, none
-    return record_end, timestamp_delta, offset_delta, at
+    return record_end if at != 0 else none, timestamp_delta, offset_delta, at
 
 
 @inlined
@@ -245,32 +243,33 @@ def sized(at: Any, end: Any) -> Any:
     return at, length, at + max(length, 0)
 
 
-@inlined
-def header_count(at: Any, end: Any) -> Any:
-    """Return the number of record headers, and the address of the first."""
-    count, at = varint(at, end)
-    if at == 0 or count < 0 or count > end - at:
-        return np.int64(0), np.int64(0)
-    return count, at
+@kernel
+def skip_sized(at: Any, end: Any) -> Any:
+    """Return the end of the nullable bytes at `at`."""
+    length, at = varint(at, end)
+    if at == 0 or length > end - at:
+        return np.int64(0)
+    return at + max(length, 0)
 
 
 @kernel
-def _skip_each(at: Any, end: Any) -> Any:
-    """As skip_headers. Most records have no headers, so this stays a call."""
-    count, at = header_count(at, end)
+def _skip_each(count: Any, at: Any, end: Any) -> Any:
+    if at == 0 or count < 0 or count > end - at:
+        return np.int64(0)
     for _ in range(count):
-        key, length, at = sized(at, end)
-        if key == 0 or length < 0:  # a header key is never null
-            return np.int64(0), np.int64(0)
-        value, _, at = sized(at, end)
-        if value == 0:
-            return np.int64(0), np.int64(0)
-    return count, at
+        length, at = varint(at, end)
+        if at == 0 or length < 0 or length > end - at:  # a header key is never null
+            return np.int64(0)
+        at = skip_sized(at + length, end)
+        if at == 0:
+            return np.int64(0)
+    return at
 
 
 @inlined
 def skip_headers(at: Any, end: Any) -> Any:
-    """Return the number of record headers, and the address after them."""
+    """Return the number of record headers at `at`, and the address after them."""
     if at < end and u8(at) == 0:
         return np.int64(0), at + 1
-    return _skip_each(at, end)
+    count, at = varint(at, end)
+    return count, _skip_each(count, at, end)

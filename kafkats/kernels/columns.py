@@ -27,7 +27,6 @@ from kafkats.kernels.batch import (
     checksum_holds,
     codec_of,
     flags_of,
-    header_count,
     impossible_offsets,
     is_appended,
     key_and_value,
@@ -71,6 +70,7 @@ from kafkats.kernels.memory import (
     u8,
 )
 from kafkats.kernels.strings import append
+from kafkats.kernels.varints import varint
 
 # The window: file positions ORIGIN to LOADED lie at ADDRESS. Batches that begin at LIMIT or later
 # belong to the next window.
@@ -175,7 +175,9 @@ def _record_headers(state: Any, at: Any, end: Any) -> Any:
     Returns the address after them, or 0 if they are malformed.
     """
     wanted, entry = state[HEADER_OFFSETS] != 0, state[HEADERS]
-    count, at = header_count(at, end)
+    count, at = varint(at, end)
+    if at == 0 or count < 0 or count > end - at:
+        return np.int64(0)
     for _ in range(count):
         start, length, at = sized(at, end)
         if start == 0 or length < 0:  # a header key is never null

@@ -266,10 +266,10 @@ def go_over_records(s: Any, to: int, less: int) -> int:
         value, value_length, at = sized(at, end)
         if value == 0:
             return 0
-        headers, at = skip_headers(at, end)
+        count, at = skip_headers(at, end)
         if at != record_end:
             return 0
-        with_headers += headers != 0
+        with_headers += count != 0
         if not write:
             continue
         offset = plus(offset, base)

@@ -26,8 +26,8 @@ from kafkats.kernels.batch import (
     next_frame,
     offset_shift,
     record_head,
-    sized,
     skip_headers,
+    skip_sized,
     timestamp_of,
 )
 from kafkats.kernels.jit import kernel
@@ -93,11 +93,11 @@ def _area(state: Any, at: Any, end: Any) -> bool:
         if record_end == 0:
             return False
         maximum = max(maximum, plus(base, delta))
-        key, _, at = sized(at, end)
-        if key == 0:
+        at = skip_sized(at, end)  # key
+        if at == 0:
             return False
-        value, _, at = sized(at, end)
-        if value == 0:
+        at = skip_sized(at, end)  # value
+        if at == 0:
             return False
         _, at = skip_headers(at, end)
         if at != record_end:

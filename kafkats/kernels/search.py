@@ -119,7 +119,7 @@ def _records(state: Any, header: Any, at: Any, end: Any) -> int:
         return BAD
     for _ in range(count):
         record_end, delta, offset_delta, at = record_head(at, end)
-        if record_end == 0:
+        if record_end == 0 or at > record_end:
             return BAD
         if _take(
             state, plus(base, offset_delta), append_time if appended else plus(base_time, delta)

@@ -43,7 +43,7 @@ class Unpacker:
         self._buffer = np.empty(_ROOM, np.uint8)
         self.address = self._buffer.ctypes.data
         self._view = memoryview(self._buffer)  # type: ignore[arg-type]  # until 3.12
-        self._lz4_function = address_of(lz4_decompress_safe())
+        self._lz4_function: int | None = None
         self._zstd_context = 0
 
     def unpack(self, codec: int, data: memoryview, *, broken_lz4: bool) -> NDArray[np.uint8]:
@@ -97,10 +97,10 @@ class Unpacker:
     def _lz4(self, data: memoryview, broken_lz4: bool) -> int:
         from kafkats.kernels.lz4 import decompress_lz4
 
-        at = np.frombuffer(data, np.uint8).ctypes.data
-        return int(
-            decompress_lz4(self._lz4_function, at, len(data), broken_lz4, self.address, _ROOM)
-        )
+        if self._lz4_function is None:
+            self._lz4_function = address_of(lz4_decompress_safe())
+        function, at = self._lz4_function, np.frombuffer(data, np.uint8).ctypes.data
+        return int(decompress_lz4(function, at, len(data), broken_lz4, self.address, _ROOM))
 
     def _zstd(self, data: memoryview, broken_lz4: bool) -> int:
         zstd = zstd_functions()
