@@ -72,7 +72,7 @@ def _family(name: str, *, small: bool) -> list[Figure]:
         print(one.text if isinstance(one, Table) else _line(one), flush=True)
     tell(f"{name} took {time.monotonic() - began:.0f} s")
     if not small:
-        write_section(name, about, shown, load, FAMILIES)
+        write_section(name, about, shown, load, (*FAMILIES, "kernels"))
     return [one for one in shown if isinstance(one, Figure)]
 
 

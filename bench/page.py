@@ -25,6 +25,7 @@ For those who ask how fast kafkats is, compared with Kafka, aiokafka and the lim
 | `scripts/bench` | measures everything, prints each figure with its goal and PASS or FAIL, and renews this page; exits with 1 if a figure fails |
 | `scripts/bench rebuild many` | measures only these families, and renews their sections |
 | `scripts/bench --small` | tries the programs on small inputs, and keeps this page |
+| `python -m bench.kernels BEFORE [AFTER]` | compares the kernels of two commits, path by path; its last table is below, under *kernels* |
 
 * Contestants take turns within one run (A B A B). A ratio is the median over the rounds.
 * Compare ratios of one run. Absolute numbers depend on the machine and on its other work.

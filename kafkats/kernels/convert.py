@@ -24,6 +24,7 @@ from kafkats.kernels.batch import (
     NOT_LOADED,
     WHOLE,
     checksum_holds,
+    codec_of,
     flags_of,
     impossible_offsets,
     is_appended,
@@ -386,10 +387,9 @@ def convert(s: Any) -> int:  # noqa: C901 - the loop over single messages keeps 
         if s[k.PHASE] == k.FRAME and not checksum_holds(at, total, magic, crc32, crc32c):
             why = k.STOPPED
             break
-        flags = flags_of(at, magic)
         if (
             magic < 2
-            and flags & CODEC_MASK == 0
+            and codec_of(at, magic) == 0
             and codec <= 0
             and magic != wanted
             and not (log_end and position + total == file_end)
@@ -407,7 +407,7 @@ def convert(s: Any) -> int:  # noqa: C901 - the loop over single messages keeps 
             if wanted == 2:
                 _seal_single(before, to, wanted, crc32, crc32c)
                 end = put_record(to + HEADER, 0, 0, fields, length)
-                appended = flags & LOG_APPEND_TIME if magic == 1 else 0
+                appended = flags_of(at, magic) & LOG_APPEND_TIME if magic == 1 else 0
                 newest = stamp if appended else max(stamp, -1)
                 put_header(to, end, offset, offset, appended, stamp, newest, 1)
             else:

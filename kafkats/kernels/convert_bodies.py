@@ -22,7 +22,7 @@ from kafkats.kernels.batch import (
     skip_headers,
     timestamp_of,
 )
-from kafkats.kernels.jit import kernel
+from kafkats.kernels.jit import inlined, kernel
 from kafkats.kernels.layout import (
     ATTRIBUTES_AT,
     BASE_SEQUENCE_AT,
@@ -128,7 +128,7 @@ def seal_message(at: Any, end: int, crc32: int) -> None:
         put32(at + CRC32_AT, crc32_by(crc32, covered, end - covered))
 
 
-@kernel
+@inlined
 def put_header(
     at: Any,
     end: Any,

@@ -181,6 +181,7 @@ def search(state: Any) -> int:  # noqa: C901 - one loop
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, file_end = state[LIMIT], state[FILE_END]
     target, equal, position = state[TARGET], state[EQUAL], state[POSITION]
+    crc32, crc32c = state[CRC32], state[CRC32C]
     why = DONE
     while file_end - position >= MIN_LEFT:
         if position >= limit:
@@ -192,7 +193,7 @@ def search(state: Any) -> int:  # noqa: C901 - one loop
                 why, state[NEEDED] = NEED_BYTES if what == NOT_LOADED else BAD, total
             break
         at = address + (position - origin)
-        if not checksum_holds(at, total, magic, state[CRC32], state[CRC32C]):
+        if not checksum_holds(at, total, magic, crc32, crc32c):
             why = BAD
             break
         state[BATCHES] += 1
