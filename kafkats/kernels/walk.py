@@ -261,11 +261,12 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
             if not checksum_holds(at, total, magic, crc32, crc32c):
                 why, state[STOP] = STOPPED, BAD_CRC
                 break
-            flags, timestamp = flags_of(at, magic), timestamp_of(at, magic)
             first = last = deep_first = i64(at + OFFSET_AT)
+            flags, timestamp = flags_of(at, magic), np.int64(-1)
             codec = flags & CODEC_MASK
             cell = (magic * CODECS + codec) * TYPES
             if magic == 1:
+                timestamp = timestamp_of(at, magic)
                 cell += 1 + is_appended(flags)
             if codec == 0:
                 table[cell, CELL_RECORDS] += 1
