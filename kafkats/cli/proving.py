@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkats.cli.generated import options
 from kafkats.cli.options import policy_of
 from kafkats.config.settings_read import READS
-from kafkats.errors import UsageError
 from kafkats.inspect.options import ProofOptions
 
 if TYPE_CHECKING:
@@ -48,8 +47,6 @@ def prove_written(
     from kafkats.flow.proving_runs import prove_runs
     from kafkats.plans.plan import read_plan
 
-    if of_plan and of_run:
-        raise UsageError("--of-plan does not go with --of-run: prove one after the other")
     if of_plan:
         proof = prove(executor, read_plan(of_plan), of_plan, units, options)
         return proof, proof.summary()

@@ -222,7 +222,6 @@ def test_options_that_take_several_values(volume: Path, tmp_path: Path) -> None:
         ),
         ("plan", "migrate", "@", "-o", "p", "--to-magic", "2", "--certify", "c"),
         ("undo", "r", "--max-magic", "2"),
-        ("verify", "@", "--of-plan", "p", "--of-run", "r"),
         ("lookup", "@", "--at", "0", "--around", "1s"),
         ("inventory", "@", "--by", "format", "--report", "r"),
         ("--spark", "", "verify", "@"),
