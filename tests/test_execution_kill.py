@@ -35,6 +35,9 @@ parent, left = os.getppid(), [int(sys.argv[2])]
 def count_down(*_):
     left[0] -= 1
     if left[0] < 0:
+        until = time.monotonic() + 60  # the other worker has begun, too
+        while len(os.listdir(sys.argv[3])) < 2 and time.monotonic() < until:
+            time.sleep(0.01)
         os.kill(parent if sys.argv[1] == "parent" else os.getpid(), signal.SIGKILL)
         time.sleep(600)
 

@@ -31,6 +31,7 @@ from kafkats.kernels.jit import kernel
 from kafkats.kernels.layout import COUNT_AT, HEADER, MIN_LEFT
 from kafkats.kernels.lz4 import decompress_lz4
 from kafkats.kernels.memory import i32, zstd_by
+from kafkats.kernels.zstd import is_window_allowed
 
 _LZ4: Final = 3
 _ZSTD: Final = 4
@@ -64,7 +65,12 @@ def ahead(state: Any, plain: Any) -> bool:
             room = state[JOINED_ROOM] - state[JOINED_USED]
             if codec == _LZ4:
                 got = decompress_lz4(state[LZ4], start, size, magic == 0, to, room)
-            elif codec == _ZSTD and magic == 2 and state[ZSTD] != 0 and size > 0:
+            elif (
+                codec == _ZSTD
+                and magic == 2
+                and state[ZSTD] != 0
+                and is_window_allowed(start, size)
+            ):
                 got = zstd_by(state[ZSTD], state[ZSTD_CONTEXT], to, room, start, size)
                 # error codes are the highest numbers
                 got = got if got >= 0 and got <= room else np.int64(-1)

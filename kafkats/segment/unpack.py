@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _ROOM: Final = 4 * 1024 * 1024
 _GZIP_PLAIN: Final = bytes.fromhex("1f8b0800")
+_ZSTD_MAGIC: Final = bytes.fromhex("28b52ffd")
 _ISAL_ERROR: Final[type[Exception]] = isal_zlib.error  # type: ignore[assignment]
 
 
@@ -104,7 +105,7 @@ class Unpacker:
 
     def _zstd(self, data: memoryview, broken_lz4: bool) -> int:
         zstd = zstd_functions()
-        if zstd is None or not len(data):
+        if zstd is None or not _is_window_allowed(data):
             return -1
         if not self._zstd_context:  # threads must not share a context
             self._zstd_context = zstd.create()
@@ -112,6 +113,16 @@ class Unpacker:
         source = np.frombuffer(data, np.uint8).ctypes.data
         got = zstd.decompress(self._zstd_context, self.address, _ROOM, source, len(data))
         return got if got <= _ROOM else -1  # error codes are the highest numbers
+
+
+def _is_window_allowed(data: memoryview) -> bool:
+    """Whether a zstd frame begins `data` whose window streaming readers accept: up to 128 MiB.
+
+    A frame of a single segment has no window of its own. kernels.zstd has the same rule.
+    """
+    if len(data) < 6 or data[:4] != _ZSTD_MAGIC:
+        return False
+    return bool(data[4] & 0x20) or data[5] <= 17 << 3
 
 
 _SHORT_CUTS: Final[dict[int, Callable[[Unpacker, memoryview, bool], int]]] = {

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafkats.cli import planning
+from kafkats.cli import making
 from kafkats.cli.planning import show
 from kafkats.errors import Changed, CorruptPlan, KafkatsError, StorageFailed, UsageError
 from kafkats.plans.facts import read_table, write_table
@@ -185,6 +185,6 @@ def test_our_own_error_is_not_the_plans(tmp_path: Path, monkeypatch: pytest.Monk
     def broken(*_: object) -> list[str]:
         raise KeyError("ours")
 
-    monkeypatch.setattr(planning, "plan_sentences", broken)
+    monkeypatch.setattr(making, "plan_sentences", broken)
     with pytest.raises(KeyError, match="ours"):
         show.main([str(sealed(tmp_path, TOTALS))], standalone_mode=False)

@@ -186,6 +186,15 @@ def test_batches_larger_than_any_buffer(magic: int, codec: Codec) -> None:
     assert_same(log)
 
 
+@pytest.mark.parametrize(("window", "refused"), [(17 << 3, False), (17 << 3 | 1, True)])
+def test_a_zstd_window_above_128_mib_is_refused(window: int, refused: bool) -> None:
+    records = [Record(BASE + i, 9, TimestampType.CREATE_TIME, None, b"x" * 99) for i in range(9)]
+    log = bytearray(v2.encode_batch(records, codec=Codec.ZSTD))
+    log[v2.HEADER_BYTES + 5] = window
+    reseal(log, 0, len(log))
+    assert assert_same(bytes(log)) is refused
+
+
 def test_many_small_compressed_batches() -> None:
     """More than are decompressed at once, with others in between."""
     parts = []

@@ -188,6 +188,18 @@ def test_short_cuts_have_no_opinion_of_their_own(
         )
 
 
+@pytest.mark.parametrize(
+    ("window", "allowed"), [(17 << 3, True), (17 << 3 | 1, False), (255, False)]
+)
+def test_a_zstd_window_above_128_mib_is_refused(window: int, allowed: bool) -> None:
+    records = [Record(BASE + i, 9, TimestampType.CREATE_TIME, None, b"x" * 99) for i in range(9)]
+    log = bytearray(v2.encode_batch(records, codec=Codec.ZSTD))
+    log[v2.HEADER_BYTES + 5] = window
+    reseal(log, 0, len(log))
+    assert deep(bytes(log)).undecodable == (not allowed)
+    assert_same(bytes(log))
+
+
 def test_without_the_short_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unpack, "exported", lambda module, name: None)
     unpack.lz4_decompress_safe.cache_clear()
