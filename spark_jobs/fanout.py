@@ -16,6 +16,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import zip_longest
 from typing import Any, Final
 
 from kafkats.cli import LazyExecutor, Session, run
@@ -46,11 +47,10 @@ def words_of(command: Sequence[str], given: Sequence[str]) -> list[str]:
     """The command's words for a job's. Jobs that plan have always named the holder by --reserve."""
     if tuple(command) != ("plan",):
         return [*command, *given]
-    words = [
-        "--holder" if word == "--reserve" else word.replace("--reserve=", "--holder=", 1)
-        if word.startswith("--reserve=") else word
-        for word in given
-    ]  # fmt: skip
+    words = []
+    for word, following in zip_longest(given, given[1:], fillvalue="-"):
+        old = word == "--reserve" and not following.startswith("-")
+        words.append("--holder" if old else word.replace("--reserve=", "--holder=", 1))
     return [*command, *words]
 
 

@@ -114,6 +114,8 @@ def lookup(
     targets = [operation.target_of(word, "--at") for word in times]
     if (table := table_in(paths)) is not None:
         _check_table_words(table, every, how, report)
+        if margin:
+            raise UsageError("--margin goes with --how safe, and a table has exact answers")
         return _from_table(table, targets, topics, limits_of(logs, topics), as_json=as_json)
     if logs:
         raise UsageError("--logs is for a table: log directories tell by themselves what is there")

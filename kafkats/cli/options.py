@@ -92,6 +92,10 @@ def check_step(ledger: Path | None, phase: str, broker: str, topics: str) -> Non
         raise UsageError("a ledger, a phase and a broker go together: name all of them, or none")
     if ledger and topics != "*":
         raise UsageError("a ledger is told of brokers: look at all of their topics")
+    if phase:
+        from kafkats.migration.state import as_phase
+
+        as_phase(phase)
 
 
 def tell_step(

@@ -283,6 +283,7 @@ def test_words_that_lead_nowhere(
         ((root, *every, "-o", root / "table"), "lies in the log directory"),
         ((tmp_path / "table", *every, "-o", tmp_path / "other"), "is built from log directories"),
         ((tmp_path / "table", "--at", "latest"), "a table knows times only"),
+        ((tmp_path / "table", "--at", TARGET, "--margin", "1s"), "--margin goes with --how safe"),
         ((tmp_path / "table", root, "--at", TARGET), "not both"),
         (
             (tmp_path / "table", "--at", TARGET, "--topics", "none"),

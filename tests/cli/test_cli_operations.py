@@ -74,6 +74,7 @@ def test_a_migration_in_phases(
     for wrong in (
         (*step, "--phase", "phase-1", "--topics", "none-*"),
         ("--phase", "phase-1"),
+        (*step, "--phase", "phase-one"),
         step,
     ):
         assert run_mixed(capsys, *certify, *wrong)[0] == 2, "half a step, or half a broker, is none"
