@@ -2,7 +2,8 @@
 
 One unit of work is one partition directory, changed under its own lease and journal. A task that Spark runs
 again finishes what the lost one began; one that still runs elsewhere is fenced. The log directories are
-reserved while it writes. Exit code 3, with the holder's name, where another than --holder has reserved one.
+reserved while it writes. Exit code 3 names the holder if somebody other than --holder has reserved a log
+directory.
 """
 
 from __future__ import annotations

@@ -44,7 +44,10 @@ def run_job(*command: str) -> int:
 
 
 def words_of(command: Sequence[str], given: Sequence[str]) -> list[str]:
-    """The command's words for a job's. Jobs that plan have always named the holder by --reserve."""
+    """Return the words of the command.
+
+    In the job `plan`, --reserve HOLDER is the old name of --holder HOLDER.
+    """
     if tuple(command) != ("plan",):
         return [*command, *given]
     words = []
@@ -66,7 +69,10 @@ def started(name: str, rates: dict[str, Any]) -> Generator[SparkExecutor]:
 
 
 def end_with_the_jvm() -> None:
-    """Ends this driver when the JVM that submitted it is gone: nobody hears of it any more, and another may have begun."""
+    """End this driver when the JVM that submitted it is gone.
+
+    Nobody would read its result, and another driver may have started.
+    """
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # started without spark-submit
         return
     jvm = os.getppid()

@@ -61,7 +61,7 @@ def proof_sentences(proof: Proof) -> list[str]:
 
 
 def keep_segments(segments: pa.Table, folder: Path | None) -> dict[str, Any]:
-    """Return the summary of report.SEGMENTS; with a folder write both there."""
+    """Return the summary of facts.SEGMENTS; with a folder write both there."""
     from kafkats.plans.facts import summary, write_report
 
     seen: dict[str, Any] = {**summary(segments)}

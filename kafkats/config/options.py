@@ -14,7 +14,8 @@ IndexRule = Annotated[
     str,
     Choice(tuple(RULES)),
     Option(
-        "last-offset: indexes as Kafka 2.0 and later writes them; first-offset: as Kafka up to 1.1",
+        "last-offset: indexes as the recovery of Kafka 2.0 and later writes them; first-offset: of"
+        " Kafka up to 1.1; kip33: the text of KIP-33, never for a broker",
         "--generation",
         choices=tuple(name for name, rule in RULES.items() if rule.for_brokers),
     ),
@@ -32,8 +33,8 @@ Now = Annotated[
 Export = Annotated[
     Path | None,
     Option(
-        "The output of `kafka-configs --describe` for the topics: it replaces the defaults of the"
-        " policy, and the policy's topics replace it",
+        "The output of `kafka-configs --describe` for the topics; it overrides the policy's"
+        " defaults, and the policy's topics override it",
         "--export",
         "FILE",
     ),
@@ -46,8 +47,9 @@ class Topics(Options):
     topics: Annotated[
         str,
         Option(
-            "Only topics whose name matches one of these globs, separated by commas; __* needs a"
-            " glob that begins so",
+            "Only topics whose name matches one of these globs, separated by commas. * selects all"
+            " topics; any other glob selects a topic that begins with __ only if the glob begins"
+            " with __",
             "--topics",
             "GLOB",
         ),
@@ -123,7 +125,7 @@ class BatchLimit(Options):
     max_batch_bytes: Annotated[
         Size,
         Option(
-            "What one batch may decompress to. Up to twice as much memory is needed",
+            "The largest decompressed size of one batch. kafkats may need twice as much memory",
             "--max-batch-bytes",
             "SIZE",
         ),
@@ -145,8 +147,8 @@ class Vouched(Options):
     owner_stopped: Annotated[
         bool,
         Option(
-            "You vouch that no broker runs on it, where a lock proves nothing: network file"
-            " systems, snapshots",
+            "You state that no broker runs on LOG_DIR; needed where a lock proves nothing: network"
+            " file systems, snapshots",
             "--owner-stopped",
         ),
     ] = False

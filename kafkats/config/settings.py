@@ -220,7 +220,10 @@ class TopicSettings(BaseModel):
         " clamp the timestamp in the unit it seems to be in.",
     )
     kafkats_keep_segments: Annotated[int, Field(ge=1, le=INT_MAX), DIGITS] | None = Field(
-        None, alias="kafkats.keep.segments", description="Keep at least this many segments."
+        None,
+        alias="kafkats.keep.segments",
+        description="Keep at least this many segments of each partition. A given value overrides"
+        " --last-segment; without one, --last-segment keeps none.",
     )
 
     @model_validator(mode="before")

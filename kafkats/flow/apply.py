@@ -154,7 +154,7 @@ def refuse_unpermitted(plan: Plan) -> None:
 
 
 def apply_partition(work: PartitionWork) -> pa.RecordBatch:
-    """Build the partition's new files beside it and swap them in. Return rows of report.ACTIONS.
+    """Build the partition's new files beside it and swap them in. Return rows of facts.ACTIONS.
 
     An error is in the rows. Then nothing in this partition was changed, or a repeated apply resumes
     it. If the executor tries again, retryable errors are raised instead.

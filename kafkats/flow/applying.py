@@ -29,7 +29,7 @@ Directory = tuple[str, str]
 
 
 class Applied(NamedTuple):
-    """Rows of report.ACTIONS, `summarize` of them, and remarks on the reservation of the log directories.
+    """Rows of facts.ACTIONS, `summarize` of them, and remarks on the reservation of the log directories.
 
     `proof` is None where nothing was proved.
     """

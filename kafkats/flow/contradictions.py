@@ -17,7 +17,7 @@ KIND: Final = "other-interval"
 def interval_remarks(made: Plan, segments: pa.Table) -> list[str]:
     """Return a remark per index.interval.bytes that makes planned indexes sparser than others.
 
-    `segments` are the facts (report.SEGMENTS, depth full) from which the plan was made.
+    `segments` are the facts (facts.SEGMENTS, depth full) from which the plan was made.
     """
     found = pc.list_flatten(segments["findings"])
     ours = pc.equal(pc.struct_field(found, "kind"), KIND)

@@ -31,14 +31,14 @@ _END_BYTES: Final = 16 * 1024
 
 
 def verify(executor: Executor, units: Sequence[Unit], options: VerifyOptions) -> pa.Table:
-    """Every defect of the units: report.SEGMENTS."""
+    """Every defect of the units: facts.SEGMENTS."""
     return executor.map(
         "verify", units, partial(verify_unit, options=options), SEGMENTS, size=_bytes
     )
 
 
 def look_at_ends(executor: Executor, units: Sequence[Unit]) -> pa.Table:
-    """Read the ends of logs and indexes: report.SEGMENTS of depth tail."""
+    """Read the ends of logs and indexes: facts.SEGMENTS of depth tail."""
     chunks = [tuple(units[n : n + _ENDS_AT_ONCE]) for n in range(0, len(units), _ENDS_AT_ONCE)]
     return executor.map(
         "inventory", chunks, inventory_units, SEGMENTS, size=lambda chunk: len(chunk) * _END_BYTES

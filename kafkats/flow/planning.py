@@ -34,7 +34,7 @@ _GUARDS: Final = ("over the guard", "over the run's guard")
 
 
 class Planned(NamedTuple):
-    """A plan; what was seen for it (report.SEGMENTS); and the tables that are written beside it, by name.
+    """A plan; what was seen for it (facts.SEGMENTS); and the tables that are written beside it, by name.
 
     `remarks` are about settings that the files contradict. They are no part of the plan.
     """
@@ -123,7 +123,7 @@ def over_guard(plan: Plan) -> int:
 
 def suspect_shares(executor: Executor, rows: Sequence[BoardRow]) -> pa.Table:
     """Count the implausible timestamps in the segments that keep others: SHARES, for rows of
-    `retain.board`.
+    `retention.summary.board`.
     """
     return executor.map(
         "suspects", suspects(rows), look_into, SHARES, size=lambda suspect: suspect.bytes

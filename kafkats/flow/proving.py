@@ -43,7 +43,7 @@ Directory = tuple[str, str]
 
 
 class Proof(NamedTuple):
-    """What was read for a proof (report.SEGMENTS), and the result: of `files`, so many are `equal` to what the plan wanted.
+    """What was read for a proof (facts.SEGMENTS), and the result: of `files`, so many are `equal` to what the plan wanted.
 
     `not_equal` names the others; `reasons` has a line about each of them.
     """

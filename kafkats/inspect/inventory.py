@@ -31,7 +31,7 @@ _KEYS: Final = {"partition": ["log_dir", "partition_dir"], "topic": ["log_dir", 
 
 
 def inventory_units(units: Iterable[Unit]) -> pa.RecordBatch:
-    """Return rows of report.SEGMENTS for `units`, depth tail.
+    """Return rows of facts.SEGMENTS for `units`, depth tail.
 
     A directory has a row if it has findings.
     """
@@ -49,7 +49,7 @@ def _rows(unit: Unit) -> list[SegmentRow]:
 
 
 def _seen(unit: Unit) -> tuple[SegmentRow, Sequence[Finding]]:
-    """Return the row of report.SEGMENTS without findings, and the findings."""
+    """Return the row of facts.SEGMENTS without findings, and the findings."""
     row = unit_columns(unit, DEFAULT_RULE.name)
     log = paths.segment_file(unit.base_offset, paths.LOG)
     try:

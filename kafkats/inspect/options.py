@@ -14,7 +14,10 @@ class Inventory(Options):
     by: Annotated[
         str,
         Choice(("segment", "partition", "topic", "format")),
-        Option("One row for each of these; format: read the logs, too", "--by"),
+        Option(
+            "Show one row per segment, per partition or per topic; format: one per topic and message format, for which the logs are read",
+            "--by",
+        ),
     ] = "partition"
 
 
@@ -24,7 +27,10 @@ class Census(Options):
     by: Annotated[
         str,
         Choice(("segment", "partition", "topic", "volume", "format")),
-        Option("One row for each of these and each format in it", "--by"),
+        Option(
+            "Show one row per format, or per segment, partition, topic or volume and each format in it",
+            "--by",
+        ),
     ] = "format"
     deep: Annotated[bool, Option("Also count the records inside wrappers", "--deep")] = False
 
@@ -49,7 +55,7 @@ class ProofOptions(Options):
     of_plan: Annotated[
         Path | None,
         Option(
-            "Prove only what this plan wrote: each file must be as it was planned",
+            "Verify only the files that this plan wrote",
             "--of-plan",
             "PLAN",
         ),
@@ -57,7 +63,7 @@ class ProofOptions(Options):
     of_run: Annotated[
         tuple[Path, ...],
         Option(
-            "Prove only what this run did; several from the earliest to the latest",
+            "Verify only the files that this run wrote; name several runs from earliest to latest",
             "--of-run",
             "RUN",
         ),

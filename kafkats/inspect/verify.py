@@ -52,7 +52,7 @@ class VerifyOptions:
 
 
 def verify_unit(unit: Unit, options: VerifyOptions) -> pa.RecordBatch:
-    """Check one unit. Return its row of report.SEGMENTS, none for a directory without findings.
+    """Check one unit. Return its row of facts.SEGMENTS, none for a directory without findings.
 
     An unreadable file becomes a finding, not an error.
     """
@@ -96,7 +96,7 @@ def _transactions(partition: PartitionDir) -> Iterator[Finding]:
 
 
 def _segment(unit: Unit, options: VerifyOptions) -> tuple[SegmentRow, list[Finding]]:
-    """Return the row of report.SEGMENTS without findings, and the findings."""
+    """Return the row of facts.SEGMENTS without findings, and the findings."""
     directory = Path(unit.log_dir, unit.partition_dir)
     name = paths.parse_partition(unit.partition_dir)
     settings = options.policy.settings(name.topic if name else "")

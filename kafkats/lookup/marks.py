@@ -227,7 +227,7 @@ def read_marks(
 ) -> tuple[list[Mark], list[Mark] | None]:
     """Return the starts, and with `until` the ends, of a table's partitions whose topics match.
 
-    Only the needed rows are read. `limits` are current log limits (`operations.lookup.limits`);
+    Only the needed rows are read. `limits` are current log limits (`lookup.partitions.limits`);
     without them the table's newest rows give them. Raises UsageError and as `tables.read`.
     """
     from kafkats.tables import read, read_manifest

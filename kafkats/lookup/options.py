@@ -16,14 +16,9 @@ HIGH_WATERMARKS: Final = ("checkpoint", "log-end")
 `checkpoint`: the checkpointed high watermark, written every 5 s, which may be far behind after a
 kill. `log-end`: everything, as for a restarted broker that leads alone.
 """
-_MARGIN: Final = Option(
-    "How late records may have come, such as 10m: begin that much earlier and end that much later",
-    "--margin",
-    unset="none",
-)
 _MISSING: Final = Option(
-    "A partition without an answer. fail: fail the run; all: from its start; none: from its end;"
-    " leave: leave it out",
+    "For a partition without an answer: fail refuses the export; all writes the log start, at the"
+    " end of a range the log end; none writes the log end; leave omits the partition",
     "--missing",
 )
 _OUTPUT: Final = Option("The file to write", "-o --output", "FILE", unset="standard output")
@@ -84,7 +79,7 @@ class Table(Options):
     begins: Annotated[
         Time | None,
         Option(
-            "Add cells from this time on",
+            "Add cells from this time on. Give both ends or none",
             "--from",
             param="from",
             empty="the data interval of the run",
@@ -93,7 +88,7 @@ class Table(Options):
     until: Annotated[
         Time | None,
         Option(
-            "Add cells up to this time, exclusive. Needs from",
+            "Add cells up to this time, exclusive. Give both ends or none",
             "--until",
             param="to",
         ),
@@ -115,7 +110,15 @@ class Lookup(Options):
             "--how",
         ),
     ] = "exact"
-    margin: Annotated[Duration | None, _MARGIN] = None
+    margin: Annotated[
+        Duration | None,
+        Option(
+            "With --how safe: how late records may have come, such as 10m; the answer is that much"
+            " earlier",
+            "--margin",
+            unset="none",
+        ),
+    ] = None
     depth: Annotated[
         str,
         Choice(("tail", "full", "deep")),
@@ -129,8 +132,8 @@ class Lookup(Options):
         str,
         Choice(tuple(SEARCH_RULES)),
         Option(
-            "Whose answer is shown beside it: that of this Kafka version and later ones; kip33 is"
-            " the text of KIP-33",
+            "Also show what brokers answer, by the rules of this Kafka version, up to the next"
+            " version listed; kip33: the text of KIP-33",
             "--generation",
         ),
     ] = DEFAULT_SEARCH_RULE.name
@@ -141,8 +144,8 @@ class Lookup(Options):
     report: Annotated[
         Path | None,
         Option(
-            "Also write the rows into this folder; of a table the records of its busiest"
-            " partitions, for pictures",
+            "Also write the rows into this folder; for a table, the records of its busiest"
+            " partitions, for plots",
             "--report",
             "FOLDER",
         ),
@@ -150,7 +153,7 @@ class Lookup(Options):
     around: Annotated[
         Duration | None,
         Option(
-            "With --at and --report: also write the records this near to the times, for pictures",
+            "With --at and --report: also write the records this near to the times, for plots",
             "--around",
         ),
     ] = None
@@ -181,7 +184,15 @@ class Export(Options):
         ),
     ]
     missing: Annotated[str, Choice(tuple(MISSING)), _MISSING] = "fail"
-    margin: Annotated[Duration | None, _MARGIN] = None
+    margin: Annotated[
+        Duration | None,
+        Option(
+            "How late records may have come, such as 10m: begin that much earlier and end that much"
+            " later",
+            "--margin",
+            unset="none",
+        ),
+    ] = None
     group: Annotated[
         str | None,
         Option(
@@ -209,7 +220,15 @@ class Committed(Options):
 class Diff(Options):
     """Which cells of two tables are compared, and how they are shown."""
 
-    margin: Annotated[Duration | None, _MARGIN] = None
+    margin: Annotated[
+        Duration | None,
+        Option(
+            "How late records may have come, such as 10m; a reader resumes that much earlier in the"
+            " second cluster",
+            "--margin",
+            unset="none",
+        ),
+    ] = None
     begins: Annotated[
         Time | None,
         Option("The first time to compare", "--from", unset="all that either table has"),
@@ -218,7 +237,7 @@ class Diff(Options):
     by: Annotated[
         str,
         Choice(("partition", "time")),
-        Option("One row for each of these", "--by"),
+        Option("Show one row per partition or per time", "--by"),
     ] = "partition"
 
 
@@ -236,13 +255,15 @@ class Layouts(Options):
     """For which times other indexes are measured."""
 
     every: Annotated[
-        Duration, Option("Look up each such step that a record falls into", "--every")
+        Duration, Option("Look up one time per step, for each step that has a record", "--every")
     ] = 60_000
     times: Annotated[
         tuple[Time, ...], Option("Look up these times instead of each step", "--at")
     ] = ()
     by: Annotated[
-        str, Choice(("partition", "segment")), Option("One row for each of these", "--by")
+        str,
+        Choice(("partition", "segment")),
+        Option("Show one row per partition or per segment", "--by"),
     ] = "partition"
     output: Annotated[
         Path | None, Option("Also write the files there, for dump to read", "-o --output", "FOLDER")

@@ -167,7 +167,7 @@ def _partition(about: Unit | None, segment: Unit | None) -> Iterator[PartitionUn
 
 
 def limits(partitions: Iterable[PartitionUnit]) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return the current log start and log end by topic and partition, for `exports.read_marks`.
+    """Return the current log start and log end by topic and partition, for `marks.read_marks`.
 
     -1 for an unreadable end. Of several replicas the highest values count: a lagging replica still
     has what the others deleted.

@@ -65,7 +65,7 @@ class Cloud(NamedTuple):
 
 
 class Place(Protocol):
-    """A partition directory. `operations.lookup.PartitionUnit` is one."""
+    """A partition directory. `lookup.partitions.PartitionUnit` is one."""
 
     @property
     def path(self) -> Path: ...

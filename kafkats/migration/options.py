@@ -29,20 +29,21 @@ class Migration(Options):
         Option(
             "Message format that the brokers write now: 0 up to Kafka 0.9, 1 up to 0.10",
             "--from-magic",
+            "0|1",
             initial=1,
         ),
     ]
     to_magic: Annotated[
         int,
         Choice((1, 2)),
-        Option("Message format to convert to: Kafka 4 needs 2", "--to-magic", initial=2),
+        Option("Message format to convert to: Kafka 4 needs 2", "--to-magic", "1|2", initial=2),
     ]
 
 
 class Brokers(Options):
     """Which brokers a cluster has."""
 
-    brokers: Annotated[tuple[str, ...], Option("The name of each broker", "--broker", "NAME")]
+    brokers: Annotated[tuple[str, ...], Option("A broker's name", "--broker", "NAME")]
 
 
 class Broker(Options):
@@ -73,6 +74,7 @@ class Migrate(Options):
             "Message format of what is written: 0 is Kafka 0.8 and 0.9, 1 is 0.10, 2 is 0.11 and"
             " later (4.x writes no other)",
             "--to-magic",
+            "0|1|2",
         ),
     ]
     compression_type: Annotated[
@@ -99,18 +101,18 @@ class Back(Options):
     only_newer: Annotated[
         bool,
         Option(
-            "Only partitions with batches newer than --to-magic; a certificate if there are none",
+            "Plan only partitions that have batches newer than --to-magic; if there are none, certify that",
             "--only-newer",
         ),
     ] = False
     certificate_folder: Annotated[
         Path | None,
-        Option("With --only-newer: where that certificate is written", "--certify", "CERT"),
+        Option("With --only-newer: the folder of that certificate", "--certify", "CERT"),
     ] = None
     runs: Annotated[
         tuple[Path, ...],
         Option(
-            "Plan only if these runs cannot be undone any more; the latest first",
+            "Do not plan if these runs can still be undone; name the latest first",
             "--undo",
             "RUN...",
         ),
@@ -144,12 +146,12 @@ class Certify(Options):
     min_magic: Annotated[
         int | None,
         Choice((0, 1, 2)),
-        Option("Certify that there is no older message format than this", "--min-magic"),
+        Option("Certify that there is no older message format than this", "--min-magic", "0|1|2"),
     ] = None
     max_magic: Annotated[
         int | None,
         Choice((0, 1, 2)),
-        Option("Certify that there is no newer message format than this", "--max-magic"),
+        Option("Certify that there is no newer message format than this", "--max-magic", "0|1|2"),
     ] = None
     deep: Annotated[
         bool,
@@ -186,7 +188,11 @@ class UndoCertify(Options):
     max_magic: Annotated[
         int | None,
         Choice((0, 1, 2)),
-        Option("With --certify: that there is no newer message format than this", "--max-magic"),
+        Option(
+            "With --certify: that there is no newer message format than this",
+            "--max-magic",
+            "0|1|2",
+        ),
     ] = None
     output: Annotated[
         Path | None,

@@ -86,7 +86,7 @@ def check_phase(options: MigrateOptions) -> None:
 
 
 def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions) -> Plan:
-    """Decide from facts (report.SEGMENTS, depth full) and FORECAST which files to write.
+    """Decide from facts (facts.SEGMENTS, depth full) and FORECAST which files to write.
 
     Raises UsageError for invalid options, Refused for a loss that was not accepted.
     """

@@ -90,7 +90,7 @@ def plot_burn_down(runs: Sequence[tuple[int, pa.Table]], path: Path) -> None:
 def plot_forecast(forecast: pa.Table, actions: pa.Table, path: Path) -> None:
     """Draw sizes and times per partition as PNG at `path`, forecast and actual.
 
-    `forecast` is a table of `forecast.FORECAST`, `actions` of `report.ACTIONS`. The largest
+    `forecast` is a table of `forecast.FORECAST`, `actions` of `facts.ACTIONS`. The largest
     partitions come first; the smallest are left out if there are many. Raises as `plot_health`.
     """
     figure, save = begin_figure()

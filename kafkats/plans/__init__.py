@@ -1,5 +1,6 @@
 """What operations exchange: units of work, facts of segments, plans, runs, approvals.
 
+options       what can be chosen
 units         the partition directories and segments that an operation looks at
 facts         the table of segments that a look returns, and reports made from it
 plan          a plan: options, totals, items, and the digest over them

@@ -190,7 +190,7 @@ def directory_row(log_dir: str, partition_dir: str, findings: Sequence[Finding])
 
 
 def facts_columns(facts: SegmentFacts) -> FactsRow:
-    """Return the columns of report.SEGMENTS that SegmentFacts fill."""
+    """Return the columns of facts.SEGMENTS that SegmentFacts fill."""
     return {
         "depth": facts.depth,
         "valid_bytes": facts.valid_bytes,

@@ -46,7 +46,7 @@ def check_accepted(accepted: Collection[str]) -> None:
 
 
 def missing_records(segments: pa.Table, accepted: Collection[str] = ()) -> Missing:
-    """Return partitions of report.SEGMENTS with missing records, {} if `accepted` has offsets."""
+    """Return partitions of facts.SEGMENTS with missing records, {} if `accepted` has offsets."""
     return (
         {}
         if OFFSETS_LOSS in accepted

@@ -31,14 +31,15 @@ class Reserve(Options):
     reserve: Annotated[
         bool,
         Option(
-            "Reserve LOG_DIR until the plan is applied: meanwhile nobody else can plan or apply there",
+            "Reserve LOG_DIR until the plan is applied or the reservation ends: nobody else can plan"
+            " with --reserve or apply there",
             "--reserve",
         ),
     ] = False
     holder: Annotated[
         str | None,
         Option(
-            "Reserve it for WHO, whom apply --holder names",
+            "Reserve LOG_DIR in the name of WHO; give the same name to apply --holder",
             "--holder",
             "WHO",
             unset="the plan's folder",
@@ -60,7 +61,7 @@ class Reserve(Options):
     ] = False
     take_over: Annotated[
         tuple[str, ...],
-        Option("A holder that is known to have ended", "--take-over", "WHO"),
+        Option("Ignore the reservation of WHO, whose run is over", "--take-over", "WHO"),
     ] = ()
 
 
@@ -70,7 +71,7 @@ class Holder(Options):
     holder: Annotated[
         str,
         Option(
-            "Whose reservation of the log directories is this run's, too",
+            "Use the reservation that WHO made",
             "--holder",
             "WHO",
             unset="the plan's own",
@@ -93,7 +94,7 @@ class Approval(Options):
     approval: Annotated[
         Path | None,
         Option(
-            "The recorded answer of an approver: nothing is done without its yes to this plan",
+            "The approver's recorded answer; refuse a plan or run whose digest it does not approve",
             "--approval",
             "FILE",
         ),
@@ -106,7 +107,8 @@ class Apply(Options):
     digest: Annotated[
         str | None,
         Option(
-            "The digest that was approved; 8 digits are enough. any: for throw-away copies",
+            "The digest that was approved; 8 digits are enough. any: skip the check, for"
+            " throw-away copies",
             "--digest",
         ),
     ] = None
@@ -131,11 +133,11 @@ class Purge(Options):
     ] = False
     older_than: Annotated[
         Duration | None,
-        Option("Only runs that ended this long ago", "--older-than", unset="all of them"),
+        Option("Only runs that ended at least this long ago", "--older-than", unset="all of them"),
     ] = None
     now: Annotated[
         Time | None,
-        Option("With --older-than: the time that it is", "--now", unset="the clock's"),
+        Option("With --older-than: the current time", "--now", unset="the clock's"),
     ] = None
 
 

@@ -1,7 +1,7 @@
 """A run: the folder of an applied plan, from which the run is undone or purged.
 
 `run.json` is written before the first change. It names the approved plan and the directories to
-change. `report.parquet` (report.ACTIONS) and `report.json` tell what happened. The journals and the
+change. `report.parquet` (facts.ACTIONS) and `report.json` tell what happened. The journals and the
 undo material lie next to each volume.
 """
 
@@ -94,7 +94,7 @@ class PartitionWork(NamedTuple):
 class Staged(NamedTuple):
     """New files of one partition for changeset.commit, and the files from which they were made.
 
-    `notes` has columns of report.ACTIONS by file name that only staging knows.
+    `notes` has columns of facts.ACTIONS by file name that only staging knows.
     """
 
     changes: Sequence[Change]
@@ -305,5 +305,5 @@ def wrote_in(folder: Path) -> set[PartitionKey]:
 
 
 def read_actions(folder: Path) -> pa.Table:
-    """Return the run's report, a table of report.ACTIONS. Raises CorruptPlan, StorageFailed."""
+    """Return the run's report, a table of facts.ACTIONS. Raises CorruptPlan, StorageFailed."""
     return read_table(folder / "report.parquet", ACTIONS)

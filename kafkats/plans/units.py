@@ -260,7 +260,7 @@ def _hides_batches(unit: Unit, finding: Finding) -> bool:
 
 
 def unit_columns(unit: Unit, rule: str) -> SegmentRow:
-    """Return the columns of report.SEGMENTS that a segment's unit fills."""
+    """Return the columns of facts.SEGMENTS that a segment's unit fills."""
     name = paths.parse_partition(unit.partition_dir)
     log, index, timeindex, txnindex, snapshot = map(file_row, unit.files)
     return {

@@ -78,7 +78,7 @@ class RebuildOptions:
 
 
 def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
-    """Decide from facts (report.SEGMENTS, depth full) which index files to write.
+    """Decide from facts (facts.SEGMENTS, depth full) which index files to write.
 
     Raises UsageError for an unknown rule, Refused for a rule that would mislead brokers.
     """

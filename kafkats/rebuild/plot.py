@@ -35,7 +35,7 @@ Colour: TypeAlias = str | tuple[float, float, float, float]
 
 
 def plot_health(panels: Mapping[str, pa.Table], path: Path) -> None:
-    """Draw one heatmap per panel (title -> report.SEGMENTS) as PNG at `path`.
+    """Draw one heatmap per panel (title -> facts.SEGMENTS) as PNG at `path`.
 
     All panels share partitions and colours. Raises UsageError when matplotlib is not installed,
     StorageFailed when `path` cannot be written.

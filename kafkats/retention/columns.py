@@ -1,6 +1,6 @@
-"""What a broker would delete in all partitions at once: retention.decide in columns.
+"""What a broker would delete in all partitions at once: rules.decide in columns.
 
-Read retention.decide first. A pass deletes a prefix of a partition's rows, so this module only has
+Read rules.decide first. A pass deletes a prefix of a partition's rows, so this module only has
 to find the first row at which it stops.
 """
 
@@ -104,7 +104,7 @@ class _View(NamedTuple):
 def decide(
     rows: Rows, segments: Segments, limits: Limits, rule: RetentionRule, *, now_ms: int
 ) -> Verdicts:
-    """Return retention.decide for each partition. No partition may be empty."""
+    """Return rules.decide for each partition. No partition may be empty."""
     view, of, row = _view(rows, segments, limits, rule), rows.of, np.arange(len(rows.of))
     by = _deleted_by(rows, segments, view, rule, now_ms)
     deletes = by > 0

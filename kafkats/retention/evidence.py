@@ -1,4 +1,4 @@
-"""Read the facts about segments from a table (report.SEGMENTS) into columns."""
+"""Read the facts about segments from a table (facts.SEGMENTS) into columns."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Facts(NamedTuple):
 
 
 def read_facts(segments: pa.Table, policy: Policy) -> Facts:
-    """Read the facts. `policy` says how to treat bogus timestamps.
+    """Read the facts. `policy` says how to treat implausible timestamps.
 
     Only its setting `ignore` reads files: the time indexes of suspects.
     """

@@ -84,7 +84,7 @@ def plan_inside(
     """Return the plan and RETENTION as `plan_retain`, with expired heads included.
 
     `segments` are of depth tail. `look` returns `look_at` of all targets, as one table of PARTS.
-    `verify` returns report.SEGMENTS, depth full, of segments whose head would be deleted. A segment
+    `verify` returns facts.SEGMENTS, depth full, of segments whose head would be deleted. A segment
     that cannot be cut is a blocked item. Raises UsageError as `check_options` and for an unknown
     rule, and as `look` and `verify`.
     """

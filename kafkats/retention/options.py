@@ -17,8 +17,8 @@ class Retain(Options):
         str,
         Choice(tuple(RETENTION_RULES)),
         Option(
-            "Delete by the rules of this Kafka version and later ones; kip33 is the text of KIP-33."
-            " Only 3.0 and 0.11 stop at the high watermark",
+            "Delete by the rules of this Kafka version, up to the next version listed; kip33 is the"
+            " text of KIP-33. Only 3.0 and 0.11 stop at the high watermark",
             "--generation",
             param="generation",
         ),
@@ -27,9 +27,10 @@ class Retain(Options):
     before: Annotated[
         Time | None,
         Option(
-            "Delete what is older than this moment, whatever retention.ms says",
+            "Delete what is older than this moment, instead of applying retention.ms and"
+            " retention.bytes",
             "--before",
-            unset="by retention.ms",
+            unset="by retention.ms and retention.bytes",
         ),
     ] = None
     export: Export = None
@@ -64,8 +65,8 @@ class Beyond(Options):
     beyond_guard: Annotated[
         Path | None,
         Option(
-            "If a guard of the policy keeps something, also write the plan without guards into this"
-            " folder, to be approved instead; with --into its name ends with the digest",
+            "If a guard keeps something, also write the plan without guards into this folder;"
+            " approve one of the two. With --into the folder's name ends with the digest",
             "--beyond-guard",
             "PLAN",
         ),

@@ -101,7 +101,7 @@ class RetainOptions:
 def plan_retain(
     segments: pa.Table, policy: Policy, options: RetainOptions
 ) -> tuple[Plan, pa.Table]:
-    """Decide from facts (report.SEGMENTS, depth tail): the plan, and RETENTION with all verdicts.
+    """Decide from facts (facts.SEGMENTS, depth tail): the plan, and RETENTION with all verdicts.
 
     Raises UsageError for an unknown rule.
     """

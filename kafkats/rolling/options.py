@@ -16,8 +16,9 @@ class Roll(Options):
         str,
         Choice(tuple(ROLL_RULES)),
         Option(
-            "Roll by the rules of this Kafka version and later ones;"
-            " largest is the interface section of KIP-32 and KIP-33",
+            "Roll by the rules of a Kafka version. 4.1: 3.9.1, 4.0.1, 4.1 and later; 0.10.1: 0.10.1"
+            " to 3.9.0 and 4.0.0; 0.8: before 0.10.1; largest: KIP-32 and the interface section of"
+            " KIP-33",
             "--generation",
             param="generation",
         ),

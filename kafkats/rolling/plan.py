@@ -105,7 +105,7 @@ class RollOptions:
 
 
 def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple[Plan, pa.Table]:
-    """Decide from facts (report.SEGMENTS, depth tail) which active segments to close.
+    """Decide from facts (facts.SEGMENTS, depth tail) which active segments to close.
 
     Return the plan, and DUE of all active segments. Raises UsageError for an unknown rule.
     """

@@ -1,5 +1,6 @@
 """Split segments at batch borders into smaller ones.
 
+options      what can be chosen
 points       positions where a segment may be cut
 parts        the table of parts
 items        plan items for the files of the parts

@@ -48,7 +48,7 @@ OPERATION: Final = "split"
 
 
 def plan_split(segments: pa.Table, parts: pa.Table, options: SplitOptions) -> Plan:
-    """Decide from facts (report.SEGMENTS, depth full) and PARTS which segments to cut.
+    """Decide from facts (facts.SEGMENTS, depth full) and PARTS which segments to cut.
 
     Raises UsageError for incomplete options.
     """

@@ -2,7 +2,7 @@
 
 A table outlives the data.
 
-    build(folder, log_dirs, from_ms, to_ms)     build the cells of a scheduled run's data interval
+    build(folder, partitions, from_ms, to_ms)   build the cells of a scheduled run's data interval
     open_cells, build_cells, write              the same in steps; only one process may write
     view = read(folder)                         read the whole table, or a range of it
     lookup(view, partitions, times)             look up millions of times at once

@@ -31,7 +31,7 @@ _ABOVE: Final = WORDS.index("above-high-watermark")
 
 
 class PartitionFacts(Protocol):
-    """A partition's path and what its root says of it. `operations.lookup.PartitionUnit` is one."""
+    """A partition's path and what its root says of it. `lookup.partitions.PartitionUnit` is one."""
 
     @property
     def path(self) -> Path: ...

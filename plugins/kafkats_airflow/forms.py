@@ -38,7 +38,9 @@ class ReadingRun(Run):
 
     exact: Annotated[
         bool,
-        Option("Read the headers and checksums of all batches instead of the time indexes: slower"),
+        Option(
+            "Read all batch headers and checksums instead of the time indexes (--depth full): slower"
+        ),
     ] = False
     source: Annotated[
         str,
@@ -78,15 +80,16 @@ class MigrationRun(WritingRun):
 
 
 class RollingRun(WritingRun):
-    """A run that writes only where KAFKATS_RETENTION=apply, and purges what is old enough."""
+    """A run that writes if dry_run is off, and purges old runs.
+
+    KAFKATS_RETENTION=apply turns dry_run off by default.
+    """
 
     need_approval: Annotated[bool, Option("Ask a person before anything is written")] = False
     undo_days: Annotated[
         int,
         Field(ge=0),
-        Option(
-            "Purge runs that ended this many days ago (default: 7): they cannot be undone any more"
-        ),
+        Option("Purge runs that ended at least this many days ago; they cannot be undone any more"),
     ] = settings.UNDO_DAYS
     dry_run: Annotated[
         bool,

@@ -171,7 +171,7 @@ def common(folder: Path, plans: Results, stages: Mapping[str, Results]) -> dict[
 
 
 def actions_of(folder: Path, *more: Path) -> Any:
-    """Every file that a try touched or was refused, report.ACTIONS; also of `more` RUNs."""
+    """Every file that a try touched or was refused, facts.ACTIONS; also of `more` RUNs."""
     from kafkats.plans.facts import ACTIONS
     from kafkats.plans.run import read_actions
 
@@ -180,12 +180,12 @@ def actions_of(folder: Path, *more: Path) -> Any:
 
 
 def after_of(folder: Path) -> Any:
-    """The segments that the last proof of each application has seen, report.SEGMENTS."""
+    """The segments that the last proof of each application has seen, facts.SEGMENTS."""
     return segments_of(seen.parent for seen in sorted(folder.glob("*/after/segments.parquet")))
 
 
 def segments_of(folders: Any) -> Any:
-    """The segments of several reports, report.SEGMENTS."""
+    """The segments of several reports, facts.SEGMENTS."""
     from kafkats.plans.facts import SEGMENTS, read_table
 
     return concat(

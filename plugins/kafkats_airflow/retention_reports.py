@@ -4,7 +4,7 @@ report.json         outcome, the moment it was decided for, plans, runs, bytes f
 segments.parquet    kafkats.plans.facts.SEGMENTS (depth tail) before the change
 after.parquet       the same for the partitions that were changed, after it
 actions.parquet     kafkats.plans.facts.ACTIONS, one row per file
-retention.parquet   kafkats.retention.RETENTION, one row per segment: verdict, veto, reason, from when on
+retention.parquet   kafkats.retention.plan.RETENTION, one row per segment: verdict, veto, reason, from when on
 board.json          per topic and per partition: bytes that go now, in a day, in a week; what keeps the others, until when, and which share of
                     a suspect segment's batches is in which unit
 reclaimable.png     bytes per topic by what becomes of them

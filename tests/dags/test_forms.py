@@ -52,7 +52,8 @@ def test_what_a_form_shows(bag: Any) -> None:
     assert retain["before"] == (
         None,
         {"type": ["null", "string"], "format": "date-time"},
-        "Delete what is older than this moment, whatever retention.ms says. Empty: by retention.ms",
+        "Delete what is older than this moment, instead of applying retention.ms and"
+        " retention.bytes. Empty: by retention.ms and retention.bytes",
     )
     assert retain["free"].schema == {"type": ["null", "string"]}
     assert retain["undo_days"].schema == {"type": "integer", "minimum": 0}
