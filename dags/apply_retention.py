@@ -12,8 +12,8 @@ hand decides for that moment, or for `as_of`.
 
 **What it does.**
 - `plan` reads the ends of all files on each Spark connection. It gives every segment Kafka's
-  verdict, our veto, a reason and a time. It deletes only if the policy or an export gives the
-  topic's `cleanup.policy` and a limit.
+  verdict, our veto, a reason and a time. It keeps the segments of a topic without a given
+  `cleanup.policy`, or without a given limit (policy or export; `before` replaces the limit).
 - `approve` asks whether to delete what a guard of the policy keeps. Without an answer in twelve
   hours the guards stand.
 - `apply` moves segments with all their files out of the log directory. `verify` proves that these

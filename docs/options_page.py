@@ -35,7 +35,8 @@ FORM_OF = {
 HEAD = """\
 # Options
 
-For operators: every option of every command. The Spark jobs of the same name take the same words.
+For operators: every option of every command. The Spark jobs of the same name take the same words;
+`spark_jobs/plan.py` also takes `--reserve HOLDER` for `--holder HOLDER`.
 The last column names the param of the DAG that runs the command, if it has one:
 [DAGs.md](DAGs.md) shows the forms. The options are declared in `kafkats/<room>/options.py`;
 this page is made by `docs/options_page.py`. Change the declarations, then run `scripts/lint --fix`.

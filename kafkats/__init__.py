@@ -1,4 +1,4 @@
-"""kafkats keeps Kafka log directories correct by time.
+"""Repair and maintain the log directories of Kafka brokers.
 
 The layers, from the lowest; nothing imports upwards:
 

@@ -133,7 +133,8 @@ def rule_remarks(rule: str) -> list[str]:
     if chosen.high_watermark:
         return []
     return [
-        f"by rule {rule} ({chosen.kafka}) segments above the high watermark go, too: replicas need not have them"
+        f"rule {rule} ({chosen.kafka}) also deletes segments above the high watermark, which other"
+        " replicas may lack"
     ]
 
 

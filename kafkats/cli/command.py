@@ -53,11 +53,11 @@ def _version(context: click.Context, _option: click.Parameter, asked: bool) -> N
 )
 @click.pass_context
 def cli(context: click.Context, master: str | None) -> None:
-    """Keeps Kafka log directories right by time.
+    """Repair and maintain the log directories of Kafka brokers.
 
-    LOG_DIR is a broker's log.dirs root, one partition directory, or one segment's .log. The usual order: verify, plan
-    rebuild or migrate, show, apply, verify; then undo, or purge. Only apply and undo change a log directory, and only one whose
-    broker is stopped.
+    LOG_DIR is a broker's log.dirs root, one partition directory, or one segment's .log. The usual
+    order: verify, plan, show, apply; then purge, or undo. Only apply and undo change a log
+    directory, and only one whose broker is stopped.
 
     Exit codes: 0 fine, 1 findings (defects, blocked rows of a plan), 2 bad usage or bad input, 3 refused for safety.
     """

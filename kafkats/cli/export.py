@@ -56,9 +56,11 @@ def export(
     settings: tuple[str, ...],
     executor: Executor,
 ) -> int:
-    """Where every partition was at a time, for Spark's Kafka source, kafka-consumer-groups --reset-offsets --from-file, or as JSON.
+    """Write the offset of every partition at a time, for Spark's Kafka source, for
+    kafka-consumer-groups --reset-offsets --from-file, or as JSON.
 
-    A TABLE is a folder of lookup tables. Exits with 1 when partitions had no answer and `json` says so.
+    TABLE is the folder of a lookup table. Exit with 1 if --to json leaves partitions without an
+    answer.
     """
     from kafkats.flow import looking
     from kafkats.lookup import partitions as operation

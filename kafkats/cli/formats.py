@@ -1,4 +1,4 @@
-"""certify, and the census of inventory: which message formats lie on the disks."""
+"""census and certify: which message formats are on the disks."""
 
 from __future__ import annotations
 
@@ -182,9 +182,10 @@ def certify(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """State, from every batch, that nothing below or above a format lies there. Exits with 1 when that is not so.
+    """Certify that no batch has an older (--min-magic) or newer (--max-magic) message format. Read
+    every batch. Exit with 1 if it is not so.
 
-    With --of-plan or --of-run it first proves what was written, and exits with 1 only when that is wrong.
+    With --of-plan or --of-run, first prove what was written, and exit with 1 only if that is wrong.
     """
     from kafkats.flow import looking
     from kafkats.migration import certificate as made
@@ -265,8 +266,8 @@ def _check(folder: Path, executor: Executor, as_json: bool) -> int:
         rows, ("what", "log_dir", "partition_dir", "base_offset", "was", "now", "breaks"), as_json
     )
     said = "holds" if found.holds else "does not hold any more"
-    rest = f"; {len(rows)} segments are not as certified" if rows else ""
-    rest += ", as the broker that was running leaves them" if rows and found.unchanged else ""
+    rest = f"; {len(rows)} segments differ from the certificate" if rows else ""
+    rest += ", all through normal work of the broker" if rows and found.unchanged else ""
     summary = {
         "holds": found.holds,
         "unchanged": found.unchanged,

@@ -34,9 +34,9 @@ _LATENCY = ("topic", "partition", "source", "samples", "same", "unknown", "least
 @options(Committed)
 @JSON
 def lag(paths: tuple[Path, ...], committed: Path, group: str, as_json: bool) -> int:
-    """How far behind consumer groups are, in records and in time, by their committed offsets.
+    """Show how far consumer groups are behind, in records and in time.
 
-    By a TABLE it is at most that much. Exits with 1 when that could not be told of some.
+    With a TABLE the time is an upper bound. Exit with 1 if a partition's lag is unknown.
     """
     from kafkats.lookup import lag as operation
     from kafkats.lookup.consumer_groups import read_committed_offsets
@@ -70,9 +70,9 @@ def lag(paths: tuple[Path, ...], committed: Path, group: str, as_json: bool) -> 
 @JSON
 @MAX_BATCH_BYTES
 def latency(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> int:
-    """How long records were on their way to the broker, where both times are still known: the margin for --margin.
+    """Show how late records reached the broker. The largest value is the margin for --margin.
 
-    Exits with 1 when a partition could not be read.
+    Exit with 1 if a partition could not be read.
     """
     from kafkats.lookup import latency as operation
     from kafkats.lookup.partitions import lookup_partitions
@@ -115,10 +115,10 @@ def diff(
     topics: str,
     as_json: bool,
 ) -> int:
-    """Where one cluster stands against another at the same times, by a lookup table of each; and where a reader of the first
-    goes on in the second without missing anything.
+    """Compare the offsets of two clusters at the same times, from a lookup table of each, and show
+    where a reader of the first continues in the second.
 
-    Exits with 1 when one of them has an answer for a time and the other has none, or could not be read.
+    Exit with 1 if one of them has an answer for a time and the other has none, or could not be read.
     """
     import pyarrow.compute as pc
 
@@ -126,13 +126,13 @@ def diff(
     from kafkats.tables import read
 
     if begins is not None and until is not None and begins >= until:
-        raise UsageError(f"nothing lies from {begins} to {until}")
+        raise UsageError("--from must be before --until")
     one, other = (
         read(path, from_ms=_before(begins, margin or 0), to_ms=until) for path in (first, second)
     )
     if one.step_ms != other.step_ms:
         raise UsageError(
-            f"a step of {one.step_ms} ms and one of {other.step_ms} ms: build both tables with the same"
+            f"the tables have different steps ({one.step_ms} ms, {other.step_ms} ms): build both with the same"
         )
     found = cluster_diff.diff(
         _of_topics(one.rows, topics), _of_topics(other.rows, topics), margin_ms=margin or 0
@@ -142,7 +142,7 @@ def diff(
     partitions = cluster_diff.by_partition(found)
     if not partitions.num_rows:
         raise UsageError(
-            "neither table has a row of that"
+            "neither table has a row in this range"
             + (f", of a topic like {topics!r}" if topics != "*" else "")
         )
     show_rows((found if by == "time" else partitions).to_pylist(), _DIFF[by], as_json)
@@ -187,7 +187,8 @@ def failover(
     missing: str,
     output: Path | None,
 ) -> int:
-    """Where a group goes on in another cluster without missing anything: a CSV for kafka-consumer-groups --from-file.
+    """Compute where a group continues in another cluster without missing a record, as a CSV for
+    kafka-consumer-groups --from-file.
 
     The tables are those of the cluster that it leaves and of the one that it goes to.
     """

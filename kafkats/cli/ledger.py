@@ -22,7 +22,7 @@ _COLUMNS = ("broker", "status", "phase", "runs", "next", "waits_for")
 
 @click.group(cls=Commands)
 def ledger() -> None:
-    """The phases of a format migration, broker by broker: a file that only grows."""
+    """Record the phases of a format migration, broker by broker."""
 
 
 @ledger.command()
@@ -30,7 +30,7 @@ def ledger() -> None:
 @options(Migration, Brokers)
 @BY
 def begin(file: Path, from_magic: int, to_magic: int, brokers: tuple[str, ...], by: str) -> None:
-    """Begin a migration, or tell which brokers it has by now."""
+    """Begin a migration, or change its list of brokers."""
     details = {"from_magic": from_magic, "to_magic": to_magic, "brokers": list(brokers)}
     _add(file, "begin", "", "", by, details)
 
@@ -50,7 +50,7 @@ def attest(file: Path, broker: str, text: str, by: str) -> None:
 @_BROKER
 @BY
 def approve(file: Path, broker: str, by: str) -> None:
-    """Say that the canary has done well, so that the other brokers may follow."""
+    """Approve the canary, so that the other brokers may follow."""
     _add(file, "approved", broker, "canary", by, {})
 
 
@@ -58,7 +58,7 @@ def approve(file: Path, broker: str, by: str) -> None:
 @_FILE
 @JSON
 def show(file: Path, as_json: bool) -> None:
-    """Where each broker stands, and what it waits for."""
+    """Show the state of each broker and what it waits for."""
     from kafkats.migration import phases
     from kafkats.migration.ledger import read
 

@@ -95,9 +95,9 @@ def lookup(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """Which offset was it at these times, in every partition, with the reason; and what a broker would have said.
+    """Show the offset at these times in every partition, the reason, and what a broker would answer.
 
-    With --every it adds an interval to a table, and closes the cells that can be closed by now. Exits with 1 when a
+    With --every, add an interval to a table and close earlier cells whose record exists now. Exit with 1 if a
     partition could not be searched. A TABLE answers by its cells alone. Brokers refuse to search topics whose
     message.format.version is below 0.10: the policy and its exports tell.
     """
@@ -118,7 +118,7 @@ def lookup(
             raise UsageError("--margin goes with --how safe, and a table has exact answers")
         return _from_table(table, targets, topics, limits_of(logs, topics), as_json=as_json)
     if logs:
-        raise UsageError("--logs is for a table: log directories tell by themselves what is there")
+        raise UsageError("--logs goes with a TABLE only")
     scheduled = session().scheduled
     if how != "safe" and margin and not scheduled:
         raise UsageError("--margin is for --how safe")
@@ -215,8 +215,8 @@ def above_sentences(above: Mapping[str, int]) -> list[str]:
         ", ..." if len(above) > _NAMED else ""
     )
     return [
-        f"{sum(above.values())} offsets lie above the high watermark that brokers have checkpointed ({told}): they do so every 5 s,"
-        " and one that was killed left it behind; --high-watermark log-end takes the log's end for it"
+        f"{sum(above.values())} offsets are above the checkpointed high watermark ({told}). Brokers write"
+        " it every 5 s, so it is old after a kill. --high-watermark log-end counts every record"
     ]
 
 
@@ -292,15 +292,15 @@ def _table(
     ]
     if written.above_high_watermark:
         said.append(
-            f"{written.above_high_watermark} cells are open because their records are not below the high watermark that brokers"
-            " have checkpointed: a later run closes them; --high-watermark log-end takes the log's end for it"
+            f"{written.above_high_watermark} cells stay open: their records are above the checkpointed high"
+            " watermark. A later run closes them; --high-watermark log-end closes them now"
         )
     said += written.other_logs[:_NAMED]
     if written.other_logs:
         more = len(written.other_logs) - _NAMED
         said.append(
             (f"and {more} more such partitions; " if more > 0 else "")
-            + "made anew, or cut: their cells stay open as other-log; begin a table in another folder for what they hold now"
+            + "recreated or truncated: their cells stay open as other-log; start a table in another folder for them"
         )
     say_summary(summary, as_json, said)
     return int(written.unreadable > 0 or bool(written.other_logs))

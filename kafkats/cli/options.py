@@ -91,7 +91,7 @@ def check_step(ledger: Path | None, phase: str, broker: str, topics: str) -> Non
     if len({bool(word) for word in (ledger, phase, broker)}) > 1:
         raise UsageError("a ledger, a phase and a broker go together: name all of them, or none")
     if ledger and topics != "*":
-        raise UsageError("a ledger is told of brokers: look at all of their topics")
+        raise UsageError("--ledger records whole brokers: leave --topics out")
     if phase:
         from kafkats.migration.state import as_phase
 

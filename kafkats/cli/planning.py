@@ -119,9 +119,7 @@ def plan_migrate(
     from kafkats.migration.plan import MigrateOptions, check_phase
 
     if ledger and making.wish and making.wish.skip:
-        raise UsageError(
-            "a ledger is told of all log dirs of a broker: --skip-reserved does not go with --ledger"
-        )
+        raise UsageError("--ledger records whole brokers: leave --skip-reserved out")
     if certificate_folder and not only_newer:
         raise UsageError("--certify goes with --only-newer")
     check_step(ledger, phase, broker, topics)

@@ -68,8 +68,8 @@ def inventory(
     executor: Executor,
     as_json: bool,
 ) -> None:
-    """List what is on the disks: bytes, offsets, times, formats. Reads only the ends of indexes and
-    logs; only verify proves health.
+    """List what is on the disks: bytes, offsets, times, formats. Read only the ends of files, with
+    --by format every batch. Use verify to find damage.
     """
     from kafkats.flow.looking import look_at_ends
     from kafkats.inspect.inventory import group
@@ -118,7 +118,7 @@ def verify(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """Every defect, classified. Exits with 1 when there is one.
+    """List the defects by kind and severity. Exit with 1 if one is damage or danger.
 
     With --of-plan or --of-run it reads only what was written, and exits with 1 unless each file is as planned.
     """
@@ -131,9 +131,7 @@ def verify(
     units = units_in(log_dirs, topics)
     if of_plan or of_run:
         if ledger:
-            raise UsageError(
-                "a ledger is told of whole brokers: --of-plan and --of-run do not go with --ledger"
-            )
+            raise UsageError("--ledger records whole brokers: leave --of-plan and --of-run out")
         proof, about = prove_written(executor, of_plan, of_run, units, options)
         seen = keep_segments(proof.segments, report)
         say_summary(seen | about, as_json, proof_sentences(proof))
@@ -193,7 +191,7 @@ def _to_rebuild(segments: pa.Table) -> bool:
 @options(Deep)
 @MAX_BATCH_BYTES
 def dump(file: Path, deep: bool) -> None:
-    """Any file of a log directory, entry by entry. Prints one JSON object per line."""
+    """Print any file of a log directory, entry by entry, as one JSON object per line."""
     from kafkats.inspect.dump import dump as operation
 
     for row in operation(file, deep=deep):

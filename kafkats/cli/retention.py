@@ -96,7 +96,7 @@ def simulate_retain(
     as_json: bool,
 ) -> int:
     """Show what retention deletes now, within a day and within a week, and what keeps the rest.
-    Exits with 1 when an expired segment is kept.
+    Exit with 1 if an expired segment lies behind one that has not expired.
     """
     from kafkats.flow.planning import retain, suspect_shares
     from kafkats.retention.plan import RetainOptions

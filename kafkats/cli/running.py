@@ -1,4 +1,4 @@
-"""apply, undo, purge and release: the verbs that change a log directory, or what keeps others from it."""
+"""apply and undo change a log directory, purge deletes old files, release ends reservations."""
 
 from __future__ import annotations
 

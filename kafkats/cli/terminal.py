@@ -157,8 +157,8 @@ def _retain_sentences(totals: Mapping[str, Any]) -> list[str]:
     ]
     if totals.get("heads"):
         said.append(
-            f"{totals['heads']} of them are expired heads of segments: what lies behind them, {_bytes(totals['write_bytes'])}, is"
-            " written anew, and is on the disk twice until purge"
+            f"{totals['heads']} of them are expired first parts of segments. apply writes the rest,"
+            f" {_bytes(totals['write_bytes'])}, again; it is on the disk twice until purge"
         )
     said += [f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()]
     if totals["blocked_segments"]:
@@ -193,7 +193,7 @@ def run_sentences(
     summary: Mapping[str, Any], folder: Path, proved: Sequence[str] = ()
 ) -> list[str]:
     """Return what a run did, what its proof found, and the next commands."""
-    words = {"already": "done before", "nothing": "as wanted without it"}
+    words = {"already": "done before", "nothing": "already as planned"}
     counts = (
         ", ".join(f"{n} {words.get(o, o)}" for o, n in summary["outcomes"].items())
         or "nothing to do"

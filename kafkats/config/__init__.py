@@ -18,8 +18,8 @@
 
 Keys are Kafka's own, by the topic's or the broker's name. Our own keys begin with `kafkats.`.
 docs/policy.md lists all of them. Missing index settings are inferred from the files, and reported
-as inferred. Segments are deleted only for topics with an explicit cleanup.policy and retention
-limit: `Policy.why_kept`.
+as inferred. Segments of a topic without a given cleanup.policy, or without a given retention limit,
+are kept: `Policy.why_kept`.
 """
 
 from kafkats.config.policy import Guard, Policy, PolicyFile, Volume

@@ -103,7 +103,7 @@ def _lines(text: str) -> Iterator[tuple[str, Config | None]]:
             )
         elif entry := _ENTRY.fullmatch(line):
             if topic is None and not other:
-                raise BadInput(f"line {number}: a config, but of which topic?")
+                raise BadInput(f"line {number}: a config without a topic before it")
             if topic is not None and entry["sensitive"] == "false" and entry["value"] != "null":
                 yield topic, Config(number, topic, entry["key"], entry["value"])
         elif _PARTITION_LINE.fullmatch(line) or _NOISE.fullmatch(line):

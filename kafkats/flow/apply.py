@@ -95,7 +95,7 @@ def rounds(works: Sequence[PartitionWork]) -> list[list[PartitionWork]]:
 
 def _writer(operation: str) -> ModuleType:
     if operation not in _WRITERS:
-        raise CorruptPlan(f"a plan to {operation}, which nothing here can do")
+        raise CorruptPlan(f"this kafkats cannot apply a plan of operation {operation!r}")
     return import_module(_WRITERS[operation])
 
 

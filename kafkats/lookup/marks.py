@@ -85,9 +85,7 @@ def find_marks(
     if table is not None:
         return read_marks(table, at, until, topics=topics, limits=limits)
     if limits is not None:
-        raise UsageError(
-            "reading the current log limits is for a table: log directories have their own"
-        )
+        raise UsageError("--logs goes with a TABLE only")
     from kafkats.search.answers import Word
 
     rows = look(

@@ -42,7 +42,7 @@ def check_accepted(accepted: Collection[str]) -> None:
     """Raise UsageError for a loss other than missing records."""
     unknown = sorted(set(accepted) - {OFFSETS_LOSS})
     if unknown:
-        raise UsageError(f"no loss is called {unknown[0]!r} here; known is {OFFSETS_LOSS}")
+        raise UsageError(f"--accept-loss takes only {OFFSETS_LOSS} here, not {unknown[0]!r}")
 
 
 def missing_records(segments: pa.Table, accepted: Collection[str] = ()) -> Missing:

@@ -290,7 +290,7 @@ def check_digest(plan: Plan, approved: str) -> None:
     if len(approved) < 8:
         raise UsageError("a digest needs at least 8 digits")
     if not plan.digest.startswith(approved.lower()):
-        raise Changed(f"approved was digest {approved}, but the plan's is {plan.digest}")
+        raise Changed(f"the plan's digest is {plan.digest}, not the approved {approved}")
 
 
 def digest_of(header: Mapping[str, object], items: pa.Table) -> str:

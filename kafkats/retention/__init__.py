@@ -16,6 +16,6 @@
     plot                    the pictures
 
 Facts of depth tail are enough. A segment with a wrong time index has no trusted age, and no segment
-after it is deleted by time. Segments are deleted only for topics with an explicit cleanup.policy
-and limit.
+after it is deleted by time. Segments of a topic without a given cleanup.policy, or without a given
+retention limit (policy or export; --before replaces the limit), are kept.
 """

@@ -50,8 +50,8 @@ def of_canary(context: Context) -> str:
     return "\n\n".join([
         f"{code(said['outcome'])}: {_codes(said['volumes'])}. Numbers and pictures: {code(said['report'])}.",
         table(["lose zero-copy", "as clients", "as followers"], rows),
-        "Do this broker, its followers and its clients do well? A yes lets the other brokers follow; a no changes"
-        " nothing, and phase `rollback` takes the canary back.",
+        "Do this broker, its followers and its clients do well? A yes lets the other brokers follow."
+        " A no changes nothing; run phase `rollback` to restore the canary.",
     ])
 
 
@@ -70,8 +70,12 @@ def of_guards(within: Plans, beyond: Plans, *, answers_itself: bool) -> str:
             ", ".join(code(plan["digest"][:16]) for plan in shown),
             ", ".join(code(plan["plan"]) for plan in shown),
         ])  # fmt: skip
-    head = ["volumes", "segments, bytes within the guard", "over it", "digest", "plan"]
-    end = "the guards stand, and what is within them goes" if answers_itself else "nothing goes"
+    head = ["volumes", "segments, bytes within the guard", "over the guard", "digest", "plan"]
+    end = (
+        "the run deletes only what the guards allow"
+        if answers_itself
+        else "the run deletes nothing"
+    )
     return f"{table(head, rows)}\n\n`kafkats show PLAN` names each segment and why it goes. Without an answer {end}."
 
 

@@ -145,7 +145,7 @@ def test_the_digest_must_be_the_approved_one(
     plan = tmp_path / "plan"
     run(capsys, "plan", "rebuild", damaged, "-o", plan)
     code, _, err = run(capsys, "apply", plan, "--digest", "0123456789abcdef")
-    assert (code, "approved was digest" in err) == (3, True)
+    assert (code, "not the approved 0123456789abcdef" in err) == (3, True)
     code, _, err = run(capsys, "apply", plan)
     assert (code, "needs --digest" in err) == (2, True)
     assert run(capsys, "verify", damaged)[0] == 1

@@ -59,8 +59,7 @@ def test_a_high_watermark_that_was_left_behind(
     code, out, _ = run(capsys, *asked)
     assert (
         code == 0
-        and "70 offsets lie above the high watermark that brokers have checkpointed (ts-falling-0 70)"
-        in out
+        and "70 offsets are above the checkpointed high watermark (ts-falling-0 70)" in out
     )
     *rows, summary = objects(run(capsys, *asked, "--json")[1])
     assert summary["summary"]["above_high_watermark"] == 70
@@ -80,7 +79,8 @@ def test_a_table_leaves_open_what_lies_above_the_high_watermark(
     closed = tables.closed(tables.read(tmp_path / "whole").rows).sum()
     assert (
         code == 0
-        and f"{closed} cells are open because their records are not below the high watermark" in out
+        and f"{closed} cells stay open: their records are above the checkpointed high watermark"
+        in out
     )
     words = set(tables.read(tmp_path / "table").rows["reason"].to_pylist())
     assert words == {"above-high-watermark"}
@@ -187,7 +187,7 @@ def test_a_table_knows_what_is_gone(
         ("export", root, "--at", TARGET, "--to", "json"),
     ):
         code, _, err = run(capsys, *words, "--logs", root)
-        assert code == 2 and "is for a table" in err
+        assert code == 2 and "--logs goes with a TABLE only" in err
 
 
 WORDS = {

@@ -287,15 +287,17 @@ def test_a_rule_without_a_high_watermark_says_so(
 ) -> None:
     words = (full, "--policy", policy(tmp_path), "--now", NOW, "--generation", rule)
     said = (
-        "segments above the high watermark go, too"
+        "also deletes segments above the high watermark"
         in run_mixed(capsys, "plan", "retain", *words, "-o", tmp_path / "p")[1]
     )
     assert said == (rule not in {"3.0", "0.11"})
     assert (
-        "above the high watermark go, too" in run_mixed(capsys, "show", tmp_path / "p")[1]
+        "also deletes segments above the high watermark"
+        in run_mixed(capsys, "show", tmp_path / "p")[1]
     ) == said
     assert (
-        "above the high watermark go, too" in run_mixed(capsys, "simulate", "retain", *words)[1]
+        "also deletes segments above the high watermark"
+        in run_mixed(capsys, "simulate", "retain", *words)[1]
     ) == said
     last = objects(run_mixed(capsys, "show", tmp_path / "p", "--json")[1])[-1]["summary"]
     assert any("above the high watermark" in remark for remark in last["remarks"]) == said

@@ -134,7 +134,7 @@ def test_other_shapes(text: str, read: dict[str, dict[str, str]]) -> None:
         ("Configs for topic 'a' are retention.ms\n", "line 1: not KEY=VALUE: 'retention.ms'"),
         ("Configs for topic 'a' are ,retention.ms=1\n", "line 1: not KEY=VALUE"),
         ("Configs for topic 'a/b' are \n", "line 1: not of Kafka's --describe"),
-        ("  retention.ms=1 sensitive=false synonyms={}\n", "line 1: a config, but of which topic?"),
+        ("  retention.ms=1 sensitive=false synonyms={}\n", "line 1: a config without a topic before it"),
         ("Dynamic configs for topic a are:\n  retention.ms=1 sensitive=false syno\n", "line 2: not of Kafka's --describe"),
         ("Dynamic configs for topic a are:\nretention.ms=1\n", "line 2: not of Kafka's --describe"),
         ("Configs for topic 'a' are x=1\nConfigs for topic 'a' are x=2\n", "line 2: x of a is '2' here and '1' in line 1"),

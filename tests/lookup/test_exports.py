@@ -342,7 +342,7 @@ def test_margins_stay_within_time() -> None:
 
 
 def test_marks_of_directories_need_no_limits(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is for a table"):
+    with pytest.raises(UsageError, match="goes with a TABLE only"):
         find_marks([tmp_path], 1, None, lambda targets: pa.table({}), limits={})
 
 
