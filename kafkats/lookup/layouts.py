@@ -277,11 +277,14 @@ def by_partition(rows: Sequence[Row]) -> list[Row]:
     groups = (
         table
         .append_column("segments", table["base_offset"])
+        .append_column("first", pa.array(range(len(rows)), pa.int64()))
         .set_column(number, "base_offset", alone)
         .group_by([*_KEYS, "base_offset", "reason"], use_threads=False)
         .aggregate([
             *((name, "sum") for name in _SUMS), ("most_in_vain", "max"), ("segments", "count"),
+            ("first", "min"),
         ])
+        .sort_by("first_min")
     )  # fmt: skip
     groups = groups.rename_columns([
         re.sub(r"_(sum|max|count)$", "", n) for n in groups.column_names
