@@ -15,7 +15,8 @@ KafkatsError                path, position, base offset, reason, exit code, retr
 │   ├── Fenced              a newer attempt has taken over
 │   ├── NotEqual            the new files do not equal their source
 │   └── NotPermitted        owner, group, mode or xattrs could not be kept
-├── WorkerLost              a worker process ended, or memory did, before its unit was done   exit 2, retryable
+├── WorkerLost              a worker process ended, or memory did, before its unit was done   exit
+                            2, retryable
 └── StorageFailed           the file system refused a read or write                 exit 2
     ├── Vanished            a file was deleted meanwhile, as by a live broker       retryable
     ├── DiskFull                                                                    retryable

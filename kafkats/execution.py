@@ -1,13 +1,15 @@
 """Executors: where the units of an operation are worked on.
 
-An operation cuts its work into units (a segment, a partition directory) and a function that does one. An executor calls the
-function for each unit and returns the rows of all of them as one table, in the order of the units:
+An operation cuts its work into units (a segment, a partition directory) and a function that does
+one. An executor calls the function for each unit and returns the rows of all of them as one table,
+in the order of the units:
 
     LocalExecutor                     in this process, or in worker processes on this machine
     pyspark_kafkats.SparkExecutor     in the tasks of a Spark application
 
-Workers are spawned, not forked: a forked child would inherit the locks and threads of Arrow and numba. A worker that ends before
-its unit is done raises WorkerLost, which names the unit. Workers never outlive this process.
+Workers are spawned, not forked: a forked child would inherit the locks and threads of Arrow and
+numba. A worker that ends before its unit is done raises WorkerLost, which names the unit. Workers
+never outlive this process.
 """
 
 from __future__ import annotations
@@ -40,17 +42,22 @@ U = TypeVar("U")
 SMALL_BYTES: Final = 64 * 1024**2
 """Less work than this is done in one process: starting a worker takes about as long."""
 WORKER_BYTES: Final = 256 * 1024**2
-"""Bytes per worker where the number of workers is not given: fewer take less time than its start."""
+"""Bytes per worker where the number of workers is not given: fewer take less time than its start.
+"""
 UNIT_COST: Final = 64 * 1024
 """Bytes that could be read in the time it takes to open one unit's files."""
 _CHUNK_BYTES: Final = (4 * 1024**2, 256 * 1024**2)
 _CHUNK_UNITS: Final = 500
-"""Rows of so many units become one table: a batch of one row takes 80 kB, a row in a table less than one."""
+"""Rows of so many units become one table: a batch of one row takes 80 kB, a row in a table less
+than one.
+"""
 _GRACE_SECONDS: Final = 10.0
 """How long a worker that is told to stop may take to clear what it had staged."""
 
 Display = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-"""Shows a stage of so many bytes; what it yields is called with the bytes of each unit that is done."""
+"""Shows a stage of so many bytes; what it yields is called with the bytes of each unit that is
+done.
+"""
 
 
 class Executor(Protocol):
@@ -65,9 +72,11 @@ class Executor(Protocol):
         *,
         size: Callable[[U], int],
     ) -> pa.Table:
-        """The rows that `do` returns for each unit, in the order of `units`. `size` is a unit's bytes, about.
+        """The rows that `do` returns for each unit, in the order of `units`. `size` is a unit's
+        bytes, about.
 
-        `units` and `do` are pickled where they are worked on elsewhere. Raises what `do` raises, for the first such unit.
+        `units` and `do` are pickled where they are worked on elsewhere. Raises what `do` raises,
+        for the first such unit.
         """
 
 
@@ -99,8 +108,8 @@ class LocalExecutor:
 
     If not given, as many as processors, but no more than one per WORKER_BYTES of work.
 
-    Work of less than `SMALL_BYTES` and all work with one job is done in this process. Workers are kept from stage to stage until
-    `close`. The rows do not depend on `jobs`.
+    Work of less than `SMALL_BYTES` and all work with one job is done in this process. Workers are
+    kept from stage to stage until `close`. The rows do not depend on `jobs`.
     """
 
     def __init__(self, jobs: int | None = None, *, display: Display = _no_display) -> None:
@@ -132,7 +141,9 @@ class LocalExecutor:
         *,
         size: Callable[[U], int],
     ) -> pa.Table:
-        """As `Executor.map`. Raises WorkerLost for a worker that was killed, and where memory ran out."""
+        """As `Executor.map`. Raises WorkerLost for a worker that was killed, and where memory ran
+        out.
+        """
         import pyarrow as pa
 
         sizes = [size(unit) for unit in units]
@@ -242,7 +253,9 @@ class _Work(NamedTuple):
 
 
 class _Stage:
-    """One stage in workers. The workers answer per unit that it is done, and per chunk with its rows or an error."""
+    """One stage in workers. The workers answer per unit that it is done, and per chunk with its
+    rows or an error.
+    """
 
     def __init__(
         self,
@@ -267,7 +280,9 @@ class _Stage:
         self._first_error: tuple[int, KafkatsError] = (len(units), KafkatsError(""))
 
     def run(self, workers: Iterable[_Worker]) -> list[pa.Table]:
-        """The tables of all chunks, in order. Raises the error of the first unit that has one, whoever was faster."""
+        """The tables of all chunks, in order. Raises the error of the first unit that has one,
+        whoever was faster.
+        """
         busy: dict[connection.Connection, tuple[_Worker, int, int]] = {}
         for worker in workers:
             self._give(worker, busy)

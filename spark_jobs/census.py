@@ -1,4 +1,6 @@
-"""kafkats census as a Spark job: spark-submit spark_jobs/census.py LOG_DIR... [--by topic] -o FOLDER"""
+"""kafkats census as a Spark job: spark-submit spark_jobs/census.py LOG_DIR... [--by topic] -o
+FOLDER
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""kafkats certify as a Spark job: spark-submit spark_jobs/certify.py LOG_DIR... --min-magic N -o CERT"""
+"""kafkats certify as a Spark job: spark-submit spark_jobs/certify.py LOG_DIR... --min-magic N -o
+CERT
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""kafkats export as a Spark job: spark-submit spark_jobs/export.py LOG_DIR...|TABLE --at TIME --to FORMAT -o FILE
+"""kafkats export as a Spark job: spark-submit spark_jobs/export.py LOG_DIR...|TABLE --at TIME --to
+FORMAT -o FILE
 
 Partitions are searched on the workers; a table is read by the driver.
 """

@@ -2,8 +2,10 @@
 
 Standard output carries, besides people's lines, one JSON object per marker line:
 
-    KAFKATS_PROGRESS    done and total units and bytes, bytes per second, seconds left, failed tasks, the Spark UI
-    KAFKATS_RESULT      the command's summary, or {"error", "kind", "retryable"}; the last line of a job
+    KAFKATS_PROGRESS    done and total units and bytes, bytes per second, seconds left, failed
+                        tasks, the Spark UI
+    KAFKATS_RESULT      the command's summary, or {"error", "kind", "retryable"}; the last line of a
+                        job
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ RESULT: Final = "KAFKATS_RESULT"
 
 
 def run_job(*command: str) -> int:
-    """Run `command` with the words that this process was given, and print its result. Returns the exit code."""
+    """Run `command` with the words that this process was given, and print its result. Returns the
+    exit code.
+    """
     end_with_the_jvm()
     rates: dict[str, Any] = {}
     with LazyExecutor(partial(started, " ".join(["kafkats", *command]), rates)) as executor:
@@ -86,6 +90,8 @@ def end_with_the_jvm() -> None:
 
 
 def say(marker: str, content: Mapping[str, Any]) -> None:
-    """One marker line on standard output. A single write, so that it never mixes with another thread's."""
+    """One marker line on standard output. A single write, so that it never mixes with another
+    thread's.
+    """
     sys.stdout.write(f"{marker} {json.dumps(content, separators=(',', ':'))}\n")
     sys.stdout.flush()

@@ -1,4 +1,6 @@
-"""kafkats inventory as a Spark job: spark-submit spark_jobs/inventory.py LOG_DIR... [--by topic] --report FOLDER"""
+"""kafkats inventory as a Spark job: spark-submit spark_jobs/inventory.py LOG_DIR... [--by topic]
+--report FOLDER
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""kafkats lookup as a Spark job: spark-submit spark_jobs/lookup.py LOG_DIR... --at TIME [--report FOLDER]
+"""kafkats lookup as a Spark job: spark-submit spark_jobs/lookup.py LOG_DIR... --at TIME [--report
+FOLDER]
 
-With --every 1m --from TIME --until TIME -o TABLE it adds an interval to a lookup table: partitions are
-searched on the workers, the driver writes the table under its lock. The report's folder has lookup.parquet
-(the rows), report.json, and for pictures clouds.parquet and cells.parquet.
+With --every 1m --from TIME --until TIME -o TABLE it adds an interval to a lookup table: partitions
+are searched on the workers, the driver writes the table under its lock. The report's folder has
+lookup.parquet (the rows), report.json, and for pictures clouds.parquet and cells.parquet.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""kafkats undo as a Spark job: spark-submit spark_jobs/undo.py RUN... [--certify LOG_DIR... --max-magic N]"""
+"""kafkats undo as a Spark job: spark-submit spark_jobs/undo.py RUN... [--certify LOG_DIR...
+--max-magic N]
+"""
 
 from __future__ import annotations
 

@@ -21,8 +21,9 @@ APPROVAL = options(Approval)
 def check_approval(record: Path | None, digests: Iterable[str]) -> None:
     """Raise Refused unless the record says yes to each digest.
 
-    For a scheduler it must be the yes of an approver, where the deployment names them. Without a record
-    everything is allowed, unless it names them. Raises UsageError for names that cannot be read.
+    For a scheduler it must be the yes of an approver, where the deployment names them. Without a
+    record everything is allowed, unless it names them. Raises UsageError for names that cannot be
+    read.
     """
     from kafkats.config.approvers import NAME, read_approvers
     from kafkats.plans.approval import check_approved, read_approval

@@ -59,7 +59,8 @@ def cli(context: click.Context, master: str | None) -> None:
     order: verify, plan, show, apply; then purge, or undo. Only apply and undo change a log
     directory, and only one whose broker is stopped.
 
-    Exit codes: 0 fine, 1 findings (defects, blocked rows of a plan), 2 bad usage or bad input, 3 refused for safety.
+    Exit codes: 0 fine, 1 findings (defects, blocked rows of a plan), 2 bad usage or bad input, 3
+    refused for safety.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0").strip() not in (
         "",
@@ -92,12 +93,16 @@ for _verb in (
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line. Exits with 0 fine, 1 findings, 2 bad usage or input, 3 refused for safety."""
+    """Run the command line. Exits with 0 fine, 1 findings, 2 bad usage or input, 3 refused for
+    safety.
+    """
     sys.exit(run(sys.argv[1:] if argv is None else argv, Session()))
 
 
 def run(words: Sequence[str], session: Session) -> int:
-    """Run the command line in `session`, which then has the summary or the error. Returns the exit code."""
+    """Run the command line in `session`, which then has the summary or the error. Returns the exit
+    code.
+    """
     ready_streams()
     try:
         if any("\0" in word for word in words):  # from programs that call this; a shell cannot

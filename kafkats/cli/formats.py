@@ -72,7 +72,9 @@ _ZERO_COPY = (
 def show_formats(
     log_dirs: tuple[Path, ...], topics: str, executor: Executor, as_json: bool
 ) -> None:
-    """Bytes, batches and records by magic, codec and timestamp type, and what that costs in zero-copy."""
+    """Bytes, batches and records by magic, codec and timestamp type, and what that costs in
+    zero-copy.
+    """
     from kafkats.flow.looking import count_formats
 
     show_census(count_formats(executor, units_in(log_dirs, topics)), "topic", {}, as_json)
@@ -98,7 +100,9 @@ def show_census(table: pa.Table, by: str, more: Mapping[str, Any], as_json: bool
 
 
 def keep_census(table: pa.Table, folder: Path) -> dict[str, Any]:
-    """Write census.CENSUS into the folder of a report. Returns bytes and batches by magic, and the folder."""
+    """Write census.CENSUS into the folder of a report. Returns bytes and batches by magic, and the
+    folder.
+    """
     from kafkats.migration.census import summarize
     from kafkats.plans.facts import make_folder, write_table
 
@@ -126,8 +130,8 @@ def census(
 ) -> None:
     """List bytes, batches and records by message format, and what old formats cost in zero-copy.
 
-    Reads every batch header and checks every checksum. The report gets all rows (census.parquet), and what
-    each topic costs in zero-copy (zero-copy.json).
+    Reads every batch header and checks every checksum. The report gets all rows (census.parquet),
+    and what each topic costs in zero-copy (zero-copy.json).
     """
     from kafkats.flow.looking import count_formats
     from kafkats.migration.census import summarize, zero_copy
@@ -233,7 +237,9 @@ def certify(
 def keep_certificate(
     certificate: Certificate, folder: Path | None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Write the certificate, if there is one and a folder for it. Returns its summary and sentences."""
+    """Write the certificate, if there is one and a folder for it. Returns its summary and
+    sentences.
+    """
     from kafkats.migration.certificate import write_certificate
 
     written = folder is not None and certificate.certified

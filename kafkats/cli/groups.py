@@ -118,7 +118,8 @@ def diff(
     """Compare the offsets of two clusters at the same times, from a lookup table of each, and show
     where a reader of the first continues in the second.
 
-    Exit with 1 if one of them has an answer for a time and the other has none, or could not be read.
+    Exit with 1 if one of them has an answer for a time and the other has none, or could not be
+    read.
     """
     import pyarrow.compute as pc
 

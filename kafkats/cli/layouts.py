@@ -53,11 +53,13 @@ def layouts(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """How large other indexes by time would be, and how well they lead, beside Kafka's .timeindex: those that were proposed and never
-    shipped, by minutes, by seconds, and with positions (enriched).
+    """How large other indexes by time would be, and how well they lead, beside Kafka's .timeindex:
+    those that were proposed and never shipped, by minutes, by seconds, and with positions
+    (enriched).
 
-    Builds each from the logs, and asks it for times: does a search begin at the batch with the first record that late, how many
-    bytes before it, or behind it, so that records are missed? Exits with 1 when a segment could not be read.
+    Builds each from the logs, and asks it for times: does a search begin at the batch with the
+    first record that late, how many bytes before it, or behind it, so that records are missed?
+    Exits with 1 when a segment could not be read.
     """
     from kafkats.lookup import layouts as operation
 

@@ -95,11 +95,12 @@ def lookup(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """Show the offset at these times in every partition, the reason, and what a broker would answer.
+    """Show the offset at these times in every partition, the reason, and what a broker would
+    answer.
 
-    With --every, add an interval to a table and close earlier cells whose record exists now. Exit with 1 if a
-    partition could not be searched. A TABLE answers by its cells alone. Brokers refuse to search topics whose
-    message.format.version is below 0.10: the policy and its exports tell.
+    With --every, add an interval to a table and close earlier cells whose record exists now. Exit
+    with 1 if a partition could not be searched. A TABLE answers by its cells alone. Brokers refuse
+    to search topics whose message.format.version is below 0.10: the policy and its exports tell.
     """
     from kafkats.flow import looking
     from kafkats.lookup import partitions as operation
@@ -122,7 +123,8 @@ def lookup(
     scheduled = session().scheduled
     if how != "safe" and margin and not scheduled:
         raise UsageError("--margin is for --how safe")
-    # A scheduler adds interval after interval: what is open or unreadable, the next run finds again.
+    # A scheduler adds interval after interval: what is open or unreadable, the next run finds
+    # again.
     go_on = go_on or (scheduled and every is not None)
     units = list(operation.lookup_partitions(paths, topics=topics, high_watermark=high_watermark))
     if not units and not go_on:
@@ -167,7 +169,9 @@ def _show_answers(
     *,
     as_json: bool,
 ) -> int:
-    """Show the rows of LOOKUP, and write the report. Returns how many partitions could not be searched."""
+    """Show the rows of LOOKUP, and write the report. Returns how many partitions could not be
+    searched.
+    """
     from kafkats.flow.picturing import keep_around
     from kafkats.lookup.partitions import above_high_watermark
     from kafkats.plans.facts import make_folder, write_json, write_table

@@ -30,7 +30,8 @@ from kafkats.migration.options import Step
 from kafkats.plans.current_user import this_user
 from kafkats.plans.options import Holder, User
 
-# Everything that imports numpy, pyarrow or numba is imported by the verb that needs it: --help answers at once.
+# Everything that imports numpy, pyarrow or numba is imported by the verb that needs it: --help
+# answers at once.
 if TYPE_CHECKING:
     from kafkats.config import Policy
     from kafkats.execution import Executor
@@ -87,7 +88,9 @@ def now_or(now_ms: int | None) -> int:
 
 
 def check_step(ledger: Path | None, phase: str, broker: str, topics: str) -> None:
-    """Raise UsageError, before anything is read, for words that would leave the ledger untold or tell it too much."""
+    """Raise UsageError, before anything is read, for words that would leave the ledger untold or
+    tell it too much.
+    """
     if len({bool(word) for word in (ledger, phase, broker)}) > 1:
         raise UsageError("a ledger, a phase and a broker go together: name all of them, or none")
     if ledger and topics != "*":
@@ -108,7 +111,9 @@ def tell_step(
     now_ms: int,
     details: Mapping[str, Any],
 ) -> None:
-    """Add a step to a migration's ledger; nothing without one. Raises Refused when it is not its turn."""
+    """Add a step to a migration's ledger; nothing without one. Raises Refused when it is not its
+    turn.
+    """
     if ledger is None:
         return
     from kafkats.migration import phases

@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
 @click.group(cls=Commands)
 def plan() -> None:
-    """Decide what to do, and write it down for approval. Changes nothing. Exits with 1 when the plan has blocked rows."""
+    """Decide what to do, and write it down for approval. Changes nothing. Exits with 1 when the
+    plan has blocked rows.
+    """
 
 
 @plan.command("rebuild")

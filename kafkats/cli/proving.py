@@ -1,4 +1,6 @@
-"""What verify and certify share: the proof of what a plan or a run wrote, and the report of what was read."""
+"""What verify and certify share: the proof of what a plan or a run wrote, and the report of what
+was read.
+"""
 
 from __future__ import annotations
 

@@ -120,7 +120,8 @@ def verify(
 ) -> int:
     """List the defects by kind and severity. Exit with 1 if one is damage or danger.
 
-    With --of-plan or --of-run it reads only what was written, and exits with 1 unless each file is as planned.
+    With --of-plan or --of-run it reads only what was written, and exits with 1 unless each file is
+    as planned.
     """
     from kafkats.flow import looking
     from kafkats.plans.facts import all_findings

@@ -65,7 +65,8 @@ def apply(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """Do what the approved plan says, and prove it. Exits with 1 when a written file is not as planned.
+    """Do what the approved plan says, and prove it. Exits with 1 when a written file is not as
+    planned.
 
     Repeating it finishes an interrupted run, and does nothing to a finished one.
     """
@@ -246,7 +247,9 @@ def purge(
 def release(
     log_dirs: tuple[Path, ...], holder: str | None, place: Path | None, as_json: bool
 ) -> int:
-    """Break the reservation of log directories: the plan that they are reserved for may find them changed."""
+    """Break the reservation of log directories: the plan that they are reserved for may find them
+    changed.
+    """
     from kafkats.reserving import release_all, release_sentences
 
     rows = release_all(log_dirs, holder=holder, place=place)

@@ -1,7 +1,7 @@
 """One run of the command line: where its stages run, and what it found.
 
-A shell, a Spark job and a scheduler run the same commands. They differ in this object only, which click
-carries as `context.obj`.
+A shell, a Spark job and a scheduler run the same commands. They differ in this object only, which
+click carries as `context.obj`.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ class LazyExecutor:
 class Session:
     """Where a command's stages run, and what it found.
 
-    `executor` runs the stages; None: worker processes on this machine, as `--jobs` says. `scheduled`: a
-    scheduler reads the result and keeps the output in a log. Then only the first rows are printed, as
-    JSON, the deployment's approvers are asked for, and a broker without any of the topics is no error.
+    `executor` runs the stages; None: worker processes on this machine, as `--jobs` says.
+    `scheduled`: a scheduler reads the result and keeps the output in a log. Then only the first
+    rows are printed, as JSON, the deployment's approvers are asked for, and a broker without any of
+    the topics is no error.
     """
 
     def __init__(self, executor: Executor | None = None, *, scheduled: bool = False) -> None:

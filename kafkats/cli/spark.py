@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def spark_executor(master: str) -> LazyExecutor:
-    """An executor on that master, started at its first stage. Raises UsageError where pyspark is not installed."""
+    """An executor on that master, started at its first stage. Raises UsageError where pyspark is
+    not installed.
+    """
     if not master:
         raise UsageError("--spark wants a master, such as local[4]")
     try:  # by name: the library does without Spark

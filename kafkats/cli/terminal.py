@@ -281,7 +281,9 @@ _DOING: Final = {
 
 @contextmanager
 def progress_bar(stage: str, total: int) -> Generator[Callable[[int], None]]:
-    """Shows a stage of `total` bytes on standard error: bytes done, rate and time left. Yields what to call with bytes done."""
+    """Shows a stage of `total` bytes on standard error: bytes done, rate and time left. Yields what
+    to call with bytes done.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,

@@ -62,8 +62,8 @@ def decompress(
     """Return the decompressed content of `data`, with the leniency of Kafka's readers and no more.
 
     `broken_lz4` ignores the lz4 header checksum, as readers of magic 0 must. `max_output_bytes`
-    defaults to `compression.limit.allowed()`. Raises CorruptBatch without a position for malformed data
-    and for an unknown codec. Raises OversizedBatch for output beyond `max_output_bytes`.
+    defaults to `compression.limit.allowed()`. Raises CorruptBatch without a position for malformed
+    data and for an unknown codec. Raises OversizedBatch for output beyond `max_output_bytes`.
     """
     most = allowed() if max_output_bytes is None else max_output_bytes
     if codec == Codec.NONE:

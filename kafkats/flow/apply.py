@@ -47,7 +47,8 @@ _WRITERS: Final = {
     "roll": "kafkats.rolling.plan",
     "split": "kafkats.split.plan",
 }
-"""The module with `check_item` and `stage_partition` of each operation, imported when it is needed."""
+"""The module with `check_item` and `stage_partition` of each operation, imported when it is needed.
+"""
 _ACTIONS: Final = ("add", "replace", "remove", "update")
 
 

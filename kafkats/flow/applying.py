@@ -29,7 +29,8 @@ Directory = tuple[str, str]
 
 
 class Applied(NamedTuple):
-    """Rows of facts.ACTIONS, `summarize` of them, and remarks on the reservation of the log directories.
+    """Rows of facts.ACTIONS, `summarize` of them, and remarks on the reservation of the log
+    directories.
 
     `proof` is None where nothing was proved.
     """
@@ -81,10 +82,11 @@ def apply(
     prove: bool,
     show: Callable[[Applied], None],
 ) -> Applied:
-    """Do what an approved plan says; `folder` is the run's. With `prove` read what was written again.
+    """Do what an approved plan says; `folder` is the run's. With `prove` read what was written
+    again.
 
-    `show` is called when the work is done, also where the report cannot be written: then it is all there is to know of it.
-    Raises Refused and its children, StorageFailed, CorruptPlan.
+    `show` is called when the work is done, also where the report cannot be written: then it is all
+    there is to know of it. Raises Refused and its children, StorageFailed, CorruptPlan.
     """
     run = run_of(plan, place=place, owner_stopped=owner_stopped)
     with changing(run, folder, holder=holder, plan_folder=plan_folder) as held:
@@ -123,7 +125,9 @@ def undo(executor: Executor, folder: Path, *, holder: str, by: str) -> Ended:
 
 
 def purge(executor: Executor, folder: Path, *, abandon: bool = False) -> Ended:
-    """End a run's undo window; `abandon` ends an interrupted run, too, whose files then stay as they are."""
+    """End a run's undo window; `abandon` ends an interrupted run, too, whose files then stay as
+    they are.
+    """
     run = read_run(folder)
     rows = over_directories(
         executor, "purge", run, partial(_purge_directory, run, abandon), ENDED
@@ -134,7 +138,9 @@ def purge(executor: Executor, folder: Path, *, abandon: bool = False) -> Ended:
 
 
 def closed(executor: Executor, folders: Iterable[Path]) -> bool:
-    """Whether one of the runs cannot be undone any more: old files are gone, or the new ones have changed since."""
+    """Whether one of the runs cannot be undone any more: old files are gone, or the new ones have
+    changed since.
+    """
     for folder in folders:
         run = read_run(folder)
         do = partial(_undoable_directory, run, frozenset(wrote_in(folder)))

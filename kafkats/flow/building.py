@@ -1,4 +1,6 @@
-"""Lookup tables: partitions are searched by an executor, the table is written once, by this process, under its lock."""
+"""Lookup tables: partitions are searched by an executor, the table is written once, by this
+process, under its lock.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ def build_table(
     exact: bool,
     busy: Busiest | None = None,
 ) -> Written:
-    """Add the cells of an interval (ms, its end excluded) to a table, and close what can be closed; `busy` is shown all rows.
+    """Add the cells of an interval (ms, its end excluded) to a table, and close what can be closed;
+    `busy` is shown all rows.
 
     Raises as `tables.build`.
     """

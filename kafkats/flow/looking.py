@@ -25,7 +25,9 @@ from kafkats.plans.units import Unit, list_units
 from kafkats.search import Target as Time
 
 _ENDS_AT_ONCE: Final = 100
-"""Segments that one call looks at, where only their ends are read: each takes a fraction of a millisecond."""
+"""Segments that one call looks at, where only their ends are read: each takes a fraction of a
+millisecond.
+"""
 _END_BYTES: Final = 16 * 1024
 """Read of a segment's files then, about."""
 
@@ -98,7 +100,9 @@ def lookup(
 
 
 def partition_bytes(unit: PartitionUnit, suffix: str) -> int:
-    """Bytes of all files of a kind. A directory that cannot be read counts 0 here: the search reports it."""
+    """Bytes of all files of a kind. A directory that cannot be read counts 0 here: the search
+    reports it.
+    """
     with suppress(OSError):
         return sum(path.stat().st_size for path in unit.path.glob(f"*{suffix}"))
     return 0

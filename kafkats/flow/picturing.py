@@ -52,7 +52,8 @@ def keep_around(
     found: pa.Table,
     around_ms: int,
 ) -> int:
-    """Write records and a table of the time around the answers `found` (LOOKUP), of the partitions where these lie furthest apart.
+    """Write records and a table of the time around the answers `found` (LOOKUP), of the partitions
+    where these lie furthest apart.
 
     Returns the table's step in ms; 0 where there is no such time, and nothing is written.
     """

@@ -1,4 +1,6 @@
-"""Plans: look at the units, decide, and write the plan's folder. One function per operation that makes plans."""
+"""Plans: look at the units, decide, and write the plan's folder. One function per operation that
+makes plans.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ _GUARDS: Final = ("over the guard", "over the run's guard")
 
 
 class Planned(NamedTuple):
-    """A plan; what was seen for it (facts.SEGMENTS); and the tables that are written beside it, by name.
+    """A plan; what was seen for it (facts.SEGMENTS); and the tables that are written beside it, by
+    name.
 
     `remarks` are about settings that the files contradict. They are no part of the plan.
     """
@@ -46,7 +49,9 @@ class Planned(NamedTuple):
 
 
 def write(planned: Planned, planning: Planning, folder: Path) -> None:
-    """Write the plan's folder. Raises NotPermitted where its files could not be given their attributes, StorageFailed."""
+    """Write the plan's folder. Raises NotPermitted where its files could not be given their
+    attributes, StorageFailed.
+    """
     refuse_unpermitted(planned.plan)
     planning.write(planned.plan, folder, **planned.beside)
 
@@ -85,7 +90,8 @@ def retain(
     """Plan which segments to delete; `retention` (the decision on every segment) is written beside
     the plan.
 
-    With `inside_segments` also expired heads of segments that are kept. `segments` are the facts, where they are known already.
+    With `inside_segments` also expired heads of segments that are kept. `segments` are the facts,
+    where they are known already.
     """
     refuse_parts(units)
     check_options(options, inside_segments=inside_segments)

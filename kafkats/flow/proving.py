@@ -1,7 +1,10 @@
-"""The proof after an apply: every file of a plan is read again from the disk, and must be as the plan meant it.
+"""The proof after an apply: every file of a plan is read again from the disk, and must be as the
+plan meant it.
 
-rebuild, migrate    an index equals a rebuild from its log; a log is the one that was approved, to the byte; removed files are gone
-retain              deleted files are gone; kept segments are there, with the same last records; checkpoints begin where the logs do
+rebuild, migrate    an index equals a rebuild from its log; a log is the one that was approved, to
+                    the byte; removed files are gone
+retain              deleted files are gone; kept segments are there, with the same last records;
+                    checkpoints begin where the logs do
 roll                the new segment is empty, active, and begins where the one before it ends
 split               is proved while it is made: there is nothing to prove later
 """
@@ -43,7 +46,8 @@ Directory = tuple[str, str]
 
 
 class Proof(NamedTuple):
-    """What was read for a proof (facts.SEGMENTS), and the result: of `files`, so many are `equal` to what the plan wanted.
+    """What was read for a proof (facts.SEGMENTS), and the result: of `files`, so many are `equal`
+    to what the plan wanted.
 
     `not_equal` names the others; `reasons` has a line about each of them.
     """
@@ -68,9 +72,11 @@ def prove(
     *,
     later: Collection[Directory] = (),
 ) -> Proof:
-    """Prove what the plan in `folder` wrote. In the partitions of `later` another run has decided since what is kept.
+    """Prove what the plan in `folder` wrote. In the partitions of `later` another run has decided
+    since what is kept.
 
-    Raises UsageError for a plan that is proved while it is made, CorruptFile, CorruptPlan, StorageFailed.
+    Raises UsageError for a plan that is proved while it is made, CorruptFile, CorruptPlan,
+    StorageFailed.
     """
     if plan.operation == "retain":
         return _retain(executor, plan, folder, units, later)

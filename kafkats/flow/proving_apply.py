@@ -34,9 +34,9 @@ def prove_apply(
 ) -> Proof | None:
     """Prove what was just applied of a plan; `folder` is the run's, which gets a `proof.json`.
 
-    None where there is nothing to prove: a split is proved while it is made, and a run that was proved
-    before and has written nothing since may have been changed by a broker. A proof that cannot be made
-    names its reason, as a file that is not as planned.
+    None where there is nothing to prove: a split is proved while it is made, and a run that was
+    proved before and has written nothing since may have been changed by a broker. A proof that
+    cannot be made names its reason, as a file that is not as planned.
     """
     fresh = "done" in summary["outcomes"] or not (folder / "proof.json").exists()
     if plan.operation == "split" or not summary["files"] or not fresh:

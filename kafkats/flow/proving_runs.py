@@ -1,8 +1,10 @@
-"""The proof of what runs wrote: each file that one of them has written is read again, and must be as its plan meant it.
+"""The proof of what runs wrote: each file that one of them has written is read again, and must be
+as its plan meant it.
 
-Runs are named from the earliest to the latest. Where a later one wrote the same file, the later one counts. What a run did is read
-from its journals beside the log directories, so a run whose report was never written is proved too; what was undone is left out.
-A run that is proved gets a `proof.json`.
+Runs are named from the earliest to the latest. Where a later one wrote the same file, the later one
+counts. What a run did is read from its journals beside the log directories, so a run whose report
+was never written is proved too; what was undone is left out. A run that is proved gets a
+`proof.json`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,9 @@ _LOOKED_INTO: Final = 200
 
 
 class Retained(NamedTuple):
-    """`planned` within the guards, which keep `over_guard` segments; `beyond` is the plan without guards."""
+    """`planned` within the guards, which keep `over_guard` segments; `beyond` is the plan without
+    guards.
+    """
 
     planned: Planned
     over_guard: int
@@ -40,8 +42,9 @@ def retain_and_beyond(
 ) -> Retained:
     """Plan which segments to delete.
 
-    With `beyond` also plan without the policy's guards, from the same facts, where a guard keeps something.
-    With `suspects` a table of implausible timestamps is written beside the plans. Raises as `planning.retain`.
+    With `beyond` also plan without the policy's guards, from the same facts, where a guard keeps
+    something. With `suspects` a table of implausible timestamps is written beside the plans. Raises
+    as `planning.retain`.
     """
     decide = partial(retain, executor, units, policy=policy, inside_segments=inside_segments)
     planned = decide(options)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-# All magics. The offset is the first record's in magic 2, the message's or the last one's in 0 and 1.
+# All magics. The offset is the first record's in magic 2, the message's or the last one's in 0 and
+# 1.
 OFFSET_AT: Final = 0
 SIZE_AT: Final = 8
 OVERHEAD: Final = 12  # bytes of offset and size, which the size field does not count

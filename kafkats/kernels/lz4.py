@@ -1,7 +1,8 @@
 """LZ4 frames in the form that Kafka's classes write: independent blocks of at most 64 KiB.
 
 Other forms are left to `compression.lz4`. All numbers are little-endian. `old`: the frame belongs
-to a wrapper of magic 0, for which Kafka computes the header checksum in another way and accepts any.
+to a wrapper of magic 0, for which Kafka computes the header checksum in another way and accepts
+any.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ def _behind(path: Path, start: int) -> Iterator[str]:
 def not_kept(verdicts: pa.Table, now: pa.Table) -> dict[str, str]:
     """Return segments that should have been kept and are not: path of the .log -> why.
 
-    `verdicts` are the plan's (retention.plan.RETENTION). `now` are facts (facts.SEGMENTS, depth tail) of
-    the partitions that the plan changed; other partitions are not checked.
+    `verdicts` are the plan's (retention.plan.RETENTION). `now` are facts (facts.SEGMENTS, depth
+    tail) of the partitions that the plan changed; other partitions are not checked.
     """
     there = _timestamps(now, "max_timestamp")
     changed = {segment.partition for segment in there}

@@ -1,7 +1,8 @@
 """The question about a DAG run's plans and its answer, as files in the run's folder.
 
 question.json    for each option the digests that it allows, the plans, and the time of the question
-approval.json    the answer (kafkats.plans.approval); `apply` writes nothing unless it allows the digest
+approval.json    the answer (kafkats.plans.approval); `apply` writes nothing unless it allows the
+                 digest
 
 They are files because whoever may use Airflow's API can change XComs and the states of tasks.
 A new question removes the old answer.
@@ -23,7 +24,9 @@ from kafkats_airflow.folders import folder_of
 NOBODY: Final = "nobody"
 
 Plan = Mapping[str, Any]
-"""What a plan job says of its plan: `plan` (folder), `digest`, `totals`, `log_dirs`; `undo`: the RUNs to undo in its place."""
+"""What a plan job says of its plan: `plan` (folder), `digest`, `totals`, `log_dirs`; `undo`: the
+RUNs to undo in its place.
+"""
 
 
 def approval_of(context: Context) -> Path:
@@ -54,10 +57,11 @@ def ask(context: Context, options: Mapping[str, Sequence[Plan]], timeout_ms: int
 
 
 def answered(context: Context, event: Mapping[str, Any]) -> None:
-    """Record the answer in Airflow's `event` to the last question; record nothing if it is an error.
+    """Record the answer in Airflow's `event` to the last question; record nothing if it is an
+    error.
 
-    Raises Refused if nobody was asked, or if the deployment names approvers and the responder is not
-    one of them; CorruptPlan.
+    Raises Refused if nobody was asked, or if the deployment names approvers and the responder is
+    not one of them; CorruptPlan.
     """
     from kafkats.plans.facts import read_json
 
@@ -83,7 +87,9 @@ def not_asked(context: Context, option: str, plans: Sequence[Plan], why: str) ->
 
 
 def digests_of(plans: Iterable[Plan]) -> list[str]:
-    """Return the digests that an approval of these plans covers: of the RUNs, if a plan undoes RUNs."""
+    """Return the digests that an approval of these plans covers: of the RUNs, if a plan undoes
+    RUNs.
+    """
     from kafkats.plans.run import read_run
 
     found = [

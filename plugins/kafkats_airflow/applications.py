@@ -45,7 +45,8 @@ Key = tuple[str, str, bool, str]
 def groups_of(
     params: Mapping[str, Any], *, by_broker: bool = False, writes: bool = True
 ) -> list[Group]:
-    """Group the volumes of the run into applications; `writes`: also by owner_stopped and work_area.
+    """Group the volumes of the run into applications; `writes`: also by owner_stopped and
+    work_area.
 
     Raises UsageError if the policy cannot be read or has no such volume.
     """
@@ -94,7 +95,9 @@ def _names(keys: Iterable[Key]) -> dict[Key, str]:
 
 @in_our_words
 def planning(context: Context) -> list[dict[str, Any]]:
-    """Return arguments of PlanJobOperator for a rebuild, one dict per application. Raises as `groups_of`."""
+    """Return arguments of PlanJobOperator for a rebuild, one dict per application. Raises as
+    `groups_of`.
+    """
     params = context["params"]
     checks.writable(params["folder"])
     flags = ["--only-after-unclean-stop"] if params["only_after_unclean_stop"] else []

@@ -1,13 +1,15 @@
 """A deployment in which triggering a DAG is not enough to write: KAFKATS_APPROVERS is set.
 
-Without that setting whoever may trigger a DAG decides all: the params name the policy and the folder, and say whether anybody is
-asked. With it, these are checked by every task and before every submit, on the worker, whatever the params, XComs and states of
-tasks say:
+Without that setting whoever may trigger a DAG decides all: the params name the policy and the
+folder, and say whether anybody is asked. With it, these are checked by every task and before every
+submit, on the worker, whatever the params, XComs and states of tasks say:
 
 * an Airflow in which everybody is an admin runs nothing
 * policy and folder are those of the deployment; ledger and tables lie in that folder
-* a plan is applied after the yes of an approver to its digest, and none is made or applied that goes over a guard
-* a job has no words that the DAGs do not give it, reads and writes no path but the policy's volumes and the folder, and connects
+* a plan is applied after the yes of an approver to its digest, and none is made or applied that
+  goes over a guard
+* a job has no words that the DAGs do not give it, reads and writes no path but the policy's volumes
+  and the folder, and connects
   where the policy says
 * old files stay for KAFKATS_UNDO_DAYS_FLOOR days
 * who attests that brokers understand a format is the user who triggered the run
@@ -136,7 +138,9 @@ def _check_airflow() -> None:
 
 
 def _read(job: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """(option, value) of each word; the option is "" for a path on its own. Raises Refused for words that no DAG gives."""
+    """(option, value) of each word; the option is "" for a path on its own. Raises Refused for
+    words that no DAG gives.
+    """
     rest = list(words)
     if job == "plan" and (not rest or rest.pop(0) not in _OPERATIONS):
         raise Refused(f"plan: {words[:1]} is not one of {', '.join(_OPERATIONS)}{_SET}")

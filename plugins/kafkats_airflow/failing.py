@@ -91,7 +91,9 @@ def _instance(key: str, task_id: str) -> tuple[str, int]:
 
 
 def unfinished(end: str, said: Mapping[str, Any]) -> AirflowException:
-    """Return the exception of a report: how the run ended, and the first reason. `said` is report.json."""
+    """Return the exception of a report: how the run ended, and the first reason. `said` is
+    report.json.
+    """
     causes = said.get("failures", [])
     more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
     why = f": {causes[0]}{more}" if causes else ""

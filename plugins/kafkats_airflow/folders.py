@@ -1,7 +1,9 @@
 """The folders of DAG runs: plans, RUNs and reports.
 
-    FOLDER/<DAG id>/<run folder>/               report.json, its tables and pictures; question.json, approval.json
-    FOLDER/<DAG id>/<run folder>/<group>/       one application: plan-<digest>, run-<digest>, before, after
+    FOLDER/<DAG id>/<run folder>/               report.json, its tables and pictures; question.json,
+                                                approval.json
+    FOLDER/<DAG id>/<run folder>/<group>/       one application: plan-<digest>, run-<digest>,
+                                                before, after
     FOLDER/<run folder>/<group>/                the layout of earlier versions, without the DAG's id
 
 Distinct run ids have distinct folders, and none of them lies outside of FOLDER.

@@ -1,7 +1,9 @@
-"""Lookup tables and exports by DAG: the hour that a run adds, the words of its jobs, what is told of the tables.
+"""Lookup tables and exports by DAG: the hour that a run adds, the words of its jobs, what is told
+of the tables.
 
-Each broker of a connection has a table of its own, so that a partition is in it once, and runs on several connections never
-write the same one. A run adds its data interval, whenever it runs: backfills in any order end in the same files.
+Each broker of a connection has a table of its own, so that a partition is in it once, and runs on
+several connections never write the same one. A run adds its data interval, whenever it runs:
+backfills in any order end in the same files.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from kafkats_airflow.folders import folder_of
 from kafkats_airflow.moment import by_schedule, time_of
 
 TABLES: Final = AssetAlias("kafka_lookup_tables", group="kafkats")
-"""Stands for one asset per table, kafkats://lookup/NAME; an event's extra names the folder, the interval and what was written."""
+"""Stands for one asset per table, kafkats://lookup/NAME; an event's extra names the folder, the
+interval and what was written.
+"""
 HOUR: Final = timedelta(hours=1)
 AROUND: Final = timedelta(minutes=30)
 """What a picture of an export shows before and after its time."""
@@ -33,8 +37,8 @@ COUNTS: Final = ("added", "closed", "open", "unreadable", "above_high_watermark"
 
 
 def interval(context: Context) -> tuple[datetime, datetime]:
-    """What the run adds: from `from` to `to` where they are given, else the data interval of its schedule or backfill,
-    else the last full hour before its `run_after`.
+    """What the run adds: from `from` to `to` where they are given, else the data interval of its
+    schedule or backfill, else the last full hour before its `run_after`.
 
     Raises UsageError for only one of the two, and for times without their offset from UTC.
     """
@@ -121,7 +125,9 @@ def _remarks(glob: str, said: Sequence[Mapping[str, Any]]) -> list[str]:
 
 @in_our_words
 def looking(context: Context) -> list[dict[str, Any]]:
-    """Arguments of KafkatsJobOperator(job="lookup") for an export from the volumes; empty where it is from tables."""
+    """Arguments of KafkatsJobOperator(job="lookup") for an export from the volumes; empty where it
+    is from tables.
+    """
     params = context["params"]
     checks.writable(params["folder"])
     _times(params)
@@ -154,7 +160,9 @@ def looking(context: Context) -> list[dict[str, Any]]:
 
 @in_our_words
 def export(context: Context, looked: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
-    """Write the export of all that was looked up, or of the tables, into the run's folder, with a report."""
+    """Write the export of all that was looked up, or of the tables, into the run's folder, with a
+    report.
+    """
     from kafkats.lookup import exports
     from kafkats.plans.facts import write_json, write_text
     from kafkats_airflow import lookup_reports

@@ -1,6 +1,8 @@
-"""The pictures in the reports of build_lookup_tables and export_offsets, from what the workers kept for them.
+"""The pictures in the reports of build_lookup_tables and export_offsets, from what the workers kept
+for them.
 
-staircase.png     the offset that is given for each time, over the records of that time, partition by partition
+staircase.png     the offset that is given for each time, over the records of that time, partition
+                  by partition
 disorder.png      how late records came, of the partitions in it
 calendar.png      the hours that a table has, and where it is open or unreadable
 """

@@ -1,4 +1,6 @@
-"""One phase of a format migration: which brokers, and the words of their jobs, from the gate to the ledger."""
+"""One phase of a format migration: which brokers, and the words of their jobs, from the gate to the
+ledger.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,13 @@ CENSUS: Final = "census"
 """The phase that only looks: what the schedule runs."""
 
 Asked = Mapping[str, Any]
-"""One application: broker, log_dirs, folder, `idle` (its conversion is over) and `look`, the first job's arguments."""
+"""One application: broker, log_dirs, folder, `idle` (its conversion is over) and `look`, the first
+job's arguments.
+"""
 Work = Mapping[str, Any]
-"""What follows: broker, folder, plan (the look's result), `convert` and `certify`: arguments, or None without need. `convert` is
-those of WriteJobOperator."""
+"""What follows: broker, folder, plan (the look's result), `convert` and `certify`: arguments, or
+None without need. `convert` is those of WriteJobOperator.
+"""
 Results = Sequence[Mapping[str, Any]]
 
 
@@ -51,7 +56,8 @@ def gate(context: Context) -> list[dict[str, Any]]:
         )
     chosen = steps.let_in(params, sorted({group.broker for group in groups}), known, _by(context))
     brokers = steps.state_of(params).brokers
-    # The whole broker, whichever of its volumes was asked for by path: phases are states of brokers.
+    # The whole broker, whichever of its volumes was asked for by path: phases are states of
+    # brokers.
     whole = [(group, brokers[group.broker].status) for group in every if group.broker in chosen]
     return [
         _asked(context, group, idle=status in {"verified", "approved"}) for group, status in whole
@@ -116,7 +122,9 @@ def changing(
 
 
 def arguments_of(job: str) -> Callable[[Work], Mapping[str, Any]]:
-    """Picks the arguments of `convert` or `certify`; skips the one of a broker that has no need of it."""
+    """Picks the arguments of `convert` or `certify`; skips the one of a broker that has no need of
+    it.
+    """
 
     def pick(work: Work) -> Mapping[str, Any]:
         if not work[job]:
@@ -132,7 +140,9 @@ def to_look(asked: Asked) -> Mapping[str, Any]:
 
 
 def to_certify(work: Work) -> Mapping[str, Any]:
-    """The arguments of `certify`, with the RUNs that this or an earlier try wrote and that are not proved yet."""
+    """The arguments of `certify`, with the RUNs that this or an earlier try wrote and that are not
+    proved yet.
+    """
     given = dict(arguments_of("certify")(work))
     return given | {
         "application_args": [*given["application_args"], *unproved(Path(work["folder"]))]
@@ -179,7 +189,8 @@ def _work(params: Mapping[str, Any], one: Asked, plan: Mapping[str, Any]) -> dic
 
 @in_our_words
 def parity(work: Sequence[Work]) -> list[dict[str, Any]]:
-    """What each conversion's own report says of its old and new logs, held against each other record by record; of all tries.
+    """What each conversion's own report says of its old and new logs, held against each other
+    record by record; of all tries.
 
     Fails when there is a log of which it does not say that.
     """

@@ -1,13 +1,17 @@
 """The report of one phase of a migration, put together in one folder.
 
-report.json           outcome, brokers as they stand now, bytes by magic before and after, losses, parity, certificates
+report.json           outcome, brokers as they stand now, bytes by magic before and after, losses,
+                      parity, certificates
 segments.parquet      kafkats.plans.facts.SEGMENTS before the change, one row per segment
 forecast.parquet      kafkats.migration.forecast.FORECAST, one row per segment: what was promised
-actions.parquet       kafkats.plans.facts.ACTIONS, one row per file: what was done, with both parity digests of each log
+actions.parquet       kafkats.plans.facts.ACTIONS, one row per file: what was done, with both parity
+                      digests of each log
 census.parquet        kafkats.migration.census.CENSUS as it is at the end
 census-before.parquet the same before the change
-zero-copy.json        per topic the bytes that brokers of 0.10 to 3.9 convert for old fetches, at the end
-formats.png           share of bytes by magic, per volume and topic, at the end; formats-before.png before the change
+zero-copy.json        per topic the bytes that brokers of 0.10 to 3.9 convert for old fetches, at
+                      the end
+formats.png           share of bytes by magic, per volume and topic, at the end; formats-before.png
+                      before the change
 burn-down.png         bytes by magic over all runs that have their reports beside this one
 forecast.png          sizes and times, promised and real
 """
@@ -31,7 +35,8 @@ from kafkats_airflow.reports import UNFINISHED, Results
 def report(
     context: Context, asset: Asset, asked: Any, brokers: Any, stages: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The last word on a run, and the asset's event; fails when the run must not count as a success.
+    """The last word on a run, and the asset's event; fails when the run must not count as a
+    success.
 
     Any of the rest may be None: what comes of tasks that failed or were skipped.
     """
@@ -77,7 +82,8 @@ def outcome(
     *,
     rejected: bool,
 ) -> str:
-    """How the phase ended, in words; with UNFINISHED at their end when it must not count as a success.
+    """How the phase ended, in words; with UNFINISHED at their end when it must not count as a
+    success.
 
     `brokers` is what `migration.record` said, None when it did not come to that.
     """
@@ -127,7 +133,8 @@ def write_report(
 ) -> dict[str, Any]:
     """Write the folder; returns the content of report.json. Repeating it writes the same again.
 
-    `stages` are the results of look, convert, parity and certify; `times_ms` when the run began and when it ended.
+    `stages` are the results of look, convert, parity and certify; `times_ms` when the run began and
+    when it ended.
     """
     checks.writable(folder)
     from kafkats.migration.census import zero_copy
@@ -201,7 +208,8 @@ def _censuses(results: Results) -> Any:
 
 
 def _history(*folders: Path) -> list[tuple[int, Any]]:
-    """(epoch milliseconds, bytes by magic of all volumes seen so far) at begin and end of every run in `folders`.
+    """(epoch milliseconds, bytes by magic of all volumes seen so far) at begin and end of every run
+    in `folders`.
 
     Earlier versions had the runs of all DAGs in one folder.
     """

@@ -1,4 +1,6 @@
-"""Ends all that a submit has started on this machine, also what has left its process group or lost its parent."""
+"""Ends all that a submit has started on this machine, also what has left its process group or lost
+its parent.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ PATIENCE_SECONDS = 10.0
 def end_session(session: int) -> None:
     """Kill every process of the session, until there is none.
 
-    SIGKILL: what they write is made to be interrupted at any moment. A process that waits for a disk that does not answer
-    dies when the disk does; it is not waited for any longer than PATIENCE_SECONDS.
+    SIGKILL: what they write is made to be interrupted at any moment. A process that waits for a
+    disk that does not answer dies when the disk does; it is not waited for any longer than
+    PATIENCE_SECONDS.
     """
     if session in {0, os.getsid(0)}:
         raise ValueError(f"session {session} is our own")
@@ -29,7 +32,9 @@ def end_session(session: int) -> None:
 
 
 def members(session: int) -> list[int]:
-    """The processes of a session that run; those that have ended and are not yet waited for do not count."""
+    """The processes of a session that run; those that have ended and are not yet waited for do not
+    count.
+    """
     return [pid for pid in psutil.pids() if _session_of(pid) == session and _runs(pid)]
 
 

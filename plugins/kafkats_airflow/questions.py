@@ -1,7 +1,8 @@
 """What a person is asked to approve, as Markdown.
 
-Built in Python when the question is asked. Airflow's templates are not used: they would also render what params, run ids and
-file names contain, and such a template can read the connections' passwords.
+Built in Python when the question is asked. Airflow's templates are not used: they would also render
+what params, run ids and file names contain, and such a template can read the connections'
+passwords.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def of_canary(context: Context) -> str:
 
 
 def of_guards(within: Plans, beyond: Plans, *, answers_itself: bool) -> str:
-    """The plans that keep to the guards of the policy, and beside each the one that does not: the same where a guard keeps nothing.
+    """The plans that keep to the guards of the policy, and beside each the one that does not: the
+    same where a guard keeps nothing.
 
     `answers_itself`: no answer lets go what is within the guards.
     """
@@ -80,7 +82,9 @@ def of_guards(within: Plans, beyond: Plans, *, answers_itself: bool) -> str:
 
 
 def code(value: object) -> str:
-    """`value` as a code span that shows it letter by letter: no Markdown, HTML or link in it acts, in a table neither."""
+    """`value` as a code span that shows it letter by letter: no Markdown, HTML or link in it acts,
+    in a table neither.
+    """
     text = plain(value).replace("|", "\\x7c")
     fence = "`" * (1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
     space = (

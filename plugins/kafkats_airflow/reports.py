@@ -33,7 +33,8 @@ UNSAFE = "DANGER is left"
 def report(
     context: Context, asset: Asset, asked: Any, plans: Any, runs: Any, proofs: Any
 ) -> dict[str, Any]:
-    """The last word on a rebuild, and the asset's event; fails when the run must not count as a success.
+    """The last word on a rebuild, and the asset's event; fails when the run must not count as a
+    success.
 
     Any of the rest may be None: what comes of tasks that failed or were skipped.
     """
@@ -56,7 +57,9 @@ def report(
 
 
 def outcome(folder: Path, params: Mapping[str, Any], plans: Results) -> str:
-    """How the run whose folder this is ended, in words; at their end UNFINISHED or UNSAFE when it must not count as a success."""
+    """How the run whose folder this is ended, in words; at their end UNFINISHED or UNSAFE when it
+    must not count as a success.
+    """
     left = {
         word: sum(plan["totals"]["not_repaired"][word] for plan in plans)
         for word in ("danger", "damage")
@@ -93,7 +96,9 @@ def write_report(
     topics: str,
     more: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Write the folder of a rebuild; returns the content of report.json, with `more` in it. Repeating it writes the same again."""
+    """Write the folder of a rebuild; returns the content of report.json, with `more` in it.
+    Repeating it writes the same again.
+    """
     from kafkats.plans.facts import ACTIONS, SEGMENTS, summary, write_json, write_table
     from kafkats.rebuild.plot import plot_health
 
@@ -121,7 +126,9 @@ def write_report(
 
 
 def no_topic(glob: str, seen: Any) -> list[str]:
-    """The remark that nothing was there to look at; `seen` is a table of what was, with a column `topic`."""
+    """The remark that nothing was there to look at; `seen` is a table of what was, with a column
+    `topic`.
+    """
     return [] if any(seen["topic"].unique().to_pylist()) else nothing(glob)
 
 
@@ -136,7 +143,9 @@ def nothing(glob: str) -> list[str]:
 
 
 def of_reservations(plans: Results) -> list[str]:
-    """The remarks of the plans on their log directories: taken over, left out, or held by a broker while nothing is written."""
+    """The remarks of the plans on their log directories: taken over, left out, or held by a broker
+    while nothing is written.
+    """
     return [remark for plan in plans for remark in plan.get("reservation_remarks", ())]
 
 
@@ -147,7 +156,9 @@ def log_remarks(said: Mapping[str, Any]) -> None:
 
 
 def left_out(plans: Results) -> str:
-    """For an outcome: which volumes the plans left to another run or person; "" where they left none."""
+    """For an outcome: which volumes the plans left to another run or person; "" where they left
+    none.
+    """
     skipped = [one for plan in plans for one in plan.get("reserved", ())]
     if not skipped:
         return ""
@@ -156,7 +167,9 @@ def left_out(plans: Results) -> str:
 
 
 def common(folder: Path, plans: Results, stages: Mapping[str, Results]) -> dict[str, Any]:
-    """What every report says of the last try's plans, of the RUNs of all tries, and how fast each stage was."""
+    """What every report says of the last try's plans, of the RUNs of all tries, and how fast each
+    stage was.
+    """
     return {
         "volumes": sorted(log_dir for plan in plans for log_dir in plan["log_dirs"]),
         "plans": [{key: plan[key] for key in ("plan", "digest", "totals")} for plan in plans],
@@ -201,7 +214,9 @@ def concat(tables: list[Any], schema: Any) -> Any:
 
 
 def overlaid(before: Any, after: Any, keys: Sequence[str]) -> Any:
-    """`before` with the rows of `after` in place of those with the same keys: everything as it is now."""
+    """`before` with the rows of `after` in place of those with the same keys: everything as it is
+    now.
+    """
     import pyarrow as pa
 
     changed = set(zip(*(after[key].to_pylist() for key in keys), strict=True))

@@ -1,4 +1,5 @@
-"""The tasks of apply_retention and roll_segments: arguments of their jobs, and RUNs due for a purge.
+"""The tasks of apply_retention and roll_segments: arguments of their jobs, and RUNs due for a
+purge.
 
 Both decide for a moment (kafkats_airflow.moment).
 """
@@ -90,7 +91,8 @@ def changing(context: Context, asked: Any, plans: Any, answer: Any = None) -> li
 
 @in_our_words
 def due(context: Context, operation: str) -> list[dict[str, Any]]:
-    """Return arguments of the purge job: RUNs of this operation that ended `undo_days` ago or earlier.
+    """Return arguments of the purge job: RUNs of this operation that ended `undo_days` ago or
+    earlier.
 
     The clock counts, not the moment that the run decides for. Nothing for a dry run.
     """

@@ -1,12 +1,15 @@
 """The reports of apply_retention and roll_segments, each put together in one folder.
 
-report.json         outcome, the moment it was decided for, plans, runs, bytes freed and kept, what was purged, remarks on the policy
+report.json         outcome, the moment it was decided for, plans, runs, bytes freed and kept, what
+                    was purged, remarks on the policy
 segments.parquet    kafkats.plans.facts.SEGMENTS (depth tail) before the change
 after.parquet       the same for the partitions that were changed, after it
 actions.parquet     kafkats.plans.facts.ACTIONS, one row per file
-retention.parquet   kafkats.retention.plan.RETENTION, one row per segment: verdict, veto, reason, from when on
-board.json          per topic and per partition: bytes that go now, in a day, in a week; what keeps the others, until when, and which share of
-                    a suspect segment's batches is in which unit
+retention.parquet   kafkats.retention.plan.RETENTION, one row per segment: verdict, veto, reason,
+                    from when on
+board.json          per topic and per partition: bytes that go now, in a day, in a week; what keeps
+                    the others, until when, and which share of a suspect segment's batches is in
+                    which unit
 reclaimable.png     bytes per topic by what becomes of them
 timeline.png        segments from first to largest timestamp, and the retention line
 due.parquet         kafkats.rolling.plan.DUE, one row per active segment (roll_segments)
@@ -37,10 +40,11 @@ DONE = {"retain": "deleted", "roll": "rolled"}
 def report(
     context: Context, operation: str, asked: Any, work: Any, stages: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The last word on a run, and the inventory's event; fails when the run must not count as a success.
+    """The last word on a run, and the inventory's event; fails when the run must not count as a
+    success.
 
-    `stages` are the results of plan, apply, verify and purge. Any of the rest may be None: what comes of tasks that failed or
-    were skipped.
+    `stages` are the results of plan, apply, verify and purge. Any of the rest may be None: what
+    comes of tasks that failed or were skipped.
     """
     given = {stage: list(results or []) for stage, results in stages.items()}
     asked = None if asked is None else list(asked)
@@ -90,7 +94,8 @@ def report(
 def outcome(
     folder: Path, params: Mapping[str, Any], operation: str, plans: Results, *, lost: bool
 ) -> str:
-    """How the run whose folder this is ended, in words; UNFINISHED at their end when it must not count as a success.
+    """How the run whose folder this is ended, in words; UNFINISHED at their end when it must not
+    count as a success.
 
     `lost`: an application did not get as far as its plan.
     """
@@ -131,7 +136,9 @@ def _tables(folder: Path, plans: Results) -> dict[str, Any]:
 
 
 def _remarks(folder: Path, params: Mapping[str, Any], plans: Results, operation: str) -> list[str]:
-    """Of all topics that were looked for: a plan knows those of one connection only, a glob may be for another's."""
+    """Of all topics that were looked for: a plan knows those of one connection only, a glob may be
+    for another's.
+    """
     from kafkats.generations import rule_remarks
     from kafkats.plans.facts import SEGMENTS, read_table
 

@@ -1,15 +1,19 @@
-"""What a deployment sets for all DAGs, in environment variables of the scheduler, the DAG processor and every worker.
+"""What a deployment sets for all DAGs, in environment variables of the scheduler, the DAG processor
+and every worker.
 
 KAFKATS_POLICY      default of the param `policy`: the file that names the volumes
-KAFKATS_FOLDER      default of the param `folder`: where plans, runs and reports go; every driver sees it at this path
+KAFKATS_FOLDER      default of the param `folder`: where plans, runs and reports go; every driver
+                    sees it at this path
 KAFKATS_RETENTION   `apply`: retention and rolling write by default
 KAFKATS_POOL        the pool of all tasks that submit to Spark: its slots bound how many run at once
-KAFKATS_TIMEOUTS    such as `job=12h approval=24h guards=12h canary=7d`; what is not named keeps its default
-KAFKATS_APPROVERS   such as `alice,bob`: only they approve, and nothing is written without them (kafkats_airflow.deployment)
+KAFKATS_TIMEOUTS    such as `job=12h approval=24h guards=12h canary=7d`; what is not named keeps its
+                    default
+KAFKATS_APPROVERS   such as `alice,bob`: only they approve, and nothing is written without them
+                    (kafkats_airflow.deployment)
 KAFKATS_UNDO_DAYS_FLOOR     with approvers: the least `undo_days`, 7 if not given
 
-A value that cannot be read never breaks the import of a DAG: its default holds, and every task fails with the sentence
-that `check` raises.
+A value that cannot be read never breaks the import of a DAG: its default holds, and every task
+fails with the sentence that `check` raises.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The operator that submits one of spark_jobs/ and listens to what it says.
 
-The job prints marker lines (spark_jobs/fanout.py). The operator takes them out of the log stream: the result becomes the
-task's XCom, progress is shown live in the task's page (state store and log), and the Spark UI gets a link. That needs
-the driver's output, so connections use client deploy mode (the default) or a local master.
+The job prints marker lines (spark_jobs/fanout.py). The operator takes them out of the log stream:
+the result becomes the task's XCom, progress is shown live in the task's page (state store and log),
+and the Spark UI gets a link. That needs the driver's output, so connections use client deploy mode
+(the default) or a local master.
 """
 
 from __future__ import annotations
@@ -43,13 +44,14 @@ class SparkUiLink(BaseOperatorLink):
 class KafkatsJobOperator(SparkSubmitOperator):
     """Submits `spark_jobs/<job>.py` with `application_args` and returns the job's result.
 
-    If the job failed with an error of ours, the task fails with the error's own words, and without a
-    retry if none can help. `application_args` may hold Paths and numbers. `about` labels a mapped
+    If the job failed with an error of ours, the task fails with the error's own words, and without
+    a retry if none can help. `application_args` may hold Paths and numbers. `about` labels a mapped
     task.
     """
 
     operator_extra_links = (SparkUiLink(),)
-    # Words of params end up in these fields: a template in one would be rendered, and can read passwords.
+    # Words of params end up in these fields: a template in one would be rendered, and can read
+    # passwords.
     template_fields = ()
     default_connection = "spark_default"
 
@@ -115,7 +117,9 @@ class KafkatsJobOperator(SparkSubmitOperator):
         )
 
     def _end_driver(self) -> None:
-        """Kill what is left of the submit: JVM, driver and Python workers are one session of processes."""
+        """Kill what is left of the submit: JVM, driver and Python workers are one session of
+        processes.
+        """
         submitted = getattr(self._hook, "_submit_sp", None)
         if pid := getattr(submitted, "pid", None):  # it leads its session
             end_session(pid)

@@ -27,7 +27,9 @@ def ledger_of(params: Params) -> Path:
 
 
 def state_of(params: Params) -> Any:
-    """Return kafkats.migration.state.Migration, None before it began. Raises CorruptFile, Locked, StorageFailed."""
+    """Return kafkats.migration.state.Migration, None before it began. Raises CorruptFile, Locked,
+    StorageFailed.
+    """
     from kafkats.migration import ledger, phases
 
     path = ledger_of(params)
@@ -43,7 +45,8 @@ def rows(params: Params) -> list[dict[str, Any]]:
 
 
 def let_in(params: Params, named: Sequence[str], known: Iterable[str], by: str) -> list[str]:
-    """Which of the brokers `named` the phase is for now, in this run; begins, and takes attestations, in phase 1.
+    """Which of the brokers `named` the phase is for now, in this run; begins, and takes
+    attestations, in phase 1.
 
     `known` are all brokers of the policy. Raises Refused with all that is missing, UsageError.
     """

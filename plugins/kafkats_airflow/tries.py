@@ -18,12 +18,16 @@ from kafkats_airflow.folders import run_of
 
 Plan = Mapping[str, Any]
 Work = Mapping[str, Any]
-"""conn_id, folder, log_dirs, `plan`: what is to be applied, None for nothing, `proof`: words of the job that proves."""
+"""conn_id, folder, log_dirs, `plan`: what is to be applied, None for nothing, `proof`: words of the
+job that proves.
+"""
 Ending = Literal["unfinished", "rejected", "nothing", "proved"]
 
 
 class Try(NamedTuple):
-    """A RUN. `complete`: nothing was refused or failed. `proved`: files proved since, -1: not proved."""
+    """A RUN. `complete`: nothing was refused or failed. `proved`: files proved since, -1: not
+    proved.
+    """
 
     run: Path
     complete: bool
