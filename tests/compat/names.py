@@ -22,6 +22,7 @@ import click
 
 from kafkats import findings
 from kafkats.cli import cli, main
+from kafkats.config import settings
 from tests.compat.replay import replay
 
 ROOT: Final = Path(__file__).parents[2]
@@ -70,6 +71,12 @@ def job(words: str) -> list[str]:
     ]
     shown = {word for one in defined for word in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", one)}
     return sorted({*shown, *HIDDEN.get(words, ())})
+
+
+def policy_keys() -> list[str]:
+    """Every setting of topics that a policy may name, old names among them."""
+    known = {*settings.KEYS.values(), *settings.ALIASES, *settings.STRONGER}
+    return sorted(known | settings.OTHER_KEYS)
 
 
 def environment() -> list[str]:
@@ -176,6 +183,7 @@ def everything() -> dict[str, Any]:
         "json": fields,
         "findings": sorted(findings.KINDS),
         "environment": environment(),
+        "policy": policy_keys(),
         "dags": dags(),
     }
 

@@ -39,6 +39,11 @@ def test_variables_of_the_environment() -> None:
     assert {*RECORDED["environment"]} <= {*names.environment()}
 
 
+def test_keys_of_a_policy() -> None:
+    assert len(RECORDED["policy"]) > 50
+    assert {*RECORDED["policy"]} <= {*names.policy_keys()}
+
+
 def test_the_table_is_not_empty() -> None:
     """A table that was made where nothing works would hold anybody to nothing."""
     assert len(RECORDED["commands"]) >= 20 and all(RECORDED["commands"].values())
