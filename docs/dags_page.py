@@ -16,6 +16,7 @@ for name in [name for name in os.environ if name.startswith("KAFKATS_")]:
 sys.path[:0] = [str(ROOT), str(ROOT / "plugins")]
 
 from kafkats_airflow.forms import FORMS, Box, boxes  # noqa: E402
+from pages import write_or_compare  # noqa: E402
 
 from kafkats.config.option import REQUIRED  # noqa: E402
 
@@ -133,16 +134,9 @@ def row(name: str, box: Box) -> str:
 
 
 def main() -> int:
-    made = page()
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(made, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != made:
-        print(
-            "docs/DAGs.md is not what dags/ and its forms say: run scripts/lint --fix",
-            file=sys.stderr,
-        )
-        return 1
-    return 0
+    return write_or_compare(
+        {PAGE: page()}, "docs/DAGs.md is not what dags/ and its forms say: run scripts/lint --fix"
+    )
 
 
 if __name__ == "__main__":

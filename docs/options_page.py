@@ -17,6 +17,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "plugins")]
 
 import click  # noqa: E402
 from kafkats_airflow.forms import FORMS, declared_in  # noqa: E402
+from pages import write_or_compare  # noqa: E402
 
 from kafkats.cli import cli  # noqa: E402
 from kafkats.cli.generated import DeclaredOption, text_of  # noqa: E402
@@ -101,15 +102,9 @@ def param_of(option: Option, form: str) -> str:
 
 
 def main() -> int:
-    made = page()
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(made, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != made:
-        print(
-            "docs/options.md is not what the commands say: run scripts/lint --fix", file=sys.stderr
-        )
-        return 1
-    return 0
+    return write_or_compare(
+        {PAGE: page()}, "docs/options.md is not what the commands say: run scripts/lint --fix"
+    )
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from pages import write_or_compare
+
 from kafkats.config import PolicyFile
 from kafkats.config.settings import ALIASES, STRONGER, TopicSettings
 from kafkats.config.settings_read import NOWHERE
@@ -97,29 +99,17 @@ def row(name: str) -> str:
 
 
 def page(text: str) -> str:
-    """Return the page with its tables generated anew from the models."""
+    """Return the page with its tables regenerated from the models."""
     return re.sub(
         f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n{tables()}\n{END}", text, flags=re.DOTALL
     )
 
 
 def main() -> int:
-    made = {SCHEMA: schema(), PAGE: page(PAGE.read_text(encoding="utf-8"))}
-    if "--check" not in sys.argv[1:]:
-        for path, text in made.items():
-            path.write_text(text, encoding="utf-8")
-        return 0
-    stale = [
-        path.name
-        for path, text in made.items()
-        if not path.exists() or path.read_text(encoding="utf-8") != text
-    ]
-    if stale:
-        print(
-            f"docs/{' and '.join(stale)} are not what kafkats/config says: run docs/policy_page.py",
-            file=sys.stderr,
-        )
-    return bool(stale)
+    return write_or_compare(
+        {SCHEMA: schema(), PAGE: page(PAGE.read_text(encoding="utf-8"))},
+        "docs/{stale} are not what kafkats/config says: run docs/policy_page.py",
+    )
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from pathlib import Path
 
 
 class KafkatsError(Exception):
-    """What failed, where, and whether a retry can help.
+    """An error with path, position, reason, and whether a retry can help.
 
     `position` is a byte in the file at `path`. `base_offset` is the segment's.
     """

@@ -45,7 +45,7 @@ COMPRESSION_TYPES: Final = (PRODUCER, "none", "gzip", "snappy", "lz4", "zstd")
 
 @dataclass(frozen=True)
 class Rule:
-    """How one generation's recovery fills the indexes of a segment."""
+    """The rule by which one generation's recovery fills the indexes of a segment."""
 
     name: str
     kafka: str
@@ -93,7 +93,7 @@ DEFAULT_RULE: Final = RULES["last-offset"]
 
 @dataclass(frozen=True)
 class RetentionRule:
-    """How one generation selects segments to delete: passes in order, each deleting a prefix."""
+    """The rule by which one generation selects segments to delete: passes in order, each deleting a prefix."""
 
     name: str
     kafka: str
@@ -140,7 +140,7 @@ def rule_remarks(rule: str) -> list[str]:
 
 @dataclass(frozen=True)
 class RollRule:
-    """How one generation decides before each append whether to begin a new segment."""
+    """The rule by which one generation decides before each append whether to begin a new segment."""
 
     name: str
     kafka: str
@@ -184,7 +184,7 @@ DEFAULT_ROLL_RULE: Final = ROLL_RULES["4.1"]
 
 @dataclass(frozen=True)
 class SearchRule:
-    """How one generation finds the offset at a time (ListOffsets)."""
+    """The rule by which one generation finds the offset at a time (ListOffsets)."""
 
     name: str
     kafka: str

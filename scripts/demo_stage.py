@@ -1,4 +1,4 @@
-"""What the demos share: a folder of their own, real brokers' directories in it, Airflow runs that are shown as they go."""
+"""Shared by the demos: a folder of their own with real brokers' directories, and Airflow runs with their progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who said yes: the approval that a run needs before it writes."""
+"""Check the approval that a run needs before it writes."""
 
 from __future__ import annotations
 

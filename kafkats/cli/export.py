@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import click
 
 from kafkats.cli.generated import options
 from kafkats.cli.lookup import HIGH_WATERMARK, LOGS, limits_of
-from kafkats.cli.options import JOBS, MAX_BATCH_BYTES, POLICY, TOPICS, policy_of
+from kafkats.cli.options import JOBS, MAX_BATCH_BYTES, POLICY, TOPICS, now_or, policy_of
 from kafkats.cli.session import session
 from kafkats.cli.terminal import say, shown
 from kafkats.config.settings_read import READS
@@ -71,7 +70,7 @@ def export(
     if group and to != "group-csv":
         raise UsageError("--group is for group-csv")
     options = operation.LookupOptions(
-        now_ms=time.time_ns() // 1_000_000,
+        now_ms=now_or(None),
         policy=policy_of(policy_file, settings, reads=READS["export"]),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -228,7 +227,6 @@ def certify(
             phase,
             broker,
             by=by,
-            now_ms=time.time_ns() // 1_000_000,
             details={key: value for key, value in details.items() if value is not None},
         )
     return int(wrong or not (proving or certificate.certified))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from kafkats.cli.generated import options
-from kafkats.cli.options import JSON, LOG_DIRS, MAX_BATCH_BYTES, TOPICS
+from kafkats.cli.options import JSON, LOG_DIRS, MAX_BATCH_BYTES, TOPICS, now_or
 from kafkats.cli.terminal import progress, say, say_summary, show_rows, shown
 from kafkats.config.topics import topic_filter
 from kafkats.errors import UsageError, storage
@@ -44,7 +43,7 @@ def lag(paths: tuple[Path, ...], committed: Path, group: str, as_json: bool) -> 
     from kafkats.tables import read, table_in
 
     asked = read_committed_offsets(_text(committed), path=str(committed), group=group)
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = now_or(None)
     if (folder := table_in(paths)) is not None:
         table = operation.lag_by_table(
             asked, read(folder, topics={one.topic for one in asked}), now_ms=now_ms

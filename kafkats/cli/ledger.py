@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -78,7 +77,5 @@ def show(file: Path, as_json: bool) -> None:
 def _add(
     file: Path, event: str, broker: str, phase: str, by: str, details: Mapping[str, Any]
 ) -> None:
-    tell_step(
-        file, event, phase, broker, by=by, now_ms=time.time_ns() // 1_000_000, details=details
-    )
+    tell_step(file, event, phase, broker, by=by, details=details)
     say(f"{event}{f' of broker {broker}' if broker else ''}: written into {file}")

@@ -114,9 +114,7 @@ def lookup(
         raise UsageError("--around goes with --at and --report")
     targets = [operation.target_of(word, "--at") for word in times]
     if (table := table_in(paths)) is not None:
-        _check_table_words(table, every, how, report)
-        if margin:
-            raise UsageError("--margin goes with --how safe, and a table has exact answers")
+        _check_table_words(table, every, how, margin, report)
         return _from_table(table, targets, topics, limits_of(logs, topics), as_json=as_json)
     if logs:
         raise UsageError("--logs goes with a TABLE only")
@@ -149,12 +147,16 @@ def lookup(
     return int(failed > 0 and not go_on)
 
 
-def _check_table_words(table: Path, every: int | None, how: str, report: Path | None) -> None:
+def _check_table_words(
+    table: Path, every: int | None, how: str, margin: int | None, report: Path | None
+) -> None:
     """Raise UsageError for words that do not go with a table."""
     if every is not None or how != "exact":
         raise UsageError(
             "a table is built from log directories, and has the exact answers only", path=table
         )
+    if margin:
+        raise UsageError("--margin goes with --how safe, and a table has exact answers")
     if report is not None:
         raise UsageError("--report is for log directories, not for a table", path=table)
 

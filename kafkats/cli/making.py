@@ -1,4 +1,4 @@
-"""What every `plan` command does: reserve, decide, write the plan's folder, show it."""
+"""The steps of every `plan` command: reserve, decide, write the plan's folder, show it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from kafkats.cli.generated import options
 from kafkats.cli.options import JSON, LOG_DIRS, PLACE
@@ -25,12 +23,10 @@ if TYPE_CHECKING:
     from kafkats.plans.plan import Plan
     from kafkats.reserving import Planning, Wish
 
-_FOLDER = click.Path(path_type=Path)
-
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided: a plan, or, in its place, to undo runs that wrote in `undone`.
+    """The result of a decision: a plan, or that runs which wrote in `undone` are to be undone.
 
     `more` are further fields of the summary, `remarks` are for whoever plans, `said` are sentences.
     """
@@ -44,7 +40,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Making:
-    """Where a plan goes, and who holds its log directories meanwhile."""
+    """The plan's folder, and the reservation of its log directories."""
 
     output: Path | None
     into: Path | None

@@ -108,26 +108,17 @@ def tell_step(
     broker: str,
     *,
     by: str,
-    now_ms: int,
     details: Mapping[str, Any],
 ) -> None:
-    """Add a step to a migration's ledger; nothing without one. Raises Refused when it is not its
-    turn.
+    """Add a step to a migration's ledger, of now; nothing without one. Raises as
+    `phases.append_step`.
     """
     if ledger is None:
         return
-    from kafkats.migration import phases
-    from kafkats.migration.ledger import append
+    from kafkats.migration.phases import append_step
 
-    append(
-        ledger,
-        event,
-        by=by,
-        now_ms=now_ms,
-        broker=broker,
-        phase=phase,
-        details=details,
-        check=phases.check,
+    append_step(
+        ledger, event, by=by, now_ms=now_or(None), broker=broker, phase=phase, details=details
     )
 
 

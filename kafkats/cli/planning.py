@@ -312,7 +312,7 @@ def plan_split(
 @click.argument("folder", metavar="PLAN", type=click.Path(path_type=Path))
 @JSON
 def show(folder: Path, as_json: bool) -> int:
-    """What a plan would do, to which bytes, and why. Exits with 1 when the plan has blocked rows."""
+    """List the changes of a plan, their bytes and reasons. Exit with 1 if the plan has blocked rows."""
     from kafkats.plans.plan import check_totals, read_plan
 
     made = read_plan(folder)

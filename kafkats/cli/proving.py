@@ -1,6 +1,4 @@
-"""What verify and certify share: the proof of what a plan or a run wrote, and the report of what
-was read.
-"""
+"""Shared by verify and certify: the proof of the files that a plan or a run wrote, and the report."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkats.execution import Executor
+    from kafkats.plans.rows import LocatedFinding
 
 FINDINGS_EXIT: Final = 1
 
@@ -151,7 +152,7 @@ def verify(
         said.append(
             f"records are missing in {len(lacking)} partitions: plans leave them alone, docs/findings.md says what to do"
         )
-    if _to_rebuild(segments):
+    if _to_rebuild(segments, found):
         said.append(f"next: kafkats plan rebuild {' '.join(map(str, log_dirs))} -o PLAN")
     say_summary(summary, as_json, said)
     if summary["worst"] in ("damage", "danger"):
@@ -162,27 +163,22 @@ def verify(
         phase,
         broker,
         by=by,
-        now_ms=time.time_ns() // 1_000_000,
         details={"deep": deep},
     )
     return 0
 
 
-def _to_rebuild(segments: pa.Table) -> bool:
+def _to_rebuild(segments: pa.Table, findings: Iterable[LocatedFinding]) -> bool:
     """Whether a rebuild would write something, and no evidence of what the log lacks."""
     import pyarrow as pa
     import pyarrow.compute as pc
-
-    from kafkats.plans.facts import all_findings
 
     bad = pa.array(["missing", "defective"])
     rows = segments.filter(
         pc.or_(pc.is_in(segments["offset_index"], bad), pc.is_in(segments["time_index"], bad))
     )
     lacking = ("missing-records", "end-not-flushed")
-    held = {
-        (f["log_dir"], f["partition_dir"]) for f in all_findings(segments) if f["kind"] in lacking
-    }
+    held = {(f["log_dir"], f["partition_dir"]) for f in findings if f["kind"] in lacking}
     places = zip(rows["log_dir"].to_pylist(), rows["partition_dir"].to_pylist(), strict=True)
     return any(place not in held for place in places)
 

@@ -56,7 +56,7 @@ class LazyExecutor:
 
 
 class Session:
-    """Where a command's stages run, and what it found.
+    """The executor of a command's stages, and the command's result.
 
     `executor` runs the stages; None: worker processes on this machine, as `--jobs` says.
     `scheduled`: a scheduler reads the result and keeps the output in a log. Then only the first
@@ -74,7 +74,7 @@ class Session:
 
     @property
     def most_rows(self) -> int | None:
-        """How many rows are printed; None: all."""
+        """The largest number of rows to print; None: all."""
         return _MOST_ROWS if self.scheduled else None
 
     def result(self) -> Mapping[str, Any]:

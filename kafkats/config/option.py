@@ -1,4 +1,4 @@
-"""How an operation declares its options: once, for the command line, the DAGs and the docs.
+"""Declare the options of an operation once, for the command line, the DAGs and the docs.
 
 The options of an operation are a pydantic model in `kafkats/<room>/options.py`. Those that several
 operations share are in `kafkats/config/options.py`. A field has a name, a type with its bounds and
@@ -35,7 +35,7 @@ class Options(BaseModel):
 
 @dataclass(frozen=True)
 class Option:
-    """What an option does, and what it is called outside of the library.
+    """The sentence of an option, and its names on the command line and in forms.
 
     `flags` are its words on the command line, "" for none. `unset` says what holds without it.
 

@@ -42,7 +42,7 @@ Export = Annotated[
 
 
 class Topics(Options):
-    """Which topics an operation looks at."""
+    """Options that select topics."""
 
     topics: Annotated[
         str,
@@ -57,7 +57,7 @@ class Topics(Options):
 
 
 class Settings(Options):
-    """Where an operation reads the settings of topics."""
+    """Options that name the settings of topics."""
 
     policy_file: Annotated[
         Path | None,
@@ -85,7 +85,7 @@ class IndexSettings(Options):
 
 
 class MissingRecords(Options):
-    """Whether partitions with missing records are changed."""
+    """The option that allows changes to partitions with missing records."""
 
     accept_loss: Annotated[
         Words,
@@ -99,13 +99,13 @@ class MissingRecords(Options):
 
 
 class Json(Options):
-    """How results are printed."""
+    """The option for the output format."""
 
     as_json: Annotated[bool, Option("Print one JSON object per line", "--json")] = False
 
 
 class Processes(Options):
-    """How many processes work."""
+    """The option for the number of worker processes."""
 
     jobs: Annotated[
         int | None,
@@ -120,7 +120,7 @@ class Processes(Options):
 
 
 class BatchLimit(Options):
-    """How much memory decompression may take."""
+    """The option that limits the memory of decompression."""
 
     max_batch_bytes: Annotated[
         Size,
@@ -133,7 +133,7 @@ class BatchLimit(Options):
 
 
 class WorkArea(Options):
-    """Where undo material is kept."""
+    """The option for the folder of undo material."""
 
     place: Annotated[
         Path | None,
@@ -142,7 +142,7 @@ class WorkArea(Options):
 
 
 class Vouched(Options):
-    """What a person says of the broker."""
+    """The option by which a person states that the broker is stopped."""
 
     owner_stopped: Annotated[
         bool,
@@ -155,7 +155,7 @@ class Vouched(Options):
 
 
 class Report(Options):
-    """Where a full report is written."""
+    """The option for the folder of a full report."""
 
     report: Annotated[
         Path | None,

@@ -104,7 +104,7 @@ OTHER_KEYS: Final = frozenset({
 
 
 class TopicSettings(BaseModel):
-    """What is given for a topic; None means not given.
+    """The settings given for a topic; None means not given.
 
     Units are in the names; retention -1 means unlimited.
     """

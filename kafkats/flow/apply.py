@@ -127,12 +127,12 @@ def tell_ledger(run: Run, event: str, *, folder: Path, by: str, now_ms: int) -> 
     """
     if not run.ledger:
         return
-    from kafkats.migration import ledger, phases
+    from kafkats.migration.phases import append_step
 
     if event == "finished":
         event = "converted-back" if run.phase == "rollback" else "converted"
     with about(run.ledger):
-        ledger.append(
+        append_step(
             run.ledger,
             event,
             by=by,
@@ -140,7 +140,6 @@ def tell_ledger(run: Run, event: str, *, folder: Path, by: str, now_ms: int) -> 
             broker=run.broker,
             phase=run.phase,
             details={"run_id": run.run_id, "plan": run.digest, "folder": str(folder.absolute())},
-            check=phases.check,
         )
 
 

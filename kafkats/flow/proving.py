@@ -46,8 +46,7 @@ Directory = tuple[str, str]
 
 
 class Proof(NamedTuple):
-    """What was read for a proof (facts.SEGMENTS), and the result: of `files`, so many are `equal`
-    to what the plan wanted.
+    """The result of a proof: `equal` of `files` are as planned. `segments` (facts.SEGMENTS) were read.
 
     `not_equal` names the others; `reasons` has a line about each of them.
     """

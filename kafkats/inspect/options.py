@@ -9,7 +9,7 @@ from kafkats.config.option import Choice, Option, Options
 
 
 class Inventory(Options):
-    """How an inventory is summed up."""
+    """Options of `inventory`."""
 
     by: Annotated[
         str,
@@ -22,7 +22,7 @@ class Inventory(Options):
 
 
 class Census(Options):
-    """How message formats are counted."""
+    """Options of `census`."""
 
     by: Annotated[
         str,
@@ -36,13 +36,13 @@ class Census(Options):
 
 
 class Deep(Options):
-    """How much is read."""
+    """The option that also decodes records."""
 
     deep: Annotated[bool, Option("Also decode every record", "--deep")] = False
 
 
 class Remarks(Options):
-    """Which findings are listed."""
+    """The option that also lists findings without damage."""
 
     remarks: Annotated[
         bool, Option("Also list remarks and states, which are no defects", "--remarks")
@@ -50,7 +50,7 @@ class Remarks(Options):
 
 
 class ProofOptions(Options):
-    """What a proof is about."""
+    """Options that select the written files to prove."""
 
     of_plan: Annotated[
         Path | None,

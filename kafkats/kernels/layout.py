@@ -1,4 +1,4 @@
-"""Where the fields of a batch are: bytes from the beginning of its frame.
+"""Positions of a batch's fields, in bytes from the beginning of its frame.
 
 The same numbers as in `formats` (`formats.v2.HEADER`, `formats.message_set`).
 """

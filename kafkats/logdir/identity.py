@@ -17,7 +17,7 @@ _OF_THE_CONTENT: Final = {"security.ima", "security.evm"}
 
 
 class FileIdentity(NamedTuple):
-    """What a plan remembers of a file. An untouched file keeps all four values."""
+    """The four values by which a plan recognises a file. An untouched file keeps all of them."""
 
     size: int
     mtime_ns: int
@@ -59,7 +59,7 @@ def file_row(file: FileIdentity | None) -> FileRow | None:
 
 
 class Attributes(NamedTuple):
-    """What a file keeps when it is replaced.
+    """The attributes that a new file inherits from the file it replaces.
 
     `mode` is the permission bits. `xattrs` include POSIX ACLs and security labels.
     """

@@ -60,7 +60,7 @@ class Home(NamedTuple):
 
 
 class Note(TypedDict, total=False):
-    """What only staging knows of a new file: columns of facts.ACTIONS."""
+    """Columns of facts.ACTIONS about a new file that only staging can fill."""
 
     sha256: str
     after_bytes: int

@@ -1,4 +1,4 @@
-"""Who may change a partition: one lock for the moment, one lease per attempt.
+"""The right to change a partition: one lock for the moment, one lease per attempt.
 
 A scheduler restarts a task that seems lost, although its first attempt may still run (a zombie).
 Each attempt claims the partition and gets an epoch. Only the newest claim is valid. A process

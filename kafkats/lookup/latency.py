@@ -1,4 +1,4 @@
-"""How long records took to reach a broker (KIP-33's use case 5): the margin for a fail-over.
+"""The delay between a record's timestamp and its append (KIP-33's use case 5): the margin for a fail-over.
 
 A stored record has one time, CreateTime or LogAppendTime. Two sources still have both:
 

@@ -25,7 +25,7 @@ _OUTPUT: Final = Option("The file to write", "-o --output", "FILE", unset="stand
 
 
 class Search(Options):
-    """What every search by time goes by."""
+    """Options of every search by time."""
 
     high_watermark: Annotated[
         str,
@@ -39,7 +39,7 @@ class Search(Options):
 
 
 class Logs(Options):
-    """What is compared with a table."""
+    """The option that compares a table with log directories."""
 
     logs: Annotated[
         tuple[Path, ...],
@@ -65,7 +65,7 @@ class Times(Options):
 
 
 class Table(Options):
-    """Which cells a lookup table gets."""
+    """Options that select the cells of a lookup table."""
 
     every: Annotated[
         Duration | None,
@@ -99,7 +99,7 @@ class Table(Options):
 
 
 class Lookup(Options):
-    """How offsets are looked for, and what is kept of the answers."""
+    """Options of `lookup`."""
 
     how: Annotated[
         str,
@@ -164,7 +164,7 @@ class Lookup(Options):
 
 
 class Export(Options):
-    """Which offsets are exported, and to whom."""
+    """Options of `export`."""
 
     at: Annotated[
         Instant, Option("Which offset was it at this time?", "--at", "TIME", param="time")
@@ -206,7 +206,7 @@ class Export(Options):
 
 
 class Committed(Options):
-    """What consumer groups have committed."""
+    """Options that name the committed offsets of consumer groups."""
 
     committed: Annotated[
         Path,
@@ -218,7 +218,7 @@ class Committed(Options):
 
 
 class Diff(Options):
-    """Which cells of two tables are compared, and how they are shown."""
+    """Options of `diff`."""
 
     margin: Annotated[
         Duration | None,
@@ -242,7 +242,7 @@ class Diff(Options):
 
 
 class Failover(Options):
-    """How a group moves to another cluster."""
+    """Options of `failover`."""
 
     margin: Annotated[
         Duration, Option("How late records came to the cluster of FROM_TABLE", "--margin")

@@ -113,17 +113,23 @@ def _rows(unit: Unit, deep: bool) -> Iterator[Row]:
     yield from (where | row for row in _rest(census, findings, now.bytes))
 
 
+def look_at_formats(unit: Unit, log: str, *, deep: bool, upto: int = 0) -> Census:
+    """Take the census of the unit's segment, whose .log is named `log`. Raises as `take_census`."""
+    return take_census(
+        Path(unit.log_dir, unit.partition_dir, log),
+        unit.base_offset,
+        active=unit.active,
+        clean=unit.clean,
+        live=unit.live,
+        deep=deep,
+        upto=upto,
+    )
+
+
 def _census(unit: Unit, deep: bool) -> tuple[Census | None, tuple[Finding, ...]]:
     log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
-        census = take_census(
-            Path(unit.log_dir, unit.partition_dir, log),
-            unit.base_offset,
-            active=unit.active,
-            clean=unit.clean,
-            live=unit.live,
-            deep=deep,
-        )
+        census = look_at_formats(unit, log, deep=deep)
     except KafkatsError as e:
         return None, (failure(log, e),)
     return census, census.findings

@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from kafkats import paths
 from kafkats.errors import KafkatsError, Vanished
 from kafkats.findings import SEVERITIES, Finding, failure, worst
+from kafkats.migration.census import look_at_formats
 from kafkats.migration.certificate import (
     MAGICS,
     ROWS,
@@ -35,7 +35,7 @@ from kafkats.plans.facts import FINDING, all_findings, finding_rows
 from kafkats.plans.rows import FindingRow, LocatedFinding, SegmentKey
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit, list_again, unseen
-from kafkats.segment.census import Census, take_census
+from kafkats.segment.census import Census
 
 SEEN: Final = pa.schema([
     *ROWS,
@@ -129,15 +129,7 @@ def _look(unit: Unit, deep: bool, upto: int) -> tuple[SeenRow, tuple[Finding, ..
     """Return the row of SEEN without findings, and the findings."""
     log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
-        census = take_census(
-            Path(unit.log_dir, unit.partition_dir, log),
-            unit.base_offset,
-            active=unit.active,
-            clean=unit.clean,
-            live=unit.live,
-            deep=deep,
-            upto=upto,
-        )
+        census = look_at_formats(unit, log, deep=deep, upto=upto)
     except KafkatsError as e:
         return _row(unit), (failure(log, e),)
     return _with_counts(_row(unit), census), census.findings

@@ -21,7 +21,7 @@ PHASES: Final = ("phase-1", "canary", "phase-2", "rollback")
 
 
 class Migration(Options):
-    """What a cluster migrates from and to. The ledger keeps it."""
+    """Options of a migration's beginning: its formats. The ledger keeps them."""
 
     from_magic: Annotated[
         int,
@@ -41,19 +41,19 @@ class Migration(Options):
 
 
 class Brokers(Options):
-    """Which brokers a cluster has."""
+    """The option that lists a cluster's brokers."""
 
     brokers: Annotated[tuple[str, ...], Option("A broker's name", "--broker", "NAME")]
 
 
 class Broker(Options):
-    """Which broker an entry of the ledger is about."""
+    """The option that names the broker of a ledger's entry."""
 
     broker: Annotated[str, Option("The name of the broker", "--broker", "NAME")]
 
 
 class Attest(Options):
-    """What a person vouches for."""
+    """Options by which a person states what kafkats cannot check."""
 
     text: Annotated[
         str,
@@ -65,7 +65,7 @@ class Attest(Options):
 
 
 class Migrate(Options):
-    """What the segments of one broker are converted to, and what may be lost."""
+    """Options of `plan migrate`: the target format, and the allowed losses."""
 
     to_magic: Annotated[
         int,
@@ -96,7 +96,7 @@ class Migrate(Options):
 
 
 class Back(Options):
-    """What a rollback undoes or certifies in the place of a conversion."""
+    """Options of a rollback, which may undo or certify instead of converting."""
 
     only_newer: Annotated[
         bool,
@@ -141,7 +141,7 @@ class Step(Options):
 
 
 class Certify(Options):
-    """What is certified."""
+    """Options of `certify`."""
 
     min_magic: Annotated[
         int | None,
@@ -175,7 +175,7 @@ class Certify(Options):
 
 
 class UndoCertify(Options):
-    """What is certified after an undo."""
+    """Options of the certificate after an undo."""
 
     certified: Annotated[
         tuple[Path, ...],

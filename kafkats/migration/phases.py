@@ -17,11 +17,13 @@ Source: the migration plans of KIP-31 and KIP-32 (phase 1, phase 2, canary, roll
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from kafkats.errors import CorruptFile, Refused, UsageError
-from kafkats.migration.ledger import Entry
+from kafkats.logdir.strict_json import Json
+from kafkats.migration.ledger import Entry, append
 from kafkats.migration.options import PHASES
 from kafkats.migration.state import (
     EVENTS,
@@ -84,6 +86,29 @@ def state(entries: Iterable[Entry]) -> Migration | None:
     return migration
 
 
+def append_step(
+    path: str | os.PathLike[str],
+    event: str,
+    *,
+    by: str,
+    now_ms: int,
+    broker: str,
+    phase: str,
+    details: Mapping[str, Json],
+) -> Entry:
+    """Append an entry that the phases allow. Raises as `check` and `ledger.append`."""
+    return append(
+        path,
+        event,
+        by=by,
+        now_ms=now_ms,
+        broker=broker,
+        phase=phase,
+        details=details,
+        check=check,
+    )
+
+
 def check(entries: Sequence[Entry], entry: Entry) -> None:
     """Check that the entry may follow these, for `ledger.append`.
 
@@ -123,7 +148,7 @@ def work(migration: Migration, phase: str, broker: str) -> Work:
 
 
 class Fetcher(NamedTuple):
-    """Who sends these versions of the fetch request, and the newest magic that they understand."""
+    """Clients that send these versions of the fetch request, and the newest magic that they understand."""
 
     versions: str
     newest_magic: int

@@ -9,7 +9,7 @@ from kafkats.config.option import Duration, Option, Options, Time
 
 
 class PlanFolder(Options):
-    """Where a plan and what it was decided from are written."""
+    """Options for the folders of a plan and of its report."""
 
     output: Annotated[Path | None, Option("The plan's folder", "-o --output", "PLAN")] = None
     into: Annotated[
@@ -26,7 +26,7 @@ class PlanFolder(Options):
 
 
 class Reserve(Options):
-    """How the log directories of a plan are reserved."""
+    """Options that reserve the log directories of a plan."""
 
     reserve: Annotated[
         bool,
@@ -80,7 +80,7 @@ class Holder(Options):
 
 
 class Release(Options):
-    """Which reservations are broken."""
+    """Options of `release`."""
 
     holder: Annotated[
         str | None,
@@ -102,7 +102,7 @@ class Approval(Options):
 
 
 class Apply(Options):
-    """Which plan is applied, and where its run is."""
+    """Options of `apply`."""
 
     digest: Annotated[
         str | None,
@@ -126,7 +126,7 @@ class Apply(Options):
 
 
 class Purge(Options):
-    """Which runs end their undo window."""
+    """Options of `purge`."""
 
     abandon: Annotated[
         bool, Option("Also end an interrupted run: its files stay as they are now", "--abandon")
@@ -142,7 +142,7 @@ class Purge(Options):
 
 
 class User(Options):
-    """Who works."""
+    """The option that names the user."""
 
     by: Annotated[
         str,

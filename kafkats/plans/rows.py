@@ -39,14 +39,14 @@ class SegmentKey(NamedTuple):
 
 
 class PartitionRow(TypedDict):
-    """What every row has."""
+    """Columns that every row has."""
 
     log_dir: str
     partition_dir: str
 
 
 class KeyRow(PartitionRow):
-    """What every row about a segment has."""
+    """Columns that every row about a segment has."""
 
     base_offset: int
 

@@ -47,7 +47,7 @@ _STEP: Final = ("ledger", "phase", "broker")
 
 @dataclass(frozen=True)
 class Run:
-    """What a run was approved to do.
+    """The approved plan of a run, and the conditions under which it may write.
 
     `directories` maps each log dir to its partition directories.
     """

@@ -10,7 +10,7 @@ from kafkats.generations import DEFAULT_RULE
 
 
 class Rebuild(Options):
-    """Which index files to rebuild, and by which rule."""
+    """Options of `plan rebuild`."""
 
     all: Annotated[
         bool, Option("Also rewrite sound indexes that differ from a rebuild", "--all")

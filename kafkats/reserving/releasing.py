@@ -14,7 +14,7 @@ from kafkats.reserving.record import root_of
 
 
 class ReleaseRow(TypedDict):
-    """What became of the reservation of one log dir."""
+    """The outcome of releasing the reservation of one log directory."""
 
     log_dir: str
     outcome: str

@@ -1,4 +1,4 @@
-"""What a broker would delete in all partitions at once: rules.decide in columns.
+"""Decide in columns what a broker would delete in all partitions at once, as rules.decide does by row.
 
 Read rules.decide first. A pass deletes a prefix of a partition's rows, so this module only has
 to find the first row at which it stops.
@@ -81,7 +81,7 @@ def rows_of(starts: Ints, count: int) -> Rows:
 
 
 class _View(NamedTuple):
-    """What the passes and the reasons look at: a value per row."""
+    """The values that passes and reasons need, one per row."""
 
     retention_ms: Ints
     retention_bytes: Ints

@@ -11,7 +11,7 @@ from kafkats.generations import DEFAULT_RETENTION_RULE, RETENTION_RULES
 
 
 class Retain(Options):
-    """Which segments retention deletes."""
+    """Options of `plan retain`."""
 
     rule: Annotated[
         str,
@@ -60,7 +60,7 @@ class Retain(Options):
 
 
 class Beyond(Options):
-    """Where a plan is written that goes beyond the guards."""
+    """The option for the folder of a second plan without the guards."""
 
     beyond_guard: Annotated[
         Path | None,

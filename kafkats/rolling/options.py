@@ -10,7 +10,7 @@ from kafkats.generations import DEFAULT_ROLL_RULE, ROLL_RULES
 
 
 class Roll(Options):
-    """Which active segments are closed."""
+    """Options of `plan roll`."""
 
     rule: Annotated[
         str,
@@ -28,7 +28,7 @@ class Roll(Options):
 
 
 class Simulate(Options):
-    """How rolling is simulated."""
+    """Options of `simulate roll`."""
 
     seed: Annotated[
         int, Option("The seed of the jitter that segment.jitter.ms allows", "--seed")

@@ -13,7 +13,7 @@ from kafkats.segment import pack, unpack
 
 
 class NativePath(NamedTuple):
-    """How one operation is done. `instead` says what does it where `native` is False."""
+    """The library that does one operation; `instead` names what does it where `native` is False."""
 
     operation: str
     native: bool

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _ROOM: Final = 4 * 1024 * 1024
 _GZIP_PLAIN: Final = bytes.fromhex("1f8b0800")
-_ZSTD_MAGIC: Final = bytes.fromhex("28b52ffd")
 _ISAL_ERROR: Final[type[Exception]] = isal_zlib.error  # type: ignore[assignment]
 
 
@@ -104,25 +103,16 @@ class Unpacker:
         return int(decompress_lz4(function, at, len(data), broken_lz4, self.address, _ROOM))
 
     def _zstd(self, data: memoryview, broken_lz4: bool) -> int:
-        zstd = zstd_functions()
-        if zstd is None or not _is_window_allowed(data):
+        from kafkats.kernels.zstd import is_window_allowed
+
+        zstd, source = zstd_functions(), np.frombuffer(data, np.uint8).ctypes.data
+        if zstd is None or not is_window_allowed(source, len(data)):
             return -1
         if not self._zstd_context:  # threads must not share a context
             self._zstd_context = zstd.create()
             weakref.finalize(self, zstd.free, self._zstd_context)
-        source = np.frombuffer(data, np.uint8).ctypes.data
         got = zstd.decompress(self._zstd_context, self.address, _ROOM, source, len(data))
         return got if got <= _ROOM else -1  # error codes are the highest numbers
-
-
-def _is_window_allowed(data: memoryview) -> bool:
-    """Whether a zstd frame begins `data` whose window streaming readers accept: up to 128 MiB.
-
-    A frame of a single segment has no window of its own. kernels.zstd has the same rule.
-    """
-    if len(data) < 6 or data[:4] != _ZSTD_MAGIC:
-        return False
-    return bool(data[4] & 0x20) or data[5] <= 17 << 3
 
 
 _SHORT_CUTS: Final[dict[int, Callable[[Unpacker, memoryview, bool], int]]] = {

@@ -12,7 +12,7 @@ SPLITS: Final = ("rolled", "mixed", "expired")
 
 
 class Split(Options):
-    """Where segments are cut."""
+    """Options of `plan split`."""
 
     where: Annotated[
         str,

@@ -80,7 +80,7 @@ def _beside(new: Run, parts: Sequence[Part]) -> list[Part]:
 
 @dataclass
 class _Log:
-    """What was seen so far of one partition. Rows come in order of time."""
+    """The answers of one partition seen so far. Rows come in order of time."""
 
     offset: int = -1
     """The offset of the last closed cell, old or new."""

@@ -83,7 +83,7 @@ def check(context: Mapping[str, Any]) -> None:
 
 
 def check_words(job: str, connection: str, words: Sequence[str], params: Mapping[str, Any]) -> None:
-    """What is about to be submitted. Raises Refused."""
+    """Raise Refused if the deployment does not allow these words of a job."""
     if not hardened():
         return
     volumes = checks.policy_of({**params, "policy": settings.POLICY}).volumes
@@ -107,7 +107,7 @@ def check_words(job: str, connection: str, words: Sequence[str], params: Mapping
 
 
 def check_responder(user: Mapping[str, Any] | None) -> None:
-    """Who answered, None when nobody did in time. Raises Refused unless it is an approver."""
+    """Return the person who answered, None if nobody did in time. Raises Refused unless it is an approver."""
     if not hardened() or user is None:
         return
     _check_airflow()
@@ -119,7 +119,7 @@ def check_responder(user: Mapping[str, Any] | None) -> None:
 
 
 def assigned() -> list[dict[str, str]] | None:
-    """Who is asked: None for everybody."""
+    """Return the people who are asked; None for everybody."""
     return [approver._asdict() for approver in settings.APPROVERS] if hardened() else None
 
 

@@ -50,7 +50,7 @@ def every_run(folder: str) -> list[Path]:
 
 
 def file_name(text: str) -> str:
-    """Return a file name for any text. Plain text stays; other text gets a digest.
+    """Return a file name for any text. Plain text is kept; other text gets a digest.
 
     Different texts have different names. No name is `.` or `..`.
     """

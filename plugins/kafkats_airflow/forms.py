@@ -24,7 +24,7 @@ DEPLOYMENT: Final = {"policy": settings.POLICY, "folder": settings.FOLDER}
 
 
 class Run(Options):
-    """What every DAG run has."""
+    """Params of every DAG run."""
 
     volumes: Annotated[
         tuple[str, ...],
@@ -217,7 +217,7 @@ FORMS: Final[Mapping[str, Form]] = {
 
 
 class Box(NamedTuple):
-    """What a form shows of one option."""
+    """The field of a form for one option."""
 
     default: Any
     """REQUIRED if there is none."""

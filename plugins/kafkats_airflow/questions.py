@@ -1,4 +1,4 @@
-"""What a person is asked to approve, as Markdown.
+"""The text of a question to an approver, as Markdown.
 
 Built in Python when the question is asked. Airflow's templates are not used: they would also render
 what params, run ids and file names contain, and such a template can read the connections'

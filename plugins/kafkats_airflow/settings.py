@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Timeouts(NamedTuple):
-    """How long things may take, in the words of KAFKATS_TIMEOUTS."""
+    """The time limits of KAFKATS_TIMEOUTS."""
 
     job: timedelta = timedelta(hours=12)
     """A task that submits to Spark; after that its driver is killed."""
@@ -49,7 +49,7 @@ LONGEST: Final = timedelta(days=365)
 
 
 def read_timeouts(text: str) -> Timeouts:
-    """Of the words of KAFKATS_TIMEOUTS. Raises UsageError, which names the word."""
+    """Return the time limits that KAFKATS_TIMEOUTS gives. Raises UsageError, which names the word."""
     given: dict[str, timedelta] = {}
     for word in text.replace(",", " ").split():
         name, equals, amount = word.partition("=")
@@ -73,7 +73,7 @@ def _duration(name: str, amount: str) -> timedelta:
 
 
 def read_floor(text: str | None) -> int:
-    """Of KAFKATS_UNDO_DAYS_FLOOR, in days. Raises UsageError."""
+    """Return KAFKATS_UNDO_DAYS_FLOOR in days. Raises UsageError."""
     if text is None:
         return 7
     if not re.fullmatch(r"[0-9]{1,4}", text.strip()):

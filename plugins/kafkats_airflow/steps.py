@@ -167,10 +167,10 @@ def tell(
     details: Mapping[str, Any],
 ) -> None:
     """Add an entry. Raises Refused if the phases do not allow it, UsageError, StorageFailed."""
-    from kafkats.migration import ledger, phases
+    from kafkats.migration.phases import append_step
 
     path, now_ms = ledger_of(params), time.time_ns() // 1_000_000
-    ledger.append(
+    append_step(
         path,
         event,
         by=by,
@@ -178,7 +178,6 @@ def tell(
         broker=broker,
         phase=phase,
         details=details,
-        check=phases.check,
     )
 
 

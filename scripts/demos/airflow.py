@@ -53,7 +53,7 @@ REFUSED = ("time-all-0", "size-0")
 
 
 class Scene(NamedTuple):
-    """What every part works with."""
+    """The Airflow, browser page and volumes of the demo."""
 
     airflow: Standalone
     page: Page

@@ -419,7 +419,7 @@ def test_the_ledger_cannot_be_told_of_the_end(root: Path, ledger: Path, tmp_path
     plan = canary(root, ledger, tmp_path)
 
     def fail_at_the_end() -> None:
-        from kafkats.migration import ledger as book
+        from kafkats.migration import phases as book
 
         real = book.append
 
