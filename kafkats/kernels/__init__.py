@@ -23,6 +23,7 @@ varints   decode and encode varints
 memory    load, store and copy by address; call C functions
 crc       addresses of checksum functions
 jit       compile and cache kernels
+numbers   types of the arguments
 
 A kernel is one loop that keeps its state in registers. So kernels may have more lines than other
 functions.

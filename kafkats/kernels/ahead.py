@@ -8,9 +8,7 @@ State and `plain` are those of `columns`.
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from kafkats.kernels.batch import WHOLE, codec_of, frame, wrapper_value
 from kafkats.kernels.columns import (
@@ -31,6 +29,7 @@ from kafkats.kernels.jit import kernel
 from kafkats.kernels.layout import COUNT_AT, HEADER, MIN_LEFT
 from kafkats.kernels.lz4 import decompress_lz4
 from kafkats.kernels.memory import i32, zstd_by
+from kafkats.kernels.numbers import Int64s, int64
 from kafkats.kernels.zstd import is_window_allowed
 
 _LZ4: Final = 3
@@ -38,7 +37,7 @@ _ZSTD: Final = 4
 
 
 @kernel
-def ahead(state: Any, plain: Any) -> bool:
+def ahead(state: Int64s, plain: Int64s) -> bool:
     """Decompress batches from AHEAD on into JOINED while they fit; add a row to `plain` for each.
 
     Returns True if the caller must decompress the bytes that PACKED describes. This function
@@ -55,13 +54,13 @@ def ahead(state: Any, plain: Any) -> bool:
         codec = codec_of(at, magic)
         start, size = at + HEADER, total - HEADER
         if magic == 2 and i32(at + COUNT_AT) <= 0:
-            codec = np.int64(0)
+            codec = int64(0)
         if magic < 2 and codec != 0:
             start, size = wrapper_value(at, total, magic)
             if size < 0:
                 break
         if codec != 0:
-            got, to = np.int64(-1), state[JOINED] + state[JOINED_USED]
+            got, to = int64(-1), state[JOINED] + state[JOINED_USED]
             room = state[JOINED_ROOM] - state[JOINED_USED]
             if codec == _LZ4:
                 got = decompress_lz4(state[LZ4], start, size, magic == 0, to, room)
@@ -73,7 +72,7 @@ def ahead(state: Any, plain: Any) -> bool:
             ):
                 got = zstd_by(state[ZSTD], state[ZSTD_CONTEXT], to, room, start, size)
                 # error codes are the highest numbers
-                got = got if got >= 0 and got <= room else np.int64(-1)
+                got = got if got >= 0 and got <= room else int64(-1)
             if got < 0:
                 if number > 0 and room < state[JOINED_ROOM] // 2:
                     break  # the buffer may be too small: retry with an empty one

@@ -9,9 +9,10 @@ none).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from kafkats.kernels.jit import kernel
+from kafkats.kernels.numbers import Int8s, Int32s, Int64s
 
 OFFSET: Final = 0
 TIMESTAMP: Final = 1
@@ -28,7 +29,13 @@ ABSENT: Final = 3
 
 @kernel
 def pick(
-    cells: Any, rows: Any, times: Any, words: Any, numbers: Any, epochs: Any, reasons: Any
+    cells: Int64s,
+    rows: Int64s,
+    times: Int64s,
+    words: Int64s,
+    numbers: Int64s,
+    epochs: Int32s,
+    reasons: Int8s,
 ) -> None:
     """Write offset, timestamp and segment to `numbers` (shape (3, n)), and epochs and reasons.
 

@@ -16,9 +16,7 @@ The kernel refuses what `formats` refuses, and therefore what Kafka's reader ref
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import numpy as np
+from typing import Final, TypeAlias
 
 from kafkats.kernels.batch import (
     NOT_LOADED,
@@ -69,6 +67,7 @@ from kafkats.kernels.memory import (
     put_own64,
     u8,
 )
+from kafkats.kernels.numbers import Int64s, int64
 from kafkats.kernels.strings import append
 from kafkats.kernels.varints import varint
 
@@ -147,11 +146,16 @@ FULL: Final = 2
 COMPRESSED: Final = 3  # `plain` has no row for the batch at POSITION
 BAD: Final = 4  # the batch at POSITION is corrupt
 
+Column: TypeAlias = tuple[int, int, int]
+"""Addresses of a column's data, offsets and validity bits."""
+Filled: TypeAlias = tuple[int, int, int, int]
+"""Bytes of keys and of values, then nulls of both."""
+
 _SEQUENCES: Final = 2**31
 
 
 @kernel
-def _fields(state: Any, row: Any, offset_delta: Any) -> None:
+def _fields(state: Int64s, row: int, offset_delta: int) -> None:
     """Write the batch fields, which all records of a batch share, and the record's sequence."""
     put8(state[MAGIC] + row, state[_BATCH])
     put_own16(state[ATTRIBUTES] + 2 * row, state[_BATCH + 1])
@@ -169,7 +173,7 @@ def _fields(state: Any, row: Any, offset_delta: Any) -> None:
 
 
 @kernel
-def _record_headers(state: Any, at: Any, end: Any) -> Any:
+def _record_headers(state: Int64s, at: int, end: int) -> int:
     """Append the record headers at `at`.
 
     Returns the address after them, or 0 if they are malformed.
@@ -177,25 +181,25 @@ def _record_headers(state: Any, at: Any, end: Any) -> Any:
     wanted, entry = state[HEADER_OFFSETS] != 0, state[HEADERS]
     count, at = varint(at, end)
     if at == 0 or count < 0 or count > end - at:
-        return np.int64(0)
+        return int64(0)
     for _ in range(count):
         start, length, at = sized(at, end)
         if start == 0 or length < 0:  # a header key is never null
-            return np.int64(0)
+            return int64(0)
         if wanted:
             data, offsets = state[HEADER_KEY_DATA], state[HEADER_KEY_OFFSETS]
             filled = state[HEADER_KEY_BYTES]
-            filled = append(data, offsets, np.int64(0), entry, filled, start, length)
+            filled = append(data, offsets, int64(0), entry, filled, start, length)
             state[HEADER_KEY_BYTES] = filled
         start, length, at = sized(at, end)
         if start == 0:
-            return np.int64(0)
+            return int64(0)
         if wanted:
             data, offsets = state[HEADER_VALUE_DATA], state[HEADER_VALUE_OFFSETS]
             valid, filled = state[HEADER_VALUE_VALID], state[HEADER_VALUE_BYTES]
             filled = append(data, offsets, valid, entry, filled, start, length)
             state[HEADER_VALUE_BYTES] = filled
-            state[HEADER_NULLS] += np.int64(length < 0)
+            state[HEADER_NULLS] += int64(length < 0)
             entry += 1
             state[HEADERS] = entry
     return at
@@ -203,22 +207,22 @@ def _record_headers(state: Any, at: Any, end: Any) -> Any:
 
 @kernel
 def _area(
-    state: Any,
-    key: Any,
-    value: Any,
-    row: Any,
-    filled: Any,
-    at: Any,
-    end: Any,
-    count: Any,
-    base: Any,
-    times: Any,
-) -> Any:
+    state: Int64s,
+    key: Column,
+    value: Column,
+    row: int,
+    filled: Filled,
+    at: int,
+    end: int,
+    count: int,
+    base: int,
+    times: tuple[int, int, int],
+) -> Filled:
     """Append the `count` records of a v2 batch from address `at` to `end`.
 
     `times`: timestamp type, base timestamp, maximum timestamp. Arguments and result as in _message.
     """
-    bad = np.int64(-1), np.int64(0), np.int64(0), np.int64(0)
+    bad = int64(-1), int64(0), int64(0), int64(0)
     key_bytes, value_bytes, key_nulls, value_nulls = filled
     kind, base_time, append_time = times
     offset_at, time_at, type_at = state[OFFSET], state[TIMESTAMP], state[TIMESTAMP_TYPE]
@@ -235,13 +239,13 @@ def _area(
             return bad
         if key[1] != 0:
             key_bytes = append(key[0], key[1], key[2], row, key_bytes, start, length)
-            key_nulls += np.int64(length < 0)
+            key_nulls += int64(length < 0)
         start, length, at = sized(at, end)
         if start == 0:
             return bad
         if value[1] != 0:
             value_bytes = append(value[0], value[1], value[2], row, value_bytes, start, length)
-            value_nulls += np.int64(length < 0)
+            value_nulls += int64(length < 0)
         if at < end and u8(at) == 0:
             at += 1
         else:
@@ -257,28 +261,30 @@ def _area(
 
 
 @kernel
-def _message(key: Any, value: Any, row: Any, filled: Any, at: Any, end: Any, magic: Any) -> Any:
+def _message(
+    key: Column, value: Column, row: int, filled: Filled, at: int, end: int, magic: int
+) -> Filled:
     """Append key and value of the magic-0 or magic-1 message between `at` and `end`.
 
     `key` and `value` hold the addresses of data, offsets and validity bits. `filled` holds bytes
     and nulls of both columns. Returns the new `filled`; a negative first number means malformed.
     """
-    bad = np.int64(-1), np.int64(0), np.int64(0), np.int64(0)
+    bad = int64(-1), int64(0), int64(0), int64(0)
     key_bytes, value_bytes, key_nulls, value_nulls = filled
     key_at, key_length, value_at, value_length = key_and_value(key_of(at, magic), end)
     if key_at == 0:
         return bad
     if key[1] != 0:
         key_bytes = append(key[0], key[1], key[2], row, key_bytes, key_at, key_length)
-        key_nulls += np.int64(key_length < 0)
+        key_nulls += int64(key_length < 0)
     if value[1] != 0:
         value_bytes = append(value[0], value[1], value[2], row, value_bytes, value_at, value_length)
-        value_nulls += np.int64(value_length < 0)
+        value_nulls += int64(value_length < 0)
     return key_bytes, value_bytes, key_nulls, value_nulls
 
 
 @kernel
-def _old_row(state: Any, row: Any, offset: Any, time: Any, kind: Any) -> None:
+def _old_row(state: Int64s, row: int, offset: int, time: int, kind: int) -> None:
     """Write the other columns of a magic-0 or magic-1 record."""
     put_own64(state[OFFSET] + 8 * row, offset)
     put_own64(state[TIMESTAMP] + 8 * row, time)
@@ -286,33 +292,33 @@ def _old_row(state: Any, row: Any, offset: Any, time: Any, kind: Any) -> None:
     if state[HEADER_OFFSETS] != 0:
         put_own32(state[HEADER_OFFSETS] + 4 * (row + 1), state[HEADERS])
     if state[MAGIC] != 0:
-        _fields(state, row, np.int64(0))
+        _fields(state, row, int64(0))
 
 
 @kernel
 def _message_set(
-    state: Any,
-    key: Any,
-    value: Any,
-    row: Any,
-    filled: Any,
-    at: Any,
-    end: Any,
-    wrapper: Any,
-    times: Any,
-) -> Any:
+    state: Int64s,
+    key: Column,
+    value: Column,
+    row: int,
+    filled: Filled,
+    at: int,
+    end: int,
+    wrapper: int,
+    times: tuple[int, int],
+) -> tuple[int, Filled]:
     """Append the messages between `at` and `end`, the content of the wrapper at address `wrapper`.
 
     `times`: timestamp type and timestamp of the wrapper. Returns the number of rows (0: malformed)
     and the new `filled` of _message.
     """
-    first, last, kind = row, np.int64(0), times[0]
+    first, last, kind = row, int64(0), times[0]
     what, total, magic = message(at, end)
     while what == WHOLE:
         last = i64(at + OFFSET_AT)
         filled = _message(key, value, row, filled, at, at + total, magic)
         if filled[0] < 0:
-            return np.int64(0), filled
+            return int64(0), filled
         if magic == 0:
             _old_row(state, row, last, -1, -1)
         else:
@@ -322,7 +328,7 @@ def _message_set(
         what, total, magic = message(at, end)
     shift, sound = offset_shift(u8(wrapper + MAGIC_AT), i64(wrapper + OFFSET_AT), last)
     if what != TORN_TAIL or not sound:
-        return np.int64(0), filled
+        return int64(0), filled
     if shift != 0:
         for n in range(first, row):
             to = state[OFFSET] + 8 * n
@@ -331,7 +337,7 @@ def _message_set(
 
 
 @kernel
-def _batch_fields(state: Any, at: Any) -> None:
+def _batch_fields(state: Int64s, at: int) -> None:
     """Read the batch fields of the batch at address `at`."""
     magic = u8(at + MAGIC_AT)
     state[_BATCH], state[_BATCH + 1] = magic, u8(at + MESSAGE_FLAGS_AT)
@@ -343,7 +349,7 @@ def _batch_fields(state: Any, at: Any) -> None:
 
 
 @kernel
-def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything in registers
+def columns(state: Int64s, plain: Int64s) -> int:  # noqa: C901 - one loop, everything in registers
     """Decode from POSITION on and return why it stopped; see the module. Runs without the GIL."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, file_end = state[LIMIT], state[FILE_END]
@@ -394,7 +400,7 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
             position += total
             continue
 
-        start, length, count = at + HEADER, total - HEADER, np.int64(0)
+        start, length, count = at + HEADER, total - HEADER, int64(0)
         flags = flags_of(at, magic)
         packed = flags & CODEC_MASK != 0
         if magic == 2:
@@ -408,7 +414,7 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
             start, length = plain[number, 1], plain[number, 2]
         most = length // MIN_MESSAGE
         if magic == 2:
-            most = max(min(count, length // MIN_RECORD), np.int64(0))
+            most = max(min(count, length // MIN_RECORD), int64(0))
         if used + length > room or row + most > rows_room:
             why, state[NEEDED], state[NEEDED_ROWS] = FULL, length, most
             break
@@ -417,7 +423,7 @@ def columns(state: Any, plain: Any) -> int:  # noqa: C901 - one loop, everything
         if not checksum_holds(at, total, magic, crc32, crc32c) or (magic == 2 and count != most):
             why = BAD
             break
-        kind = is_appended(flags) if magic else np.int64(-1)
+        kind = is_appended(flags) if magic else int64(-1)
         if magic == 2:
             times = kind, i64(at + BASE_TIMESTAMP_AT), timestamp_of(at, magic)
             entries, nulls = state[HEADERS], state[HEADER_NULLS]

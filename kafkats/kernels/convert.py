@@ -15,9 +15,7 @@ log.
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from kafkats.kernels import convert_state as k
 from kafkats.kernels.batch import (
@@ -68,6 +66,7 @@ from kafkats.kernels.layout import (
 )
 from kafkats.kernels.lz4 import compress_lz4, decompress_lz4
 from kafkats.kernels.memory import copy, i16, i32, i64, put8, put32, u8
+from kafkats.kernels.numbers import Int64s, int64
 
 _MAX_RELATIVE: Final = 2**31 - 1
 _MAX_OFFSET: Final = 2**63 - 2
@@ -76,7 +75,7 @@ _ZSTD: Final = 4
 
 
 @kernel
-def _belongs(s: Any, first: int, last: int) -> bool:
+def _belongs(s: Int64s, first: int, last: int) -> bool:
     """Return whether a segment of BASE_OFFSET may hold both offsets."""
     base = s[k.BASE_OFFSET]
     if first < base or last < base or last > _MAX_OFFSET:
@@ -85,14 +84,14 @@ def _belongs(s: Any, first: int, last: int) -> bool:
 
 
 @kernel
-def _room(s: Any, size: int) -> bool:
+def _room(s: Int64s, size: int) -> bool:
     """Return whether `size` more bytes fit into OUT."""
     s[k.NEEDED] = size
     return bool(s[k.ROOM] - s[k.FILLED] >= size)
 
 
 @kernel
-def _as_it_is(s: Any, at: int, first: int, last: int) -> int:
+def _as_it_is(s: Int64s, at: int, first: int, last: int) -> int:
     """Copy the batch unchanged."""
     if not _belongs(s, first, last):
         return k.HARD
@@ -106,7 +105,7 @@ def _as_it_is(s: Any, at: int, first: int, last: int) -> int:
 
 
 @kernel
-def _drop(s: Any, at: int) -> int:
+def _drop(s: Int64s, at: int) -> int:
     """Drop and count a control batch or an empty batch, which the target magic cannot hold."""
     flags = flags_of(at, 2)
     if flags & CONTROL:
@@ -129,7 +128,7 @@ def _drop(s: Any, at: int) -> int:
 
 
 @kernel
-def _unpack(s: Any, old: bool) -> int:
+def _unpack(s: Int64s, old: bool) -> int:
     """Make PLAIN from PACKED if it is not compressed, or if the kernel can decompress it."""
     s[k.PHASE] = k.HAVE_PLAIN
     if s[k.UNPACK_CODEC] == 0:
@@ -145,7 +144,7 @@ def _unpack(s: Any, old: bool) -> int:
 
 
 @kernel
-def _open_batch(s: Any, at: int) -> int:
+def _open_batch(s: Int64s, at: int) -> int:
     """Magic 2: copy or drop the batch, or decompress its records to PLAIN."""
     flags, count = flags_of(at, 2), i32(at + COUNT_AT)
     first, codec = i64(at + OFFSET_AT), flags & CODEC_MASK
@@ -172,7 +171,7 @@ def _open_batch(s: Any, at: int) -> int:
 
 
 @kernel
-def _open_message(s: Any, at: int, magic: int) -> int:
+def _open_message(s: Int64s, at: int, magic: int) -> int:
     """Magic 0 and 1: copy the message or wrapper, or decompress its messages to PLAIN."""
     flags = flags_of(at, magic)
     codec, offset = flags & CODEC_MASK, i64(at + OFFSET_AT)
@@ -193,7 +192,7 @@ def _open_message(s: Any, at: int, magic: int) -> int:
 
 
 @kernel
-def _build(s: Any, at: int, magic: int) -> int:  # noqa: C901 - one branch for each pair of magics
+def _build(s: Int64s, at: int, magic: int) -> int:  # noqa: C901 - one branch for each pair of magics
     """Build the new batch from PLAIN, or the area to compress for it."""
     wanted, codec = s[k.MAGIC], s[k.PACK_CODEC]
     if magic == 2:
@@ -250,7 +249,7 @@ def _build(s: Any, at: int, magic: int) -> int:  # noqa: C901 - one branch for e
 
 
 @kernel
-def _finish_batch(s: Any, at: int, end: int, codec: int) -> None:
+def _finish_batch(s: Int64s, at: int, end: int, codec: int) -> None:
     """Write the header of the v2 batch from `at` to `end` that was built from messages."""
     attributes = codec | (LOG_APPEND_TIME if s[k.APPENDED] else 0)
     newest = s[k.TIME] if s[k.APPENDED] else s[k.NEWEST]
@@ -259,7 +258,7 @@ def _finish_batch(s: Any, at: int, end: int, codec: int) -> None:
 
 
 @kernel
-def _put_out(s: Any, size: int, batches: int) -> None:
+def _put_out(s: Int64s, size: int, batches: int) -> None:
     """Add the `size` bytes after FILLED to the result."""
     s[k.FILLED] += size
     s[k.BATCHES_OUT] += batches
@@ -268,7 +267,7 @@ def _put_out(s: Any, size: int, batches: int) -> None:
 
 
 @kernel
-def _put_again(s: Any, at: int, to: int, size: int) -> None:
+def _put_again(s: Int64s, at: int, to: int, size: int) -> None:
     """Write the batch's own header before `size` bytes of records in another codec."""
     copy(to, at, HEADER)
     put32(to + SIZE_AT, HEADER - OVERHEAD + size)
@@ -278,7 +277,7 @@ def _put_again(s: Any, at: int, to: int, size: int) -> None:
 
 
 @kernel
-def _compress(s: Any) -> int:
+def _compress(s: Int64s) -> int:
     """Compress AREA to OUT, after space for a header."""
     header = HEADER if s[k.MAGIC] == 2 else MIN_MESSAGE + TIMESTAMP_BYTES * s[k.MAGIC]
     most = s[k.AREA_SIZE] + s[k.AREA_SIZE] // 5 + 1024  # more than the worst case of any codec
@@ -296,7 +295,7 @@ def _compress(s: Any) -> int:
 
 
 @kernel
-def _close(s: Any, at: int, magic: int) -> None:
+def _close(s: Int64s, at: int, magic: int) -> None:
     """Write the header before INTO."""
     to, end = s[k.OUT] + s[k.FILLED], s[k.INTO] + s[k.INTO_SIZE]
     codec = s[k.PACK_CODEC]
@@ -319,7 +318,7 @@ def _close(s: Any, at: int, magic: int) -> None:
 
 
 @kernel
-def _batch(s: Any, at: int, magic: int) -> int:
+def _batch(s: Int64s, at: int, magic: int) -> int:
     """Convert one batch of any magic, starting at its current phase."""
     if s[k.PHASE] == k.FRAME:
         why = _open_batch(s, at) if magic == 2 else _open_message(s, at, magic)
@@ -351,7 +350,7 @@ def _batch(s: Any, at: int, magic: int) -> int:
 
 
 @kernel
-def _seal_single(at: Any, end: int, magic: int, crc32: int, crc32c: int) -> None:
+def _seal_single(at: int, end: int, magic: int, crc32: int, crc32c: int) -> None:
     """Write the checksum of a message, or of the one-record batch built from it."""
     if magic < 2:
         seal_message(at, end, crc32)
@@ -360,14 +359,14 @@ def _seal_single(at: Any, end: int, magic: int, crc32: int, crc32c: int) -> None
 
 
 @kernel
-def convert(s: Any) -> int:  # noqa: C901 - the loop over single messages keeps everything in registers
+def convert(s: Int64s) -> int:  # noqa: C901 - the loop over single messages keeps everything in registers
     """Convert from s[POSITION] on; see the module. Runs without the GIL."""
     address, origin, loaded = s[k.ADDRESS], s[k.ORIGIN], s[k.LOADED]
     limit, file_end, position = s[k.LIMIT], s[k.FILE_END], s[k.POSITION]
     wanted, codec, base, log_end = s[k.MAGIC], s[k.CODEC], s[k.BASE_OFFSET], s[k.LOG_END]
     crc32, crc32c, out, room = s[k.CRC32], s[k.CRC32C], s[k.OUT], s[k.ROOM]
     filled, singles, timed = s[k.FILLED], 0, 0
-    before: Any = np.int64(0)  # address of the message that is not sealed yet
+    before = int64(0)  # address of the message that is not sealed yet
     why = k.DONE
     if position < origin:
         return k.STOPPED
@@ -426,7 +425,7 @@ def convert(s: Any) -> int:  # noqa: C901 - the loop over single messages keeps 
             why = k.HARD
             break
         _seal_single(before, out + filled, wanted, crc32, crc32c)
-        before = np.int64(0)
+        before = int64(0)
         s[k.POSITION], s[k.FILLED] = position, filled
         why = _batch(s, at, magic)
         filled = s[k.FILLED]

@@ -5,10 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from kafkats.kernels import convert_state as k
 from kafkats.kernels.batch import (
     TORN_TAIL,
@@ -57,11 +53,12 @@ from kafkats.kernels.memory import (
     put64,
     u8,
 )
+from kafkats.kernels.numbers import Int64s, int64
 from kafkats.kernels.varints import put_varint, varint_size
 
 
 @kernel
-def put_record(at: int, time_delta: Any, offset_delta: int, fields: int, size: int) -> int:
+def put_record(at: int, time_delta: int, offset_delta: int, fields: int, size: int) -> int:
     """Write a record without headers. `fields`: a message's key and value with their lengths.
 
     `fields` is an address; it holds `size` bytes. Returns the address after the record.
@@ -107,7 +104,7 @@ def fields_fit(at: int, end: int) -> bool:
 
 
 @kernel
-def put_message(at: int, end: int, offset: int, magic: int, attributes: int, time: Any) -> None:
+def put_message(at: int, end: int, offset: int, magic: int, attributes: int, time: int) -> None:
     """Write the fields before the key of the message from `at` to `end`, except its checksum."""
     put64(at + OFFSET_AT, offset)
     put32(at + SIZE_AT, end - at - OVERHEAD)
@@ -118,7 +115,7 @@ def put_message(at: int, end: int, offset: int, magic: int, attributes: int, tim
 
 
 @kernel
-def seal_message(at: Any, end: int, crc32: int) -> None:
+def seal_message(at: int, end: int, crc32: int) -> None:
     """Write the checksum of a message.
 
     Loops call this one message late: reading bytes right after writing them in other sizes is slow.
@@ -130,14 +127,14 @@ def seal_message(at: Any, end: int, crc32: int) -> None:
 
 @inlined
 def put_header(
-    at: Any,
-    end: Any,
-    first: Any,
-    last: Any,
-    attributes: Any,
-    base_time: Any,
-    max_time: Any,
-    count: Any,
+    at: int,
+    end: int,
+    first: int,
+    last: int,
+    attributes: int,
+    base_time: int,
+    max_time: int,
+    count: int,
 ) -> None:
     """Write the header of the v2 batch from `at` to `end` without producer, except its checksum."""
     put64(at + OFFSET_AT, first)
@@ -155,22 +152,22 @@ def put_header(
 
 
 @kernel
-def seal_batch(at: Any, end: int, crc32c: int) -> None:
+def seal_batch(at: int, end: int, crc32c: int) -> None:
     """Write the checksum of a v2 batch."""
     covered = at + CRC32C_AT + 4
     put32(at + CRC32C_AT, crc32c_by(crc32c, covered, end - covered))
 
 
 @kernel
-def look_at_messages(s: Any, magic: int) -> bool:
+def look_at_messages(s: Int64s, magic: int) -> bool:
     """Check the messages in PLAIN and count them: the set of a wrapper of `magic`, or one message.
 
     Returns False for any form that the kernel leaves to formats/convert.py.
     """
     at, end = s[k.PLAIN], s[k.PLAIN] + s[k.PLAIN_SIZE]
     appended, time = s[k.APPENDED], s[k.TIME]
-    count, timed, first, last = 0, 0, np.int64(0), np.int64(0)
-    first_time, newest = np.int64(-1), np.int64(-1)
+    count, timed, first, last = 0, 0, int64(0), int64(0)
+    first_time, newest = int64(-1), int64(-1)
     what, total, inner = message(at, end)
     while what == WHOLE:
         if not fields_fit(key_of(at, inner), at + total) or (appended and inner == 0):
@@ -196,7 +193,7 @@ def look_at_messages(s: Any, magic: int) -> bool:
 
 
 @kernel
-def messages_to_messages(s: Any, to: int, less: int) -> int:
+def messages_to_messages(s: Int64s, to: int, less: int) -> int:
     """Write PLAIN's messages in the target magic from address `to` on, with offsets minus `less`.
 
     Returns the address after them.
@@ -204,7 +201,7 @@ def messages_to_messages(s: Any, to: int, less: int) -> int:
     at, magic, crc32, shift = s[k.PLAIN], s[k.MAGIC], s[k.CRC32], s[k.SHIFT] - less
     appended, time = s[k.APPENDED], s[k.TIME]
     attributes = LOG_APPEND_TIME if appended and magic == 1 else 0
-    before: Any = np.int64(0)
+    before = int64(0)
     for _ in range(s[k.COUNT]):
         inner, after = u8(at + MAGIC_AT), at + OVERHEAD + i32(at + SIZE_AT)
         fields = key_of(at, inner)
@@ -220,14 +217,14 @@ def messages_to_messages(s: Any, to: int, less: int) -> int:
 
 
 @kernel
-def messages_to_records(s: Any, to: int) -> int:
+def messages_to_records(s: Int64s, to: int) -> int:
     """Write PLAIN's messages as records from address `to` on. Returns the address after them."""
     at, shift, first_time = s[k.PLAIN], s[k.SHIFT] - s[k.FIRST], s[k.FIRST_TIME]
     appended = s[k.APPENDED]
     for _ in range(s[k.COUNT]):
         inner, after = u8(at + MAGIC_AT), at + OVERHEAD + i32(at + SIZE_AT)
         fields = key_of(at, inner)
-        delta = np.int64(0)
+        delta = int64(0)
         if not appended:
             delta = minus(timestamp_of(at, inner), first_time)
         to = put_record(to, delta, i64(at + OFFSET_AT) + shift, fields, after - fields)
@@ -239,7 +236,7 @@ def messages_to_records(s: Any, to: int) -> int:
 
 
 @kernel
-def go_over_records(s: Any, to: int, less: int) -> int:
+def go_over_records(s: Int64s, to: int, less: int) -> int:
     """Check that all COUNT records of PLAIN decode, and write them as messages unless `to` is 0.
 
     The messages have the target magic. Their offsets are the records' minus `less`, or minus the
@@ -250,10 +247,10 @@ def go_over_records(s: Any, to: int, less: int) -> int:
     magic, crc32, appended, time = s[k.MAGIC], s[k.CRC32], s[k.APPENDED], s[k.TIME]
     base, base_time = s[k.OFFSET], s[k.BASE_TIME]
     attributes = LOG_APPEND_TIME if appended and magic == 1 else 0
-    with_headers, timed, newest = 0, 0, np.int64(-1)
-    last = np.int64(-(2**63))
+    with_headers, timed, newest = 0, 0, int64(-1)
+    last = int64(-(2**63))
     write = to != 0
-    before: Any = np.int64(0)
+    before = int64(0)
     if not write:
         to = 1
     for number in range(s[k.COUNT]):

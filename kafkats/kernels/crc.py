@@ -6,11 +6,14 @@ signatures.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 from numba import carray, cfunc, types
+from numba.core.ccallback import CFunc
 
 from kafkats.compression.checksums import Addresses, answers, library_addresses
 from kafkats.errors import KafkatsError
@@ -32,13 +35,15 @@ def fallback_addresses() -> Addresses:
     """Return our own functions. Raises KafkatsError if they fail the known-answer test."""
     refl, iscsi = _compile()
     _KEPT.extend((refl, iscsi))
-    found = Addresses(refl.address, iscsi.address)
-    if not answers(found):
+    if refl.address is None or iscsi.address is None:
+        raise KafkatsError("checksum functions do not compile on this machine")
+    addresses = Addresses(refl.address, iscsi.address)
+    if not answers(addresses):
         raise KafkatsError("checksum functions give wrong answers on this machine")
-    return found
+    return addresses
 
 
-_KEPT: Final[list[Any]] = []
+_KEPT: Final[list[CFunc]] = []
 
 
 def _table(polynomial: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
@@ -56,11 +61,12 @@ _CRC32: Final = _table(_CRC32_POLYNOMIAL)
 _CRC32C: Final = _table(_CRC32C_POLYNOMIAL)
 
 
-def _compile() -> tuple[Any, Any]:
+def _compile() -> tuple[CFunc, CFunc]:
     from numba import njit
 
-    @njit(nogil=True)  # type: ignore[untyped-decorator]
-    def slide(crc: Any, data: Any, table: Any) -> Any:
+    def slide(
+        crc: np.uint32, data: npt.NDArray[np.uint8], table: npt.NDArray[np.uint32]
+    ) -> np.uint32:
         n, i = data.size, 0
         while n - i >= 16:
             first = np.uint32(crc) ^ (
@@ -83,14 +89,16 @@ def _compile() -> tuple[Any, Any]:
             i += 1
         return np.uint32(crc)
 
+    compiled: Callable[[np.uint32, npt.NDArray[np.uint8], npt.NDArray[np.uint32]], np.uint32]
+    compiled = njit(slide, nogil=True)
     crc32_table, crc32c_table = _CRC32, _CRC32C
 
     @cfunc(types.uint32(types.uint32, types.CPointer(types.uint8), types.uint64))  # type: ignore[untyped-decorator]
-    def refl(init: Any, start: Any, length: Any) -> Any:
-        return ~slide(~np.uint32(init), carray(start, length), crc32_table)
+    def refl(init: int, start: types.CPointer, length: int) -> np.uint32:
+        return ~compiled(~np.uint32(init), carray(start, length), crc32_table)
 
     @cfunc(types.uint32(types.CPointer(types.uint8), types.int32, types.uint32))  # type: ignore[untyped-decorator]
-    def iscsi(start: Any, length: Any, init: Any) -> Any:
-        return slide(np.uint32(init), carray(start, length), crc32c_table)
+    def iscsi(start: types.CPointer, length: int, init: int) -> np.uint32:
+        return compiled(np.uint32(init), carray(start, length), crc32c_table)
 
     return refl, iscsi

@@ -12,33 +12,36 @@ receive the bytes of the files.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
 
 from llvmlite import ir
 from numba import types
+from numba.core.typing import Context
 
-from kafkats.kernels.jit import intrinsic, kernel
+from kafkats.kernels.jit import Emit, intrinsic, kernel
+from kafkats.kernels.numbers import Int32s, Int64s
 
 
-@intrinsic
-def _big(typingctx: Any, number: Any) -> Any:
+@partial(intrinsic, result=types.int32)
+def _big(typingctx: Context, number: int) -> Emit:
     """Return the low 32 bits as a big-endian int32."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def emit(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
         return builder.bswap(builder.trunc(args[0], ir.IntType(32)))
 
-    return types.int32(types.int64), codegen
+    return emit
 
 
 @kernel
 def pack(
-    points: Any,
+    points: Int64s,
     time_column: int,
     time_plus: int,
     base_offset: int,
     timestamp: int,
-    offset_words: Any,
-    time_words: Any,
+    offset_words: Int32s,
+    time_words: Int32s,
 ) -> int:
     """See the module docstring."""
     times = 0

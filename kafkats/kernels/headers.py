@@ -10,9 +10,7 @@ UNKNOWN, because only its content tells it. Fields that magic 0 and 1 lack are -
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from kafkats.kernels.batch import WHOLE, frame, impossible_offsets, timestamp_of
 from kafkats.kernels.jit import kernel
@@ -31,6 +29,7 @@ from kafkats.kernels.layout import (
     PRODUCER_ID_AT,
 )
 from kafkats.kernels.memory import i16, i32, i64, u8
+from kafkats.kernels.numbers import Int64s, int64
 
 # The window: file positions ORIGIN to LOADED lie at ADDRESS. Batches that begin at LIMIT or later
 # belong to the next call.
@@ -70,7 +69,7 @@ NEED_BYTES: Final = 3
 
 
 @kernel
-def headers(state: Any, rows: Any) -> int:
+def headers(state: Int64s, rows: Int64s) -> int:
     """Read headers from state[POSITION] on; see the module. Runs without the GIL."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, end = state[LIMIT], state[END]
@@ -85,7 +84,7 @@ def headers(state: Any, rows: Any) -> int:
         if filled == rows.shape[0]:
             why = FULL
             break
-        needed = min(np.int64(HEADER), end - position)
+        needed = min(int64(HEADER), end - position)
         if position + needed > loaded:
             why, state[NEEDED] = NEED_BYTES, needed
             break
@@ -93,7 +92,7 @@ def headers(state: Any, rows: Any) -> int:
         what, total, magic = frame(at, end - position)
         if what != WHOLE or impossible_offsets(at, magic):
             break
-        producer = i64(at + PRODUCER_ID_AT) if magic == 2 else np.int64(-1)
+        producer = i64(at + PRODUCER_ID_AT) if magic == 2 else int64(-1)
         if only == 0 or producer >= 0:
             row = rows[filled]
             row[AT], row[SIZE], row[MAGIC], row[PRODUCER_ID] = position, total, magic, producer
@@ -109,7 +108,7 @@ def headers(state: Any, rows: Any) -> int:
                 row[PRODUCER_EPOCH] = row[BASE_SEQUENCE] = row[COUNT] = row[LEADER_EPOCH] = -1
                 row[ATTRIBUTES] = u8(at + MESSAGE_FLAGS_AT)
                 if row[ATTRIBUTES] & CODEC_MASK:
-                    row[FIRST_OFFSET] = np.int64(UNKNOWN)
+                    row[FIRST_OFFSET] = int64(UNKNOWN)
                 else:
                     row[COUNT] = 1
             filled += 1

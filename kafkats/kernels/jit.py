@@ -8,20 +8,29 @@ this directory. A change in any of them compiles every kernel again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import numba
-from numba.extending import intrinsic as _intrinsic
+from llvmlite.ir import IRBuilder, Value
+from numba import types
+from numba.core.base import BaseContext
+from numba.core.typing import Context, Signature
+from numba.extending import intrinsic as numba_intrinsic
 
 from kafkats.errors import UsageError
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Emit: TypeAlias = Callable[[IRBuilder, Sequence[Value]], Value]
+"""Emit the instructions for these arguments and return their result."""
+Codegen: TypeAlias = Callable[[BaseContext, IRBuilder, Signature, Sequence[Value]], Value]
 
 
-def kernel(function: F) -> F:
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` at its first call.
 
     The result is cached on disk. A read-only installation without a home directory compiles again
@@ -34,16 +43,17 @@ def kernel(function: F) -> F:
     name = function.__qualname__
     function.__qualname__ = f"{name}_{_content()}"  # numba names the cache file by it, now
     try:
-        compiled = numba.njit(function, nogil=True, cache=True)
+        compiled: Callable[P, R] = numba.njit(function, nogil=True, cache=True)
     except RuntimeError:  # numba: "cannot cache function: no locator available"
         compiled = numba.njit(function, nogil=True)
     compiled.__qualname__ = function.__qualname__ = name
-    return cast(F, compiled)
+    return compiled
 
 
-def inlined(function: F) -> F:
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` into every kernel that calls it, so that its results stay in registers."""
-    return cast(F, numba.njit(function, nogil=True, forceinline=True))
+    compiled: Callable[P, R] = numba.njit(function, nogil=True, forceinline=True)
+    return compiled
 
 
 @cache
@@ -56,6 +66,36 @@ def _content() -> str:
     return digest.hexdigest()[:12]
 
 
-def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Define a piece of machine code with a Python name. It cannot be called from Python."""
-    return cast("Callable[..., Any]", _intrinsic(function))
+def intrinsic(
+    define: Callable[Concatenate[Context, P], Emit], result: types.Type = types.int64
+) -> Callable[P, int]:
+    """Define a piece of machine code with a Python name. It cannot be called from Python.
+
+    Its arguments are numbers of 64 bits. `define` returns the function that emits the instructions.
+    """
+    compiled: Callable[P, int] = numba_intrinsic(_typed(define, result))
+    return compiled
+
+
+def procedure(define: Callable[Concatenate[Context, P], Emit]) -> Callable[P, None]:
+    """As `intrinsic`, for a piece of machine code without a result."""
+    compiled: Callable[P, None] = numba_intrinsic(_typed(define, types.void))
+    return compiled
+
+
+def _typed(
+    define: Callable[..., Emit], result: types.Type
+) -> Callable[..., tuple[Signature, Codegen]]:
+    @wraps(define)
+    def typed(typingctx: Context, *arguments: types.Type) -> tuple[Signature, Codegen]:
+        emit = define(typingctx, *arguments)
+
+        def codegen(
+            context: BaseContext, builder: IRBuilder, _signature: Signature, values: Sequence[Value]
+        ) -> Value:
+            value = emit(builder, values)
+            return context.get_dummy_value() if result == types.void else value
+
+        return result(*[types.int64] * len(arguments)), codegen
+
+    return typed

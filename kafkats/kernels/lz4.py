@@ -7,12 +7,11 @@ any.
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from kafkats.kernels.jit import kernel
 from kafkats.kernels.memory import copy, i16, lz4_by, put8, put16, put32, put_own32, u8, u32
+from kafkats.kernels.numbers import int64
 
 _MAGIC: Final = 0x04224D18  # as four bytes in file order
 _DESCRIPTOR: Final = 0x6040
@@ -25,39 +24,39 @@ _STORED: Final = 0x80000000  # the block is not compressed
 
 
 @kernel
-def decompress_lz4(function: Any, at: Any, size: Any, old: Any, to: Any, room: Any) -> Any:
+def decompress_lz4(function: int, at: int, size: int, old: int, to: int, room: int) -> int:
     """Decompress the frame of `size` bytes at address `at` to `room` bytes at address `to`.
 
     `function`: address of LZ4_decompress_safe, or 0. Returns the number of bytes, or -1 if the
     caller must decompress the frame in another way.
     """
     if function == 0 or size < _SMALLEST or u32(at) != _MAGIC or i16(at + 4) != _DESCRIPTOR:
-        return np.int64(-1)
+        return int64(-1)
     if not old and u8(at + 6) != _CHECKSUM:
-        return np.int64(-1)
-    at, end, filled = at + _HEADER, at + size, np.int64(0)
+        return int64(-1)
+    at, end, filled = at + _HEADER, at + size, int64(0)
     while at + 4 <= end:
         block = u8(at) | u8(at + 1) << 8 | u8(at + 2) << 16 | u8(at + 3) << 24
         at += 4
         if block == 0:
             return filled
         stored, block = block & _STORED, block & ~_STORED
-        left = min(room - filled, np.int64(_BLOCK))
-        if block > min(np.int64(_BLOCK), end - at) or (stored and block > left):
-            return np.int64(-1)
+        left = min(room - filled, int64(_BLOCK))
+        if block > min(int64(_BLOCK), end - at) or (stored and block > left):
+            return int64(-1)
         got = block
         if stored:
             copy(to + filled, at, block)
         else:
             got = lz4_by(function, at, to + filled, block, left)
             if got < 0:
-                return np.int64(-1)
+                return int64(-1)
         at, filled = at + block, filled + got
-    return np.int64(-1)
+    return int64(-1)
 
 
 @kernel
-def compress_lz4(function: Any, at: Any, size: Any, old: Any, to: Any) -> Any:
+def compress_lz4(function: int, at: int, size: int, old: int, to: int) -> int:
     """Compress `size` bytes at address `at` to a frame at `to`, with room for the worst case.
 
     `function`: address of LZ4_compress_default. Returns the size of the frame, or -1 on failure.
@@ -68,10 +67,10 @@ def compress_lz4(function: Any, at: Any, size: Any, old: Any, to: Any) -> Any:
     put8(to + 6, _OLD_CHECKSUM if old else _CHECKSUM)
     to += _HEADER
     while at < end:
-        plain = min(end - at, np.int64(_BLOCK))
+        plain = min(end - at, int64(_BLOCK))
         got = lz4_by(function, at, to + 4, plain, plain + plain // 255 + 16)
         if got <= 0:
-            return np.int64(-1)
+            return int64(-1)
         if got >= plain:
             copy(to + 4, at, plain)
             got = plain

@@ -6,19 +6,19 @@ need not be aligned.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
-from numba import types
 from numba.core import cgutils
+from numba.core.typing import Context
 
-from kafkats.kernels.jit import intrinsic
+from kafkats.kernels.jit import Emit, intrinsic, procedure
 
 
-def _load(bits: int, *, signed: bool = True, swap: bool = True) -> Any:
+def _load(bits: int, *, signed: bool = True, swap: bool = True) -> Callable[[int], int]:
     @intrinsic
-    def load(typingctx: Any, address: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def load(typingctx: Context, address: int) -> Emit:
+        def emit(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
             integer = ir.IntType(bits)
             value = builder.load(builder.inttoptr(args[0], integer.as_pointer()), align=1)
             if swap and bits > 8:
@@ -26,48 +26,46 @@ def _load(bits: int, *, signed: bool = True, swap: bool = True) -> Any:
             extend = builder.sext if signed else builder.zext
             return value if bits == 64 else extend(value, ir.IntType(64))
 
-        return types.int64(types.int64), codegen
+        return emit
 
     return load
 
 
-def _store(bits: int, *, swap: bool = True) -> Any:
-    @intrinsic
-    def store(typingctx: Any, address: Any, value: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _store(bits: int, *, swap: bool = True) -> Callable[[int, int], None]:
+    @procedure
+    def store(typingctx: Context, address: int, value: int) -> Emit:
+        def emit(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
             integer = ir.IntType(bits)
             value = args[1] if bits == 64 else builder.trunc(args[1], integer)
             if swap and bits > 8:
                 value = builder.bswap(value)
             builder.store(value, builder.inttoptr(args[0], integer.as_pointer()), align=1)
-            return context.get_dummy_value()
 
-        return types.void(types.int64, types.int64), codegen
+        return emit
 
     return store
 
 
-def _move(bits: int) -> Any:
-    @intrinsic
-    def move(typingctx: Any, to: Any, start: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _move(bits: int) -> Callable[[int, int], None]:
+    @procedure
+    def move(typingctx: Context, to: int, start: int) -> Emit:
+        def emit(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
             pointer = ir.IntType(bits).as_pointer()
             value = builder.load(builder.inttoptr(args[1], pointer), align=1)
             builder.store(value, builder.inttoptr(args[0], pointer), align=1)
-            return context.get_dummy_value()
 
-        return types.void(types.int64, types.int64), codegen
+        return emit
 
     return move
 
 
-def _wrapping(operation: str) -> Any:
+def _wrapping(operation: str) -> Callable[[int, int], int]:
     @intrinsic
-    def compute(typingctx: Any, first: Any, second: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def compute(typingctx: Context, first: int, second: int) -> Emit:
+        def emit(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
             return getattr(builder, operation)(*args)
 
-        return types.int64(types.int64, types.int64), codegen
+        return emit
 
     return compute
 
@@ -96,24 +94,23 @@ move8 = _move(64)
 move4 = _move(32)
 
 
-@intrinsic
-def copy(typingctx: Any, to: Any, start: Any, size: Any) -> Any:
+@procedure
+def copy(typingctx: Context, to: int, start: int, size: int) -> Emit:
     """Copy `size` bytes; the two ranges must not overlap."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def emit(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
         pointer = ir.IntType(8).as_pointer()
         to, start = builder.inttoptr(args[0], pointer), builder.inttoptr(args[1], pointer)
         cgutils.raw_memcpy(builder, to, start, args[2], 1)
-        return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64, types.int64), codegen
+    return emit
 
 
 @intrinsic
-def crc32_by(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
+def crc32_by(typingctx: Context, function: int, address: int, length: int) -> Emit:
     """Return the CRC-32 from the function at address `function` (checksums.Addresses.crc32)."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def emit(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
         i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
         target = builder.inttoptr(args[0], ir.FunctionType(i32, [i32, pointer, i64]).as_pointer())
         crc = builder.call(
@@ -121,14 +118,14 @@ def crc32_by(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
         )
         return builder.zext(crc, i64)
 
-    return types.int64(types.int64, types.int64, types.int64), codegen
+    return emit
 
 
 @intrinsic
-def crc32c_by(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
+def crc32c_by(typingctx: Context, function: int, address: int, length: int) -> Emit:
     """Return the CRC-32C from the function at address `function` (checksums.Addresses.crc32c)."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def emit(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
         i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
         target = builder.inttoptr(args[0], ir.FunctionType(i32, [pointer, i32, i32]).as_pointer())
         length = builder.trunc(args[2], i32)
@@ -137,17 +134,17 @@ def crc32c_by(typingctx: Any, function: Any, address: Any, length: Any) -> Any:
         )
         return builder.zext(builder.not_(crc), i64)
 
-    return types.int64(types.int64, types.int64, types.int64), codegen
+    return emit
 
 
 @intrinsic
-def lz4_by(typingctx: Any, function: Any, start: Any, to: Any, size: Any, room: Any) -> Any:
+def lz4_by(typingctx: Context, function: int, start: int, to: int, size: int, room: int) -> Emit:
     """Call LZ4_decompress_safe or LZ4_compress_default, which share one signature.
 
     Returns the number of bytes written; 0 or less is an error.
     """
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def emit(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
         i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
         target = builder.inttoptr(
             args[0], ir.FunctionType(i32, [pointer, pointer, i32, i32]).as_pointer()
@@ -158,19 +155,19 @@ def lz4_by(typingctx: Any, function: Any, start: Any, to: Any, size: Any, room: 
         )
         return builder.sext(got, i64)
 
-    return types.int64(types.int64, types.int64, types.int64, types.int64, types.int64), codegen
+    return emit
 
 
 @intrinsic
 def zstd_by(
-    typingctx: Any, function: Any, state: Any, to: Any, room: Any, start: Any, size: Any
-) -> Any:
+    typingctx: Context, function: int, state: int, to: int, room: int, start: int, size: int
+) -> Emit:
     """Call ZSTD_decompressDCtx.
 
     Returns the number of bytes written; errors are the highest numbers.
     """
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def emit(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
         i64, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
         target = builder.inttoptr(
             args[0], ir.FunctionType(i64, [pointer, pointer, i64, pointer, i64]).as_pointer()
@@ -180,6 +177,4 @@ def zstd_by(
             target, [state, to, args[3], builder.inttoptr(args[4], pointer), args[5]]
         )
 
-    return types.int64(
-        types.int64, types.int64, types.int64, types.int64, types.int64, types.int64
-    ), codegen
+    return emit

@@ -11,7 +11,7 @@ and therefore what Kafka's reader refuses.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from kafkats.kernels.layout import (
     OFFSET_AT,
 )
 from kafkats.kernels.memory import i32, i64, plus
+from kafkats.kernels.numbers import Int64s, int64
 
 # The window: file positions ORIGIN to LOADED lie at ADDRESS. Good batches end at END.
 ADDRESS: Final = 0
@@ -85,9 +86,9 @@ def new_state() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 @kernel
-def _area(state: Any, at: Any, end: Any) -> bool:
+def _area(state: Int64s, at: int, end: int) -> bool:
     """Decode COUNT records from address `at` to `end`; FOUND_MAXIMUM gets the largest timestamp."""
-    base, maximum = state[BASE_TIMESTAMP], np.int64(-1)
+    base, maximum = state[BASE_TIMESTAMP], int64(-1)
     for _ in range(state[COUNT]):
         record_end, delta, _, at = record_head(at, end)
         if record_end == 0:
@@ -107,7 +108,7 @@ def _area(state: Any, at: Any, end: Any) -> bool:
 
 
 @kernel
-def area(state: Any) -> bool:
+def area(state: Int64s) -> bool:
     """Return whether the SIZE bytes of records at ADDRESS decode.
 
     COUNT, BASE_TIMESTAMP and others must hold the values of the batch header.
@@ -116,13 +117,13 @@ def area(state: Any) -> bool:
 
 
 @kernel
-def message_set(state: Any) -> bool:
+def message_set(state: Int64s) -> bool:
     """Return whether the SIZE bytes of messages at ADDRESS, from a wrapper, decode.
 
     Writes the number of messages to COUNT.
     """
     at, end = state[ADDRESS], state[ADDRESS] + state[SIZE]
-    count, maximum, last, first = 0, np.int64(-1), np.int64(0), np.int64(0)
+    count, maximum, last, first = 0, int64(-1), int64(0), int64(0)
     what, total, magic = message(at, end)
     while what == WHOLE:
         key, _, _, _ = key_and_value(key_of(at, magic), at + total)
@@ -143,7 +144,7 @@ def message_set(state: Any) -> bool:
 
 
 @kernel
-def judge(state: Any, position: int, decodes: bool) -> None:
+def judge(state: Int64s, position: int, decodes: bool) -> None:
     """Count the result for the batch at `position`."""
     if not decodes:
         if state[UNDECODABLE] == 0:
@@ -162,7 +163,7 @@ def judge(state: Any, position: int, decodes: bool) -> None:
 
 
 @kernel
-def deep(state: Any) -> int:
+def deep(state: Int64s) -> int:
     """Check batches from POSITION to END, which the walk found whole. Runs without the GIL."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, end = state[LIMIT], state[END]

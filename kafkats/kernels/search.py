@@ -18,9 +18,7 @@ and later).
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from kafkats.kernels.batch import (
     NOT_LOADED,
@@ -52,6 +50,7 @@ from kafkats.kernels.layout import (
     SIZE_AT,
 )
 from kafkats.kernels.memory import i32, i64, plus, u8
+from kafkats.kernels.numbers import Int64s, int64
 
 # The window: file positions ORIGIN to LOADED lie at ADDRESS. Batches that begin at LIMIT or later
 # belong to the next window.
@@ -99,7 +98,7 @@ ABSENT: Final = 5  # STRICT or EQUAL: the batch at POSITION holds no such record
 
 
 @kernel
-def _take(state: Any, offset: Any, timestamp: Any) -> bool:
+def _take(state: Int64s, offset: int, timestamp: int) -> bool:
     """Return whether this record qualifies; if so, write its offset and timestamp to the state."""
     if offset < state[START]:
         return False
@@ -110,7 +109,7 @@ def _take(state: Any, offset: Any, timestamp: Any) -> bool:
 
 
 @kernel
-def _records(state: Any, header: Any, at: Any, end: Any) -> int:
+def _records(state: Int64s, header: int, at: int, end: int) -> int:
     """Search the records of the v2 batch at `header`; their plain bytes lie from `at` to `end`."""
     base, base_time = i64(header + OFFSET_AT), i64(header + BASE_TIMESTAMP_AT)
     appended, append_time = is_appended(u8(header + FLAGS_AT)), timestamp_of(header, 2)
@@ -130,9 +129,9 @@ def _records(state: Any, header: Any, at: Any, end: Any) -> int:
 
 
 @kernel
-def _message_set(state: Any, wrapper: Any, start: Any, end: Any) -> int:
+def _message_set(state: Int64s, wrapper: int, start: int, end: int) -> int:
     """Search the messages of the wrapper at `wrapper`, decompressed from `start` to `end`."""
-    at, last, count = start, np.int64(0), 0
+    at, last, count = start, int64(0), 0
     what, total, magic = message(at, end)
     while what == WHOLE:
         last = i64(at + OFFSET_AT)
@@ -155,7 +154,7 @@ def _message_set(state: Any, wrapper: Any, start: Any, end: Any) -> int:
 
 
 @kernel
-def inside(state: Any, start: Any, size: Any) -> int:
+def inside(state: Int64s, start: int, size: int) -> int:
     """Search the batch at POSITION; its `size` plain bytes lie at address `start`.
 
     If it returns DONE, POSITION is that of the next batch.
@@ -173,7 +172,7 @@ def inside(state: Any, start: Any, size: Any) -> int:
 
 
 @kernel
-def search(state: Any) -> int:  # noqa: C901 - one loop
+def search(state: Int64s) -> int:  # noqa: C901 - one loop
     """Search from POSITION on, which lies in the window or after it; see the module.
 
     Runs without the GIL.
@@ -236,7 +235,7 @@ def search(state: Any) -> int:  # noqa: C901 - one loop
 
 
 @kernel
-def sweep(state: Any, targets: Any, starts: Any, found: Any) -> int:
+def sweep(state: Int64s, targets: Int64s, starts: Int64s, found: Int64s) -> int:
     """Find the first record for each of `targets` (int64 timestamps, ascending).
 
     `starts` holds the position to search from for each target, ascending. Writes offset, timestamp

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from kafkats.kernels.jit import kernel
 from kafkats.kernels.memory import copy, move4, move8, put8, put_own32, u8
+from kafkats.kernels.numbers import int64
 
 
 @kernel
-def _copy(to: Any, start: Any, size: Any) -> None:
+def _copy(to: int, start: int, size: int) -> None:
     """Copy up to 16 bytes with two moves that may overlap.
 
     Most keys are short, so this avoids a call.
@@ -31,8 +28,8 @@ def _copy(to: Any, start: Any, size: Any) -> None:
 
 @kernel
 def append(
-    data: Any, offsets: Any, valid: Any, row: Any, filled: Any, start: Any, length: Any
-) -> Any:
+    data: int, offsets: int, valid: int, row: int, filled: int, start: int, length: int
+) -> int:
     """Write `length` bytes from `start` as entry `row`; a negative length is null.
 
     `filled` is the number of bytes in the column before. Returns the number after.
@@ -43,5 +40,5 @@ def append(
     put_own32(offsets + 4 * (row + 1), filled)
     if valid != 0:
         at, bit = valid + (row >> 3), row & 7
-        put8(at, (u8(at) & ((1 << bit) - 1)) | (np.int64(length >= 0) << bit))
+        put8(at, (u8(at) & ((1 << bit) - 1)) | (int64(length >= 0) << bit))
     return filled

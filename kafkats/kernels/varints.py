@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kafkats.kernels.jit import kernel
 from kafkats.kernels.memory import put8, u8
+from kafkats.kernels.numbers import int64
 
 
 @kernel
-def _long_varint(at: Any, end: Any) -> Any:
-    raw, shift, stop = np.int64(0), np.int64(0), min(end, at + 5)
+def _long_varint(at: int, end: int) -> tuple[int, int]:
+    raw, shift, stop = int64(0), int64(0), min(end, at + 5)
     while at < stop:
         byte = u8(at)
         at += 1
@@ -21,24 +20,24 @@ def _long_varint(at: Any, end: Any) -> Any:
             raw &= 0xFFFFFFFF
             return (raw >> 1) ^ -(raw & 1), at
         shift += 7
-    return np.int64(0), np.int64(0)
+    return int64(0), int64(0)
 
 
 @kernel
-def _long_varlong(at: Any, end: Any) -> Any:
+def _long_varlong(at: int, end: int) -> tuple[int, int]:
     raw, shift, stop = np.uint64(0), np.uint64(0), min(end, at + 10)
     while at < stop:
         byte = np.uint64(u8(at))
         at += 1
         raw |= (byte & np.uint64(0x7F)) << shift
         if byte < np.uint64(0x80):
-            return np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1)), at
+            return int64(raw >> np.uint64(1)) ^ -int64(raw & np.uint64(1)), at
         shift += np.uint64(7)
-    return np.int64(0), np.int64(0)
+    return int64(0), int64(0)
 
 
 @kernel
-def varint(at: Any, end: Any) -> Any:
+def varint(at: int, end: int) -> tuple[int, int]:
     """Decode the varint at `at`. Returns its value and the address after it.
 
     The address is 0 if the varint does not end before `end` and within 5 bytes.
@@ -54,7 +53,7 @@ def varint(at: Any, end: Any) -> Any:
 
 
 @kernel
-def varlong(at: Any, end: Any) -> Any:
+def varlong(at: int, end: int) -> tuple[int, int]:
     """As varint, for 64 bits and at most 10 bytes."""
     if end - at > 1:
         byte = u8(at)
@@ -67,7 +66,7 @@ def varlong(at: Any, end: Any) -> Any:
 
 
 @kernel
-def varint_size(value: Any) -> Any:
+def varint_size(value: int) -> int:
     """Return the encoded size in bytes of a 32-bit or 64-bit number."""
     raw = (value << 1) ^ (value >> 63)
     size = 1
@@ -78,7 +77,7 @@ def varint_size(value: Any) -> Any:
 
 
 @kernel
-def put_varint(at: Any, value: Any) -> Any:
+def put_varint(at: int, value: int) -> int:
     """Encode `value` at address `at`. Returns the address after it."""
     raw = (value << 1) ^ (value >> 63)
     while raw & ~0x7F:

@@ -24,7 +24,7 @@ and index points follow LogSegment.recover.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -52,6 +52,7 @@ from kafkats.kernels.layout import (
     TRANSACTIONAL,
 )
 from kafkats.kernels.memory import i32, i64, minus, u32
+from kafkats.kernels.numbers import Int64s, int64
 
 # The window.
 ADDRESS: Final = 0
@@ -156,38 +157,38 @@ def new_table() -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
 
 
 @kernel
-def _mixed(fingerprint: Any, address: int) -> Any:
+def _mixed(fingerprint: np.uint64, address: int) -> np.uint64:
     """Return the fingerprint after mixing in the eight bytes at `address`."""
     mixed = (fingerprint ^ np.uint64(i64(address))) * _ODD
     return mixed ^ (mixed >> _HALF)
 
 
 @kernel
-def _absolute(base_offset: Any, relative: Any) -> Any:
+def _absolute(base_offset: int, relative: int) -> int:
     """Return the offset of an index entry; 2^63-1, above any batch's, if it exceeds 64 bits."""
     if base_offset > 0 and relative > _NO_OFFSET - base_offset:
-        return np.int64(_NO_OFFSET)
+        return int64(_NO_OFFSET)
     return base_offset + relative
 
 
 @kernel
-def _position_of(entries: Any, number: Any, count: Any) -> Any:
+def _position_of(entries: int, number: int, count: int) -> int:
     """Return the position of existing offset entry `number`; above any position if none is left."""
-    return u32(entries + 8 * number + 4) if number < count else np.int64(_NO_OFFSET)
+    return u32(entries + 8 * number + 4) if number < count else int64(_NO_OFFSET)
 
 
 @kernel
-def _offset_of(entries: Any, number: Any, count: Any, base_offset: Any) -> Any:
+def _offset_of(entries: int, number: int, count: int, base_offset: int) -> int:
     """Return the offset of the existing time entry `number`; above any offset if none is left."""
     return (
         _absolute(base_offset, i32(entries + 12 * number + 8))
         if number < count
-        else np.int64(_NO_OFFSET)
+        else int64(_NO_OFFSET)
     )
 
 
 @kernel
-def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, everything in registers
+def walk(state: Int64s, table: Int64s, points: Int64s) -> int:  # noqa: C901 - one loop, everything in registers
     """Walk from state[POSITION] on; see the module. Runs without the GIL."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, file_end = state[LIMIT], state[FILE_END]
@@ -262,7 +263,7 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
                 why, state[STOP] = STOPPED, BAD_CRC
                 break
             first = last = deep_first = i64(at + OFFSET_AT)
-            flags, timestamp = flags_of(at, magic), np.int64(-1)
+            flags, timestamp = flags_of(at, magic), int64(-1)
             codec = flags & CODEC_MASK
             cell = (magic * CODECS + codec) * TYPES
             if magic == 1:
@@ -271,7 +272,7 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
             if codec == 0:
                 table[cell, CELL_RECORDS] += 1
             else:
-                deep_first = np.int64(UNKNOWN)
+                deep_first = int64(UNKNOWN)
                 if codec > 3 and state[UNKNOWN_CODEC] < 0:
                     state[UNKNOWN_CODEC] = position
 
@@ -326,7 +327,7 @@ def walk(state: Any, table: Any, points: Any) -> int:  # noqa: C901 - one loop, 
 
     state[OFFSET_NEXT], state[TIME_NEXT] = offset_next, time_next
     state[POSITION], state[LAST_INDEXED], state[POINTS] = position, last_indexed, filled
-    state[BATCHES], state[FINGERPRINT] = batches, np.int64(fingerprint)
+    state[BATCHES], state[FINGERPRINT] = batches, int64(fingerprint)
     state[HIGHEST_OFFSET], state[LAST_OFFSET] = highest, last
     state[MAX_TIMESTAMP], state[MAX_TIMESTAMP_OFFSET] = max_timestamp, max_offset
     state[LAST_BATCH] = last_batch

@@ -6,7 +6,7 @@ window above 128 MiB.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from kafkats.kernels.jit import kernel
 from kafkats.kernels.memory import u8, u32
@@ -19,7 +19,7 @@ _LARGEST_WINDOW: Final = 17 << 3
 
 
 @kernel
-def is_window_allowed(at: Any, size: Any) -> bool:
+def is_window_allowed(at: int, size: int) -> bool:
     """Return whether a frame begins at address `at` whose window streaming readers accept.
 
     A frame of a single segment has no window of its own: its content size bounds it, and so does
