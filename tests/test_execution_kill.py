@@ -24,12 +24,12 @@ BROKEN = {
 PROGRAM = """
 import os, signal, sys, time
 from pathlib import Path
-from kafkats import execution
+from kafkats.execution import local
 from kafkats.cli import main
 from kafkats.logdir.disk import DISK
 from tests.crash.watched import WatchedDisk
 
-execution.SMALL_BYTES, execution._CHUNK_BYTES = 0, (0, 0)  # a worker for each of a few small partitions
+local.SMALL_BYTES, local._CHUNK_BYTES = 0, (0, 0)  # a worker for each of a few small partitions
 parent, left = os.getppid(), [int(sys.argv[2])]
 
 def count_down(*_):

@@ -61,7 +61,7 @@ class Choice:
     values: tuple[str | int, ...]
 
     def __get_pydantic_core_schema__(
-        self, _source: Any, _handler: GetCoreSchemaHandler
+        self, _source: type, _handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
         return core_schema.literal_schema(list(self.values))
 
@@ -78,7 +78,7 @@ class Parsed:
     format: str = ""
 
     def __get_pydantic_core_schema__(
-        self, _source: Any, _handler: GetCoreSchemaHandler
+        self, _source: type, _handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
         return core_schema.no_info_before_validator_function(self._read, core_schema.int_schema())
 
@@ -169,7 +169,7 @@ def _declared(name: str, field: FieldInfo) -> Declared:
     return Declared(name, options[0], field.default, _kind(field.annotation, field.metadata))
 
 
-def _kind(annotation: Any, metadata: list[Any]) -> Kind:
+def _kind(annotation: Any, metadata: list[object]) -> Kind:
     """Return the type that an annotation stands for. Raises TypeError for any other."""
     said, optional, many = list(metadata), False, False
     while (origin := get_origin(annotation)) is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -40,7 +40,7 @@ class _Loader(yaml.SafeLoader):
 
     merged = 0
 
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+    def compose_mapping_node(self, anchor: dict[str, yaml.Node]) -> yaml.MappingNode:
         node: yaml.MappingNode = super().compose_mapping_node(anchor)
         seen: dict[str, yaml.Mark] = {}
         for key, _ in node.value:

@@ -1,0 +1,27 @@
+"""Executors: where the units of an operation are worked on.
+
+An operation cuts its work into units (a segment, a partition directory) and a function that does
+one. An executor calls the function for each unit and returns the rows of all of them as one table,
+in the order of the units:
+
+    LocalExecutor                     in this process, or in worker processes on this machine
+    pyspark_kafkats.SparkExecutor     in the tasks of a Spark application
+
+Workers are spawned, not forked: a forked child would inherit the locks and threads of Arrow and
+numba. A worker that ends before its unit is done raises WorkerLost, which names the unit. Workers
+never outlive this process.
+"""
+
+from kafkats.execution.executor import UNIT_COST, Executor, attempt, is_last_attempt, path_of
+from kafkats.execution.local import SMALL_BYTES, WORKER_BYTES, LocalExecutor
+
+__all__ = [
+    "SMALL_BYTES",
+    "UNIT_COST",
+    "WORKER_BYTES",
+    "Executor",
+    "LocalExecutor",
+    "attempt",
+    "is_last_attempt",
+    "path_of",
+]

@@ -1,0 +1,79 @@
+"""Executors, and the unit of work that one of them is working on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from kafkats import paths
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+U = TypeVar("U")
+
+UNIT_COST: Final = 64 * 1024
+"""Bytes that could be read in the time it takes to open one unit's files."""
+
+Display = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+"""Show a stage of so many bytes. The function that it yields gets the bytes of each finished unit."""
+
+
+class Executor(Protocol):
+    """Runs the units of one stage after another."""
+
+    def map(
+        self,
+        stage: str,
+        units: Sequence[U],
+        do: Callable[[U], pa.RecordBatch],
+        schema: pa.Schema,
+        *,
+        size: Callable[[U], int],
+    ) -> pa.Table:
+        """Return the rows that `do` returns for each unit, in the order of `units`.
+
+        `size` returns the approximate bytes of a unit. Other processes get `units` and `do`
+        pickled. Raises what `do` raises, for the first such unit.
+        """
+
+
+_last_attempt: ContextVar[bool] = ContextVar("last_attempt", default=True)
+
+
+def is_last_attempt() -> bool:
+    """Return False if the executor will try the current unit again after an error."""
+    return _last_attempt.get()
+
+
+@contextmanager
+def attempt(*, last: bool) -> Generator[None]:
+    """Set what `is_last_attempt` returns meanwhile. Only executors call this."""
+    token = _last_attempt.set(last)
+    try:
+        yield
+    finally:
+        _last_attempt.reset(token)
+
+
+def path_of(unit: object) -> str:
+    """Return the path of a unit, for messages."""
+    named = (
+        unit if isinstance(unit, Mapping) else {name: getattr(unit, name, None) for name in _PLACE}
+    )
+    log_dir, partition_dir, base_offset = map(named.get, _PLACE)
+    if not isinstance(log_dir, str) or not isinstance(partition_dir, str):
+        if isinstance(unit, tuple | list) and unit:
+            return (
+                "/".join(unit) if all(isinstance(part, str) for part in unit) else path_of(unit[0])
+            )
+        return repr(unit)[:200]
+    if not isinstance(base_offset, int) or base_offset < 0:
+        return str(Path(log_dir, partition_dir))
+    return str(Path(log_dir, partition_dir, paths.segment_file(base_offset, paths.LOG)))
+
+
+_PLACE: Final = ("log_dir", "partition_dir", "base_offset")

@@ -1,0 +1,116 @@
+"""The executor of this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from kafkats.execution.executor import UNIT_COST, Display, U
+from kafkats.execution.workers import Stage, Work, Worker, rows_of, table_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SMALL_BYTES: Final = 64 * 1024**2
+"""Less work than this is done in one process: starting a worker takes about as long."""
+WORKER_BYTES: Final = 256 * 1024**2
+"""Bytes per worker where the number of workers is not given: fewer take less time than its start.
+"""
+_CHUNK_BYTES: Final = (4 * 1024**2, 256 * 1024**2)
+_CHUNK_UNITS: Final = 500
+"""Rows of so many units become one table: a batch of one row takes 80 kB, a row in a table less
+than one.
+"""
+
+
+@contextmanager
+def _no_display(_stage: str, _total: int) -> Generator[Callable[[int], None]]:
+    yield lambda _bytes: None
+
+
+class LocalExecutor:
+    """Runs units on this machine, in up to `jobs` worker processes.
+
+    The default is one per processor, but not more than one per WORKER_BYTES of work. Work of less
+    than `SMALL_BYTES` and all work with one job is done in this process. Workers are kept from
+    stage to stage until `close`. The rows do not depend on `jobs`.
+    """
+
+    def __init__(self, jobs: int | None = None, *, display: Display = _no_display) -> None:
+        self.jobs = jobs or len(os.sched_getaffinity(0))
+        self._given = jobs is not None
+        self._display = display
+        self._workers: list[Worker] = []
+
+    def __enter__(self) -> LocalExecutor:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workers."""
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.stop()
+        for worker in workers:
+            worker.join()
+
+    def map(
+        self,
+        stage: str,
+        units: Sequence[U],
+        do: Callable[[U], pa.RecordBatch],
+        schema: pa.Schema,
+        *,
+        size: Callable[[U], int],
+    ) -> pa.Table:
+        """As `Executor.map`. Raises WorkerLost if a worker was killed or memory ran out."""
+        import pyarrow as pa
+
+        sizes = [size(unit) for unit in units]
+        with self._display(stage, sum(sizes)) as advance:
+            work = Work(units, sizes, do, schema, advance)
+            jobs = self._workers_for(sizes)
+            tables = _in_this_process(work) if jobs < 2 else self._in_workers(jobs, work)
+            return pa.concat_tables([schema.empty_table(), *tables])
+
+    def _workers_for(self, sizes: Sequence[int]) -> int:
+        """Return how many workers to use; below 2 this process does the work."""
+        work = sum(sizes) + UNIT_COST * len(sizes)
+        jobs = self.jobs if self._given else min(self.jobs, work // WORKER_BYTES)
+        return min(jobs, len(sizes)) if work >= SMALL_BYTES else 1
+
+    def _in_workers(self, jobs: int, work: Work[U]) -> list[pa.Table]:
+        chunks = _chunks(work.sizes, jobs)
+        while len(self._workers) < min(jobs, len(chunks)):
+            self._workers.append(Worker())
+        try:
+            return Stage(work, chunks).run(self._workers)
+        except BaseException:  # also Ctrl-C: nobody wants the rest of the work
+            self.close()
+            raise
+
+
+def _chunks(sizes: Sequence[int], jobs: int) -> list[range]:
+    """Return runs of neighbouring units, small enough to keep all workers busy to the end."""
+    low, high = _CHUNK_BYTES
+    target = min(max(sum(sizes) // (8 * jobs), low), high)
+    chunks, start, held = [], 0, 0
+    for n, size in enumerate(sizes):
+        if n > start and (held + size + UNIT_COST > target or n - start == _CHUNK_UNITS):
+            chunks.append(range(start, n))
+            start, held = n, 0
+        held += size + UNIT_COST
+    return [*chunks, range(start, len(sizes))]
+
+
+def _in_this_process(work: Work[U]) -> Iterator[pa.Table]:
+    for start in range(0, len(work.units), _CHUNK_UNITS):
+        batches = []
+        for number in range(start, min(start + _CHUNK_UNITS, len(work.units))):
+            batches.append(rows_of(work.units[number], work.do))
+            work.advance(work.sizes[number])
+        yield table_of(batches, work.schema)
