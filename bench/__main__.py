@@ -17,6 +17,7 @@ from bench.page import write_section
 FAMILIES = (
     "rebuild",
     "convert",
+    "migrate",
     "columns",
     "lookup",
     "broker",

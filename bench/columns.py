@@ -8,13 +8,12 @@ aiokafka    its parser (Cython): checks checksums, puts the fields of every reco
 decode      Kafka's in-memory reader in a warm JVM: checks checksums, reads every key and value
 library     the codec's Python package alone, batch by batch, without parsing: lz4, zstandard,
             cramjam (snappy), isal (gzip)
-sha256      the file's bytes through hashlib once. The digest covers the decompressed bytes of the
+BLAKE3      the hash of the file's bytes, once. The digest covers the decompressed bytes of the
             records, with 25 bytes of numbers for each
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -44,6 +43,7 @@ from bench.java import judge, race_seconds
 from bench.segments import Shape, write_segment
 from kafkats.formats.framing import frames
 from kafkats.formats.model import Codec
+from kafkats.hashes import hash_bytes
 from kafkats.segment.columns import Binary, columns
 from kafkats.segment.parity import digest_records
 from kafkats.segment.reader import Bytes, Source, array_source, open_segment
@@ -109,7 +109,7 @@ def _shape(goals: Goals, log: Path) -> Figures:
             "columns": cpu(partial(to_arrow, source)),
             "digest": cpu(partial(digest_records, source, **PROFILE)),
             "memcpy": cpu(partial(copy, view)),
-            "sha256": cpu(partial(hashlib.sha256, view)),
+            "BLAKE3": cpu(partial(hash_bytes, view)),
             "aiokafka": lambda: cpu_seconds(partial(by_aiokafka, peer)) / len(peer),
             "decode": lambda: race_seconds(ask, "decode", log) / size,
         }
@@ -133,7 +133,7 @@ def _shape(goals: Goals, log: Path) -> Figures:
         yield beside("columns", "library", goals.library, "the codec's package alone")
     yield beside("columns", "aiokafka", goals.aiokafka, "aiokafka into Arrow")
     yield beside("columns", "decode", goals.decode, "Kafka's decode")
-    yield beside("digest", "sha256", None, "sha256 of the file")
+    yield beside("digest", "BLAKE3", None, "BLAKE3 of the file")
 
 
 def to_arrow(source: Source) -> int:

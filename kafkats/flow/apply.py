@@ -10,7 +10,6 @@ module with
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -25,6 +24,7 @@ import pyarrow.compute as pc
 
 from kafkats.errors import Changed, CorruptPlan, KafkatsError, NotEqual, Refused, exists, storage
 from kafkats.execution import is_last_attempt
+from kafkats.hashes import algorithm_of, hash_file
 from kafkats.logdir.changeset import commit, resume
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.identity import permitted
@@ -299,16 +299,16 @@ def _check_unchanged(work: PartitionWork, place: Site, journal: Journal) -> None
     for step in journal.steps:
         path = Path(work.log_dir, work.partition_dir, step.name)
         with storage(path, "reading what an earlier attempt wrote"):
-            now = _sha256(path) if step.sha256 or path.exists() else None
+            now = _hash(path, step.sha256 or "") if step.sha256 or path.exists() else None
         if now != step.sha256:
             raise Changed(
                 "this plan was applied before, and the file has changed since; plan anew", path=path
             )
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _hash(path: Path, like: str) -> str:
+    with path.open("rb", buffering=0) as file:
+        return hash_file(file, algorithm_of(like, path))
 
 
 def summarize(actions: pa.Table) -> dict[str, Any]:

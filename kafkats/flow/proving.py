@@ -11,7 +11,6 @@ split               is proved while it is made: there is nothing to prove later
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -23,6 +22,7 @@ from kafkats.errors import UsageError, storage
 from kafkats.execution import Executor
 from kafkats.findings import SEVERITIES
 from kafkats.flow import looking
+from kafkats.hashes import algorithm_of, hash_file
 from kafkats.inspect.verify import VerifyOptions
 from kafkats.paths import LOG, TIME_INDEX
 from kafkats.plans.facts import read_table
@@ -102,26 +102,26 @@ def _written(
     hashed = executor.map(
         "prove", rows, _hash, _HASHED, size=lambda row: max(row["after_bytes"], 0)
     )
-    sha256 = {_path(row): row["sha256"] for row in hashed.to_pylist()}
-    wrong = [_path(row) for row in writes if not _right(row, states, sha256)]
+    found = {_path(row): row["sha256"] for row in hashed.to_pylist()}
+    wrong = [_path(row) for row in writes if not _right(row, states, found)]
     return Proof(segments, len(writes), len(writes) - len(wrong), wrong, wrong)
 
 
-def _right(row: Row, states: Mapping[Any, Row], sha256: Mapping[str, str]) -> bool:
+def _right(row: Row, states: Mapping[Any, Row], found: Mapping[str, str]) -> bool:
     if _is_log(row) or row["action"] == "remove":
-        return sha256[_path(row)] == ("" if row["action"] == "remove" else row["after_sha256"])
+        return found[_path(row)] == ("" if row["action"] == "remove" else row["after_sha256"])
     seen = states.get(_segment(row))
     column = "time_index" if row["file"].endswith(TIME_INDEX) else "offset_index"
     return seen is not None and seen[column] == "equal"
 
 
 def _hash(row: Row) -> pa.RecordBatch:
-    path, sha256 = Path(row["log_dir"], row["partition_dir"], row["file"]), ""
+    path, now = Path(row["log_dir"], row["partition_dir"], row["file"]), ""
     with storage(path, "reading what was written"):
         if path.exists():
-            with path.open("rb") as file:
-                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    return pa.RecordBatch.from_pylist([{**row, "sha256": sha256}], schema=_HASHED)
+            with path.open("rb", buffering=0) as file:
+                now = hash_file(file, algorithm_of(row["after_sha256"], path))
+    return pa.RecordBatch.from_pylist([{**row, "sha256": now}], schema=_HASHED)
 
 
 def _retain(

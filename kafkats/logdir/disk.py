@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import os
 import stat
 from collections.abc import Generator, Iterable
@@ -19,11 +18,11 @@ from pathlib import Path
 from typing import Final
 
 from kafkats.errors import Locked, NotPermitted
+from kafkats.hashes import hash_file
 from kafkats.logdir.identity import Attributes, FileIdentity, identify, read_attributes
 from kafkats.logdir.lock import hold_shared
 from kafkats.logdir.mounts import mount_of
 
-_WINDOW: Final = 1 << 20
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 """The errors of a file system without free blocks or free inodes."""
 _MOVE_WHOLE: Final = frozenset({"btrfs", "ext3", "ext4", "f2fs", "tmpfs", "xfs", "zfs"})
@@ -74,14 +73,11 @@ class Disk:
     def read(self, path: Path) -> bytes:
         return path.read_bytes()
 
-    def sha256(self, path: Path) -> str:
-        """Return the SHA-256 of a synced file as stored: cached pages are dropped if possible."""
-        digest = hashlib.sha256()
+    def hash(self, path: Path, algorithm: str) -> str:
+        """Return the hash of a synced file as stored: cached pages are dropped if possible."""
         with path.open("rb", buffering=0) as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            while window := file.read(_WINDOW):
-                digest.update(window)
-        return digest.hexdigest()
+            return hash_file(file, algorithm)
 
     # Effects
 

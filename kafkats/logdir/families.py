@@ -13,7 +13,6 @@ timestamps.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,6 +25,7 @@ import numpy as np
 from kafkats import paths
 from kafkats.errors import Changed, CorruptFile, NotEqual, Refused, exists, storage
 from kafkats.generations import MAX_RELATIVE_OFFSET, Rule
+from kafkats.hashes import SHA256, hash_bytes
 from kafkats.index import txn_index
 from kafkats.index.build import Built, IndexBuilder, first_offset_reader, with_first_offset
 from kafkats.index.entries import Entries
@@ -91,7 +91,7 @@ def stage_families(
             staged = lease.staged(paths.segment_file(part.base_offset, paths.LOG))
             # This hashes the old log's bytes during the copy. Reading the copy back proves that it
             # has the same bytes.
-            digest = beside.submit(_sha256, log, part)
+            digest = beside.submit(_hash, log, part)
             copy_range(log, part.start, part.end, staged)
             copies.append(_Copy(part, log, staged, digest, beside.submit(_sync, staged)))
         for part, log, staged, digest, synced in copies:
@@ -156,7 +156,7 @@ def stage_bytes(
     staged = lease.staged(name)
     with storage(staged, "writing the new file"):
         staged.write_bytes(content)
-    return Replace(name, staged, before, hashlib.sha256(content).hexdigest(), mtime_ns)
+    return Replace(name, staged, before, hash_bytes(content, SHA256), mtime_ns)
 
 
 def aborted_in(directory: Path, part: Part) -> Entries:
@@ -231,6 +231,6 @@ def _sync(staged: Path) -> None:
         DISK.sync_file(staged)
 
 
-def _sha256(log: Path, part: Part) -> str:
+def _hash(log: Path, part: Part) -> str:
     with open_segment(log) as view:
-        return hashlib.sha256(view[part.start : part.end].data).hexdigest()
+        return hash_bytes(view[part.start : part.end])

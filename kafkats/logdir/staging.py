@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kafkats import paths
 from kafkats.errors import Changed, Refused, UsageError
+from kafkats.hashes import algorithm_of
 from kafkats.logdir.disk import Disk
 from kafkats.logdir.identity import FileIdentity, model_of
 from kafkats.logdir.journal import Journal, Step
@@ -18,7 +19,7 @@ from kafkats.logdir.workarea import Site, WorkArea, clear_folder
 
 
 class Replace(NamedTuple):
-    """Replace `name` by the file built at `staged`, whose SHA-256 is `sha256`.
+    """Replace `name` by the file built at `staged`, whose hash (kafkats.hashes) is `sha256`.
 
     Add it if `before` is None. Set `mtime_ns` where the mtime is data; otherwise the new file keeps
     its own. Set `read_back` if the builder has synced the file and read it back with this hash: a
@@ -115,8 +116,11 @@ def _prepare_one(lease: Lease, change: Change, disk: Disk) -> Step:
     if change.mtime_ns is not None:
         disk.set_mtime(staged, change.mtime_ns)
     disk.sync_file(staged)
-    if not change.read_back and disk.sha256(staged) != change.sha256:
-        raise Changed("the staged file does not read back as it was built", path=staged)
+    if (
+        not change.read_back
+        and disk.hash(staged, algorithm_of(change.sha256, staged)) != change.sha256
+    ):
+        raise Changed("the staged file does not read back as it was planned or built", path=staged)
     return Step(
         change.name, change.before, disk.identify(staged), disk.attributes(staged), change.sha256
     )

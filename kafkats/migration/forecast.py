@@ -36,7 +36,7 @@ FORECAST: Final = pa.schema([
     ("before", FILE),             # of a file to remove; the facts have a .log's
     ("before_bytes", pa.int64()),
     ("after_bytes", pa.int64()),
-    ("after_sha256", pa.string()),
+    ("after_sha256", pa.string()),  # a hash of kafkats.hashes
     ("batches_before", pa.int64()),
     ("batches_after", pa.int64()),
     ("records", pa.int64()),
@@ -144,7 +144,7 @@ def _segment_row(unit: Unit, target: Target) -> ForecastRow:
     return _row(unit, log, "convert" if result.changed else "keep")._replace(
         before_bytes=source.size,
         after_bytes=result.bytes,
-        after_sha256=result.sha256,
+        after_sha256=result.hash,
         batches_before=result.batches_in,
         batches_after=result.batches_out,
         records=result.records,

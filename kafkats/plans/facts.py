@@ -120,7 +120,7 @@ ACTIONS: Final = pa.schema([
     ("after_bytes", pa.int64()),
     ("read_bytes", pa.int64()),      # of the .log
     ("seconds", pa.float64()),
-    ("sha256", pa.string()),         # of the new bytes
+    ("sha256", pa.string()),         # hash of the new bytes, see kafkats.hashes
     ("records", pa.int64()),         # compared before and after; -1: none were
     ("parity_before", pa.string()),  # digest of what a consumer reads from the old log
     ("parity_after", pa.string()),

@@ -52,7 +52,7 @@ ITEMS: Final = pa.schema([
     ("log", FILE),  # the .log from which it is built, which must not change; null: none
     ("log_valid_bytes", pa.int64()),
     ("after_bytes", pa.int64()),       # -1: known after the build
-    ("after_sha256", pa.string()),     # "": known after the build
+    ("after_sha256", pa.string()),     # a hash of kafkats.hashes; "": known after the build
     ("rule", pa.string()),
     ("index_interval_bytes", pa.int64()),
     ("segment_index_bytes", pa.int64()),

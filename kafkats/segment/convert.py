@@ -5,7 +5,6 @@ The kernel requests windows, codecs, an emptied buffer, and the conversion of un
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from kafkats.errors import CorruptBatch, NotConvertible
 from kafkats.formats.convert import LOSSES, MAX_SEGMENT_BYTES, Target, convert_segment
 from kafkats.formats.framing import MAGIC_AT, MIN_LEFT, MIN_SIZE, OVERHEAD, frames
+from kafkats.hashes import Hash
 from kafkats.kernels import convert_state as k
 from kafkats.kernels.convert import convert
 from kafkats.kernels.crc import crc_addresses
@@ -40,8 +40,8 @@ class Conversion(NamedTuple):
     """The result of a conversion, or of its forecast."""
 
     bytes: int
-    sha256: str
-    """SHA-256 of the new bytes; "" if not requested."""
+    hash: str
+    """Hash (kafkats.hashes) of the new bytes; "" if not requested."""
     batches_in: int
     batches_out: int
     records: int
@@ -69,7 +69,7 @@ def convert_source(
     `write` receives the bytes in pieces, mostly of 1 MiB, each valid only during the call. `write`
     None makes a forecast: the same work, nothing written. `log_end`: it is the partition's last
     segment.
-    `digest` False saves the SHA-256, which costs more than the conversion of uncompressed messages.
+    `digest` False saves the hash, which takes longer than converting uncompressed messages.
 
     Raises CorruptBatch and NotConvertible at the position of the first batch that cannot be
     converted, and StorageFailed; the bytes written so far are then useless. A file truncated
@@ -87,7 +87,7 @@ def convert_source(
     batches_in, unchanged = s[k.BATCHES_IN], s[k.UNCHANGED]
     return Conversion(
         bytes=run.bytes,
-        sha256=run.sha256.hexdigest() if digest else "",
+        hash=run.hash.text() if run.hash else "",
         batches_in=batches_in,
         batches_out=s[k.BATCHES_OUT],
         records=s[k.RECORDS],
@@ -117,8 +117,7 @@ class _Run:
             log_end,
         )
         self.write = write
-        self.digest = digest
-        self.sha256 = hashlib.sha256()
+        self.hash = Hash() if digest else None
         self.bytes, self.kept_last = 0, False
         self.unpacker, self.packer = Unpacker(), Packer()
         self.vector = k.new_state()
@@ -189,8 +188,8 @@ class _Run:
         self.bytes += len(data)
         if self.bytes > MAX_SEGMENT_BYTES:
             raise NotConvertible(f"it would take more than {MAX_SEGMENT_BYTES} bytes")
-        if self.digest:
-            self.sha256.update(data)
+        if self.hash:
+            self.hash.update(data)
         if self.write is not None:
             self.write(data)
 

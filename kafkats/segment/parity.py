@@ -1,6 +1,6 @@
 """Compare the records of two segments, independent of batching, compression and magic.
 
-A digest is the SHA-256 over the SHA-256 of each column, so windows and batches do not affect it.
+A digest is a hash (kafkats.hashes) over the hashes of all columns, so windows and batches do not affect it.
 The columns are: offsets, timestamps, timestamp types, lengths and bytes of keys and of values,
 numbers of headers, lengths and bytes of header keys and values. Lengths are int32 with -1 for null,
 so null, empty values and record boundaries are distinct. All numbers are little endian. The digest
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats.formats.model import TimestampType
+from kafkats.hashes import Hash, hash_bytes
 from kafkats.segment.columns import Binary, Columns, columns
 from kafkats.segment.reader import Source
 
@@ -30,7 +31,7 @@ Column = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.int8] | NDArray[np.u
 
 
 class Parity(NamedTuple):
-    """The number of records, and a digest (hex) of everything in them that the profile includes."""
+    """The number of records, and a digest of everything in them that the profile includes."""
 
     records: int
     digest: str
@@ -108,22 +109,20 @@ class _Digest:
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
         self._records = 0
-        self._sums = {
-            name: hashlib.sha256() for name in _names(profile.timestamps, profile.headers)
-        }
+        self._sums = {name: Hash() for name in _names(profile.timestamps, profile.headers)}
 
     def add(self, chunk: Columns) -> None:
         self._records += chunk.rows
         for name, column in _streams(chunk, self._profile.timestamps):
-            self._sums[name].update(column.data)
+            self._sums[name].update(column.view(np.uint8))
 
     def parity(self) -> Parity:
         flags = " ".join(f"{name}={flag:d}" for name, flag in self._profile._asdict().items())
         lines = (
             f"records {flags} {self._records}",
-            *(f"{name} {one.hexdigest()}" for name, one in self._sums.items()),
+            *(f"{name} {one.text()}" for name, one in self._sums.items()),
         )
-        return Parity(self._records, hashlib.sha256("\n".join(lines).encode()).hexdigest())
+        return Parity(self._records, hash_bytes("\n".join(lines).encode()))
 
 
 def _compare(

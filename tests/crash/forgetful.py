@@ -14,7 +14,6 @@ The kernel's promises are taken at their weakest, POSIX plus atomic renames:
 from __future__ import annotations
 
 import errno
-import hashlib
 import itertools
 import random
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -22,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kafkats.hashes import hash_bytes
 from kafkats.logdir.disk import Disk
 from kafkats.logdir.identity import Attributes, FileIdentity
 
@@ -111,8 +111,8 @@ class ForgetfulDisk(Disk):
     def read(self, path: Path) -> bytes:
         return self._inode(path).now.data
 
-    def sha256(self, path: Path) -> str:
-        return hashlib.sha256(self.read(path)).hexdigest()
+    def hash(self, path: Path, algorithm: str) -> str:
+        return hash_bytes(self.read(path), algorithm)
 
     # Effects
 

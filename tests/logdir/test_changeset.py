@@ -20,6 +20,7 @@ from kafkats.errors import (
     StorageFailed,
     UsageError,
 )
+from kafkats.hashes import SHA256
 from kafkats.logdir.changeset import Change, Remove, Replace, commit, purge, resume, undo
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.identity import FileIdentity, permitted
@@ -176,7 +177,7 @@ def test_files_of_the_log_dir_itself(tmp_path: Path) -> None:
     assert os.listdir(lease.staged("x").parents[1]) == [], "what was refused is swept away"
     lease = claim(area, ROOT, RUN)
     lease.staged(checkpoint.name).write_bytes(b"0\n1\ntopic 0 7\n")
-    digest = DISK.sha256(lease.staged(checkpoint.name))
+    digest = DISK.hash(lease.staged(checkpoint.name), SHA256)
     commit(
         area.root,
         [

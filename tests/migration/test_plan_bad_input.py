@@ -384,6 +384,8 @@ TAMPERED: dict[str, tuple[Callable[..., None], Callable[..., None], tuple[int, .
     "an unknown rule": (to(rule="mine"), same, (2,)),
     "a rule for no broker": (to(rule="kip33"), same, (2,)),
     "other bytes": (of(".log", after_sha256="0" * 64), same, (3,)),
+    "other bytes by blake3": (of(".log", after_sha256="blake3:" + "0" * 64), same, (3,)),
+    "an unknown hash": (of(".log", after_sha256="md5:" + "0" * 32), same, (2,)),
     "fewer bytes": (of(".log", after_bytes=-(2**62)), same, (0, 3)),
     "bytes that no disk holds": (of(".log", after_bytes=2**62), same, (2,)),
     "the index alone": (of(".log", action="blocked"), same, (2,)),

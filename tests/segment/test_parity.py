@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from blake3 import blake3
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -265,8 +265,8 @@ def plain_digest(records: list[Record], profile: dict[str, bool]) -> Parity:
     lines = [
         f"records {' '.join(f'{name}={flag:d}' for name, flag in profile.items())} {len(records)}"
     ]
-    lines += [f"{name} {hashlib.sha256(columns[name]).hexdigest()}" for name in order]
-    return Parity(len(records), hashlib.sha256("\n".join(lines).encode()).hexdigest())
+    lines += [f"{name} blake3:{blake3(columns[name]).hexdigest()}" for name in order]
+    return Parity(len(records), "blake3:" + blake3("\n".join(lines).encode()).hexdigest())
 
 
 ORDER = (
@@ -296,8 +296,8 @@ def test_the_digest_by_hand() -> None:
         ("header value", b""),
     ]
     lines = ["records timestamps=1 headers=1 control=1 2"]
-    lines += [f"{name} {hashlib.sha256(bytes(data)).hexdigest()}" for name, data in columns]
-    expected = Parity(2, hashlib.sha256("\n".join(lines).encode()).hexdigest())
+    lines += [f"{name} blake3:{blake3(bytes(data)).hexdigest()}" for name, data in columns]
+    expected = Parity(2, "blake3:" + blake3("\n".join(lines).encode()).hexdigest())
     assert digest(v2.encode_batch(records)) == plain_digest(records, EVERYTHING) == expected
 
 

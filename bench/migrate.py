@@ -1,0 +1,110 @@
+"""A whole migration of v1 to v2 in one process: look, forecast, plan and its digest, then convert,
+compare both logs record by record, build the indexes, sync, read back and swap. CPU time of all
+threads of the process, warm page cache, kernels loaded.
+
+memcpy + new file  copies the same logs in pieces of 1 MiB through one buffer into new files
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from bench import segments
+from bench.convert import copied_to_file
+from bench.harness import MB, MIB, Figure, Figures, scratch, take_turns, tell, times_cheaper
+from bench.segments import Shape, write_indexes, write_segment
+from kafkats.flow.apply import apply_partition, partition_works
+from kafkats.inspect.verify import VerifyOptions, verify_unit
+from kafkats.migration.forecast import FORECAST, forecast_unit, target_of
+from kafkats.migration.plan import MigrateOptions, plan_migrate
+from kafkats.paths import CLEAN_SHUTDOWN, LOCK, LOG
+from kafkats.plans.facts import ACTIONS
+from kafkats.plans.run import run_of
+from kafkats.plans.units import list_units
+
+SIZE = 128 * MIB
+SEGMENTS = 2
+ROUNDS = 5
+
+
+def figures(*, small: bool = False) -> Figures:
+    with scratch() as folder:
+        for shape in (segments.V1_100, segments.V1_1K):
+            tell(shape.name)
+            root = folder / shape.name.replace(" ", "-").replace(",", "")
+            yield from _shape(shape, root, SIZE // (16 if small else 1))
+
+
+def _shape(shape: Shape, root: Path, size: int) -> Figures:
+    partition = root / "migrated-0"
+    partition.mkdir(parents=True)
+    (root / LOCK).touch()
+    (root / CLEAN_SHUTDOWN).touch()
+    base = 0
+    for _ in range(SEGMENTS):
+        log = write_segment(partition, shape, size, base)
+        write_indexes(log)
+        base += log.stat().st_size // (12 + 22 + 8 + shape.value_bytes)
+    logs = sorted(partition.glob(f"*{LOG}"))
+    total = sum(log.stat().st_size for log in logs)
+    times: list[dict[str, float]] = []
+    costs = take_turns(
+        {
+            "plan and apply": partial(_whole, root, root.with_name("ours"), times),
+            "memcpy + new file": lambda: _cpu(partial(_copy_all, logs, root / "new.log")),
+        },
+        ROUNDS,
+    )
+    steps = sorted(times, key=lambda one: sum(one.values()))[len(times) // 2]
+    told = ", ".join(f"{name} {total / MB / took:,.0f}" for name, took in steps.items())
+    yield Figure(
+        f"plan migrate and apply, {shape.name} to v2 / memcpy + new file",
+        times_cheaper(costs, "plan and apply", "memcpy + new file"),
+        "x",
+        detail=f"MB/s: {told}",
+    )
+
+
+def _whole(root: Path, ours: Path, times: list[dict[str, float]]) -> float:
+    """Migrate a copy of `root`. Return the CPU seconds, and add those of each step to `times`."""
+    shutil.copytree(root, ours)
+    target, options = target_of(2, "producer"), MigrateOptions(to_magic=2)
+    took: dict[str, float] = {}
+
+    def step(name: str, work: Callable[[], pa.Table]) -> pa.Table:
+        began = time.process_time()
+        done = work()
+        took[name] = time.process_time() - began
+        return done
+
+    units = list(list_units([ours]))
+    looked = step("look", lambda: pa.Table.from_batches(
+        [verify_unit(unit, VerifyOptions()) for unit in units]))  # fmt: skip
+    forecast = step("forecast", lambda: pa.Table.from_batches(
+        [forecast_unit(unit, target) for unit in units], FORECAST))  # fmt: skip
+    plan = plan_migrate(looked, forecast, options)
+    works = partition_works(plan, run_of(plan, place=None, owner_stopped=True))
+    actions = step("apply", lambda: pa.Table.from_batches(
+        [apply_partition(work) for work in works], schema=ACTIONS))  # fmt: skip
+    if set(actions["outcome"].to_pylist()) != {"done"}:
+        raise RuntimeError(f"not every file was migrated: {actions.to_pylist()}")
+    shutil.rmtree(ours)
+    times.append(took)
+    return sum(took.values())
+
+
+def _copy_all(logs: list[Path], new: Path) -> None:
+    for log in logs:
+        copied_to_file(log, new)
+
+
+def _cpu(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
