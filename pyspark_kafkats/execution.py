@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 from pyspark import Accumulator, TaskContext
@@ -24,9 +24,8 @@ from pyspark.sql import SparkSession
 import kafkats
 from kafkats.compression.limit import allow, allowed
 from kafkats.errors import KafkatsError, UsageError
-from kafkats.execution import UNIT_COST, attempt
+from kafkats.execution import UNIT_COST, Executor, U, Work, attempt
 
-U = TypeVar("U")
 Progress: TypeAlias = dict[str, str | int | float | None]
 
 ATTEMPTS: Final = "kafkats.attempts"
@@ -37,7 +36,7 @@ BIN_UNITS: Final = 2000
 PROGRESS_SECONDS: Final = 2.0
 
 
-class SparkExecutor:
+class SparkExecutor(Executor):
     """Runs units in the tasks of a Spark application (kafkats.execution.Executor).
 
     `progress` is called every PROGRESS_SECONDS of a stage and at its end. Its argument holds the
@@ -52,20 +51,12 @@ class SparkExecutor:
         self.rates: dict[str, Progress] = {}
         self._progress = progress
 
-    def map(
-        self,
-        stage: str,
-        units: Sequence[U],
-        do: Callable[[U], pa.RecordBatch],
-        schema: pa.Schema,
-        *,
-        size: Callable[[U], int],
-    ) -> pa.Table:
-        """As `Executor.map`. Raises the first KafkatsError that no retry could help."""
+    def run(self, stage: str, work: Work[U]) -> pa.Table:
+        """As `Executor.run`. Raises the first KafkatsError that no retry could help."""
+        units, sizes, do, schema = work
         if not units:
             return schema.empty_table()
         sc = self.spark.sparkContext
-        sizes = [size(unit) for unit in units]
         bins = pack(sizes, slots=sc.defaultParallelism)
         done, done_bytes = sc.accumulator(0), sc.accumulator(0)
         attempts = attempts_of(
@@ -74,8 +65,8 @@ class SparkExecutor:
         sc.setLocalProperty(ATTEMPTS, str(attempts))
         version, limit = kafkats.__version__, allowed()
 
-        def task(work: Iterable[bytes]) -> Iterator[bytes]:
-            for packed in work:
+        def task(packed_bins: Iterable[bytes]) -> Iterator[bytes]:
+            for packed in packed_bins:
                 last = _last_attempt()
                 try:
                     allow(limit)
@@ -86,10 +77,10 @@ class SparkExecutor:
                         raise
                     yield pickle.dumps(e)
 
-        work = [pickle.dumps([(units[i], sizes[i]) for i in chosen]) for chosen in bins]
+        packed_bins = [pickle.dumps([(units[i], sizes[i]) for i in chosen]) for chosen in bins]
         sc.setJobDescription(f"{stage}: {len(units)} units, {sum(sizes)} bytes")
         with self._watched(stage, len(units), sum(sizes), lambda: (done.value, done_bytes.value)):
-            answers = sc.parallelize(work, len(work)).mapPartitions(task).collect()
+            answers = sc.parallelize(packed_bins, len(packed_bins)).mapPartitions(task).collect()
         batches: dict[int, pa.RecordBatch] = {}
         for chosen, answer in zip(bins, answers, strict=True):
             batches.update(zip(chosen, _batches(answer), strict=True))

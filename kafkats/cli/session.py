@@ -8,24 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kafkats.errors import KafkatsError
+from kafkats.execution import Executor, U, Work
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkats.execution import Executor
-
-U = TypeVar("U")
 
 _MOST_ROWS: Final = 200
 _MOST_REMARKS: Final = 20
 
 
-class LazyExecutor:
+class LazyExecutor(Executor):
     """Opens an executor at its first stage: wrong words never wait for one to start."""
 
     def __init__(self, open_it: Callable[[], AbstractContextManager[Executor]]) -> None:
@@ -40,19 +38,11 @@ class LazyExecutor:
         self._executor = None
         self._stack.close()
 
-    def map(
-        self,
-        stage: str,
-        units: Sequence[U],
-        do: Callable[[U], pa.RecordBatch],
-        schema: pa.Schema,
-        *,
-        size: Callable[[U], int],
-    ) -> pa.Table:
-        """As `Executor.map`."""
+    def run(self, stage: str, work: Work[U]) -> pa.Table:
+        """As `Executor.run`."""
         if self._executor is None:
             self._executor = self._stack.enter_context(self._open())
-        return self._executor.map(stage, units, do, schema, size=size)
+        return self._executor.run(stage, work)
 
 
 class Session:

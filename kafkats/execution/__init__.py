@@ -12,7 +12,15 @@ numba. A worker that ends before its unit is done raises WorkerLost, which names
 never outlive this process.
 """
 
-from kafkats.execution.executor import UNIT_COST, Executor, attempt, is_last_attempt, path_of
+from kafkats.execution.executor import (
+    UNIT_COST,
+    Executor,
+    U,
+    Work,
+    attempt,
+    is_last_attempt,
+    path_of,
+)
 from kafkats.execution.local import SMALL_BYTES, WORKER_BYTES, LocalExecutor
 
 __all__ = [
@@ -21,6 +29,8 @@ __all__ = [
     "WORKER_BYTES",
     "Executor",
     "LocalExecutor",
+    "U",
+    "Work",
     "attempt",
     "is_last_attempt",
     "path_of",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from kafkats import paths
+from kafkats.errors import WorkerLost
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +24,16 @@ Display = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 """Show a stage of so many bytes. The function that it yields gets the bytes of each finished unit."""
 
 
-class Executor(Protocol):
+class Work(NamedTuple, Generic[U]):
+    """One stage: the units with their approximate bytes, and the function that does one of them."""
+
+    units: Sequence[U]
+    sizes: Sequence[int]
+    do: Callable[[U], pa.RecordBatch]
+    schema: pa.Schema
+
+
+class Executor(ABC):
     """Runs the units of one stage after another."""
 
     def map(
@@ -39,6 +50,11 @@ class Executor(Protocol):
         `size` returns the approximate bytes of a unit. Other processes get `units` and `do`
         pickled. Raises what `do` raises, for the first such unit.
         """
+        return self.run(stage, Work(units, [size(unit) for unit in units], do, schema))
+
+    @abstractmethod
+    def run(self, stage: str, work: Work[U]) -> pa.Table:
+        """Return the rows of a stage, as `map`."""
 
 
 _last_attempt: ContextVar[bool] = ContextVar("last_attempt", default=True)
@@ -57,6 +73,21 @@ def attempt(*, last: bool) -> Generator[None]:
         yield
     finally:
         _last_attempt.reset(token)
+
+
+def rows_of(unit: U, do: Callable[[U], pa.RecordBatch]) -> pa.RecordBatch:
+    """Return the rows of one unit. Raises WorkerLost if memory runs out."""
+    try:
+        return do(unit)
+    except MemoryError as e:
+        raise WorkerLost("out of memory; fewer --jobs need less of it", path=path_of(unit)) from e
+
+
+def table_of(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """Return the rows of many units as one table of one chunk."""
+    import pyarrow as pa
+
+    return pa.Table.from_batches(batches, schema).combine_chunks()
 
 
 def path_of(unit: object) -> str:

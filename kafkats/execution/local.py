@@ -7,11 +7,12 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from kafkats.execution.executor import UNIT_COST, Display, U
-from kafkats.execution.workers import Stage, Work, Worker, rows_of, table_of
+from kafkats.execution.executor import UNIT_COST, Display, Executor, U, Work, rows_of, table_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from kafkats.execution.workers import Worker
 
 SMALL_BYTES: Final = 64 * 1024**2
 """Less work than this is done in one process: starting a worker takes about as long."""
@@ -30,7 +31,7 @@ def _no_display(_stage: str, _total: int) -> Generator[Callable[[int], None]]:
     yield lambda _bytes: None
 
 
-class LocalExecutor:
+class LocalExecutor(Executor):
     """Runs units on this machine, in up to `jobs` worker processes.
 
     The default is one per processor, but not more than one per WORKER_BYTES of work. Work of less
@@ -58,24 +59,17 @@ class LocalExecutor:
         for worker in workers:
             worker.join()
 
-    def map(
-        self,
-        stage: str,
-        units: Sequence[U],
-        do: Callable[[U], pa.RecordBatch],
-        schema: pa.Schema,
-        *,
-        size: Callable[[U], int],
-    ) -> pa.Table:
-        """As `Executor.map`. Raises WorkerLost if a worker was killed or memory ran out."""
+    def run(self, stage: str, work: Work[U]) -> pa.Table:
+        """As `Executor.run`. Raises WorkerLost if a worker was killed or memory ran out."""
         import pyarrow as pa
 
-        sizes = [size(unit) for unit in units]
-        with self._display(stage, sum(sizes)) as advance:
-            work = Work(units, sizes, do, schema, advance)
-            jobs = self._workers_for(sizes)
-            tables = _in_this_process(work) if jobs < 2 else self._in_workers(jobs, work)
-            return pa.concat_tables([schema.empty_table(), *tables])
+        with self._display(stage, sum(work.sizes)) as advance:
+            jobs = self._workers_for(work.sizes)
+            if jobs < 2:
+                tables = _in_this_process(work, advance)
+            else:
+                tables = iter(self._in_workers(jobs, work, advance))
+            return pa.concat_tables([work.schema.empty_table(), *tables])
 
     def _workers_for(self, sizes: Sequence[int]) -> int:
         """Return how many workers to use; below 2 this process does the work."""
@@ -83,12 +77,16 @@ class LocalExecutor:
         jobs = self.jobs if self._given else min(self.jobs, work // WORKER_BYTES)
         return min(jobs, len(sizes)) if work >= SMALL_BYTES else 1
 
-    def _in_workers(self, jobs: int, work: Work[U]) -> list[pa.Table]:
+    def _in_workers(
+        self, jobs: int, work: Work[U], advance: Callable[[int], None]
+    ) -> list[pa.Table]:
+        from kafkats.execution.workers import Stage, Worker
+
         chunks = _chunks(work.sizes, jobs)
         while len(self._workers) < min(jobs, len(chunks)):
             self._workers.append(Worker())
         try:
-            return Stage(work, chunks).run(self._workers)
+            return Stage(work, chunks, advance).run(self._workers)
         except BaseException:  # also Ctrl-C: nobody wants the rest of the work
             self.close()
             raise
@@ -107,10 +105,10 @@ def _chunks(sizes: Sequence[int], jobs: int) -> list[range]:
     return [*chunks, range(start, len(sizes))]
 
 
-def _in_this_process(work: Work[U]) -> Iterator[pa.Table]:
+def _in_this_process(work: Work[U], advance: Callable[[int], None]) -> Iterator[pa.Table]:
     for start in range(0, len(work.units), _CHUNK_UNITS):
         batches = []
         for number in range(start, min(start + _CHUNK_UNITS, len(work.units))):
             batches.append(rows_of(work.units[number], work.do))
-            work.advance(work.sizes[number])
+            advance(work.sizes[number])
         yield table_of(batches, work.schema)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple
 
 from kafkats.compression.limit import allow, allowed
 from kafkats.errors import KafkatsError, WorkerLost
-from kafkats.execution.executor import U, path_of
+from kafkats.execution.executor import U, Work, path_of, rows_of, table_of
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
@@ -25,32 +25,6 @@ if TYPE_CHECKING:
 
 _GRACE_SECONDS: Final = 10.0
 """How long a worker that is told to stop may take to clear what it had staged."""
-
-
-def rows_of(unit: U, do: Callable[[U], pa.RecordBatch]) -> pa.RecordBatch:
-    """Return the rows of one unit. Raises WorkerLost if memory runs out."""
-    try:
-        return do(unit)
-    except MemoryError as e:
-        raise WorkerLost("out of memory; fewer --jobs need less of it", path=path_of(unit)) from e
-
-
-def table_of(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    """Return the rows of many units as one table of one chunk."""
-    import pyarrow as pa
-
-    return pa.Table.from_batches(batches, schema).combine_chunks()
-
-
-class Work(NamedTuple, Generic[U]):
-    """One stage: the units with their bytes, and the function that does one of them."""
-
-    units: Sequence[U]
-    sizes: Sequence[int]
-    do: Callable[[U], pa.RecordBatch]
-    schema: pa.Schema
-    advance: Callable[[int], None]
-    """Called with the bytes of each finished unit."""
 
 
 class _Chunk(NamedTuple, Generic[U]):
@@ -67,10 +41,14 @@ class Stage(Generic[U]):
     """One stage in workers.
 
     A worker sends None for each finished unit, and for each finished chunk its rows or an error.
+    `advance` gets the bytes of each finished unit.
     """
 
-    def __init__(self, work: Work[U], chunks: Sequence[range]) -> None:
+    def __init__(
+        self, work: Work[U], chunks: Sequence[range], advance: Callable[[int], None]
+    ) -> None:
         self._work = work
+        self._advance = advance
         self._chunks = chunks
         by_size = sorted(range(len(chunks)), key=lambda n: -sum(work.sizes[i] for i in chunks[n]))
         self._waiting = deque(by_size)
@@ -96,7 +74,7 @@ class Stage(Generic[U]):
                 )
                 answer = worker.receive(self._work.units[unit])
                 if answer is None:
-                    self._work.advance(self._work.sizes[unit])
+                    self._advance(self._work.sizes[unit])
                     busy[ready] = worker, chunk, done + 1
                     continue
                 self._take(answer, chunk, unit)

@@ -48,7 +48,7 @@ def decode_records(buf: Buffer, batch: Batch, form: Form) -> list[Record]:
     if form == Form.RELATIVE:
         return v1.decode_records(buf, batch)
     rule = _starting if form == Form.STARTING else _absolute
-    return message_set.decode_records(buf, batch, message_set.Dialect(rule, broken_lz4=False), None)
+    return message_set.Dialect(rule, broken_lz4=False).decode_records(buf, batch)
 
 
 def _starting(offsets: list[int], wrapper_offset: int) -> list[int]:

@@ -54,10 +54,77 @@ AbsoluteOffsets: TypeAlias = Callable[[list[int], int], list[int]]
 
 
 class Dialect(NamedTuple):
-    """The differences between the wrappers of magic 0 and 1."""
+    """The records of messages and wrappers; the wrappers of magic 0 and 1 differ in two points."""
 
     absolute_offsets: AbsoluteOffsets
     broken_lz4: bool
+
+    def decode_records(
+        self, buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None
+    ) -> list[Record]:
+        """Return the message itself, or the messages of the wrapper, as records.
+
+        Raises CorruptBatch.
+        """
+        data = view(buf)
+        key, value = _key_and_value(data[: batch.end], batch.position, batch.magic)
+        if batch.codec == Codec.NONE:
+            return [
+                Record(batch.last_offset, batch.max_timestamp, batch.timestamp_type, key, value)
+            ]
+        inner = _open(batch, value, self.broken_lz4, max_output_bytes)
+        with decompressed(batch.position):
+            frames = inner_frames(inner)
+            offsets = self.absolute_offsets([frame.offset for frame in frames], batch.last_offset)
+            return [
+                _inner_record(inner, frame, offset, batch)
+                for frame, offset in zip(frames, offsets, strict=True)
+            ]
+
+    def first_offset(
+        self, buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None
+    ) -> int:
+        """Return the offset of the first record; a wrapper is decompressed. Raises CorruptBatch."""
+        if batch.codec == Codec.NONE:
+            return batch.last_offset
+        inner = _open(batch, value_of(buf, batch), self.broken_lz4, max_output_bytes)
+        with decompressed(batch.position):
+            offsets = [frame.offset for frame in inner_frames(inner)]
+            return self.absolute_offsets(offsets, batch.last_offset)[0]
+
+
+def batch_of(
+    frame: Frame,
+    offset: int,
+    crc: int,
+    attributes: int,
+    timestamp_type: TimestampType,
+    timestamp: int,
+) -> Batch:
+    """Return a message or wrapper as a batch, from the fields of its header.
+
+    A wrapper's first offset and number of records are -1: only its content tells them.
+    """
+    codec = codec_of(attributes)
+    plain = codec == Codec.NONE
+    return Batch(
+        position=frame.position,
+        size=frame.size,
+        magic=frame.magic,
+        base_offset=offset if plain else -1,
+        last_offset=offset,
+        codec=codec,
+        timestamp_type=timestamp_type,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        leader_epoch=-1,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        count=1 if plain else -1,
+        crc=crc,
+        attributes=attributes,
+    )
 
 
 def check_crc(buf: Buffer, batch: Batch) -> None:
@@ -67,37 +134,6 @@ def check_crc(buf: Buffer, batch: Batch) -> None:
         raise CorruptBatch(
             f"CRC-32 is {found:08x}, the message says {batch.crc:08x}", position=batch.position
         )
-
-
-def decode_records(
-    buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes: int | None
-) -> list[Record]:
-    """Return the message itself, or the messages of the wrapper, as records.
-
-    Raises CorruptBatch.
-    """
-    data = view(buf)
-    key, value = _key_and_value(data[: batch.end], batch.position, batch.magic)
-    if batch.codec == Codec.NONE:
-        return [Record(batch.last_offset, batch.max_timestamp, batch.timestamp_type, key, value)]
-    inner = _open(batch, value, dialect.broken_lz4, max_output_bytes)
-    with decompressed(batch.position):
-        frames = inner_frames(inner)
-        offsets = dialect.absolute_offsets([frame.offset for frame in frames], batch.last_offset)
-        return [
-            _inner_record(inner, frame, offset, batch)
-            for frame, offset in zip(frames, offsets, strict=True)
-        ]
-
-
-def first_offset(buf: Buffer, batch: Batch, dialect: Dialect, max_output_bytes: int | None) -> int:
-    """Return the absolute offset of the first message. Raises CorruptBatch."""
-    if batch.codec == Codec.NONE:
-        return batch.last_offset
-    inner = _open(batch, value_of(buf, batch), dialect.broken_lz4, max_output_bytes)
-    with decompressed(batch.position):
-        offsets = [frame.offset for frame in inner_frames(inner)]
-        return dialect.absolute_offsets(offsets, batch.last_offset)[0]
 
 
 def wrapped(buf: Buffer, batch: Batch, *, broken_lz4: bool) -> tuple[memoryview, list[Frame]]:

@@ -31,7 +31,7 @@ from kafkats.compression import compress
 from kafkats.formats import message_set
 from kafkats.formats.framing import Frame, check_offsets
 from kafkats.formats.message_set import check_crc
-from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType, codec_of
+from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
 from kafkats.primitives import Buffer, view
 
 __all__ = [
@@ -75,25 +75,8 @@ def decode_batch(buf: Buffer, frame: Frame) -> Batch:
     """
     check_offsets(frame)
     header = MessageHeader._make(HEADER.unpack_from(view(buf), frame.position))
-    codec = codec_of(header.attributes)
-    plain = codec == Codec.NONE
-    return Batch(
-        position=frame.position,
-        size=frame.size,
-        magic=MAGIC,
-        base_offset=header.offset if plain else -1,
-        last_offset=header.offset,
-        codec=codec,
-        timestamp_type=TimestampType.NONE,
-        base_timestamp=NO_TIMESTAMP,
-        max_timestamp=NO_TIMESTAMP,
-        leader_epoch=-1,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        count=1 if plain else -1,
-        crc=header.crc,
-        attributes=header.attributes,
+    return message_set.batch_of(
+        frame, header.offset, header.crc, header.attributes, TimestampType.NONE, NO_TIMESTAMP
     )
 
 
@@ -104,16 +87,9 @@ def _absolute_offsets(offsets: list[int], wrapper_offset: int) -> list[int]:
 _DIALECT: Final = message_set.Dialect(_absolute_offsets, broken_lz4=True)
 
 
-def decode_records(
-    buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None
-) -> list[Record]:
-    """Return the records of a batch with timestamp -1 of type NONE. Raises CorruptBatch."""
-    return message_set.decode_records(buf, batch, _DIALECT, max_output_bytes)
-
-
-def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> int:
-    """Return the offset of the first record; a wrapper is decompressed. Raises CorruptBatch."""
-    return message_set.first_offset(buf, batch, _DIALECT, max_output_bytes)
+decode_records: Final = _DIALECT.decode_records
+"""Decode records with timestamp -1 of type NONE."""
+first_offset: Final = _DIALECT.first_offset
 
 
 def encode_batch(records: Iterable[Record], *, codec: int = Codec.NONE) -> bytes:

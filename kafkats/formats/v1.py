@@ -41,7 +41,7 @@ from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats import message_set
 from kafkats.formats.framing import Frame, check_offsets
 from kafkats.formats.message_set import check_crc
-from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType, codec_of
+from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
 from kafkats.primitives import Buffer, view, wrap_int64
 
 __all__ = [
@@ -95,26 +95,10 @@ def decode_batch(buf: Buffer, frame: Frame) -> Batch:
         )
     check_offsets(frame)
     header = MessageHeader._make(HEADER.unpack_from(view(buf), frame.position))
-    codec = codec_of(header.attributes)
-    plain = codec == Codec.NONE
     appended = header.attributes & LOG_APPEND_TIME_BIT
-    return Batch(
-        position=frame.position,
-        size=frame.size,
-        magic=MAGIC,
-        base_offset=header.offset if plain else -1,
-        last_offset=header.offset,
-        codec=codec,
-        timestamp_type=TimestampType.LOG_APPEND_TIME if appended else TimestampType.CREATE_TIME,
-        base_timestamp=header.timestamp,
-        max_timestamp=header.timestamp,
-        leader_epoch=-1,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        count=1 if plain else -1,
-        crc=header.crc,
-        attributes=header.attributes,
+    kind = TimestampType.LOG_APPEND_TIME if appended else TimestampType.CREATE_TIME
+    return message_set.batch_of(
+        frame, header.offset, header.crc, header.attributes, kind, header.timestamp
     )
 
 
@@ -133,19 +117,9 @@ def _absolute_offsets(offsets: list[int], wrapper_offset: int) -> list[int]:
 _DIALECT: Final = message_set.Dialect(_absolute_offsets, broken_lz4=False)
 
 
-def decode_records(
-    buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None
-) -> list[Record]:
-    """Return the records with absolute offsets and the wrapper's timestamp type.
-
-    Raises CorruptBatch.
-    """
-    return message_set.decode_records(buf, batch, _DIALECT, max_output_bytes)
-
-
-def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> int:
-    """Return the offset of the first record; a wrapper is decompressed. Raises CorruptBatch."""
-    return message_set.first_offset(buf, batch, _DIALECT, max_output_bytes)
+decode_records: Final = _DIALECT.decode_records
+"""Decode records with absolute offsets and the wrapper's timestamp type."""
+first_offset: Final = _DIALECT.first_offset
 
 
 def encode_batch(

@@ -45,6 +45,21 @@ def read_index_bytes(path: str | os.PathLike[str], entry_size: int) -> IndexByte
     return IndexBytes(data[:used], size)
 
 
+def read_entries(path: str | os.PathLike[str], dtype: np.dtype[np.void]) -> tuple[Entries, int]:
+    """Return the entries before the zeros of a preallocated file, and the size of the file.
+
+    Raises as `read_index_bytes`, and CorruptIndex for a size that is not a whole number of entries.
+    """
+    data, size = read_index_bytes(path, dtype.itemsize)
+    if size % dtype.itemsize:
+        raise CorruptIndex(
+            f"{size} bytes are not a whole number of entries of {dtype.itemsize}",
+            path=path,
+            position=size,
+        )
+    return whole_entries(data, dtype.itemsize, dtype), size
+
+
 def _read_extents(fd: int, size: int) -> bytes:
     """Return the bytes up to the end of the last extent with data."""
     parts, at = [], 0

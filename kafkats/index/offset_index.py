@@ -17,8 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from kafkats.errors import CorruptIndex
-from kafkats.index.entries import Entries, read_index_bytes, whole_entries
+from kafkats.index.entries import Entries, read_entries
 from kafkats.index.slots import Slot, Slots, lower_bound
 
 ENTRY_SIZE: Final = 8
@@ -33,14 +32,7 @@ def read(path: str | os.PathLike[str]) -> Entries:
     Raises Vanished, StorageFailed, BadInput, and CorruptIndex for a length that is not a whole
     number of entries.
     """
-    data, size = read_index_bytes(path, ENTRY_SIZE)
-    if size % ENTRY_SIZE:
-        raise CorruptIndex(
-            f"{size} bytes are not a whole number of entries of {ENTRY_SIZE}",
-            path=path,
-            position=size,
-        )
-    return whole_entries(data, ENTRY_SIZE, ENTRY)
+    return read_entries(path, ENTRY)[0]
 
 
 def lookup(data: Slots, count: int, relative_offset: int, *, warm: bool) -> Slot:

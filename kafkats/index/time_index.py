@@ -16,8 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from kafkats.errors import CorruptIndex
-from kafkats.index.entries import Entries, read_index_bytes, whole_entries
+from kafkats.index.entries import Entries, read_entries
 from kafkats.index.slots import Slot, Slots, lower_bound
 
 ENTRY_SIZE: Final = 12
@@ -33,16 +32,8 @@ def read(path: str | os.PathLike[str]) -> Entries:
     Vanished, StorageFailed, BadInput, and CorruptIndex for a length that is not a whole number of
     entries.
     """
-    data, size = read_index_bytes(path, ENTRY_SIZE)
-    if size % ENTRY_SIZE:
-        raise CorruptIndex(
-            f"{size} bytes are not a whole number of entries of {ENTRY_SIZE}",
-            path=path,
-            position=size,
-        )
-    return whole_entries(
-        data if data or size != ENTRY_SIZE else bytes(ENTRY_SIZE), ENTRY_SIZE, ENTRY
-    )
+    entries, size = read_entries(path, ENTRY)
+    return np.zeros(1, ENTRY) if not len(entries) and size == ENTRY_SIZE else entries
 
 
 def lookup(data: Slots, count: int, timestamp: int, *, warm: bool) -> Slot:

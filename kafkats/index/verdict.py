@@ -99,12 +99,7 @@ def judge_offset_index(
     none.
     """
     if found is None:
-        missing = (
-            [Finding("missing-index", name, "the file does not exist")]
-            if built.facts.batches
-            else []
-        )
-        return IndexState.MISSING, missing
+        return _missing(name, expected=built.facts.batches > 0)
     if not built.blocked and found.equals(built.offset_index):
         return IndexState.EQUAL, []
     facts = built.facts
@@ -150,10 +145,7 @@ def judge_time_index(
     A missing file is no defect if a rebuild would leave it empty.
     """
     if found is None:
-        missing = (
-            [Finding("missing-index", name, "the file does not exist")] if built.time_index else []
-        )
-        return IndexState.MISSING, missing
+        return _missing(name, expected=bool(built.time_index))
     if not built.blocked and found.equals(built.time_index):
         return IndexState.EQUAL, []
     facts = built.facts
@@ -176,6 +168,11 @@ def judge_time_index(
     if not beyond.any():
         findings += _maximum(found, entries, facts, preallocated)
     return _state(found, findings, other_rule, preallocated)
+
+
+def _missing(name: str, *, expected: bool) -> Verdict:
+    findings = [Finding("missing-index", name, "the file does not exist")] if expected else []
+    return IndexState.MISSING, findings
 
 
 def _state(

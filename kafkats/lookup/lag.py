@@ -16,7 +16,6 @@ from kafkats.lookup.consumer_groups import Committed
 
 if TYPE_CHECKING:
     from kafkats.tables import View
-    from kafkats.tables.cells import PartitionFacts
 
 LAG: Final = pa.schema([
     ("group", pa.string()),
@@ -62,7 +61,7 @@ class _Position(NamedTuple):
 
 
 def lag(
-    committed: Iterable[Committed], partitions: Iterable[PartitionFacts], *, now_ms: int
+    committed: Iterable[Committed], partitions: Iterable[search.PartitionFacts], *, now_ms: int
 ) -> pa.Table:
     """Return rows of LAG from the partitions' own records.
 
@@ -70,7 +69,7 @@ def lag(
     """
     committed = list(committed)
     wanted = {(one.topic, one.partition) for one in committed}
-    units: dict[tuple[str, int], PartitionFacts] = {}
+    units: dict[tuple[str, int], search.PartitionFacts] = {}
     for unit in partitions:
         name = paths.parse_partition(unit.partition_dir)
         if name is not None and (key := (name.topic, name.partition)) in wanted:
@@ -86,7 +85,9 @@ def lag(
     return pa.Table.from_pylist([rows[number] for number in sorted(rows)], LAG)
 
 
-def _of_partition(committed: Sequence[Committed], unit: PartitionFacts | None) -> list[_Position]:
+def _of_partition(
+    committed: Sequence[Committed], unit: search.PartitionFacts | None
+) -> list[_Position]:
     gone = [_Position("no-partition")] * len(committed)
     if unit is None:
         return gone
@@ -100,15 +101,9 @@ def _failed(positions: list[_Position]) -> bool:
     return any(position.reason == "unreadable" for position in positions)
 
 
-def _searched(committed: Sequence[Committed], unit: PartitionFacts) -> list[_Position]:
+def _searched(committed: Sequence[Committed], unit: search.PartitionFacts) -> list[_Position]:
     try:
-        with search.open_partition(
-            unit.path,
-            log_start_offset=unit.log_start_offset,
-            high_watermark=unit.high_watermark,
-            clean=unit.clean,
-            live=unit.live,
-        ) as partition:
+        with search.open_unit(unit) as partition:
             newest = search.find_exact(partition, search.MAX_TIMESTAMP, depth="tail").timestamp
             return [_position(partition, one.offset, newest) for one in committed]
     except KafkatsError as e:

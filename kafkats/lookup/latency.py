@@ -13,7 +13,7 @@ A stored record has one time, CreateTime or LogAppendTime. Two sources still hav
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +23,6 @@ from kafkats import paths, search
 from kafkats.errors import KafkatsError
 from kafkats.logdir.steady import steady
 from kafkats.segment.headers import batch_headers
-
-if TYPE_CHECKING:
-    from kafkats.tables.cells import PartitionFacts
 
 LATENCY: Final = pa.schema([
     ("topic", pa.string()),
@@ -51,7 +48,7 @@ _HORIZON: Final = 64
 _BASE_TIMESTAMP_AT: Final = 27
 
 
-def latency(partitions: Iterable[PartitionFacts]) -> pa.Table:
+def latency(partitions: Iterable[search.PartitionFacts]) -> pa.Table:
     """Return rows of LATENCY from every batch header.
 
     An unreadable partition becomes a row, not an error. A negative latency comes from a clock that
@@ -73,7 +70,7 @@ def most_ms(table: pa.Table, source: str = "append-time") -> int:
     return max([0, *known])
 
 
-def _at_rest(unit: PartitionFacts) -> list[Row]:
+def _at_rest(unit: search.PartitionFacts) -> list[Row]:
     """Return the rows of a partition, [] if a running broker deleted it meanwhile."""
 
     def failed(rows: list[Row]) -> bool:
@@ -82,7 +79,7 @@ def _at_rest(unit: PartitionFacts) -> list[Row]:
     return steady(unit.path, lambda: _of_partition(unit), failed, live=unit.live) or []
 
 
-def _of_partition(unit: PartitionFacts) -> list[Row]:
+def _of_partition(unit: search.PartitionFacts) -> list[Row]:
     name = paths.parse_partition(unit.partition_dir)
     by_append: list[NDArray[np.int64]] = []
     by_mtime: list[NDArray[np.int64]] = []

@@ -253,12 +253,8 @@ def _answers(
     settings = options.policy.settings(name.topic if name else "")
     interval, version = settings.index_interval_bytes, settings.message_format_version
     try:
-        partition = search.open_partition(
-            unit.path,
-            log_start_offset=unit.log_start_offset,
-            high_watermark=unit.high_watermark,
-            clean=unit.clean,
-            live=unit.live,
+        partition = search.open_unit(
+            unit,
             searchable=version is None or magic_of(version) > 0,
             index_interval_bytes=INDEX_INTERVAL_BYTES if interval is None else interval,
         )

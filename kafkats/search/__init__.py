@@ -24,7 +24,7 @@ from kafkats.search.answers import (
 from kafkats.search.broker import find, offsets_before
 from kafkats.search.depths import DEPTHS
 from kafkats.search.exact import compare, find_exact, find_safe
-from kafkats.search.partition import Partition, Segment, open_partition
+from kafkats.search.partition import Partition, PartitionFacts, Segment, open_partition, open_unit
 
 __all__ = [
     "DEPTHS",
@@ -36,6 +36,7 @@ __all__ = [
     "REASONS",
     "Answer",
     "Partition",
+    "PartitionFacts",
     "Segment",
     "Target",
     "Word",
@@ -45,5 +46,6 @@ __all__ = [
     "find_safe",
     "offsets_before",
     "open_partition",
+    "open_unit",
     "taken_for_a_word",
 ]

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Final, Protocol
 
 from kafkats import paths
 from kafkats.errors import CorruptBatch, CorruptIndex, Vanished, storage
@@ -20,7 +20,7 @@ from kafkats.search.segment import Segment
 from kafkats.segment.facts import SegmentFacts, StopReason
 from kafkats.segment.search import LOWEST, Hit
 
-__all__ = ["Partition", "Segment", "open_partition"]
+__all__ = ["Partition", "PartitionFacts", "Segment", "open_partition", "open_unit"]
 
 _KEPT_OPEN: Final = 64
 """How many segments have open files at a time."""
@@ -136,6 +136,43 @@ def _check_end(segment: Segment, facts: SegmentFacts) -> None:
             path=segment.log.path,
             position=facts.stop_position,
         )
+
+
+class PartitionFacts(Protocol):
+    """A partition's path and what its root says of it. `lookup.partitions.PartitionUnit` is one."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def partition_dir(self) -> str: ...
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def high_watermark(self) -> int | None: ...
+    @property
+    def clean(self) -> bool: ...
+    @property
+    def live(self) -> bool: ...
+    @property
+    def hidden(self) -> str: ...
+
+
+def open_unit(
+    unit: PartitionFacts,
+    *,
+    searchable: bool = True,
+    index_interval_bytes: int = INDEX_INTERVAL_BYTES,
+) -> Partition:
+    """Open the partition of a unit, as `open_partition`."""
+    return open_partition(
+        unit.path,
+        log_start_offset=unit.log_start_offset,
+        high_watermark=unit.high_watermark,
+        clean=unit.clean,
+        live=unit.live,
+        searchable=searchable,
+        index_interval_bytes=index_interval_bytes,
+    )
 
 
 def open_partition(

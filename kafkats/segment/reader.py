@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -113,16 +114,19 @@ def array_source(view: Bytes, mtime_ms: int = -1) -> Source:
     size, address = len(view), view.ctypes.data if len(view) else 0
     whole = Window(address, 0, size, size, size)
 
-    def read(position: int, length: int) -> bytes:
-        return view[position : position + length].tobytes()
-
     def only_zeros(position: int) -> bool:
         return position < size and not view[position:].any()
 
-    return Source(size, mtime_ms, lambda position, needed: whole, read, only_zeros)
+    return Source(
+        size, mtime_ms, lambda position, needed: whole, partial(_copied, view), only_zeros
+    )
 
 
-def _only_zeros(fd: int, position: int, path: str | os.PathLike[str]) -> bool:
+def _copied(view: Bytes, position: int, length: int) -> bytes:
+    return view[position : position + length].tobytes()
+
+
+def _only_zeros(fd: int, path: str | os.PathLike[str], position: int) -> bool:
     with storage(path, "read"):
         size = os.fstat(fd).st_size
         at = position
@@ -161,13 +165,7 @@ def _mapped_source(
     def window(position: int, needed: int) -> Window:
         return Window(address, 0, size, min(size, position + WINDOW), size)
 
-    def read(position: int, length: int) -> bytes:
-        return view[position : position + length].tobytes()
-
-    def only_zeros(position: int) -> bool:
-        return _only_zeros(fd, position, path)
-
-    return Source(size, facts.st_mtime_ns // 1_000_000, window, read, only_zeros, facts.st_ino)
+    return _source_of(fd, facts, path, window, partial(_copied, view))
 
 
 def _read_source(fd: int, facts: os.stat_result, path: str | os.PathLike[str]) -> Source:
@@ -204,10 +202,19 @@ def _read_source(fd: int, facts: os.stat_result, path: str | os.PathLike[str]) -
         with storage(path, "read"):
             return os.pread(fd, length, position)
 
-    def only_zeros(position: int) -> bool:
-        return _only_zeros(fd, position, path)
+    return _source_of(fd, facts, path, window, read)
 
-    return Source(size, facts.st_mtime_ns // 1_000_000, window, read, only_zeros, facts.st_ino)
+
+def _source_of(
+    fd: int,
+    facts: os.stat_result,
+    path: str | os.PathLike[str],
+    window: Callable[[int, int], Window],
+    read: Callable[[int, int], bytes],
+) -> Source:
+    only_zeros = partial(_only_zeros, fd, path)
+    mtime_ms = facts.st_mtime_ns // 1_000_000
+    return Source(facts.st_size, mtime_ms, window, read, only_zeros, facts.st_ino)
 
 
 def _read_into(fd: int, buffer: Bytes, position: int) -> int:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -28,25 +27,6 @@ PIECE: Final = 1 << 17
 _NONE: Final = np.empty(0, np.int64)
 _UNREADABLE: Final = WORDS.index("unreadable")
 _ABOVE: Final = WORDS.index("above-high-watermark")
-
-
-class PartitionFacts(Protocol):
-    """A partition's path and what its root says of it. `lookup.partitions.PartitionUnit` is one."""
-
-    @property
-    def path(self) -> Path: ...
-    @property
-    def partition_dir(self) -> str: ...
-    @property
-    def log_start_offset(self) -> int: ...
-    @property
-    def high_watermark(self) -> int | None: ...
-    @property
-    def clean(self) -> bool: ...
-    @property
-    def live(self) -> bool: ...
-    @property
-    def hidden(self) -> str: ...
 
 
 def grid(from_ms: int, to_ms: int, step_ms: int) -> Ints:
@@ -78,7 +58,7 @@ def build_cells(
 
 
 def build_unit(
-    unit: PartitionFacts, cells: Ints, still: Ints = _NONE, *, exact: bool = False
+    unit: search.PartitionFacts, cells: Ints, still: Ints = _NONE, *, exact: bool = False
 ) -> pa.RecordBatch:
     """Build the cells of a partition directory, and of its `still` open cells those that close now.
 
@@ -96,7 +76,7 @@ def build_unit(
 
 
 def _built(
-    unit: PartitionFacts, cells: Ints, still: Ints, *, exact: bool
+    unit: search.PartitionFacts, cells: Ints, still: Ints, *, exact: bool
 ) -> tuple[pa.RecordBatch, str]:
     """Return the rows, and why the partition could not be searched or ""."""
     name = paths.parse_partition(unit.partition_dir)
@@ -105,13 +85,7 @@ def _built(
     reason = unit.hidden
     try:
         if not reason:
-            with search.open_partition(
-                unit.path,
-                log_start_offset=unit.log_start_offset,
-                high_watermark=unit.high_watermark,
-                clean=unit.clean,
-                live=unit.live,
-            ) as partition:
+            with search.open_unit(unit) as partition:
                 asked, added = _united(cells, still)
                 rows = build_cells(partition, name.topic, name.partition, asked, exact=exact)
                 new = added | (rows["offset"].to_numpy() >= 0)
@@ -137,7 +111,7 @@ def _united(cells: Ints, still: Ints) -> tuple[Ints, NDArray[np.bool_]]:
 
 def build(
     folder: str | os.PathLike[str],
-    partitions: Iterable[PartitionFacts],
+    partitions: Iterable[search.PartitionFacts],
     from_ms: int,
     to_ms: int,
     *,
@@ -180,7 +154,7 @@ def _cells_in(span: Span, window: Span, step_ms: int) -> Ints:
 
 
 def spans_of(
-    unit: PartitionFacts, still: Mapping[tuple[str, int], Sequence[Span]]
+    unit: search.PartitionFacts, still: Mapping[tuple[str, int], Sequence[Span]]
 ) -> Sequence[Span]:
     """Return the open spans of the partition in the result of `open_cells`."""
     name = paths.parse_partition(unit.partition_dir)

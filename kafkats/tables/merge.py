@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kafkats.errors import BadInput, CorruptFile, StorageFailed, UsageError, Vanished
+from kafkats.errors import BadInput, StorageFailed, UsageError
 from kafkats.tables import store
 from kafkats.tables.recreated_logs import without_other_logs
 from kafkats.tables.runs import (
@@ -44,7 +44,7 @@ from kafkats.tables.schema import (
     taken,
     together,
 )
-from kafkats.tables.store import MANIFEST, Manifest, Part, Span, read_manifest, write_part, writing
+from kafkats.tables.store import MANIFEST, Manifest, Part, Span, write_part, writing
 
 HOUR_MS: Final = 3_600_000
 LEVELS: Final = (30 * 24 * HOUR_MS, 24 * HOUR_MS, HOUR_MS)
@@ -94,18 +94,12 @@ def open_runs(folder: str | os.PathLike[str]) -> tuple[Manifest, list[OpenRun]]:
 
     Raises as `open_cells`, and UsageError without a table.
     """
-    for attempt in range(5):
-        manifest = read_manifest(folder)
-        try:
-            return manifest, [
-                run for part in manifest.parts if part.open for run in store.read_open(folder, part)
-            ]
-        except Vanished as e:
-            if attempt == 4 or read_manifest(folder) == manifest:
-                raise CorruptFile(
-                    "a file that the table's manifest names is missing", path=e.path
-                ) from e
-    raise AssertionError
+    return store.read_again(
+        folder,
+        lambda manifest: [
+            run for part in manifest.parts if part.open for run in store.read_open(folder, part)
+        ],
+    )
 
 
 def write(

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -49,6 +49,7 @@ MOST_CELLS: Final = 50_000_000
 """The most cells of one interval for one partition: more than a year of seconds."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
+T = TypeVar("T")
 Span = tuple[int, int]
 """From (ms, inclusive) to (exclusive)."""
 
@@ -203,16 +204,28 @@ def read_parts(
     Reads again when a writer replaced files meanwhile. Beside the wanted rows only some rows of one
     file are in memory. Raises as read_part.
     """
+
+    def read(manifest: Manifest) -> list[pa.Table]:
+        return [
+            some
+            for part in manifest.parts
+            if part.from_ms < span[1] and part.to_ms > span[0]
+            for rows in read_part(folder, part, manifest.step_ms)
+            if (some := wanted(rows))
+        ]
+
+    return read_again(folder, read)
+
+
+def read_again(folder: str | os.PathLike[str], read: Callable[[Manifest], T]) -> tuple[Manifest, T]:
+    """Return the manifest and what `read` makes of it, again if a writer replaced files meanwhile.
+
+    Raises CorruptFile if a file is missing that the manifest still names.
+    """
     for attempt in range(5):
         manifest = read_manifest(folder)
-        parts = [part for part in manifest.parts if part.from_ms < span[1] and part.to_ms > span[0]]
         try:
-            return manifest, [
-                some
-                for part in parts
-                for rows in read_part(folder, part, manifest.step_ms)
-                if (some := wanted(rows))
-            ]
+            return manifest, read(manifest)
         except Vanished as e:
             if attempt == 4 or read_manifest(folder) == manifest:
                 raise CorruptFile(
