@@ -19,6 +19,9 @@ SEVERITIES: Final = ("state", "remark", "damage", "danger")
 KINDS: Final[dict[str, tuple[str, str]]] = {
     # the .log
     "torn-tail-marked-clean": ("danger", "torn tail beside a clean-shutdown marker: the next start moves the log end back and reuses offsets"),
+    "end-moved-back": ("danger", "a start after a clean stop takes a log end below the last batch from an index that misleads: offsets are given out twice"),
+    "segments-deleted": ("damage", "a start deletes segments: they lie behind a corrupt batch, or the log ends below its log start offset"),
+    "hole-cut": ("damage", "a start cuts a corrupt batch and what follows from a segment, and keeps the later segments"),
     "torn-tail": ("damage", "the last batch is incomplete"),
     "zero-tail": ("damage", "zeros after the last batch, or a preallocated file never cut to size"),
     "bad-length": ("damage", "a batch's size field is impossible"),
@@ -54,6 +57,7 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "missing-aborted": ("damage", "aborted transactions are not in the .txnindex: read_committed shows their records"),
     "wrong-aborted": ("damage", "a .txnindex entry contradicts the log"),
     "wrong-producers": ("damage", "a producer snapshot contradicts the log: it is another partition's, or was changed"),
+    "producers-forgotten": ("damage", "a start after a clean stop without any producer snapshot: the state of producers begins empty"),
     # the partition as a whole
     "missing-records": ("danger", "records are missing that files of the log directory know of"),
     "missing-partition": ("danger", "a partition's directory is gone, and checkpoints say that it held records"),

@@ -16,6 +16,7 @@ from kafkats.cli.generated import options
 from kafkats.cli.layouts import layouts
 from kafkats.cli.ledger import ledger
 from kafkats.cli.lookup import lookup
+from kafkats.cli.preflight import preflight
 from kafkats.cli.retention import simulate
 from kafkats.cli.session import Session
 from kafkats.cli.spark import Commands, spark_executor
@@ -78,6 +79,7 @@ def cli(context: click.Context, master: str | None) -> None:
 
 for _verb in (
     *reading.VERBS,
+    preflight,
     planning.plan,
     planning.show,
     *running.VERBS,

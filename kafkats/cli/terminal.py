@@ -272,6 +272,7 @@ _DOING: Final = {
     "layouts": "building",
     "lookup": "searching",
     "parts": "looking",
+    "preflight": "predicting",
     "simulate": "replaying",
     "table": "searching",
     "verify": "verifying",

@@ -1,0 +1,55 @@
+"""preflight: what a broker does with its log directories when it starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkats.cli.generated import options
+from kafkats.cli.options import JOBS, JSON, LOG_DIRS, REPORT
+from kafkats.cli.terminal import say, say_summary
+from kafkats.recovery.options import Preflight
+
+if TYPE_CHECKING:
+    from kafkats.execution import Executor
+
+
+@click.command()
+@LOG_DIRS
+@options(Preflight)
+@REPORT
+@JOBS
+@JSON
+def preflight(
+    log_dirs: tuple[Path, ...],
+    kafka: str,
+    recovery_rate: int | None,
+    cluster_id: str,
+    node_id: int | None,
+    report: Path | None,
+    executor: Executor,
+    as_json: bool,
+) -> int:
+    """Tell what a broker will do when it starts on its LOG_DIRs, before it starts.
+
+    Name all roots of the broker. Beside a running broker: what would happen if it were killed now.
+    Exit with 0 if it starts and loses nothing.
+    """
+    import json
+
+    from kafkats.recovery.root import Expected
+    from kafkats.recovery.rows import start_row, write_starts
+    from kafkats.recovery.sentences import loses, sentences, summary
+    from kafkats.recovery.start import predict_start
+
+    start = predict_start(executor, log_dirs, kafka, expected=Expected(cluster_id, node_id))
+    totals = summary(start)
+    if report is not None:
+        write_starts(report, start.partitions, totals)
+    if as_json:
+        for one in start.partitions:
+            say(json.dumps(start_row(one)))
+    say_summary(totals, as_json, list(sentences(start, recovery_rate)))
+    return int(loses(start))

@@ -1,0 +1,81 @@
+"""Findings about a predicted start: what it loses, moves back or forgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from kafkats import paths
+from kafkats.evidence.borders import end_findings
+from kafkats.evidence.claims import Claims
+from kafkats.findings import Finding
+from kafkats.logdir.checkpoints import EpochStart
+from kafkats.recovery.facts import PartitionStart, Recovered
+from kafkats.recovery.reading import End
+
+
+class Seen(NamedTuple):
+    """What the load saw besides its result."""
+
+    claims: Claims
+    end: End
+    stops: Mapping[int, str]
+    """By base offset of recovered segments: why the log was cut."""
+    emptied: bool
+    """Producer state began empty."""
+
+
+def start_findings(
+    start: PartitionStart, seen: Seen, log: str, epochs: Sequence[EpochStart]
+) -> Iterator[Finding]:
+    """Yield the findings of one partition's start. `log` is the name of its last log."""
+    name = paths.parse_partition(start.partition_dir)
+    if name is not None and name.state in ("delete", "stray"):
+        return
+    yield from _cuts(start, seen)
+    if start.deleted:
+        first = start.deleted[0]
+        reason = (
+            f"{len(start.deleted)} segments from offset {first} on are deleted,"
+            f" {start.deleted_bytes} bytes"
+        )
+        yield Finding("segments-deleted", paths.segment_file(first, paths.LOG), reason)
+    if seen.end.readable_to > seen.end.offset:
+        reason = (
+            f"the log end will be {seen.end.offset}, but the log has batches up to offset"
+            f" {seen.end.readable_to - 1}: these offsets are given out twice"
+        )
+        yield Finding("end-moved-back", log, reason)
+    elif seen.end.bytes_behind:
+        reason = (
+            f"{seen.end.bytes_behind} bytes of an unfinished batch stay at the end: new batches are"
+            " appended behind them, where no reader finds them"
+        )
+        yield Finding("torn-tail-marked-clean", log, reason)
+    if seen.emptied and start.log_end_offset > start.log_start_offset:
+        reason = f"no snapshot in {start.partition_dir}: producer state begins empty"
+        yield Finding("producers-forgotten", log, reason)
+    if name is None or not name.state:
+        yield from end_findings(seen.claims, epochs, log, max(start.log_end_offset, 0))
+
+
+def _cuts(start: PartitionStart, seen: Seen) -> Iterator[Finding]:
+    last = max((one.base_offset for one in start.recovered), default=-1)
+    for one in start.recovered:
+        stop = seen.stops.get(one.base_offset, "")
+        if not one.cut_bytes or one.base_offset in start.deleted:
+            continue
+        file = paths.segment_file(one.base_offset, paths.LOG)
+        if stop == "zero-tail" and one.base_offset == last:
+            yield Finding("preallocated", file, _cut(one, "zeros"), one.cut_to)
+        elif one.why in ("missing-index", "corrupt-index") and one.base_offset < last:
+            yield Finding("hole-cut", file, _cut(one, "bytes"), one.cut_to)
+        else:
+            yield Finding(stop or "torn-tail", file, _cut(one, "bytes"), one.cut_to)
+
+
+def _cut(one: Recovered, what: str) -> str:
+    return (
+        f"{one.cut_bytes} {what} are cut from byte {one.cut_to} on: the segment ends at offset"
+        f" {one.next_offset}"
+    )

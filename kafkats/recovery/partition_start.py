@@ -1,0 +1,411 @@
+"""Predict the load of one partition directory, in the order of Kafka's LogLoader.
+
+1. names      a name without a number stops the broker; deletions and swaps (`loading`)
+2. segments   opened in order; one without .index, or with indexes that fail their check, is
+              recovered: what is corrupt is cut off, later segments stay
+3. swaps      before 3.0: the .log.swap is recovered and takes the place of what it covers
+4. recovery   after an unclean stop: the segment with the recovery point and all later ones. The
+              first that is cut ends the log: the segments behind it are deleted
+5. log end    read from the last entry of the last segment's .index; below the log start, all
+              segments are deleted
+6. epochs, producer snapshots: cut to the log's ends, loaded, replayed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from kafkats import paths
+from kafkats.errors import CorruptFile, KafkatsError
+from kafkats.evidence.borders import witnesses
+from kafkats.evidence.claims import Claims
+from kafkats.evidence.looking import epochs_of
+from kafkats.formats import v2
+from kafkats.formats.framing import MAGIC_AT
+from kafkats.generations import INDEX_INTERVAL_BYTES
+from kafkats.logdir.checkpoints import EpochStart
+from kafkats.logdir.partition import PartitionDir
+from kafkats.logdir.snapshot import read_snapshot
+from kafkats.recovery.facts import Outcome, PartitionStart, Recovered, Why
+from kafkats.recovery.judging import Seen, start_findings
+from kafkats.recovery.loading import Files, load_names, stopping_name
+from kafkats.recovery.reading import (
+    End,
+    Recovery,
+    Stops,
+    epochs_in,
+    index_defect,
+    last_seen,
+    path_of,
+    read_end,
+    recover,
+    transactions_defect,
+)
+from kafkats.recovery.rules import StartRule
+from kafkats.recovery.snapshots import Loaded, Snapshots
+from kafkats.recovery.words import unreadable_checkpoint
+from kafkats.segment.reader import open_source
+
+_UNDECIDED: Final = "which is not predicted here"
+
+
+@dataclass
+class _Load:
+    """The state of one load."""
+
+    directory: Path
+    rule: StartRule
+    claims: Claims
+    interval: int
+    sizes: dict[str, int]
+    """Bytes by name on disk."""
+    files: Files
+    snapshots: Snapshots
+    epochs: list[EpochStart]
+    bases: list[int] = field(default_factory=list)
+    """The segments loaded so far."""
+    recovered: list[Recovered] = field(default_factory=list)
+    recoveries: dict[int, Recovery] = field(default_factory=dict)
+    deleted: list[int] = field(default_factory=list)
+    reached: int = -1
+    """The largest end offset of a log that was seen."""
+    bytes_behind: int = 0
+
+    @property
+    def log_start(self) -> int:
+        return max(self.claims.log_start, 0)
+
+    @property
+    def recovery_point(self) -> int:
+        return max(self.claims.recovery_point, 0)
+
+    def source(self, base: int, kind: str) -> Path | None:
+        return path_of(self.directory, self.files.sources, base, kind)
+
+    def log(self, base: int) -> Path:
+        found = self.source(base, paths.LOG)
+        assert found is not None
+        return found
+
+    def size(self, base: int) -> int:
+        """Bytes of the log, after what was recovered of it."""
+        done = self.recoveries.get(base)
+        return done.cut_to if done else self.sizes.get(self.log(base).name, 0)
+
+    def recover(self, base: int, why: Why) -> Recovered:
+        """Recover a segment. Raises Stops, StorageFailed."""
+        done = self.recoveries.get(base)
+        log = self.log(base)
+        if done is None:
+            done = recover(log, base, self.interval)
+        else:
+            done = done._replace(log_bytes=done.cut_to)
+        one = Recovered(base, why, done.log_bytes, done.cut_to, done.next_offset)
+        if self.rule.producers:
+            self.snapshots.rebuild(self.bases, self.log_start, base)
+            self.snapshots.recovered(done.next_offset, base)
+            latest = self.epochs[-1].epoch if self.epochs else -1
+            if self.rule.epochs and done.last_epoch > latest:
+                self._assign(epochs_in(log, done.cut_to, latest))
+        self.recoveries[base] = done
+        self.recovered.append(one)
+        self.files.restore(paths.segment_file(base, paths.TXN_INDEX))
+        self.reached = max(self.reached, done.seen_to, done.next_offset)
+        return one
+
+    def _assign(self, epochs: list[EpochStart]) -> None:
+        for entry in epochs:
+            kept = [e for e in self.epochs if e < entry and e.start_offset < entry.start_offset]
+            self.epochs = [*kept, entry]
+
+    def end(self) -> End:
+        """Return the log end. Raises Stops, StorageFailed."""
+        base = self.bases[-1]
+        done = self.recoveries.get(base)
+        if done is not None:  # its new index leads to its last batch
+            return End(done.next_offset, done.next_offset, 0)
+        return read_end(self.log(base), self.source(base, paths.OFFSET_INDEX), base, self.rule)
+
+
+def predict(
+    partition: PartitionDir,
+    claims: Claims,
+    rule: StartRule,
+    *,
+    log_dir: str,
+    interval: int = INDEX_INTERVAL_BYTES,
+) -> PartitionStart:
+    """Return the load of `partition` by a broker of `rule`. Reads only what the broker would read.
+
+    `claims` are those of its root; `claims.clean` says whether the marker counts. `interval` is
+    `index.interval.bytes`, which matters only in a log whose offsets do not rise.
+    """
+    names = {f.name: f.size for s in partition.segments for f in s.files.values()}
+    names |= {f.name: f.size for f in partition.others}
+    odd = {
+        f.file for f in partition.findings if f.kind in ("stray", "stops-the-broker", "transient")
+    }
+    names |= {name: 0 for name in odd if name not in names and (partition.path / name).is_file()}
+    known = PartitionStart(
+        log_dir,
+        partition.path.name,
+        "loads",
+        segments=len(partition.segments),
+        log_bytes=sum(s.log.size for s in partition.segments),
+        recovery_point=claims.recovery_point,
+        high_watermark=claims.high_watermark,
+    )
+    epochs = epochs_of(partition.path) if rule.epochs else []
+    state = partition.name.state if partition.name else ""
+    if not state:  # a moved or deleted copy has no checkpoints of its own
+        told = max((w.offset for w in witnesses(claims, epochs)), default=-1)
+        known = replace(known, known_end=told)
+    try:
+        return _loaded(partition, claims, rule, interval, names, known, epochs, state)
+    except Stops as e:
+        outcome: Outcome = "unknown" if _UNDECIDED in e.words or "overflow" in e.words else "stops"
+        return replace(known, outcome=outcome, words=e.words)
+    except KafkatsError as e:
+        return replace(known, outcome="offline", words=f"{e.path}: {e.reason}")
+
+
+def _loaded(
+    partition: PartitionDir,
+    claims: Claims,
+    rule: StartRule,
+    interval: int,
+    names: dict[str, int],
+    known: PartitionStart,
+    epochs: list[EpochStart],
+    state: str,
+) -> PartitionStart:
+    directory = partition.path
+    words = stopping_name(names, rule)
+    if words:
+        return replace(known, outcome="stops", words=words)
+    refused = _epochs_words(directory, names, rule)
+    if refused:
+        outcome: Outcome = "stops" if rule.epochs == "stops" else "offline"
+        return replace(known, outcome=outcome, words=refused)
+    files = load_names(names, rule, _swap_end(directory, rule, names))
+    offsets = [
+        p.base_offset
+        for n in files.sources
+        if (p := paths.parse_segment_file(n)) and p.kind == paths.SNAPSHOT and not p.suffix
+    ]
+    load = _Load(
+        directory, rule, claims, interval, names, files,
+        Snapshots(offsets, _readable(directory), kept=_has_producers(directory, files, rule)),
+        list(epochs),
+    )  # fmt: skip
+    _open_segments(load)
+    _finish_swaps(load)
+    if state == "delete" and not rule.deleting_loaded:
+        load.reached = 0
+        return _finished(load, known, End(0, 0, 0))
+    _recover_log(load)
+    _check_indexes(load)
+    end = _settled_end(load)
+    return _finished(load, known, end)
+
+
+def _has_producers(directory: Path, files: Files, rule: StartRule) -> bool:
+    """Whether the topic's format has producer state, by the first batch of the last segment.
+
+    Brokers up to 2.8 know the format from message.format.version.
+    """
+    bases = files.bases()
+    log = path_of(directory, files.sources, bases[-1], paths.LOG) if bases else None
+    if log is None or rule.swaps_renamed:
+        return True
+    with open_source(log) as source:
+        head = source.read(0, MAGIC_AT + 1)
+    return len(head) <= MAGIC_AT or head[MAGIC_AT] >= v2.MAGIC
+
+
+def _epochs_words(directory: Path, names: dict[str, int], rule: StartRule) -> str:
+    if not rule.epochs or paths.LEADER_EPOCH not in names:
+        return ""
+    return unreadable_checkpoint(rule, directory / paths.LEADER_EPOCH, 2)
+
+
+def _swap_end(directory: Path, rule: StartRule, names: dict[str, int]) -> Callable[[int, str], int]:
+    def next_offset(base: int, name: str) -> int:
+        index = name.replace(paths.LOG, paths.OFFSET_INDEX)
+        given = directory / index if index in names else None
+        return read_end(directory / name, given, base, rule).offset
+
+    return next_offset
+
+
+def _readable(directory: Path) -> Callable[[int], bool]:
+    def readable(offset: int) -> bool:
+        try:
+            read_snapshot(directory / paths.segment_file(offset, paths.SNAPSHOT))
+        except CorruptFile:
+            return False
+        return True
+
+    return readable
+
+
+def _open_segments(load: _Load) -> None:
+    """Open the segments in order, and recover those whose indexes are missing or wrong."""
+    rule, sources = load.rule, load.files.sources
+    for base in load.files.bases():
+        index, times = (
+            paths.segment_file(base, paths.OFFSET_INDEX),
+            paths.segment_file(base, paths.TIME_INDEX),
+        )
+        missing = index not in sources
+        why: Why | None = "missing-index" if missing and rule.missing_index_rebuilt else None
+        if rule.index_checks and not rule.corrupt_index_stops and not why:
+            defect = index_defect(
+                load.source(base, paths.OFFSET_INDEX),
+                load.source(base, paths.TIME_INDEX),
+                base,
+                rule,
+            )
+            why = "corrupt-index" if defect else None
+        txn = load.source(base, paths.TXN_INDEX) if rule.producers else None
+        if (
+            txn is not None
+            and not why
+            and load.sizes.get(txn.name)
+            and transactions_defect(txn, base)
+        ):
+            why = "corrupt-index"
+        for name in (index, times):
+            if name not in sources and (name == index or _has_time_indexes(rule)):
+                sources[name] = ""
+                load.files.created.append(name)
+        if why:
+            load.recover(base, why)
+        load.bases.append(base)
+
+
+def _check_indexes(load: _Load) -> None:
+    """Raise Stops for an index that fails its check, where the broker does not rebuild it (0.8)."""
+    for base in load.bases if load.rule.corrupt_index_stops else ():
+        index = None if base in load.recoveries else load.source(base, paths.OFFSET_INDEX)
+        defect = index_defect(index, None, base, load.rule)
+        if defect:
+            raise Stops(f"requirement failed: {defect}")
+
+
+def _has_time_indexes(rule: StartRule) -> bool:
+    return rule.name not in ("0.8", "0.9")
+
+
+def _finish_swaps(load: _Load) -> None:
+    """Recover each .log.swap and put it in the place of the segments that it covers (to 2.8)."""
+    for base in load.files.swapped_logs:
+        swap = paths.segment_file(base, paths.LOG) + ".swap"
+        done = recover(load.directory / swap, base, load.interval)
+        if load.rule.producers:
+            load.snapshots.rebuild(load.bases, load.log_start, base)
+            load.snapshots.recovered(done.next_offset, base)
+        load.recovered.append(
+            Recovered(base, "swap", done.log_bytes, done.cut_to, done.next_offset)
+        )
+        for covered in [b for b in load.bases if base <= b < done.next_offset or b == base]:
+            load.bases.remove(covered)
+            load.recoveries.pop(covered, None)
+            for kind in (paths.LOG, paths.OFFSET_INDEX, paths.TIME_INDEX, paths.TXN_INDEX):
+                load.files.remove(paths.segment_file(covered, kind))
+        for name in sorted(load.files.sources):
+            parsed = paths.parse_segment_file(name)
+            if parsed and parsed.base_offset == base and parsed.suffix == ".swap":
+                load.files.sources[name.removesuffix(".swap")] = load.files.sources.pop(name)
+                load.files.renamed.append(name)
+        load.recoveries[base] = done
+        load.files.restore(paths.segment_file(base, paths.TXN_INDEX))
+        load.reached = max(load.reached, done.next_offset)
+        load.bases = sorted({*load.bases, base})
+
+
+def _recover_log(load: _Load) -> None:
+    """Recover from the recovery point on, unless the stop was clean."""
+    if load.claims.clean:
+        return
+    below = [base for base in load.bases if base <= load.recovery_point]
+    unflushed = [base for base in load.bases if base >= (below[-1] if below else 0)]
+    for n, base in enumerate(unflushed):
+        if load.recover(base, "unflushed").cut_bytes:
+            _delete(load, unflushed[n + 1 :])
+            return
+
+
+def _delete(load: _Load, bases: list[int]) -> None:
+    if bases:
+        load.reached = max(load.reached, last_seen(load.log(bases[-1]), bases[-1]))
+    for base in bases:
+        load.bases.remove(base)
+        load.deleted.append(base)
+        if load.rule.swaps_renamed:
+            load.snapshots.offsets.discard(base)
+
+
+def _settled_end(load: _Load) -> End:
+    """Return the log end; delete all segments where it lies below the log start."""
+    if load.bases:
+        end = load.end()
+        load.reached = max(load.reached, end.readable_to)
+        if end.offset >= load.log_start:
+            return end
+        _delete(load, list(load.bases))
+        load.epochs, load.snapshots.offsets = [], set()
+    start = load.log_start if load.rule.producers else 0
+    load.bases = [start]
+    name = paths.segment_file(start, paths.LOG)
+    load.files.sources[name] = ""
+    load.files.created.append(name)
+    return End(start, start, 0)
+
+
+def _finished(load: _Load, known: PartitionStart, end: End) -> PartitionStart:
+    rule, bases = load.rule, load.bases
+    start = max(load.log_start, bases[0]) if bases else load.log_start
+    loaded = Loaded(-1, -1)
+    if rule.producers:
+        load.snapshots.remove_strays(bases)
+        loaded = load.snapshots.rebuild(bases, start, end.offset, clean=load.claims.clean)
+    last = paths.segment_file(bases[-1], paths.LOG) if bases else load.directory.name
+    deleted_bytes = sum(load.sizes.get(paths.segment_file(b, paths.LOG), 0) for b in load.deleted)
+    start_of = replace(
+        known,
+        log_start_offset=start,
+        log_end_offset=end.offset,
+        recovered=tuple(load.recovered),
+        deleted=tuple(load.deleted),
+        deleted_bytes=deleted_bytes,
+        removed=tuple(load.files.removed),
+        renamed=tuple(load.files.renamed),
+        created=tuple(load.files.created),
+        epochs=tuple(_cut_epochs(load.epochs, start, end.offset)),
+        snapshots=tuple(sorted(load.snapshots.offsets)),
+        snapshot_offset=loaded.snapshot_offset,
+        replay_from=loaded.replay_from,
+        replay_bytes=_bytes_from(load, loaded.replay_from),
+        known_end=max(known.known_end, load.reached),
+    )
+    seen = Seen(load.claims, end, {b: r.stop for b, r in load.recoveries.items()}, loaded.emptied)
+    return replace(start_of, findings=tuple(start_findings(start_of, seen, last, load.epochs)))
+
+
+def _cut_epochs(epochs: list[EpochStart], start: int, end: int) -> list[tuple[int, int]]:
+    """Return the epochs between log start and log end; the first begins at the log start."""
+    kept = [e for e in epochs if e.start_offset < end]
+    below = [e for e in kept if e.start_offset <= start]
+    above = [(e.epoch, e.start_offset) for e in kept if e.start_offset > start]
+    return [(below[-1].epoch, start), *above] if below else above
+
+
+def _bytes_from(load: _Load, offset: int) -> int:
+    if offset < 0:
+        return 0
+    first = max((base for base in load.bases if base <= offset), default=0)
+    return sum(load.size(base) for base in load.bases if base >= first)

@@ -1,0 +1,252 @@
+"""Logs as a broker's loader reads them: the log end, and the recovery of a segment."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kafkats import paths
+from kafkats.errors import KafkatsError, StorageFailed
+from kafkats.formats import v2
+from kafkats.formats.framing import MAGIC_AT
+from kafkats.generations import INDEX_INTERVAL_BYTES, MAX_RELATIVE_OFFSET
+from kafkats.index import txn_index
+from kafkats.index.slots import lower_bound
+from kafkats.logdir.checkpoints import EpochStart
+from kafkats.recovery.rules import StartRule
+from kafkats.recovery.words import bad_size, corrupt_index
+from kafkats.segment.facts import SegmentFacts, StopReason
+from kafkats.segment.headers import batch_headers
+from kafkats.segment.reader import Source, open_file, open_source
+from kafkats.segment.walk import Points, walk
+
+_OFFSET_ENTRY: Final = struct.Struct(">ii")
+_TIME_ENTRY: Final = struct.Struct(">qi")
+_BELIEVABLE: Final = 2**24
+"""How many offsets above the last good batch a damaged header is believed."""
+_SMALLEST: Final = 14
+"""Kafka's smallest size of a batch; a smaller one is an error."""
+
+
+class Stops(Exception):
+    """Loading throws: `words` are the broker's."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        self.words = words
+
+
+class End(NamedTuple):
+    """The end of a segment, as a broker finds it when it opens the log without recovery."""
+
+    offset: int
+    readable_to: int
+    """The end of the batches that the file has. Above `offset` where the index misleads."""
+    bytes_behind: int
+    """Bytes behind the last batch: a torn one. New batches are appended behind them."""
+
+
+class Recovery(NamedTuple):
+    """The state of a segment's log after its recovery."""
+
+    cut_to: int
+    next_offset: int
+    log_bytes: int
+    last_epoch: int
+    stop: str = ""
+    """Why the log ends at `cut_to`: a kind of findings.KINDS, "" for the end of the file."""
+    seen_to: int = -1
+    """The offset after the last batch whose header can be read, also behind `cut_to`."""
+
+
+def read_end(log: Path, index: Path | None, base_offset: int, rule: StartRule) -> End:
+    """Return the log end as LogSegment.readNextOffset finds it, from the last index entry on.
+
+    `index` is None where the index is new and empty. Raises Stops, StorageFailed.
+    """
+    target, position = _last_entry(index, base_offset, rule)
+    with open_source(log) as source:
+        start = min(position, source.size)
+        facts = walk(source, base_offset, start=start, checksums=False).facts
+        _refuse_size(log, source, facts, rule)
+        found = facts.batches > 0 and facts.last_offset >= target
+        if found:
+            return End(facts.next_offset, facts.next_offset, source.size - facts.valid_bytes)
+        whole = walk(source, base_offset, checksums=False).facts if start else facts
+        return End(base_offset, whole.next_offset, source.size - whole.valid_bytes)
+
+
+def _last_entry(index: Path | None, base_offset: int, rule: StartRule) -> tuple[int, int]:
+    """Return the offset of the last slot of the index, and the position that its lookup finds."""
+    if index is None:
+        return base_offset, 0
+    with open_file(index) as fd:
+        data = Path(f"/proc/self/fd/{fd}").read_bytes()
+    count = len(data) // _OFFSET_ENTRY.size
+    if not count:
+        return base_offset, 0
+    last, _ = _OFFSET_ENTRY.unpack_from(data, (count - 1) * _OFFSET_ENTRY.size)
+    warm = rule.name in ("2.3", "3.0", "3.7", "4.0") or rule.name == "2.0"
+    slot = lower_bound(data, count, _OFFSET_ENTRY, last, warm=warm)
+    return base_offset + last, max(slot.value, 0) if slot.number >= 0 else 0
+
+
+def _refuse_size(log: Path, source: Source, facts: SegmentFacts, rule: StartRule) -> None:
+    """Raise Stops for a size that Kafka's reader throws at."""
+    if facts.stop is None or not rule.strict_sizes:
+        return
+    at = facts.stop_position
+    if source.size - at < 18:
+        return
+    size = int.from_bytes(source.read(at + 8, 4), "big", signed=True)
+    if size < _SMALLEST:
+        raise Stops(bad_size(rule, str(log), size))
+
+
+def recover(log: Path, base_offset: int, interval: int = INDEX_INTERVAL_BYTES) -> Recovery:
+    """Return what LogSegment.recover leaves of a log. Reads it whole.
+
+    Raises Stops, StorageFailed.
+    """
+    with open_source(log) as source:
+        facts = walk(source, base_offset).facts
+        if facts.stop == StopReason.BAD_OFFSET:
+            raise Stops("a batch ends above offset 2^63-2: offsets overflow")
+        if facts.out_of_range_position >= 0:
+            _refuse_range(log, source, facts)
+        if facts.not_increasing_position >= 0 and _index_refuses(source, base_offset, interval):
+            seen = facts.next_offset
+            return Recovery(0, base_offset, source.size, -1, "offsets-not-increasing", seen)
+        return Recovery(
+            facts.valid_bytes,
+            facts.next_offset,
+            source.size,
+            facts.last_leader_epoch,
+            str(facts.stop or ""),
+            max(facts.next_offset, _seen_to(source, facts)),
+        )
+
+
+def last_seen(log: Path, base_offset: int) -> int:
+    """Return the offset after the last batch of a log, without its checksums."""
+    with open_source(log) as source:
+        return walk(source, base_offset, checksums=False).facts.next_offset
+
+
+def _seen_to(source: Source, facts: SegmentFacts) -> int:
+    """Return the offset after the last batch behind the first bad one, -1 without one.
+
+    A corrupt batch still names its offsets, and so do the batches behind it. They are believed
+    within a segment's range of offsets only.
+    """
+    at = facts.stop_position
+    if facts.stop not in (StopReason.BAD_CRC, StopReason.TORN_TAIL):
+        return -1
+    if facts.stop == StopReason.BAD_CRC:
+        behind = walk(source, facts.base_offset, start=at, checksums=False).facts
+        last = behind.last_offset if behind.batches > 0 else -1
+    else:
+        head = source.read(at, v2.HEADER_BYTES)
+        if len(head) < v2.HEADER_BYTES or head[MAGIC_AT] != v2.MAGIC:
+            return -1
+        fields = v2.BatchHeader(*v2.HEADER.unpack(head))
+        last = fields.base_offset + fields.last_offset_delta
+    near = facts.next_offset <= last + 1 <= facts.next_offset + _BELIEVABLE
+    return last + 1 if near else -1
+
+
+def _refuse_range(log: Path, source: Source, facts: SegmentFacts) -> None:
+    head = int.from_bytes(source.read(facts.out_of_range_position, 8), "big", signed=True)
+    if head < facts.base_offset:
+        raise Stops(
+            f"java.lang.IllegalArgumentException: the batch at byte {facts.out_of_range_position}"
+            f" of {log} begins at offset {head}, below the base offset"
+        )
+    raise Stops(
+        f"{log} has offsets more than {MAX_RELATIVE_OFFSET} above its base offset: a broker splits"
+        " it, which is not predicted here"
+    )
+
+
+def _index_refuses(source: Source, base_offset: int, interval: int) -> bool:
+    """Whether an index entry of a rebuild would not lie above the entry before."""
+    last = base_offset
+    refused = False
+
+    def look(points: Points) -> None:
+        nonlocal last, refused
+        for offset in points[:, 2].tolist():
+            refused = refused or offset <= last
+            last = max(last, offset)
+
+    walk(source, base_offset, interval=interval, on_points=look, checksums=False)
+    return refused
+
+
+def epochs_in(log: Path, cut_to: int, known: int) -> list[EpochStart]:
+    """Return the leader epochs above `known` that the batches below byte `cut_to` begin.
+
+    Raises StorageFailed.
+    """
+    from kafkats.kernels import headers as k
+
+    found: list[EpochStart] = []
+    with open_source(log) as source:
+        for rows in batch_headers(source, end=cut_to):
+            epochs = rows[:, k.LEADER_EPOCH]
+            while (epochs > known).any():
+                at = int((epochs > known).argmax())
+                known = int(epochs[at])
+                found.append(EpochStart(known, int(rows[at, k.FIRST_OFFSET])))
+    return found
+
+
+def index_defect(
+    index: Path | None, time_index: Path | None, base_offset: int, rule: StartRule
+) -> str:
+    """Return why a broker that checks indexes at each start recovers the segment, "" if not."""
+    if index is not None:
+        size, first, last = _ends(index, _OFFSET_ENTRY)
+        if size % _OFFSET_ENTRY.size:
+            return f"{index} has {size} bytes, not a multiple of 8"
+        above = last is None or last[0] > 0 or (rule.base_entry and last[0] == 0)
+        if not above and last is not None:
+            return corrupt_index(str(index), base_offset + last[0], base_offset)
+    if time_index is not None:
+        size, first, last = _ends(time_index, _TIME_ENTRY)
+        if size % _TIME_ENTRY.size:
+            return f"{time_index} has {size} bytes, not a multiple of 12"
+        if first is not None and last is not None and (last[0] < first[0] or last[1] < 0):
+            return f"{time_index} does not rise"
+    return ""
+
+
+def _ends(
+    path: Path, entry: struct.Struct
+) -> tuple[int, tuple[int, int] | None, tuple[int, int] | None]:
+    """Return the size and the first and last entry of an index file."""
+    with open_file(path) as fd:
+        data = Path(f"/proc/self/fd/{fd}").read_bytes()
+    count = len(data) // entry.size
+    if not count:
+        return len(data), None, None
+    a, b = entry.unpack_from(data, 0)
+    c, d = entry.unpack_from(data, (count - 1) * entry.size)
+    return len(data), (a, b), (c, d)
+
+
+def transactions_defect(path: Path, base_offset: int) -> bool:
+    """Whether a broker recovers the segment for its `.txnindex`. Raises StorageFailed."""
+    try:
+        return bool(txn_index.check(path, base_offset))
+    except StorageFailed:
+        raise
+    except KafkatsError:
+        return True
+
+
+def path_of(directory: Path, sources: dict[str, str], base_offset: int, kind: str) -> Path | None:
+    """Return the file that holds a segment's file of `kind`, None where it is new or missing."""
+    source = sources.get(paths.segment_file(base_offset, kind), "")
+    return directory / source if source else None

@@ -1,0 +1,96 @@
+"""The start of each generation of brokers as a frozen table, and the choice by release."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from kafkats.errors import UsageError
+
+_RELEASE: Final = re.compile(r"(0\.[0-9]+\.[0-9]+|[1-9][0-9]*\.[0-9]+)(\.[0-9]+)*")
+
+Unreadable = Literal["empty", "offline", "stops"]
+"""A start on an unreadable checkpoint: it counts as empty, the log directory goes offline, or the
+broker stops."""
+
+
+@dataclass(frozen=True)
+class StartRule:
+    """The rule by which the brokers of one generation load their logs."""
+
+    name: str
+    kafka: str
+    releases: tuple[str, ...]
+    index_checks: bool
+    """Each start checks length and last entry of all indexes, and recovers where they are wrong."""
+    base_entry: bool
+    """An index may end with an entry at the segment's base offset."""
+    corrupt_index_stops: bool
+    """A wrong index stops the broker: it is not rebuilt."""
+    missing_index_rebuilt: bool
+    """A segment without .index is recovered. Otherwise it is opened with an empty one."""
+    swaps_renamed: bool
+    """Swaps are finished by renaming. Otherwise the .log.swap is recovered and swapped in."""
+    numbered: tuple[str, ...]
+    """Endings of files whose name must begin with a number."""
+    checkpoint: Unreadable
+    """A start on an unreadable recovery point or log start offset."""
+    epochs: Unreadable | None
+    """A start on an unreadable leader-epoch-checkpoint; None: there is none."""
+    strict_sizes: bool
+    """A batch size below 14 at the log's end is an error. Otherwise the log ends there."""
+    producers: bool
+    """There is producer state, with snapshots and transaction indexes."""
+    deleting_loaded: bool
+    """A `-delete` directory is loaded and recovered as any other."""
+    states: tuple[str, ...]
+    """States of partition directories (`paths.PartitionName`) that are loaded. A broker that knows
+    `stray` also sets directories aside that the cluster does not know."""
+    marker_epoch: bool
+    """The clean-shutdown marker holds the broker epoch that is told to the controller."""
+    recovery_rate: int = 40_000_000
+    """Bytes per second that one thread recovers of batches of 100 bytes, as measured; larger
+    batches take less."""
+
+
+_LOGS: Final = (".log",)
+_FAMILY: Final = (*_LOGS, ".index", ".timeindex", ".txnindex", ".snapshot", ".swap")
+_ALL: Final = (*_FAMILY, ".cleaned")
+_STATES: Final = ("delete", "future", "stray")
+
+START_RULES: Final = {
+    r.name: r
+    for r in (
+        StartRule("4.0", "4.0 and later", ("4.0", "4.1", "4.2", "4.3"), False, True, False, True, True, _ALL, "offline", "offline", True, True, False, _STATES, True),
+        StartRule("3.7", "3.7 to 3.9", ("3.7", "3.8", "3.9"), False, True, False, True, True, _ALL, "offline", "offline", True, True, False, _STATES, True),
+        StartRule("3.0", "3.0 to 3.6", ("3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6"), False, True, False, True, True, _ALL, "offline", "stops", True, True, False, _STATES[:2], False),
+        StartRule("2.3", "2.3 to 2.8", ("2.3", "2.4", "2.5", "2.6", "2.7", "2.8"), False, True, False, True, False, _ALL, "offline", "stops", True, True, False, _STATES[:2], False),
+        StartRule("2.0", "2.0 to 2.2", ("2.0", "2.1", "2.2"), True, True, False, False, False, _ALL, "offline", "stops", True, True, False, _STATES[:2], False),
+        StartRule("1.0", "1.0 and 1.1", ("1.0", "1.1"), True, False, False, False, False, _FAMILY, "offline", "stops", True, True, False, _STATES[:2], False),
+        StartRule("0.11", "0.11", ("0.11.0",), True, False, False, True, False, _LOGS, "empty", "stops", True, True, True, _STATES[:1], False),
+        StartRule("0.10", "0.10", ("0.10.0", "0.10.1", "0.10.2"), True, False, False, True, False, _LOGS, "empty", None, True, False, True, _STATES[:1], False),
+        StartRule("0.9", "0.9", ("0.9.0",), True, False, False, False, False, _LOGS, "empty", None, False, False, True, (), False),
+        StartRule("0.8", "0.8.2", ("0.8.2",), True, False, True, True, False, _LOGS, "empty", None, False, False, True, (), False),
+    )
+}  # fmt: skip
+"""By name. A start of 4.0 differs from one of 3.7 in its messages only."""
+
+
+def known_releases() -> list[str]:
+    """Return the releases that have a rule, oldest first."""
+    return [release for rule in reversed(START_RULES.values()) for release in rule.releases]
+
+
+def start_rule(kafka: str) -> StartRule:
+    """Return the rule of a release such as `4.3` or `2.8.2`.
+
+    Raises UsageError for any other, with the known ones.
+    """
+    m = _RELEASE.fullmatch(kafka)
+    for rule in START_RULES.values():
+        if m is not None and m[1] in rule.releases:
+            return rule
+    raise UsageError(
+        f"--kafka {kafka}: no release that is known here; known are {', '.join(known_releases())}"
+    )

@@ -1,0 +1,178 @@
+"""Tell a predicted start: for an operator, verdict first, and in numbers for a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kafkats.recovery.facts import BrokerStart, PartitionStart, RootStart
+
+_SHOWN = 20
+
+
+def summary(start: BrokerStart) -> dict[str, object]:
+    """Return the totals of a start."""
+    parts = start.partitions
+    return {
+        "kafka": start.kafka,
+        "outcome": start.outcome,
+        "words": list(start.words),
+        "live": any(root.live for root in start.roots),
+        "partitions": len(parts),
+        "segments": sum(p.segments for p in parts),
+        "log_bytes": sum(p.log_bytes for p in parts),
+        "recovered_segments": sum(len(p.recovered) for p in parts),
+        "recovered_bytes": sum(p.recovered_bytes for p in parts),
+        "cut_bytes": sum(p.cut_bytes for p in parts),
+        "deleted_segments": sum(len(p.deleted) for p in parts),
+        "deleted_bytes": sum(p.deleted_bytes for p in parts),
+        "lost_offsets": sum(p.lost_offsets for p in parts),
+        "partitions_with_loss": sum(p.loses for p in parts),
+        "replay_bytes": sum(p.replay_bytes for p in parts),
+        "told_epoch": start.told_epoch,
+        "log_dirs": [_root_row(start, root) for root in start.roots],
+    }
+
+
+def _root_row(start: BrokerStart, root: RootStart) -> dict[str, object]:
+    own = _own(start, root)
+    return {
+        "log_dir": root.log_dir,
+        "outcome": root.outcome,
+        "words": list(root.words),
+        "live": root.live,
+        "clean": root.clean,
+        "partitions": len(own),
+        "recovered_segments": sum(len(p.recovered) for p in own),
+        "recovered_bytes": sum(p.recovered_bytes for p in own),
+    }
+
+
+def loses(start: BrokerStart) -> bool:
+    """Whether the broker does not start, or loses something when it does."""
+    bad_roots = any(root.outcome != "loads" for root in start.roots)
+    return start.outcome != "loads" or bad_roots or any(p.loses for p in start.partitions)
+
+
+def sentences(start: BrokerStart, recovery_rate: int | None) -> Iterator[str]:
+    """Yield the lines for an operator.
+
+    `recovery_rate` is in bytes per second and log directory, None for the measured one.
+    """
+    yield from _verdict(start)
+    for root in start.roots:
+        yield from _root_lines(root, _own(start, root), start, recovery_rate)
+    yield from _told(start)
+    bad = [p for p in start.partitions if p.loses]
+    for one in bad[:_SHOWN]:
+        yield from _partition_lines(one)
+    if len(bad) > _SHOWN:
+        yield f"and {len(bad) - _SHOWN} more partitions: --json lists all"
+
+
+def _own(start: BrokerStart, root: RootStart) -> Sequence[PartitionStart]:
+    return [p for p in start.partitions if p.log_dir == root.log_dir]
+
+
+def _verdict(start: BrokerStart) -> Iterator[str]:
+    live = any(root.live for root in start.roots)
+    when = ", if it were killed now" if live else ""
+    if live:
+        yield "A broker runs here. This is what would happen if it were killed now and started again."
+    if start.outcome == "stops":
+        yield f"This broker ({start.kafka}) will not start{when}. Its words:"
+        yield from (f"  {line}" for line in start.words)
+        yield "What follows holds once that is mended."
+    elif start.outcome == "offline":
+        yield f"This broker ({start.kafka}) will start{when} without a failed log directory."
+    elif start.outcome == "unknown":
+        yield f"Whether this broker ({start.kafka}) starts{when} cannot be told."
+    elif loses(start):
+        yield f"This broker ({start.kafka}) will start{when}, and loses what is listed below."
+    else:
+        yield f"This broker ({start.kafka}) will start{when}, and loses nothing."
+
+
+def _root_lines(
+    root: RootStart,
+    own: Sequence[PartitionStart],
+    start: BrokerStart,
+    recovery_rate: int | None,
+) -> Iterator[str]:
+    segments = sum(p.segments for p in own)
+    held = f"{len(own)} partitions, {segments} segments, {_bytes(sum(p.log_bytes for p in own))}"
+    yield f"{root.log_dir}: {held}, {_stop(root)}"
+    if root.words and root.outcome != "stops":
+        what = "goes offline" if root.outcome == "offline" else "counts as empty"
+        yield from (f"  {what}: {line}" for line in root.words)
+    recovered = [one for p in own for one in p.recovered]
+    size = sum(one.log_bytes for one in recovered)
+    time = _time(size, recovery_rate or start.rule.recovery_rate)
+    yield f"  recovers {len(recovered)} segments, {_bytes(size)}{time}"
+    cut, deleted = sum(p.cut_bytes for p in own), sum(len(p.deleted) for p in own)
+    if cut:
+        yield f"  cuts {_bytes(cut)} from {sum(bool(p.cut_bytes) for p in own)} partitions"
+    if deleted:
+        yield f"  deletes {deleted} segments, {_bytes(sum(p.deleted_bytes for p in own))}"
+    removed, renamed = sum(len(p.removed) for p in own), sum(len(p.renamed) for p in own)
+    if removed or renamed:
+        yield f"  finishes what was under way: removes {removed} files, swaps {renamed} files in"
+    replayed = [p for p in own if p.replay_from >= 0 and p.replay_bytes]
+    if replayed:
+        size = sum(p.replay_bytes for p in replayed)
+        yield f"  replays producer state in {len(replayed)} partitions, reading at most {_bytes(size)}"
+
+
+def _stop(root: RootStart) -> str:
+    if root.live:
+        return "in use"
+    return "stopped cleanly" if root.clean else "not stopped cleanly"
+
+
+def _time(size: int, rate: int) -> str:
+    if not size:
+        return ""
+    seconds = size / rate
+    told = f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
+    return f": about {told} with one thread ({_bytes(rate)} a second)"
+
+
+def _told(start: BrokerStart) -> Iterator[str]:
+    if not start.rule.marker_epoch:
+        return
+    if start.told_epoch >= 0:
+        yield (
+            f"The controller is told of a clean stop in broker epoch {start.told_epoch}: replicas"
+            " keep their place among the eligible leaders"
+        )
+    else:
+        yield (
+            "The controller is told of an unclean stop: replicas here leave the in-sync and the"
+            " eligible replicas until they have caught up"
+        )
+
+
+def _partition_lines(one: PartitionStart) -> Iterator[str]:
+    end = f"log {one.log_start_offset} to {one.log_end_offset}"
+    high = f", high watermark {one.high_watermark}" if one.high_watermark >= 0 else ""
+    if one.outcome == "loads":
+        yield f"{Path(one.log_dir, one.partition_dir)}: {end}{high}"
+        if one.lost_offsets:
+            again = f"{one.log_end_offset} to {one.known_end - 1}"
+            yield f"  lost at least: offsets {again}; a leader here gives them to new records"
+    else:
+        yield f"{Path(one.log_dir, one.partition_dir)}: {one.words}"
+    if one.set_aside:
+        yield f"  set aside as -stray: {one.set_aside}"
+    for finding in one.findings:
+        if finding.severity in ("damage", "danger"):
+            yield f"  {finding.file}: {finding.reason}"
+
+
+def _bytes(size: int) -> str:
+    value = float(size)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if value < 1024 or unit == "GiB":
+            break
+        value /= 1024
+    return f"{size} bytes" if unit == "bytes" else f"{value:.1f} {unit}"

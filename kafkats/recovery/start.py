@@ -1,0 +1,181 @@
+"""Predict the start of one broker on all its log directories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafkats import paths
+from kafkats.errors import KafkatsError, UsageError, storage
+from kafkats.evidence.claims import Claims, claims_of, is_tiered
+from kafkats.generations import INDEX_INTERVAL_BYTES
+from kafkats.logdir.location import locate
+from kafkats.logdir.partition import scan_at_rest
+from kafkats.logdir.properties import read_partition_metadata
+from kafkats.logdir.root import LogDir
+from kafkats.recovery.facts import OUTCOMES, BrokerStart, Outcome, PartitionStart, RootStart
+from kafkats.recovery.partition_start import predict
+from kafkats.recovery.root import Expected, Looked, look_at_root, told_epoch, words_of_all
+from kafkats.recovery.rows import STARTS, start_of, start_row
+from kafkats.recovery.rules import START_RULES, StartRule, start_rule
+from kafkats.recovery.words import duplicate
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkats.execution import Executor
+
+
+@dataclass(frozen=True)
+class StartUnit:
+    """One partition directory to predict. It can be pickled."""
+
+    root: LogDir
+    partition_dir: str
+    rule: str
+    live: bool
+    tiered: bool
+    interval: int
+    bytes: int
+
+
+def predict_start(
+    executor: Executor,
+    log_dirs: Iterable[str | os.PathLike[str]],
+    kafka: str,
+    *,
+    expected: Expected | None = None,
+    interval: int = INDEX_INTERVAL_BYTES,
+) -> BrokerStart:
+    """Predict the start of a broker of release `kafka` whose `log.dirs` are `log_dirs`.
+
+    Reads what the broker would read, and writes nothing. Where the names alone stop the broker its
+    partitions are predicted all the same. Raises UsageError for an unknown release and for anything
+    but a log.dirs root, StorageFailed.
+    """
+    rule = start_rule(kafka)
+    looked = [look_at_root(path, rule) for path in _roots(log_dirs)]
+    units = [unit for one in looked for unit in _units(one, looked, rule, interval)]
+    table = executor.map("preflight", units, start_rows, STARTS, size=lambda unit: unit.bytes)
+    partitions = [start_of(row) for row in table.to_pylist()]
+    words = words_of_all(looked, rule, expected or Expected()) + _duplicates(partitions, rule)
+    roots = tuple(_root_outcome(one, partitions, rule) for one in looked)
+    stopped = [(p.log_dir, p.partition_dir, p.words) for p in partitions if p.outcome == "stops"]
+    words += [w for root in roots if root.outcome == "stops" for w in root.words]
+    words += [f"{log_dir}/{name}: {said}" for log_dir, name, said in stopped]
+    outcome = _worst([one.outcome for one in partitions])
+    if all(root.outcome == "offline" for root in roots):
+        listed = ", ".join(root.log_dir for root in roots)
+        words += [w for root in roots for w in root.words]
+        words.append(f"Shutdown broker because all log dirs in {listed} have failed")
+    if words:
+        outcome = "stops"
+    elif outcome == "loads" and any(root.outcome == "offline" for root in roots):
+        outcome = "offline"
+    return BrokerStart(
+        kafka, rule, outcome, tuple(words), roots, tuple(partitions), told_epoch(looked, rule)
+    )
+
+
+def _roots(log_dirs: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    found: dict[str, Path] = {}
+    for path in log_dirs:
+        place = locate(path)
+        if place.kind != "root":
+            raise UsageError("is not a log.dirs root: a broker starts on whole roots", path=path)
+        found.setdefault(os.path.realpath(path), Path(path).absolute())
+    return list(found.values())
+
+
+def _units(
+    one: Looked, all_roots: Sequence[Looked], rule: StartRule, interval: int
+) -> Iterable[StartUnit]:
+    tiered = any(is_tiered(other.names) for other in all_roots)
+    root = replace(one.root, clean_shutdown=one.start.clean, findings=())
+    points = root.checkpoints.get(paths.RECOVERY_POINT, {})
+    for name in one.names.partitions:
+        parsed = paths.parse_partition(name)
+        if parsed is None or (parsed.state and parsed.state not in rule.states):
+            continue
+        key = parsed._replace(state="")
+        size = 0 if one.start.clean else _unflushed_bytes(root.path / name, points.get(key, 0))
+        own = {
+            file: {key: offsets[key]}
+            for file, offsets in root.checkpoints.items()
+            if key in offsets
+        }
+        small = replace(root, checkpoints=own)
+        yield StartUnit(small, name, rule.name, one.start.live, tiered, interval, size)
+
+
+def _unflushed_bytes(directory: Path, recovery_point: int) -> int:
+    """Return about how many bytes a recovery reads: those of the logs from the recovery point on."""
+    sizes: dict[int, int] = {}
+    try:
+        with storage(directory, "listing"), os.scandir(directory) as entries:
+            for entry in entries:
+                parsed = paths.parse_segment_file(entry.name)
+                if parsed and parsed.kind == paths.LOG and not parsed.suffix:
+                    sizes[parsed.base_offset] = entry.stat(follow_symlinks=False).st_size
+    except KafkatsError:
+        return 0
+    first = max((base for base in sizes if base <= recovery_point), default=0)
+    return sum(size for base, size in sizes.items() if base >= first)
+
+
+def start_rows(unit: StartUnit) -> pa.RecordBatch:
+    """Return the row of rows.STARTS for one partition directory."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pylist([start_row(predict_unit(unit))], schema=STARTS)
+
+
+def predict_unit(unit: StartUnit) -> PartitionStart:
+    """Predict one partition directory. An unreadable one takes its log directory offline."""
+    log_dir, rule = str(unit.root.path), START_RULES[unit.rule]
+    try:
+        partition = scan_at_rest(unit.root.path / unit.partition_dir, live=unit.live)
+    except KafkatsError as e:
+        return PartitionStart(log_dir, unit.partition_dir, "offline", e.reason)
+    claims: Claims = claims_of(partition, unit.root, live=unit.live, tiered=unit.tiered)
+    start = predict(partition, claims, rule, log_dir=log_dir, interval=unit.interval)
+    return replace(start, topic_id=_topic_id(partition.path))
+
+
+def _topic_id(directory: Path) -> str:
+    try:
+        return read_partition_metadata(directory / paths.PARTITION_METADATA).topic_id
+    except KafkatsError:
+        return ""
+
+
+def _duplicates(partitions: Sequence[PartitionStart], rule: StartRule) -> list[str]:
+    seen: dict[str, PartitionStart] = {}
+    words = []
+    for one in partitions:
+        name = paths.parse_partition(one.partition_dir)
+        if name is None or name.state in ("delete", "stray"):
+            continue
+        key = f"{name}{name.state}"
+        before = seen.setdefault(key, one)
+        if before is not one:
+            first = f"{before.log_dir}/{before.partition_dir}"
+            words.append(duplicate(rule, f"{one.log_dir}/{one.partition_dir}", first, str(name)))
+    return words
+
+
+def _root_outcome(one: Looked, partitions: Sequence[PartitionStart], rule: StartRule) -> RootStart:
+    """Return the log directory with what its partitions do to it."""
+    failed = [p for p in partitions if p.log_dir == one.start.log_dir and p.outcome == "offline"]
+    if not failed or one.start.outcome == "stops":
+        return one.start
+    words = tuple(f"{p.log_dir}/{p.partition_dir}: {p.words}" for p in failed)
+    outcome: Outcome = "offline" if rule.checkpoint == "offline" else "stops"
+    return replace(one.start, outcome=outcome, words=one.start.words + words)
+
+
+def _worst(outcomes: Iterable[Outcome]) -> Outcome:
+    return max(outcomes, key=OUTCOMES.index, default="loads")

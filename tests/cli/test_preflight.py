@@ -1,0 +1,116 @@
+"""The command preflight: exit codes, the verdict, and that nothing changes."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kafkats.cli.command import run
+from kafkats.cli.session import Session
+from kafkats.recovery.rows import STARTS
+from tests.builders import locks
+from tests.golden import Unpacked
+
+
+def _run(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str], str]:
+    code = run(["preflight", *words], Session())
+    said = capsys.readouterr()
+    return code, said.out.splitlines(), said.err
+
+
+def _state(root: Path) -> list[tuple[str, int, int]]:
+    found = [(str(p), p.lstat()) for p in sorted(root.rglob("*"))]
+    return [(name, st.st_size, st.st_mtime_ns) for name, st in found]
+
+
+def test_a_start_that_loses_nothing(golden: Unpacked, capsys: pytest.CaptureFixture[str]) -> None:
+    root = golden("adopt-4.3.1-unclean", "before")
+    before = _state(root)
+    code, lines, _ = _run([str(root), "--kafka", "4.3", "--recovery-rate", "100KiB"], capsys)
+    assert (code, lines[0]) == (0, "This broker (4.3) will start, and loses nothing.")
+    assert (
+        "  recovers 40 segments, 150.4 KiB: about 2 s with one thread (100.0 KiB a second)" in lines
+    )
+    assert _state(root) == before
+
+
+def test_a_start_that_loses_says_what(golden: Unpacked, capsys: pytest.CaptureFixture[str]) -> None:
+    root = golden("clean-start-4.3.1", "before")
+    code, lines, _ = _run([str(root), "--kafka", "4.3.1"], capsys)
+    assert code == 1
+    assert lines[0] == "This broker (4.3.1) will start, and loses what is listed below."
+    assert f"{root}/torn-0: log 0 to 67, high watermark 100" in lines
+
+
+def test_rows_and_report(
+    golden: Unpacked, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = golden("crash-4.3.1", "before")
+    words = [str(root), "--kafka", "4.3", "--json", "-o", str(tmp_path / "report")]
+    code, lines, _ = _run(words, capsys)
+    rows = [json.loads(line) for line in lines]
+    totals = rows.pop()["summary"]
+    assert code == 1
+    assert set(rows[0]) == set(STARTS.names)
+    assert totals["recovered_segments"] == sum(len(row["recovered"]) for row in rows)
+    assert totals["partitions"] == len(rows) == 42
+    assert json.loads((tmp_path / "report" / "report.json").read_text()) == totals
+    assert (tmp_path / "report" / "starts.parquet").stat().st_size > 0
+
+
+def test_a_broker_that_will_not_start(
+    golden: Unpacked, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "data"
+    shutil.copytree(golden("torn-append-4.3.1", "before"), root)
+    (root / "lost+found").mkdir()
+    code, lines, _ = _run([str(root), "--kafka", "4.3"], capsys)
+    assert (code, lines[0]) == (1, "This broker (4.3) will not start. Its words:")
+    assert lines[1].startswith(f"  Found directory {root}/lost+found, 'lost+found' is not in")
+
+
+@pytest.mark.parametrize("kafka", ["4.9", "5", "x", "", "4", "2.80"])
+def test_an_unknown_release_is_bad_usage(
+    kafka: str, golden: Unpacked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = golden("torn-append-4.3.1", "before")
+    code, lines, error = _run([str(root), "--kafka", kafka], capsys)
+    assert (code, lines) == (2, [])
+    assert "known are 0.8.2, 0.9.0" in error
+    assert "4.3" in error
+
+
+def test_only_whole_roots(golden: Unpacked, capsys: pytest.CaptureFixture[str]) -> None:
+    root = golden("torn-append-4.3.1", "before")
+    code, _, error = _run([str(root / "indexed-0"), "--kafka", "4.3"], capsys)
+    assert code == 2
+    assert "is not a log.dirs root" in error
+
+
+def test_beside_a_running_broker(
+    golden: Unpacked, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "data"
+    shutil.copytree(golden("torn-append-4.3.1", "before"), root)
+    with locks.broker(root):
+        _, lines, _ = _run([str(root), "--kafka", "4.3"], capsys)
+    assert lines[0].startswith(
+        "A broker runs here. This is what would happen if it were killed now"
+    )
+    assert any(line.startswith("  recovers 2 segments") for line in lines)
+
+
+def test_a_lock_that_kafkats_holds_stops_the_broker(
+    golden: Unpacked, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "data"
+    shutil.copytree(golden("torn-append-4.3.1", "before"), root)
+    (root / ".lock").touch()
+    with locks.other_process(root / ".lock", fcntl.LOCK_SH):
+        code, lines, _ = _run([str(root), "--kafka", "4.3"], capsys)
+    assert code == 1
+    assert lines[1].startswith(f"  Failed to acquire lock on file .lock in {root}.")

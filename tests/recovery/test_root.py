@@ -1,0 +1,189 @@
+"""Log directories that stop a broker or take it offline: as in the golden starts with one damage."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kafkats.execution import LocalExecutor
+from kafkats.recovery.facts import BrokerStart
+from kafkats.recovery.root import Expected
+from kafkats.recovery.start import predict_start
+from tests.golden import Unpacked, case
+
+_RELEASES = ("0.10.2.2", "1.1.1", "2.8.2", "3.9.1", "4.1.0", "4.3.1")
+_STARTED = {("1.1.1", "bad-recovery-point"), ("2.8.2", "bad-recovery-point")}
+"""Starts that count as started because the port was open for a moment: the broker then shut down."""
+_CHECKPOINT = "0\n5\na 0 1\n"
+
+
+def _predicted(roots: list[Path], kafka: str, expected: Expected | None = None) -> BrokerStart:
+    with LocalExecutor(1) as executor:
+        return predict_start(executor, roots, kafka, expected=expected)
+
+
+def _clean_copy(golden: Unpacked, kafka: str, into: Path) -> Path:
+    """Return the clean root with the one partition that was not damaged."""
+    source, root = golden(f"clean-start-{kafka}", "before"), into / "data"
+    root.mkdir()
+    for path in source.iterdir():
+        if path.is_file():
+            shutil.copy2(path, root / path.name)
+    shutil.copytree(source / "untouched-0", root / "untouched-0")
+    return root
+
+
+def _damage(root: Path, name: str) -> None:
+    """Do to the copy what `alone` in the case says."""
+    partition = root / "untouched-0"
+    last = max(partition.glob("*.log"))
+    files = {
+        "backup-log": partition / "backup.log",
+        "bad-snapshot-name": partition / "old.snapshot",
+        "bad-index-name": partition / "zz.index",
+        "bad-deleted-name": partition / "zz.log.deleted",
+        "bad-cleaned-name": partition / "xx.log.cleaned",
+    }
+    if name in files:
+        files[name].write_bytes(b"x")
+    elif name in ("stray-directory", "lost-and-found", "subdirectory"):
+        {"stray-directory": root / "backup", "lost-and-found": root / "lost+found"}.get(
+            name, partition / "below"
+        ).mkdir()
+    elif name == "bad-recovery-point":
+        (root / "recovery-point-offset-checkpoint").write_text(_CHECKPOINT)
+    elif name == "bad-high-watermark":
+        (root / "replication-offset-checkpoint").write_text("9\n0\n")
+    elif name == "bad-epochs":
+        (partition / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n")
+    elif name in ("zero-tail-clean", "garbage-tail-clean"):
+        with last.open("ab") as file:
+            file.write((b"\0" if name == "zero-tail-clean" else b"\xab") * 100)
+
+
+def _said(name: str, kafka: str) -> str:
+    found = case(f"clean-start-{kafka}").info["alone"][name]
+    return "\n".join((*found["errors"], *found["warnings"]))
+
+
+@pytest.mark.parametrize("kafka", _RELEASES)
+def test_one_damage_stops_the_broker_as_it_did(
+    kafka: str, golden: Unpacked, tmp_path: Path
+) -> None:
+    wrong = []
+    for name, found in case(f"clean-start-{kafka}").info["alone"].items():
+        if name == "bad-partition-metadata":
+            continue  # only the cluster knows the topic's id
+        folder = tmp_path / name
+        folder.mkdir()
+        root = _clean_copy(golden, kafka, folder)
+        _damage(root, name)
+        start = _predicted([root], kafka)
+        refused = not found["started"] or (kafka, name) in _STARTED
+        # 1.1 and 2.8 go on with a failed log directory until their first leader
+        if name == "bad-high-watermark" and kafka in ("1.1.1", "2.8.2"):
+            refused = True
+        if (start.outcome == "stops") != refused:
+            wrong.append((name, start.outcome, start.words))
+        elif not refused and found["log_end_offset"] is not None:
+            ends = [p.log_end_offset for p in start.partitions]
+            if ends != [found["log_end_offset"]]:
+                wrong.append((name, found["log_end_offset"], ends))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("kafka", _RELEASES)
+def test_the_words_are_the_brokers_own(kafka: str, golden: Unpacked, tmp_path: Path) -> None:
+    wrong = []
+    for name, found in case(f"clean-start-{kafka}").info["alone"].items():
+        if found["started"] and name != "bad-recovery-point":
+            continue
+        if name == "bad-partition-metadata":
+            continue
+        folder = tmp_path / name
+        folder.mkdir()
+        root = _clean_copy(golden, kafka, folder)
+        _damage(root, name)
+        home = f"LOGS/clean-start-{kafka}/data"
+        said = _said(name, kafka)
+        words = [
+            w.replace(str(root), home) for one in _words(root, kafka) for w in one.split(": ", 1)
+        ]
+        if not any(len(one) > 20 and one in said for one in words):
+            wrong.append((name, words, said[:400]))
+    assert wrong == []
+
+
+def _words(root: Path, kafka: str) -> list[str]:
+    start = _predicted([root], kafka)
+    return [*start.words, *(w for r in start.roots for w in r.words)]
+
+
+def test_the_same_partition_in_two_log_directories_stops_the_broker(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    first = _clean_copy(golden, "4.3.1", tmp_path)
+    second = tmp_path / "second"
+    shutil.copytree(first, second)
+    meta = (second / "meta.properties").read_text().splitlines()
+    (second / "meta.properties").write_text("\n".join(m for m in meta if "directory.id" not in m))
+    (word,) = _predicted([first, second], "4.3").words
+    assert word == (
+        f"Duplicate log directories for untouched-0 are found in both {second}/untouched-0 and"
+        f" {first}/untouched-0."
+    )
+
+
+@pytest.mark.parametrize(
+    ("kafka", "key", "said"),
+    [
+        ("4.3", "cluster.id", "Invalid cluster.id in: {}/meta.properties. Expected "),
+        ("4.3", "node.id", "Stored node id 77 doesn't match previous node id 1 in {}/meta.properties"),
+        ("4.3", "directory.id", "Duplicate directory ID "),
+        ("2.8", "cluster.id", "BrokerMetadata is not consistent across log.dirs."),
+    ],
+)  # fmt: skip
+def test_log_directories_that_differ_stop_the_broker(
+    kafka: str, key: str, said: str, golden: Unpacked, tmp_path: Path
+) -> None:
+    first = _clean_copy(golden, "4.3.1", tmp_path)
+    second = tmp_path / "second"
+    second.mkdir()
+    lines = dict(
+        line.split("=", 1)
+        for line in (first / "meta.properties").read_text().splitlines()
+        if "=" in line
+    )
+    if key != "directory.id":
+        del lines["directory.id"]
+        lines[key] = "77"
+    text = "".join(f"{k}={v}\n" for k, v in lines.items())
+    (second / "meta.properties").write_text(text)
+    words = _predicted([first, second], kafka).words
+    assert [w for w in words if w.startswith(said.format(second))], words
+
+
+def test_meta_properties_of_another_cluster_or_node_stop_the_broker(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    root = _clean_copy(golden, "4.3.1", tmp_path)
+    assert _predicted([root], "4.3").outcome == "loads"
+    (word,) = _predicted([root], "4.3", Expected("another", None)).words
+    assert word.startswith(f"Invalid cluster.id in: {root}/meta.properties. Expected another, but")
+    (word,) = _predicted([root], "4.3", Expected("", 9)).words
+    assert word.startswith("Stored node id 1 doesn't match previous node id 9 in")
+
+
+def test_the_controller_is_told_the_epoch_of_the_marker(golden: Unpacked, tmp_path: Path) -> None:
+    root = _clean_copy(golden, "4.3.1", tmp_path)
+    marker = root / ".kafka_cleanshutdown"
+    told = json.loads(marker.read_text())["brokerEpoch"]
+    assert _predicted([root], "4.3").told_epoch == told > 0
+    marker.write_bytes(b"")
+    by_hand = _predicted([root], "4.3")
+    assert (by_hand.told_epoch, by_hand.roots[0].clean) == (-1, True)
+    marker.unlink()
+    assert _predicted([root], "4.3").roots[0].clean is False
