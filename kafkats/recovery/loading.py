@@ -51,8 +51,8 @@ class Files:
 
     def bases(self) -> list[int]:
         """Return the base offsets of the logs, sorted."""
-        found = (paths.parse_segment_file(name) for name in self.sources)
-        return sorted(f.base_offset for f in found if f and f.kind == paths.LOG and not f.suffix)
+        logs = (name for name in self.sources if name.endswith(paths.LOG))
+        return sorted(f.base_offset for f in map(paths.parse_segment_file, logs) if f)
 
 
 def stopping_name(names: Iterable[str], rule: StartRule) -> str:
@@ -71,9 +71,8 @@ def load_names(
     `next_offset` returns the end of a `.log.swap`, given its base offset and its name.
     """
     files = Files({name: name for name in names})
-    for name in sorted(files.sources):
-        if name.endswith(".deleted"):
-            files.remove(name)
+    for name in sorted(name for name in files.sources if name.endswith(".deleted")):
+        files.remove(name)
     if not rule.swaps_renamed:
         _drop_swapped_indexes(files)
     swaps = _valid_swaps(files, rule)
@@ -84,18 +83,16 @@ def load_names(
         files.swapped_logs.extend(map(_number, logs))
     bases = set(files.bases())
     indexes = _INDEXES[:1] if rule.name in ("0.8", "0.9") else _INDEXES
-    for name in sorted(files.sources):
-        parsed = paths.parse_segment_file(name)
-        orphan = parsed and parsed.kind in indexes and not parsed.suffix
-        if parsed and orphan and parsed.base_offset not in bases:
+    for name in [name for name in files.sources if name.endswith(indexes)]:
+        if starts_with_number(name) and _number(name) not in bases:
             files.remove(name)
     return files
 
 
 def _valid_swaps(files: Files, rule: StartRule) -> list[str]:
     """Remove `.cleaned` files and the swaps of an unfinished replacement; return the other swaps."""
-    cleaned = [name for name in sorted(files.sources) if name.endswith(".cleaned")]
-    swaps = [name for name in sorted(files.sources) if name.endswith(_SWAP)]
+    cleaned = sorted(name for name in files.sources if name.endswith(".cleaned"))
+    swaps = sorted(name for name in files.sources if name.endswith(_SWAP))
     for name in cleaned:
         files.remove(name)
     if ".cleaned" not in rule.numbered:
@@ -130,7 +127,7 @@ def _rename_swaps(files: Files, swaps: list[str], next_offset: Callable[[int, st
 
 
 def _drop_swapped_indexes(files: Files) -> None:
-    for name in sorted(files.sources):
+    for name in sorted(name for name in files.sources if name.endswith(_SWAP)):
         parsed = paths.parse_segment_file(name)
         if parsed and parsed.suffix == _SWAP and parsed.kind in (paths.LOG, *_INDEXES):
             for kind in _INDEXES:

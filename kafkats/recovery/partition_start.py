@@ -163,6 +163,9 @@ def predict(
     if not state:  # a moved or deleted copy has no checkpoints of its own
         told = max((w.offset for w in witnesses(claims, epochs)), default=-1)
         known = replace(known, known_end=told)
+    words = stopping_name(odd, rule)
+    if words:
+        return replace(known, outcome="stops", words=words)
     try:
         return _loaded(partition, claims, rule, interval, names, known, epochs, state)
     except Stops as e:
@@ -183,19 +186,13 @@ def _loaded(
     state: str,
 ) -> PartitionStart:
     directory = partition.path
-    words = stopping_name(names, rule)
-    if words:
-        return replace(known, outcome="stops", words=words)
     refused = _epochs_words(directory, names, rule)
     if refused:
         outcome: Outcome = "stops" if rule.epochs == "stops" else "offline"
         return replace(known, outcome=outcome, words=refused)
     files = load_names(names, rule, _swap_end(directory, rule, names))
-    offsets = [
-        p.base_offset
-        for n in files.sources
-        if (p := paths.parse_segment_file(n)) and p.kind == paths.SNAPSHOT and not p.suffix
-    ]
+    snapshots = (name for name in files.sources if name.endswith(paths.SNAPSHOT))
+    offsets = [p.base_offset for p in map(paths.parse_segment_file, snapshots) if p]
     load = _Load(
         directory, rule, claims, interval, names, files,
         Snapshots(offsets, _readable(directory), kept=_has_producers(directory, files, rule)),
@@ -369,6 +366,8 @@ def _settled_end(load: _Load) -> End:
 def _finished(load: _Load, known: PartitionStart, end: End) -> PartitionStart:
     rule, bases = load.rule, load.bases
     start = max(load.log_start, bases[0]) if bases else load.log_start
+    # From 3.7 on the checkpoint cuts the epochs, not the first segment.
+    epochs_start = load.log_start if rule.marker_epoch else start
     loaded = Loaded(-1, -1)
     if rule.producers:
         load.snapshots.remove_strays(bases)
@@ -385,7 +384,7 @@ def _finished(load: _Load, known: PartitionStart, end: End) -> PartitionStart:
         removed=tuple(load.files.removed),
         renamed=tuple(load.files.renamed),
         created=tuple(load.files.created),
-        epochs=tuple(_cut_epochs(load.epochs, start, end.offset)),
+        epochs=tuple(_cut_epochs(load.epochs, epochs_start, end.offset)),
         snapshots=tuple(sorted(load.snapshots.offsets)),
         snapshot_offset=loaded.snapshot_offset,
         replay_from=loaded.replay_from,
