@@ -22,17 +22,11 @@ from pages import write_or_compare  # noqa: E402
 from kafkats.cli import cli  # noqa: E402
 from kafkats.cli.generated import DeclaredOption, text_of  # noqa: E402
 from kafkats.config.option import Option  # noqa: E402
+from kafkats.operations import OPERATIONS  # noqa: E402
 
 PAGE = ROOT / "docs" / "options.md"
-FORM_OF = {
-    "plan rebuild": "rebuild",
-    "plan migrate": "migrate",
-    "plan retain": "retain",
-    "plan roll": "roll",
-    "lookup": "table",
-    "export": "export",
-}
-"""The command that a DAG runs with the options of a form."""
+FORM_OF = {"lookup": "table", "export": "export"} | {f"plan {name}": name for name in OPERATIONS}
+"""The form of the DAG that runs a command."""
 HEAD = """\
 # Options
 
@@ -97,7 +91,8 @@ def row(one: click.Option, form: str) -> str:
 
 def param_of(option: Option, form: str) -> str:
     """Return the id that a form has for an option, "" for none."""
-    found = [one.param for one in declared_in(FORMS[form]).values() if one.option is option]
+    options = declared_in(FORMS[form]).values() if form in FORMS else ()
+    found = [one.param for one in options if one.option is option]
     return f"`{found[0]}`" if found else ""
 
 

@@ -12,7 +12,7 @@ from kafkats.cli.lookup import HIGH_WATERMARK, LOGS, limits_of
 from kafkats.cli.options import JOBS, MAX_BATCH_BYTES, POLICY, TOPICS, now_or, policy_of
 from kafkats.cli.session import session
 from kafkats.cli.terminal import say, shown
-from kafkats.config.settings_read import READS
+from kafkats.config.settings_read import SEARCHES
 from kafkats.errors import UsageError
 from kafkats.lookup import exports
 from kafkats.lookup.marks import find_marks, with_margin
@@ -71,7 +71,7 @@ def export(
         raise UsageError("--group is for group-csv")
     options = operation.LookupOptions(
         now_ms=now_or(None),
-        policy=policy_of(policy_file, settings, reads=READS["export"]),
+        policy=policy_of(policy_file, settings, reads=SEARCHES),
     )
 
     def look(targets: list[Target]) -> pa.Table:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import click
 
+from kafkats.config.given import Given
 from kafkats.config.option import (
     REQUIRED,
     Choice,
@@ -20,6 +23,7 @@ from kafkats.config.option import (
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
+Command: TypeAlias = Callable[..., int]
 
 
 class DeclaredOption(click.Option):
@@ -77,6 +81,21 @@ def options(*models: type[Options], **more: Mapping[str, Any]) -> Callable[[F], 
                 if one.option.flags:
                     command = _decorator(one, dict(more.get(one.name, {})))(command)
         return command
+
+    return decorate
+
+
+def taking(*models: type[Options], **more: Mapping[str, Any]) -> Callable[[Command], Command]:
+    """As `options`, but the command gets all the values as one `given` (kafkats.config.given)."""
+    names = [one.name for model in models for one in declared(model) if one.option.flags]
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def gathering(*args: Any, **values: Any) -> int:
+            given = Given({name: values.pop(name) for name in names}, time.time_ns() // 1_000_000)
+            return command(*args, given=given, **values)
+
+        return options(*models, **more)(gathering)
 
     return decorate
 

@@ -20,7 +20,7 @@ from kafkats.cli.options import (
     units_in,
 )
 from kafkats.cli.terminal import say_summary, show_rows
-from kafkats.config.settings_read import READS
+from kafkats.config.settings_read import LAYOUTS
 from kafkats.errors import UsageError
 from kafkats.lookup.options import Layouts
 
@@ -68,7 +68,7 @@ def layouts(
             "an index by time is asked for a step of 1 ms or more, and for times from 1970 on"
         )
     options = operation.LayoutOptions(
-        times, every, output, policy_of(policy_file, settings, reads=READS["layouts"])
+        times, every, output, policy_of(policy_file, settings, reads=LAYOUTS)
     )
     units = units_in(log_dirs, topics)
     do = partial(operation.layouts_unit, options=options)

@@ -20,7 +20,7 @@ from kafkats.cli.options import (
 )
 from kafkats.cli.session import session
 from kafkats.cli.terminal import say_summary, show_rows
-from kafkats.config.settings_read import READS
+from kafkats.config.settings_read import SEARCHES
 from kafkats.errors import UsageError
 from kafkats.lookup.options import Logs, Lookup, Search, Table, Times
 
@@ -140,7 +140,7 @@ def lookup(
             executor, units, cells, output, report, exact=depth != "tail", as_json=as_json
         )
         return 0 if go_on else code
-    policy = policy_of(policy_file, settings, reads=READS["lookup"])
+    policy = policy_of(policy_file, settings, reads=SEARCHES)
     options = operation.LookupOptions(how, rule, depth, margin or 0, now_or(now), policy)
     found = looking.lookup(executor, units, targets, options)
     failed = _show_answers(executor, units, found, len(targets), report, around, as_json=as_json)

@@ -14,12 +14,11 @@ from kafkats.cli.proving import keep_segments
 from kafkats.cli.session import first_remarks
 from kafkats.cli.terminal import plan_sentences, say_summary, show_rows
 from kafkats.errors import UsageError
-from kafkats.generations import rule_remarks
-from kafkats.paths import LEADER_EPOCH, LOG_START, OFFSET_INDEX, SEGMENT_KINDS, TIME_INDEX
+from kafkats.operations import OPERATIONS
 from kafkats.plans.options import PlanFolder, Reserve
 
 if TYPE_CHECKING:
-    from kafkats.flow.planning import Planned
+    from kafkats.plans.operation import Planned
     from kafkats.plans.plan import Plan
     from kafkats.reserving import Planning, Wish
 
@@ -161,14 +160,8 @@ def follows(made: Plan, row: Mapping[str, Any]) -> bool:
     """Return whether the row's file changes together with the .log of its segment: the table then
     leaves it out.
     """
-    beside = SEGMENT_KINDS[1:]
-    kinds = {
-        "migrate": (OFFSET_INDEX, TIME_INDEX),
-        "retain": (*beside, LEADER_EPOCH, LOG_START),
-        "roll": beside,
-        "split": beside,
-    }
-    return str(row["file"]).endswith(kinds.get(made.operation, ("/",)))
+    operation = OPERATIONS.get(made.operation)
+    return operation is not None and operation.leaves_out(str(row["file"]))
 
 
 def show_plan(
@@ -190,10 +183,8 @@ def show_plan(
     ]).to_pylist()
     rows = [row for row in rows if as_json or not follows(made, row)]
     show_rows(rows, ("action", "partition_dir", "file", "after_bytes", "reason"), as_json)
-    remarks = [
-        *(rule_remarks(str(made.header["options"]["rule"])) if made.operation == "retain" else ()),
-        *remarks,
-    ]
+    operation = OPERATIONS.get(made.operation)
+    remarks = [*(operation.remarks(made.header) if operation else ()), *remarks]
     totals = dict(made.header["totals"])
     summary = {"plan": str(folder), "digest": made.digest, **totals, "totals": totals}
     summary |= {**(more or {}), "remarks": remarks}

@@ -13,6 +13,7 @@ import click
 from kafkats.cli.generated import options
 from kafkats.cli.session import Session, session
 from kafkats.cli.terminal import progress_bar, shown
+from kafkats.config.given import Given
 from kafkats.config.options import (
     BatchLimit,
     IndexSettings,
@@ -130,6 +131,13 @@ def units_in(log_dirs: Iterable[str | os.PathLike[str]], topics: str) -> list[Un
     if not matched and not session().scheduled:
         raise UsageError(f"no topic there matches {topics!r}")
     return units
+
+
+def given_policy(given: Given, *, reads: frozenset[str] | None = None) -> Policy:
+    """Return the policy of a command, as `policy_of`."""
+    settings, export = given.of(Settings), given.values.get("export")
+    file = export if isinstance(export, Path) else None
+    return policy_of(settings.policy_file, settings.settings, file, reads=reads)
 
 
 def policy_of(

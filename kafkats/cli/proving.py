@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkats.cli.generated import options
 from kafkats.cli.options import policy_of
-from kafkats.config.settings_read import READS
+from kafkats.config.settings_read import INDEXES
 from kafkats.inspect.options import ProofOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkats.execution import Executor
-    from kafkats.flow.proving import Proof
     from kafkats.inspect.verify import VerifyOptions
+    from kafkats.plans.proof import Proof
     from kafkats.plans.units import Unit
 
 _SHOWN: Final = 200
@@ -31,7 +31,7 @@ def verify_options(
     """Return the options; settings that verify does not read are reported on standard error."""
     from kafkats.inspect.verify import VerifyOptions
 
-    policy = policy_of(policy_file, settings, reads=READS["verify"])
+    policy = policy_of(policy_file, settings, reads=INDEXES)
     return VerifyOptions(rule=rule, deep=deep, policy=policy)
 
 

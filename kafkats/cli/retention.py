@@ -10,25 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkats.cli.generated import options
-from kafkats.cli.options import (
-    JOBS,
-    JSON,
-    LOG_DIRS,
-    POLICY,
-    TOPICS,
-    now_or,
-    policy_of,
-    units_in,
-)
+from kafkats.cli.generated import taking
+from kafkats.cli.options import JOBS, JSON, LOG_DIRS, given_policy, units_in
 from kafkats.cli.session import first_remarks
 from kafkats.cli.spark import Commands
 from kafkats.cli.terminal import board_sentences, say_summary, show_rows
-from kafkats.config.settings_read import READS, retaining
-from kafkats.generations import (
-    rule_remarks,
-)
+from kafkats.config.given import Given, stored
+from kafkats.config.options import Settings, Topics
+from kafkats.generations import rule_remarks
+from kafkats.retention.operation import OPERATION as RETENTION
 from kafkats.retention.options import Retain
+from kafkats.rolling.operation import SIMULATION_READS
 from kafkats.rolling.options import Roll, Simulate
 
 if TYPE_CHECKING:
@@ -50,19 +42,15 @@ _BOARD = (
 )
 
 
-RETAIN = options(Retain)
-
-
-ROLL = options(Roll)
-
-
-def policy_remarks(policy: Policy, units: list[Unit], topics: str, *, operation: str) -> list[str]:
-    """Return remarks on topics that the glob `topics` matched, and on settings that `operation`
-    (kafkats.config.settings_read.READS) does not read.
+def policy_remarks(
+    policy: Policy, units: list[Unit], topics: str, reads: frozenset[str]
+) -> list[str]:
+    """Return remarks on topics that the glob `topics` matched, and on settings that are not in
+    `reads`.
     """
     from kafkats.plans.units import topics_of
 
-    return list(policy.remarks(topics_of(units), all_topics=topics == "*", reads=READS[operation]))
+    return list(policy.remarks(topics_of(units), all_topics=topics == "*", reads=reads))
 
 
 @click.group(cls=Commands)
@@ -74,42 +62,27 @@ def simulate() -> None:
 
 @simulate.command("retain")
 @LOG_DIRS
-@RETAIN
-@TOPICS
-@POLICY
+@taking(Retain, Topics, Settings)
 @JOBS
 @JSON
 def simulate_retain(
-    log_dirs: tuple[Path, ...],
-    rule: str,
-    now: int | None,
-    before: int | None,
-    export: Path | None,
-    free_bytes: int | None,
-    over_guard: bool,
-    inside_segments: bool,
-    last_segment: bool,
-    topics: str,
-    policy_file: Path | None,
-    settings: tuple[str, ...],
-    executor: Executor,
-    as_json: bool,
+    log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json: bool
 ) -> int:
     """Show what retention deletes now, within a day and within a week, and what keeps the rest.
     Exit with 1 if an expired segment lies behind one that has not expired.
     """
-    from kafkats.flow.planning import retain, suspect_shares
-    from kafkats.retention.plan import RetainOptions
+    from kafkats.flow.looking import LogStages
+    from kafkats.retention.looking import retain, retain_options, suspect_shares
     from kafkats.retention.summary import board, sums_of, with_shares
 
-    policy = policy_of(policy_file, settings, export)
-    options = RetainOptions(now_or(now), rule, before, free_bytes, over_guard, last_segment)
+    policy = given_policy(given)
+    options, inside = retain_options(given), given.of(Retain).inside_segments
+    topics = given.of(Topics).topics
     units = units_in(log_dirs, topics)
-    planned = retain(executor, units, options, policy, inside_segments=inside_segments)
-    operation = retaining(inside_segments=inside_segments)
+    planned = retain(LogStages(executor), units, options, policy, inside_segments=inside)
     remarks = [
-        *rule_remarks(rule),
-        *policy_remarks(policy, units, topics, operation=operation),
+        *rule_remarks(options.rule),
+        *policy_remarks(policy, units, topics, RETENTION.reads(given)),
         *planned.remarks,
     ]
     rows = board(planned.beside["retention"], options.now_ms)
@@ -131,31 +104,20 @@ def simulate_retain(
 
 @simulate.command("roll")
 @LOG_DIRS
-@ROLL
-@options(Simulate)
-@TOPICS
-@POLICY
+@taking(Roll, Simulate, Topics, Settings)
 @JOBS
 @JSON
 def simulate_roll(
-    log_dirs: tuple[Path, ...],
-    rule: str,
-    now: int | None,
-    export: Path | None,
-    seed: int,
-    topics: str,
-    policy_file: Path | None,
-    settings: tuple[str, ...],
-    executor: Executor,
-    as_json: bool,
+    log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json: bool
 ) -> int:
     """Show the segments that the stored batches would make with these settings, the files they keep
     open, and how long they are kept.
     """
     from kafkats.rolling import simulate as operation
 
-    policy = policy_of(policy_file, settings, export)
-    options = operation.SimulateOptions(now_or(now), rule, seed=seed)
+    policy, roll = given_policy(given), given.of(Roll)
+    options = stored(operation.SimulateOptions, roll, given.of(Simulate), now_ms=given.at(roll.now))
+    topics = given.of(Topics).topics
     units = units_in(log_dirs, topics)
     do = partial(operation.simulate_partition, policy=policy, options=options)
     table = executor.map(
@@ -175,6 +137,6 @@ def simulate_roll(
         f"{totals['segments']} segments would be {totals['simulated']}; {totals['open_files']} open files"
         f" {totals['simulated_open_files']}, after retention"
     ]
-    remarks = policy_remarks(policy, units, topics, operation="simulate roll")
+    remarks = policy_remarks(policy, units, topics, SIMULATION_READS)
     say_summary(totals | {"remarks": remarks}, as_json, said + first_remarks(remarks))
     return int(any(row["error"] for row in rows))

@@ -16,6 +16,8 @@ import click
 from kafkats.cli.session import session
 from kafkats.errors import StorageFailed
 from kafkats.findings import SEVERITIES
+from kafkats.operations import OPERATIONS
+from kafkats.plans.operation import size_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +75,7 @@ def formats_sentences(
 ) -> list[str]:
     """Return the bytes by magic, and the problems."""
     held = ", ".join(
-        f"{_bytes(size)} of magic {magic}"
+        f"{size_text(size)} of magic {magic}"
         for magic, size in enumerate(summary["magic_bytes"])
         if size
     )
@@ -86,7 +88,7 @@ def formats_sentences(
 
 
 def _looked_at(summary: Mapping[str, Any]) -> str:
-    return f"{summary['segments']} segments in {summary['partitions']} partitions, {_bytes(summary['log_bytes'])}"
+    return f"{summary['segments']} segments in {summary['partitions']} partitions, {size_text(summary['log_bytes'])}"
 
 
 def unread_sentences(segments: pa.Table) -> list[str]:
@@ -105,86 +107,26 @@ def plan_sentences(made: Plan, folder: Path) -> list[str]:
     totals = made.header["totals"]
     said = [
         f"{totals['files']} files to change for {totals['segments']} segments in {totals['partitions']} partitions, reading"
-        f" {_bytes(totals['read_bytes'])} of logs, writing {_bytes(totals['write_bytes'])}; {totals['blocked']} blocked;"
+        f" {size_text(totals['read_bytes'])} of logs, writing {size_text(totals['write_bytes'])}; {totals['blocked']} blocked;"
         f" {totals['segments_seen']} segments seen"
     ]
-    said += _SENTENCES[made.operation](totals) if made.operation in _SENTENCES else []
+    operation = OPERATIONS.get(made.operation)
+    said += operation.sentences(made.header) if operation else []
     said.append(f"digest {made.digest}")
     if totals["files"]:
         said.append(f"to do it: kafkats apply {folder} --digest {made.digest[:12]}")
     return said
 
 
-def _rebuild_sentences(totals: Mapping[str, Any]) -> list[str]:
-    said = []
-    if totals["recovery_segments"]:
-        said.append(
-            "no clean-shutdown marker: whatever is rebuilt, the broker's next start recovers"
-            f" {totals['recovery_segments']} segments ({_bytes(totals['recovery_bytes'])}) by itself"
-        )
-    origins = {k: v for k, v in totals["settings_from"].items() if k != "given"}
-    if origins:
-        words = {
-            "inferred": "inferred from other index files",
-            "default": "taken as Kafka's default",
-        }
-        how = ", ".join(f"{words[k]} for {v} files" for k, v in sorted(origins.items()))
-        said.append(f"index.interval.bytes was not given (--config or --policy): {how}")
-    left = {severity: count for severity, count in totals["not_repaired"].items() if count}
-    if left:
-        counts = ", ".join(f"{count} {severity}" for severity, count in left.items())
-        said.append(f"NOT repaired by this plan: {counts}; kafkats verify names them")
-    return said
-
-
-def _migrate_sentences(totals: Mapping[str, Any]) -> list[str]:
-    said = [
-        f"{totals['batches_before']} batches become {totals['batches_after']}, {totals['records']} records;"
-        f" {_bytes(totals['read_bytes'])} of logs become {_bytes(totals['write_bytes'])}, and both lie on the disk until purge"
-    ]
-    if totals["losses"]:
-        said.append(
-            "LOST by this: "
-            + ", ".join(f"{loss} ({count})" for loss, count in totals["losses"].items())
-        )
-    return said
-
-
-def _retain_sentences(totals: Mapping[str, Any]) -> list[str]:
-    said = [
-        f"{_bytes(totals['freed_bytes'])} in {totals['segments']} segments would go, and are free after purge; a broker would"
-        f" delete {_bytes(totals['kafka_bytes'])} in {totals['kafka_segments']} segments"
-    ]
-    if totals.get("heads"):
-        said.append(
-            f"{totals['heads']} of them are expired first parts of segments. apply writes the rest,"
-            f" {_bytes(totals['write_bytes'])}, again; it is on the disk twice until purge"
-        )
-    said += [f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()]
-    if totals["blocked_segments"]:
-        said.append(
-            f"{_bytes(totals['blocked_bytes'])} in {totals['blocked_segments']} segments have expired behind one that has not:"
-            " kafkats simulate retain names it"
-        )
-    return said
-
-
-_SENTENCES: Final = {
-    "migrate": _migrate_sentences,
-    "rebuild": _rebuild_sentences,
-    "retain": _retain_sentences,
-}
-
-
 def board_sentences(totals: Mapping[str, Any]) -> list[str]:
     """Return a summary of retention."""
     said = [
-        f"{_bytes(totals['bytes'])} in {totals['segments_seen']} segments: {_bytes(totals['now_bytes'])} go now,"
-        f" {_bytes(totals['day_bytes'])} within a day, {_bytes(totals['week_bytes'])} within a week"
+        f"{size_text(totals['bytes'])} in {totals['segments_seen']} segments: {size_text(totals['now_bytes'])} go now,"
+        f" {size_text(totals['day_bytes'])} within a day, {size_text(totals['week_bytes'])} within a week"
     ]
     if totals["pinned_bytes"]:
         said.append(
-            f"{_bytes(totals['pinned_bytes'])} have expired behind a segment that has not: retention does not reach them"
+            f"{size_text(totals['pinned_bytes'])} have expired behind a segment that has not: retention does not reach them"
         )
     return said + [f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()]
 
@@ -198,7 +140,7 @@ def run_sentences(
         ", ".join(f"{n} {words.get(o, o)}" for o, n in summary["outcomes"].items())
         or "nothing to do"
     )
-    said = [f"{summary['files']} files: {counts}; {_bytes(summary['written_bytes'])} written"]
+    said = [f"{summary['files']} files: {counts}; {size_text(summary['written_bytes'])} written"]
     said += [f"error: {error}" for error in summary["errors"]]
     said += [summary["note"]] if "note" in summary else []
     said += proved
@@ -210,13 +152,7 @@ def run_sentences(
 
 
 def freed_sentences(freed: int) -> list[str]:
-    return [f"{_bytes(freed)} freed"]
-
-
-def _bytes(count: int) -> str:
-    from rich.filesize import decimal
-
-    return str(decimal(count))
+    return [f"{size_text(freed)} freed"]
 
 
 def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:

@@ -42,6 +42,8 @@ class Option:
     The form of a DAG calls it `param`, if that is not the field's name. It offers `choices`, if not
     all that the type allows, begins with `initial`, if that is not the default, and says `empty` of
     an empty box, if that is not `unset`.
+
+    A plan stores the value as `stored`, if that is not the field's name (kafkats.config.given).
     """
 
     sentence: str
@@ -52,6 +54,7 @@ class Option:
     choices: tuple[str, ...] = ()
     initial: str | int | None = None
     empty: str = ""
+    stored: str = ""
 
 
 @dataclass(frozen=True)

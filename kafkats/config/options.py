@@ -27,6 +27,7 @@ Now = Annotated[
         "Decide as if it were this moment",
         "--now",
         param="as_of",
+        stored="now_ms",
         unset="the moment of the run",
     ),
 ]

@@ -1,11 +1,8 @@
 """Apply an approved plan of any operation.
 
 One unit of work is one partition directory. The operation stages its new files, and
-`logdir.changeset` commits them; no other code changes the directory. An operation that writes is a
-module with
-
-    check_item(item)                raises CorruptPlan for an item that it does not plan
-    stage_partition(work, lease)    builds the new files and returns the changes
+`logdir.changeset` commits them; no other code changes the directory. `kafkats.operations` has the
+module that stages, for each operation.
 """
 
 from __future__ import annotations
@@ -14,9 +11,7 @@ import os
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -34,21 +29,13 @@ from kafkats.logdir.lock import hold_shared
 from kafkats.logdir.resume_checks import check_home
 from kafkats.logdir.staging import refuse_not_undoable
 from kafkats.logdir.workarea import ROOT, Site, WorkArea, clear_folder, site, work_area
+from kafkats.operations import operation
 from kafkats.paths import LOCK
 from kafkats.plans.facts import ACTIONS
 from kafkats.plans.plan import Plan
 from kafkats.plans.rows import ActionRow, Item, PartitionKey, item_rows, partition_of
 from kafkats.plans.run import PartitionWork, Run, about, run_of, stop_file
 
-_WRITERS: Final = {
-    "rebuild": "kafkats.rebuild.plan",
-    "migrate": "kafkats.migration.stage",
-    "retain": "kafkats.retention.stage",
-    "roll": "kafkats.rolling.plan",
-    "split": "kafkats.split.plan",
-}
-"""The module with `check_item` and `stage_partition` of each operation, imported when it is needed.
-"""
 _ACTIONS: Final = ("add", "replace", "remove", "update")
 
 
@@ -58,7 +45,7 @@ def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[Pa
     `folder` is the run's: a partition whose proof fails stops the others by a file in it. Raises
     CorruptPlan for items that no operation plans, since a digest only proves approval.
     """
-    writer = _writer(plan.operation)
+    writer = operation(plan.operation).writer()
     by_directory: dict[PartitionKey, list[Item]] = {}
     for item in item_rows(plan.items):
         if item["action"] != "blocked":
@@ -92,12 +79,6 @@ def rounds(works: Sequence[PartitionWork]) -> list[list[PartitionWork]]:
     roots = [work for work in works if work.partition_dir == ROOT]
     partitions = [work for work in works if work.partition_dir != ROOT]
     return [together for together in (partitions, roots) if together]
-
-
-def _writer(operation: str) -> ModuleType:
-    if operation not in _WRITERS:
-        raise CorruptPlan(f"this kafkats cannot apply a plan of operation {operation!r}")
-    return import_module(_WRITERS[operation])
 
 
 def _check_item(item: Item) -> None:
@@ -223,7 +204,7 @@ def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Note]]:
         refuse_not_undoable(area, [item["file"] for item in work.items])
         lease = claim(area, work.partition_dir, work.run_id)
         with _staging(lease):
-            staged = _writer(work.operation).stage_partition(work, lease)
+            staged = operation(work.operation).writer().stage_partition(work, lease)
             if not staged.changes:
                 return "nothing", staged.notes
             directory = Path(work.log_dir, work.partition_dir).resolve()

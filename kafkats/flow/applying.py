@@ -12,10 +12,10 @@ import pyarrow as pa
 from kafkats.execution import Executor
 from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize, tell_ledger
 from kafkats.flow.ending import ENDED, end_partition, note_purged, note_undone, undoable
-from kafkats.flow.proving import Proof
 from kafkats.flow.proving_apply import prove_apply
 from kafkats.plans.facts import ACTIONS
 from kafkats.plans.plan import Plan
+from kafkats.plans.proof import Proof
 from kafkats.plans.run import Run, directories, finish_run, open_run, read_run, run_of, wrote_in
 from kafkats.reserving import changing, now_ms
 

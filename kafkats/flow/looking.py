@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
+from kafkats.config import Policy
 from kafkats.execution import Executor
-from kafkats.formats.convert import Target
 from kafkats.inspect.inventory import inventory_units
 from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.lookup.partitions import LOOKUP, LookupOptions, PartitionUnit, lookup_unit
 from kafkats.migration.census import CENSUS, census_unit
 from kafkats.migration.certificate import Certificate, CertifyOptions
 from kafkats.migration.certify import SEEN, certify_unit, make_certificate
-from kafkats.migration.forecast import FORECAST, forecast_unit
 from kafkats.migration.recheck import Recheck, certified_bytes, compare
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.rows import PartitionKey, SegmentKey
@@ -30,6 +30,26 @@ millisecond.
 """
 _END_BYTES: Final = 16 * 1024
 """Read of a segment's files then, about."""
+
+
+@dataclass(frozen=True)
+class LogStages:
+    """The stages of plans.operation.Stages. `options` are those of a proof."""
+
+    executor: Executor
+    options: VerifyOptions = VerifyOptions()  # ruff: ignore[function-call-in-dataclass-default-argument]
+
+    def verify(
+        self, units: Sequence[Unit], *, rule: str | None = None, policy: Policy | None = None
+    ) -> pa.Table:
+        """Read everything: facts.SEGMENTS of depth full."""
+        options = self.options if rule is None else replace(self.options, rule=rule)
+        options = options if policy is None else replace(options, policy=policy)
+        return verify(self.executor, units, options)
+
+    def ends(self, units: Sequence[Unit]) -> pa.Table:
+        """Read the ends of logs and indexes: facts.SEGMENTS of depth tail."""
+        return look_at_ends(self.executor, units)
 
 
 def verify(executor: Executor, units: Sequence[Unit], options: VerifyOptions) -> pa.Table:
@@ -50,13 +70,6 @@ def look_at_ends(executor: Executor, units: Sequence[Unit]) -> pa.Table:
 def count_formats(executor: Executor, units: Sequence[Unit], *, deep: bool = False) -> pa.Table:
     """Batches, records and bytes by format: census.CENSUS."""
     return executor.map("census", units, partial(census_unit, deep=deep), CENSUS, size=_bytes)
-
-
-def forecast(executor: Executor, units: Sequence[Unit], target: Target) -> pa.Table:
-    """Convert in memory and return the results' sizes and losses: forecast.FORECAST."""
-    return executor.map(
-        "forecast", units, partial(forecast_unit, target=target), FORECAST, size=_bytes
-    )
 
 
 def certify(executor: Executor, units: Sequence[Unit], options: CertifyOptions) -> Certificate:

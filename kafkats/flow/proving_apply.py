@@ -14,15 +14,16 @@ from kafkats.config.settings import TopicSettings
 from kafkats.errors import KafkatsError
 from kafkats.execution import Executor
 from kafkats.flow.ending import note_proved
-from kafkats.flow.proving import Proof, prove
+from kafkats.flow.proving import prove
 from kafkats.generations import DEFAULT_RULE, RULES
 from kafkats.inspect.verify import VerifyOptions
 from kafkats.logdir.workarea import ROOT
+from kafkats.operations import operation
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.plan import Plan
+from kafkats.plans.proof import Proof
 from kafkats.plans.units import list_units
 
-_BUILT: Final = ("rebuild", "migrate")
 _SETTINGS: Final = ("index_interval_bytes", "segment_index_bytes")
 
 _Built = tuple[str, int, int]
@@ -34,12 +35,12 @@ def prove_apply(
 ) -> Proof | None:
     """Prove what was just applied of a plan; `folder` is the run's, which gets a `proof.json`.
 
-    None where there is nothing to prove: a split is proved while it is made, and a run that was
-    proved before and has written nothing since may have been changed by a broker. A proof that
-    cannot be made names its reason, as a file that is not as planned.
+    None where there is nothing to prove: a run that was proved before and has written nothing since
+    may have been changed by a broker. A proof that cannot be made names its reason, as a file that
+    is not as planned.
     """
     fresh = "done" in summary["outcomes"] or not (folder / "proof.json").exists()
-    if plan.operation == "split" or not summary["files"] or not fresh:
+    if not summary["files"] or not fresh:
         return None
     try:
         proof = _prove(executor, plan, plan_folder)
@@ -59,7 +60,7 @@ def _prove(executor: Executor, plan: Plan, plan_folder: Path) -> Proof:
         if action != "blocked" and partition_dir != ROOT
     }
     units = list(list_units(sorted(written)))
-    if plan.operation not in _BUILT:
+    if not operation(plan.operation).proved_by_settings:
         return prove(executor, plan, plan_folder, units, VerifyOptions())
     parts = [
         prove(executor, part, plan_folder, units, _options(built))

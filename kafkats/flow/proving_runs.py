@@ -21,16 +21,19 @@ from kafkats.errors import CorruptPlan, KafkatsError
 from kafkats.execution import Executor
 from kafkats.flow.applying import over_directories
 from kafkats.flow.ending import ENDED_AS, ended_as, note_proved
-from kafkats.flow.proving import Directory, Proof, prove
+from kafkats.flow.proving import prove
 from kafkats.inspect.verify import VerifyOptions
+from kafkats.operations import operation
 from kafkats.plans.facts import SEGMENTS, read_json
 from kafkats.plans.plan import Plan, read_plan
+from kafkats.plans.proof import Proof
 from kafkats.plans.run import Run, read_actions, read_run
 from kafkats.plans.units import Unit
 
 _SEGMENT: Final = ("log_dir", "partition_dir", "base_offset")
 _WROTE: Final = {"done", "already", "nothing"}
 
+Directory = tuple[str, str]
 File = tuple[str, str, str]
 
 
@@ -120,13 +123,13 @@ def _told(folder: Path) -> set[Directory]:
 def _part(plan: Plan, wrote: set[Directory], files: set[File], places: set[Directory]) -> Plan:
     """The plan with only what the run did, and no later one did again."""
 
+    proves_log_end = operation(plan.operation).proves_log_end
+
     def counts(row: Mapping[str, Any]) -> bool:
         where = row["log_dir"], row["partition_dir"]
         if row["action"] == "blocked" or where not in wrote or (*where, row["file"]) in files:
             return False
-        return (
-            plan.operation != "roll" or where not in places
-        )  # the proof of a roll is of the log's end
+        return not proves_log_end or where not in places
 
     keep = [
         counts(row)

@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 
 from kafkats import paths
 from kafkats.errors import Refused, UsageError
-from kafkats.generations import ALL_LOSSES, DEFAULT_RULE, LOSSES, OFFSETS_LOSS, PRODUCER, RULES
+from kafkats.generations import ALL_LOSSES, LOSSES, OFFSETS_LOSS, PRODUCER, RULES
 from kafkats.migration.forecast import ForecastRow, forecast_rows, target_of
+from kafkats.migration.options import Migrate, Step
 from kafkats.plans.missing import missing_records, with_blocked
 from kafkats.plans.plan import ITEMS, Plan, item_of, make_plan
 from kafkats.plans.rows import (
@@ -38,6 +39,11 @@ from kafkats.split.items import unread_reason
 OPERATION: Final = "migrate"
 
 
+_MIGRATE: Final = Migrate.model_construct(to_magic=2)
+_STEP: Final = Step.model_construct()
+"""The defaults."""
+
+
 @dataclass(frozen=True)
 class MigrateOptions:
     """The target of a migration.
@@ -48,18 +54,24 @@ class MigrateOptions:
     """
 
     to_magic: int
-    compression_type: str = PRODUCER
-    accept_loss: tuple[str, ...] = ()
-    rule: str = DEFAULT_RULE.name
+    compression_type: str = _MIGRATE.compression_type
+    accept_loss: tuple[str, ...] = _MIGRATE.accept_loss
+    rule: str = _MIGRATE.rule
     ledger: str = ""
-    phase: str = ""
-    broker: str = ""
+    phase: str = _STEP.phase
+    broker: str = _STEP.broker
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.accept_loss) - {*LOSSES, ALL_LOSSES, OFFSETS_LOSS})
         if unknown:
             known = ", ".join((*LOSSES, ALL_LOSSES, OFFSETS_LOSS))
             raise UsageError(f"no loss is called {unknown[0]!r}; known are {known}")
+
+
+def check_rule(rule: str) -> None:
+    """Raise Refused for a rule whose indexes would mislead a broker."""
+    if not RULES[rule].for_brokers:
+        raise Refused(f"rule {rule} would mislead a broker")
 
 
 def check_phase(options: MigrateOptions) -> None:
@@ -91,8 +103,7 @@ def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions
     Raises UsageError for invalid options, Refused for a loss that was not accepted.
     """
     target_of(options.to_magic, options.compression_type)
-    if not RULES[options.rule].for_brokers:
-        raise Refused(f"rule {options.rule} would mislead a broker")
+    check_rule(options.rule)
     missing = missing_records(segments, options.accept_loss)
     looked = forecast_rows(forecast)
     blocked = {row.key.partition: row.reason for row in looked if row.base_offset < 0} | {**missing}

@@ -20,11 +20,12 @@ import pyarrow.compute as pc
 
 from kafkats import __version__
 from kafkats.errors import Changed, CorruptPlan, UsageError, is_file, storage
-from kafkats.generations import INDEX_INTERVAL_BYTES, RETENTION_RULES, RULES, SEGMENT_INDEX_BYTES
+from kafkats.generations import INDEX_INTERVAL_BYTES, RULES, SEGMENT_INDEX_BYTES
 from kafkats.logdir.strict_json import Json
 from kafkats.logdir.workarea import ROOT
 from kafkats.plans.canonical_json import json_lines
 from kafkats.plans.facts import FILE, make_folder, read_json, read_table, write_json, write_table
+from kafkats.plans.operation import Operation
 from kafkats.plans.rows import (
     Header,
     Item,
@@ -59,27 +60,16 @@ ITEMS: Final = pa.schema([
     ("settings_from", pa.string()),    # given, inferred, default
 ])  # fmt: skip
 _OBJECTS: Final = ("options", "totals")
-_COUNTS: Final[dict[str, tuple[str, ...]]] = {
-    "": (
-        "files",
-        "segments",
-        "partitions",
-        "read_bytes",
-        "write_bytes",
-        "blocked",
-        "segments_seen",
-    ),
-    "migrate": ("batches_before", "batches_after", "records"),
-    "rebuild": ("recovery_segments", "recovery_bytes"),
-    "retain": ("freed_bytes", "kafka_bytes", "kafka_segments", "blocked_bytes", "blocked_segments"),
-}
-"""Totals that are numbers, by operation. Those of every operation are under ""."""
-_COUNTED: Final[dict[str, tuple[str, ...]]] = {
-    "migrate": ("losses",),
-    "rebuild": ("settings_from", "not_repaired"),
-    "retain": ("vetoes",),
-}
-"""Totals that are mappings of numbers, by operation."""
+TOTALS: Final = (
+    "files",
+    "segments",
+    "partitions",
+    "read_bytes",
+    "write_bytes",
+    "blocked",
+    "segments_seen",
+)
+"""Totals that every plan has. They are numbers."""
 _ORDER: Final = [
     (name, "ascending") for name in ("log_dir", "partition_dir", "base_offset", "file")
 ]
@@ -251,32 +241,24 @@ def _is_header(content: Mapping[str, Json]) -> TypeGuard[Header]:
     )
 
 
-def check_totals(plan: Plan, folder: Path) -> None:
-    """Raise CorruptPlan unless the plan has the totals to show.
+def check_totals(plan: Plan, folder: Path, operation: Operation | None) -> None:
+    """Raise CorruptPlan unless the plan has the totals to show; `operation` is None if unknown.
 
     A correct digest does not ensure that.
     """
-    totals, operation = plan.header["totals"], plan.operation
-    for name in (*_COUNTS[""], *_COUNTS.get(operation, ())):
+    totals = plan.header["totals"]
+    wrong = f"its totals are not those of a plan to {plan.operation}"
+    for name in (*TOTALS, *(operation.numbers if operation else ())):
         if type(totals.get(name)) is not int:
-            raise CorruptPlan(
-                f"its totals are not those of a plan to {operation}: {name} is no number",
-                path=folder,
-            )
-    for name in _COUNTED.get(operation, ()):
+            raise CorruptPlan(f"{wrong}: {name} is no number", path=folder)
+    if operation is None:
+        return
+    for name in operation.counts:
         counts = totals.get(name)
         if not isinstance(counts, dict) or any(type(count) is not int for count in counts.values()):
-            raise CorruptPlan(
-                f"its totals are not those of a plan to {operation}: {name} are no numbers",
-                path=folder,
-            )
-    origins = set(totals["settings_from"]) if operation == "rebuild" else set()
-    if origins - set(SETTINGS_FROM):
-        raise CorruptPlan(
-            f"settings from {', '.join(sorted(origins - set(SETTINGS_FROM)))}", path=folder
-        )
-    if operation == "retain" and plan.header["options"].get("rule") not in RETENTION_RULES:
-        raise CorruptPlan("its options name no rule of retention", path=folder)
+            raise CorruptPlan(f"{wrong}: {name} are no numbers", path=folder)
+    if flaw := operation.flaw(plan.header):
+        raise CorruptPlan(flaw, path=folder)
 
 
 def check_digest(plan: Plan, approved: str) -> None:

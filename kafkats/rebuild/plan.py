@@ -46,6 +46,7 @@ from kafkats.plans.rows import (
     source_log,
 )
 from kafkats.plans.run import PartitionWork, Staged, by_segment
+from kafkats.rebuild.options import Rebuild
 from kafkats.segment.reader import open_source
 
 OPERATION: Final = "rebuild"
@@ -57,6 +58,9 @@ _Later: TypeAlias = dict[PartitionKey, list[tuple[int, int]]]
 """Base offset and bytes of every segment in partitions with a corrupt log."""
 
 
+_DEFAULT: Final = Rebuild.model_construct()
+
+
 @dataclass(frozen=True)
 class RebuildOptions:
     """What to rebuild.
@@ -64,12 +68,12 @@ class RebuildOptions:
     `topics` is a filter; `not_for_a_broker` allows a rule that would mislead one.
     """
 
-    rule: str = "last-offset"
+    rule: str = _DEFAULT.rule
     topics: str = "*"
-    all: bool = False
-    valid_prefix: bool = False
-    only_after_unclean_stop: bool = False
-    not_for_a_broker: bool = False
+    all: bool = _DEFAULT.all
+    valid_prefix: bool = _DEFAULT.valid_prefix
+    only_after_unclean_stop: bool = _DEFAULT.only_after_unclean_stop
+    not_for_a_broker: bool = _DEFAULT.not_for_a_broker
     accept_loss: tuple[str, ...] = ()
     """`offsets`: rebuild partitions with missing records too."""
 
@@ -77,11 +81,8 @@ class RebuildOptions:
         check_accepted(self.accept_loss)
 
 
-def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
-    """Decide from facts (facts.SEGMENTS, depth full) which index files to write.
-
-    Raises UsageError for an unknown rule, Refused for a rule that would mislead brokers.
-    """
+def check_options(options: RebuildOptions) -> None:
+    """Raise UsageError for an unknown rule, Refused for a rule that would mislead a broker."""
     rule = RULES.get(options.rule)
     if rule is None:
         raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(RULES)}")
@@ -90,6 +91,14 @@ def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
             f"rule {rule.name} would mislead a broker;"
             " if none ever reads these files: --not-for-a-broker"
         )
+
+
+def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
+    """Decide from facts (facts.SEGMENTS, depth full) which index files to write.
+
+    Raises UsageError for an unknown rule, Refused for a rule that would mislead brokers.
+    """
+    check_options(options)
     chosen = _chosen(segments, options)
     missing = missing_records(segments, options.accept_loss)
     later = _later_segments(segments)

@@ -30,6 +30,7 @@ class Retain(Options):
             "Delete what is older than this moment, instead of applying retention.ms and"
             " retention.bytes",
             "--before",
+            stored="before_ms",
             unset="by retention.ms and retention.bytes",
         ),
     ] = None

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from kafkats.config import Policy
 from kafkats.errors import UsageError
-from kafkats.generations import DEFAULT_RETENTION_RULE, RETENTION_RULES, RetentionRule
+from kafkats.generations import RETENTION_RULES, RetentionRule
 from kafkats.plans.facts import swapping, unseen_logs
 from kafkats.plans.missing import Missing, check_accepted, missing_records, options_of, with_blocked
 from kafkats.plans.plan import ITEMS, Plan, make_plan, sum_of, totals_of
@@ -20,6 +20,7 @@ from kafkats.plans.rows import KeyRow, Totals
 from kafkats.retention.columns import Limits, Verdicts, decide
 from kafkats.retention.evidence import Facts, read_facts, without_times
 from kafkats.retention.items import items_of
+from kafkats.retention.options import Retain
 from kafkats.retention.reasons import sentences
 from kafkats.retention.vetoes import Sentences, lasting, refusals, run_guard, spare, unnamed, vetoes
 
@@ -75,6 +76,9 @@ class VerdictRow(KeyRow):
     blocked_by: int | None
 
 
+_DEFAULT: Final = Retain.model_construct()
+
+
 @dataclass(frozen=True)
 class RetainOptions:
     """What to delete.
@@ -86,11 +90,11 @@ class RetainOptions:
     """
 
     now_ms: int
-    rule: str = DEFAULT_RETENTION_RULE.name
-    before_ms: int | None = None
-    free_bytes: int | None = None
-    over_guard: bool = False
-    last_segment: bool = False
+    rule: str = _DEFAULT.rule
+    before_ms: int | None = _DEFAULT.before
+    free_bytes: int | None = _DEFAULT.free_bytes
+    over_guard: bool = _DEFAULT.over_guard
+    last_segment: bool = _DEFAULT.last_segment
     accept_loss: tuple[str, ...] = ()
     """`offsets`: delete in partitions with missing records too."""
 

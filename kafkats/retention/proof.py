@@ -12,10 +12,38 @@ import pyarrow.compute as pc
 from kafkats import paths
 from kafkats.errors import Vanished, storage
 from kafkats.logdir.checkpoints import read_epochs, read_offsets
-from kafkats.plans.rows import Item, SegmentKey, keys_of
+from kafkats.plans.facts import read_table
+from kafkats.plans.operation import Proving
+from kafkats.plans.proof import Proof, writes_of
+from kafkats.plans.rows import Item, PartitionKey, SegmentKey, keys_of, partition_of
+from kafkats.retention.plan import RETENTION
 
 WRONG: Final = pa.schema([("path", pa.string()), ("why", pa.string())])
 """One row per file that is not as planned."""
+
+
+def prove(request: Proving) -> Proof:
+    """Prove a retention: deleted files are gone; kept segments are there, with the same last
+    records; checkpoints begin where the logs do.
+
+    Raises CorruptFile, CorruptPlan, StorageFailed.
+    """
+    writes = writes_of(request.plan)
+    by_directory: dict[PartitionKey, list[Item]] = {}
+    for row in writes:
+        by_directory.setdefault(partition_of(row), []).append(row)
+    stages = request.stages
+    found = stages.executor.map("prove", list(by_directory.values()), wrong_files, WRONG, size=len)
+    segments = stages.ends([unit for unit in request.units if unit.key.partition in by_directory])
+    wrong = {row["path"]: row["why"] for row in found.to_pylist()}
+    decided = pa.array(
+        [key.partition not in request.later for key in keys_of(segments)], pa.bool_()
+    )
+    verdicts = read_table(request.folder / "retention.parquet", RETENTION)
+    wrong |= not_kept(verdicts, segments.filter(decided))
+    reasons = [f"{path}: {why}" for path, why in wrong.items()]
+    equal = max(len(writes) - len(wrong), 0)
+    return Proof(segments, len(writes), equal, list(wrong), reasons)
 
 
 def wrong_files(items: Sequence[Item]) -> pa.RecordBatch:

@@ -21,7 +21,6 @@ from kafkats import paths
 from kafkats.config import Policy, TopicSettings
 from kafkats.errors import Changed, CorruptPlan, UsageError, storage
 from kafkats.generations import (
-    DEFAULT_ROLL_RULE,
     DEFAULT_RULE,
     OFFSETS_LOSS,
     ROLL_RULES,
@@ -50,6 +49,7 @@ from kafkats.plans.rows import (
     source_log,
 )
 from kafkats.plans.run import PartitionWork, Staged, refuse_early
+from kafkats.rolling.options import Roll
 from kafkats.rolling.rules import Active, Due, due, settings_of
 from kafkats.segment.facts import SegmentFacts
 from kafkats.split.items import blocked_item
@@ -96,7 +96,7 @@ class RollOptions:
     """`now_ms` is the timestamp of the assumed append, `rule` a word of generations.ROLL_RULES."""
 
     now_ms: int
-    rule: str = DEFAULT_ROLL_RULE.name
+    rule: str = Roll.model_construct().rule
     accept_loss: tuple[str, ...] = ()
     """`offsets`: roll partitions with missing records too."""
 

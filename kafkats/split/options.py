@@ -21,6 +21,7 @@ class Split(Options):
             "rolled: where segment.bytes or segment.ms would have rolled; mixed: around implausible"
             " timestamps; expired: after the expired records",
             "--where",
+            stored="split",
         ),
     ]
     segment_bytes: Annotated[
@@ -32,11 +33,16 @@ class Split(Options):
         Option("For rolled: the limit of a segment's time", "--segment-ms", "MS"),
     ] = None
     earliest: Annotated[
-        Time, Option("For mixed: no record can be older", "--earliest", unset="1970")
+        Time,
+        Option(
+            "For mixed: no record can be older", "--earliest", unset="1970", stored="earliest_ms"
+        ),
     ] = 0
     latest: Annotated[
-        Time | None, Option("For mixed: no record can be newer", "--latest", unset="now")
+        Time | None,
+        Option("For mixed: no record can be newer", "--latest", unset="now", stored="latest_ms"),
     ] = None
-    before: Annotated[Time | None, Option("For expired: what is older has expired", "--before")] = (
-        None
-    )
+    before: Annotated[
+        Time | None,
+        Option("For expired: what is older has expired", "--before", stored="expired_before_ms"),
+    ] = None

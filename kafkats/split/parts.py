@@ -17,13 +17,14 @@ from typing import Final
 import pyarrow as pa
 
 from kafkats import paths
+from kafkats.config.options import IndexSettings
 from kafkats.errors import KafkatsError, Refused, UsageError
-from kafkats.generations import DEFAULT_RULE, RULES
+from kafkats.generations import RULES
 from kafkats.logdir.families import Part, aborted_in
 from kafkats.plans.rows import KeyRow
 from kafkats.plans.units import Unit
 from kafkats.segment.reader import Source, open_source
-from kafkats.split.options import SPLITS
+from kafkats.split.options import SPLITS, Split
 from kafkats.split.points import MOST, NO_LIMIT, Border, as_rolled, expired_head, unmixed
 
 PARTS: Final = pa.schema([
@@ -56,6 +57,9 @@ class PartRow(KeyRow):
     reason: str
 
 
+_DEFAULT: Final = Split.model_construct(where=SPLITS[0])
+
+
 @dataclass(frozen=True)
 class SplitOptions:
     """Where to cut: `split` is a word of SPLITS.
@@ -65,12 +69,12 @@ class SplitOptions:
     """
 
     split: str
-    segment_bytes: int | None = None
-    segment_ms: int | None = None
-    earliest_ms: int = 0
+    segment_bytes: int | None = _DEFAULT.segment_bytes
+    segment_ms: int | None = _DEFAULT.segment_ms
+    earliest_ms: int = _DEFAULT.earliest
     latest_ms: int = 2**63 - 1
-    expired_before_ms: int | None = None
-    rule: str = DEFAULT_RULE.name
+    expired_before_ms: int | None = _DEFAULT.before
+    rule: str = IndexSettings.model_construct().rule
     accept_loss: tuple[str, ...] = ()
     """`offsets`: cut partitions with missing records too."""
 

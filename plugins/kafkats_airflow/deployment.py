@@ -27,6 +27,7 @@ from airflow.configuration import conf
 from kafkats.config import parse_duration
 from kafkats.config.approvers import Approver
 from kafkats.errors import Refused
+from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks, settings
 
 DAY_MS: Final = 86_400_000
@@ -47,7 +48,6 @@ WORDS: Final[Mapping[str, str]] = {
     "--older-than": _WINDOW,
 }  # fmt: skip
 """Every option that a DAG gives to a job, and what its value is."""
-_OPERATIONS: Final = ("rebuild", "migrate", "retain", "roll")
 
 
 def hardened() -> bool:
@@ -142,8 +142,8 @@ def _read(job: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
     words that no DAG gives.
     """
     rest = list(words)
-    if job == "plan" and (not rest or rest.pop(0) not in _OPERATIONS):
-        raise Refused(f"plan: {words[:1]} is not one of {', '.join(_OPERATIONS)}{_SET}")
+    if job == "plan" and (not rest or rest.pop(0) not in OPERATIONS):
+        raise Refused(f"plan: {words[:1]} is not one of {', '.join(OPERATIONS)}{_SET}")
     needed = {"apply": "--approval", "undo": "--approval", "purge": "--older-than"}.get(job)
     if needed and needed not in rest:
         raise Refused(f"{job}: without {needed}{_SET}")

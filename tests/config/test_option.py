@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Annotated, Any
+from typing import Annotated
 
 import pytest
 from pydantic import ValidationError
 
 from kafkats.config.option import REQUIRED, Choice, Duration, Option, Options, Size, Time, declared
 from kafkats.lookup.options import Lookup
-from kafkats.migration.options import Migrate
-from kafkats.migration.plan import MigrateOptions
-from kafkats.rebuild.options import Rebuild
-from kafkats.rebuild.plan import RebuildOptions
-from kafkats.retention.options import Retain
-from kafkats.retention.plan import RetainOptions
-from kafkats.rolling.options import Roll
-from kafkats.rolling.plan import RollOptions
 from kafkats.search.exact import DEPTHS
 
 
@@ -68,25 +59,3 @@ def test_a_field_without_a_sentence_is_refused() -> None:
 def test_the_words_of_a_search_are_those_that_it_knows() -> None:
     depth = next(one for one in declared(Lookup) if one.name == "depth")
     assert depth.kind.schema["enum"] == list(DEPTHS)
-
-
-@pytest.mark.parametrize(
-    ("model", "options"),
-    [
-        (Rebuild, RebuildOptions),
-        (Migrate, MigrateOptions),
-        (Retain, RetainOptions),
-        (Roll, RollOptions),
-    ],
-)
-def test_defaults_are_those_of_the_operation(model: type[Options], options: Any) -> None:
-    """The dataclass goes into the plan; the model says what can be chosen."""
-    ours = {one.name: one.default for one in declared(model)}
-    theirs = {field.name: field.default for field in dataclasses.fields(options)}
-    same = ours.keys() & theirs.keys()
-    assert len(same) >= 1
-    required = {name for name in same if theirs[name] is dataclasses.MISSING}
-    assert all(ours[name] in (REQUIRED, None) for name in required)
-    assert {name: ours[name] for name in same - required} == {
-        name: theirs[name] for name in same - required
-    }

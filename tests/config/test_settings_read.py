@@ -1,4 +1,4 @@
-"""The table of which operation reads which setting (kafkats.config.settings_read.READS), held against what the commands do."""
+"""The settings that each operation says it reads, held against what the commands do."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ import pytest
 
 from kafkats.cli import main
 from kafkats.config import TopicSettings
+from kafkats.config.given import Given
+from kafkats.config.option import declared
 from kafkats.config.settings import KEYS
-from kafkats.config.settings_read import NOWHERE, READS
+from kafkats.config.settings_read import INDEXES, LAYOUTS, NOWHERE, SEARCHES
+from kafkats.operations import OPERATIONS
+from kafkats.plans.operation import Operation
+from kafkats.retention.operation import INSIDE_READS
+from kafkats.rolling.operation import SIMULATION_READS
 from tests.golden import case
 
 VALUES = {
@@ -37,6 +43,23 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
     "roll": [("plan", "roll", "ROOT", "--now", "NOW", "-o", "PLAN")],
     "simulate roll": [("simulate", "roll", "ROOT", "--now", "NOW")],
 }  # fmt: skip
+
+
+def reads(operation: Operation) -> frozenset[str]:
+    """The settings that an operation reads with the defaults of its options."""
+    every = [one for model in operation.models for one in declared(model)]
+    return operation.reads(Given({one.name: one.default for one in every}, 0))
+
+
+READS = {
+    "verify": INDEXES,
+    "lookup": SEARCHES,
+    "export": SEARCHES,
+    "layouts": LAYOUTS,
+    "retain inside segments": INSIDE_READS,
+    "simulate roll": SIMULATION_READS,
+    **{name: reads(one) for name, one in OPERATIONS.items()},
+}
 
 
 @pytest.fixture

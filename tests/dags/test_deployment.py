@@ -259,7 +259,7 @@ FORGED: dict[str, tuple[str, list[str]]] = {
     "a report elsewhere": ("plan", ["rebuild", "VOLUME", "--report", "/tmp/report"]),
     "a report through ..": ("verify", ["VOLUME", "--report", "FOLDER/../report"]),
     "a report through a link": ("verify", ["VOLUME", "--report", "FOLDER/out/report"]),
-    "an operation that no DAG has": ("plan", ["split", "VOLUME"]),
+    "an operation that no DAG has": ("plan", ["layouts", "VOLUME"]),
     "no record": ("apply", ["FOLDER/plan", "--digest", "0" * 64]),
     "a record elsewhere": (
         "apply",

@@ -17,7 +17,6 @@ import pytest
 from kafkats.cli import cli, main
 from kafkats.errors import DiskFull, KafkatsError, Locked, Reserved, UsageError
 from kafkats.flow import applying
-from kafkats.flow import planning as flow
 from kafkats.logdir import workarea
 from kafkats.logdir.reservation import (
     Reservation,
@@ -216,7 +215,7 @@ def test_a_plan_that_fails_releases(
         assert reserved(roots[0]), "it looks before it has reserved"
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(flow, "plan_rebuild", fails)
+    monkeypatch.setattr("kafkats.rebuild.plan.plan_rebuild", fails)
     with pytest.raises((SystemExit, KeyboardInterrupt)):
         main(["plan", "rebuild", str(roots[0]), "-o", str(tmp_path / "plan"), "--reserve"])
     assert not reserved(roots[0])

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from kafkats.errors import Locked, Reserved, UsageError
-from kafkats.flow import planning
 from kafkats.logdir.reservation import Reservation, read_reservation, reservation_area, reserve
 from kafkats.reserving import now_ms
 from pyspark_kafkats.execution import SparkExecutor
@@ -143,7 +142,7 @@ def test_a_plan_that_fails_half_way_releases_all(
         seen.extend(holders(roots))
         raise UsageError("fails")
 
-    monkeypatch.setattr(planning, "plan_rebuild", fails)
+    monkeypatch.setattr("kafkats.rebuild.plan.plan_rebuild", fails)
     planned_before = reserve(reservation_area(roots[0]), OURS, now_ms() + HOUR, now_ms=now_ms())
     assert planned_before.remark == ""
     with pytest.raises(UsageError, match="fails"):

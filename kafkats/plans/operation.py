@@ -1,0 +1,159 @@
+"""The description of an operation: all that commands, jobs, forms and pages know about it.
+
+A room has one `Operation` in `kafkats/<room>/operation.py`, and `kafkats/operations.py` lists them.
+These modules import numpy, pyarrow and the logs' readers only inside functions, because every
+command imports them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkats.config import Policy
+    from kafkats.config.given import Given
+    from kafkats.config.option import Options
+    from kafkats.execution import Executor
+    from kafkats.logdir.lease import Lease
+    from kafkats.plans.plan import Plan
+    from kafkats.plans.proof import Proof
+    from kafkats.plans.rows import Header, Item
+    from kafkats.plans.run import PartitionWork, Staged
+    from kafkats.plans.units import Unit
+
+
+class Stages(Protocol):
+    """The stages that read log directories."""
+
+    @property
+    def executor(self) -> Executor:
+        """What runs other stages of an operation."""
+
+    def verify(
+        self, units: Sequence[Unit], *, rule: str | None = None, policy: Policy | None = None
+    ) -> pa.Table:
+        """Read everything: facts.SEGMENTS of depth full.
+
+        `rule` is the generation whose indexes are compared, `policy` has the index settings.
+        Without them they are those of a proof, if this is one, else the defaults.
+        """
+
+    def ends(self, units: Sequence[Unit]) -> pa.Table:
+        """Read the ends of logs and indexes: facts.SEGMENTS of depth tail."""
+
+
+class Planned(NamedTuple):
+    """A plan; what was seen for it (facts.SEGMENTS); and the tables that are written beside it, by
+    name.
+
+    `remarks` are about settings that the files contradict, and `more` are further fields of the
+    summary. They are no part of the plan. `beyond` is the same plan without the policy's guards.
+    """
+
+    plan: Plan
+    segments: pa.Table
+    beside: Mapping[str, pa.Table]
+    remarks: Sequence[str] = ()
+    more: Mapping[str, object] = {}
+    beyond: Planned | None = None
+
+
+Decide: TypeAlias = "Callable[[Stages, Sequence[Unit]], Planned]"
+"""Looks at units and decides. Raises as the operation's planning."""
+
+
+class Writer(Protocol):
+    """The module that writes the files of a plan."""
+
+    def check_item(self, item: Item) -> None:
+        """Raise CorruptPlan for an item that the operation does not plan."""
+
+    def stage_partition(self, work: PartitionWork, lease: Lease) -> Staged:
+        """Build the new files of one partition directory and return the changes."""
+
+
+class Proving(NamedTuple):
+    """What is to be proved: a plan in a folder, whose files were written.
+
+    In the partitions of `later` another run has written since.
+    """
+
+    stages: Stages
+    plan: Plan
+    folder: Path
+    units: Sequence[Unit]
+    later: Collection[tuple[str, str]] = ()
+
+
+def size_text(count: int) -> str:
+    """Return bytes as a person writes them, such as 1.2 GB."""
+    from rich.filesize import decimal
+
+    return str(decimal(count))
+
+
+def always(settings: frozenset[str]) -> Callable[[Given], frozenset[str]]:
+    """Return a function that returns the same topic settings for any options."""
+    return lambda _: settings
+
+
+def _nothing(_: Header) -> list[str]:
+    return []
+
+
+def _no_flaw(_: Header) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation that plans and writes."""
+
+    name: str
+    sentence: str
+    """The help of the command that plans."""
+    models: tuple[type[Options], ...]
+    """The options of that command, beside those of every plan."""
+    reads: Callable[[Given], frozenset[str]]
+    """The topic settings that it reads with these options. Others that are given lead to a remark.
+    """
+    prepare: Callable[[Given, Policy], Decide]
+    """Check the options before anything is read, and return the function that decides.
+
+    Raises UsageError, Refused, StorageFailed.
+    """
+    writer: Callable[[], Writer]
+    prove: Callable[[Proving], Proof]
+    """Read every file again that the plan wrote. Raises CorruptFile, CorruptPlan, StorageFailed."""
+    follows: tuple[str, ...] = ()
+    """Suffixes of the files that change together with the .log of their segment. A table of the
+    plan leaves these files out.
+    """
+    sentences: Callable[[Header], Sequence[str]] = _nothing
+    """The plan in sentences, beside those of every plan."""
+    remarks: Callable[[Header], Sequence[str]] = _nothing
+    """Remarks about the plan's options."""
+    numbers: tuple[str, ...] = ()
+    """Totals that are numbers, beside those of every plan."""
+    counts: tuple[str, ...] = ()
+    """Totals that are mappings of numbers."""
+    flaw: Callable[[Header], str] = _no_flaw
+    """Return what else is wrong with a header whose totals have the right types, "" if nothing."""
+    by_topic: bool = False
+    """Whether the settings of the topics decide what is planned: then topics that the policy does
+    not name lead to remarks.
+    """
+    proved_by_settings: bool = False
+    """Whether the proof compares indexes with the rule and the settings that the plan's rows name.
+    """
+    proves_log_end: bool = False
+    """Whether the proof is about the end of the log, which a later run changes."""
+
+    def leaves_out(self, file: str) -> bool:
+        """Return whether a table of the plan leaves a file out."""
+        return bool(self.follows) and file.endswith(self.follows)

@@ -1,0 +1,112 @@
+"""The proof after an apply: every file of a plan is read again from the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats.errors import storage
+from kafkats.findings import SEVERITIES
+from kafkats.hashes import algorithm_of, hash_file
+from kafkats.paths import LOG, TIME_INDEX
+from kafkats.plans.operation import Proving
+from kafkats.plans.plan import Plan
+from kafkats.plans.rows import Item, SegmentKey, SegmentRow, item_rows, key_of, segment_rows
+
+NAMED: Final = 20
+"""Wrong files that a result names."""
+_HASHED: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("file", pa.string()),
+    ("sha256", pa.string()),  # "": there is no such file
+])
+
+
+class Proof(NamedTuple):
+    """The result of a proof: `equal` of `files` are as planned. `segments` (facts.SEGMENTS) were
+    read.
+
+    `not_equal` names the others; `reasons` has a line about each of them.
+    """
+
+    segments: pa.Table
+    files: int
+    equal: int
+    not_equal: Sequence[str]
+    reasons: Sequence[str]
+
+    def summary(self) -> dict[str, object]:
+        """Return the numbers, and the first of those that are not equal."""
+        return {"files": self.files, "equal": self.equal, "not_equal": list(self.not_equal[:NAMED])}
+
+
+def writes_of(plan: Plan) -> list[Item]:
+    """Return the rows of a plan that are not blocked."""
+    return item_rows(plan.items.filter(pc.not_equal(plan.items["action"], "blocked")))
+
+
+def path_of(item: Item) -> str:
+    """Return the path of an item's file."""
+    return f"{item['log_dir']}/{item['partition_dir']}/{item['file']}"
+
+
+def damage_of(segment: SegmentRow, file: str = "") -> str:
+    """Return the first finding of severity damage or danger, "" if there is none.
+
+    With `file` only findings about that file count.
+    """
+    found = [
+        f
+        for f in segment["findings"]
+        if f["severity"] in SEVERITIES[2:] and file in {"", f["file"]}
+    ]
+    return f"{found[0]['file']}: {found[0]['reason']}" if found else ""
+
+
+def prove_written(request: Proving) -> Proof:
+    """Prove rebuilt indexes and approved logs: an index equals a rebuild from its log, a log has
+    the planned sha256, removed files are gone.
+
+    Raises StorageFailed.
+    """
+    writes = writes_of(request.plan)
+    wanted = {key_of(row) for row in writes}
+    segments = request.stages.verify([unit for unit in request.units if unit.key in wanted])
+    states = {key_of(row): row for row in segment_rows(segments)}
+    rows = [row for row in writes if _is_log(row) or row["action"] == "remove"]
+    hashed = request.stages.executor.map(
+        "prove", rows, _hash, _HASHED, size=lambda row: max(row["after_bytes"], 0)
+    )
+    paths = (f"{r['log_dir']}/{r['partition_dir']}/{r['file']}" for r in hashed.to_pylist())
+    sha256 = dict(zip(paths, hashed["sha256"].to_pylist(), strict=True))
+    wrong = [path_of(row) for row in writes if not _right(row, states, sha256)]
+    return Proof(segments, len(writes), len(writes) - len(wrong), wrong, wrong)
+
+
+def _right(row: Item, states: Mapping[SegmentKey, SegmentRow], sha256: Mapping[str, str]) -> bool:
+    if _is_log(row) or row["action"] == "remove":
+        planned = "" if row["action"] == "remove" else row["after_sha256"]
+        return sha256[path_of(row)] == planned
+    seen = states.get(key_of(row))
+    if seen is None:
+        return False
+    kind = seen["time_index"] if row["file"].endswith(TIME_INDEX) else seen["offset_index"]
+    return kind == "equal"
+
+
+def _hash(row: Item) -> pa.RecordBatch:
+    path, now = Path(path_of(row)), ""
+    with storage(path, "reading what was written"):
+        if path.exists():
+            with path.open("rb", buffering=0) as file:
+                now = hash_file(file, algorithm_of(row["after_sha256"], path))
+    return pa.RecordBatch.from_pylist([{**row, "sha256": now}], schema=_HASHED)
+
+
+def _is_log(row: Item) -> bool:
+    return row["file"].endswith(LOG)

@@ -1,0 +1,115 @@
+"""The operation `retain` (kafkats.plans.operation)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from kafkats.config.given import Given
+from kafkats.config.options import MissingRecords
+from kafkats.config.settings_read import INDEXES
+from kafkats.generations import RETENTION_RULES, rule_remarks
+from kafkats.paths import LEADER_EPOCH, LOG_START, SEGMENT_KINDS
+from kafkats.plans.operation import Decide, Operation, Planned, Proving, Stages, Writer, size_text
+from kafkats.retention.options import Beyond, Retain
+
+if TYPE_CHECKING:
+    from kafkats.config import Policy
+    from kafkats.plans.proof import Proof
+    from kafkats.plans.rows import Header
+    from kafkats.plans.units import Unit
+
+READS: Final = frozenset({
+    "cleanup.policy", "retention.ms", "retention.bytes", "remote.storage.enable",
+    "message.format.version", "kafkats.legal.hold", "kafkats.guard.max.share",
+    "kafkats.guard.max.bytes", "kafkats.implausible.timestamps",
+    "kafkats.keep.segments",
+})  # fmt: skip
+INSIDE_READS: Final = READS | INDEXES
+"""The topic settings that a retention inside segments reads."""
+
+
+def _reads(given: Given) -> frozenset[str]:
+    return INSIDE_READS if given.of(Retain).inside_segments else READS
+
+
+def _prepare(given: Given, policy: Policy) -> Decide:
+    from kafkats.retention.expired_heads import check_options
+    from kafkats.retention.looking import retain_and_beyond, retain_options
+
+    inside = given.of(Retain).inside_segments
+    options = retain_options(given, given.of(MissingRecords))
+    check_options(options, inside_segments=inside)
+
+    def decide(stages: Stages, units: Sequence[Unit]) -> Planned:
+        return retain_and_beyond(
+            stages,
+            units,
+            options,
+            policy,
+            inside_segments=inside,
+            beyond=given.of(Beyond).beyond_guard is not None,
+            suspects=given.reported,
+        )
+
+    return decide
+
+
+def _writer() -> Writer:
+    from kafkats.retention import stage
+
+    return stage
+
+
+def _prove(request: Proving) -> Proof:
+    from kafkats.retention.proof import prove
+
+    return prove(request)
+
+
+def _sentences(header: Header) -> list[str]:
+    totals = header["totals"]
+    said = [
+        f"{size_text(totals['freed_bytes'])} in {totals['segments']} segments would go, and are"
+        f" free after purge; a broker would delete {size_text(totals['kafka_bytes'])} in"
+        f" {totals['kafka_segments']} segments"
+    ]
+    if totals.get("heads"):
+        said.append(
+            f"{totals['heads']} of them are expired first parts of segments. apply writes the"
+            f" rest, {size_text(totals['write_bytes'])}, again; it is on the disk twice until purge"
+        )
+    said += [f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()]
+    if totals["blocked_segments"]:
+        said.append(
+            f"{size_text(totals['blocked_bytes'])} in {totals['blocked_segments']} segments have"
+            " expired behind one that has not: kafkats simulate retain names it"
+        )
+    return said
+
+
+def _remarks(header: Header) -> Sequence[str]:
+    return rule_remarks(str(header["options"]["rule"]))
+
+
+def _flaw(header: Header) -> str:
+    known = header["options"].get("rule") in RETENTION_RULES
+    return "" if known else "its options name no rule of retention"
+
+
+OPERATION: Final = Operation(
+    "retain",
+    "Plan which segments to delete, as a broker would, and say why the others are kept.",
+    (Retain, Beyond, MissingRecords),
+    _reads,
+    _prepare,
+    _writer,
+    _prove,
+    follows=(*SEGMENT_KINDS[1:], LEADER_EPOCH, LOG_START),
+    sentences=_sentences,
+    remarks=_remarks,
+    numbers=("freed_bytes", "kafka_bytes", "kafka_segments", "blocked_bytes", "blocked_segments"),
+    counts=("vetoes",),
+    flaw=_flaw,
+    by_topic=True,
+)

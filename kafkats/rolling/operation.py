@@ -1,0 +1,65 @@
+"""The operation `roll` (kafkats.plans.operation)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from kafkats.config.given import Given, stored
+from kafkats.config.options import MissingRecords
+from kafkats.paths import SEGMENT_KINDS
+from kafkats.plans.operation import Decide, Operation, Planned, Proving, Stages, Writer, always
+from kafkats.rolling.options import Roll
+
+if TYPE_CHECKING:
+    from kafkats.config import Policy
+    from kafkats.plans.proof import Proof
+    from kafkats.plans.units import Unit
+
+READS: Final = frozenset({
+    "segment.ms", "segment.bytes", "segment.jitter.ms", "segment.index.bytes", "cleanup.policy",
+    "max.compaction.lag.ms",
+})  # fmt: skip
+SIMULATION_READS: Final = READS | {"index.interval.bytes", "retention.ms", "retention.bytes"}
+"""The topic settings that `simulate roll` reads."""
+
+
+def _prepare(given: Given, policy: Policy) -> Decide:
+    from kafkats.rolling.plan import RollOptions, plan_roll
+
+    roll = given.of(Roll)
+    options = stored(RollOptions, roll, given.of(MissingRecords), now_ms=given.at(roll.now))
+
+    def decide(stages: Stages, units: Sequence[Unit]) -> Planned:
+        segments = stages.ends(units)
+        plan, due = plan_roll(segments, policy, options)
+        return Planned(plan, segments, {"due": due}, more={"now_ms": options.now_ms})
+
+    return decide
+
+
+def _writer() -> Writer:
+    from kafkats.rolling import plan
+
+    return plan
+
+
+def _prove(request: Proving) -> Proof:
+    from kafkats.rolling.proof import prove
+
+    return prove(request)
+
+
+OPERATION: Final = Operation(
+    "roll",
+    "Plan which active segments to roll by message time, so that retention can reach their"
+    " records.",
+    (Roll, MissingRecords),
+    always(READS),
+    _prepare,
+    _writer,
+    _prove,
+    follows=SEGMENT_KINDS[1:],
+    by_topic=True,
+    proves_log_end=True,
+)

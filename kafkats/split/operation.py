@@ -1,0 +1,64 @@
+"""The operation `split` (kafkats.plans.operation)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from kafkats.config.given import Given, stored
+from kafkats.config.options import IndexSettings, MissingRecords
+from kafkats.config.settings_read import INDEXES
+from kafkats.paths import SEGMENT_KINDS
+from kafkats.plans.operation import Decide, Operation, Planned, Proving, Stages, Writer, always
+from kafkats.split.options import Split
+
+if TYPE_CHECKING:
+    from kafkats.config import Policy
+    from kafkats.plans.proof import Proof
+    from kafkats.plans.units import Unit
+
+
+def _prepare(given: Given, policy: Policy) -> Decide:
+    from kafkats.plans.contradictions import interval_remarks
+    from kafkats.split.parts import PARTS, SplitOptions, check_options, look
+    from kafkats.split.plan import plan_split
+
+    split = given.of(Split)
+    models = split, given.of(MissingRecords), given.of(IndexSettings)
+    options = stored(SplitOptions, *models, latest_ms=given.at(split.latest))
+    check_options(options)
+
+    def decide(stages: Stages, units: Sequence[Unit]) -> Planned:
+        segments = stages.verify(units, rule=options.rule, policy=policy)
+        do = partial(look, options=options)
+        parts = stages.executor.map("parts", units, do, PARTS, size=lambda unit: unit.bytes)
+        plan = plan_split(segments, parts, options)
+        return Planned(plan, segments, {"parts": parts}, interval_remarks(plan, segments))
+
+    return decide
+
+
+def _writer() -> Writer:
+    from kafkats.split import plan
+
+    return plan
+
+
+def _prove(request: Proving) -> Proof:
+    from kafkats.split.proof import prove
+
+    return prove(request)
+
+
+OPERATION: Final = Operation(
+    "split",
+    "Plan which segments to cut at batch borders, and where, so that retention by time works again.",
+    (Split, MissingRecords, IndexSettings),
+    always(INDEXES),
+    _prepare,
+    _writer,
+    _prove,
+    follows=SEGMENT_KINDS[1:],
+    proved_by_settings=True,
+)
