@@ -34,8 +34,7 @@ finishes it. `purge` refuses an interrupted run: clear that one first. A segment
 is not deleted: run `rebuild_time_indexes`. A run that writes reserves its volumes until its work is
 done; other runs skip them, or refuse and say who holds them.
 
-**Afterwards.** `report.json` names each RUN. `kafkats undo RUN` restores every file until the run
-is purged.
+**Afterwards.** `report.json` names each RUN. Until its purge `kafkats undo RUN` restores its files.
 """
 
 from __future__ import annotations
@@ -45,7 +44,8 @@ from kafkats_airflow import retention, retention_reports, tries
 from kafkats_airflow.guards import GuardApproval
 from kafkats_airflow.params import form
 from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
-from kafkats_airflow.retention import INVENTORY
+from kafkats_airflow.results import Answer, Arguments, PlanResult, Work
+from kafkats_airflow.retention_reports import RunSummary, StageXComs
 from kafkats_airflow.settings import OWNED, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
 from kafkats_airflow.write_job import WriteJobOperator
@@ -67,34 +67,34 @@ with DAG(
 ) as dag:
 
     @task
-    def applications() -> list[dict]:
+    def applications() -> list[Arguments]:
         return retention.planning(get_current_context(), "retain")
 
     @task
-    def changes(asked: list[dict], plans: list[dict], answer: dict) -> list[dict]:
+    def changes(asked: list[Arguments], plans: list[PlanResult], answer: Answer) -> list[Work]:
         return retention.changing(get_current_context(), asked, plans, answer)
 
     @task(trigger_rule=TriggerRule.NONE_FAILED)
-    def due() -> list[dict]:
+    def due() -> list[Arguments]:
         return retention.due(get_current_context(), "retain")
 
-    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[INVENTORY])
-    def report(asked: list, work: list, stages: dict[str, list]) -> dict:
+    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[retention.INVENTORY])
+    def report(asked: list[Arguments], work: list[Work], stages: StageXComs) -> RunSummary:
         return retention_reports.report(get_current_context(), "retain", asked, work, stages)
 
     asked = applications()
     plan = PlanJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
     approve = GuardApproval(task_id="approve", subject="Delete more than the guards let?")
-    work = changes(asked, plan.output, approve.output)
-    apply = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED)
-    apply = apply.expand_kwargs(work.map(tries.to_apply))
-    verify = KafkatsJobOperator.partial(task_id="verify", job="verify", **AFTER)
-    verify = verify.expand_kwargs(work.map(tries.to_prove))
-    release = ReleaseJobOperator.partial(task_id="release", **ALWAYS)
-    release = release.expand_kwargs(asked.map(to_release))
+    work = changes(asked, plan.output, approve.output)  # type: ignore[arg-type]  # XComs
+    applying = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED)
+    apply = applying.expand_kwargs(work.map(tries.to_apply))
+    proving = KafkatsJobOperator.partial(task_id="verify", job="verify", **AFTER)
+    verify = proving.expand_kwargs(work.map(tries.to_prove))
+    releasing = ReleaseJobOperator.partial(task_id="release", **ALWAYS)
+    release = releasing.expand_kwargs(asked.map(to_release))
     ended = due()
     purge = KafkatsJobOperator.partial(task_id="purge", job="purge", **NAMED).expand_kwargs(ended)
     plan >> approve
     apply >> verify >> ended
     stages = {one.task_id: one.output for one in (plan, apply, verify, purge)}
-    verify >> release >> report(asked, work, stages)
+    verify >> release >> report(asked, work, stages)  # type: ignore[arg-type]  # XComs

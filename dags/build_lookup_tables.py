@@ -48,8 +48,9 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_current_context, task
 from kafkats_airflow import lookup
-from kafkats_airflow.lookup import TABLES
+from kafkats_airflow.lookup import TABLES, TableSummary
 from kafkats_airflow.params import form
+from kafkats_airflow.results import Arguments, TableResult
 from kafkats_airflow.settings import SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
@@ -66,15 +67,16 @@ with DAG(
 ) as dag:
 
     @task
-    def tables() -> list[dict]:
+    def tables() -> list[Arguments]:
         return lookup.building(get_current_context())
 
     @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[TABLES])
-    def report(asked: list, results: list) -> dict:
+    def report(asked: list[Arguments], results: list[TableResult]) -> TableSummary:
         return lookup.built(get_current_context(), asked, results)
 
     build = KafkatsJobOperator.partial(
         task_id="build", job="lookup", **SUBMITTING, map_index_template="{{ task.about }}"
     )
     asked = tables()
-    report(asked, build.expand_kwargs(asked).output)
+    written = build.expand_kwargs(asked)
+    report(asked, written.output)  # type: ignore[arg-type]  # XComs

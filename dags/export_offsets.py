@@ -32,6 +32,7 @@ from __future__ import annotations
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
 from kafkats_airflow import lookup
 from kafkats_airflow.params import form
+from kafkats_airflow.results import Arguments, LookupResult
 from kafkats_airflow.settings import OWNED, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
@@ -48,14 +49,15 @@ with DAG(
 ) as dag:
 
     @task
-    def applications() -> list[dict]:
+    def applications() -> list[Arguments]:
         return lookup.looking(get_current_context())
 
     @task(multiple_outputs=False, trigger_rule=TriggerRule.NONE_FAILED)
-    def write(looked: list) -> dict:
+    def write(looked: list[LookupResult]) -> lookup.ExportSummary:
         return lookup.export(get_current_context(), list(looked or []))
 
     look = KafkatsJobOperator.partial(
         task_id="look", job="lookup", **SUBMITTING, map_index_template="{{ task.connection }}"
     )
-    write(look.expand_kwargs(applications()).output)
+    looked = look.expand_kwargs(applications())
+    write(looked.output)  # type: ignore[arg-type]  # XComs

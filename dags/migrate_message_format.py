@@ -11,10 +11,8 @@ phases with `dry_run` first: it forecasts, and writes nothing.
 
 **Phases.** The ledger (`kafkats ledger show`) refuses a phase out of order. Repeats do nothing.
 - `phase-1`: `attested_by` vouches for the brokers; newer batches are converted back and certified.
-- `canary`: one broker, named in `volumes`, is converted and, at the end, approved. `phase-2`: the
-  other brokers, one per run.
-- `rollback`: by undo while the old files exist and the new ones are unchanged; otherwise by
-  converting back (see `accept_loss`).
+- `canary`: the broker in `volumes` is converted, then approved. `phase-2`: the others, one per run.
+- `rollback`: undo while old files exist and new ones are intact; else conversion (`accept_loss`).
 
 **What it does.**
 - `look` counts formats, converts without writing, and plans; `approve` waits for a yes to the plan.
@@ -32,10 +30,14 @@ from __future__ import annotations
 from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
 from kafkats_airflow import migration, migration_reports, questions
 from kafkats_airflow.approval import CanaryApproval, PlanApproval
+from kafkats_airflow.migration import Results, to_certify, to_convert, to_look
+from kafkats_airflow.migration_reports import StageXComs, Summary
 from kafkats_airflow.params import form
 from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
+from kafkats_airflow.results import Parity, PhaseApplication, PhaseWork, PlanResult
 from kafkats_airflow.settings import OWNED, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.steps import BrokerRows
 from kafkats_airflow.write_job import WriteJobOperator
 
 FORMATS = Asset(name="kafka_message_formats", uri="kafkats://message-formats", group="kafkats")
@@ -56,45 +58,43 @@ with DAG(
 ) as dag:
 
     @task
-    def gate() -> list[dict]:
+    def gate() -> list[PhaseApplication]:
         return migration.gate(get_current_context())
 
     @task.short_circuit(ignore_downstream_trigger_rules=False)
-    def changes(asked: list[dict], looked: list[dict]) -> list[dict]:
+    def changes(asked: list[PhaseApplication], looked: list[PlanResult]) -> list[PhaseWork]:
         return migration.changing(get_current_context(), asked, looked)
 
     @task(trigger_rule=TriggerRule.NONE_FAILED)
-    def parity(work: list[dict]) -> list[dict]:
+    def parity(work: list[PhaseWork]) -> list[Parity]:
         return migration.parity(work)
 
     @task(trigger_rule=TriggerRule.NONE_FAILED)
-    def record(work: list[dict], converted: list[dict], certified: list[dict]) -> list[dict]:
+    def record(work: list[PhaseWork], converted: Results, certified: Results) -> BrokerRows:
         return migration.record(get_current_context(), work, converted, certified)
 
     @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[FORMATS])
-    def report(asked: list, brokers: list, stages: dict[str, list]) -> dict:
+    def report(asked: list[PhaseApplication], brokers: BrokerRows, stages: StageXComs) -> Summary:
         return migration_reports.report(get_current_context(), FORMATS, asked, brokers, stages)
 
     asked = gate()
-    look = PlanJobOperator.partial(task_id="look", **NAMED)
-    look = look.expand_kwargs(asked.map(migration.to_look))
-    work = changes(asked, look.output)
+    look = PlanJobOperator.partial(task_id="look", **NAMED).expand_kwargs(asked.map(to_look))
+    work = changes(asked, look.output)  # type: ignore[arg-type]  # XComs
     approve = PlanApproval(
         task_id="approve", subject="Convert the segments?", question=questions.of_migration
     )
-    convert = WriteJobOperator.partial(task_id="convert", **NAMED)
-    convert = convert.expand_kwargs(work.map(migration.arguments_of("convert")))
-    proved = parity(work)
-    certify = KafkatsJobOperator.partial(task_id="certify", **AFTER)
-    certify = certify.expand_kwargs(work.map(migration.to_certify))
-    brokers = record(work, convert.output, certify.output)
+    converting = WriteJobOperator.partial(task_id="convert", **NAMED)
+    convert = converting.expand_kwargs(work.map(to_convert))
+    proved = parity(work)  # type: ignore[arg-type]  # XComs
+    certifying = KafkatsJobOperator.partial(task_id="certify", **AFTER)
+    certify = certifying.expand_kwargs(work.map(to_certify))
+    brokers = record(work, convert.output, certify.output)  # type: ignore[arg-type]  # XComs
     stages = {one.task_id: one.output for one in (look, convert, certify)} | {"parity": proved}
-    said = report(asked, brokers, stages)
+    said = report(asked, brokers, stages)  # type: ignore[arg-type]  # XComs
     approve_canary = CanaryApproval(
         task_id="approve_canary", subject="May the other brokers follow this canary?"
     )
     work >> approve >> [convert, proved, certify, brokers]
     convert >> proved >> certify
     release = ReleaseJobOperator.partial(task_id="release", looks="look", **ALWAYS)
-    brokers >> release.expand_kwargs(asked.map(to_release)) >> said
-    said >> approve_canary
+    brokers >> release.expand_kwargs(asked.map(to_release)) >> said >> approve_canary

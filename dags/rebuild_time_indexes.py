@@ -41,6 +41,7 @@ from kafkats_airflow.applications import changing, planning
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.params import form
 from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
+from kafkats_airflow.results import Arguments, JobResult, PlanResult, Work
 from kafkats_airflow.settings import OWNED, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
 from kafkats_airflow.write_job import WriteJobOperator
@@ -63,33 +64,32 @@ with DAG(
 ) as dag:
 
     @task
-    def applications() -> list[dict]:
+    def applications() -> list[Arguments]:
         return planning(get_current_context())
 
     @task.short_circuit(ignore_downstream_trigger_rules=False)
-    def changes(asked: list[dict], plans: list[dict]) -> list[dict]:
-        return changing(get_current_context()["params"], list(asked), list(plans))
+    def changes(asked: list[Arguments], plans: list[PlanResult]) -> list[Work]:
+        return changing(get_current_context(), list(asked), list(plans))
 
     @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[INDEXES])
-    def report(asked: list[dict], plans: list, runs: list, proofs: list) -> dict:
+    def report(
+        asked: list[Arguments],
+        plans: list[PlanResult],
+        runs: list[JobResult],
+        proofs: list[JobResult],
+    ) -> reports.RebuildReport:
         return reports.report(get_current_context(), INDEXES, asked, plans, runs, proofs)
 
     asked = applications()
     plan = PlanJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
-    work = changes(asked, plan.output)
+    work = changes(asked, plan.output)  # type: ignore[arg-type]  # XComs
     approve = PlanApproval(task_id="approve", subject="Rebuild the time indexes?")
-    run = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED).expand_kwargs(
-        work.map(tries.to_apply)
-    )
-    proof = KafkatsJobOperator.partial(task_id="verify", job="verify", **AFTER)
-    proof = proof.expand_kwargs(work.map(tries.to_prove))
-    release = ReleaseJobOperator.partial(task_id="release", **ALWAYS)
-    release = release.expand_kwargs(asked.map(to_release))
-    (
-        work
-        >> approve
-        >> run
-        >> proof
-        >> release
-        >> report(asked, plan.output, run.output, proof.output)
-    )
+    applying = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED)
+    apply = applying.expand_kwargs(work.map(tries.to_apply))
+    proving = KafkatsJobOperator.partial(task_id="verify", job="verify", **AFTER)
+    verify = proving.expand_kwargs(work.map(tries.to_prove))
+    releasing = ReleaseJobOperator.partial(task_id="release", **ALWAYS)
+    release = releasing.expand_kwargs(asked.map(to_release))
+    results = (asked, plan.output, apply.output, verify.output)
+    reported = report(*results)  # type: ignore[arg-type]  # XComs
+    work >> approve >> apply >> verify >> release >> reported

@@ -14,7 +14,6 @@ the end of its data interval, so a backfill closes what that day would have clos
 by hand decides for that moment, or for `as_of`.
 
 **What it does.**
-
 - `plan` reads the ends of all files on each Spark connection. It compares each active segment with
   `segment.ms`, `segment.bytes` and `segment.index.bytes` of the policy. A segment is due if a
   message stamped at that moment would roll it. Its age counts from its first message; without a
@@ -44,7 +43,8 @@ from kafkats_airflow import questions, retention, retention_reports, tries
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.params import form
 from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
-from kafkats_airflow.retention import INVENTORY
+from kafkats_airflow.results import Arguments, PlanResult, Work
+from kafkats_airflow.retention_reports import RunSummary, StageXComs
 from kafkats_airflow.settings import OWNED, SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
 from kafkats_airflow.write_job import WriteJobOperator
@@ -66,35 +66,35 @@ with DAG(
 ) as dag:
 
     @task
-    def applications() -> list[dict]:
+    def applications() -> list[Arguments]:
         return retention.planning(get_current_context(), "roll")
 
     @task
-    def changes(asked: list[dict], plans: list[dict]) -> list[dict]:
+    def changes(asked: list[Arguments], plans: list[PlanResult]) -> list[Work]:
         return retention.changing(get_current_context(), asked, plans)
 
     @task(trigger_rule=TriggerRule.NONE_FAILED)
-    def due() -> list[dict]:
+    def due() -> list[Arguments]:
         return retention.due(get_current_context(), "roll")
 
-    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[INVENTORY])
-    def report(asked: list, work: list, stages: dict[str, list]) -> dict:
+    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[retention.INVENTORY])
+    def report(asked: list[Arguments], work: list[Work], stages: StageXComs) -> RunSummary:
         return retention_reports.report(get_current_context(), "roll", asked, work, stages)
 
     asked = applications()
     plan = PlanJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
-    work = changes(asked, plan.output)
+    work = changes(asked, plan.output)  # type: ignore[arg-type]  # XComs
     approve = PlanApproval(
         task_id="approve", subject="Close the active segments?", question=questions.of_roll
     )
-    apply = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED)
-    apply = apply.expand_kwargs(work.map(tries.to_apply))
-    verify = KafkatsJobOperator.partial(task_id="verify", job="verify", **AFTER)
-    verify = verify.expand_kwargs(work.map(tries.to_prove))
-    release = ReleaseJobOperator.partial(task_id="release", **ALWAYS)
-    release = release.expand_kwargs(asked.map(to_release))
+    applying = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED)
+    apply = applying.expand_kwargs(work.map(tries.to_apply))
+    proving = KafkatsJobOperator.partial(task_id="verify", job="verify", **AFTER)
+    verify = proving.expand_kwargs(work.map(tries.to_prove))
+    releasing = ReleaseJobOperator.partial(task_id="release", **ALWAYS)
+    release = releasing.expand_kwargs(asked.map(to_release))
     ended = due()
     purge = KafkatsJobOperator.partial(task_id="purge", job="purge", **NAMED).expand_kwargs(ended)
     work >> approve >> apply >> verify >> ended
     stages = {one.task_id: one.output for one in (plan, apply, verify, purge)}
-    verify >> release >> report(asked, work, stages)
+    verify >> release >> report(asked, work, stages)  # type: ignore[arg-type]  # XComs

@@ -153,7 +153,7 @@ def pack(sizes: Sequence[int], *, slots: int) -> list[list[int]]:
 
 
 def attempts_of(master: str, max_failures: str) -> int:
-    """Return how often Spark tries a task: in local mode once, if the master does not say otherwise."""
+    """Return how often Spark tries a task: in local mode once, unless the master says more."""
     local = re.fullmatch(r"local\[[^,\]]*(?:,\s*(\d+))?\]|local", master)
     return int(local[1] or 1) if local else int(max_failures)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
-from pyspark_kafkats.execution import SparkExecutor
+from pyspark_kafkats.execution import Progress, SparkExecutor
 
 SETTINGS: Final = {
     # Small Python tasks start in 5 ms instead of 50.
@@ -25,7 +25,7 @@ def open_executor(
     name: str,
     *,
     master: str | None = None,
-    progress: Callable[[Mapping[str, Any]], None] = lambda _: None,
+    progress: Callable[[Progress], None] = lambda _: None,
 ) -> Generator[SparkExecutor]:
     """Start the application `name`, and stop it at the end.
 

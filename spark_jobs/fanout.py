@@ -19,10 +19,10 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Final
 
 from kafkats.cli import LazyExecutor, Session, run
-from pyspark_kafkats.execution import PROGRESS_SECONDS, SparkExecutor
+from pyspark_kafkats.execution import PROGRESS_SECONDS, Progress, SparkExecutor
 from pyspark_kafkats.session import SETTINGS, open_executor
 
 __all__ = ["PROGRESS", "RESULT", "SETTINGS", "end_with_the_jvm", "run_job", "say", "words_of"]
@@ -36,7 +36,7 @@ def run_job(*command: str) -> int:
     exit code.
     """
     end_with_the_jvm()
-    rates: dict[str, Any] = {}
+    rates: dict[str, Progress] = {}
     with LazyExecutor(partial(started, " ".join(["kafkats", *command]), rates)) as executor:
         session = Session(executor, scheduled=True)
         code = run(words_of(command, sys.argv[1:]), session)
@@ -62,8 +62,8 @@ def words_of(command: Sequence[str], given: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def started(name: str, rates: dict[str, Any]) -> Generator[SparkExecutor]:
-    """A Spark application whose progress is printed; `rates` gets the last progress of each stage."""
+def started(name: str, rates: dict[str, Progress]) -> Generator[SparkExecutor]:
+    """Start a Spark application that prints its progress; `rates` gets the last of each stage."""
     with open_executor(name, progress=partial(say, PROGRESS)) as executor:
         say(PROGRESS, {"stage": "started", "ui": executor.spark.sparkContext.uiWebUrl})
         try:
@@ -89,7 +89,7 @@ def end_with_the_jvm() -> None:
     threading.Thread(target=watch, daemon=True, name="watch the JVM").start()
 
 
-def say(marker: str, content: Mapping[str, Any]) -> None:
+def say(marker: str, content: Mapping[str, object]) -> None:
     """One marker line on standard output. A single write, so that it never mixes with another
     thread's.
     """

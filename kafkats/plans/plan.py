@@ -226,7 +226,7 @@ def read_plan(folder: Path) -> Plan:
     items = read_table(folder / "items.parquet", ITEMS)
     if digest_of(header, items) != digest:
         raise CorruptPlan("the digest does not match: the plan was edited or damaged", path=folder)
-    if not _is_header(header):
+    if not is_header(header):
         raise CorruptPlan("plan.json lacks operation, options or totals", path=folder)
     for name in ITEMS.names:
         if name not in ("before", "log") and items[name].null_count:
@@ -234,8 +234,8 @@ def read_plan(folder: Path) -> Plan:
     return Plan(header, items, digest)
 
 
-def _is_header(content: Mapping[str, Json]) -> TypeGuard[Header]:
-    """Whether it has the fields of a header. `check_totals` checks the totals."""
+def is_header(content: Mapping[str, Json]) -> TypeGuard[Header]:
+    """Return whether it has the fields of a header. `check_totals` checks the totals."""
     return isinstance(content.get("operation"), str) and all(
         isinstance(content.get(name), dict) for name in _OBJECTS
     )

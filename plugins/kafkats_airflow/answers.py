@@ -13,20 +13,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.common.compat.sdk import Context
 
 from kafkats.errors import Changed, CorruptPlan, Refused, UsageError
 from kafkats_airflow import deployment
 from kafkats_airflow.folders import folder_of
+from kafkats_airflow.results import Answer, PlanResult
+
+if TYPE_CHECKING:
+    from kafkats.logdir.strict_json import Json
 
 NOBODY: Final = "nobody"
-
-Plan = Mapping[str, Any]
-"""What a plan job says of its plan: `plan` (folder), `digest`, `totals`, `log_dirs`; `undo`: the
-RUNs to undo in its place.
-"""
 
 
 def approval_of(context: Context) -> Path:
@@ -40,23 +39,34 @@ def forget(context: Context) -> None:
         (folder_of(context) / name).unlink(missing_ok=True)
 
 
-def ask(context: Context, options: Mapping[str, Sequence[Plan]], timeout_ms: int) -> None:
+def ask(context: Context, options: Mapping[str, Sequence[PlanResult]], timeout_ms: int) -> None:
     """Write the question: the plans that each option allows to be applied."""
     from kafkats.plans.facts import make_folder, write_json
 
     path, now_ms = folder_of(context) / "question.json", _now_ms()
     make_folder(path.parent, "the question")
     every = {plan["digest"]: plan for plans in options.values() for plan in plans}
-    write_json(path, {
-        "options": {option: digests_of(plans) for option, plans in options.items()},
-        "plans": [{key: one[key] for key in ("plan", "digest", "totals", "log_dirs")} for one in every.values()],
-        "asked_ms": now_ms,
-        "until_ms": now_ms + timeout_ms,
-        **_where(context),
-    })  # fmt: skip
+    write_json(
+        path,
+        {
+            "options": {option: digests_of(plans) for option, plans in options.items()},
+            "plans": [
+                {
+                    "plan": one["plan"],
+                    "digest": one["digest"],
+                    "totals": one["totals"],
+                    "log_dirs": one["log_dirs"],
+                }
+                for one in every.values()
+            ],
+            "asked_ms": now_ms,
+            "until_ms": now_ms + timeout_ms,
+            **_where(context),
+        },
+    )
 
 
-def answered(context: Context, event: Mapping[str, Any]) -> None:
+def answered(context: Context, event: Answer) -> None:
     """Record the answer in Airflow's `event` to the last question; record nothing if it is an
     error.
 
@@ -73,20 +83,34 @@ def answered(context: Context, event: Mapping[str, Any]) -> None:
     if not path.exists():
         raise Refused("an answer without its question; clear the task to ask anew", path=path)
     asked = read_json(path)
-    digests = asked.get("options", {}).get(option)
-    if not isinstance(digests, list):
+    options = asked.get("options")
+    digests = _digests(options.get(option)) if isinstance(options, dict) else None
+    if digests is None:
         raise CorruptPlan(f"the question did not offer {option!r}", path=path)
-    by = str((user or {}).get("name") or (user or {}).get("id") or "")
+    by = name_in(event)
     why = f"answered by {by}" if by else "no answer in time: the default holds"
-    _write(context, option, digests, by or NOBODY, why, question=asked)
+    _write(context, option, digests, by or NOBODY, why, asked)
 
 
-def not_asked(context: Context, option: str, plans: Sequence[Plan], why: str) -> None:
+def answer_in(event: Mapping[str, Any]) -> Answer:
+    """Return Airflow's event as the answer that it is."""
+    given: Any = event
+    answer: Answer = given
+    return answer
+
+
+def name_in(answer: Answer) -> str:
+    """Return the name of who answered, else the id; "" if nobody did."""
+    user = answer.get("responded_by_user")
+    return str(user.get("name") or user.get("id") or "") if user else ""
+
+
+def not_asked(context: Context, option: str, plans: Sequence[PlanResult], why: str) -> None:
     """Record that these plans needed no question, and why."""
     _write(context, option, digests_of(plans), "", why)
 
 
-def digests_of(plans: Iterable[Plan]) -> list[str]:
+def digests_of(plans: Iterable[PlanResult]) -> list[str]:
     """Return the digests that an approval of these plans covers: of the RUNs, if a plan undoes
     RUNs.
     """
@@ -104,16 +128,17 @@ def digests_of(plans: Iterable[Plan]) -> list[str]:
     return sorted(set(found))
 
 
-def from_disk(context: Context, plan: Plan) -> dict[str, Any]:
+def from_disk(context: Context, plan: PlanResult) -> PlanResult:
     """Return the plan with totals and digest from its files: people see what would be applied.
 
     Raises Refused for a plan of another DAG run, Changed if its digest differs, CorruptPlan,
     StorageFailed.
     """
     from kafkats.plans.facts import read_json
+    from kafkats.plans.plan import is_header
 
     if plan.get("undo"):
-        return dict(plan)  # the RUNs' own digests count
+        return plan  # the RUNs' own digests count
     folder = inside(context, Path(plan["plan"]))
     if not (folder / "plan.json").is_file():
         raise CorruptPlan("no plan here: plan.json is missing", path=folder)
@@ -123,7 +148,9 @@ def from_disk(context: Context, plan: Plan) -> dict[str, Any]:
             f"the plan that was made had digest {plan['digest'][:16]}; clear the run to plan anew",
             path=folder,
         )
-    return {**plan, "totals": header.get("totals")}
+    if not is_header(header):
+        raise CorruptPlan("plan.json lacks operation, options or totals", path=folder)
+    return {**plan, "totals": header["totals"]}
 
 
 def inside(context: Context, path: Path) -> Path:
@@ -134,14 +161,26 @@ def inside(context: Context, path: Path) -> Path:
     return path
 
 
+def _digests(value: Json) -> list[str] | None:
+    """Return a list of texts, None for anything else."""
+    texts = [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return texts if texts == value else None
+
+
 def _write(
-    context: Context, option: str, digests: Sequence[str], by: str, why: str, **more: Any
+    context: Context,
+    option: str,
+    digests: Sequence[str],
+    by: str,
+    why: str,
+    question: dict[str, Json] | None = None,
 ) -> None:
     from kafkats.plans.approval import Approval, write_approval
 
     for digest in digests:
         if not isinstance(digest, str):
             raise UsageError("a digest is a text", path=approval_of(context))
+    more = {} if question is None else {"question": question}
     approval = Approval(option, tuple(digests), by, why, _now_ms())
     write_approval(approval_of(context), approval, **more, **_where(context))
 

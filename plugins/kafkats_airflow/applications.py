@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import fnmatch
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from airflow.providers.common.compat.sdk import Context
 
@@ -20,6 +20,8 @@ from kafkats.errors import UsageError
 from kafkats_airflow import checks
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.folders import folder_of, readable, with_digest
+from kafkats_airflow.results import Arguments, PlanResult, Work
+from kafkats_airflow.run_params import RunParams, params_of
 from kafkats_airflow.tries import work_of
 
 _LONGEST: Final = 200
@@ -42,9 +44,7 @@ Key = tuple[str, str, bool, str]
 """Connection, broker, owner_stopped, work_area: what tells groups apart."""
 
 
-def groups_of(
-    params: Mapping[str, Any], *, by_broker: bool = False, writes: bool = True
-) -> list[Group]:
+def groups_of(params: RunParams, *, by_broker: bool = False, writes: bool = True) -> list[Group]:
     """Group the volumes of the run into applications; `writes`: also by owner_stopped and
     work_area.
 
@@ -94,11 +94,11 @@ def _names(keys: Iterable[Key]) -> dict[Key, str]:
 
 
 @in_our_words
-def planning(context: Context) -> list[dict[str, Any]]:
+def planning(context: Context) -> list[Arguments]:
     """Return arguments of PlanJobOperator for a rebuild, one dict per application. Raises as
     `groups_of`.
     """
-    params = context["params"]
+    params = params_of(context)
     checks.writable(params["folder"])
     flags = ["--only-after-unclean-stop"] if params["only_after_unclean_stop"] else []
     return [
@@ -115,11 +115,10 @@ def planning(context: Context) -> list[dict[str, Any]]:
 
 @in_our_words
 def changing(
-    params: Mapping[str, Any],
-    planning: Sequence[Mapping[str, Any]],
-    plans: Sequence[Mapping[str, Any]],
-) -> list[dict[str, Any]]:
+    context: Context, planning: Sequence[Arguments], plans: Sequence[PlanResult]
+) -> list[Work]:
     """Return the Work of each application (kafkats_airflow.tries); nothing for a dry run."""
+    params = params_of(context)
     if params["dry_run"]:
         return []
     proof = _reading(params)
@@ -131,13 +130,13 @@ def changing(
 
 
 def places(folder: Path, group: Group) -> list[str]:
-    """Return the arguments that name the plan's folder, the report of the look, and the work area."""
+    """Return the arguments that name the plan's folder, the report and the work area."""
     area = ["--work-area", group.work_area] if group.work_area else []
     return ["--into", str(folder), "--report", str(folder / "before"), *area]
 
 
 def _chosen(volumes: Sequence[Volume], wanted: Sequence[str]) -> list[Volume]:
-    """Return the volumes whose path or broker matches one of the globs; all volumes without a glob."""
+    """Return the volumes whose path or broker matches one of the globs; all without a glob."""
 
     def matches(volume: Volume, glob: str) -> bool:
         return fnmatch.fnmatchcase(str(volume.path), glob) or fnmatch.fnmatchcase(
@@ -153,7 +152,7 @@ def _chosen(volumes: Sequence[Volume], wanted: Sequence[str]) -> list[Volume]:
     return chosen
 
 
-def _reading(params: Mapping[str, Any]) -> list[str]:
+def _reading(params: RunParams) -> list[str]:
     return [
         "--policy",
         params["policy"],

@@ -10,8 +10,9 @@ from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 from kafkats_airflow import answers, deployment, questions, steps
-from kafkats_airflow.answers import Plan
 from kafkats_airflow.failing import in_our_words
+from kafkats_airflow.results import Answer, PhaseWork, PlanResult, Work
+from kafkats_airflow.run_params import params_of
 from kafkats_airflow.settings import TIMEOUTS
 
 MILLISECOND = timedelta(milliseconds=1)
@@ -26,13 +27,14 @@ class PlanApproval(ApprovalOperator):
     `always` it asks whatever `need_approval` says.
     """
 
-    template_fields = ()  # a template in a run id or a name would be rendered, and can read passwords
+    # A template in a run id or a name would be rendered, and can read passwords.
+    template_fields = ()
 
     def __init__(
         self,
         *,
         response_timeout: timedelta = TIMEOUTS.approval,
-        question: Callable[[Context, Sequence[Plan]], str] = questions.of_rebuild,
+        question: Callable[[Context, Sequence[PlanResult]], str] = questions.of_rebuild,
         always: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -40,33 +42,35 @@ class PlanApproval(ApprovalOperator):
         self.asks, self.question, self.always = self.subject, question, always
 
     @in_our_words
-    def execute(self, context: Context) -> Any:
+    def execute(self, context: Context) -> Answer:
         answers.forget(context)
         plans = [answers.from_disk(context, plan) for plan in self.plans(context)]
         writes = any(plan.get("undo") or plan["totals"]["files"] for plan in plans)
         self.assigned_users = deployment.assigned() or self.assigned_users
-        if writes and (self.always or deployment.hardened() or context["params"]["need_approval"]):
-            options = {self.APPROVE: plans, self.REJECT: []}
+        if writes and (self.always or deployment.hardened() or params_of(context)["need_approval"]):
+            options = {self.APPROVE: plans, self.REJECT: list[PlanResult]()}
             answers.ask(context, options, (self.response_timeout or timedelta()) // MILLISECOND)
             self.subject, self.body = (
                 questions.asked(self.asks, context),
                 self.question(context, plans),
             )
-            return super().execute(context)
+            waiting: Answer = super().execute(context)
+            return waiting
         why = "this run does not ask for approval" if writes else "nothing would be written"
         answers.not_asked(context, self.APPROVE, plans, why)
         self.log.info("nobody is asked: %s", why)
         return {"chosen_options": [self.APPROVE], "params_input": {}}
 
-    def plans(self, context: Context) -> list[Plan]:
+    def plans(self, context: Context) -> list[PlanResult]:
         """Return the plans that the answer is about."""
-        work = context["ti"].xcom_pull(task_ids="changes") or []
+        work: Sequence[Work | PhaseWork] = context["ti"].xcom_pull(task_ids="changes") or []
         return [one["plan"] for one in work if one["plan"] and one.get("convert", True)]
 
     @in_our_words
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        answers.answered(context, event)
-        return super().execute_complete(context, event)
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Answer:
+        answers.answered(context, answers.answer_in(event))
+        answer: Answer = super().execute_complete(context, event)
+        return answer
 
 
 class CanaryApproval(ApprovalOperator):
@@ -84,27 +88,25 @@ class CanaryApproval(ApprovalOperator):
         self.asks, self.always = self.subject, always
 
     @in_our_words
-    def execute(self, context: Context) -> Any:
-        if not steps.waits_for_approval(context["params"]):
+    def execute(self, context: Context) -> Answer:
+        if not steps.waits_for_approval(params_of(context)):
             raise AirflowSkipException("this run has no canary to approve")
         self.assigned_users = deployment.assigned() or self.assigned_users
-        if self.always or deployment.hardened() or context["params"]["need_approval"]:
+        if self.always or deployment.hardened() or params_of(context)["need_approval"]:
             self.subject, self.body = (
                 questions.asked(self.asks, context),
                 questions.of_canary(context),
             )
-            return super().execute(context)
-        steps.approve(context["params"], f"airflow {context['run_id']}")
+            waiting: Answer = super().execute(context)
+            return waiting
+        steps.approve(params_of(context), f"airflow {context['run_id']}")
         return {"chosen_options": [self.APPROVE], "params_input": {}}
 
     @in_our_words
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        deployment.check_responder(event.get("responded_by_user"))
-        answer = super().execute_complete(context, event)
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Answer:
+        deployment.check_responder(answers.answer_in(event).get("responded_by_user"))
+        answer: Answer = super().execute_complete(context, event)
         if answer["chosen_options"] == [self.APPROVE]:
-            user = answer.get("responded_by_user") or {}
-            steps.approve(
-                context["params"],
-                str(user.get("name") or user.get("id") or f"airflow {context['run_id']}"),
-            )
+            by = answers.name_in(answer) or f"airflow {context['run_id']}"
+            steps.approve(params_of(context), by)
         return answer

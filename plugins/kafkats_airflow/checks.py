@@ -6,20 +6,18 @@ Only a person can mend what is wrong here, so every failure is a UsageError, whi
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from airflow.providers.common.compat.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from kafkats.config import Policy, read_policy
 from kafkats.errors import DiskFull, StorageFailed, UsageError, storage
+from kafkats_airflow.run_params import RunParams
 
-Params = Mapping[str, Any]
 
-
-def policy_of(params: Params) -> Policy:
+def policy_of(params: RunParams) -> Policy:
     """Return the run's policy. Raises UsageError if it cannot be read or is wrong."""
     path, other = Path(params["policy"]), "name another with the param policy, or KAFKATS_POLICY"
     try:
@@ -54,8 +52,8 @@ def writable(folder: str | Path) -> Path:
         raise
     except StorageFailed as e:
         raise UsageError(
-            f"the folder cannot be written on this worker: {e.reason}; name another with the param folder, or KAFKATS_FOLDER,"
-            " or let the user of the workers write there",
+            f"the folder cannot be written on this worker: {e.reason}; name another with the param"
+            " folder, or KAFKATS_FOLDER, or let the user of the workers write there",
             path=path,
         ) from e
     return path
@@ -68,5 +66,6 @@ def connected(conn_id: str) -> None:
     except AirflowNotFoundException:
         raise UsageError(
             f"Airflow has no connection {conn_id!r}, which the policy names for its volumes; add it"
-            f" (airflow connections add {conn_id} --conn-type spark --conn-host ...), or mend `connection` in the policy"
+            f" (airflow connections add {conn_id} --conn-type spark --conn-host ...), or mend"
+            " `connection` in the policy"
         ) from None

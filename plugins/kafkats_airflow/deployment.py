@@ -20,29 +20,36 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from airflow.configuration import conf
+from airflow.providers.common.compat.sdk import Context
 
 from kafkats.config import parse_duration
 from kafkats.config.approvers import Approver
 from kafkats.errors import Refused
 from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks, settings
+from kafkats_airflow.results import User
+from kafkats_airflow.run_params import RunParams, params_of
+
+if TYPE_CHECKING:
+    from airflow.sdk.execution_time.hitl import HITLUser
 
 DAY_MS: Final = 86_400_000
 _FLAG, _TEXT, _PATH, _POLICY, _WINDOW, _AREA = "flag", "text", "path", "policy", "window", "area"
 WORDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
-        ("--only-after-unclean-stop", "--inside-segments", "--last-segment", "--only-newer", "--skip-reserved", "--go-on",
-         "--owner-stopped"), _FLAG),
+        ("--only-after-unclean-stop", "--inside-segments", "--last-segment", "--only-newer",
+         "--skip-reserved", "--go-on", "--owner-stopped"), _FLAG),
     **dict.fromkeys(
-        ("--topics", "--generation", "--now", "--before", "--free", "--compression-type", "--to-magic", "--accept-loss", "--phase",
-         "--broker", "--reserve", "--reserve-until", "--take-over", "--digest", "--holder", "--min-magic", "--max-magic",
-         "--every", "--from", "--until", "--depth", "--high-watermark", "--at", "--around", "--by"), _TEXT),
+        ("--topics", "--generation", "--now", "--before", "--free", "--compression-type",
+         "--to-magic", "--accept-loss", "--phase", "--broker", "--reserve", "--reserve-until",
+         "--take-over", "--digest", "--holder", "--min-magic", "--max-magic", "--every", "--from",
+         "--until", "--depth", "--high-watermark", "--at", "--around", "--by"), _TEXT),
     **dict.fromkeys(
-        ("--output", "--into", "--report", "--beyond-guard", "--certify", "--ledger", "--undo", "--run", "--approval", "--of-plan",
-         "--of-run"), _PATH),
+        ("--output", "--into", "--report", "--beyond-guard", "--certify", "--ledger", "--undo",
+         "--run", "--approval", "--of-plan", "--of-run"), _PATH),
     "--policy": _POLICY,
     "--work-area": _AREA,
     "--older-than": _WINDOW,
@@ -55,20 +62,18 @@ def hardened() -> bool:
     return settings.HARDENED
 
 
-def check(context: Mapping[str, Any]) -> None:
+def check(context: Context) -> None:
     """The run's params. Raises Refused for what this deployment does not allow."""
     if not hardened():
         return
     _check_airflow()
-    params = context["params"]
-    for name, fixed in (("policy", settings.POLICY), ("folder", settings.FOLDER)):
-        if params.get(name, fixed) != fixed:
-            raise Refused(
-                f"{name}: {params[name]!r} is not this deployment's, which is {fixed}{_SET}"
-            )
-    for name in ("ledger", "tables"):
-        if params.get(name):
-            _inside(params[name], name)
+    params = params_of(context)
+    _check_fixed("policy", params.get("policy", settings.POLICY), settings.POLICY)
+    _check_fixed("folder", params.get("folder", settings.FOLDER), settings.FOLDER)
+    if ledger := params.get("ledger"):
+        _inside(ledger, "ledger")
+    if tables := params.get("tables"):
+        _inside(tables, "tables")
     days = params.get("undo_days", settings.FLOOR_DAYS)
     if days < settings.FLOOR_DAYS:
         raise Refused(
@@ -78,11 +83,17 @@ def check(context: Mapping[str, Any]) -> None:
         user = getattr(context["dag_run"], "triggering_user_name", None)
         if who != user:
             raise Refused(
-                f"attested_by: {who!r} is not who triggered this run, {user or 'nobody'}: vouch for it yourself{_SET}"
+                f"attested_by: {who!r} is not who triggered this run, {user or 'nobody'}: vouch"
+                f" for it yourself{_SET}"
             )
 
 
-def check_words(job: str, connection: str, words: Sequence[str], params: Mapping[str, Any]) -> None:
+def _check_fixed(name: str, given: str, fixed: str) -> None:
+    if given != fixed:
+        raise Refused(f"{name}: {given!r} is not this deployment's, which is {fixed}{_SET}")
+
+
+def check_words(job: str, connection: str, words: Sequence[str], params: RunParams) -> None:
     """Raise Refused if the deployment does not allow these words of a job."""
     if not hardened():
         return
@@ -106,21 +117,24 @@ def check_words(job: str, connection: str, words: Sequence[str], params: Mapping
             _inside(value, f"{job}: {option or 'path'}")
 
 
-def check_responder(user: Mapping[str, Any] | None) -> None:
-    """Return the person who answered, None if nobody did in time. Raises Refused unless it is an approver."""
+def check_responder(user: User | None) -> None:
+    """Raise Refused unless who answered is an approver; `user` is None if nobody did in time."""
     if not hardened() or user is None:
         return
     _check_airflow()
     answered = Approver(str(user.get("id") or ""), str(user.get("name") or ""))
     if answered not in settings.APPROVERS:
         raise Refused(
-            f"{answered.name or answered.id!r} answered, who is not an approver; clear the task to ask again{_SET}"
+            f"{answered.name or answered.id!r} answered, who is not an approver; clear the task to"
+            f" ask again{_SET}"
         )
 
 
-def assigned() -> list[dict[str, str]] | None:
+def assigned() -> list[HITLUser] | None:
     """Return the people who are asked; None for everybody."""
-    return [approver._asdict() for approver in settings.APPROVERS] if hardened() else None
+    if not hardened():
+        return None
+    return [{"id": approver.id, "name": approver.name} for approver in settings.APPROVERS]
 
 
 _SET: Final = " (KAFKATS_APPROVERS is set)"
@@ -132,8 +146,8 @@ def _check_airflow() -> None:
         "core", "simple_auth_manager_all_admins", fallback=False
     ):
         raise Refused(
-            "in this Airflow everybody is an admin, so nobody can be told to be an approver; switch simple_auth_manager_all_admins"
-            f" off{_SET}"
+            "in this Airflow everybody is an admin, so nobody can be told to be an approver; switch"
+            f" simple_auth_manager_all_admins off{_SET}"
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypedDict, TypeGuard, TypeVar
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, Context
 from airflow.sdk import get_current_context
@@ -39,23 +39,24 @@ def in_our_words(do: Callable[P, R]) -> Callable[P, R]:
     return told
 
 
-def _context(args: tuple[object, ...]) -> Mapping[str, Any]:
+def _context(args: tuple[object, ...]) -> Context:
     """Return the task's context: the argument if there is one, else Airflow's own."""
-    given = (
-        arg for arg in args if isinstance(arg, Mapping) and "params" in arg and "dag_run" in arg
-    )
-    return next(given, None) or get_current_context()
+    return next(filter(_is_context, args), None) or get_current_context()
+
+
+def _is_context(arg: object) -> TypeGuard[Context]:
+    return isinstance(arg, Mapping) and "params" in arg and "dag_run" in arg
 
 
 def failed(
-    said: str, *, retryable: bool = False, context: Mapping[str, Any] | None = None
+    said: str, *, retryable: bool = False, context: Context | None = None
 ) -> AirflowException:
     """Return the exception to raise, and keep its sentence for the report."""
     keep(said, context)
     return AirflowException(said) if retryable else AirflowFailException(said)
 
 
-def keep(said: str, context: Mapping[str, Any] | None = None) -> None:
+def keep(said: str, context: Context | None = None) -> None:
     """Keep the first line of a sentence for the report. Outside of a task, only log it."""
     first = said.partition("\n")[0]
     logging.getLogger(__name__).error(first)
@@ -68,13 +69,16 @@ def keep(said: str, context: Mapping[str, Any] | None = None) -> None:
 
 
 def failures(context: Context) -> list[str]:
-    """Return the failures of the run's other tasks as `TASK: sentence`, in the order of the tasks."""
-    ti, run_id, found = context["ti"], context["run_id"], []
+    """Return the failures of the run's other tasks as `TASK: sentence`, in the tasks' order."""
+    ti, run_id = context["ti"], context["run_id"]
+    found: list[str] = []
     states = ti.get_task_states(dag_id=context["dag"].dag_id, run_ids=[run_id]).get(run_id, {})
     bad = sorted(
         key for key, state in states.items() if str(getattr(state, "value", state)) == "failed"
     )
-    for task in context["dag"].topological_sort() if bad else ():
+    if not bad:
+        return found
+    for task in context["dag"].topological_sort():  # type: ignore[no-untyped-call]  # Airflow's
         for key in bad:
             name, index = _instance(key, task.task_id)
             if name == task.task_id != ti.task_id:
@@ -85,16 +89,24 @@ def failures(context: Context) -> list[str]:
 
 
 def _instance(key: str, task_id: str) -> tuple[str, int]:
-    """Split a key of `get_task_states` into task and map index; -1 for a task that is not mapped."""
+    """Split a key of `get_task_states` into task and map index; -1: the task is not mapped."""
     number = key.removeprefix(f"{task_id}_")
     return (task_id, int(number)) if number != key and number.isdecimal() else (key, -1)
 
 
-def unfinished(end: str, said: Mapping[str, Any]) -> AirflowException:
+class Ended(TypedDict):
+    """The fields of report.json that say how a run ended."""
+
+    outcome: str
+    failures: list[str]
+    report: str
+
+
+def unfinished(end: str, said: Ended) -> AirflowException:
     """Return the exception of a report: how the run ended, and the first reason. `said` is
     report.json.
     """
-    causes = said.get("failures", [])
+    causes = said["failures"]
     more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
     why = f": {causes[0]}{more}" if causes else ""
     return failed(f"{end}{why}; see {said['report']}")

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from airflow.providers.common.compat.sdk import Context
+
+from kafkats_airflow.results import PlanName, PlanResult
+from kafkats_airflow.run_params import params_of
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _LONGEST: Final = 100
@@ -30,7 +32,7 @@ def run_folder(folder: str, dag_id: str, run_id: str) -> Path:
 
 def folder_of(context: Context) -> Path:
     """Return the folder of the task's DAG run."""
-    return run_folder(context["params"]["folder"], context["dag"].dag_id, context["run_id"])
+    return run_folder(params_of(context)["folder"], context["dag"].dag_id, context["run_id"])
 
 
 def holder_of(context: Context) -> str:
@@ -38,7 +40,7 @@ def holder_of(context: Context) -> str:
     return f"airflow {context['dag'].dag_id} {context['run_id']}"
 
 
-def run_of(plan: Mapping[str, Any]) -> Path:
+def run_of(plan: PlanResult | PlanName) -> Path:
     """Return the folder of the plan's RUN. The new plan of a cleared DAG run has its own RUN."""
     return Path(plan["plan"]).parent / f"run-{plan['digest'][:16]}"
 

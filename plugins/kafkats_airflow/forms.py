@@ -39,7 +39,8 @@ class ReadingRun(Run):
     exact: Annotated[
         bool,
         Option(
-            "Read all batch headers and checksums instead of the time indexes (--depth full): slower"
+            "Read all batch headers and checksums instead of the time indexes (--depth full):"
+            " slower"
         ),
     ] = False
     source: Annotated[

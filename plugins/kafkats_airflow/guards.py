@@ -10,9 +10,10 @@ from airflow.providers.common.compat.sdk import Context
 from airflow.providers.standard.operators.hitl import HITLOperator
 
 from kafkats_airflow import answers, deployment, questions
-from kafkats_airflow.answers import Plan
 from kafkats_airflow.approval import MILLISECOND
 from kafkats_airflow.failing import in_our_words
+from kafkats_airflow.results import Answer, PlanResult
+from kafkats_airflow.run_params import params_of
 from kafkats_airflow.settings import TIMEOUTS
 
 YES: Final = "Delete over the guard"
@@ -27,7 +28,8 @@ class GuardApproval(HITLOperator):
     allow. With `always` it asks about every deletion, and no answer means that nothing is deleted.
     """
 
-    template_fields = ()  # a template in a run id or a name would be rendered, and can read passwords
+    # A template in a run id or a name would be rendered, and can read passwords.
+    template_fields = ()
 
     def __init__(
         self, *, response_timeout: timedelta = TIMEOUTS.guards, always: bool = False, **kwargs: Any
@@ -42,20 +44,23 @@ class GuardApproval(HITLOperator):
         self.asks, self.always = self.subject, always
 
     @in_our_words
-    def execute(self, context: Context) -> Any:
+    def execute(self, context: Context) -> Answer:
         answers.forget(context)
-        made = [] if context["params"]["dry_run"] else self._plans(context)
+        params = params_of(context)
+        made = [] if params["dry_run"] else self._plans(context)
         within = [answers.from_disk(context, plan) for plan in made]
         beyond = [answers.from_disk(context, beyond_guards(plan)) for plan in made]
         always = self.always or deployment.hardened()
         kept = [one["digest"] for one in within] != [one["digest"] for one in beyond]
         offered = {YES: beyond} if kept and not deployment.hardened() else {}
-        offered |= {NO: within} | ({NOTHING: []} if always else {})
+        offered[NO] = within
+        if always:
+            offered[NOTHING] = []
         about = beyond if YES in offered else within
         if (
             any(plan["totals"]["files"] for plan in about)
             if always
-            else kept and context["params"]["need_approval"]
+            else kept and params["need_approval"]
         ):
             self.defaults = [NOTHING if always else NO]
             self.assigned_users = deployment.assigned() or self.assigned_users
@@ -63,31 +68,36 @@ class GuardApproval(HITLOperator):
             answers.ask(context, offered, (self.response_timeout or timedelta()) // MILLISECOND)
             self.subject = questions.asked(self.asks, context)
             self.body = questions.of_guards(within, about, answers_itself=not always)
-            return super().execute(context)
-        why = "the guards keep nothing back, or this run does not ask: what is within them may be deleted"
+            waiting: Answer = super().execute(context)
+            return waiting
+        why = (
+            "the guards keep nothing back, or this run does not ask: what is within them may be"
+            " deleted"
+        )
         answers.not_asked(context, NO, within, why)
         self.log.info("nobody is asked: %s", why)
         return {"chosen_options": [NO], "params_input": {}}
 
-    def _plans(self, context: Context) -> Sequence[Plan]:
+    def _plans(self, context: Context) -> Sequence[PlanResult]:
         return [plan for plan in context["ti"].xcom_pull(task_ids=["plan"]) if plan]
 
     @in_our_words
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        answers.answered(context, event)
-        return super().execute_complete(context, event)
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Answer:
+        answers.answered(context, answers.answer_in(event))
+        answer: Answer = super().execute_complete(context, event)
+        return answer
 
 
-def beyond_guards(plan: Plan) -> Plan:
+def beyond_guards(plan: PlanResult) -> PlanResult:
     """Return the plan without guards if they keep something, else the plan itself."""
     return {**plan, **plan["beyond"], "over_guard": 0} if "beyond" in plan else plan
 
 
-def over_guards(answer: Any) -> bool:
+def over_guards(answer: Answer | None) -> bool:
     """Whether the answer allows more than the guards do."""
-    return bool(answer) and YES in answer["chosen_options"]
+    return answer is not None and YES in answer["chosen_options"]
 
 
-def nothing(answer: Any) -> bool:
+def nothing(answer: Answer | None) -> bool:
     """Whether the answer allows nothing."""
-    return bool(answer) and NOTHING in answer["chosen_options"]
+    return answer is not None and NOTHING in answer["chosen_options"]

@@ -9,4 +9,5 @@ from kafkats_airflow.spark_job import SparkUiLink
 
 class KafkatsPlugin(AirflowPlugin):
     name = "kafkats"
-    operator_extra_links = [SparkUiLink()]  # ruff: ignore[mutable-class-default] - Airflow wants a list
+    # Airflow wants a list.
+    operator_extra_links = [SparkUiLink()]  # ruff: ignore[mutable-class-default]

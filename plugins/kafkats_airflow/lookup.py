@@ -8,10 +8,11 @@ backfills in any order end in the same files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, Required, TypedDict
 
 from airflow.providers.common.compat.sdk import Asset, Context
 from airflow.sdk import AssetAlias
@@ -24,6 +25,14 @@ from kafkats_airflow.applications import Group, groups_of
 from kafkats_airflow.failing import failures, in_our_words, unfinished
 from kafkats_airflow.folders import folder_of
 from kafkats_airflow.moment import by_schedule, time_of
+from kafkats_airflow.results import Arguments, LookupResult, TableResult
+from kafkats_airflow.run_params import RunParams, params_of
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from kafkats.lookup.marks import Mark
+    from kafkats.search.answers import Target
 
 TABLES: Final = AssetAlias("kafka_lookup_tables", group="kafkats")
 """Stands for one asset per table, kafkats://lookup/NAME; an event's extra names the folder, the
@@ -33,7 +42,65 @@ HOUR: Final = timedelta(hours=1)
 AROUND: Final = timedelta(minutes=30)
 """What a picture of an export shows before and after its time."""
 _AROUND_MS: Final = AROUND // timedelta(milliseconds=1)
-COUNTS: Final = ("added", "closed", "open", "unreadable", "above_high_watermark")
+
+
+class Cells(TypedDict):
+    """Numbers of cells, of all tables of a run."""
+
+    added: int
+    closed: int
+    open: int
+    unreadable: int
+    above_high_watermark: int
+
+
+Interval = TypedDict("Interval", {"from": str, "to": str})
+"""The times that a run adds, ISO 8601."""
+
+
+class TableSummary(Cells, Interval):
+    """The result of the task `report` of build_lookup_tables."""
+
+    outcome: str
+    remarks: list[str]
+    other_logs: list[str]
+    report: str
+
+
+class TableReport(Cells, Interval, reports.Remarked):
+    """report.json of build_lookup_tables."""
+
+    tables: list[TableResult]
+    other_logs: list[str]
+
+
+class NoteRow(TypedDict):
+    """A partition without an answer (kafkats.lookup.exports.Note)."""
+
+    topic: str
+    partition: int
+    side: str
+    reason: str
+    wrote: int | None
+
+
+class ExportSummary(TypedDict, total=False):
+    """The result of the task `write` of export_offsets."""
+
+    outcome: Required[str]
+    export: Required[str | None]
+    partitions: Required[int]
+    remarks: Required[list[str]]
+    report: Required[str]
+    format: str
+    without_answer: int
+
+
+class ExportReport(ExportSummary):
+    """report.json of export_offsets."""
+
+    notes: list[NoteRow]
+    pictures: list[str]
 
 
 def interval(context: Context) -> tuple[datetime, datetime]:
@@ -42,30 +109,28 @@ def interval(context: Context) -> tuple[datetime, datetime]:
 
     Raises UsageError for only one of the two, and for times without their offset from UTC.
     """
-    given = [context["params"][name] for name in ("from", "to")]
-    if all(given):
-        return time_of(given[0], "from"), time_of(given[1], "to")
-    if any(given):
+    since, until = params_of(context)["from"], params_of(context)["to"]
+    if since and until:
+        return time_of(since, "from"), time_of(until, "to")
+    if since or until:
         raise UsageError("either both of from and to, or none")
     begin, end = context.get("data_interval_start"), context.get("data_interval_end")
-    if not by_schedule(context) or begin is None or end is None or begin >= end:
-        end = (
-            context["dag_run"].run_after.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-        )
-        begin = end - HOUR
-    return begin, end
+    if by_schedule(context) and begin is not None and end is not None and begin < end:
+        return begin, end
+    hour = context["dag_run"].run_after.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    return hour - HOUR, hour
 
 
-def tables(params: Mapping[str, Any]) -> list[tuple[Group, Path]]:
+def tables(params: RunParams) -> list[tuple[Group, Path]]:
     """The brokers' volumes, each with the folder of its table. Raises as `groups_of`."""
     root = Path(params["tables"] or Path(params["folder"], "lookup"))
     return [(group, root / group.name) for group in groups_of(params, by_broker=True, writes=False)]
 
 
 @in_our_words
-def building(context: Context) -> list[dict[str, Any]]:
-    """Arguments of KafkatsJobOperator(job="lookup"), one dict per table."""
-    params = context["params"]
+def building(context: Context) -> list[Arguments]:
+    """Return arguments of KafkatsJobOperator(job="lookup"), one dict per table."""
+    params = params_of(context)
     checks.writable(params["folder"])
     checks.amount(parse_duration, params["step"], "step")
     begin, end = interval(context)
@@ -75,18 +140,31 @@ def building(context: Context) -> list[dict[str, Any]]:
     words += ["--high-watermark", params["high_watermark"]]
     seen = folder_of(context)
     return [
-        {"conn_id": group.connection,
-         "application_args": [*group.log_dirs, *words, "--output", str(folder), "--report", str(seen / group.name)],
-         "about": folder.name}
+        {
+            "conn_id": group.connection,
+            "application_args": [
+                *group.log_dirs,
+                *words,
+                "--output",
+                str(folder),
+                "--report",
+                str(seen / group.name),
+            ],
+            "about": folder.name,
+        }
         for group, folder in tables(params)
-    ]  # fmt: skip
+    ]
 
 
 @in_our_words
-def built(context: Context, asked: Any, results: Any) -> dict[str, Any]:
-    """Tell of every table that was written, in a report with pictures and in its asset's event.
+def built(
+    context: Context,
+    asked: Sequence[Arguments] | None,
+    results: Sequence[TableResult] | None,
+) -> TableSummary:
+    """Report every table that was written, with pictures, and in its asset's event.
 
-    Fails when not all of `asked` were. Both may be None: what comes of tasks that failed.
+    Fails when not all of `asked` were. Both are None after tasks that failed.
     """
     from kafkats.plans.facts import write_json
     from kafkats_airflow import lookup_reports
@@ -94,41 +172,52 @@ def built(context: Context, asked: Any, results: Any) -> dict[str, Any]:
     begin, end = interval(context)
     folder = folder_of(context)
     checks.writable(folder)
-    said = [dict(result) for result in results or []]
-    for one in said:
-        one.pop("rates", None)
-        name = Path(one["table"]).name
-        asset = Asset(name=f"kafka_lookup_{name}", uri=f"kafkats://lookup/{name}", group="kafkats")
-        context["outlet_events"][TABLES].add(asset, extra=one)
+    said = [_without_rates(result) for result in results or []]
     for one in said:
         one["pictures"] = lookup_reports.of_table(Path(one["report"]), one)
-    cells = {name: sum(one[name] for one in said) for name in COUNTS}
+        name = Path(one["table"]).name
+        asset = Asset(name=f"kafka_lookup_{name}", uri=f"kafkats://lookup/{name}", group="kafkats")
+        extra: dict[str, JsonValue] = json.loads(json.dumps(one))
+        context["outlet_events"][TABLES].add(asset, extra=extra)
     whole = asked is not None and len(said) == len(asked)
-    report = {"outcome": "built" if whole else reports.UNFINISHED, "failures": failures(context)}
-    report |= {"from": begin.isoformat(), "to": end.isoformat(), **cells, "tables": said}
-    report["remarks"] = _remarks(context["params"]["topics"], said) if whole else []
-    report["other_logs"] = [line for one in said for line in one["other_logs"]]
-    report["report"] = str(folder)
-    reports.log_remarks(report)
+    summary: TableSummary = {
+        "outcome": "built" if whole else reports.UNFINISHED,
+        "from": begin.isoformat(),
+        "to": end.isoformat(),
+        "added": sum(one["added"] for one in said),
+        "closed": sum(one["closed"] for one in said),
+        "open": sum(one["open"] for one in said),
+        "unreadable": sum(one["unreadable"] for one in said),
+        "above_high_watermark": sum(one["above_high_watermark"] for one in said),
+        "remarks": _remarks(params_of(context)["topics"], said) if whole else [],
+        "other_logs": [line for one in said for line in one["other_logs"]],
+        "report": str(folder),
+    }
+    report: TableReport = {**summary, "failures": failures(context), "tables": said}
+    reports.log_remarks(report["remarks"])
     write_json(folder / "report.json", report)
     if not whole:
         raise unfinished(report["outcome"], report)
-    return {
-        name: report[name]
-        for name in ("outcome", "from", "to", *cells, "remarks", "other_logs", "report")
-    }
+    return summary
 
 
-def _remarks(glob: str, said: Sequence[Mapping[str, Any]]) -> list[str]:
+def _without_rates(result: TableResult) -> TableResult:
+    """Return a copy without the rates of the stages."""
+    found = result.copy()
+    found.pop("rates", None)
+    return found
+
+
+def _remarks(glob: str, said: Sequence[TableResult]) -> list[str]:
     return [] if any(one["partitions"] for one in said) else reports.nothing(glob)
 
 
 @in_our_words
-def looking(context: Context) -> list[dict[str, Any]]:
-    """Arguments of KafkatsJobOperator(job="lookup") for an export from the volumes; empty where it
-    is from tables.
+def looking(context: Context) -> list[Arguments]:
+    """Return arguments of KafkatsJobOperator(job="lookup") for an export from the volumes; nothing
+    for one from tables.
     """
-    params = context["params"]
+    params = params_of(context)
     checks.writable(params["folder"])
     _times(params)
     if params["source"] == "tables":
@@ -159,7 +248,7 @@ def looking(context: Context) -> list[dict[str, Any]]:
 
 
 @in_our_words
-def export(context: Context, looked: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
+def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSummary:
     """Write the export of all that was looked up, or of the tables, into the run's folder, with a
     report.
     """
@@ -167,21 +256,23 @@ def export(context: Context, looked: Sequence[Mapping[str, Any]] | None) -> dict
     from kafkats.plans.facts import write_json, write_text
     from kafkats_airflow import lookup_reports
 
-    params = context["params"]
+    params = params_of(context)
     starts, ends = (
         _from_tables(params) if params["source"] == "tables" else _from_rows(params, looked or [])
     )
     folder = folder_of(context)
     checks.writable(folder)
     if not starts:  # and no file: an empty one would read as an answer
-        report = {
+        report: ExportReport = {
             "outcome": "nothing to export",
             "export": None,
             "partitions": 0,
             "report": str(folder),
+            "remarks": reports.nothing(params["topics"]),
+            "notes": [],
+            "pictures": [],
         }
-        report |= {"remarks": reports.nothing(params["topics"]), "notes": [], "pictures": []}
-        reports.log_remarks(report)
+        reports.log_remarks(report["remarks"])
         write_json(folder / "report.json", report)
         return report
     made = exports.export(
@@ -189,24 +280,37 @@ def export(context: Context, looked: Sequence[Mapping[str, Any]] | None) -> dict
     )
     path = folder / ("offsets.csv" if params["format"] == "group-csv" else "offsets.json")
     write_text(path, made.text)
-    without = [note._asdict() for note in made.notes]
-    report = {
+    without: list[NoteRow] = [
+        {
+            "topic": note.topic,
+            "partition": note.partition,
+            "side": note.side,
+            "reason": note.reason,
+            "wrote": note.wrote,
+        }
+        for note in made.notes
+    ]
+    summary: ExportSummary = {
         "outcome": "exported",
         "export": str(path),
         "format": params["format"],
         "partitions": made.partitions,
+        "report": str(folder),
+        "without_answer": len(without),
+        "remarks": [],
     }
-    report |= {"report": str(folder), "without_answer": len(without), "remarks": []}
     marks = [*starts, *(ends or ())]
     if params["source"] == "tables":
         pictures = lookup_reports.of_export_from_table(folder, _table(params), marks, _AROUND_MS)
     else:
         pictures = lookup_reports.of_export(folder, looked or [], marks)
-    write_json(folder / "report.json", report | {"notes": without, "pictures": pictures})
-    return report
+    write_json(folder / "report.json", {**summary, "notes": without, "pictures": pictures})
+    return summary
 
 
-def _from_rows(params: Mapping[str, Any], looked: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
+def _from_rows(
+    params: RunParams, looked: Sequence[LookupResult]
+) -> tuple[list[Mark], list[Mark] | None]:
     from kafkats.lookup.marks import marks_of
     from kafkats.lookup.partitions import LOOKUP
     from kafkats.plans.facts import read_table
@@ -220,7 +324,7 @@ def _from_rows(params: Mapping[str, Any], looked: Sequence[Mapping[str, Any]]) -
     return marks_of(rows, at), marks_of(rows, until[0]) if until else None
 
 
-def _from_tables(params: Mapping[str, Any]) -> tuple[Any, Any]:
+def _from_tables(params: RunParams) -> tuple[list[Mark], list[Mark] | None]:
     from kafkats.lookup.marks import read_marks
 
     at, *until = _times(params)
@@ -228,23 +332,24 @@ def _from_tables(params: Mapping[str, Any]) -> tuple[Any, Any]:
     return _of_topics(starts, params), _of_topics(ends, params) if ends is not None else None
 
 
-def _of_topics(marks: Sequence[Any], params: Mapping[str, Any]) -> list[Any]:
+def _of_topics(marks: Sequence[Mark], params: RunParams) -> list[Mark]:
     wanted = topic_filter(params["topics"])
     return [mark for mark in marks if wanted.matches(mark.topic)]
 
 
-def _table(params: Mapping[str, Any]) -> Path:
+def _table(params: RunParams) -> Path:
     """Of one broker only: two brokers have two answers for a partition that both have."""
     folders = [folder for _, folder in tables(params)]
     if len(folders) != 1:
         raise UsageError(
-            f"an export is of one table, and there are {len(folders)}: name one broker as the volume"
+            f"an export is of one table, and there are {len(folders)}: name one broker as the"
+            " volume"
         )
     return folders[0]
 
 
-def _times(params: Mapping[str, Any]) -> list[int]:
-    """The begin and, where one is given, the end, epoch ms; with the margin. Raises UsageError."""
+def _times(params: RunParams) -> list[Target]:
+    """Return the begin and, if given, the end, epoch ms; with the margin. Raises UsageError."""
     from kafkats.lookup.marks import with_margin
 
     margin = checks.amount(parse_duration, params["margin"], "margin") if params["margin"] else 0

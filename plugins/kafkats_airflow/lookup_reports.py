@@ -11,15 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkats_airflow import reports
+from kafkats_airflow.results import JobResult, LookupResult, TableResult
+
+if TYPE_CHECKING:
+    from kafkats.lookup.marks import Mark
+    from kafkats.lookup.record_scatter import Cloud
 
 DAY_MS = 86_400_000
 """Of a longer range the beginning is drawn."""
 
 
-def of_table(folder: Path, built: Mapping[str, Any]) -> list[str]:
+def of_table(folder: Path, built: TableResult) -> list[str]:
     """Draw a table that was written, with the time that was added; returns the pictures' names."""
     from kafkats.lookup.plot import plot_staircase
     from kafkats.tables import read
@@ -35,7 +40,7 @@ def of_table(folder: Path, built: Mapping[str, Any]) -> list[str]:
     return ["staircase.png", *_disorder(folder, clouds), calendar(folder, built["table"])]
 
 
-def of_export(folder: Path, looked: Sequence[Mapping[str, Any]], marks: Sequence[Any]) -> list[str]:
+def of_export(folder: Path, looked: Sequence[LookupResult], marks: Sequence[Mark]) -> list[str]:
     """Draw the time around what was exported from volumes, with the answers."""
     from kafkats.lookup.plot import plot_staircase
     from kafkats.plans.facts import read_table
@@ -54,7 +59,7 @@ def of_export(folder: Path, looked: Sequence[Mapping[str, Any]], marks: Sequence
 
 
 def of_export_from_table(
-    folder: Path, table: Path, marks: Sequence[Any], around_ms: int
+    folder: Path, table: Path, marks: Sequence[Mark], around_ms: int
 ) -> list[str]:
     """Draw the same from a table, which has no records."""
     from kafkats.lookup.plot import plot_staircase
@@ -67,7 +72,7 @@ def of_export_from_table(
     return ["staircase.png", calendar(folder, table)]
 
 
-def calendar(folder: Path, table: Any) -> str:
+def calendar(folder: Path, table: str | Path) -> str:
     from kafkats.lookup.plot import plot_calendar
     from kafkats.tables import open_runs
 
@@ -75,7 +80,7 @@ def calendar(folder: Path, table: Any) -> str:
     return "calendar.png"
 
 
-def _clouds(results: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], Any]:
+def _clouds(results: Sequence[JobResult]) -> dict[tuple[str, int], Cloud]:
     from kafkats.lookup.record_scatter import CLOUDS, clouds_in
     from kafkats.plans.facts import read_table
 
@@ -83,7 +88,7 @@ def _clouds(results: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], Any]:
     return clouds_in(reports.concat(rows, CLOUDS))
 
 
-def _disorder(folder: Path, clouds: Mapping[tuple[str, int], Any]) -> list[str]:
+def _disorder(folder: Path, clouds: Mapping[tuple[str, int], Cloud]) -> list[str]:
     from kafkats.lookup.plot import plot_disorder
 
     plot_disorder(clouds, folder / "disorder.png")

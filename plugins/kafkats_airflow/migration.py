@@ -5,9 +5,9 @@ ledger.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 
@@ -16,30 +16,32 @@ from kafkats_airflow import checks, steps
 from kafkats_airflow.applications import Group, groups_of, listed, places
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.folders import folder_of, run_of
-from kafkats_airflow.tries import tries_in, unproved
+from kafkats_airflow.results import (
+    Arguments,
+    FormatResult,
+    JobArguments,
+    Parity,
+    PhaseApplication,
+    PhaseWork,
+    PlanResult,
+)
+from kafkats_airflow.run_params import RunParams, params_of
+from kafkats_airflow.tries import name_of, tries_in, unproved
 
 _WROTE: Final = ("done", "already")
 CENSUS: Final = "census"
 """The phase that only looks: what the schedule runs."""
 
-Asked = Mapping[str, Any]
-"""One application: broker, log_dirs, folder, `idle` (its conversion is over) and `look`, the first
-job's arguments.
-"""
-Work = Mapping[str, Any]
-"""What follows: broker, folder, plan (the look's result), `convert` and `certify`: arguments, or
-None without need. `convert` is those of WriteJobOperator.
-"""
-Results = Sequence[Mapping[str, Any]]
+Results: TypeAlias = Sequence[FormatResult]
 
 
 @in_our_words
-def gate(context: Context) -> list[dict[str, Any]]:
+def gate(context: Context) -> list[PhaseApplication]:
     """Whose turn it is, and what is to be looked at; empty when it is nobody's.
 
     Fails when it is not this phase's turn, and for params that do not go together.
     """
-    params = context["params"]
+    params = params_of(context)
     checks.writable(params["folder"])
     groups = groups_of(params, by_broker=True)
     if params["phase"] == CENSUS or params["dry_run"]:
@@ -52,10 +54,11 @@ def gate(context: Context) -> list[dict[str, Any]]:
         )
     if twice := sorted({broker for broker in known if known.count(broker) > 1}):
         raise UsageError(
-            f"broker {twice[0]}: all of its volumes are one run, so need the same connection, owner_stopped and work_area"
+            f"broker {twice[0]}: all of its volumes are one run, so need the same connection,"
+            " owner_stopped and work_area"
         )
     chosen = steps.let_in(params, sorted({group.broker for group in groups}), known, _by(context))
-    brokers = steps.state_of(params).brokers
+    brokers = steps.begun(params).brokers
     # The whole broker, whichever of its volumes was asked for by path: phases are states of
     # brokers.
     whole = [(group, brokers[group.broker].status) for group in every if group.broker in chosen]
@@ -64,8 +67,8 @@ def gate(context: Context) -> list[dict[str, Any]]:
     ]
 
 
-def _asked(context: Context, group: Group, *, idle: bool) -> dict[str, Any]:
-    params, folder = context["params"], folder_of(context) / group.name
+def _asked(context: Context, group: Group, *, idle: bool) -> PhaseApplication:
+    params, folder = params_of(context), folder_of(context) / group.name
     if params["phase"] == CENSUS:
         job, words = CENSUS, [*group.log_dirs, "--by", "topic", "--report", str(folder / "before")]
     else:
@@ -75,21 +78,21 @@ def _asked(context: Context, group: Group, *, idle: bool) -> dict[str, Any]:
         "log_dirs": group.log_dirs,
         "folder": str(folder),
         "idle": idle,
-        "look": {"job": job, **_where(group.connection, group.broker), "application_args": words},
+        "look": {
+            "job": job,
+            "conn_id": group.connection,
+            "about": f"{group.broker} on {group.connection}" if group.broker else group.connection,
+            "application_args": words,
+        },
     }
 
 
-def _where(connection: str, broker: str) -> dict[str, str]:
-    return {"conn_id": connection, "about": f"{broker} on {connection}" if broker else connection}
-
-
-def _plan(params: Mapping[str, Any], group: Group, folder: Path) -> list[str]:
+def _plan(params: RunParams, group: Group, folder: Path) -> list[str]:
     phase = params["phase"]
-    words = [
-        "migrate", *group.log_dirs, *_reading(params), "--compression-type", params["compression_type"],
-        "--to-magic", str(params["to_magic" if phase in steps.UP else "from_magic"]),
-        "--accept-loss", ",".join(listed(params["accept_loss"])),
-    ]  # fmt: skip
+    magic = params["to_magic"] if phase in steps.UP else params["from_magic"]
+    words = ["migrate", *group.log_dirs, *_reading(params)]
+    words += ["--compression-type", params["compression_type"], "--to-magic", str(magic)]
+    words += ["--accept-loss", ",".join(listed(params["accept_loss"]))]
     if phase == "phase-1":
         words += ["--only-newer", "--certify", str(folder / "certificate")]
     if not params["dry_run"]:
@@ -106,50 +109,46 @@ def _plan(params: Mapping[str, Any], group: Group, folder: Path) -> list[str]:
     return words
 
 
-def _reading(params: Mapping[str, Any]) -> list[str]:
+def _reading(params: RunParams) -> list[str]:
     return ["--policy", params["policy"], "--generation", params["rule"]]
 
 
 @in_our_words
 def changing(
-    context: Context, asked: Sequence[Asked], looked: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
-    """The Work of each application. Empty for a dry run, and where there is only to be looked."""
-    params = context["params"]
+    context: Context, asked: Sequence[PhaseApplication], looked: Sequence[PlanResult]
+) -> list[PhaseWork]:
+    """Return the work of each application; nothing for a dry run, and where there is only to be
+    looked.
+    """
+    params = params_of(context)
     if params["dry_run"] or params["phase"] == CENSUS:
         return []
     return [_work(params, one, plan) for one, plan in zip(asked, looked, strict=True)]
 
 
-def arguments_of(job: str) -> Callable[[Work], Mapping[str, Any]]:
-    """Picks the arguments of `convert` or `certify`; skips the one of a broker that has no need of
-    it.
-    """
-
-    def pick(work: Work) -> Mapping[str, Any]:
-        if not work[job]:
-            raise AirflowSkipException(f"no need to {job}")
-        return dict(work[job])
-
-    return pick
-
-
-def to_look(asked: Asked) -> Mapping[str, Any]:
+def to_look(asked: PhaseApplication) -> Arguments:
     """Return the arguments of `look`."""
     return asked["look"]
 
 
-def to_certify(work: Work) -> Mapping[str, Any]:
-    """The arguments of `certify`, with the RUNs that this or an earlier try wrote and that are not
-    proved yet.
+def to_convert(work: PhaseWork) -> JobArguments:
+    """Return the arguments of `convert`; skip a broker that has nothing to convert."""
+    if not (given := work["convert"]):
+        raise AirflowSkipException("no need to convert")
+    return given
+
+
+def to_certify(work: PhaseWork) -> JobArguments:
+    """Return the arguments of `certify`, with all RUNs that are not proved yet; skip a broker that
+    is certified.
     """
-    given = dict(arguments_of("certify")(work))
-    return given | {
-        "application_args": [*given["application_args"], *unproved(Path(work["folder"]))]
-    }
+    if not (given := work["certify"]):
+        raise AirflowSkipException("no need to certify")
+    words = [*given["application_args"], *unproved(Path(work["folder"]))]
+    return {**given, "application_args": words}
 
 
-def _work(params: Mapping[str, Any], one: Asked, plan: Mapping[str, Any]) -> dict[str, Any]:
+def _work(params: RunParams, one: PhaseApplication, plan: PlanResult) -> PhaseWork:
     folder, up = Path(one["folder"]), params["phase"] in steps.UP
     bound = (
         ["--min-magic", str(params["to_magic"])]
@@ -157,38 +156,34 @@ def _work(params: Mapping[str, Any], one: Asked, plan: Mapping[str, Any]) -> dic
         else ["--max-magic", str(params["from_magic"])]
     )
     out = [*bound, "--output", str(folder / "certificate"), "--report", str(folder / "after")]
-    where = {key: one["look"][key] for key in ("conn_id", "about")}
-    convert: dict[str, Any] | None = None
+    where: JobArguments = {"conn_id": one["look"]["conn_id"], "about": one["look"]["about"]}
+    convert: JobArguments | None = None
     proof = [*one["log_dirs"], *out, *_reading(params)]
-    certify: dict[str, Any] | None = {"job": "certify", **where, "application_args": proof}
+    certify: JobArguments | None = {**where, "job": "certify", "application_args": proof}
     if runs := plan.get("undo"):
         convert = {
-            "job": "undo",
             **where,
+            "job": "undo",
             "application_args": [*runs, "--certify", *one["log_dirs"], *out],
         }
         certify = None
     elif plan["totals"]["files"] or (
         up and not one["idle"]
     ):  # a broker with nothing to convert passes the phase, too
-        convert = {
-            "job": "apply",
-            **where,
-            "plan": {key: plan[key] for key in ("plan", "digest", "log_dirs")},
-        }
+        convert = {**where, "job": "apply", "plan": name_of(plan)}
     elif plan.get("certificate") and not tries_in(folder):
         certify = None
     return {
         "broker": one["broker"],
         "folder": str(folder),
-        "plan": dict(plan),
+        "plan": plan,
         "convert": convert,
         "certify": certify,
     }
 
 
 @in_our_words
-def parity(work: Sequence[Work]) -> list[dict[str, Any]]:
+def parity(work: Sequence[PhaseWork]) -> list[Parity]:
     """What each conversion's own report says of its old and new logs, held against each other
     record by record; of all tries.
 
@@ -209,7 +204,7 @@ def parity(work: Sequence[Work]) -> list[dict[str, Any]]:
     return found
 
 
-def _proved(broker: str, run: Path, outcomes: Collection[str] = ()) -> dict[str, Any]:
+def _proved(broker: str, run: Path, outcomes: Collection[str] = ()) -> Parity:
     """Of the logs with these outcomes; of all without any."""
     from kafkats.plans.run import read_actions
 
@@ -230,22 +225,34 @@ def _proved(broker: str, run: Path, outcomes: Collection[str] = ()) -> dict[str,
             f"{len(wrong)} logs are not proved to hold the same records, first {where}", path=run
         )
     before, after = (_digest(row[f"parity_{side}"] for row in logs) for side in ("before", "after"))
-    counts = {"logs": len(logs), "records": sum(row["records"] for row in logs)}
-    return {"broker": broker, "run": str(run), **counts, "before": before, "after": after}
+    return {
+        "broker": broker,
+        "run": str(run),
+        "logs": len(logs),
+        "records": sum(row["records"] for row in logs),
+        "before": before,
+        "after": after,
+    }
 
 
-def _digest(digests: Any) -> str:
+def _digest(digests: Iterable[str]) -> str:
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 @in_our_words
 def record(
-    context: Context, work: Sequence[Work], converted: Results | None, certified: Results | None
-) -> list[dict[str, Any]]:
-    """Tell the ledger what was verified and certified; where each broker stands now."""
-    params, results = context["params"], [*(converted or []), *(certified or [])]
-    found = {one["certificate"]: one for one in results if one.get("certificate")}
-    found |= {plan["certificate"]: plan for one in work if (plan := one["plan"]).get("certificate")}
+    context: Context,
+    work: Sequence[PhaseWork],
+    converted: Results | None,
+    certified: Results | None,
+) -> steps.BrokerRows:
+    """Tell the ledger what was verified and certified; return the state of each broker."""
+    params, results = params_of(context), [*(converted or []), *(certified or [])]
+    found: dict[str, FormatResult] = {
+        one["certificate"]: one for one in results if one.get("certificate")
+    }
+    planned = [one["plan"] for one in work if one["plan"].get("certificate")]
+    found |= {plan["certificate"]: plan for plan in planned}
     for broker in dict.fromkeys(one["broker"] for one in work):
         own = [one for one in work if one["broker"] == broker]
         runs = [name for one in own for name in _runs(one)]
@@ -254,7 +261,7 @@ def record(
     return steps.rows(params)
 
 
-def _runs(one: Work) -> list[str]:
+def _runs(one: PhaseWork) -> list[str]:
     """Names of the RUNs of all tries, or of the one that was undone."""
     if one["plan"].get("undo"):
         return [run_of(one["plan"]).name]

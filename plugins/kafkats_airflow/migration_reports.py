@@ -21,64 +21,142 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from airflow.providers.common.compat.sdk import Asset, Context
 
 from kafkats_airflow import checks, failing, reports, steps, tries
 from kafkats_airflow.folders import folder_of
-from kafkats_airflow.migration import CENSUS, Asked, Work
-from kafkats_airflow.reports import UNFINISHED, Results
+from kafkats_airflow.migration import CENSUS, Results
+from kafkats_airflow.reports import UNFINISHED
+from kafkats_airflow.results import Parity, PhaseApplication, PhaseWork, PlanResult
+from kafkats_airflow.run_params import RunParams, params_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkats.logdir.strict_json import Json
+
+
+class StageXComs(TypedDict):
+    """The XComs of the tasks; None for tasks that failed or were skipped."""
+
+    look: Sequence[PlanResult] | None
+    convert: Results | None
+    parity: Sequence[Parity] | None
+    certify: Results | None
+
+
+class Stages(TypedDict):
+    """The results of the tasks."""
+
+    look: Sequence[PlanResult]
+    convert: Results
+    parity: Sequence[Parity]
+    certify: Results
+
+
+class LostZeroCopy(TypedDict):
+    """Who gets batches of the new magic converted (kafkats.migration.phases.Fetcher)."""
+
+    versions: str
+    newest_magic: int
+    clients: str
+    followers: str
+
+
+class Summary(TypedDict):
+    """The result of the task `report`."""
+
+    outcome: str
+    phase: str
+    volumes: list[str]
+    runs: list[str]
+    magic_bytes: dict[str, list[int]]
+    loses_zero_copy: list[LostZeroCopy]
+    certificates: list[str]
+    report: str
+
+
+class MigrationReport(reports.Common, reports.Remarked):
+    """report.json of a migration's phase."""
+
+    times_ms: list[int]
+    phase: str
+    brokers: steps.BrokerRows
+    ledger: str
+    magic_bytes: dict[str, list[int]]
+    parity: list[Parity]
+    loses_zero_copy: list[LostZeroCopy]
+    certificates: list[str]
+    statements: list[str]
+
+
+class MagicBytes(TypedDict):
+    """The bytes of one magic, in a census."""
+
+    magic: int
+    bytes: int
 
 
 @failing.in_our_words
 def report(
-    context: Context, asset: Asset, asked: Any, brokers: Any, stages: Mapping[str, Any]
-) -> dict[str, Any]:
+    context: Context,
+    asset: Asset,
+    asked: Sequence[PhaseApplication] | None,
+    brokers: steps.BrokerRows | None,
+    stages: StageXComs,
+) -> Summary:
     """The last word on a run, and the asset's event; fails when the run must not count as a
     success.
 
     Any of the rest may be None: what comes of tasks that failed or were skipped.
     """
-    params, began = context["params"], context["dag_run"].start_date
-    work = context["ti"].xcom_pull(
-        task_ids="changes"
-    )  # no edge: it skips what follows, and a report is always due
-    given = {stage: list(results or []) for stage, results in stages.items()}
+    params, began = params_of(context), context["dag_run"].start_date
+    # There is no edge from `changes`: it skips what follows, and a report is always due.
+    work: Sequence[PhaseWork] = context["ti"].xcom_pull(task_ids="changes") or []
+    given: Stages = {
+        "look": list(stages["look"] or []),
+        "convert": list(stages["convert"] or []),
+        "parity": list(stages["parity"] or []),
+        "certify": list(stages["certify"] or []),
+    }
     asked = None if asked is None else list(asked)
     folder = folder_of(context)
     no = tries.rejected(folder) and tries.ending(folder, (), rejected=True) == "rejected"
-    end = outcome(params, asked, given, list(work or []), brokers, rejected=no)
+    end = outcome(params, asked, given, work, brokers, rejected=no)
     now_ms = time.time_ns() // 1_000_000
     times_ms = int(began.timestamp() * 1000) if began else now_ms, now_ms
     said = write_report(
         params, folder, given, outcome=end, times_ms=times_ms, failures=failing.failures(context)
     )
-    reports.log_remarks(said)
+    reports.log_remarks(said["remarks"])
     context["outlet_events"][asset].extra = {
-        key: said[key] for key in ("volumes", "phase", "outcome", "report")
+        "volumes": [*said["volumes"]],
+        "phase": said["phase"],
+        "outcome": said["outcome"],
+        "report": said["report"],
     }
     if end.endswith(UNFINISHED):
         raise failing.unfinished(end, said)
-    told = (
-        "outcome",
-        "phase",
-        "volumes",
-        "runs",
-        "magic_bytes",
-        "loses_zero_copy",
-        "certificates",
-        "report",
-    )
-    return {key: said[key] for key in told}
+    return {
+        "outcome": said["outcome"],
+        "phase": said["phase"],
+        "volumes": said["volumes"],
+        "runs": said["runs"],
+        "magic_bytes": said["magic_bytes"],
+        "loses_zero_copy": said["loses_zero_copy"],
+        "certificates": said["certificates"],
+        "report": said["report"],
+    }
 
 
 def outcome(
-    params: Mapping[str, Any],
-    asked: Sequence[Asked] | None,
-    stages: Mapping[str, Results],
-    work: Sequence[Work],
-    brokers: Results | None,
+    params: RunParams,
+    asked: Sequence[PhaseApplication] | None,
+    stages: Stages,
+    work: Sequence[PhaseWork],
+    brokers: steps.BrokerRows | None,
     *,
     rejected: bool,
 ) -> str:
@@ -87,7 +165,8 @@ def outcome(
 
     `brokers` is what `migration.record` said, None when it did not come to that.
     """
-    if asked is None or len(stages["look"]) != len(asked):
+    looked = stages["look"]
+    if asked is None or len(looked) != len(asked):
         return UNFINISHED
     if params["phase"] == CENSUS or params["dry_run"]:
         return "census" if params["phase"] == CENSUS else "dry run"
@@ -97,18 +176,16 @@ def outcome(
         return "rejected"
     if brokers is None:
         return UNFINISHED
-    certified = sum(
-        bool(one.get("certificate"))
-        for stage in ("look", "convert", "certify")
-        for one in stages[stage]
-    )
+    results: Results = [*looked, *stages["convert"], *stages["certify"]]
+    certified = sum(bool(one.get("certificate")) for one in results)
     left = "" if certified >= len(work) else ", not certified"
     if blocked := sum(one["plan"]["totals"]["blocked"] for one in work):
         left += f", {blocked} segments left as they were"
-    return _ending(params["phase"], work, {row["broker"]: row["status"] for row in brokers}, left)
+    statuses = {str(row["broker"]): str(row["status"]) for row in brokers}
+    return _ending(params["phase"], work, statuses, left)
 
 
-def _ending(phase: str, work: Sequence[Work], brokers: Mapping[str, str], left: str) -> str:
+def _ending(phase: str, work: Sequence[PhaseWork], brokers: Mapping[str, str], left: str) -> str:
     statuses = {brokers[one["broker"]] for one in work}
     if phase in steps.UP:
         return f"converted and proved{left}" if statuses <= {"verified", "approved"} else UNFINISHED
@@ -123,14 +200,14 @@ def _ending(phase: str, work: Sequence[Work], brokers: Mapping[str, str], left: 
 
 
 def write_report(
-    params: Mapping[str, Any],
+    params: RunParams,
     folder: Path,
-    stages: Mapping[str, Results],
+    stages: Stages,
     *,
     outcome: str,
     times_ms: tuple[int, int],
     failures: Sequence[str] = (),
-) -> dict[str, Any]:
+) -> MigrationReport:
     """Write the folder; returns the content of report.json. Repeating it writes the same again.
 
     `stages` are the results of look, convert, parity and certify; `times_ms` when the run began and
@@ -153,7 +230,14 @@ def write_report(
     forecast = reports.concat([read_table(table, FORECAST) for table in tables], FORECAST)
     undone = [Path(plan["plan"]) for plan in plans if "undo" in plan]
     actions = reports.actions_of(folder, *undone)
-    said = {
+    rated: dict[str, Results] = {
+        "look": looked,
+        "convert": stages["convert"],
+        "parity": [],
+        "certify": stages["certify"],
+    }
+    fetchers = lose_zero_copy(params["from_magic"], params["to_magic"])
+    said: MigrationReport = {
         "times_ms": list(times_ms),
         "outcome": outcome,
         "failures": list(failures),
@@ -164,7 +248,7 @@ def write_report(
         **reports.common(
             folder,
             plans,
-            {stage: [r for r in results if "rates" in r] for stage, results in stages.items()},
+            {stage: [r for r in results if "rates" in r] for stage, results in rated.items()},
         ),
         "runs": [*map(str, undone), *tries.told(folder)["runs"]],
         "volumes": sorted(log_dir for one in looked for log_dir in one["log_dirs"]),
@@ -173,7 +257,13 @@ def write_report(
         "magic_bytes": {"before": magic_bytes(before), "after": magic_bytes(now)},
         "parity": list(stages["parity"]),
         "loses_zero_copy": [
-            who._asdict() for who in lose_zero_copy(params["from_magic"], params["to_magic"])
+            {
+                "versions": who.versions,
+                "newest_magic": who.newest_magic,
+                "clients": who.clients,
+                "followers": who.followers,
+            }
+            for who in fetchers
         ],
         "certificates": [one["certificate"] for one in [*looked, *ended] if one.get("certificate")],
         "statements": [one["statement"] for one in [*looked, *ended] if one.get("statement")],
@@ -197,7 +287,7 @@ def write_report(
     return said
 
 
-def _censuses(results: Results) -> Any:
+def _censuses(results: Results) -> pa.Table:
     from kafkats.migration.census import CENSUS as SCHEMA
     from kafkats.plans.facts import read_table
 
@@ -207,27 +297,23 @@ def _censuses(results: Results) -> Any:
     return reports.concat(tables, SCHEMA)
 
 
-def _history(*folders: Path) -> list[tuple[int, Any]]:
-    """(epoch milliseconds, bytes by magic of all volumes seen so far) at begin and end of every run
-    in `folders`.
+def _history(*folders: Path) -> list[tuple[int, pa.Table]]:
+    """Return (epoch milliseconds, bytes by magic of all volumes seen so far) at the begin and the
+    end of every run in `folders`.
 
     Earlier versions had the runs of all DAGs in one folder.
     """
     from kafkats.plans.facts import read_json
 
-    found = [
-        (read_json(path), path.parent)
-        for folder in folders
-        for path in folder.glob("*/report.json")
-    ]
+    reported = [path for folder in folders for path in folder.glob("*/report.json")]
     runs = sorted(
-        (said["times_ms"], at)
-        for said, at in found
-        if (at / "census.parquet").exists() and "times_ms" in said
+        (*times_ms, path.parent)
+        for path in reported
+        if (path.parent / "census.parquet").exists() and (times_ms := _times(read_json(path)))
     )
-    known: dict[str, list[dict[str, Any]]] = {}
+    known: dict[str, list[MagicBytes]] = {}
     points = []
-    for (began_ms, ended_ms), at in runs:
+    for began_ms, ended_ms, at in runs:
         for moment_ms, name in ((began_ms, "census-before"), (ended_ms, "census")):
             seen = _by_volume(at / f"{name}.parquet")
             if name == "census-before" and not seen.keys() - known.keys():
@@ -237,8 +323,16 @@ def _history(*folders: Path) -> list[tuple[int, Any]]:
     return points
 
 
-def _by_volume(path: Path) -> dict[str, list[dict[str, Any]]]:
-    """Per volume the bytes of each magic: all that a burn-down needs of a census."""
+def _times(said: Mapping[str, Json]) -> tuple[int, int] | None:
+    """Return when a run began and ended, None for a report without it."""
+    times_ms = said.get("times_ms")
+    given = times_ms if isinstance(times_ms, list) else []
+    numbers = [one for one in given if isinstance(one, int)]
+    return (numbers[0], numbers[1]) if len(numbers) == len(given) == 2 else None
+
+
+def _by_volume(path: Path) -> dict[str, list[MagicBytes]]:
+    """Return the bytes of each magic per volume: all that a burn-down needs of a census."""
     from kafkats.migration.census import CENSUS as SCHEMA
     from kafkats.plans.facts import read_table
 
@@ -248,7 +342,7 @@ def _by_volume(path: Path) -> dict[str, list[dict[str, Any]]]:
         .aggregate([("bytes", "sum")])
         .to_pylist()
     )
-    volumes: dict[str, list[dict[str, Any]]] = {}
+    volumes: dict[str, list[MagicBytes]] = {}
     for row in summed:
         volumes.setdefault(row["log_dir"], []).append({
             "magic": row["magic"],
@@ -257,7 +351,7 @@ def _by_volume(path: Path) -> dict[str, list[dict[str, Any]]]:
     return volumes
 
 
-def _table(rows: Iterable[Mapping[str, Any]]) -> Any:
+def _table(rows: Iterable[MagicBytes]) -> pa.Table:
     import pyarrow as pa
 
     return pa.Table.from_pylist(

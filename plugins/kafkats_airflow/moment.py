@@ -8,11 +8,11 @@ date.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 from airflow.providers.common.compat.sdk import Context
 
 from kafkats.errors import UsageError
+from kafkats_airflow.run_params import params_of
 
 
 def by_schedule(context: Context) -> bool:
@@ -23,14 +23,17 @@ def by_schedule(context: Context) -> bool:
 
 
 def moment(context: Context) -> str:
-    """Return the moment, ISO 8601 with its offset; the param `as_of` if given. Raises UsageError."""
-    if given := context["params"]["as_of"]:
+    """Return the moment, ISO 8601 with its offset; the param `as_of` if given.
+
+    Raises UsageError.
+    """
+    if given := params_of(context)["as_of"]:
         return time_of(given, "as_of").isoformat()
-    decided = context["data_interval_end"] if by_schedule(context) else context["dag_run"].run_after
-    return str(decided.astimezone(UTC).isoformat())
+    end = context.get("data_interval_end") if by_schedule(context) else None
+    return (end or context["dag_run"].run_after).astimezone(UTC).isoformat()
 
 
-def time_of(text: Any, name: str) -> datetime:
+def time_of(text: str, name: str) -> datetime:
     """Parse the time in the param `name`. Raises UsageError if it has no offset from UTC."""
     try:
         found = datetime.fromisoformat(text)

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowSkipException, Context
 
 from kafkats_airflow.folders import holder_of, run_of
+from kafkats_airflow.guards import beyond_guards
+from kafkats_airflow.results import Arguments, JobResult, PhaseApplication, PlanResult
+from kafkats_airflow.run_params import params_of
 from kafkats_airflow.settings import TIMEOUTS
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
@@ -30,7 +32,7 @@ class PlanJobOperator(KafkatsJobOperator):
     It takes over the reservations of DAG runs that are over.
     """
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> JobResult:  # type: ignore[override]  # as its parent
         if self.job != "plan":
             return super().execute(context)
         # People are asked about what can be done; question and report name what is blocked.
@@ -38,10 +40,11 @@ class PlanJobOperator(KafkatsJobOperator):
             *(str(word) for word in self.application_args or []),
             "--go-on",
         ]
-        if context["params"]["dry_run"]:
+        params = params_of(context)
+        if params["dry_run"]:
             return super().execute(context)
         words += ["--reserve", holder_of(context), "--reserve-until", str(_until_ms())]
-        words += [] if context["params"]["volumes"] or "--ledger" in words else ["--skip-reserved"]
+        words += [] if params["volumes"] or "--ledger" in words else ["--skip-reserved"]
         over: list[str] = []
         while True:
             self.application_args = [
@@ -65,39 +68,40 @@ class PlanJobOperator(KafkatsJobOperator):
 
 
 class ReleaseJobOperator(KafkatsJobOperator):
-    """Releases the volumes that the application with the same map index will not write to any more."""
+    """Releases the volumes that the application with the same map index has finished with."""
 
     def __init__(self, *, looks: str = "plan", **kwargs: Any) -> None:
         super().__init__(job="release", **kwargs)
         self.looks = looks
 
-    def execute(self, context: Context) -> dict[str, Any]:
-        if context["params"]["dry_run"]:
+    def execute(self, context: Context) -> JobResult:  # type: ignore[override]  # as its parent
+        if params_of(context)["dry_run"]:
             raise AirflowSkipException("a dry run reserves nothing")
-        plan = context["ti"].xcom_pull(task_ids=self.looks, map_indexes=context["ti"].map_index)
-        if isinstance(plan, Mapping) and not _kept(plan):
+        plan: PlanResult | None = context["ti"].xcom_pull(
+            task_ids=self.looks, map_indexes=context["ti"].map_index
+        )
+        if isinstance(plan, dict) and not _kept(plan):
             raise AirflowSkipException("nothing is reserved any more")
         self.application_args = [*(self.application_args or []), "--holder", holder_of(context)]
         return super().execute(context)
 
 
-def to_release(asked: Mapping[str, Any]) -> dict[str, Any]:
+def to_release(asked: Arguments | PhaseApplication) -> Arguments:
     """Return arguments of ReleaseJobOperator, from those of the plan."""
-    look = asked.get("look", asked)
+    look = asked["look"] if "look" in asked else asked  # noqa: SIM401  # get() loses the type
     words = look["application_args"]
     first = next((n for n, word in enumerate(words) if str(word).startswith("--")), len(words))
-    log_dirs = list(asked.get("log_dirs") or words[1:first])
+    log_dirs = asked["log_dirs"] if "log_dirs" in asked else words[1:first]
     area = words[words.index("--work-area") :][:2] if "--work-area" in words else []
     return {"conn_id": look["conn_id"], "application_args": [*log_dirs, *area]}
 
 
-def _kept(plan: Mapping[str, Any]) -> bool:
+def _kept(plan: PlanResult) -> bool:
     """Whether the plan may still hold its reservation. An apply that ended has released it."""
     if not plan.get("reserves"):  # a census reserves nothing, and has no plan either
         return False
-    plans = [plan, {**plan, **plan.get("beyond", {})}]
     return bool(plan.get("undo")) or not any(
-        (run_of(one) / "report.json").exists() for one in plans
+        (run_of(one) / "report.json").exists() for one in (plan, beyond_guards(plan))
     )
 
 

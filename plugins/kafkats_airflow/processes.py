@@ -46,5 +46,6 @@ def _session_of(pid: int) -> int:
 
 def _runs(pid: int) -> bool:
     with suppress(psutil.Error):
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        alive: bool = psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        return alive
     return False

@@ -10,12 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from airflow.providers.common.compat.sdk import Context
 
-Row = Sequence[str]
-Plans = Sequence[Mapping[str, Any]]
+from kafkats_airflow.results import PlanResult
+from kafkats_airflow.run_params import params_of
+
+if TYPE_CHECKING:
+    from kafkats_airflow.migration_reports import Summary
+
+Row: TypeAlias = Sequence[str]
+Plans: TypeAlias = Sequence[PlanResult]
+Counts: TypeAlias = Literal["not_repaired", "losses"]
 
 
 def asked(question: str, context: Context) -> str:
@@ -35,24 +42,25 @@ def of_roll(context: Context, plans: Plans) -> str:
 
 def of_migration(context: Context, plans: Plans) -> str:
     """The plans of one phase of a migration."""
-    return f"Phase {code(context['params']['phase'])}.\n\n" + _of_plans(
+    return f"Phase {code(params_of(context)['phase'])}.\n\n" + _of_plans(
         plans, "would be lost", "losses"
     )
 
 
 def of_canary(context: Context) -> str:
     """A canary that was converted and verified: may the others follow?"""
-    said = context["ti"].xcom_pull(task_ids="report")
+    said: Summary = context["ti"].xcom_pull(task_ids="report")
     who = said["loses_zero_copy"]
     rows = [
         [f"fetch versions {code(one['versions'])}", f"{one['clients']}", f"{one['followers']}"]
         for one in who
     ]
     return "\n\n".join([
-        f"{code(said['outcome'])}: {_codes(said['volumes'])}. Numbers and pictures: {code(said['report'])}.",
+        f"{code(said['outcome'])}: {_codes(said['volumes'])}. Numbers and pictures:"
+        f" {code(said['report'])}.",
         table(["lose zero-copy", "as clients", "as followers"], rows),
-        "Do this broker, its followers and its clients do well? A yes lets the other brokers follow."
-        " A no changes nothing; run phase `rollback` to restore the canary.",
+        "Do this broker, its followers and its clients do well? A yes lets the other brokers"
+        " follow. A no changes nothing; run phase `rollback` to restore the canary.",
     ])
 
 
@@ -71,14 +79,17 @@ def of_guards(within: Plans, beyond: Plans, *, answers_itself: bool) -> str:
             f"{_more(one, more, 'segments')}, {_more(one, more, 'freed_bytes')}",
             ", ".join(code(plan["digest"][:16]) for plan in shown),
             ", ".join(code(plan["plan"]) for plan in shown),
-        ])  # fmt: skip
+        ])
     head = ["volumes", "segments, bytes within the guard", "over the guard", "digest", "plan"]
     end = (
         "the run deletes only what the guards allow"
         if answers_itself
         else "the run deletes nothing"
     )
-    return f"{table(head, rows)}\n\n`kafkats show PLAN` names each segment and why it goes. Without an answer {end}."
+    return (
+        f"{table(head, rows)}\n\n`kafkats show PLAN` names each segment and why it goes. Without an"
+        f" answer {end}."
+    )
 
 
 def code(value: object) -> str:
@@ -103,18 +114,20 @@ def table(head: Row, rows: Iterable[Row]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in chain([head, ["---"] * len(head)], rows))
 
 
-def _of_plans(plans: Plans, left: str = "", counts: str = "") -> str:
-    """`left` heads the column of what is counted in the totals' `counts`; without it there is none."""
+def _of_plans(plans: Plans, left: str = "", counts: Counts = "losses") -> str:
+    """`left` heads the column of the totals' `counts`; without it there is none."""
     rows = []
     for plan in plans:
         totals = plan["totals"]
         rows.append([
             _codes(plan["log_dirs"]),
-            *(f"{totals[key]}" for key in ("files", "write_bytes", "blocked")),
+            f"{totals['files']}",
+            f"{totals['write_bytes']}",
+            f"{totals['blocked']}",
             *([_counted(totals[counts])] if left else []),
             code(plan["digest"][:16]),
             code(plan["plan"]),
-        ])  # fmt: skip
+        ])
     head = [
         "volumes",
         "files to write",
@@ -127,11 +140,11 @@ def _of_plans(plans: Plans, left: str = "", counts: str = "") -> str:
     return f"{table(head, rows)}\n\n`kafkats show PLAN` says which bytes, and why."
 
 
-def _more(one: Mapping[str, Any], other: Mapping[str, Any], total: str) -> int:
+def _more(one: PlanResult, other: PlanResult, total: Literal["segments", "freed_bytes"]) -> int:
     return int(other["totals"][total]) - int(one["totals"][total])
 
 
-def _counted(counts: Mapping[str, Any]) -> str:
+def _counted(counts: Mapping[str, int]) -> str:
     return " ".join(f"{count} {word}" for word, count in counts.items() if count)
 
 

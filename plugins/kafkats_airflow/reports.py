@@ -12,51 +12,102 @@ A migration's folder has its own pages: kafkats_airflow.migration_reports.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from airflow.providers.common.compat.sdk import Asset, Context
 
 from kafkats_airflow import checks, tries
-from kafkats_airflow.failing import failures, in_our_words, unfinished
+from kafkats_airflow.failing import Ended, failures, in_our_words, unfinished
 from kafkats_airflow.folders import folder_of
+from kafkats_airflow.results import Arguments, JobResult, PlanResult, Rates, Reserved
+from kafkats_airflow.run_params import RunParams, params_of
 
-Results = Sequence[Mapping[str, Any]]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkats.plans.facts import Summary
+    from kafkats.plans.rows import Totals
+
+Plans: TypeAlias = Sequence[PlanResult]
+Results: TypeAlias = Sequence[JobResult]
 
 UNFINISHED = "not finished"
 UNSAFE = "DANGER is left"
 """Something that no rebuild repairs, and with which a broker must not be started."""
 
 
+class ReportedPlan(TypedDict):
+    """A plan in report.json."""
+
+    plan: str
+    digest: str
+    totals: Totals
+
+
+class Common(tries.Told):
+    """The fields of report.json that every run with plans has."""
+
+    volumes: list[str]
+    plans: list[ReportedPlan]
+    reserved: list[Reserved]
+    files_planned: int
+    files_blocked: int
+    rates: dict[str, list[Rates]]
+
+
+class Remarked(Ended):
+    """The fields of report.json that every run has."""
+
+    remarks: list[str]
+
+
+class RebuildReport(Common, Remarked):
+    """report.json of a rebuild."""
+
+    seen: Summary
+    files_proved_equal: int
+
+
 @in_our_words
 def report(
-    context: Context, asset: Asset, asked: Any, plans: Any, runs: Any, proofs: Any
-) -> dict[str, Any]:
+    context: Context,
+    asset: Asset,
+    asked: Sequence[Arguments] | None,
+    plans: Plans | None,
+    runs: Results | None,
+    proofs: Results | None,
+) -> RebuildReport:
     """The last word on a rebuild, and the asset's event; fails when the run must not count as a
     success.
 
     Any of the rest may be None: what comes of tasks that failed or were skipped.
     """
     plans, runs, proofs = list(plans or []), list(runs or []), list(proofs or [])
-    folder = folder_of(context)
-    end = (
-        outcome(folder, context["params"], plans) if len(plans) == len(asked or []) else UNFINISHED
-    )
-    more = {"failures": failures(context)}
+    folder, params = folder_of(context), params_of(context)
+    end = outcome(folder, params, plans) if len(plans) == len(asked or []) else UNFINISHED
     said = write_report(
-        folder, plans, runs, proofs, outcome=end, topics=context["params"]["topics"], more=more
+        folder,
+        plans,
+        runs,
+        proofs,
+        outcome=end,
+        topics=params["topics"],
+        failures=failures(context),
     )
-    log_remarks(said)
+    log_remarks(said["remarks"])
     context["outlet_events"][asset].extra = {
-        key: said[key] for key in ("volumes", "outcome", "report")
+        "volumes": [*said["volumes"]],
+        "outcome": said["outcome"],
+        "report": said["report"],
     }
     if end.endswith((UNFINISHED, UNSAFE)):
         raise unfinished(end, said)
     return said
 
 
-def outcome(folder: Path, params: Mapping[str, Any], plans: Results) -> str:
+def outcome(folder: Path, params: RunParams, plans: Plans) -> str:
     """How the run whose folder this is ended, in words; at their end UNFINISHED or UNSAFE when it
     must not count as a success.
     """
@@ -72,7 +123,7 @@ def outcome(folder: Path, params: Mapping[str, Any], plans: Results) -> str:
     return f"{words}, {UNSAFE}" if left["danger"] else words
 
 
-def _ending(folder: Path, params: Mapping[str, Any], plans: Results) -> str:
+def _ending(folder: Path, params: RunParams, plans: Plans) -> str:
     todo = [plan for plan in plans if plan["totals"]["files"]]
     if not plans:
         return UNFINISHED
@@ -88,16 +139,16 @@ def _ending(folder: Path, params: Mapping[str, Any], plans: Results) -> str:
 
 def write_report(
     folder: Path,
-    plans: Results,
+    plans: Plans,
     runs: Results,
     proofs: Results,
     *,
     outcome: str,
     topics: str,
-    more: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Write the folder of a rebuild; returns the content of report.json, with `more` in it.
-    Repeating it writes the same again.
+    failures: Sequence[str] = (),
+) -> RebuildReport:
+    """Write the folder of a rebuild; returns the content of report.json. Repeating it writes the
+    same again.
     """
     from kafkats.plans.facts import ACTIONS, SEGMENTS, summary, write_json, write_table
     from kafkats.rebuild.plot import plot_health
@@ -108,9 +159,9 @@ def write_report(
     panels = {"before": before}
     if after.num_rows:
         panels["after"] = overlaid(before, after, ("log_dir", "partition_dir", "base_offset"))
-    said = {
+    said: RebuildReport = {
         "outcome": outcome,
-        **more,
+        "failures": list(failures),
         "remarks": [*no_topic(topics, before), *of_reservations(plans)] if plans else [],
         **common(folder, plans, {"plan": plans, "apply": runs, "verify": proofs}),
         "seen": summary(before),
@@ -125,7 +176,7 @@ def write_report(
     return said
 
 
-def no_topic(glob: str, seen: Any) -> list[str]:
+def no_topic(glob: str, seen: pa.Table) -> list[str]:
     """The remark that nothing was there to look at; `seen` is a table of what was, with a column
     `topic`.
     """
@@ -142,20 +193,20 @@ def nothing(glob: str) -> list[str]:
     return [f"{what}: nothing was looked at"]
 
 
-def of_reservations(plans: Results) -> list[str]:
+def of_reservations(plans: Plans) -> list[str]:
     """The remarks of the plans on their log directories: taken over, left out, or held by a broker
     while nothing is written.
     """
     return [remark for plan in plans for remark in plan.get("reservation_remarks", ())]
 
 
-def log_remarks(said: Mapping[str, Any]) -> None:
+def log_remarks(remarks: Sequence[str]) -> None:
     """The remarks of a report in the task's log, too."""
-    for remark in said["remarks"]:
+    for remark in remarks:
         logging.getLogger(__name__).warning("remark: %s", remark)
 
 
-def left_out(plans: Results) -> str:
+def left_out(plans: Plans) -> str:
     """For an outcome: which volumes the plans left to another run or person; "" where they left
     none.
     """
@@ -166,14 +217,17 @@ def left_out(plans: Results) -> str:
     return f", {len(skipped)} volumes left out: reserved by {holders}"
 
 
-def common(folder: Path, plans: Results, stages: Mapping[str, Results]) -> dict[str, Any]:
+def common(folder: Path, plans: Plans, stages: Mapping[str, Results]) -> Common:
     """What every report says of the last try's plans, of the RUNs of all tries, and how fast each
     stage was.
     """
     return {
         "volumes": sorted(log_dir for plan in plans for log_dir in plan["log_dirs"]),
-        "plans": [{key: plan[key] for key in ("plan", "digest", "totals")} for plan in plans],
-        "reserved": [dict(one) for plan in plans for one in plan.get("reserved", ())],
+        "plans": [
+            {"plan": plan["plan"], "digest": plan["digest"], "totals": plan["totals"]}
+            for plan in plans
+        ],
+        "reserved": [one for plan in plans for one in plan.get("reserved", ())],
         **tries.told(folder),
         "files_planned": sum(plan["totals"]["files"] for plan in plans),
         "files_blocked": sum(plan["totals"]["blocked"] for plan in plans),
@@ -183,7 +237,7 @@ def common(folder: Path, plans: Results, stages: Mapping[str, Results]) -> dict[
     }
 
 
-def actions_of(folder: Path, *more: Path) -> Any:
+def actions_of(folder: Path, *more: Path) -> pa.Table:
     """Every file that a try touched or was refused, facts.ACTIONS; also of `more` RUNs."""
     from kafkats.plans.facts import ACTIONS
     from kafkats.plans.run import read_actions
@@ -192,12 +246,12 @@ def actions_of(folder: Path, *more: Path) -> Any:
     return concat([read_actions(run) for run in runs if (run / "report.parquet").exists()], ACTIONS)
 
 
-def after_of(folder: Path) -> Any:
+def after_of(folder: Path) -> pa.Table:
     """The segments that the last proof of each application has seen, facts.SEGMENTS."""
     return segments_of(seen.parent for seen in sorted(folder.glob("*/after/segments.parquet")))
 
 
-def segments_of(folders: Any) -> Any:
+def segments_of(folders: Iterable[str | Path]) -> pa.Table:
     """The segments of several reports, facts.SEGMENTS."""
     from kafkats.plans.facts import SEGMENTS, read_table
 
@@ -206,14 +260,14 @@ def segments_of(folders: Any) -> Any:
     )
 
 
-def concat(tables: list[Any], schema: Any) -> Any:
+def concat(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     """All of them as one table, also when there is none."""
     import pyarrow as pa
 
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
-def overlaid(before: Any, after: Any, keys: Sequence[str]) -> Any:
+def overlaid(before: pa.Table, after: pa.Table, keys: Sequence[str]) -> pa.Table:
     """`before` with the rows of `after` in place of those with the same keys: everything as it is
     now.
     """

@@ -7,9 +7,9 @@ Both decide for a moment (kafkats_airflow.moment).
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from airflow.providers.common.compat.sdk import Asset, Context
 
@@ -21,6 +21,8 @@ from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.folders import every_run, folder_of
 from kafkats_airflow.guards import beyond_guards, nothing, over_guards
 from kafkats_airflow.moment import moment, time_of
+from kafkats_airflow.results import Answer, Arguments, PlanResult, Work
+from kafkats_airflow.run_params import RunParams, params_of
 from kafkats_airflow.tries import work_of
 
 INVENTORY: Final = Asset(name="kafka_inventory", uri="kafkats://inventory", group="kafkats")
@@ -29,9 +31,9 @@ DAY_MS: Final = 86_400_000
 
 
 @in_our_words
-def planning(context: Context, operation: str) -> list[dict[str, Any]]:
+def planning(context: Context, operation: str) -> list[Arguments]:
     """Return arguments of PlanJobOperator, one dict per application."""
-    params, now = context["params"], moment(context)
+    params, now = params_of(context), moment(context)
     checks.writable(params["folder"])
     words = [
         "--policy",
@@ -43,7 +45,7 @@ def planning(context: Context, operation: str) -> list[dict[str, Any]]:
         "--now",
         now,
     ]
-    asked = []
+    asked: list[Arguments] = []
     for group in groups_of(params):
         folder = folder_of(context) / group.name
         more = _deleting(params, folder) if operation == "retain" else []
@@ -52,7 +54,7 @@ def planning(context: Context, operation: str) -> list[dict[str, Any]]:
     return asked
 
 
-def _deleting(params: Mapping[str, Any], folder: Path) -> list[str]:
+def _deleting(params: RunParams, folder: Path) -> list[str]:
     if params["free"] and params["inside_segments"]:
         raise UsageError(
             "inside_segments writes what stays before anything is freed: it does not go with free"
@@ -64,20 +66,23 @@ def _deleting(params: Mapping[str, Any], folder: Path) -> list[str]:
     if params["free"]:
         checks.amount(parse_size, params["free"], "free")
         words += ["--free", params["free"]]
-    return words + [
-        f"--{flag.replace('_', '-')}"
-        for flag in ("inside_segments", "last_segment")
-        if params[flag]
-    ]
+    words += ["--inside-segments"] if params["inside_segments"] else []
+    words += ["--last-segment"] if params["last_segment"] else []
+    return words
 
 
 @in_our_words
-def changing(context: Context, asked: Any, plans: Any, answer: Any = None) -> list[dict[str, Any]]:
+def changing(
+    context: Context,
+    asked: Sequence[Arguments],
+    plans: Sequence[PlanResult],
+    answer: Answer | None = None,
+) -> list[Work]:
     """Return the Work of each application (kafkats_airflow.tries); nothing for a dry run.
 
     The plan is the one within the guards, unless `answer` allows more, or nothing.
     """
-    params = context["params"]
+    params = params_of(context)
     if params["dry_run"]:
         return []
     proof = ["--policy", params["policy"]]
@@ -90,13 +95,13 @@ def changing(context: Context, asked: Any, plans: Any, answer: Any = None) -> li
 
 
 @in_our_words
-def due(context: Context, operation: str) -> list[dict[str, Any]]:
+def due(context: Context, operation: str) -> list[Arguments]:
     """Return arguments of the purge job: RUNs of this operation that ended `undo_days` ago or
     earlier.
 
     The clock counts, not the moment that the run decides for. Nothing for a dry run.
     """
-    params = context["params"]
+    params = params_of(context)
     if params["dry_run"]:
         return []
     window_ms = params["undo_days"] * DAY_MS
@@ -104,7 +109,7 @@ def due(context: Context, operation: str) -> list[dict[str, Any]]:
     waiting = [
         (folder, dirs) for folder in folders if (dirs := _waits(folder, operation, window_ms))
     ]
-    asked = []
+    asked: list[Arguments] = []
     for group in groups_of(params):
         runs = [str(folder) for folder, dirs in waiting if dirs <= set(group.log_dirs)]
         if runs:
@@ -130,12 +135,12 @@ def _waits(folder: Path, operation: str, window_ms: int) -> set[str]:
     return set(run.directories) if run.operation == operation else set()
 
 
-def chosen(asked: Any, plans: Any, work: Any) -> list[Mapping[str, Any]]:
+def chosen(plans: Sequence[PlanResult], work: Sequence[Work]) -> list[PlanResult]:
     """Return for each application the applied plan, else the plan within the guards."""
-    applied = {one["folder"]: one["plan"] for one in work or [] if one["plan"]}
-    return [applied.get(str(Path(plan["plan"]).parent), plan) for plan in plans or []]
+    applied = {one["folder"]: one["plan"] for one in work if one["plan"]}
+    return [applied.get(str(Path(plan["plan"]).parent), plan) for plan in plans]
 
 
-def unfinished(asked: Sequence[Any] | None, plans: Sequence[Any]) -> bool:
+def unfinished(asked: Sequence[Arguments] | None, plans: Sequence[PlanResult]) -> bool:
     """Whether an application has no plan."""
     return asked is None or len(plans) != len(asked)

@@ -17,9 +17,9 @@ due.parquet         kafkats.rolling.plan.DUE, one row per active segment (roll_s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from airflow.providers.common.compat.sdk import Context
 
@@ -30,70 +30,144 @@ from kafkats_airflow.failing import failures, in_our_words
 from kafkats_airflow.failing import unfinished as failure
 from kafkats_airflow.folders import folder_of
 from kafkats_airflow.moment import moment
-from kafkats_airflow.reports import UNFINISHED, Results
+from kafkats_airflow.reports import UNFINISHED, Plans, Results
+from kafkats_airflow.results import Arguments, PurgeResult, Work
 from kafkats_airflow.retention import INVENTORY, chosen, unfinished
+from kafkats_airflow.run_params import RunParams, params_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkats.plans.facts import Summary
 
 DONE = {"retain": "deleted", "roll": "rolled"}
 
 
+class StageXComs(TypedDict):
+    """The XComs of the tasks; None for tasks that failed or were skipped."""
+
+    plan: Plans | None
+    apply: Results | None
+    verify: Results | None
+    purge: Sequence[PurgeResult] | None
+
+
+class Deleted(TypedDict):
+    """The fields of report.json that only a deletion has, in bytes and segments."""
+
+    bytes: int
+    now_bytes: int
+    day_bytes: int
+    week_bytes: int
+    pinned_bytes: int
+    vetoed_bytes: int
+    freed_bytes: int
+    kafka_bytes: int
+    over_guard: int
+
+
+class Rolled(TypedDict):
+    """The fields of report.json that only roll_segments has."""
+
+    active_segments: int
+    due_segments: int
+
+
+class RunSummary(TypedDict):
+    """The result of the task `report`."""
+
+    outcome: str
+    as_of: str
+    runs: list[str]
+    files_planned: int
+    purged_bytes: int
+    report: str
+    freed_bytes: NotRequired[int]
+    over_guard: NotRequired[int]
+    pinned_bytes: NotRequired[int]
+
+
+class RunReport(reports.Common, reports.Remarked):
+    """The fields of report.json that both operations have."""
+
+    as_of: str
+    purged: list[str]
+    purged_bytes: int
+    seen: Summary
+
+
 @in_our_words
 def report(
-    context: Context, operation: str, asked: Any, work: Any, stages: Mapping[str, Any]
-) -> dict[str, Any]:
+    context: Context,
+    operation: str,
+    asked: Sequence[Arguments] | None,
+    work: Sequence[Work] | None,
+    stages: StageXComs,
+) -> RunSummary:
     """The last word on a run, and the inventory's event; fails when the run must not count as a
     success.
 
     `stages` are the results of plan, apply, verify and purge. Any of the rest may be None: what
     comes of tasks that failed or were skipped.
     """
-    given = {stage: list(results or []) for stage, results in stages.items()}
+    from kafkats.plans.facts import write_json
+
+    params, folder = params_of(context), folder_of(context)
     asked = None if asked is None else list(asked)
-    plans = chosen(asked, given["plan"], list(work or []))
-    folder = folder_of(context)
-    end = outcome(
-        folder, context["params"], operation, plans, lost=work is None or unfinished(asked, plans)
-    )
+    plans = chosen(list(stages["plan"] or []), list(work or []))
+    end = outcome(folder, params, operation, plans, lost=work is None or unfinished(asked, plans))
     checks.writable(folder)
-    said = {
+    seen = _tables(folder, plans)
+    purged = list(stages["purge"] or [])
+    rated: dict[str, Results] = {
+        "plan": list(stages["plan"] or []),
+        "apply": list(stages["apply"] or []),
+        "verify": list(stages["verify"] or []),
+        "purge": purged,
+    }
+    said: RunReport = {
         "outcome": end,
         "failures": failures(context),
         "as_of": moment(context),
         "report": str(folder),
+        **reports.common(folder, plans, rated),
+        "purged": [run for one in purged for run in one["runs"]],
+        "purged_bytes": sum(one["freed_bytes"] for one in purged),
+        "seen": seen,
+        "remarks": _remarks(folder, params, plans, operation),
     }
-    said |= _common(folder, plans, given)
-    said |= _tables(folder, plans)
-    said["remarks"] = _remarks(folder, context["params"], plans, operation)
-    reports.log_remarks(said)
-    said |= (
-        _deleted(folder, context["params"], plans)
-        if operation == "retain"
-        else _rolled(folder, plans)
-    )
-    from kafkats.plans.facts import write_json
-
-    write_json(folder / "report.json", said)
+    reports.log_remarks(said["remarks"])
+    deleted = _deleted(folder, params, plans) if operation == "retain" else None
+    more = deleted or _rolled(folder, plans)
+    write_json(folder / "report.json", {**said, **more})
     context["outlet_events"][INVENTORY].extra = {
-        key: said[key] for key in ("volumes", "outcome", "as_of", "report")
+        "volumes": [*said["volumes"]],
+        "outcome": end,
+        "as_of": said["as_of"],
+        "report": said["report"],
     }
     if end.endswith(UNFINISHED):
         raise failure(end, said)
-    told = (
-        "outcome",
-        "as_of",
-        "runs",
-        "files_planned",
-        "freed_bytes",
-        "over_guard",
-        "pinned_bytes",
-        "purged_bytes",
-        "report",
-    )
-    return {key: said[key] for key in told if key in said}
+    return _summary(said, deleted)
 
 
-def outcome(
-    folder: Path, params: Mapping[str, Any], operation: str, plans: Results, *, lost: bool
-) -> str:
+def _summary(said: RunReport, deleted: Deleted | None) -> RunSummary:
+    summary: RunSummary = {
+        "outcome": said["outcome"],
+        "as_of": said["as_of"],
+        "runs": said["runs"],
+        "files_planned": said["files_planned"],
+        "purged_bytes": said["purged_bytes"],
+        "report": said["report"],
+    }
+    if deleted:
+        summary["freed_bytes"] = deleted["freed_bytes"]
+        summary["over_guard"] = deleted["over_guard"]
+        summary["pinned_bytes"] = deleted["pinned_bytes"]
+    return summary
+
+
+def outcome(folder: Path, params: RunParams, operation: str, plans: Plans, *, lost: bool) -> str:
     """How the run whose folder this is ended, in words; UNFINISHED at their end when it must not
     count as a success.
 
@@ -116,26 +190,17 @@ def outcome(
     return words.get(tries.ending(folder, plans, rejected=tries.rejected(folder)), UNFINISHED)
 
 
-def _common(folder: Path, plans: Results, stages: Mapping[str, Results]) -> dict[str, Any]:
-    purged = stages["purge"]
-    return {
-        **reports.common(folder, plans, stages),
-        "purged": [run for one in purged for run in one["runs"]],
-        "purged_bytes": sum(one["freed_bytes"] for one in purged),
-    }
-
-
-def _tables(folder: Path, plans: Results) -> dict[str, Any]:
+def _tables(folder: Path, plans: Plans) -> Summary:
     from kafkats.plans.facts import summary, write_table
 
     before = reports.segments_of(plan["seen"]["report"] for plan in plans)
     write_table(folder / "segments.parquet", before)
     write_table(folder / "after.parquet", reports.after_of(folder))
     write_table(folder / "actions.parquet", reports.actions_of(folder))
-    return {"seen": summary(before)}
+    return summary(before)
 
 
-def _remarks(folder: Path, params: Mapping[str, Any], plans: Results, operation: str) -> list[str]:
+def _remarks(folder: Path, params: RunParams, plans: Plans, operation: str) -> list[str]:
     """Of all topics that were looked for: a plan knows those of one connection only, a glob may be
     for another's.
     """
@@ -157,12 +222,12 @@ def _remarks(folder: Path, params: Mapping[str, Any], plans: Results, operation:
     ]
 
 
-def _deleted(folder: Path, params: Mapping[str, Any], plans: Results) -> dict[str, Any]:
+def _deleted(folder: Path, params: RunParams, plans: Plans) -> Deleted:
     from kafkats.plans.facts import read_table, write_json, write_table
     from kafkats.retention.implausible_timestamps import SHARES
     from kafkats.retention.plan import RETENTION
     from kafkats.retention.plot import plot_reclaimable, plot_timeline
-    from kafkats.retention.summary import board, by_topic, with_shares
+    from kafkats.retention.summary import board, by_topic, sums_of, with_shares
 
     verdicts = reports.concat(
         [read_table(Path(p["plan"]) / "retention.parquet", RETENTION) for p in plans], RETENTION
@@ -179,16 +244,21 @@ def _deleted(folder: Path, params: Mapping[str, Any], plans: Results) -> dict[st
     plot_timeline(
         verdicts, _lines(params, verdicts, plans, now_ms), now_ms, folder / "timeline.png"
     )
-    sizes = ("bytes", "now_bytes", "day_bytes", "week_bytes", "pinned_bytes", "vetoed_bytes")
+    sums = sums_of(rows)
     return {
-        **{name: sum(row[name] for row in rows) for name in sizes},
+        "bytes": sums["bytes"],
+        "now_bytes": sums["now_bytes"],
+        "day_bytes": sums["day_bytes"],
+        "week_bytes": sums["week_bytes"],
+        "pinned_bytes": sums["pinned_bytes"],
+        "vetoed_bytes": sums["vetoed_bytes"],
         "freed_bytes": sum(plan["totals"]["freed_bytes"] for plan in plans),
         "kafka_bytes": sum(plan["totals"]["kafka_bytes"] for plan in plans),
         "over_guard": sum(plan.get("over_guard", 0) for plan in plans),
     }
 
 
-def _lines(params: Mapping[str, Any], verdicts: Any, plans: Results, now_ms: int) -> dict[str, int]:
+def _lines(params: RunParams, verdicts: pa.Table, plans: Plans, now_ms: int) -> dict[str, int]:
     """Per topic the time before which its records are expired."""
     topics: Sequence[str] = sorted(set(verdicts["topic"].to_pylist()))
     if before := next(
@@ -199,7 +269,7 @@ def _lines(params: Mapping[str, Any], verdicts: Any, plans: Results, now_ms: int
     return {topic: now_ms - ms for topic in topics if (ms := policy.limits(topic)[0]) >= 0}
 
 
-def _rolled(folder: Path, plans: Results) -> dict[str, Any]:
+def _rolled(folder: Path, plans: Plans) -> Rolled:
     from kafkats.plans.facts import read_table, write_table
     from kafkats.rolling.plan import DUE
 

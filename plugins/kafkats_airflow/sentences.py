@@ -5,12 +5,11 @@ The first line of a failure says what, where and why, and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from kafkats.errors import KafkatsError
-
-Result = Mapping[str, Any]
+from kafkats_airflow.results import JobResult, Progress
 
 ADVICE: Final = {
     "Locked": "stop what holds it, or wait for it, then clear the task",
@@ -36,7 +35,7 @@ def of(error: KafkatsError) -> str:
     return of_error(type(error).__name__, str(error))
 
 
-def of_findings(job: str, result: Result) -> str:
+def of_findings(job: str, result: JobResult) -> str:
     """What a job found that fails its task, from the job's result."""
     if "outcomes" in result:
         return _not_applied(job, result)
@@ -47,7 +46,10 @@ def of_findings(job: str, result: Result) -> str:
             f"{job}: {_some(result['errors'])}; see this task's log, mend that, then clear the task"
         )
     if result.get("unreadable"):
-        return f"{job}: {result['unreadable']} partitions could not be searched, see this task's log for each reason"
+        return (
+            f"{job}: {result['unreadable']} partitions could not be searched, see this task's log"
+            " for each reason"
+        )
     if "statement" in result:
         return f"{job}: {result['statement']}{_exceptions(result)}; this task's log names them"
     return f"{job}: ended with findings, which this task's log names"
@@ -58,24 +60,28 @@ def of_no_result(job: str, error: str) -> str:
     lines = [line.strip() for line in error.splitlines() if line.strip()]
     cause = next((line for line in lines if _is_cause(line)), "")
     why = f": {cause[:300]}" if cause else ""
-    return f"{job}: its driver ended without a result{why}; this task's log has all that it said\n{error}"
+    return (
+        f"{job}: its driver ended without a result{why}; this task's log has all that it said"
+        f"\n{error}"
+    )
 
 
 def of_timeout(job: str, limit: str) -> str:
     return (
-        f"{job}: not done within {limit}: its driver was killed; it goes on with what is left when the task is cleared, and"
-        " KAFKATS_TIMEOUTS (job=...) gives it longer"
+        f"{job}: not done within {limit}: its driver was killed; it goes on with what is left when"
+        " the task is cleared, and KAFKATS_TIMEOUTS (job=...) gives it longer"
     )
 
 
-def of_progress(said: Result) -> str:
+def of_progress(said: Progress) -> str:
     """Such as `plan: 12 of 30 units, 1.2 GiB of 4.0 GiB, 310.0 MiB/s, about 9 s left`."""
     words = [f"{said['stage']}: {said['units']} of {said['of_units']} units"]
     words.append(f"{size(said['bytes'])} of {size(said['of_bytes'])}")
     if said.get("bytes_per_second"):
         words.append(f"{size(said['bytes_per_second'])}/s")
-    if said.get("seconds_left") is not None and said["units"] < said["of_units"]:
-        words.append(f"about {duration(said['seconds_left'])} left")
+    left = said.get("seconds_left")
+    if left is not None and said["units"] < said["of_units"]:
+        words.append(f"about {duration(left)} left")
     if repeated := said.get("failed_tasks"):
         words.append(f"{repeated} tasks repeated")
     return ", ".join(words)
@@ -101,7 +107,7 @@ def duration(seconds: float) -> str:
     return f"{hours} h" if hours < 48 else f"{round(hours / 24)} days"
 
 
-def _not_applied(job: str, result: Result) -> str:
+def _not_applied(job: str, result: JobResult) -> str:
     outcomes = result["outcomes"]
     left = [f"{outcomes[word]} {word}" for word in ("refused", "failed") if outcomes.get(word)]
     files = f"{' and '.join(left)} of {sum(outcomes.values())} files"
@@ -111,24 +117,29 @@ def _not_applied(job: str, result: Result) -> str:
         else ""
     )
     undo = f"; kafkats undo {result['run']} puts back what was done" if outcomes.get("done") else ""
-    return f"{job}: {files}{where}: {_some(result['errors'])}; clear the run to plan the rest anew{undo}"
-
-
-def _not_as_planned(job: str, result: Result) -> str:
-    wrong = result["files"] - result["equal"]
-    report = f" {result['report']} and" if result.get("report") else ""
     return (
-        f"{job}: {wrong} of {result['files']} files are not as planned: {_some(result['not_equal'])};"
-        f" see{report} this task's log, and undo the run if that is not explained"
+        f"{job}: {files}{where}: {_some(result['errors'])}; clear the run to plan the rest anew"
+        f"{undo}"
     )
 
 
-def _exceptions(result: Result) -> str:
-    counts = [f"{result[word]} {word}" for word in ("exceptions", "refusals") if result.get(word)]
+def _not_as_planned(job: str, result: JobResult) -> str:
+    wrong = result["files"] - result["equal"]
+    report = f" {result['report']} and" if result.get("report") else ""
+    return (
+        f"{job}: {wrong} of {result['files']} files are not as planned:"
+        f" {_some(result['not_equal'])}; see{report} this task's log, and undo the run if that is"
+        " not explained"
+    )
+
+
+def _exceptions(result: JobResult) -> str:
+    found = {"exceptions": result.get("exceptions"), "refusals": result.get("refusals")}
+    counts = [f"{count} {word}" for word, count in found.items() if count]
     return f": {' and '.join(counts)}" if counts else ""
 
 
-def _some(said: Any) -> str:
+def _some(said: Sequence[str]) -> str:
     """The first of several, and how many more there are."""
     return (
         f"{said[0]}{f' (and {len(said) - 1} more)' if len(said) > 1 else ''}"

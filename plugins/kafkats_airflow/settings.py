@@ -22,11 +22,11 @@ import os
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypedDict, TypeVar
 
 from kafkats.config import parse_duration
 from kafkats.config.approvers import NAME as APPROVERS_NAME
-from kafkats.config.approvers import read_approvers
+from kafkats.config.approvers import Approver, read_approvers
 from kafkats.errors import UsageError
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ LONGEST: Final = timedelta(days=365)
 
 
 def read_timeouts(text: str) -> Timeouts:
-    """Return the time limits that KAFKATS_TIMEOUTS gives. Raises UsageError, which names the word."""
+    """Return the time limits that KAFKATS_TIMEOUTS gives. Raises UsageError, naming the word."""
     given: dict[str, timedelta] = {}
     for word in text.replace(",", " ").split():
         name, equals, amount = word.partition("=")
@@ -84,7 +84,7 @@ def read_floor(text: str | None) -> int:
 _wrong: list[str] = []
 
 
-def _read(parse: Callable[[Any], T], name: str, otherwise: T) -> T:
+def _read(parse: Callable[[str | None], T], name: str, otherwise: T) -> T:
     """What `parse` makes of an environment variable; what is wrong with it is kept for `check`."""
     try:
         return parse(os.environ.get(name))
@@ -99,14 +99,23 @@ DRY_RUN: Final = os.environ.get("KAFKATS_RETENTION", "") != "apply"
 """Default of the param `dry_run` of retention and rolling."""
 POOL: Final = os.environ.get("KAFKATS_POOL") or "default_pool"
 TIMEOUTS: Final = _read(lambda text: read_timeouts(text or ""), "KAFKATS_TIMEOUTS", Timeouts())
-SUBMITTING: Final = {"pool": POOL, "execution_timeout": TIMEOUTS.job}
+
+
+class Submitting(TypedDict):
+    """Arguments of operators."""
+
+    pool: str
+    execution_timeout: timedelta
+
+
+SUBMITTING: Final[Submitting] = {"pool": POOL, "execution_timeout": TIMEOUTS.job}
 """What every task has that submits to Spark; a mapped one takes it in `partial`."""
 OWNED: Final = {"owner": "kafka", "retries": 1, "retry_delay": timedelta(minutes=1)}
 """What every task of a DAG has, unless it says otherwise."""
 
 HARDENED: Final = APPROVERS_NAME in os.environ
 """Whether triggering a DAG is not enough to write."""
-APPROVERS: Final = _read(read_approvers, APPROVERS_NAME, ())
+APPROVERS: Final[tuple[Approver, ...]] = _read(read_approvers, APPROVERS_NAME, ())
 FLOOR_DAYS: Final = _read(read_floor, "KAFKATS_UNDO_DAYS_FLOOR", 7)
 UNDO_DAYS: Final = max(7, FLOOR_DAYS) if HARDENED else 7
 """Default of the param `undo_days`."""

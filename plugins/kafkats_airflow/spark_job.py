@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -23,7 +24,13 @@ from kafkats.errors import KafkatsError
 from kafkats_airflow import checks, deployment, sentences, settings
 from kafkats_airflow.failing import failed, keep
 from kafkats_airflow.processes import end_session
+from kafkats_airflow.results import JobResult, Progress
+from kafkats_airflow.run_params import params_of
 from kafkats_airflow.settings import SUBMITTING
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+    from airflow.sdk.types import TaskInstanceKey
 
 PROGRESS: Final = "KAFKATS_PROGRESS "
 RESULT: Final = "KAFKATS_RESULT "
@@ -37,7 +44,7 @@ class SparkUiLink(BaseOperatorLink):
     name = "Spark UI"
     xcom_key = "spark_ui"
 
-    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         return str(getattr(operator, "spark_ui", "") or "")
 
 
@@ -56,16 +63,16 @@ class KafkatsJobOperator(SparkSubmitOperator):
     default_connection = "spark_default"
 
     def __init__(self, *, job: str, about: str = "", **kwargs: Any) -> None:
-        kwargs = SUBMITTING | kwargs
+        kwargs = {**SUBMITTING, **kwargs}
         super().__init__(application=str(JOBS / f"{job}.py"), name=f"kafkats {job}", **kwargs)
         self.job = job
-        self.connection = kwargs.get("conn_id", self.default_connection)
+        self.connection = str(kwargs.get("conn_id", self.default_connection))
         self.about = about or self.connection
         self.spark_ui: str | None = None
         self._context: Context | None = None
-        self._result: dict[str, Any] | None = None
+        self._result: JobResult | None = None
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> JobResult:  # type: ignore[override]  # Spark's is None
         self._context, self._result = context, None
         try:
             self._check(context)
@@ -78,15 +85,17 @@ class KafkatsJobOperator(SparkSubmitOperator):
             raise self._failed(e) from None
         except AirflowTaskTimeout:
             self._end_driver()
-            said = sentences.of_timeout(
-                self.job, sentences.duration(self.execution_timeout.total_seconds())
-            )
+            limit = self.execution_timeout or settings.TIMEOUTS.job
+            said = sentences.of_timeout(self.job, sentences.duration(limit.total_seconds()))
             keep(said, context)
             raise AirflowTaskTimeout(said) from None
         finally:
             self._end_driver()
         if self._result is None:
-            said = f"{self.job}: gave no result: its driver must run on this worker (client deploy mode of {self.connection})"
+            said = (
+                f"{self.job}: gave no result: its driver must run on this worker (client deploy"
+                f" mode of {self.connection})"
+            )
             raise failed(said, context=context)
         return self._result
 
@@ -100,12 +109,12 @@ class KafkatsJobOperator(SparkSubmitOperator):
         if deployment.hardened():
             deployment.check(context)
             words = [str(arg) for arg in self.application_args or []]
-            deployment.check_words(self.job, self.connection, words, context["params"])
+            deployment.check_words(self.job, self.connection, words, params_of(context))
         checks.connected(self.connection)
 
     def _failed(self, error: AirflowException) -> AirflowException:
         """Return the exception with the job's own sentence, else with the provider's words."""
-        result = self._result or {}
+        result: JobResult = self._result or {}
         if said := result.get("error"):
             sentence = sentences.of_error(str(result.get("kind")), said)
             return failed(sentence, retryable=bool(result.get("retryable")), context=self._context)
@@ -127,11 +136,11 @@ class KafkatsJobOperator(SparkSubmitOperator):
     def _get_hook(self) -> SparkSubmitHook:
         hook = super()._get_hook()
         inner = hook._process_spark_submit_log  # private: the provider is pinned, a test covers it
-        hook._process_spark_submit_log = lambda lines: inner(self._tap(lines))
-        submit = hook.submit
-        hook.submit = lambda application, **more: submit(
-            application, start_new_session=True, **more
+        hook._process_spark_submit_log = (  # type: ignore[method-assign]
+            lambda itr: inner(self._tap(itr))
         )
+        submit = partial(hook.submit, start_new_session=True)
+        hook.submit = submit  # type: ignore[method-assign]  # the hook has no place for it
         return hook
 
     def _tap(self, lines: Iterable[str]) -> Iterator[str]:
@@ -140,18 +149,20 @@ class KafkatsJobOperator(SparkSubmitOperator):
             if line.startswith(RESULT):
                 self._result = json.loads(line.removeprefix(RESULT))
             elif line.startswith(PROGRESS):
-                self._progress(json.loads(line.removeprefix(PROGRESS)))
+                self._progress(line.removeprefix(PROGRESS))
             else:
                 yield line
 
-    def _progress(self, said: dict[str, Any]) -> None:
+    def _progress(self, text: str) -> None:
         context = self._context
         if context is None:
             return
+        content = json.loads(text)
+        said: Progress = content
         if ui := said.get("ui"):
             self.spark_ui = ui
             context["ti"].xcom_push(SparkUiLink.xcom_key, ui)
         if (store := context.get("task_state_store")) is not None:
-            store.set("progress", said)
+            store.set("progress", content)
         if "of_bytes" in said:
             self.log.info(sentences.of_progress(said))

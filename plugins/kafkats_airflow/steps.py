@@ -11,32 +11,43 @@ import hashlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kafkats.errors import Refused, UsageError
 from kafkats_airflow.applications import listed
+from kafkats_airflow.results import FormatResult
+from kafkats_airflow.run_params import RunParams
+
+if TYPE_CHECKING:
+    from kafkats.logdir.strict_json import Json
+    from kafkats.migration.state import Migration
 
 UP: Final = ("canary", "phase-2")
+BrokerRows: TypeAlias = list[dict[str, str | list[str]]]
+"""The state of each broker, for people (kafkats.migration.phases.rows)."""
 
-Params = Mapping[str, Any]
 
-
-def ledger_of(params: Params) -> Path:
+def ledger_of(params: RunParams) -> Path:
     """Return the ledger's file: the param, else ledger.jsonl in the folder of all runs."""
     return Path(params["ledger"] or Path(params["folder"], "ledger.jsonl"))
 
 
-def state_of(params: Params) -> Any:
-    """Return kafkats.migration.state.Migration, None before it began. Raises CorruptFile, Locked,
-    StorageFailed.
-    """
+def state_of(params: RunParams) -> Migration | None:
+    """Return the migration, None before it began. Raises CorruptFile, Locked, StorageFailed."""
     from kafkats.migration import ledger, phases
 
     path = ledger_of(params)
     return phases.state(ledger.read(path).entries) if path.exists() else None
 
 
-def rows(params: Params) -> list[dict[str, Any]]:
+def begun(params: RunParams) -> Migration:
+    """Return the migration. Raises as `state_of`, and Refused before it began."""
+    if (migration := state_of(params)) is None:
+        raise Refused("no migration has begun in this ledger", path=ledger_of(params))
+    return migration
+
+
+def rows(params: RunParams) -> BrokerRows:
     """Return the state of each broker, for people."""
     from kafkats.migration import phases
 
@@ -44,7 +55,7 @@ def rows(params: Params) -> list[dict[str, Any]]:
     return phases.rows(migration) if migration else []
 
 
-def let_in(params: Params, named: Sequence[str], known: Iterable[str], by: str) -> list[str]:
+def let_in(params: RunParams, named: Sequence[str], known: Iterable[str], by: str) -> list[str]:
     """Which of the brokers `named` the phase is for now, in this run; begins, and takes
     attestations, in phase 1.
 
@@ -65,28 +76,27 @@ def let_in(params: Params, named: Sequence[str], known: Iterable[str], by: str) 
     return list(named)
 
 
-def _begin(params: Params, brokers: Iterable[str], by: str) -> None:
+def _begin(params: RunParams, brokers: Iterable[str], by: str) -> None:
     """Write begin, or add brokers that are new in the policy."""
     migration, magics = state_of(params), _asked_magics(params)
     before = list(migration.brokers) if migration and _magics(migration) == magics else []
     after = list(dict.fromkeys([*before, *brokers]))
     if after != before:
-        tell(params, "begin", by=by, details={**magics, "brokers": after})
+        tell(params, "begin", by=by, details={**magics, "brokers": [*after]})
 
 
-def _attest(params: Params, named: Sequence[str]) -> None:
+def _attest(params: RunParams, named: Sequence[str]) -> None:
     """Write the attestation of brokers that have none."""
-    migration, who = state_of(params), params["attested_by"]
+    migration, who = begun(params), params["attested_by"]
     for broker in named:
         if who and migration.brokers[broker].status == "listed":
             text = f"{who} vouches that broker {broker} understands magic {params['to_magic']}"
             tell(params, "attest", broker, "phase-1", by=who, details={"text": text})
 
 
-def _next(params: Params) -> list[str]:
+def _next(params: RunParams) -> list[str]:
     """Return the broker that phase 2 is at, else the next unconverted broker, else nothing."""
-    migration = state_of(params)
-    brokers = migration.brokers.values() if migration else []
+    brokers = begun(params).brokers.values()
     at_it = [
         b.name for b in brokers if b.phase == "phase-2" and b.status in {"converting", "converted"}
     ]
@@ -95,12 +105,10 @@ def _next(params: Params) -> list[str]:
         for b in brokers
         if b.status in {"listed", "attested", "certified"} and b.phase not in UP
     ]
-    if not migration:
-        raise Refused("no migration has begun in this ledger", path=ledger_of(params))
     return (at_it + fresh)[:1]
 
 
-def _gate(params: Params, broker: str) -> None:
+def _gate(params: RunParams, broker: str) -> None:
     from kafkats.migration import ledger, phases
 
     migration = state_of(params)
@@ -113,58 +121,68 @@ def _gate(params: Params, broker: str) -> None:
     )
 
 
-def standing_runs(params: Params, broker: str) -> list[str]:
-    """Return the RUNs that a rollback undoes, the latest first; nothing if one of them is unknown."""
+def standing_runs(params: RunParams, broker: str) -> list[str]:
+    """Return the RUNs that a rollback undoes, the latest first; nothing if one is unknown."""
     from kafkats.migration import ledger, phases
 
     entries = ledger.read(ledger_of(params)).entries
     folders = {
-        e.details.get("run_id"): e.details["folder"] for e in entries if "folder" in e.details
+        e.details.get("run_id"): str(e.details["folder"]) for e in entries if "folder" in e.details
     }
-    runs = phases.work(state_of(params), "rollback", broker).undo
+    runs = phases.work(begun(params), "rollback", broker).undo
     return [folders[run] for run in runs] if all(run in folders for run in runs) else []
 
 
 def record(
-    params: Params, broker: str, runs: Sequence[str], certificates: Sequence[Any], by: str
+    params: RunParams,
+    broker: str,
+    runs: Sequence[str],
+    certificates: Sequence[FormatResult | None],
+    by: str,
 ) -> None:
     """Write what is proved of a broker: the verified `runs`, and its certificates if it has all."""
     phase = params["phase"]
-    if phase in UP and state_of(params).brokers[broker].status == "converted":
+    if phase in UP and begun(params).brokers[broker].status == "converted":
         tell(params, "verified", broker, phase, by=by, details={"runs": list(runs)})
-    if certificates and all(certificates):
-        digests = [one["certificate_digest"] for one in certificates]
-        bounds = {key: certificates[0][key] for key in ("min_magic", "max_magic")}
-        tell(
-            params, "certified", broker, phase, by=by,
-            details={
-                **{key: magic for key, magic in bounds.items() if magic is not None},
-                "digest": digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest(),
-                "certificates": [one["certificate"] for one in certificates],
-            },
-        )  # fmt: skip
+    given = [one for one in certificates if one]
+    if given and len(given) == len(certificates):
+        digests = [one["certificate_digest"] for one in given]
+        joined = hashlib.sha256("".join(digests).encode()).hexdigest()
+        bounds = {"min_magic": given[0]["min_magic"], "max_magic": given[0]["max_magic"]}
+        details: dict[str, Json] = {
+            **{key: magic for key, magic in bounds.items() if magic is not None},
+            "digest": digests[0] if len(digests) == 1 else joined,
+            "certificates": [one["certificate"] for one in given],
+        }
+        tell(params, "certified", broker, phase, by=by, details=details)
 
 
-def waits_for_approval(params: Params) -> bool:
+def waits_for_approval(params: RunParams) -> bool:
     """Whether this run made a canary that is not approved yet."""
+    return bool(_unapproved(params))
+
+
+def _unapproved(params: RunParams) -> str:
+    """Return the name of this run's canary if it is not approved yet, else ""."""
     migration = state_of(params) if params["phase"] == "canary" and not params["dry_run"] else None
-    return bool(migration and migration.canary and migration.canary.status == "verified")
+    canary = migration.canary if migration else None
+    return canary.name if canary and canary.status == "verified" else ""
 
 
-def approve(params: Params, by: str) -> None:
+def approve(params: RunParams, by: str) -> None:
     """Write that the canary is approved: the other brokers may follow."""
-    if waits_for_approval(params):  # else somebody was quicker, with `kafkats ledger approve`
-        tell(params, "approved", state_of(params).canary.name, "canary", by=by, details={})
+    if canary := _unapproved(params):  # else somebody was quicker, with `kafkats ledger approve`
+        tell(params, "approved", canary, "canary", by=by, details={})
 
 
 def tell(
-    params: Params,
+    params: RunParams,
     event: str,
     broker: str = "",
     phase: str = "",
     *,
     by: str,
-    details: Mapping[str, Any],
+    details: Mapping[str, Json],
 ) -> None:
     """Add an entry. Raises Refused if the phases do not allow it, UsageError, StorageFailed."""
     from kafkats.migration.phases import append_step
@@ -181,9 +199,9 @@ def tell(
     )
 
 
-def _asked_magics(params: Params) -> dict[str, int]:
+def _asked_magics(params: RunParams) -> dict[str, int]:
     return {"from_magic": params["from_magic"], "to_magic": params["to_magic"]}
 
 
-def _magics(migration: Any) -> dict[str, int]:
+def _magics(migration: Migration) -> dict[str, int]:
     return {"from_magic": migration.from_magic, "to_magic": migration.to_magic}

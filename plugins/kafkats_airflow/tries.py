@@ -10,17 +10,16 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from kafkats_airflow.folders import run_of
+from kafkats_airflow.results import Arguments, JobArguments, PlanName, PlanResult, Work
 
-Plan = Mapping[str, Any]
-Work = Mapping[str, Any]
-"""conn_id, folder, log_dirs, `plan`: what is to be applied, None for nothing, `proof`: words of the
-job that proves.
-"""
+if TYPE_CHECKING:
+    from kafkats.logdir.strict_json import Json
+
 Ending = Literal["unfinished", "rejected", "nothing", "proved"]
 
 
@@ -50,9 +49,7 @@ def tries_of(folder: Path) -> list[Try]:
     return tries_in(*(one for one in sorted(folder.glob("*")) if one.is_dir()))
 
 
-def work_of(
-    conn_id: str, plan: Plan, proof: Sequence[str], *, writes: bool
-) -> dict[str, Any] | None:
+def work_of(conn_id: str, plan: PlanResult, proof: Sequence[str], *, writes: bool) -> Work | None:
     """Return the Work of one application; None if nothing is to be written and nothing was."""
     folder = Path(plan["plan"]).parent
     if not writes and not tries_in(folder):
@@ -61,22 +58,24 @@ def work_of(
         "conn_id": conn_id,
         "folder": str(folder),
         "log_dirs": list(plan["log_dirs"]),
-        "plan": dict(plan) if writes else None,
+        "plan": plan if writes else None,
         "proof": list(proof),
     }
 
 
-def to_apply(work: Work) -> dict[str, Any]:
+def to_apply(work: Work) -> JobArguments:
     """Return arguments of WriteJobOperator; skip an application whose new plan writes nothing."""
-    if not work["plan"]:
+    if not (plan := work["plan"]):
         raise AirflowSkipException("the plan of this try writes nothing")
-    return {
-        "conn_id": work["conn_id"],
-        "plan": {key: work["plan"][key] for key in ("plan", "digest", "log_dirs")},
-    }
+    return {"conn_id": work["conn_id"], "plan": name_of(plan)}
 
 
-def to_prove(work: Work) -> dict[str, Any]:
+def name_of(plan: PlanResult) -> PlanName:
+    """Return the fields that name a plan."""
+    return {"plan": plan["plan"], "digest": plan["digest"], "log_dirs": plan["log_dirs"]}
+
+
+def to_prove(work: Work) -> Arguments:
     """Return arguments of the verify job for all unproved RUNs; skip an application without one."""
     if not (runs := unproved(Path(work["folder"]))):
         raise AirflowSkipException("nothing was written that is not proved yet")
@@ -93,7 +92,7 @@ def unproved(folder: Path) -> list[str]:
     return [word for run in runs for word in ("--of-run", str(run))]
 
 
-def ending(folder: Path, plans: Sequence[Plan], *, rejected: bool) -> Ending:
+def ending(folder: Path, plans: Sequence[PlanResult], *, rejected: bool) -> Ending:
     """Return how a DAG run ended. `plans` are all plans of its last try.
 
     "proved": what they write is done and proved, and so is what earlier tries wrote.
@@ -117,8 +116,16 @@ def rejected(folder: Path) -> bool:
     return found is not None and not found.digests and bool(found.by)
 
 
-def told(folder: Path) -> dict[str, Any]:
-    """Return the fields of every report about tries: all RUNs, undone RUNs, number of proved files."""
+class Told(TypedDict):
+    """The fields of every report about tries."""
+
+    runs: list[str]
+    undone: list[str]
+    files_proved: int
+
+
+def told(folder: Path) -> Told:
+    """Return the fields of every report about tries: RUNs, undone RUNs, proved files."""
     tries = tries_of(folder)
     return {
         "runs": [str(one.run) for one in tries],
@@ -133,15 +140,21 @@ def _try(run: Path) -> Try:
         _written_ns(run / "run.json"), _written_ns(run / "report.json")
     )
     complete = summary is not None and summary.get("exit_code") == 0
-    files = int(proof["files"]) if proof is not None and fresh else -1
+    files = _number(proof, "files") if proof is not None and fresh else -1
     return Try(run, complete, (run / "undone.json").exists(), files)
 
 
-def _content(path: Path) -> dict[str, Any] | None:
+def _content(path: Path) -> dict[str, Json] | None:
     with suppress(OSError, ValueError):
-        found = json.loads(path.read_bytes())
+        found: Json = json.loads(path.read_bytes())
         return found if isinstance(found, dict) else None
     return None
+
+
+def _number(content: Mapping[str, Json], name: str) -> int:
+    """Return a count; -1, as if there was no file, for anything else."""
+    found = content.get(name)
+    return found if isinstance(found, int) else -1
 
 
 def _written_ns(path: Path) -> int:

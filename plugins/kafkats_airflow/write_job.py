@@ -7,7 +7,7 @@ reads itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,8 @@ from kafkats_airflow import checks
 from kafkats_airflow.answers import approval_of, inside
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.folders import holder_of, run_of
+from kafkats_airflow.results import JobResult, PlanName
+from kafkats_airflow.run_params import params_of
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
 _JOBS: Final = ("apply", "undo")
@@ -26,11 +28,11 @@ _JOBS: Final = ("apply", "undo")
 class WriteJobOperator(KafkatsJobOperator):
     """Applies `plan` ({plan, digest, log_dirs}), or undoes RUNs with `application_args`."""
 
-    def __init__(self, *, plan: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, plan: PlanName | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.plan = plan
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> JobResult:  # type: ignore[override]  # as its parent
         self.application_args = in_our_words(self._words)(context)
         return super().execute(context)
 
@@ -48,12 +50,12 @@ class WriteJobOperator(KafkatsJobOperator):
         return [*_applying(context, self.plan), *common]
 
 
-def _applying(context: Context, plan: Mapping[str, Any]) -> list[str]:
+def _applying(context: Context, plan: PlanName) -> list[str]:
     folder = inside(context, Path(plan["plan"]))
     log_dirs = {*plan["log_dirs"], *_written(folder)}
     volumes = [
         volume
-        for volume in checks.policy_of(context["params"]).volumes
+        for volume in checks.policy_of(params_of(context)).volumes
         if str(volume.path) in log_dirs
     ]
     stopped = {str(volume.path) for volume in volumes if volume.owner_stopped}
@@ -61,7 +63,8 @@ def _applying(context: Context, plan: Mapping[str, Any]) -> list[str]:
     areas = {volume.work_area for volume in volumes}
     if len(areas) > 1:
         raise UsageError(
-            "the policy has another work_area for some of its volumes by now; clear the run to plan anew",
+            "the policy has another work_area for some of its volumes by now; clear the run to plan"
+            " anew",
             path=folder,
         )
     area = [word for one in areas if one for word in ("--work-area", str(one))]
@@ -75,7 +78,7 @@ def _written(folder: Path) -> list[str]:
     return [str(log_dir) for log_dir in read_plan(folder).items["log_dir"].unique().to_pylist()]
 
 
-def _own_words(words: Sequence[Any]) -> list[str]:
+def _own_words(words: Sequence[str]) -> list[str]:
     """Return the words. Raises UsageError for one that would replace an argument added here."""
     said = [str(word) for word in words]
     for word in said:

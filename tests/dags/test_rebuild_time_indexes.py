@@ -459,7 +459,7 @@ def test_volumes_that_do_not_exist_are_an_error(tmp_path: Path) -> None:
         AirflowFailException, match="no volume of the policy has a path or broker like '/nowhere'"
     ):
         planning(context(params | {"volumes": ["/nowhere"]}))
-    assert changing(params | {"dry_run": True}, [], []) == []
+    assert changing({"params": params | {"dry_run": True}, "dag_run": None}, [], []) == []
 
 
 def test_every_try_of_a_run_has_the_same_folder(tmp_path: Path) -> None:

@@ -1,0 +1,230 @@
+"""The types of what jobs return and what tasks pass on, as JSON in XComs and in report.json.
+
+A job's result is the summary that its command prints with --json. A result has only the keys that
+its command gives; the required ones are those that every such result has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NotRequired, Required, TypeAlias, TypedDict, final
+
+if TYPE_CHECKING:
+    from kafkats.plans.rows import Totals
+
+
+class Progress(TypedDict, total=False):
+    """How far a stage is (pyspark_kafkats.execution). `ui` is the address of the Spark UI."""
+
+    stage: Required[str]
+    units: int
+    of_units: int
+    bytes: int
+    of_bytes: int
+    seconds: float
+    bytes_per_second: int
+    seconds_left: int | None
+    failed_tasks: int
+    ui: str
+
+
+Rates: TypeAlias = dict[str, Progress]
+"""The last progress of each stage."""
+
+
+class Failure(TypedDict, total=False):
+    """The error that ended a job."""
+
+    error: str
+    kind: str
+    retryable: bool
+
+
+class Findings(TypedDict, total=False):
+    """The fields of results that say why a job failed its task."""
+
+    outcomes: dict[str, int]
+    errors: list[str]
+    files: int
+    equal: int
+    not_equal: list[str]
+    unreadable: int
+    partitions: int
+    left_partitions: int
+    statement: str
+    exceptions: int
+    refusals: int
+    run: str
+
+
+class Folder(TypedDict):
+    """A report that a job kept in a folder."""
+
+    report: str
+
+
+class Reserved(TypedDict):
+    """A log directory that a plan left out."""
+
+    holder: str
+
+
+class JobResult(Failure, Findings, total=False):
+    """The result of any job."""
+
+    rates: Rates
+    report: str
+    reserved: list[Reserved]
+
+
+class FormatResult(JobResult, total=False):
+    """The result of a job that counted formats, or certified them."""
+
+    log_dirs: list[str]
+    census: Folder
+    certificate: str
+    certificate_digest: str
+    min_magic: int | None
+    max_magic: int | None
+
+
+class PlanName(TypedDict):
+    """A plan: its folder, its digest, the log directories."""
+
+    plan: str
+    digest: str
+    log_dirs: list[str]
+
+
+class Beyond(TypedDict):
+    """The plan without the guards of the policy."""
+
+    plan: str
+    digest: str
+    totals: Totals
+
+
+class PlanResult(FormatResult, total=False):
+    """The result of the job `plan`. `undo` are the RUNs to undo instead of applying a plan."""
+
+    plan: Required[str]
+    digest: Required[str]
+    totals: Required[Totals]
+    undo: list[str]
+    seen: Folder
+    beyond: Beyond
+    over_guard: int
+    now_ms: int
+    before_ms: int | None
+    reserves: bool
+    reservation_remarks: list[str]
+
+
+class PurgeResult(JobResult, total=False):
+    """The result of the job `purge`."""
+
+    runs: Required[list[str]]
+    freed_bytes: Required[int]
+
+
+class LookupResult(JobResult, total=False):
+    """The result of the job `lookup` for an export. `cells_step_ms`: it kept cells to draw."""
+
+    cells_step_ms: int
+
+
+class TableResult(JobResult, total=False):
+    """The result of the job `lookup` that wrote a table."""
+
+    table: Required[str]
+    from_ms: Required[int]
+    to_ms: Required[int]
+    added: Required[int]
+    closed: Required[int]
+    open: Required[int]
+    above_high_watermark: Required[int]
+    other_logs: Required[list[str]]
+    pictures: list[str]
+
+
+class JobArguments(TypedDict, total=False):
+    """Arguments of KafkatsJobOperator and its subclasses."""
+
+    conn_id: Required[str]
+    application_args: list[str]
+    about: str
+    job: str
+    plan: PlanName
+
+
+@final
+class Arguments(TypedDict):
+    """Arguments of PlanJobOperator, and of jobs that only read."""
+
+    conn_id: str
+    application_args: list[str]
+    about: NotRequired[str]
+    job: NotRequired[str]
+
+
+class Work(TypedDict):
+    """What is still to be done for one application.
+
+    `plan` is to be applied, None for nothing. `proof` are words of the job that proves.
+    """
+
+    conn_id: str
+    folder: str
+    log_dirs: list[str]
+    plan: PlanResult | None
+    proof: list[str]
+
+
+@final
+class PhaseApplication(TypedDict):
+    """One application of a migration's phase.
+
+    `idle`: its conversion is over. `look` are the arguments of its first job.
+    """
+
+    broker: str
+    log_dirs: list[str]
+    folder: str
+    idle: bool
+    look: Arguments
+
+
+class PhaseWork(TypedDict):
+    """Arguments of the jobs `convert` and `certify` after `look`; None: the job is skipped."""
+
+    broker: str
+    folder: str
+    plan: PlanResult
+    convert: JobArguments | None
+    certify: JobArguments | None
+
+
+class Parity(TypedDict):
+    """Logs of a RUN whose records were compared, with the digests before and after."""
+
+    broker: str
+    run: str
+    logs: int
+    records: int
+    before: str
+    after: str
+
+
+class User(TypedDict, total=False):
+    """A person, as Airflow names who answered."""
+
+    id: str
+    name: str
+
+
+class Answer(TypedDict, total=False):
+    """The answer to a question, in Airflow's event and in the XCom of the task that asked."""
+
+    chosen_options: Required[list[str]]
+    params_input: dict[str, str]
+    responded_by_user: User | None
+    error: str
