@@ -12,12 +12,13 @@ from kafkats.errors import CorruptPlan
 from kafkats.migration.operation import OPERATION as MIGRATE
 from kafkats.plans.operation import Operation
 from kafkats.rebuild.operation import OPERATION as REBUILD
+from kafkats.recovery.operation import OPERATION as RECOVER
 from kafkats.retention.operation import OPERATION as RETAIN
 from kafkats.rolling.operation import OPERATION as ROLL
 from kafkats.split.operation import OPERATION as SPLIT
 
 OPERATIONS: Final[Mapping[str, Operation]] = {
-    one.name: one for one in (REBUILD, MIGRATE, RETAIN, ROLL, SPLIT)
+    one.name: one for one in (REBUILD, RECOVER, MIGRATE, RETAIN, ROLL, SPLIT)
 }
 
 

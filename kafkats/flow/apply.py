@@ -30,7 +30,7 @@ from kafkats.logdir.resume_checks import check_home
 from kafkats.logdir.staging import refuse_not_undoable
 from kafkats.logdir.workarea import ROOT, Site, WorkArea, clear_folder, site, work_area
 from kafkats.operations import operation
-from kafkats.paths import LOCK
+from kafkats.paths import LOCK, OFFSET_CHECKPOINTS
 from kafkats.plans.facts import ACTIONS
 from kafkats.plans.plan import Plan
 from kafkats.plans.rows import ActionRow, Item, PartitionKey, item_rows, partition_of
@@ -66,9 +66,25 @@ def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[Pa
             run.owner_stopped,
             tuple(items),
             stop,
+            _beside(where, by_directory),
         )
         for where, items in by_directory.items()
     ]
+
+
+def _beside(
+    where: PartitionKey, by_directory: Mapping[PartitionKey, list[Item]]
+) -> tuple[Item, ...]:
+    """Return the updates of partitions that are written into a log directory's own files."""
+    if where.partition_dir != ROOT:
+        return ()
+    return tuple(
+        item
+        for other, items in by_directory.items()
+        if other.log_dir == where.log_dir and other.partition_dir != ROOT
+        for item in items
+        if item["action"] == "update" and item["file"] in OFFSET_CHECKPOINTS
+    )
 
 
 def rounds(works: Sequence[PartitionWork]) -> list[list[PartitionWork]]:

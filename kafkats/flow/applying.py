@@ -9,10 +9,13 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from kafkats.errors import Refused
 from kafkats.execution import Executor
 from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize, tell_ledger
 from kafkats.flow.ending import ENDED, end_partition, note_purged, note_undone, undoable
 from kafkats.flow.proving_apply import prove_apply
+from kafkats.logdir.workarea import ROOT
+from kafkats.operations import operation
 from kafkats.plans.facts import ACTIONS
 from kafkats.plans.plan import Plan
 from kafkats.plans.proof import Proof
@@ -32,18 +35,20 @@ class Applied(NamedTuple):
     """Rows of facts.ACTIONS, `summarize` of them, and remarks on the reservation of the log
     directories.
 
-    `proof` is None where nothing was proved.
+    `proof` is None where nothing was proved. `left` is the number of blocked rows of a plan that
+    has to be done as a whole.
     """
 
     actions: pa.Table
     summary: dict[str, Any]
     remarks: Sequence[str]
     proof: Proof | None = None
+    left: int = 0
 
     @property
     def exit_code(self) -> int:
         wrong = self.proof is not None and bool(self.proof.not_equal)
-        return int(self.summary["exit_code"]) or int(wrong)
+        return int(self.summary["exit_code"]) or int(wrong or self.left > 0)
 
 
 class Ended(NamedTuple):
@@ -99,7 +104,8 @@ def apply(
             for together in rounds(works)
         ]
         actions = pa.concat_tables(rows or [ACTIONS.empty_table()]).sort_by(_ORDER)
-        applied = Applied(actions, summarize(actions), held.remarks)
+        left = plan.blocked if operation(plan.operation).whole else 0
+        applied = Applied(actions, summarize(actions), held.remarks, left=left)
         try:
             finish_run(folder, actions, applied.summary)
             if not applied.summary["exit_code"]:
@@ -113,15 +119,43 @@ def apply(
 
 
 def undo(executor: Executor, folder: Path, *, holder: str, by: str) -> Ended:
-    """Put back every file of a run, and tell its migration's ledger when all of it is undone."""
+    """Put back every file of a run, and tell its migration's ledger when all of it is undone.
+
+    Raises Refused where a run is undone as a whole and one directory has changed since.
+    """
     run = read_run(folder)
     with changing(run, folder, holder=holder, going_back=True) as held:
-        do = partial(_undo_directory, run, frozenset(wrote_in(folder)))
-        ended = Ended(over_directories(executor, "undo", run, do, ENDED).to_pylist(), held.remarks)
+        wrote = frozenset(wrote_in(folder))
+        ended = Ended(_undone(executor, run, wrote), held.remarks)
         if not ended.exit_code:
             note_undone(folder, now_ms=now_ms())
             tell_ledger(run, "undone", folder=folder, by=by, now_ms=now_ms())
     return ended
+
+
+def _undone(
+    executor: Executor, run: Run, wrote: frozenset[Directory]
+) -> Sequence[Mapping[str, Any]]:
+    """Return rows of ENDED, after the undo of each directory."""
+    do = partial(_undo_directory, run, wrote)
+    rows: list[Mapping[str, Any]] = []
+    if not operation(run.operation).undone_together:
+        rows = over_directories(executor, "undo", run, do, ENDED).to_pylist()
+        return rows
+    look = partial(_undoable_directory, run, wrote)
+    can = over_directories(executor, "look for old files", run, look, _UNDOABLE)["undoable"]
+    for where, may in zip(directories(run), can.to_pylist(), strict=True):
+        if not may:
+            raise Refused(
+                "has changed since the run, as when a broker has started: nothing was undone",
+                path=Path(*where),
+            )
+    # The log directories' own files say that the partitions are as the run left them.
+    for roots in (True, False):
+        some = [where for where in directories(run) if (where.partition_dir == ROOT) == roots]
+        if not any(row["exit_code"] for row in rows):
+            rows += executor.map("undo", some, do, ENDED, size=lambda _: 1).to_pylist()
+    return rows
 
 
 def purge(executor: Executor, folder: Path, *, abandon: bool = False) -> Ended:

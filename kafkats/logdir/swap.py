@@ -13,7 +13,8 @@ synced between these waves, because effects that are not synced may be lost in a
         | put .index
 
 Batches that move from one log to another are in both for a while, never in neither. New logs are
-added before any log is replaced, and logs are replaced before others are removed. An overlap is
+added before any log is replaced, and logs are replaced before others are removed, also before a
+`.log.swap` that a broker left is removed. An overlap is
 harmless: a broker reads each offset from the last segment that begins at or before it. A gap would
 lose records.
 
@@ -39,6 +40,8 @@ from kafkats.logdir.workarea import Site
 Side = Literal["old", "new"]
 
 INDEXES: Final = (paths.OFFSET_INDEX, paths.TIME_INDEX, paths.TXN_INDEX)
+_LOGS: Final = (paths.LOG, f"{paths.LOG}.swap")
+"""A `.log.swap` of a broker may be the only file that has its batches."""
 _GUARDED: Final = ((paths.OFFSET_INDEX,), (paths.TIME_INDEX, paths.TXN_INDEX))
 
 
@@ -93,7 +96,7 @@ def _log_steps(steps: Sequence[Step], without: Side, having: Side) -> list[Step]
     return [
         s
         for s in steps
-        if s.name.endswith(paths.LOG) and sides[without](s) is None and sides[having](s)
+        if s.name.endswith(_LOGS) and sides[without](s) is None and sides[having](s)
     ]
 
 

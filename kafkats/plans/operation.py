@@ -153,6 +153,12 @@ class Operation:
     """
     proves_log_end: bool = False
     """Whether the proof is about the end of the log, which a later run changes."""
+    undone_together: bool = False
+    """Whether an undo is refused as a whole if one directory has changed since the run, and begins
+    with the log directories' own files.
+    """
+    whole: bool = False
+    """Whether a plan with blocked rows leaves the work undone: apply then ends with 1, too."""
 
     def leaves_out(self, file: str) -> bool:
         """Return whether a table of the plan leaves a file out."""

@@ -195,6 +195,10 @@ class Totals(TypedDict, total=False):
     vetoes: dict[str, int]
     blocked_segments: int
     blocked_bytes: int
+    cut_bytes: int
+    dropped_segments: int
+    dropped_bytes: int
+    behind_high_watermark: int
 
 
 class Header(TypedDict):

@@ -84,6 +84,8 @@ class PartitionWork(NamedTuple):
     items: tuple[Item, ...]
     stop_file: str = ""
     """A file with which a failed partition tells the others of its run to stop, "" for none."""
+    beside: tuple[Item, ...] = ()
+    """For a log directory's own files: updates of its partitions that are written there."""
 
     @property
     def bytes(self) -> int:

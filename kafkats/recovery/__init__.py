@@ -1,4 +1,6 @@
-"""Predict the start of a broker on its log directories, per generation of brokers.
+"""The start of a broker after an unclean stop: predicted, and made cheap.
+
+Predicted, per generation of brokers; nothing in a log directory changes:
 
     rules            the start of each generation as a table, chosen by the release
     facts            the result: per log directory and per partition
@@ -10,6 +12,18 @@
     partition_start  one partition, in the order of Kafka's LogLoader
     start            all log directories of a broker
 
-Only reading: nothing in a log directory changes. Source: LogManager, LogLoader (before 3.0 Log),
-LogSegment and ProducerStateManager of Kafka 0.8.2 to 4.3.
+Done offline, as a plan (`plan recover`):
+
+    plan             which partitions, the plan and its totals
+    look             one partition: its facts, its decision, its items
+    decide           which logs are cut, dropped, kept or left alone
+    readable         good batches behind a bad one
+    replay           producers, aborted transactions and epochs from batch headers
+    small_files      the files made from these
+    swaps            replacements of segments that a broker had begun
+    items, log_end   the rows of the plan
+    stage, proof     the new files; whether they are as planned
+
+Source: LogManager, LogLoader (before 3.0 Log), LogSegment and ProducerStateManager of Kafka 0.8.2
+to 4.3.
 """

@@ -1,4 +1,4 @@
-"""The options of `preflight` (see kafkats.config.option)."""
+"""The options of `preflight` and of a recovery (see kafkats.config.option)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from kafkats.config.option import Option, Options, Size
+from kafkats.config.options import IndexRule
+from kafkats.generations import DEFAULT_RULE
 
 
 class Preflight(Options):
@@ -42,3 +44,17 @@ class Preflight(Options):
         Field(ge=0),
         Option("The broker's node.id or broker.id", "--node-id", "N"),
     ] = None
+
+
+class Recover(Options):
+    """Options of `plan recover`."""
+
+    like_kafka: Annotated[
+        bool,
+        Option(
+            "Where a log is corrupt, drop what follows, as Kafka's own recovery does; without it"
+            " such a partition is left as it is",
+            "--like-kafka",
+        ),
+    ] = False
+    rule: IndexRule = DEFAULT_RULE.name

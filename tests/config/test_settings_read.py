@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from kafkats.config.option import declared
 from kafkats.config.settings import KEYS
 from kafkats.config.settings_read import INDEXES, LAYOUTS, NOWHERE, SEARCHES
 from kafkats.operations import OPERATIONS
+from kafkats.paths import CLEAN_SHUTDOWN
 from kafkats.plans.operation import Operation
 from kafkats.retention.operation import INSIDE_READS
 from kafkats.rolling.operation import SIMULATION_READS
@@ -29,6 +31,7 @@ VALUES = {
 COMMANDS: dict[str, list[tuple[str, ...]]] = {
     "verify": [("verify", "ROOT")],
     "rebuild": [("plan", "rebuild", "ROOT", "-o", "PLAN")],
+    "recover": [("plan", "recover", "KILLED", "-o", "PLAN")],
     "migrate": [("plan", "migrate", "ROOT", "--to-magic", "2", "--compression-type", "zstd", "-o", "PLAN")],
     "split": [("plan", "split", "ROOT", "--where", "rolled", "--segment-bytes", "3000", "--latest", "NOW", "-o", "PLAN")],
     "lookup": [("lookup", "ROOT", "--at", "2020-09-15T00:00:00Z")],
@@ -67,6 +70,9 @@ def places(tmp_path: Path) -> dict[str, str]:
     """A real directory of which retention would delete the first part of a segment, and a policy that allows it."""
     (tmp_path / "data").mkdir()
     root = case("retention-4.3.1").unpack("before", tmp_path / "data")
+    killed = tmp_path / "killed"
+    shutil.copytree(root, killed)
+    (killed / CLEAN_SHUTDOWN).unlink()
     policy = tmp_path / "policy.json"
     policy.write_text(
         json.dumps({
@@ -81,6 +87,7 @@ def places(tmp_path: Path) -> dict[str, str]:
     )
     return {
         "ROOT": str(root),
+        "KILLED": str(killed),
         "PLAN": str(tmp_path / "plan"),
         "NOW": "1600086440000",
         "POLICY": str(policy),

@@ -338,7 +338,7 @@ def test_half_of_the_words(root: Path, tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_every_plan_can_reserve() -> None:
     plans: dict[str, Any] = cli.commands["plan"].commands  # type: ignore[attr-defined]
-    assert plans.keys() == {"rebuild", "migrate", "retain", "roll", "split"}
+    assert plans.keys() == {"rebuild", "recover", "migrate", "retain", "roll", "split"}
     for name, command in plans.items():
         words = {option for parameter in command.params for option in parameter.opts}
         assert {"--reserve", "--reserve-for", "--work-area"} <= words, name

@@ -1,0 +1,159 @@
+"""Decide what recovery does to the segments of one partition: cut, drop, keep, or leave alone.
+
+A broker recovers the segment that contains the recovery point and all later ones. It cuts a log at
+its first bad batch, and deletes every later segment (LogLoader.recoverLog; before 3.0
+Log.recoverLog). Where that would lose good batches, kafkats does nothing unless `like_kafka` is set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from kafkats import paths
+from kafkats.evidence.claims import Claims
+from kafkats.plans.rows import SegmentRow
+
+Behind = Callable[[SegmentRow], int]
+"""Returns the position of the first good batch behind the place where a log's reading stopped; -1
+for none."""
+
+
+class Blocked(NamedTuple):
+    """The reason why a partition is left as it is, and the file that gives it."""
+
+    file: str
+    reason: str
+
+
+class Decision(NamedTuple):
+    """The segments of a partition after its recovery."""
+
+    kept: Sequence[SegmentRow]
+    """In order. The last one is the active segment."""
+    cut: SegmentRow | None
+    """The last of `kept`, if its log ends with bytes that are no batches."""
+    dropped: Sequence[SegmentRow]
+    log_end: int
+    first: int
+    """The base offset of the first segment that a broker would recover, `log_end` for none."""
+
+    @property
+    def cut_bytes(self) -> int:
+        return log_bytes(self.cut) - valid_bytes(self.cut) if self.cut else 0
+
+    @property
+    def dropped_bytes(self) -> int:
+        return sum(map(log_bytes, self.dropped))
+
+    @property
+    def added(self) -> bool:
+        """Whether the log end is no base offset yet: an empty segment can begin there."""
+        return bool(self.kept) and self.kept[-1]["base_offset"] != self.log_end
+
+
+def decide(rows: Sequence[SegmentRow], behind: Behind, *, like_kafka: bool) -> Decision | Blocked:
+    """Decide from facts (facts.SEGMENTS, in order) of all segments of a partition.
+
+    Those that a broker recovers have depth full. Raises as `behind`.
+    """
+    recovered = [n for n, row in enumerate(rows) if is_recovered(row)]
+    first = recovered[0] if recovered else len(rows)
+    for n, row in enumerate(rows):
+        if row["valid_bytes"] is None:
+            return Blocked(log_of(row), f"{log_of(row)} could not be read")
+        if row["blocked"]:
+            return Blocked(log_of(row), row["blocked"])
+        if not row["stop"] or row["depth"] == "tail":
+            continue
+        if n < first:
+            return Blocked(log_of(row), _corrupt(row, "it lies below the recovery point"))
+        lost = _lost(rows[n:], behind)
+        if lost and not like_kafka:
+            return Blocked(log_of(row), _corrupt(row, lost))
+        return _decision(rows[: n + 1], row, rows[n + 1 :], first)
+    return _decision(rows, None, (), first)
+
+
+def _decision(
+    kept: Sequence[SegmentRow],
+    cut: SegmentRow | None,
+    dropped: Sequence[SegmentRow],
+    first: int,
+) -> Decision:
+    log_end = end_of(kept[-1])
+    base = kept[first]["base_offset"] if first < len(kept) else log_end
+    return Decision(kept, cut, dropped, log_end, base)
+
+
+def is_recovered(row: SegmentRow) -> bool:
+    """Whether the segment must be recovered.
+
+    Beside a clean-shutdown marker no broker recovers it; an active segment with a torn tail needs
+    it all the same.
+    """
+    return row["recovery"] or (row["active"] and bool(row["stop"]))
+
+
+def _lost(rows: Sequence[SegmentRow], behind: Behind) -> str:
+    """Return which good batches a broker's recovery loses that cuts the first of `rows`, or ""."""
+    at = behind(rows[0])
+    later = [row for row in rows[1:] if valid_bytes(row) or behind(row) >= 0]
+    lost = []
+    if at >= 0:
+        lost.append(f"good batches follow at byte {at}")
+    if later:
+        count = f"{len(later)} later segments" if len(later) > 1 else "a later segment"
+        lost.append(f"{count} ({sum(map(valid_bytes, later))} bytes) would go")
+    return ", and ".join(lost)
+
+
+def _corrupt(row: SegmentRow, what: str) -> str:
+    cut = log_bytes(row) - valid_bytes(row)
+    return (
+        f"the log is corrupt at byte {valid_bytes(row)} ({row['stop']}): Kafka's recovery would cut"
+        f" {cut} bytes, but {what}; restore it from a replica, or plan with --like-kafka"
+    )
+
+
+def partition_blocked(
+    claims: Claims, rows: Sequence[SegmentRow], *, remote: bool | None
+) -> Blocked | None:
+    """Return why a partition directory is left to the broker as a whole, None if it is not.
+
+    `remote` is the topic's remote.storage.enable, None if it is not known.
+    """
+    log = log_of(rows[0])
+    if claims.unsettled and not claims.replacing:
+        return Blocked(log, "a log is a link or could not be examined, so its end is not known")
+    if remote or (remote is None and claims.tiered and 0 <= claims.log_start < claims.first_base):
+        return Blocked(log, "the topic has remote storage, which only a broker can compare")
+    end = max(end_of(row) for row in rows)
+    if claims.log_start > end:
+        return Blocked(
+            paths.LOG_START,
+            f"{paths.LOG_START} says {claims.log_start}, and the log ends at {end}: a broker would"
+            " delete the whole log",
+        )
+    return None
+
+
+def end_of(row: SegmentRow) -> int:
+    """Return the offset after a segment's last good batch, its base offset if it has none."""
+    last = row["last_offset"]
+    return max(row["base_offset"], -1 if last is None else last + 1)
+
+
+def valid_bytes(row: SegmentRow) -> int:
+    """Return the size of the log's good part."""
+    return row["valid_bytes"] or 0
+
+
+def log_bytes(row: SegmentRow) -> int:
+    """Return the size of the .log, 0 without one."""
+    return row["log"]["size"] if row["log"] else 0
+
+
+def log_of(row: SegmentRow) -> str:
+    """Return the name of the segment's .log."""
+    return paths.segment_file(row["base_offset"], paths.LOG)

@@ -1,0 +1,186 @@
+"""The changes that a partition's recovery makes: rows of plan.ITEMS, one per file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from kafkats import paths
+from kafkats.errors import storage
+from kafkats.logdir.checkpoints import encode_epochs
+from kafkats.logdir.partition import FileFacts, PartitionDir
+from kafkats.plans.plan import item_of
+from kafkats.plans.rows import Item
+from kafkats.recovery.decide import Decision, log_of, valid_bytes
+from kafkats.recovery.log_end import file_of, listed_row
+from kafkats.recovery.replay import Log
+from kafkats.recovery.small_files import (
+    Wanted,
+    contents,
+    epochs_there,
+    read_snapshots,
+    remake,
+)
+
+
+def cut_items(decision: Decision, rule: str) -> Iterator[Item]:
+    """Yield the item of the log that ends with bytes that are no batches."""
+    row = decision.cut
+    if row is not None:
+        reason = f"{row['stop']}: {decision.cut_bytes} bytes that are no batches are cut"
+        yield item_of(row, log_of(row), rule, "replace", reason) | {
+            "before": row["log"],
+            "log_valid_bytes": valid_bytes(row),
+            "after_bytes": valid_bytes(row),
+        }
+
+
+def index_items(decision: Decision, rule: str, replaced: Callable[[int], bool]) -> Iterator[Item]:
+    """Yield the items of wrong indexes; of the active segment, all that recovery would change.
+
+    `replaced` tells which segments, by base offset, give way to a replacement.
+    """
+    last = decision.kept[-1]
+    for row in decision.kept:
+        if row["depth"] == "tail" or replaced(row["base_offset"]):
+            continue
+        for state, kind, size, sha256 in (
+            (
+                row["offset_index"],
+                paths.OFFSET_INDEX,
+                row["rebuilt_index_bytes"],
+                row["rebuilt_index_sha256"],
+            ),
+            (
+                row["time_index"],
+                paths.TIME_INDEX,
+                row["rebuilt_timeindex_bytes"],
+                row["rebuilt_timeindex_sha256"],
+            ),
+        ):
+            file, before = paths.segment_file(row["base_offset"], kind), file_of(row, kind)
+            kinds = [f["kind"] for f in row["findings"] if f["file"] == file]
+            wanted = state == "defective" or (state == "missing" and kinds)
+            if not wanted and not (state == "sound" and row is last):
+                continue
+            reason = ", ".join(dict.fromkeys(kinds)) or "not what recovery builds"
+            item = item_of(row, file, rule, "replace" if before else "add", reason)
+            yield item | {
+                "before": before,
+                "log_valid_bytes": valid_bytes(row),
+                "after_bytes": size,
+                "after_sha256": sha256,
+            }
+
+
+def dropped(decision: Decision, rule: str) -> Iterator[Item]:
+    """Yield the items of the segments behind the cut."""
+    for row in decision.dropped:
+        for kind in paths.SEGMENT_KINDS:
+            before = file_of(row, kind)
+            if kind == paths.SNAPSHOT and row["base_offset"] == decision.log_end:
+                continue  # it is the one at the log end
+            if before is not None:
+                file = paths.segment_file(row["base_offset"], kind)
+                reason = "behind the cut: Kafka's recovery drops this segment"
+                yield item_of(row, file, rule, "remove", reason) | {"before": before}
+
+
+def leftovers(listed: PartitionDir, decision: Decision, rule: str) -> Iterator[Item]:
+    """Yield the files that a starting broker deletes unread."""
+    logs = {segment.base_offset for segment in listed.segments}
+    for file in listed.others:
+        parsed = paths.parse_segment_file(file.name)
+        if parsed is None:
+            continue
+        reason = ""
+        if parsed.suffix == ".deleted":
+            reason = "a broker was deleting it"
+        elif parsed.suffix == ".cleaned":
+            reason = "an unfinished cleaning"
+        elif parsed.suffix == ".swap":
+            reason = "of a replacement that a broker had begun"
+        elif parsed.kind == paths.SNAPSHOT and parsed.base_offset > decision.log_end:
+            reason = f"of offsets above the log end {decision.log_end}"
+        elif parsed.kind != paths.SNAPSHOT and parsed.base_offset not in logs:
+            reason = "an index without its log"
+        if reason:
+            yield _listed_item(file, decision, rule, "remove", reason, parsed.base_offset)
+
+
+def _listed_item(
+    file: FileFacts, decision: Decision, rule: str, action: str, reason: str, base_offset: int
+) -> Item:
+    return item_of(decision.kept[-1], file.name, rule, action, reason) | {
+        "base_offset": base_offset,
+        "next_base_offset": -1,
+        "before": listed_row(file),
+    }
+
+
+def small_items(listed: PartitionDir, decision: Decision, rule: str) -> Iterator[Item]:
+    """Yield the items of snapshots, aborted transactions and epochs.
+
+    Raises CorruptBatch for a log that a broker does not load.
+    """
+    files = {f.name: f for f in listed.others}
+    files |= {f.name: f for segment in listed.segments for f in segment.files.values()}
+    recovered = [row for row in decision.kept if row["base_offset"] >= decision.first]
+    if not recovered:
+        return
+    snapshots, epochs = read_snapshots(listed.path, files), epochs_there(listed.path)
+    bases = {row["base_offset"] for row in recovered}
+    there = {*snapshots.readable, *snapshots.unreadable}
+    inside = {at for at in there & bases if decision.first < at < decision.log_end}
+    wanted = Wanted(decision.log_end, frozenset({decision.log_end, *inside}), decision.first)
+    made = remake(_logs(listed.path, decision), snapshots, epochs, wanted)
+    reasons = {
+        paths.segment_file(at, paths.SNAPSHOT): why for at, why in snapshots.unreadable.items()
+    }
+    reasons |= {
+        paths.segment_file(at, paths.SNAPSHOT): "contradicts the log" for at in made.differing
+    }
+    reasons[paths.LEADER_EPOCH] = epochs.wrong
+    for name, content in contents(made).items():
+        parsed = paths.parse_segment_file(name)
+        base = parsed.base_offset if parsed else decision.first
+        if parsed and parsed.kind == paths.TXN_INDEX and base not in bases:
+            continue
+        item = item_of(decision.kept[-1], name, rule, "add", reasons.get(name) or "missing")
+        item |= {"base_offset": base, "next_base_offset": -1}
+        yield from _given(listed.path / name, content, files.get(name), item)
+
+
+def _logs(directory: Path, decision: Decision) -> list[Log]:
+    return [
+        Log(
+            row["base_offset"],
+            directory / log_of(row),
+            valid_bytes(row),
+            plain=row["depth"] != "tail" and row["magic_bytes"][2] == 0,
+        )
+        for row in decision.kept
+    ]
+
+
+def _given(path: Path, content: bytes, there: FileFacts | None, item: Item) -> Iterator[Item]:
+    """Yield `item` with a small file's new content; nothing if the file has it."""
+    new: Item = item | {
+        "after_bytes": len(content),
+        "after_sha256": hashlib.sha256(content).hexdigest(),
+    }
+    if there is None:
+        if content not in (b"", encode_epochs(())):
+            yield new
+        return
+    with storage(path, "comparing it with the log"):
+        same = path.read_bytes() == content
+    if same:
+        return
+    reason = "differs from what the log says" if item["reason"] == "missing" else item["reason"]
+    old: Item = new | {"reason": reason, "before": listed_row(there)}
+    if content or not path.name.endswith(paths.TXN_INDEX):
+        yield old | {"action": "replace"}
+    else:
+        yield old | {"action": "remove", "after_bytes": -1, "after_sha256": ""}

@@ -1,0 +1,182 @@
+"""Look at one partition directory and list every change that its recovery makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from kafkats.errors import CorruptBatch, CorruptFile
+from kafkats.evidence.claims import Claims
+from kafkats.logdir.partition import PartitionDir, scan_partition
+from kafkats.plans.missing import blocked_row, check_accepted
+from kafkats.plans.plan import ITEMS
+from kafkats.plans.rows import Item, SegmentRow
+from kafkats.recovery.decide import (
+    Blocked,
+    Decision,
+    decide,
+    end_of,
+    is_recovered,
+    log_bytes,
+    log_of,
+    partition_blocked,
+    valid_bytes,
+)
+from kafkats.recovery.items import (
+    cut_items,
+    dropped,
+    index_items,
+    leftovers,
+    small_items,
+)
+from kafkats.recovery.log_end import empty_segment, recovery_point
+from kafkats.recovery.readable import batch_behind
+from kafkats.recovery.swaps import Building, Swap, left_to_a_broker, read_swaps, swap_items
+from kafkats.segment.reader import open_source
+
+RECOVERY: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("recovery_point", pa.int64()),    # in the checkpoint; -1: none
+    ("high_watermark", pa.int64()),
+    ("log_start", pa.int64()),
+    ("log_end", pa.int64()),           # after the recovery; of a blocked partition: now
+    ("segments", pa.int64()),          # that a broker would recover
+    ("bytes", pa.int64()),             # of their logs
+    ("cut_bytes", pa.int64()),
+    ("dropped_segments", pa.int64()),
+    ("dropped_bytes", pa.int64()),
+    ("blocked", pa.string()),          # why nothing is done, or ""
+])  # fmt: skip
+"""One row per partition."""
+
+FOUND: Final = pa.schema([*RECOVERY, ("items", pa.list_(pa.struct(list(ITEMS))))])
+"""RECOVERY, and the changes of each partition: rows of plan.ITEMS."""
+
+
+@dataclass(frozen=True)
+class RecoverOptions:
+    """How to recover. `topics` is a filter; `like_kafka` loses what Kafka's recovery loses."""
+
+    rule: str = "last-offset"
+    topics: str = "*"
+    like_kafka: bool = False
+    accept_loss: tuple[str, ...] = ()
+    """`offsets`: recover partitions with missing records too."""
+
+    def __post_init__(self) -> None:
+        check_accepted(self.accept_loss)
+
+
+class Partition(NamedTuple):
+    """A partition directory to look at: its facts (facts.SEGMENTS, in order), and its state."""
+
+    log_dir: str
+    partition_dir: str
+    claims: Claims
+    rows: Sequence[SegmentRow]
+    building: Building
+    """By what indexes are built that a broker had not finished."""
+    remote: bool | None
+    """remote.storage.enable of the topic, None if it is not known."""
+    lost: str
+    """Why records are missing, "" if they are not or the loss is accepted."""
+    newer: bool
+    """Whether brokers of 0.11 or later wrote here, which have snapshots and epochs."""
+
+    @property
+    def directory(self) -> Path:
+        return Path(self.log_dir, self.partition_dir)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the logs to read."""
+        return sum(log_bytes(row) for row in self.rows if is_recovered(row))
+
+
+def look_at_partition(partition: Partition, options: RecoverOptions) -> pa.RecordBatch:
+    """Return the partition's row of FOUND. Raises Vanished, Changed, StorageFailed."""
+    found = _decided(partition, options)
+    items: list[Item] = []
+    if isinstance(found, Decision):
+        try:
+            listed = scan_partition(partition.directory)
+            swaps = read_swaps(partition.directory, listed.others, partition.building)
+            left = left_to_a_broker(swaps, listed.others, found.first)
+            items = [] if left else list(_items(partition, listed, swaps, found, options))
+            found = left or found
+        except (CorruptBatch, CorruptFile) as e:
+            file = Path(e.path or partition.directory).name
+            found = Blocked(file, f"{file}: {e.reason}; a broker does not load this partition")
+    if isinstance(found, Blocked):
+        row = next((r for r in partition.rows if log_of(r) == found.file), partition.rows[0])
+        items = [blocked_row(row, found.file, found.reason, options.rule)]
+    return pa.RecordBatch.from_pylist([_summary(partition, found) | {"items": items}], schema=FOUND)
+
+
+def _decided(partition: Partition, options: RecoverOptions) -> Decision | Blocked:
+    rows = partition.rows
+    whole = partition_blocked(partition.claims, rows, remote=partition.remote)
+    if whole is not None:
+        return whole
+    if partition.lost:
+        return Blocked(log_of(rows[-1]), partition.lost)
+
+    def behind(row: SegmentRow) -> int:
+        if valid_bytes(row) == log_bytes(row):
+            return -1
+        with open_source(partition.directory / log_of(row)) as source:
+            return batch_behind(source, valid_bytes(row), row["base_offset"], end_of(row))
+
+    return decide(rows, behind, like_kafka=options.like_kafka)
+
+
+def _summary(partition: Partition, found: Decision | Blocked) -> dict[str, object]:
+    recovered = [row for row in partition.rows if is_recovered(row)]
+    claims = partition.claims
+    decision = found if isinstance(found, Decision) else None
+    return {
+        "log_dir": partition.log_dir,
+        "partition_dir": partition.partition_dir,
+        "recovery_point": claims.recovery_point,
+        "high_watermark": claims.high_watermark,
+        "log_start": claims.log_start,
+        "log_end": decision.log_end if decision else max(map(end_of, partition.rows)),
+        "segments": len(recovered),
+        "bytes": sum(map(log_bytes, recovered)),
+        "cut_bytes": decision.cut_bytes if decision else 0,
+        "dropped_segments": len(decision.dropped) if decision else 0,
+        "dropped_bytes": decision.dropped_bytes if decision else 0,
+        "blocked": found.reason if isinstance(found, Blocked) else "",
+    }
+
+
+def _items(
+    partition: Partition,
+    listed: PartitionDir,
+    swaps: Sequence[Swap],
+    decision: Decision,
+    options: RecoverOptions,
+) -> Iterator[Item]:
+    """Yield the changes; none for a partition that is as its recovery would leave it."""
+    rule = options.rule
+    recovered = any(map(is_recovered, partition.rows))
+    ending = list(empty_segment(decision, rule)) if recovered and decision.added else []
+    replaced = {item["file"] for item in ending}
+    changes = [
+        *cut_items(decision, rule),
+        *index_items(decision, rule, lambda base: any(swap.covers(base) for swap in swaps)),
+        *swap_items(swaps, partition.rows, partition.building),
+        *leftovers(listed, decision, rule),
+        *(item for item in dropped(decision, rule) if item["file"] not in replaced),
+        *(small_items(listed, decision, rule) if partition.newer else ()),
+        *ending,
+    ]
+    yield from changes
+    before = partition.claims.recovery_point
+    if recovered and (changes or before != decision.log_end):
+        yield recovery_point(decision, before, rule)

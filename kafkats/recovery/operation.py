@@ -1,0 +1,106 @@
+"""The operation `recover` (kafkats.plans.operation)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from kafkats.config.given import Given, stored
+from kafkats.config.options import MissingRecords, Topics
+from kafkats.config.settings_read import INDEXES
+from kafkats.plans.operation import (
+    Decide,
+    Operation,
+    Planned,
+    Proving,
+    Stages,
+    Writer,
+    always,
+    size_text,
+)
+from kafkats.recovery.options import Recover
+
+if TYPE_CHECKING:
+    from kafkats.config import Policy
+    from kafkats.plans.proof import Proof
+    from kafkats.plans.rows import Header
+    from kafkats.plans.units import Unit
+
+
+def _prepare(given: Given, policy: Policy) -> Decide:
+    from kafkats.recovery.look import RecoverOptions
+    from kafkats.recovery.plan import look_and_plan
+
+    options = stored(RecoverOptions, given.of(Recover), given.of(MissingRecords), given.of(Topics))
+
+    def decide(stages: Stages, units: Sequence[Unit]) -> Planned:
+        return look_and_plan(stages, units, policy, options)
+
+    return decide
+
+
+def _writer() -> Writer:
+    from kafkats.recovery import stage
+
+    return stage
+
+
+def _prove(request: Proving) -> Proof:
+    from kafkats.recovery.proof import prove
+
+    return prove(request)
+
+
+def _sentences(header: Header) -> list[str]:
+    totals = header["totals"]
+    said = [
+        f"a broker would recover {totals['recovery_segments']} segments"
+        f" ({size_text(totals['recovery_bytes'])}) at its start; after apply it begins at"
+        f" {totals['segments_added']} new log ends"
+    ]
+    if totals["cut_bytes"]:
+        said.append(
+            f"{size_text(totals['cut_bytes'])} that are no batches are cut; undo keeps them"
+        )
+    if totals["dropped_segments"]:
+        said.append(
+            f"LOST by this: {totals['dropped_segments']} segments"
+            f" ({size_text(totals['dropped_bytes'])}) behind a corrupt one, as by Kafka's recovery"
+        )
+    if totals["behind_high_watermark"]:
+        said.append(
+            f"{totals['behind_high_watermark']} logs end below their high watermark: records that"
+            " consumers may have read are gone here. Let a replica that has them lead, and do not"
+            " force an unclean leader election"
+        )
+    if totals["blocked"]:
+        said.append(
+            f"NOT recovered by this plan: {totals['blocked']} partitions; a broker recovers them"
+            " itself at its start, with what that loses"
+        )
+    return said
+
+
+OPERATION: Final = Operation(
+    "recover",
+    "Plan the recovery after an unclean stop: cut torn tails, rebuild what Kafka rebuilds, and end"
+    " each log so that a broker starts at once.",
+    (Recover, MissingRecords),
+    always(INDEXES),
+    _prepare,
+    _writer,
+    _prove,
+    sentences=_sentences,
+    numbers=(
+        "recovery_segments",
+        "recovery_bytes",
+        "segments_added",
+        "cut_bytes",
+        "dropped_segments",
+        "dropped_bytes",
+        "behind_high_watermark",
+    ),
+    proves_log_end=True,
+    undone_together=True,
+    whole=True,
+)

@@ -1,0 +1,194 @@
+"""The plan of a recovery: what a broker's recovery would do, and a log end that starts at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats import paths
+from kafkats.config import Policy
+from kafkats.config.topics import topic_filter
+from kafkats.errors import Refused, exists
+from kafkats.plans.contradictions import interval_remarks
+from kafkats.plans.facts import unseen_logs
+from kafkats.plans.missing import missing_records, options_of
+from kafkats.plans.operation import Planned, Stages
+from kafkats.plans.plan import ITEMS, Plan, make_plan, sum_of, totals_of
+from kafkats.plans.rows import (
+    PartitionKey,
+    SegmentRow,
+    Totals,
+    keys_of,
+    partition_of,
+    segment_rows,
+)
+from kafkats.plans.units import Unit, refuse_parts
+from kafkats.recovery.log_end import checkpoint_item
+from kafkats.recovery.look import (
+    FOUND,
+    RECOVERY,
+    Partition,
+    RecoverOptions,
+    look_at_partition,
+)
+from kafkats.recovery.swaps import Building
+
+OPERATION: Final = "recover"
+
+
+def look_and_plan(
+    stages: Stages, units: Sequence[Unit], policy: Policy, options: RecoverOptions
+) -> Planned:
+    """Look at the ends of all segments and into those to recover, and plan.
+
+    Raises UsageError for single segments, Refused for a log directory that a broker holds.
+    """
+    refuse_parts(units)
+    _refuse_not_a_log_dir(units)
+    ends = stages.ends(units)
+    doubtful = _in_doubt(ends, units)
+    read = stages.verify(doubtful, rule=options.rule, policy=policy)
+    segments = pa.concat_tables([_without(ends, doubtful), read])
+    partitions = _partitions_in(units, segments, policy, options)
+    look = partial(look_at_partition, options=options)
+    found = stages.executor.map("recover", partitions, look, FOUND, size=lambda one: one.bytes)
+    plan = plan_recover(found, segments, options)
+    beside = {"recovery": found.select(RECOVERY.names)}
+    return Planned(plan, segments, beside, interval_remarks(plan, segments))
+
+
+def _refuse_not_a_log_dir(units: Collection[Unit]) -> None:
+    """Raise Refused for a directory that a broker holds, or whose checkpoints are not known."""
+    for unit in units:
+        if unit.live:
+            raise Refused("a broker holds this log directory: stop it first", path=unit.log_dir)
+        if unit.claims is not None and not unit.claims.rooted:
+            raise Refused(
+                "not in a log directory: the recovery points of its partitions are not known",
+                path=f"{unit.log_dir}/{unit.partition_dir}",
+            )
+
+
+def _in_doubt(segments: pa.Table, units: Collection[Unit]) -> list[Unit]:
+    """Return the units whose whole segment must be read, by facts of depth tail.
+
+    A broker recovers these segments, or their ends show damage.
+    """
+    bad = segments.filter(pc.is_in(segments["worst"], pa.array(["damage", "danger"])))
+    names = zip(*(bad[name].to_pylist() for name in _KEY), strict=True)
+    damaged = {name for name in names if name[2] >= 0}
+    return [
+        unit
+        for unit in units
+        if unit.base_offset >= 0
+        and (unit.recovery or (unit.log_dir, unit.partition_dir, unit.base_offset) in damaged)
+    ]
+
+
+def _without(segments: pa.Table, units: Collection[Unit]) -> pa.Table:
+    """Return the facts of all other segments than those of `units`."""
+    read = {unit.key for unit in units}
+    return segments.filter(pa.array([key not in read for key in keys_of(segments)], pa.bool_()))
+
+
+_KEY: Final = ("log_dir", "partition_dir", "base_offset")
+
+
+def _partitions_in(
+    units: Collection[Unit], segments: pa.Table, policy: Policy, options: RecoverOptions
+) -> list[Partition]:
+    """Return the partitions to look at, from the facts (facts.SEGMENTS) of all their segments."""
+    rows: dict[PartitionKey, list[SegmentRow]] = {}
+    for row in segment_rows(segments):
+        if row["base_offset"] >= 0:
+            rows.setdefault(partition_of(row), []).append(row)
+    lost = {**missing_records(segments, options.accept_loss), **unseen_logs(segments)}
+    newer = {row["log_dir"] for of_it in rows.values() for row in of_it if _is_newer(row)}
+    newer |= {
+        where.log_dir
+        for where in rows
+        if exists(Path(*where, paths.LEADER_EPOCH), "looking for leader epochs")
+    }
+    return [
+        one._replace(newer=one.log_dir in newer)
+        for one in _partitions(units, rows, lost, policy, options)
+    ]
+
+
+def _is_newer(row: SegmentRow) -> bool:
+    """Whether a segment's files show a broker of 0.11 or later."""
+    return row["snapshot"] is not None or (row["magic_bytes"] or (0, 0, 0))[2] > 0
+
+
+def _partitions(
+    units: Collection[Unit],
+    rows: Mapping[PartitionKey, list[SegmentRow]],
+    lost: Mapping[PartitionKey, str],
+    policy: Policy,
+    options: RecoverOptions,
+) -> Iterator[Partition]:
+    wanted = topic_filter(options.topics)
+    for unit in units:
+        where = PartitionKey(unit.log_dir, unit.partition_dir)
+        name = paths.parse_partition(unit.partition_dir)
+        if unit.base_offset >= 0 or unit.claims is None or where not in rows or name is None:
+            continue
+        if not wanted.matches(name.topic):
+            continue
+        settings = policy.settings(name.topic)
+        remote = settings.remote_storage_enable
+        building = Building(
+            options.rule, settings.index_interval_bytes, settings.segment_index_bytes
+        )
+        reason = lost.get(where, "")
+        if name.state:
+            reason = f"a directory that a broker was moving ({name.state}): it recovers it itself"
+        of_it = sorted(rows[where], key=lambda row: row["base_offset"])
+        yield Partition(*where, unit.claims, of_it, building, remote, reason, newer=False)
+
+
+def plan_recover(found: pa.Table, segments: pa.Table, options: RecoverOptions) -> Plan:
+    """Return the plan from what each partition needs (look.FOUND), and from the facts."""
+    items = pa.Table.from_pylist(
+        [item for row in found["items"].to_pylist() for item in row], schema=ITEMS
+    )
+    points = items.filter(pc.equal(items["file"], paths.RECOVERY_POINT))
+    by_log_dir: dict[str, list[str]] = {}
+    for row in points.select(PartitionKey._fields).to_pylist():
+        by_log_dir.setdefault(row["log_dir"], []).append(row["partition_dir"])
+    roots = [
+        checkpoint_item(log_dir, partitions, options.rule)
+        for log_dir, partitions in by_log_dir.items()
+    ]
+    items = pa.concat_tables([items, pa.Table.from_pylist(roots, schema=ITEMS)])
+    return make_plan(OPERATION, options_of(options), _totals(items, found, segments), items)
+
+
+def _totals(items: pa.Table, found: pa.Table, segments: pa.Table) -> Totals:
+    writes = items.filter(pc.not_equal(items["action"], "blocked"))
+    logs = writes.filter(pc.ends_with(writes["file"], paths.LOG))
+    planned = found.filter(pc.equal(found["blocked"], ""))
+    behind = pc.less(planned["log_end"], planned["high_watermark"])
+    totals = totals_of(
+        items,
+        segments,
+        changed=sum_of(planned["segments"]),
+        read_bytes=sum_of(found["bytes"]),
+        write_bytes=sum_of(pc.max_element_wise(writes["after_bytes"], 0)),
+    )
+    added = pc.and_(pc.equal(logs["action"], "add"), pc.equal(logs["after_bytes"], 0))
+    return {
+        **totals,
+        "segments_added": sum_of(added),
+        "recovery_segments": sum_of(found["segments"]),
+        "recovery_bytes": sum_of(found["bytes"]),
+        "cut_bytes": sum_of(planned["cut_bytes"]),
+        "dropped_segments": sum_of(planned["dropped_segments"]),
+        "dropped_bytes": sum_of(planned["dropped_bytes"]),
+        "behind_high_watermark": sum_of(behind),
+    }

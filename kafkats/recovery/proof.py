@@ -1,0 +1,95 @@
+"""Check the result of a recovery: every file of the plan is read again from the disk."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from kafkats import paths
+from kafkats.errors import Vanished, storage
+from kafkats.logdir.checkpoints import read_offsets
+from kafkats.logdir.workarea import ROOT
+from kafkats.plans.facts import SEGMENTS
+from kafkats.plans.operation import Proving
+from kafkats.plans.proof import Proof, writes_of
+from kafkats.plans.rows import Item, PartitionKey, partition_of
+from kafkats.recovery.stage import ends_empty
+from kafkats.segment.reader import open_source
+from kafkats.segment.walk import walk
+
+WRONG: Final = pa.schema([("path", pa.string()), ("why", pa.string())])
+"""One row per file that is not as planned."""
+
+
+def prove(request: Proving) -> Proof:
+    """Prove a recovery by each written file, and by the end of each log.
+
+    Raises CorruptFile for a checkpoint that cannot be read, StorageFailed.
+    """
+    by_directory: dict[PartitionKey, list[Item]] = {}
+    writes = writes_of(request.plan)
+    for row in writes:
+        by_directory.setdefault(partition_of(row), []).append(row)
+    found = request.stages.executor.map(
+        "prove", list(by_directory.values()), wrong_files, WRONG, size=len
+    )
+    wrong = {row["path"]: row["why"] for row in found.to_pylist()}
+    reasons = [f"{path}: {why}" for path, why in wrong.items()]
+    equal = len(writes) - len(wrong)
+    return Proof(SEGMENTS.empty_table(), len(writes), equal, list(wrong), reasons)
+
+
+def wrong_files(items: Sequence[Item]) -> pa.RecordBatch:
+    """Return WRONG of one directory, after its `items` (rows of plan.ITEMS) were applied.
+
+    Raises CorruptFile for a checkpoint that cannot be read, StorageFailed.
+    """
+    wrong: list[dict[str, str]] = []
+    for item in items:
+        path = Path(item["log_dir"], item["partition_dir"], item["file"])
+        with storage(path, "proving what was done"):
+            wrong += [{"path": str(path), "why": why} for why in _wrong(path, item)]
+    return pa.RecordBatch.from_pylist(wrong, schema=WRONG)
+
+
+def _wrong(path: Path, item: Item) -> Iterator[str]:
+    if item["file"] == paths.RECOVERY_POINT:
+        yield from _wrong_point(item)
+    elif item["action"] == "remove":
+        if path.exists():
+            yield "is still there"
+    elif not path.exists():
+        yield "is missing"
+    elif item["after_sha256"]:
+        if hashlib.sha256(path.read_bytes()).hexdigest() != item["after_sha256"]:
+            yield "has other bytes than the plan says"
+    else:
+        yield from _wrong_log(path, item)
+
+
+def _wrong_log(path: Path, item: Item) -> Iterator[str]:
+    """Yield why a log that was cut is not the good part of the old one."""
+    with open_source(path, mapped=True) as source:
+        facts = walk(source, item["base_offset"]).facts
+    if facts.stop or facts.log_bytes != item["after_bytes"]:
+        yield f"has {facts.valid_bytes} good bytes of {facts.log_bytes}, not {item['after_bytes']}"
+
+
+def _wrong_point(item: Item) -> Iterator[str]:
+    """Yield why a partition's recovery point is not its log end, where its empty segment begins."""
+    if item["partition_dir"] == ROOT:
+        return
+    if not ends_empty(Path(item["log_dir"], item["partition_dir"]), item["base_offset"]):
+        yield f"the log does not end with an empty segment at {item['base_offset']}"
+    try:
+        points = read_offsets(Path(item["log_dir"], paths.RECOVERY_POINT))
+    except Vanished:
+        points = {}
+    name = paths.parse_partition(item["partition_dir"])
+    point = points.get(name) if name else None
+    if point != item["base_offset"]:
+        yield f"the recovery point is {point}, not {item['base_offset']}"

@@ -1,0 +1,106 @@
+"""The small files that recovery rebuilds from the logs: snapshots, aborted transactions, epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkats import paths
+from kafkats.errors import CorruptFile, Vanished
+from kafkats.logdir.checkpoints import EpochStart, encode_epochs, read_epochs
+from kafkats.logdir.snapshot import ProducerEntry, read_snapshot
+from kafkats.recovery.replay import Log, Replayed, Start, replay_logs
+
+
+class Snapshots(NamedTuple):
+    """The producer snapshots of a partition directory, by offset."""
+
+    readable: Mapping[int, Sequence[ProducerEntry]]
+    unreadable: Mapping[int, str]
+    """Why a snapshot cannot be read. A broker deletes it and takes the one before."""
+
+
+class Wanted(NamedTuple):
+    """The part of a partition's small files to make.
+
+    `snapshots` are offsets. Transactions and epochs are wanted of the logs whose base offset is
+    `first` or higher.
+    """
+
+    log_end: int
+    snapshots: frozenset[int]
+    first: int
+
+
+class Epochs(NamedTuple):
+    """The entries of a leader-epoch-checkpoint. `wrong`: why it cannot be read, ""."""
+
+    entries: Sequence[EpochStart]
+    wrong: str = ""
+
+
+def read_snapshots(directory: Path, names: Iterable[str]) -> Snapshots:
+    """Read the snapshots among the files `names` of a partition directory. Raises StorageFailed."""
+    readable: dict[int, Sequence[ProducerEntry]] = {}
+    unreadable: dict[int, str] = {}
+    for name in names:
+        parsed = paths.parse_segment_file(name)
+        if parsed is None or parsed.kind != paths.SNAPSHOT or parsed.suffix:
+            continue
+        try:
+            readable[parsed.base_offset] = read_snapshot(directory / name)
+        except CorruptFile as e:
+            unreadable[parsed.base_offset] = e.reason
+    return Snapshots(readable, unreadable)
+
+
+def epochs_there(directory: Path) -> Epochs:
+    """Read the leader epochs of a partition directory. Raises StorageFailed."""
+    try:
+        return Epochs(read_epochs(directory / paths.LEADER_EPOCH))
+    except Vanished:
+        return Epochs(())
+    except CorruptFile as e:
+        return Epochs((), e.reason)
+
+
+def remake(logs: Sequence[Log], snapshots: Snapshots, epochs: Epochs, wanted: Wanted) -> Replayed:
+    """Replay the logs of a partition as far as `wanted` needs it.
+
+    The replay begins at the nearest readable snapshot at or below `wanted.first`, else at the first
+    of `logs`. Raises as `replay_logs`.
+    """
+    usable = [offset for offset in snapshots.readable if offset <= wanted.first]
+    offset = max(usable, default=0)
+    entries = snapshots.readable[offset] if usable else ()
+    following = [log.base_offset for log in logs[1:]]
+    needed = [
+        log
+        for log, after in zip(logs, [*following, None], strict=True)
+        if after is None or after > offset
+    ]
+    start = Start(offset, entries, epochs.entries)
+    return replay_logs(
+        needed,
+        start,
+        wanted.log_end,
+        snapshots.readable,
+        wanted.snapshots,
+        epochs_from=wanted.first,
+    )
+
+
+def contents(made: Replayed) -> dict[str, bytes]:
+    """Return the bytes of each small file by name.
+
+    b"" stands for an index of aborted transactions that there should not be.
+    """
+    files = {
+        paths.segment_file(offset, paths.SNAPSHOT): content
+        for offset, content in made.snapshots.items()
+    }
+    files |= {
+        paths.segment_file(base, paths.TXN_INDEX): content for base, content in made.aborted.items()
+    }
+    return {**files, paths.LEADER_EPOCH: encode_epochs(made.epochs)}

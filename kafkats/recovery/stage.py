@@ -1,0 +1,285 @@
+"""Stage the recovery of one partition, and of a log directory's recovery points."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from kafkats import paths
+from kafkats.errors import Changed, CorruptFile, CorruptPlan, Refused, Vanished, storage
+from kafkats.generations import RULES
+from kafkats.index.build import build_from
+from kafkats.logdir.changeset import Change, Remove, Replace
+from kafkats.logdir.checkpoints import encode_offsets, read_offsets
+from kafkats.logdir.disk import DISK
+from kafkats.logdir.families import noted, stage_bytes
+from kafkats.logdir.identity import FileIdentity, identify, identity_of
+from kafkats.logdir.lease import Lease
+from kafkats.logdir.partition import log_bases, scan_partition
+from kafkats.logdir.recovery import recovery_of
+from kafkats.logdir.root import read_root
+from kafkats.logdir.text import read_small
+from kafkats.logdir.workarea import ROOT
+from kafkats.paths import PartitionName
+from kafkats.plans.plan import check_settings
+from kafkats.plans.rows import Item, replaced_file, source_log
+from kafkats.plans.run import PartitionWork, Staged, refuse_full_disk
+from kafkats.recovery.replay import Log
+from kafkats.recovery.small_files import Wanted, contents, epochs_there, read_snapshots, remake
+from kafkats.recovery.swaps import SWAP
+from kafkats.segment.copying import copy_range
+from kafkats.segment.reader import open_segment, open_source
+
+_INDEXES: Final = (paths.OFFSET_INDEX, paths.TIME_INDEX)
+
+
+def check_item(item: Item) -> None:
+    """Raise CorruptPlan for an item that `plan_recover` does not plan."""
+    name, action = paths.parse_segment_file(item["file"]), item["action"]
+    check_settings(item)
+    if item["file"] == paths.RECOVERY_POINT:
+        if action != "update" or (item["log"] is None) != (item["partition_dir"] == ROOT):
+            raise CorruptPlan(f"{item['file']}: a recovery updates it, and does not {action} it")
+        return
+    if item["file"] == paths.LEADER_EPOCH and action in ("add", "replace") and item["log"]:
+        return
+    if name is None or item["partition_dir"] == ROOT or action == "update" or not item["log"]:
+        raise CorruptPlan(f"{item['file']}: a recovery does not {action} this file")
+    if action != "remove" and (
+        name.suffix or item["file"] != paths.segment_file(item["base_offset"], name.kind)
+    ):
+        raise CorruptPlan(f"not a file of segment {item['base_offset']}: {item['file']!r}")
+
+
+def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
+    """Build the partition's new files, and flush those that stay.
+
+    Raises Changed when the logs are not as planned, StorageFailed.
+    """
+    if work.partition_dir == ROOT:
+        return _stage_checkpoint(work, lease)
+    directory = Path(work.log_dir, work.partition_dir)
+    refuse_full_disk(work)
+    point = _point_of(work)
+    if point is not None:
+        _check_last_log(directory, point)
+    changes = [*_staged(directory, work, lease)]
+    changed = {change.name for change in changes}
+    unchanged = _unchanged(directory, work, changed)
+    _flush(work, changed)
+    return Staged(changes, unchanged, noted(changes))
+
+
+def _point_of(work: PartitionWork) -> Item | None:
+    """Return the item of the partition's recovery point, None if nothing is to be recovered."""
+    return next((item for item in work.items if item["file"] == paths.RECOVERY_POINT), None)
+
+
+def _check_last_log(directory: Path, point: Item) -> None:
+    """Raise Changed unless the last log that the plan keeps is as it was."""
+    log = directory / paths.segment_file(_last_kept(directory, point), paths.LOG)
+    if identify(log) != FileIdentity(**source_log(point)):
+        raise Changed("the log has changed since the plan: plan anew", path=log)
+
+
+def _last_kept(directory: Path, point: Item) -> int:
+    """Return the base offset of the active segment as planned: the last one below the log end."""
+    wanted = FileIdentity(**source_log(point))
+    bases = [base for base in log_bases(directory) if base <= point["base_offset"]]
+    if not bases:
+        raise Changed("every log is gone since the plan: plan anew", path=directory)
+    for base in bases[-2:]:
+        if identify(directory / paths.segment_file(base, paths.LOG)) == wanted:
+            return base
+    return bases[-1]
+
+
+def _staged(directory: Path, work: PartitionWork, lease: Lease) -> Iterator[Change]:
+    swapped = {i["file"]: swap for i in work.items if (swap := _swap_of(directory, i))}
+    small = _small_contents(directory, work, swapped)
+    indexes: dict[Path, Mapping[str, bytes]] = {}
+    for item in work.items:
+        name = paths.parse_segment_file(item["file"])
+        before = identity_of(item["before"])
+        if item["action"] == "remove":
+            yield Remove(item["file"], replaced_file(item))
+        elif item["file"] in small:
+            yield _agreed(directory, item, small[item["file"]], before, lease)
+        elif name is None:
+            continue  # the recovery point, which the log directory's own file holds
+        elif not item["after_bytes"] and item["after_sha256"] == _EMPTY:
+            yield stage_bytes(item["file"], b"", before, lease)
+        else:
+            log = directory / paths.segment_file(item["base_offset"], paths.LOG)
+            source = swapped.get(item["file"], log)
+            if name.kind == paths.LOG:
+                yield _copy(source, item, lease)
+                continue
+            if source not in indexes:
+                indexes[source] = _build(source, item)
+            yield _agreed(directory, item, indexes[source][name.kind], before, lease)
+
+
+_EMPTY: Final = hashlib.sha256(b"").hexdigest()
+
+
+def _agreed(
+    directory: Path, item: Item, content: bytes, before: FileIdentity | None, lease: Lease
+) -> Replace:
+    """Stage content that must be as approved. Raises Changed."""
+    if hashlib.sha256(content).hexdigest() != item["after_sha256"]:
+        raise Changed(
+            "recovery gives other bytes than the plan says: the log has changed; plan anew",
+            path=directory / item["file"],
+        )
+    return stage_bytes(item["file"], content, before, lease)
+
+
+def _swap_of(directory: Path, item: Item) -> Path | None:
+    """Return the `.log.swap` from which an item's file is made, None for all other items."""
+    swap = directory / (paths.segment_file(item["base_offset"], paths.LOG) + SWAP)
+    there = identify(swap) if item["log"] else None
+    return swap if there is not None and there == identity_of(item["log"]) else None
+
+
+def _build(log: Path, item: Item) -> Mapping[str, bytes]:
+    with open_source(log, mapped=True) as source:
+        built = build_from(
+            source,
+            item["base_offset"],
+            RULES[item["rule"]],
+            item["index_interval_bytes"],
+            item["segment_index_bytes"],
+            None if item["next_base_offset"] < 0 else item["next_base_offset"],
+        )
+    contents = {paths.OFFSET_INDEX: built.offset_index, paths.TIME_INDEX: built.time_index}
+    transactions = log.with_name(paths.segment_file(item["base_offset"], paths.TXN_INDEX) + SWAP)
+    if log.name.endswith(SWAP) and transactions.exists():
+        contents[paths.TXN_INDEX] = read_small(transactions)
+    return contents
+
+
+def _copy(log: Path, item: Item, lease: Lease) -> Replace:
+    """Stage the good part of a log. The old file goes to the undo folder, with its cut bytes."""
+    end, was = item["log_valid_bytes"], FileIdentity(**source_log(item))
+    if identify(log) != was or end != item["after_bytes"]:
+        raise Changed("the log has changed since the plan: plan anew", path=log)
+    staged = lease.staged(item["file"])
+    copy_range(log, 0, end, staged)
+    with open_segment(log) as view:
+        sha256 = hashlib.sha256(view[:end].data).hexdigest()
+    return Replace(item["file"], staged, identity_of(item["before"]), sha256, was.mtime_ns)
+
+
+def _small_contents(
+    directory: Path, work: PartitionWork, swapped: Collection[str]
+) -> Mapping[str, bytes]:
+    """Build the planned snapshots, transaction indexes and epochs from the logs again."""
+    kinds = (paths.SNAPSHOT, paths.TXN_INDEX, paths.LEADER_EPOCH)
+    items = [
+        item for item in work.items if item["file"].endswith(kinds) and item["action"] != "remove"
+    ]
+    if not items:
+        return {}
+    gone = {item["file"] for item in work.items if item["action"] == "remove"}
+    named = {item["file"] for item in items}
+    cut = {
+        item["base_offset"]: item["log_valid_bytes"]
+        for item in work.items
+        if item["file"].endswith(paths.LOG) and item["log"] == item["before"]
+    }
+    point = _point_of(work)
+    if point is None:
+        raise CorruptPlan("it rebuilds small files without a recovery point", path=directory)
+    log_end = point["base_offset"]
+    names = [n for n in DISK.names(directory) if n not in gone]
+    logs = []
+    for base in log_bases(directory):
+        log = directory / paths.segment_file(base, paths.LOG)
+        if base >= log_end:
+            continue
+        size = DISK.identify(log)
+        logs.append(Log(base, log, cut.get(base, size.size if size else 0)))
+    snapshots = read_snapshots(directory, [n for n in names if n not in named])
+    offsets = {item["base_offset"] for item in items if item["file"].endswith(paths.SNAPSHOT)}
+    others = [i["base_offset"] for i in items if not i["file"].endswith(paths.SNAPSHOT)]
+    below = [max((b.base_offset for b in logs if b.base_offset < at), default=at) for at in offsets]
+    wanted = Wanted(log_end, frozenset(offsets), min([*others, *below]))
+    return contents(remake(logs, snapshots, epochs_there(directory), wanted))
+
+
+def _unchanged(directory: Path, work: PartitionWork, changed: set[str]) -> dict[str, FileIdentity]:
+    """Return the files that must stay as planned: logs, and indexes beside a changed log."""
+    kept: dict[str, FileIdentity] = {}
+    bases = {item["base_offset"] for item in work.items if item["file"].endswith(paths.LOG)}
+    for base in bases:
+        for kind in (*_INDEXES, paths.TXN_INDEX):
+            name = paths.segment_file(base, kind)
+            there = identify(directory / name)
+            if name not in changed and there is not None:
+                kept[name] = there
+    for item in work.items:
+        log = paths.segment_file(item["base_offset"], paths.LOG)
+        if log not in changed and item["file"].endswith(_INDEXES) and item["action"] != "remove":
+            kept[log] = FileIdentity(**source_log(item))
+    return kept
+
+
+def _flush(work: PartitionWork, changed: set[str]) -> None:
+    """Flush every file of the segments above the recovery point, so that it may be raised."""
+    directory = Path(work.log_dir, work.partition_dir)
+    recovered = recovery_of(read_root(work.log_dir), scan_partition(directory)).segments
+    for segment in recovered:
+        for file in segment.files.values():
+            if file.name not in changed:
+                with storage(directory / file.name, "flushing it"):
+                    DISK.sync_file(directory / file.name)
+    if recovered:
+        with storage(directory, "flushing it"):
+            DISK.sync_dir(directory)
+
+
+def _stage_checkpoint(work: PartitionWork, lease: Lease) -> Staged:
+    """Stage the checkpoint with the log ends of all partitions that the plan recovers.
+
+    Raises Refused while one of them is not recovered: its recovery point must not be raised.
+    """
+    ends = log_ends(work)
+    for partition, end in ends.items():
+        if not ends_empty(Path(work.log_dir, str(partition)), end):
+            raise Refused(
+                f"{partition} is not recovered, so no recovery point was raised: apply again",
+                path=work.log_dir,
+            )
+    path = Path(work.log_dir, paths.RECOVERY_POINT)
+    try:
+        offsets = dict(read_offsets(path))
+    except (Vanished, CorruptFile):
+        offsets = {}
+    if all(offsets.get(partition) == end for partition, end in ends.items()):
+        return Staged([], {})
+    content = encode_offsets({**offsets, **ends})
+    return Staged([stage_bytes(path.name, content, identify(path), lease)], {})
+
+
+def log_ends(work: PartitionWork) -> dict[PartitionName, int]:
+    """Return the log end of each partition that the plan recovers in the work's log directory."""
+    ends = {}
+    for item in work.beside:
+        name = paths.parse_partition(item["partition_dir"])
+        if name is None or name.state:
+            raise CorruptPlan(f"not a partition to recover: {item['partition_dir']!r}")
+        ends[name] = item["base_offset"]
+    return ends
+
+
+def ends_empty(directory: Path, log_end: int) -> bool:
+    """Whether the partition's last segment is empty and begins at the log end."""
+    try:
+        bases = log_bases(directory)
+    except Vanished:
+        return False
+    there = identify(directory / paths.segment_file(log_end, paths.LOG))
+    return bool(bases) and bases[-1] == log_end and there is not None and there.size == 0

@@ -1,0 +1,149 @@
+"""Finish replacements of segments that a broker had begun: `.swap` files.
+
+The cleaner and the split of a segment write new files as `.cleaned`, rename them to `.swap`, and
+then swap them in. A broker that starts deletes `.cleaned` files, and `.swap` files whose offset is
+that of a `.cleaned` file or higher: their replacement was not complete. It finishes the others: a
+`.log.swap` takes the place of all logs whose base offset it covers. Source: LogLoader.load; before
+3.0 Log.completeSwapOperations. The indexes are always built from the log, as before 3.0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kafkats import paths
+from kafkats.generations import INDEX_INTERVAL_BYTES, RULES, SEGMENT_INDEX_BYTES
+from kafkats.index.build import Built, build_from
+from kafkats.logdir.partition import FileFacts
+from kafkats.logdir.text import read_small
+from kafkats.plans.plan import item_of
+from kafkats.plans.rows import Item, SegmentRow
+from kafkats.recovery.decide import Blocked
+from kafkats.recovery.log_end import file_of, listed_row
+from kafkats.segment.reader import open_source
+
+SWAP: Final = ".swap"
+
+
+class Building(NamedTuple):
+    """The rule and the settings for index files. None: Kafka's default."""
+
+    rule: str
+    index_interval_bytes: int | None
+    segment_index_bytes: int | None
+
+
+class Swap(NamedTuple):
+    """A complete replacement: the log `file` takes the place of all logs that it covers."""
+
+    base_offset: int
+    file: FileFacts
+    built: Built
+    transactions: bytes | None
+    """The content of its `.txnindex.swap`."""
+
+    def covers(self, base_offset: int) -> bool:
+        return self.base_offset <= base_offset < self.built.facts.next_offset
+
+
+def read_swaps(directory: Path, others: Sequence[FileFacts], building: Building) -> list[Swap]:
+    """Return the replacements that a broker would finish, among a directory's `others` files.
+
+    Each log is read. Raises Vanished, StorageFailed.
+    """
+    files = {f.name: f for f in others}
+    parsed = {name: one for name in files if (one := paths.parse_segment_file(name))}
+    cleaned = min((n.base_offset for n in parsed.values() if n.suffix == ".cleaned"), default=None)
+    found = []
+    for file, name in sorted(parsed.items()):
+        complete = cleaned is None or name.base_offset < cleaned
+        if name.suffix != SWAP or name.kind != paths.LOG or not complete:
+            continue
+        with open_source(directory / file, mapped=True) as source:
+            built = build_from(
+                source,
+                name.base_offset,
+                RULES[building.rule],
+                building.index_interval_bytes or INDEX_INTERVAL_BYTES,
+                building.segment_index_bytes or SEGMENT_INDEX_BYTES,
+            )
+        beside = paths.segment_file(name.base_offset, paths.TXN_INDEX) + SWAP
+        transactions = read_small(directory / beside) if beside in files else None
+        found.append(Swap(name.base_offset, files[file], built, transactions))
+    return found
+
+
+def left_to_a_broker(
+    swaps: Sequence[Swap], others: Sequence[FileFacts], first: int
+) -> Blocked | None:
+    """Return why a replacement cannot be finished here, None if all can.
+
+    `others` are the directory's other files. `first` is the base offset of the first segment that
+    is recovered.
+    """
+    logs = {swap.base_offset for swap in swaps}
+    parsed = {f.name: name for f in others if (name := paths.parse_segment_file(f.name))}
+    if not any(name.suffix == ".cleaned" for name in parsed.values()):
+        for other, parts in sorted(parsed.items()):
+            if parts.suffix == SWAP and parts.base_offset not in logs:
+                return Blocked(
+                    other, f"{other}: a broker had swapped in its log, but not this index"
+                )
+    for swap in swaps:
+        facts, file = swap.built.facts, swap.file.name
+        if facts.stop or swap.built.blocked or not facts.batches:
+            why = facts.stop or swap.built.blocked or "it is empty"
+            return Blocked(file, f"{file} is to replace a log, but is none: {why}")
+        if facts.next_offset > first:
+            return Blocked(file, f"{file} is to replace a log above the recovery point")
+    return None
+
+
+def swap_items(swaps: Sequence[Swap], rows: Sequence[SegmentRow], building: Building) -> list[Item]:
+    """Return the items that finish the replacements. The `.swap` files themselves are removed by
+    `items.leftovers`.
+    """
+    return [item for swap in swaps for item in _swapped_in(swap, rows, building)]
+
+
+def _swapped_in(swap: Swap, rows: Sequence[SegmentRow], building: Building) -> Iterator[Item]:
+    covered = [row for row in rows if swap.covers(row["base_offset"])]
+    same = next((row for row in covered if row["base_offset"] == swap.base_offset), None)
+    reason = f"a broker was replacing it: {swap.file.name}"
+    for kind, (size, sha256) in _contents(swap).items():
+        file = paths.segment_file(swap.base_offset, kind)
+        before = file_of(same, kind) if same else None
+        item = item_of(rows[-1], file, building.rule, "replace" if before else "add", reason)
+        yield item | {
+            "base_offset": swap.base_offset,
+            "next_base_offset": -1,
+            "before": before,
+            "log": listed_row(swap.file),
+            "log_valid_bytes": swap.file.size,
+            "index_interval_bytes": building.index_interval_bytes or INDEX_INTERVAL_BYTES,
+            "segment_index_bytes": building.segment_index_bytes or SEGMENT_INDEX_BYTES,
+            "after_bytes": size,
+            "after_sha256": sha256,
+        }
+    made = {paths.segment_file(swap.base_offset, kind) for kind in _contents(swap)}
+    for row in covered:
+        for kind in paths.SEGMENT_KINDS:
+            file, before = paths.segment_file(row["base_offset"], kind), file_of(row, kind)
+            if before is None or file in made or kind == paths.SNAPSHOT:
+                continue
+            yield item_of(row, file, building.rule, "remove", reason) | {"before": before}
+
+
+def _contents(swap: Swap) -> dict[str, tuple[int, str]]:
+    """Return the size and hash of each new file by kind; the hash of the log is not known yet."""
+    files = [
+        (paths.OFFSET_INDEX, swap.built.offset_index),
+        (paths.TIME_INDEX, swap.built.time_index),
+    ]
+    if swap.transactions is not None:
+        files.append((paths.TXN_INDEX, swap.transactions))
+    made = {kind: (len(data), hashlib.sha256(data).hexdigest()) for kind, data in files}
+    return {paths.LOG: (swap.file.size, ""), **made}

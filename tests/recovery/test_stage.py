@@ -1,0 +1,143 @@
+"""What is written, when it is refused, and how it is undone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from kafkats import paths
+from kafkats.errors import CorruptPlan, Refused
+from kafkats.execution import LocalExecutor
+from kafkats.flow.apply import partition_works
+from kafkats.flow.applying import undo
+from kafkats.logdir.checkpoints import read_offsets
+from kafkats.paths import PartitionName
+from kafkats.plans.plan import Plan, make_plan
+from kafkats.plans.run import begin_run, finish_run, run_of
+from tests.builders.directories import contents
+from tests.builders.operations import altered, applied_rows
+from tests.golden import Unpacked
+from tests.recovery.crashed import CRASHED, plan_of, some_of
+
+TORN, WELL, CORRUPT = "torn-0", "untouched-0", "crc-old-rp0-0"
+
+
+@pytest.fixture
+def root(golden: Unpacked, tmp_path: Path) -> Path:
+    return some_of(golden, CRASHED.name, (TORN, WELL, CORRUPT), tmp_path / "data")
+
+
+def outcomes(plan: Plan) -> dict[str, set[str]]:
+    """The outcomes by partition directory."""
+    found: dict[str, set[str]] = {}
+    for row in applied_rows(plan).to_pylist():
+        found.setdefault(row["partition_dir"], set()).add(row["outcome"])
+    return found
+
+
+def run_in(plan: Plan, folder: Path) -> Path:
+    """Apply a plan as a run with a folder."""
+    begin_run(run_of(plan), folder)
+    finish_run(folder, applied_rows(plan), {})
+    return folder
+
+
+def test_good_batches_behind_a_corrupt_one_stay(root: Path) -> None:
+    plan = plan_of(root, CRASHED).plan
+    before = contents(root / CORRUPT)
+    (blocked,) = [row for row in plan.items.to_pylist() if row["action"] == "blocked"]
+    assert blocked["partition_dir"] == CORRUPT and "--like-kafka" in blocked["reason"]
+    assert plan.exit_code == 1
+    points = read_offsets(root / paths.RECOVERY_POINT)
+    assert set().union(*outcomes(plan).values()) == {"done"}
+    assert contents(root / CORRUPT) == before
+    after = read_offsets(root / paths.RECOVERY_POINT)
+    corrupt = PartitionName("crc-old-rp0", 0, "")
+    assert after[corrupt] == points[corrupt] == 0
+    assert after[PartitionName("torn", 0, "")] == 97
+
+
+def test_no_marker_is_written(root: Path) -> None:
+    outcomes(plan_of(root, CRASHED, like_kafka=True).plan)
+    assert not (root / paths.CLEAN_SHUTDOWN).exists()
+
+
+def test_a_log_that_grew_since_the_plan_is_left_alone(root: Path) -> None:
+    plan = plan_of(root, CRASHED).plan
+    log = max((root / WELL).glob("*.log"))
+    with log.open("ab") as file:
+        file.write(bytes(7))
+    before = contents(root / WELL)
+    assert outcomes(plan)[WELL] == {"refused"}
+    assert contents(root / WELL) == before
+
+
+def test_no_recovery_point_is_raised_while_a_partition_is_not_recovered(root: Path) -> None:
+    plan = plan_of(root, CRASHED).plan
+    log = max((root / WELL).glob("*.log"))
+    points = (root / paths.RECOVERY_POINT).read_bytes()
+    last = log.read_bytes()
+    log.write_bytes(last + bytes(7))
+    found = outcomes(plan)
+    assert found[TORN] == {"done"} and found["."] == {"refused"}
+    assert (root / paths.RECOVERY_POINT).read_bytes() == points
+
+
+def test_undo_restores_every_byte(root: Path, tmp_path: Path) -> None:
+    before = contents(root)
+    plan = plan_of(root, CRASHED, like_kafka=True).plan
+    folder = run_in(plan, tmp_path / "run")
+    assert contents(root) != before
+    assert undo(LocalExecutor(1), folder, holder="test", by="test").exit_code == 0
+    assert contents(root) == before
+
+
+@pytest.mark.parametrize("file", [f"{TORN}/{97:020d}.log", paths.RECOVERY_POINT])
+def test_undo_is_refused_as_a_whole_after_a_change(root: Path, tmp_path: Path, file: str) -> None:
+    plan = plan_of(root, CRASHED).plan
+    folder = run_in(plan, tmp_path / "run")
+    with (root / file).open("ab") as out:
+        out.write(b"x")
+    after = contents(root)
+    with pytest.raises(Refused, match="nothing was undone"):
+        undo(LocalExecutor(1), folder, holder="test", by="test")
+    assert contents(root) == after
+
+
+def test_a_second_apply_changes_nothing(root: Path) -> None:
+    plan = plan_of(root, CRASHED).plan
+    outcomes(plan)
+    after = contents(root)
+    assert set().union(*outcomes(plan).values()) <= {"already", "nothing"}
+    assert contents(root) == after
+
+
+def test_the_cut_end_is_kept_until_purge(root: Path) -> None:
+    log = max((root / TORN).glob("*.log"))
+    inode, size = log.stat().st_ino, log.stat().st_size
+    outcomes(plan_of(root, CRASHED).plan)
+    assert log.stat().st_size < size
+    kept = [p for p in root.parent.rglob(log.name) if p.stat().st_ino == inode]
+    assert [p.stat().st_size for p in kept] == [size]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"file": "recovery-point-offset-checkpoint", "action": "remove"},
+        {"file": "partition.metadata", "action": "remove"},
+        {"file": f"{5:020d}.log"},
+        {"rule": "kip33"},
+    ],
+)
+def test_items_of_no_recovery_are_refused(root: Path, wrong: dict[str, object]) -> None:
+    plan = plan_of(root, CRASHED).plan
+    logs = plan.items.filter(
+        pc.and_(pc.ends_with(plan.items["file"], ".log"), pc.equal(plan.items["action"], "replace"))
+    )
+    of_logs = make_plan("recover", {}, {}, pa.Table.from_batches(logs.to_batches()))
+    with pytest.raises(CorruptPlan):
+        partition_works(altered(of_logs, wrong), run_of(of_logs))
