@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kafkats.cli.generated import options
-from kafkats.cli.lookup import HIGH_WATERMARK, LOGS, limits_of
-from kafkats.cli.options import JOBS, MAX_BATCH_BYTES, POLICY, TOPICS, now_or, policy_of
+from kafkats.cli.generated import taking
+from kafkats.cli.lookup import limits_of
+from kafkats.cli.options import JOBS, MAX_BATCH_BYTES, given_policy
 from kafkats.cli.session import session
 from kafkats.cli.terminal import say, shown
+from kafkats.config.given import Given
+from kafkats.config.options import Settings, Topics
 from kafkats.config.settings_read import SEARCHES
 from kafkats.errors import UsageError
 from kafkats.lookup import exports
 from kafkats.lookup.marks import find_marks, with_margin
-from kafkats.lookup.options import Export
+from kafkats.lookup.options import Export, Logs, Search
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkats.config import Policy
     from kafkats.execution import Executor
     from kafkats.search import Target
 
@@ -32,63 +37,29 @@ _SHOWN = 10
 @click.argument(
     "paths", metavar="LOG_DIR...|TABLE", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
-@options(Export)
-@LOGS
-@HIGH_WATERMARK
-@TOPICS
-@POLICY
+@taking(Export, Logs, Search, Topics, Settings)
 @JOBS
 @MAX_BATCH_BYTES
-def export(
-    paths: tuple[Path, ...],
-    at: str,
-    until: str | None,
-    to: str,
-    missing: str,
-    margin: int | None,
-    group: str | None,
-    output: Path | None,
-    logs: tuple[Path, ...],
-    high_watermark: str,
-    topics: str,
-    policy_file: Path | None,
-    settings: tuple[str, ...],
-    executor: Executor,
-) -> int:
+def export(paths: tuple[Path, ...], given: Given, executor: Executor) -> int:
     """Write the offset of every partition at a time, for Spark's Kafka source, for
     kafka-consumer-groups --reset-offsets --from-file, or as JSON.
 
     TABLE is the folder of a lookup table. Exit with 1 if --to json leaves partitions without an
     answer.
     """
-    from kafkats.flow import looking
-    from kafkats.lookup import partitions as operation
+    from kafkats.lookup.partitions import target_of
     from kafkats.plans.facts import make_folder, write_text
 
-    end = None if until is None else operation.target_of(until, "--until")
-    begin, end = with_margin(operation.target_of(at, "--at"), end, margin or 0)
-    if group and to != "group-csv":
+    asked, topics = given.of(Export), given.of(Topics).topics
+    end = None if asked.until is None else target_of(asked.until, "--until")
+    begin, end = with_margin(target_of(asked.at, "--at"), end, asked.margin or 0)
+    if asked.group and asked.to != "group-csv":
         raise UsageError("--group is for group-csv")
-    options = operation.LookupOptions(
-        now_ms=now_or(None),
-        policy=policy_of(policy_file, settings, reads=SEARCHES),
-    )
-
-    def look(targets: list[Target]) -> pa.Table:
-        units = list(
-            operation.lookup_partitions(paths, topics=topics, high_watermark=high_watermark)
-        )
-        if not units:
-            raise UsageError(
-                "there is no partition to export"
-                + (f" that matches {topics!r}" if topics != "*" else "")
-            )
-        return looking.lookup(executor, units, targets, options)
-
-    starts, ends = find_marks(
-        paths, begin, end, look, topics=topics, limits=limits_of(logs, topics)
-    )
-    made = exports.export(starts, ends, to=to, missing=missing, group=group or "")
+    look = partial(_look, executor, paths, given, given_policy(given, reads=SEARCHES))
+    limits = limits_of(given.of(Logs).logs, topics)
+    starts, ends = find_marks(paths, begin, end, look, topics=topics, limits=limits)
+    group, output = asked.group or "", asked.output
+    made = exports.export(starts, ends, to=asked.to, missing=asked.missing, group=group)
     if output is None:
         say(made.text.removesuffix("\n"))
     else:
@@ -105,7 +76,27 @@ def export(
         "without": len(without),
         "named": without[:_NAMED],
     }
-    return int(to == "json" and any(note.reason != "past-end" for note in made.notes))
+    return int(asked.to == "json" and any(note.reason != "past-end" for note in made.notes))
+
+
+def _look(
+    executor: Executor,
+    paths: Sequence[Path],
+    given: Given,
+    policy: Policy,
+    targets: list[Target],
+) -> pa.Table:
+    """Search log directories. Raises UsageError if there is no partition."""
+    from kafkats.flow import looking
+    from kafkats.lookup import partitions as operation
+
+    topics, high_watermark = given.of(Topics).topics, given.of(Search).high_watermark
+    units = list(operation.lookup_partitions(paths, topics=topics, high_watermark=high_watermark))
+    if not units:
+        matched = f" that matches {topics!r}" if topics != "*" else ""
+        raise UsageError(f"there is no partition to export{matched}")
+    options = operation.LookupOptions(now_ms=given.now_ms, policy=policy)
+    return looking.lookup(executor, units, targets, options)
 
 
 def sentences(made: exports.Export, output: Path | None) -> list[str]:

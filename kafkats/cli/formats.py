@@ -9,24 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkats.cli.generated import options
+from kafkats.cli.generated import options, taking
 from kafkats.cli.options import (
-    BY,
     JOBS,
     JSON,
     LOG_DIRS,
     MAX_BATCH_BYTES,
-    POLICY,
     REPORT,
-    RULE,
-    STEP,
     TOPICS,
     check_step,
     tell_step,
     units_in,
 )
 from kafkats.cli.proving import (
-    PROOF,
     keep_segments,
     proof_sentences,
     prove_written,
@@ -34,15 +29,21 @@ from kafkats.cli.proving import (
 )
 from kafkats.cli.session import session
 from kafkats.cli.terminal import formats_sentences, say, say_summary, show_rows
+from kafkats.config.given import Given
+from kafkats.config.options import IndexSettings, Settings, Topics
 from kafkats.errors import UsageError
-from kafkats.inspect.options import Census
-from kafkats.migration.options import Certify
+from kafkats.inspect.options import Census, ProofOptions
+from kafkats.migration.options import Certify, Step
+from kafkats.plans.current_user import this_user
+from kafkats.plans.options import User
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkats.execution import Executor
     from kafkats.migration.certificate import Certificate
+    from kafkats.plans.proof import Proof
+    from kafkats.plans.units import Unit
 
 _COLUMNS = (
     "log_dir",
@@ -129,6 +130,9 @@ def census(
 ) -> None:
     """List bytes, batches and records by message format, and what old formats cost in zero-copy.
 
+    Use it for a migration: it groups as you like and writes a report. inventory --by format prints
+    the same as census --by topic, and writes no report.
+
     Reads every batch header and checks every checksum. The report gets all rows (census.parquet),
     and what each topic costs in zero-copy (zero-copy.json).
     """
@@ -154,82 +158,84 @@ def _worth_showing(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) ->
 
 @click.command()
 @click.argument("log_dirs", metavar="LOG_DIR...", nargs=-1, type=click.Path(path_type=Path))
-@options(Certify)
-@PROOF
-@RULE
-@STEP
-@BY
-@TOPICS
-@POLICY
+@taking(
+    Certify,
+    ProofOptions,
+    IndexSettings,
+    Step,
+    User,
+    Topics,
+    Settings,
+    by={"default": this_user},
+)
 @JOBS
 @JSON
 @MAX_BATCH_BYTES
-def certify(
-    log_dirs: tuple[Path, ...],
-    min_magic: int | None,
-    max_magic: int | None,
-    deep: bool,
-    output: Path | None,
-    report: Path | None,
-    check: Path | None,
-    of_plan: Path | None,
-    of_run: tuple[Path, ...],
-    rule: str,
-    ledger: Path | None,
-    phase: str,
-    broker: str,
-    by: str,
-    topics: str,
-    policy_file: Path | None,
-    settings: tuple[str, ...],
-    executor: Executor,
-    as_json: bool,
-) -> int:
+def certify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json: bool) -> int:
     """Certify that no batch has an older (--min-magic) or newer (--max-magic) message format. Read
     every batch. Exit with 1 if it is not so.
 
     With --of-plan or --of-run, first prove what was written, and exit with 1 only if that is wrong.
     """
     from kafkats.flow import looking
-    from kafkats.migration import certificate as made
+    from kafkats.migration.certificate import CertifyOptions
 
-    if bool(log_dirs) == bool(check):
+    asked, step, topics = given.of(Certify), given.of(Step), given.of(Topics).topics
+    if bool(log_dirs) == bool(asked.check):
         raise UsageError("name log directories, or a certificate to --check")
-    if check:
-        return _check(check, executor, as_json)
-    check_step(ledger, phase, broker, topics)
-    options = made.CertifyOptions(tuple(map(str, log_dirs)), topics, min_magic, max_magic, deep)
+    if asked.check:
+        return _check(asked.check, executor, as_json)
+    check_step(step.ledger, step.phase, step.broker, topics)
+    bounds = asked.min_magic, asked.max_magic
+    options = CertifyOptions(tuple(map(str, log_dirs)), topics, *bounds, asked.deep)
     units = units_in(log_dirs, topics)
-    summary: dict[str, Any] = {"log_dirs": list(options.log_dirs)}
-    said: list[str] = []
-    proving, wrong = bool(of_plan or of_run), False
-    if proving:
-        verify = verify_options(rule, policy_file, settings, deep=deep)
-        proof, about = prove_written(executor, of_plan, of_run, units, verify)
-        wrong = bool(proof.not_equal)
-        summary |= about | {"seen": keep_segments(proof.segments, report)}
-        said += proof_sentences(proof)
+    proof, about = _proof(executor, given, units)
     certificate = looking.certify(executor, units, options)
     show_rows(certificate.refusals, (*_WHERE, "kind", "reason"), as_json)
     show_rows(certificate.exceptions, (*_WHERE, "magic_batches", "magic_bytes"), as_json)
-    told, sentences = keep_certificate(certificate, output)
-    summary |= told | {"digest": certificate.digest}
-    if report:
+    told, sentences = keep_certificate(certificate, asked.output)
+    summary = {"log_dirs": list(options.log_dirs), **about, **told, "digest": certificate.digest}
+    if asked.report:
         table = looking.count_formats(executor, units)
-        summary |= {"census": keep_census(table, report), "report": str(report)}
+        summary |= {"census": keep_census(table, asked.report), "report": str(asked.report)}
+    said = proof_sentences(proof) if proof else []
     say_summary(summary, as_json, said + sentences)
+    wrong = bool(proof and proof.not_equal)
     if certificate.certified and not wrong:
-        bounds = {"min_magic": min_magic, "max_magic": max_magic}
-        details = bounds | {"digest": certificate.digest, "log_dirs": list(options.log_dirs)}
-        tell_step(
-            ledger,
-            "certified",
-            phase,
-            broker,
-            by=by,
-            details={key: value for key, value in details.items() if value is not None},
-        )
-    return int(wrong or not (proving or certificate.certified))
+        _tell_certified(given, certificate)
+    return int(wrong or not (proof or certificate.certified))
+
+
+def _proof(
+    executor: Executor, given: Given, units: list[Unit]
+) -> tuple[Proof | None, dict[str, Any]]:
+    """Prove what --of-plan or --of-run wrote. Return the proof and its summary, None without."""
+    asked, written, settings = given.of(Certify), given.of(ProofOptions), given.of(Settings)
+    if not (written.of_plan or written.of_run):
+        return None, {}
+    rule, file = given.of(IndexSettings).rule, settings.policy_file
+    verify = verify_options(rule, file, settings.settings, deep=asked.deep)
+    proof, about = prove_written(executor, written.of_plan, written.of_run, units, verify)
+    return proof, about | {"seen": keep_segments(proof.segments, asked.report)}
+
+
+def _tell_certified(given: Given, certificate: Certificate) -> None:
+    """Tell the ledger of the migration, if there is one, that its broker is certified."""
+    step, options = given.of(Step), certificate.options
+    details = {
+        "min_magic": options.min_magic,
+        "max_magic": options.max_magic,
+        "digest": certificate.digest,
+        "log_dirs": list(options.log_dirs),
+    }
+    tell_step(
+        step.ledger,
+        "certified",
+        step.phase,
+        step.broker,
+        by=given.of(User).by,
+        details={key: value for key, value in details.items() if value is not None},
+    )
 
 
 def keep_certificate(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from kafkats.config.given import Given
 from kafkats.config.option import (
@@ -92,7 +93,10 @@ def taking(*models: type[Options], **more: Mapping[str, Any]) -> Callable[[Comma
     def decorate(command: Command) -> Command:
         @wraps(command)
         def gathering(*args: Any, **values: Any) -> int:
-            given = Given({name: values.pop(name) for name in names}, time.time_ns() // 1_000_000)
+            source = click.get_current_context().get_parameter_source
+            named = frozenset(name for name in names if source(name) == ParameterSource.COMMANDLINE)
+            ours = {name: values.pop(name) for name in names}
+            given = Given(ours, time.time_ns() // 1_000_000, named)
             return command(*args, given=given, **values)
 
         return options(*models, **more)(gathering)
@@ -154,10 +158,7 @@ def _type(kind: Kind) -> click.ParamType[Any]:
     if isinstance(kind.text, Parsed):
         return ParsedType(kind.text)
     if isinstance(kind.text, Choice):
-        values = kind.text.values
-        if kind.base is int:
-            return click.IntRange(min(map(int, values)), max(map(int, values)))
-        return click.Choice(list(map(str, values)))
+        return click.Choice(kind.text.values)
     if kind.base is Path:
         return click.Path(path_type=Path)
     if (kind.least, kind.most) != (None, None):

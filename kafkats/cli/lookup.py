@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kafkats.cli.generated import options
-from kafkats.cli.options import (
-    JOBS,
-    JSON,
-    MAX_BATCH_BYTES,
-    POLICY,
-    TOPICS,
-    now_or,
-    policy_of,
-)
+from kafkats.cli.generated import taking
+from kafkats.cli.options import JOBS, JSON, MAX_BATCH_BYTES, given_policy
 from kafkats.cli.session import session
 from kafkats.cli.terminal import say_summary, show_rows
+from kafkats.config.given import Given
+from kafkats.config.options import Settings, Topics
 from kafkats.config.settings_read import SEARCHES
 from kafkats.errors import UsageError
 from kafkats.lookup.options import Logs, Lookup, Search, Table, Times
@@ -55,46 +49,17 @@ _TABLE_COLUMNS = (
     "log_start",
     "log_end",
 )
-HIGH_WATERMARK = options(Search)
-
-LOGS = options(Logs)
 
 
 @click.command()
 @click.argument(
     "paths", metavar="LOG_DIR...|TABLE", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
-@options(Times, Table, Lookup)
-@LOGS
-@HIGH_WATERMARK
-@TOPICS
-@POLICY
+@taking(Times, Table, Lookup, Logs, Search, Topics, Settings)
 @JOBS
 @JSON
 @MAX_BATCH_BYTES
-def lookup(
-    paths: tuple[Path, ...],
-    times: tuple[str, ...],
-    every: int | None,
-    begins: int | None,
-    until: int | None,
-    output: Path | None,
-    how: str,
-    margin: int | None,
-    depth: str,
-    rule: str,
-    now: int | None,
-    report: Path | None,
-    around: int | None,
-    go_on: bool,
-    logs: tuple[Path, ...],
-    high_watermark: str,
-    topics: str,
-    policy_file: Path | None,
-    settings: tuple[str, ...],
-    executor: Executor,
-    as_json: bool,
-) -> int:
+def lookup(paths: tuple[Path, ...], given: Given, executor: Executor, as_json: bool) -> int:
     """Show the offset at these times in every partition, the reason, and what a broker would
     answer.
 
@@ -102,63 +67,130 @@ def lookup(
     with 1 if a partition could not be searched. A TABLE answers by its cells alone. Brokers refuse
     to search topics whose message.format.version is below 0.10: the policy and its exports tell.
     """
-    from kafkats.flow import looking
-    from kafkats.lookup import partitions as operation
+    from kafkats.lookup.partitions import target_of
     from kafkats.tables import table_in
 
-    if bool(times) == (every is not None):
-        raise UsageError("name times with --at, or a table's step with --every")
-    if every is None and (begins, until, output) != (None, None, None):
-        raise UsageError("--from, --until and -o are for a table, with --every")
-    if around is not None and (every is not None or report is None):
-        raise UsageError("--around goes with --at and --report")
-    targets = [operation.target_of(word, "--at") for word in times]
+    _check_times(given)
+    targets = [target_of(word, "--at") for word in given.of(Times).times]
     if (table := table_in(paths)) is not None:
-        _check_table_words(table, every, how, margin, report)
-        return _from_table(table, targets, topics, limits_of(logs, topics), as_json=as_json)
-    if logs:
+        _check_table_words(table, given)
+        topics = given.of(Topics).topics
+        limits = limits_of(given.of(Logs).logs, topics)
+        return _from_table(table, targets, topics, limits, as_json=as_json)
+    _check_search(given)
+    if given.of(Table).every is not None:
+        code = _to_table(executor, paths, given, as_json=as_json)
+    else:
+        code = _search(executor, paths, given, targets, as_json=as_json)
+    return 0 if _goes_on(given) else code
+
+
+def _check_times(given: Given) -> None:
+    """Raise UsageError for options of times, tables and plots that do not go together."""
+    table, search = given.of(Table), given.of(Lookup)
+    if bool(given.of(Times).times) == (table.every is not None):
+        raise UsageError("name times with --at, or a table's step with --every")
+    if table.every is None and (table.begins, table.until, table.output) != (None, None, None):
+        raise UsageError("--from, --until and -o are for a table, with --every")
+    if search.around is not None and (table.every is not None or search.report is None):
+        raise UsageError("--around goes with --at and --report")
+
+
+def _check_search(given: Given) -> None:
+    """Raise UsageError for options that a search in log directories does not have."""
+    search = given.of(Lookup)
+    if given.of(Logs).logs:
         raise UsageError("--logs goes with a TABLE only")
-    scheduled = session().scheduled
-    if how != "safe" and margin and not scheduled:
+    if search.how != "safe" and search.margin and not session().scheduled:
         raise UsageError("--margin is for --how safe")
-    # A scheduler adds interval after interval: what is open or unreadable, the next run finds
-    # again.
-    go_on = go_on or (scheduled and every is not None)
-    units = list(operation.lookup_partitions(paths, topics=topics, high_watermark=high_watermark))
-    if not units and not go_on:
-        raise UsageError(
-            "there is no partition to search"
-            + (f" that matches {topics!r}" if topics != "*" else "")
-        )
-    if every is not None:
-        if begins is None or until is None or output is None:
-            raise UsageError("a table needs --from, --until and -o TABLE")
-        if how != "exact":
-            raise UsageError(f"a table has the exact answers, not those of --how {how}")
-        cells = (begins, until, every)
-        code = _table(
-            executor, units, cells, output, report, exact=depth != "tail", as_json=as_json
-        )
-        return 0 if go_on else code
-    policy = policy_of(policy_file, settings, reads=SEARCHES)
-    options = operation.LookupOptions(how, rule, depth, margin or 0, now_or(now), policy)
-    found = looking.lookup(executor, units, targets, options)
-    failed = _show_answers(executor, units, found, len(targets), report, around, as_json=as_json)
-    return int(failed > 0 and not go_on)
 
 
-def _check_table_words(
-    table: Path, every: int | None, how: str, margin: int | None, report: Path | None
-) -> None:
+def _check_table_words(table: Path, given: Given) -> None:
     """Raise UsageError for words that do not go with a table."""
-    if every is not None or how != "exact":
+    search = given.of(Lookup)
+    if given.of(Table).every is not None or search.how != "exact":
         raise UsageError(
             "a table is built from log directories, and has the exact answers only", path=table
         )
-    if margin:
+    if search.margin:
         raise UsageError("--margin goes with --how safe, and a table has exact answers")
-    if report is not None:
+    if search.report is not None:
         raise UsageError("--report is for log directories, not for a table", path=table)
+    unread = [word for name, word in _NOT_OF_A_TABLE.items() if name in given.named]
+    if unread:
+        raise UsageError(
+            f"{', '.join(unread)}: a table answers by its cells alone; leave that out, or name the"
+            " log directories",
+            path=table,
+        )
+
+
+_NOT_OF_A_TABLE: Final = {
+    "depth": "--depth",
+    "rule": "--generation",
+    "now": "--now",
+    "high_watermark": "--high-watermark",
+    "policy_file": "--policy",
+    "settings": "--config",
+}
+
+
+def _goes_on(given: Given) -> bool:
+    """Return whether partitions that cannot be searched are no reason to fail.
+
+    A scheduler adds interval after interval to a table: what is open or unreadable, the next run
+    finds again.
+    """
+    adds = session().scheduled and given.of(Table).every is not None
+    return given.of(Lookup).go_on or adds
+
+
+def _units(paths: Sequence[Path], given: Given) -> list[PartitionUnit]:
+    """Return the partitions to search. Raises UsageError if there is none."""
+    from kafkats.lookup.partitions import lookup_partitions
+
+    topics, high_watermark = given.of(Topics).topics, given.of(Search).high_watermark
+    units = list(lookup_partitions(paths, topics=topics, high_watermark=high_watermark))
+    if not units and not _goes_on(given):
+        matched = f" that matches {topics!r}" if topics != "*" else ""
+        raise UsageError(f"there is no partition to search{matched}")
+    return units
+
+
+def _search(
+    executor: Executor,
+    paths: Sequence[Path],
+    given: Given,
+    targets: Sequence[Target],
+    *,
+    as_json: bool,
+) -> int:
+    """Search log directories. Returns 1 if a partition could not be searched."""
+    from kafkats.flow import looking
+    from kafkats.lookup.partitions import LookupOptions
+
+    units, search = _units(paths, given), given.of(Lookup)
+    policy, now_ms = given_policy(given, reads=SEARCHES), given.at(search.now)
+    margin = search.margin or 0
+    options = LookupOptions(search.how, search.rule, search.depth, margin, now_ms, policy)
+    found = looking.lookup(executor, units, targets, options)
+    report, around = search.report, search.around
+    failed = _show_answers(executor, units, found, len(targets), report, around, as_json=as_json)
+    return int(failed > 0)
+
+
+def _to_table(executor: Executor, paths: Sequence[Path], given: Given, *, as_json: bool) -> int:
+    """Add an interval to a table. Returns 1 if cells are unreadable, or of another log."""
+    table, search = given.of(Table), given.of(Lookup)
+    if search.depth == "deep":
+        raise UsageError("--depth deep is for --at: a table is built at depth tail or full")
+    units = _units(paths, given)
+    if table.every is None or table.begins is None or table.until is None or table.output is None:
+        raise UsageError("a table needs --from, --until and -o TABLE")
+    if search.how != "exact":
+        raise UsageError(f"a table has the exact answers, not those of --how {search.how}")
+    cells, exact = (table.begins, table.until, table.every), search.depth != "tail"
+    return _table(executor, units, cells, table.output, search.report, exact=exact, as_json=as_json)
 
 
 def _show_answers(
@@ -236,7 +268,7 @@ def limits_of(logs: tuple[Path, ...], topics: str) -> Limits | None:
 
 
 def _from_table(
-    table: Path, targets: list[Target], topics: str, limits: Limits | None, *, as_json: bool
+    table: Path, targets: Sequence[Target], topics: str, limits: Limits | None, *, as_json: bool
 ) -> int:
     from kafkats.lookup.marks import read_marks
 

@@ -70,7 +70,7 @@ def inventory(
     as_json: bool,
 ) -> None:
     """List what is on the disks: bytes, offsets, times, formats. Read only the ends of files, with
-    --by format every batch. Use verify to find damage.
+    --by format every batch. Use verify to find damage, and census for the formats of a migration.
     """
     from kafkats.flow.looking import look_at_ends
     from kafkats.inspect.inventory import group

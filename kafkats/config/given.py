@@ -20,11 +20,13 @@ class Given:
     """The values of options by the names of their fields, and the moment of the command in epoch
     milliseconds.
 
-    `reported`: a report is written about what is seen.
+    `named` are the options that the command line names. `reported`: a report is written about what
+    is seen.
     """
 
     values: Mapping[str, object]
     now_ms: int
+    named: frozenset[str] = frozenset()
     reported: bool = False
 
     def of(self, model: type[M]) -> M:

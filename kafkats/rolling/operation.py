@@ -25,7 +25,7 @@ SIMULATION_READS: Final = READS | {"index.interval.bytes", "retention.ms", "rete
 
 
 def _prepare(given: Given, policy: Policy) -> Decide:
-    from kafkats.rolling.plan import RollOptions, plan_roll
+    from kafkats.rolling.plan import RollOptions, damaged_in, plan_roll, rolled
 
     roll = given.of(Roll)
     options = stored(RollOptions, roll, given.of(MissingRecords), now_ms=given.at(roll.now))
@@ -33,6 +33,10 @@ def _prepare(given: Given, policy: Policy) -> Decide:
     def decide(stages: Stages, units: Sequence[Unit]) -> Planned:
         segments = stages.ends(units)
         plan, due = plan_roll(segments, policy, options)
+        closes = rolled(due)
+        verified = stages.verify([unit for unit in units if unit.key in closes])
+        if damaged := damaged_in(verified, options.accept_loss):
+            plan, due = plan_roll(segments, policy, options, damaged)
         return Planned(plan, segments, {"due": due}, more={"now_ms": options.now_ms})
 
     return decide

@@ -9,9 +9,10 @@ one. So retention can delete the segment before, which no new message would ever
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
@@ -42,8 +43,11 @@ from kafkats.plans.rows import (
     Item,
     PartitionKey,
     PartitionRow,
+    SegmentKey,
     SegmentRow,
     Totals,
+    key_of,
+    keys_of,
     partition_of,
     segment_rows,
     source_log,
@@ -104,10 +108,16 @@ class RollOptions:
         check_accepted(self.accept_loss)
 
 
-def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple[Plan, pa.Table]:
+def plan_roll(
+    segments: pa.Table,
+    policy: Policy,
+    options: RollOptions,
+    damaged: Mapping[SegmentKey, str] = MappingProxyType({}),
+) -> tuple[Plan, pa.Table]:
     """Decide from facts (facts.SEGMENTS, depth tail) which active segments to close.
 
-    Return the plan, and DUE of all active segments. Raises UsageError for an unknown rule.
+    `damaged` has the reasons for which segments are not closed (`damaged_in`). Return the plan, and
+    DUE of all active segments. Raises UsageError for an unknown rule.
     """
     rule = ROLL_RULES.get(options.rule)
     if rule is None:
@@ -128,7 +138,11 @@ def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple
         result = due(active, settings_of(settings), rule, now_ms=options.now_ms)
         veto = ""
         if result.rolls:
-            veto = unsettled.get(where) or _why_not_rolled(segment, options.accept_loss)
+            veto = (
+                unsettled.get(where)
+                or _why_not_rolled(segment, options.accept_loss)
+                or damaged.get(key_of(segment), "")
+            )
         rows.append(_due_row(segment, log["size"], result, veto))
         if veto:
             items.append(blocked_item(segment, veto, DEFAULT_RULE.name))
@@ -139,6 +153,29 @@ def plan_roll(segments: pa.Table, policy: Policy, options: RollOptions) -> tuple
     )
     plan = make_plan(OPERATION, options_of(options), _totals(table, segments), table)
     return plan, pa.Table.from_pylist(rows, schema=DUE)
+
+
+def rolled(due_rows: pa.Table) -> set[SegmentKey]:
+    """Return the segments that a plan closes, from its DUE."""
+    closes = pc.and_(due_rows["rolls"], pc.equal(due_rows["veto"], ""))
+    return set(keys_of(due_rows.filter(closes)))
+
+
+def damaged_in(verified: pa.Table, accepted: Collection[str]) -> dict[SegmentKey, str]:
+    """Return which segments are not closed, and why, from facts (facts.SEGMENTS, depth full).
+
+    The ends of a log do not show damage before them, and the proof would find it too late.
+    """
+    found = {}
+    for segment in segment_rows(verified):
+        if segment["stop"]:
+            found[key_of(segment)] = (
+                f"the log is corrupt at byte {segment['valid_bytes']} ({segment['stop']}): kafkats"
+                " verify names it"
+            )
+        elif why := _why_not_rolled(segment, accepted):
+            found[key_of(segment)] = why
+    return found
 
 
 def _written_before(real: pa.Table) -> dict[PartitionKey, int]:

@@ -286,6 +286,21 @@ def test_words_that_lead_nowhere(
         ((tmp_path / "table", "--at", TARGET, "--margin", "1s"), "--margin goes with --how safe"),
         ((tmp_path / "table", root, "--at", TARGET), "not both"),
         (
+            (root, *every, "-o", tmp_path / "other", "--depth", "deep"),
+            "--depth deep is for --at: a table is built at depth tail or full",
+        ),
+        *(
+            ((tmp_path / "table", "--at", TARGET, *words), f"{words[0]}: a table answers by its")
+            for words in (
+                ("--depth", "tail"),
+                ("--generation", "3.0"),
+                ("--high-watermark", "checkpoint"),
+                ("--config", "index.interval.bytes=7"),
+                ("--policy", tmp_path / "policy.yaml"),
+                ("--now", TARGET),
+            )
+        ),
+        (
             (tmp_path / "table", "--at", TARGET, "--topics", "none"),
             "no topic in the table matches 'none'",
         ),

@@ -65,7 +65,7 @@ def test_values_and_defaults() -> None:
         ("", "Missing option '--at'"),
         ("--at noon", "is not a time: ISO 8601"),
         ("--at 5 --how c", "is not one of 'a', 'b'"),
-        ("--at 5 --magic 3", "not in the range 1<=x<=2"),
+        ("--at 5 --magic 3", "'3' is not one of '1', '2'"),
         ("--at 5 --jobs 0", "not in the range x>=1"),
         ("--at 5 --limit much", "a size such as"),
         ("--at 5 --form x", "No such option"),
