@@ -57,7 +57,8 @@ class Tree:
         sys.path.insert(0, str(folder))
         with self.active():
             names = {name: importlib.import_module(f"kafkats.segment.{name}") for name in MODULES}
-            names["entries"] = importlib.import_module("kafkats.kernels.entries")
+            names["build"] = importlib.import_module("kafkats.index.build")
+            names["generations"] = importlib.import_module("kafkats.generations")
             names["cells"] = importlib.import_module("kafkats.kernels.cells")
             self.segment = SimpleNamespace(**names)
             loaded = Path(names["walk"].__file__ or "").resolve()
@@ -236,10 +237,10 @@ def _search(tree: Tree, path: Path) -> Work:
 
 
 def _entries(tree: Tree) -> Work:
-    k, n = tree.segment.entries, 100_000
+    build, n = tree.segment.build, 100_000
+    rule = tree.segment.generations.DEFAULT_RULE
     points = np.arange(5 * n, dtype=np.int64).reshape(n, 5)
-    offsets, times = np.zeros((n, 2), np.int32), np.zeros((n, 3), np.int32)
-    return lambda: k.pack(points, 4, 0, 0, -1, offsets, times)
+    return lambda: build.IndexBuilder(0, rule, 2**31 - 1, lambda at: at).add(points)
 
 
 def _cells(tree: Tree) -> Work:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kafkats.errors import storage
-from kafkats.plans.facts import make_folder
+from kafkats.plans.files import make_folder
 from kafkats.records import Piece, Skipped
 from pyspark_kafkats.options import Wanted
 

@@ -48,7 +48,7 @@ def export(paths: tuple[Path, ...], given: Given, executor: Executor) -> int:
     answer.
     """
     from kafkats.lookup.partitions import target_of
-    from kafkats.plans.facts import make_folder, write_text
+    from kafkats.plans.files import make_folder, write_text
 
     asked, topics = given.of(Export), given.of(Topics).topics
     end = None if asked.until is None else target_of(asked.until, "--until")

@@ -104,7 +104,8 @@ def keep_census(table: pa.Table, folder: Path) -> dict[str, Any]:
     folder.
     """
     from kafkats.migration.census import summarize
-    from kafkats.plans.facts import make_folder, write_table
+    from kafkats.plans.facts import write_table
+    from kafkats.plans.files import make_folder
 
     make_folder(folder, "the report")
     write_table(folder / "census.parquet", table)
@@ -138,7 +139,7 @@ def census(
     """
     from kafkats.flow.looking import count_formats
     from kafkats.migration.census import summarize, zero_copy
-    from kafkats.plans.facts import write_json
+    from kafkats.plans.files import write_json
 
     table = count_formats(executor, units_in(log_dirs, topics), deep=deep)
     more: dict[str, Any] = {"log_dirs": list(map(str, log_dirs))}

@@ -195,7 +195,7 @@ def failover(
     from kafkats.cli.export import sentences
     from kafkats.lookup.cluster_diff import failover as find
     from kafkats.lookup.consumer_groups import read_committed_offsets
-    from kafkats.plans.facts import make_folder, write_text
+    from kafkats.plans.files import make_folder, write_text
     from kafkats.tables import read
 
     asked = read_committed_offsets(_text(committed), path=str(committed), group=group)

@@ -208,7 +208,8 @@ def _show_answers(
     """
     from kafkats.flow.picturing import keep_around
     from kafkats.lookup.partitions import above_high_watermark
-    from kafkats.plans.facts import make_folder, write_json, write_table
+    from kafkats.plans.facts import write_table
+    from kafkats.plans.files import make_folder, write_json
 
     rows = found.to_pylist()
     scheduled = as_json or session().scheduled
@@ -300,7 +301,7 @@ def _table(
 ) -> int:
     from kafkats.flow.building import build_table
     from kafkats.flow.picturing import keep_clouds
-    from kafkats.plans.facts import make_folder, write_json
+    from kafkats.plans.files import make_folder, write_json
     from kafkats.tables import Busiest
     from kafkats.tables.store import check_interval
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkats.cli.session import LazyExecutor
+from kafkats.cli.startup import show_pandas
 from kafkats.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def spark_executor(master: str) -> LazyExecutor:
     """
     if not master:
         raise UsageError("--spark wants a master, such as local[4]")
+    show_pandas()
     try:  # by name: the library does without Spark
         spark = importlib.import_module("pyspark_kafkats.session")
     except ImportError as e:

@@ -43,7 +43,7 @@ BrokerName = Annotated[
 class Volume(BaseModel):
     """One log directory of one broker, and the Spark connection whose workers see it at `path`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     broker: BrokerName = Field("", description="Names the broker in reports.")
     path: Path = Field(description="One of its log.dirs.")
@@ -64,7 +64,7 @@ class Volume(BaseModel):
 class Guard(BaseModel):
     """The most that one plan may delete, of all segments that it considered."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     max_share: Share | None = Field(
         None, alias="max.share", description="Share of all bytes, 0 to 1."
@@ -77,13 +77,14 @@ class Guard(BaseModel):
 class PolicyFile(BaseModel):
     """The content of a policy file."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     volumes: tuple[Volume, ...] = Field(
         (), description="Log directories, and where they can be seen."
     )
     defaults: TopicSettings = Field(
-        TopicSettings(), description="Settings of every topic, as a broker would have them."
+        TopicSettings.model_construct(),
+        description="Settings of every topic, as a broker would have them.",
     )
     topics: dict[str, TopicSettings] = Field(
         {},
@@ -91,7 +92,7 @@ class PolicyFile(BaseModel):
         " __* matches __*.",
         json_schema_extra={"propertyNames": {"pattern": f"^{GLOB.pattern}$"}},
     )
-    guard: Guard = Field(Guard(), description="What one plan may delete at most.")
+    guard: Guard = Field(Guard.model_construct(), description="What one plan may delete at most.")
     exports: tuple[Path, ...] = Field(
         (),
         description="What kafka-configs or kafka-topics --describe said of the topics;"
@@ -117,7 +118,7 @@ class Policy(PolicyFile):
     """A policy: the file, the exports that it names, and the settings of the command line."""
 
     exported: dict[str, TopicSettings] = {}
-    overrides: TopicSettings = TopicSettings()
+    overrides: TopicSettings = TopicSettings.model_construct()
 
     def settings(self, topic: str) -> TopicSettings:
         """Return all settings of `topic`.
@@ -307,7 +308,7 @@ def exported_settings(topic: str, config: Mapping[str, str]) -> TopicSettings:
         raise UsageError(f"{topic}: {problems}") from e
 
 
-_NOTHING: Final = TopicSettings()
+_NOTHING: Final = TopicSettings.model_construct()
 _USED: Final = frozenset(KEYS.values()) | {"internal.segment.bytes"}
 
 

@@ -110,7 +110,10 @@ class TopicSettings(BaseModel):
     """
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", json_schema_extra={"title": "Settings of topics"}
+        frozen=True,
+        extra="forbid",
+        defer_build=True,
+        json_schema_extra={"title": "Settings of topics"},
     )
 
     cleanup_policy: Policies | None = Field(

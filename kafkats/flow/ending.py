@@ -18,7 +18,7 @@ from kafkats.logdir.disk import DISK
 from kafkats.logdir.journal import read_journal
 from kafkats.logdir.resume_checks import check_way_back
 from kafkats.logdir.workarea import Site, site, work_area
-from kafkats.plans.facts import write_json
+from kafkats.plans.files import write_json
 from kafkats.plans.run import Run
 
 ENDED: Final = pa.schema([

@@ -24,7 +24,8 @@ from kafkats.flow.ending import ENDED_AS, ended_as, note_proved
 from kafkats.flow.proving import prove
 from kafkats.inspect.verify import VerifyOptions
 from kafkats.operations import operation
-from kafkats.plans.facts import SEGMENTS, read_json
+from kafkats.plans.facts import SEGMENTS
+from kafkats.plans.files import read_json
 from kafkats.plans.plan import Plan, read_plan
 from kafkats.plans.proof import Proof
 from kafkats.plans.run import Run, read_actions, read_run

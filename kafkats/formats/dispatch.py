@@ -35,6 +35,11 @@ def batches(
         yield batch
 
 
+def check_crc(buf: Buffer, batch: Batch) -> None:
+    """Raise CorruptBatch unless the stored checksum matches the bytes of the batch."""
+    _FORMATS[batch.magic].check_crc(buf, batch)
+
+
 def records(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> list[Record]:
     """Return the records of a batch of `buf`, decompressed and with absolute offsets.
 

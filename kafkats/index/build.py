@@ -33,6 +33,7 @@ from kafkats.segment.walk import Points, walk
 
 _UNKNOWN: Final = -(2**63)
 _LAST: Final = 2  # columns of Points
+_MAX: Final = 3
 _OF_MAX: Final = 4
 
 
@@ -77,35 +78,30 @@ class IndexBuilder:
         """Add the next index points; see `segment.walk.Points`."""
         if self.blocked:
             return
-        from kafkats.kernels.entries import pack
-
-        offsets, times = np.empty((len(points), 2), np.int32), np.empty((len(points), 3), np.int32)
         # KIP-33 stores the log end offset at that moment; Kafka stores the last offset of the batch
         # that holds the maximum.
-        of_times = (_LAST, 1) if self.rule.next_offset else (_OF_MAX, 0)
-        timed = pack(points, *of_times, self.base_offset, self.last_timestamp, offsets, times)
-        newest = int(points[-1, 3])
-        rises = newest > (int(points[-2, 3]) if len(points) > 1 else self.last_timestamp)
+        column, plus = (_LAST, 1) if self.rule.next_offset else (_OF_MAX, 0)
+        rises = points[:, _MAX] > np.concatenate(([self.last_timestamp], points[:-1, _MAX]))
+        timed = points[rises]
         entries = len(self.offset_index) // offset_index.ENTRY_SIZE + len(points)
-        time_entries = len(self.time_index) // time_index.ENTRY_SIZE + timed
-        if entries > self._most_offset or time_entries - rises >= self._most_time:
+        time_entries = len(self.time_index) // time_index.ENTRY_SIZE + len(timed)
+        if entries > self._most_offset or time_entries - int(rises[-1]) >= self._most_time:
             self.blocked = "index-full"
             self.blocked_reason = (
                 f"a rebuild needs more than {self._most_offset} offset or"
                 f" {self._most_time} time entries"
             )
             return
+        offsets = points[:, _LAST]
         if self.rule.first_offset:
             try:
-                offsets.view(">i4")[:, 0] = (
-                    first_offsets(points, self.first_offset) - self.base_offset
-                )
+                offsets = first_offsets(points, self.first_offset)
             except CorruptBatch as e:
                 self.blocked, self.blocked_reason = "undecodable", str(e)
                 return
-        self.offset_index += offsets.data
-        self.time_index += times[:timed].data
-        self.last_timestamp = newest
+        self.offset_index += offset_bytes(offsets - self.base_offset, points[:, 0])
+        self.time_index += time_bytes(timed[:, _MAX], timed[:, column] + plus - self.base_offset)
+        self.last_timestamp = int(points[-1, _MAX])
         self.last_position = int(points[-1, 0])
 
     def close(self, facts: SegmentFacts, mtime_ms: int, next_base_offset: int | None) -> Built:

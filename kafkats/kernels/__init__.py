@@ -3,7 +3,7 @@
 What kernels do:
 
 walk      one pass over a segment: batch headers, checksums, facts, index points, and the check
-          of existing index entries
+          of existing index entries; `walk_state` names the slots
 headers   batch headers as rows of numbers
 columns   all records of batches as Arrow column buffers; `strings` appends to a buffer, `ahead`
           decompresses the next batches
@@ -12,7 +12,6 @@ convert   convert a segment to another magic or codec; `convert_bodies` rewrites
           batch, `convert_state` names the slots
 search    search a segment by timestamp
 cells     read the cells of a lookup table
-entries   encode index points as the bytes of both indexes
 
 What they share:
 

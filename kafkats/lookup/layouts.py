@@ -27,7 +27,7 @@ from kafkats.generations import DEFAULT_RULE, INDEX_INTERVAL_BYTES, SEGMENT_INDE
 from kafkats.index import enriched_index, minute_index, offset_index, time_index
 from kafkats.index.build import Built, build_from
 from kafkats.index.compared import Compared, compare
-from kafkats.plans.facts import make_folder, write_bytes
+from kafkats.plans.files import make_folder, write_bytes
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit
 from kafkats.segment.columns import columns

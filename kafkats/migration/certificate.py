@@ -18,7 +18,8 @@ import pyarrow as pa
 from kafkats import __version__
 from kafkats.errors import CorruptPlan, UsageError, is_file, storage
 from kafkats.logdir.strict_json import Json
-from kafkats.plans.facts import make_folder, read_json, read_table, write_json, write_table
+from kafkats.plans.facts import read_table, write_table
+from kafkats.plans.files import make_folder, read_json, write_json
 from kafkats.plans.plan import digest_of
 from kafkats.plans.rows import KeyRow, LocatedFinding
 

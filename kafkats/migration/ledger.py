@@ -35,7 +35,7 @@ from typing import Final, NamedTuple
 
 from kafkats.errors import CorruptFile, Locked, Refused, UsageError, storage
 from kafkats.logdir.strict_json import Json
-from kafkats.plans.facts import make_folder
+from kafkats.plans.files import make_folder
 
 START: Final = "0" * 64
 """`before` of the first entry."""

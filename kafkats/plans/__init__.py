@@ -2,6 +2,7 @@
 
 options       what can be chosen
 units         the partition directories and segments that an operation looks at
+files         folders and small files, written whole or not at all
 facts         the table of segments that a look returns, and reports made from it
 plan          a plan: options, totals, items, and the digest over them
 run           the folder of an applied plan

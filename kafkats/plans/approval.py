@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from kafkats.errors import CorruptPlan, Refused, exists
 from kafkats.logdir.strict_json import Json
-from kafkats.plans.facts import make_folder, read_json, write_json
+from kafkats.plans.files import make_folder, read_json, write_json
 
 FORMAT: Final = 1
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")

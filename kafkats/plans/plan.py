@@ -24,7 +24,8 @@ from kafkats.generations import INDEX_INTERVAL_BYTES, RULES, SEGMENT_INDEX_BYTES
 from kafkats.logdir.strict_json import Json
 from kafkats.logdir.workarea import ROOT
 from kafkats.plans.canonical_json import json_lines
-from kafkats.plans.facts import FILE, make_folder, read_json, read_table, write_json, write_table
+from kafkats.plans.facts import FILE, read_table, write_table
+from kafkats.plans.files import make_folder, read_json, write_json
 from kafkats.plans.operation import Operation
 from kafkats.plans.rows import (
     Header,

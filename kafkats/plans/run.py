@@ -35,7 +35,8 @@ from kafkats.logdir.changeset import Change
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.journal import Note
 from kafkats.logdir.strict_json import Json
-from kafkats.plans.facts import ACTIONS, make_folder, read_json, read_table, write_json, write_table
+from kafkats.plans.facts import ACTIONS, read_table, write_table
+from kafkats.plans.files import make_folder, read_json, write_json
 from kafkats.plans.plan import Plan
 from kafkats.plans.rows import ActionRow, Item, Options, PartitionKey, partition_of
 

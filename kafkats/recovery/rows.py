@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, Never
 import pyarrow as pa
 
 from kafkats.findings import Finding
-from kafkats.plans.facts import make_folder, write_json, write_table
+from kafkats.plans.facts import write_table
+from kafkats.plans.files import make_folder, write_json
 from kafkats.recovery.facts import PartitionStart, Recovered
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from kafkats.errors import CorruptPlan, KafkatsError, exists, storage
 from kafkats.logdir.location import locate
 from kafkats.logdir.reservation import Entered, Reservation, release, time_in_words
 from kafkats.plans.current_user import this_user
-from kafkats.plans.facts import read_json, write_json
+from kafkats.plans.files import read_json, write_json
 
 RECORD: Final = "reservation.json"
 DAY_MS: Final = 86_400_000

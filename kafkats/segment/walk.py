@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats.formats.model import TimestampType
+from kafkats.kernels import walk_state as k
 from kafkats.segment.facts import Cell, SegmentFacts, StopReason
+from kafkats.segment.plain_budget import take_from_budget
+from kafkats.segment.plain_walk import PlainWalk
 from kafkats.segment.reader import Source
 
 Points = NDArray[np.int64]
@@ -73,35 +76,16 @@ def walk(
     `on_points` receives the points of the batches that get an index entry, in chunks. Raises
     Vanished, StorageFailed.
     """
-    from kafkats.kernels import walk as k
-    from kafkats.kernels.crc import crc_addresses
-
     state = k.new_state()
     cells = k.new_table()
-    points = np.empty((POINTS_AT_ONCE if on_points else 1, k.POINT_COLUMNS), np.int64)
-    if checksums:
-        state[k.CRC32], state[k.CRC32C] = crc_addresses()
     state[k.BASE_OFFSET], state[k.INTERVAL] = base_offset, interval if on_points else NO_INTERVAL
     state[k.POSITION] = start
-    state[k.OFFSET_ENTRIES] = _address(offset_entries)
-    state[k.OFFSET_COUNT] = len(offset_entries) // 8
-    state[k.TIME_ENTRIES], state[k.TIME_COUNT] = _address(time_entries), len(time_entries) // 12
     end = source.size if end is None else min(end, source.size)
-    state[k.FILE_END] = state[k.LIMIT] = state[k.LOADED] = 0
-    if end > start:
-        _load(state, source, start, 18, end)
-    while True:
-        why = k.walk(state, cells, points)
-        if why == k.POINTS_FULL and on_points:
-            on_points(points)
-            state[k.POINTS] = 0
-            continue
-        if why == k.STOPPED:
-            break
-        needed = int(state[k.NEEDED]) if why == k.NEED_BYTES else 18
-        _load(state, source, int(state[k.POSITION]), needed, end)
-    if on_points and state[k.POINTS]:
-        on_points(points[: state[k.POINTS]])
+    entries = offset_entries, time_entries
+    if take_from_budget(end - start):
+        _plainly(source, end, checksums, (state, cells), entries, on_points)
+    else:
+        _by_kernel(source, end, checksums, (state, cells), entries, on_points)
     table = cells.reshape(k.MAGICS, k.CODECS, k.TYPES, k.CELL_COLUMNS)
     return Walked(
         _facts(state, table, source, base_offset, start, checksums),
@@ -115,9 +99,66 @@ def walk(
     )
 
 
-def _cells(table: NDArray[np.int64]) -> Iterator[Cell]:
-    from kafkats.kernels import walk as k
+_Tables = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""The state of a walk, and the table of its cells."""
+_OnPoints = Callable[[Points], None] | None
 
+
+def _plainly(
+    source: Source,
+    end: int,
+    checksums: bool,
+    tables: _Tables,
+    entries: tuple[bytes, bytes],
+    on_points: _OnPoints,
+) -> None:
+    """Walk in plain Python, over bytes that are read at once."""
+    start = int(tables[0][k.POSITION])
+    plain = PlainWalk(*tables, *entries)
+    if end > start:
+        plain.walk(source.read(start, end - start), start, checksums=checksums)
+    if on_points and plain.points:
+        on_points(np.array(plain.points, np.int64))
+
+
+def _by_kernel(
+    source: Source,
+    end: int,
+    checksums: bool,
+    tables: _Tables,
+    entries: tuple[bytes, bytes],
+    on_points: _OnPoints,
+) -> None:
+    """Walk with the kernel, window by window."""
+    # numba takes 0.4 s to import
+    from kafkats.kernels.crc import crc_addresses
+    from kafkats.kernels.walk import walk as kernel
+
+    state, (offset_entries, time_entries) = tables[0], entries
+    points = np.empty((POINTS_AT_ONCE if on_points else 1, k.POINT_COLUMNS), np.int64)
+    if checksums:
+        state[k.CRC32], state[k.CRC32C] = crc_addresses()
+    state[k.OFFSET_ENTRIES] = _address(offset_entries)
+    state[k.OFFSET_COUNT] = len(offset_entries) // 8
+    state[k.TIME_ENTRIES], state[k.TIME_COUNT] = _address(time_entries), len(time_entries) // 12
+    state[k.FILE_END] = state[k.LIMIT] = state[k.LOADED] = 0
+    if end > state[k.POSITION]:
+        _load(state, source, int(state[k.POSITION]), 18, end)
+    while True:
+        why = kernel(*tables, points)
+        if why == k.POINTS_FULL and on_points:
+            on_points(points)
+            state[k.POINTS] = 0
+            continue
+        if why == k.STOPPED:
+            break
+        needed = int(state[k.NEEDED]) if why == k.NEED_BYTES else 18
+        _load(state, source, int(state[k.POSITION]), needed, end)
+    if on_points and state[k.POINTS]:
+        on_points(points[: state[k.POINTS]])
+
+
+def _cells(table: NDArray[np.int64]) -> Iterator[Cell]:
     for at in np.argwhere(table[..., k.CELL_BATCHES]):
         magic, codec, kind = at.tolist()
         row = table[magic, codec, kind].tolist()
@@ -152,8 +193,6 @@ def _facts(
     start: int,
     checksums: bool,
 ) -> SegmentFacts:
-    from kafkats.kernels import walk as k
-
     s = state.tolist()
     batches = s[k.BATCHES]
     m = table[..., k.CELL_BYTES].sum(axis=(1, 2)).tolist()

@@ -37,7 +37,7 @@ from kafkats.errors import (
 )
 from kafkats.logdir import strict_json
 from kafkats.logdir.strict_json import int64
-from kafkats.plans.facts import make_folder
+from kafkats.plans.files import make_folder
 from kafkats.tables.files import decode, decode_open, encode
 from kafkats.tables.runs import Run
 from kafkats.tables.schema import TABLE_VERSION, OpenRun, ints

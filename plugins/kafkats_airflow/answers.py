@@ -41,7 +41,7 @@ def forget(context: Context) -> None:
 
 def ask(context: Context, options: Mapping[str, Sequence[PlanResult]], timeout_ms: int) -> None:
     """Write the question: the plans that each option allows to be applied."""
-    from kafkats.plans.facts import make_folder, write_json
+    from kafkats.plans.files import make_folder, write_json
 
     path, now_ms = folder_of(context) / "question.json", _now_ms()
     make_folder(path.parent, "the question")
@@ -73,7 +73,7 @@ def answered(context: Context, event: Answer) -> None:
     Raises Refused if nobody was asked, or if the deployment names approvers and the responder is
     not one of them; CorruptPlan.
     """
-    from kafkats.plans.facts import read_json
+    from kafkats.plans.files import read_json
 
     if "error" in event:
         return
@@ -134,7 +134,7 @@ def from_disk(context: Context, plan: PlanResult) -> PlanResult:
     Raises Refused for a plan of another DAG run, Changed if its digest differs, CorruptPlan,
     StorageFailed.
     """
-    from kafkats.plans.facts import read_json
+    from kafkats.plans.files import read_json
     from kafkats.plans.plan import is_header
 
     if plan.get("undo"):

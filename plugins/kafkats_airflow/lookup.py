@@ -166,7 +166,7 @@ def built(
 
     Fails when not all of `asked` were. Both are None after tasks that failed.
     """
-    from kafkats.plans.facts import write_json
+    from kafkats.plans.files import write_json
     from kafkats_airflow import lookup_reports
 
     begin, end = interval(context)
@@ -253,7 +253,7 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
     report.
     """
     from kafkats.lookup import exports
-    from kafkats.plans.facts import write_json, write_text
+    from kafkats.plans.files import write_json, write_text
     from kafkats_airflow import lookup_reports
 
     params = params_of(context)

@@ -218,7 +218,8 @@ def write_report(
     from kafkats.migration.forecast import FORECAST
     from kafkats.migration.phases import lose_zero_copy
     from kafkats.migration.plot import magic_bytes, plot_burn_down, plot_forecast, plot_formats
-    from kafkats.plans.facts import read_table, write_json, write_table
+    from kafkats.plans.facts import read_table, write_table
+    from kafkats.plans.files import write_json
 
     looked = stages["look"]
     plans = [one for one in looked if "plan" in one]
@@ -303,7 +304,7 @@ def _history(*folders: Path) -> list[tuple[int, pa.Table]]:
 
     Earlier versions had the runs of all DAGs in one folder.
     """
-    from kafkats.plans.facts import read_json
+    from kafkats.plans.files import read_json
 
     reported = [path for folder in folders for path in folder.glob("*/report.json")]
     runs = sorted(

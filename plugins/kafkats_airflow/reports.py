@@ -150,7 +150,8 @@ def write_report(
     """Write the folder of a rebuild; returns the content of report.json. Repeating it writes the
     same again.
     """
-    from kafkats.plans.facts import ACTIONS, SEGMENTS, summary, write_json, write_table
+    from kafkats.plans.facts import ACTIONS, SEGMENTS, summary, write_table
+    from kafkats.plans.files import write_json
     from kafkats.rebuild.plot import plot_health
 
     checks.writable(folder)

@@ -110,7 +110,7 @@ def report(
     `stages` are the results of plan, apply, verify and purge. Any of the rest may be None: what
     comes of tasks that failed or were skipped.
     """
-    from kafkats.plans.facts import write_json
+    from kafkats.plans.files import write_json
 
     params, folder = params_of(context), folder_of(context)
     asked = None if asked is None else list(asked)
@@ -223,7 +223,8 @@ def _remarks(folder: Path, params: RunParams, plans: Plans, operation: str) -> l
 
 
 def _deleted(folder: Path, params: RunParams, plans: Plans) -> Deleted:
-    from kafkats.plans.facts import read_table, write_json, write_table
+    from kafkats.plans.facts import read_table, write_table
+    from kafkats.plans.files import write_json
     from kafkats.retention.implausible_timestamps import SHARES
     from kafkats.retention.plan import RETENTION
     from kafkats.retention.plot import plot_reclaimable, plot_timeline

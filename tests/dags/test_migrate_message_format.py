@@ -242,7 +242,8 @@ class Pretended:
         return {"certified": certified, **said, **bounds}
 
     def apply(self, args: list[str]) -> dict[str, Any]:
-        from kafkats.plans.facts import ACTIONS, write_json, write_table
+        from kafkats.plans.facts import ACTIONS, write_table
+        from kafkats.plans.files import write_json
 
         run = Path(option(args, "--run"))
         run.mkdir(parents=True, exist_ok=True)

@@ -158,7 +158,8 @@ def test_a_corrupt_log_is_blocked_and_the_other_partitions_are_asked_about(
 def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
     """The operator without Spark: records what it was to run; plans two files of two, none on /volumes/fine."""
     from kafkats.flow.ending import note_proved
-    from kafkats.plans.facts import ACTIONS, SEGMENTS, write_json, write_report, write_table
+    from kafkats.plans.facts import ACTIONS, SEGMENTS, write_report, write_table
+    from kafkats.plans.files import write_json
     from kafkats.plans.plan import ITEMS, make_plan, write_plan
 
     ran: list[str] = []
@@ -417,7 +418,7 @@ def test_approval_waits_for_a_person_when_asked(
 
 def test_how_a_run_ended(tmp_path: Path) -> None:
     from kafkats.plans.approval import Approval, write_approval
-    from kafkats.plans.facts import write_json
+    from kafkats.plans.files import write_json
 
     def plan(danger: int, damage: int, files: int = 0) -> dict[str, Any]:
         totals = {"files": files, "not_repaired": {"danger": danger, "damage": damage}}

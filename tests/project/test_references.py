@@ -13,6 +13,7 @@ DIALECT = "a rule of a proposal that Kafka never shipped: read, reported and com
 LIBRARY = "called by programs of others: docs/lookup-tables.md"
 BY_NAME = "called by name, by the framework that loads it"
 ALLOWED = {
+    "kafkats.cli.startup._NoPandas.find_spec": BY_NAME,
     "kafkats.formats.control.encode_end_marker": REFERENCE,
     "kafkats.formats.message_set.check_crc": REFERENCE,
     "kafkats.formats.enriched.assign": DIALECT,

@@ -15,7 +15,8 @@ from kafkats.cli import cli
 from kafkats.errors import BadInput, UsageError
 from kafkats.lookup.partitions import LookupOptions, lookup_partitions
 from kafkats.lookup.record_scatter import CLOUDS, clouds_in, read_cloud
-from kafkats.plans.facts import read_json, read_table
+from kafkats.plans.facts import read_table
+from kafkats.plans.files import read_json
 from pyspark_kafkats.execution import SparkExecutor
 from tests.answers import lookup
 from tests.golden import Unpacked

@@ -1,0 +1,43 @@
+"""What only a process of the command line does, so that its first answer comes fast.
+
+pandas    is hidden: pyarrow imports it, where it is installed, before it makes its first array,
+          which takes 0.25 s, and kafkats does without it. `--spark` brings it back
+kernels   are not loaded for small directories: see kafkats.segment.plain_budget
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Final
+
+from kafkats.segment.plain_budget import set_budget
+
+PLAIN_BYTES: Final = 1 << 20
+"""Bytes of logs that are read in plain Python: they take a fifth of the time of loading numba."""
+
+
+class _NoPandas:
+    """A finder for sys.meta_path that does not find pandas."""
+
+    @staticmethod
+    def find_spec(
+        name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name == "pandas":
+            raise ModuleNotFoundError("pandas is hidden from this process", name=name)
+        return None
+
+
+def start_fast() -> None:
+    """Prepare this process, which runs one command and ends."""
+    sys.meta_path.insert(0, _NoPandas)
+    set_budget(PLAIN_BYTES)
+
+
+def show_pandas() -> None:
+    """Undo the hiding of pandas, before anything has looked for it."""
+    if _NoPandas in sys.meta_path:
+        sys.meta_path.remove(_NoPandas)

@@ -1,0 +1,62 @@
+"""A process of the command line loads what its command needs, and prints what the library prints."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kafkats.segment import plain_budget
+from tests.golden import Unpacked
+
+HEAVY = ("numpy", "numba", "pyarrow", "pandas")
+PROGRAM = """
+import sys
+from kafkats.{entry} import main
+sys.argv = ["kafkats", *sys.argv[1:]]
+try:
+    main()
+finally:
+    print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
+"""
+
+
+def process(words: Sequence[str | Path], entry: str = "__main__") -> tuple[int, str, str]:
+    """Run a command in a process of its own: its code, its output, and the heavy modules it loaded."""
+    program = PROGRAM.format(entry=entry, heavy=HEAVY)
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "words", [["--version"], ["--help"], ["apply", "--help"], ["plan", "rebuild", "--help"]]
+)
+def test_help_loads_nothing_heavy(words: list[str]) -> None:
+    code, out, loaded = process(words)
+    assert (code, loaded) == (0, "[]")
+    assert out
+
+
+@pytest.mark.parametrize(
+    ("case", "state"), [("matrix-2.8.2-v1", "data"), ("matrix-4.3.1-v2", "data")]
+)
+def test_a_small_directory_is_verified_without_kernels(
+    golden: Unpacked, tmp_path: Path, case: str, state: str
+) -> None:
+    root = golden(case, state)
+    fast, slow = (process(["verify", root, "--json"], entry) for entry in ("__main__", "cli"))
+    assert fast[:2] == slow[:2]
+    assert fast[2] == "['numpy', 'pyarrow']"
+    assert "numba" in slow[2]
+
+
+def test_the_library_itself_reads_by_the_kernels() -> None:
+    assert not plain_budget.take_from_budget(1)
