@@ -40,8 +40,24 @@ class Files:
     """Bases of `.log.swap` files that are recovered later (before 3.0)."""
 
     def remove(self, name: str) -> None:
-        if self.sources.pop(name, None) is not None:
+        """Delete a file."""
+        if self.sources.pop(name, None) is None:
+            return
+        if f"{name}{_SWAP}" in self.renamed:
+            self.renamed.remove(f"{name}{_SWAP}")
+            self.removed.append(f"{name}{_SWAP}")
+        if name in self.created:
+            self.created.remove(name)
+        else:
             self.removed.append(name)
+
+    def create(self, name: str) -> None:
+        """Create an empty file, unless it is there."""
+        if name in self.removed:
+            self.restore(name)
+        elif name not in self.sources:
+            self.sources[name] = ""
+            self.created.append(name)
 
     def restore(self, name: str) -> None:
         """Undo a removal: a recovery writes the file again."""

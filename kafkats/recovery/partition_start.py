@@ -36,6 +36,7 @@ from kafkats.recovery.reading import (
     End,
     Recovery,
     Stops,
+    check_batches,
     epochs_in,
     index_defect,
     last_seen,
@@ -69,6 +70,7 @@ class _Load:
     """The segments loaded so far."""
     recovered: list[Recovered] = field(default_factory=list)
     recoveries: dict[int, Recovery] = field(default_factory=dict)
+    replayed: set[int] = field(default_factory=set)
     deleted: list[int] = field(default_factory=list)
     reached: int = -1
     """The largest end offset of a log that was seen."""
@@ -106,7 +108,7 @@ class _Load:
         one = Recovered(base, why, done.log_bytes, done.cut_to, done.next_offset)
         if self.rule.producers:
             self.snapshots.rebuild(self.bases, self.log_start, base)
-            self.snapshots.recovered(done.next_offset, base)
+            self.snapshots.recovered(done.next_offset)
             latest = self.epochs[-1].epoch if self.epochs else -1
             if self.rule.epochs and done.last_epoch > latest:
                 self._assign(epochs_in(log, done.cut_to, latest))
@@ -120,6 +122,12 @@ class _Load:
         for entry in epochs:
             kept = [e for e in self.epochs if e < entry and e.start_offset < entry.start_offset]
             self.epochs = [*kept, entry]
+
+    def replay(self, base: int) -> None:
+        """Read the batches of a segment for its producers. Raises Stops, StorageFailed."""
+        if base not in self.recoveries and base not in self.replayed:
+            check_batches(self.log(base), base, self.rule)
+            self.replayed.add(base)
 
     def end(self) -> End:
         """Return the log end. Raises Stops, StorageFailed."""
@@ -195,7 +203,12 @@ def _loaded(
     offsets = [p.base_offset for p in map(paths.parse_segment_file, snapshots) if p]
     load = _Load(
         directory, rule, claims, interval, names, files,
-        Snapshots(offsets, _readable(directory), kept=_has_producers(directory, files, rule)),
+        Snapshots(
+            offsets,
+            _readable(directory),
+            lambda base: load.replay(base),
+            kept=_has_producers(directory, files, rule),
+        ),
         list(epochs),
     )  # fmt: skip
     _open_segments(load)
@@ -276,9 +289,8 @@ def _open_segments(load: _Load) -> None:
         ):
             why = "corrupt-index"
         for name in (index, times):
-            if name not in sources and (name == index or _has_time_indexes(rule)):
-                sources[name] = ""
-                load.files.created.append(name)
+            if name == index or _has_time_indexes(rule):
+                load.files.create(name)
         if why:
             load.recover(base, why)
         load.bases.append(base)
@@ -304,7 +316,7 @@ def _finish_swaps(load: _Load) -> None:
         done = recover(load.directory / swap, base, load.interval)
         if load.rule.producers:
             load.snapshots.rebuild(load.bases, load.log_start, base)
-            load.snapshots.recovered(done.next_offset, base)
+            load.snapshots.recovered(done.next_offset)
         load.recovered.append(
             Recovered(base, "swap", done.log_bytes, done.cut_to, done.next_offset)
         )
@@ -319,6 +331,8 @@ def _finish_swaps(load: _Load) -> None:
                 load.files.sources[name.removesuffix(".swap")] = load.files.sources.pop(name)
                 load.files.renamed.append(name)
         load.recoveries[base] = done
+        for kind in _kinds(load.rule)[1:]:
+            load.files.create(paths.segment_file(base, kind))
         load.files.restore(paths.segment_file(base, paths.TXN_INDEX))
         load.reached = max(load.reached, done.next_offset)
         load.bases = sorted({*load.bases, base})
@@ -342,6 +356,10 @@ def _delete(load: _Load, bases: list[int]) -> None:
     for base in bases:
         load.bases.remove(base)
         load.deleted.append(base)
+        for kind in _kinds(load.rule):
+            name = paths.segment_file(base, kind)
+            if name in load.files.created:
+                load.files.created.remove(name)
         if load.rule.swaps_renamed:
             load.snapshots.offsets.discard(base)
 
@@ -357,10 +375,15 @@ def _settled_end(load: _Load) -> End:
         load.epochs, load.snapshots.offsets = [], set()
     start = load.log_start if load.rule.producers else 0
     load.bases = [start]
-    name = paths.segment_file(start, paths.LOG)
-    load.files.sources[name] = ""
-    load.files.created.append(name)
+    for kind in _kinds(load.rule):
+        load.files.create(paths.segment_file(start, kind))
     return End(start, start, 0)
+
+
+def _kinds(rule: StartRule) -> tuple[str, ...]:
+    """Return the files that every segment has."""
+    kinds = (paths.LOG, paths.OFFSET_INDEX, paths.TIME_INDEX)
+    return kinds if _has_time_indexes(rule) else kinds[:2]
 
 
 def _finished(load: _Load, known: PartitionStart, end: End) -> PartitionStart:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkats import paths
-from kafkats.errors import KafkatsError, StorageFailed
 from kafkats.formats import v2
 from kafkats.formats.framing import MAGIC_AT
 from kafkats.generations import INDEX_INTERVAL_BYTES, MAX_RELATIVE_OFFSET
 from kafkats.index import txn_index
+from kafkats.index.entries import whole_entries
 from kafkats.index.slots import lower_bound
 from kafkats.logdir.checkpoints import EpochStart
 from kafkats.recovery.rules import StartRule
@@ -90,6 +90,12 @@ def _last_entry(index: Path | None, base_offset: int, rule: StartRule) -> tuple[
     warm = rule.name in ("2.3", "3.0", "3.7", "4.0") or rule.name == "2.0"
     slot = lower_bound(data, count, _OFFSET_ENTRY, last, warm=warm)
     return base_offset + last, max(slot.value, 0) if slot.number >= 0 else 0
+
+
+def check_batches(log: Path, base_offset: int, rule: StartRule) -> None:
+    """Read a log's headers as a replay of its producers does. Raises Stops, StorageFailed."""
+    with open_source(log) as source:
+        _refuse_size(log, source, walk(source, base_offset, checksums=False).facts, rule)
 
 
 def _refuse_size(log: Path, source: Source, facts: SegmentFacts, rule: StartRule) -> None:
@@ -237,13 +243,21 @@ def _ends(
 
 
 def transactions_defect(path: Path, base_offset: int) -> bool:
-    """Whether a broker recovers the segment for its `.txnindex`. Raises StorageFailed."""
-    try:
-        return bool(txn_index.check(path, base_offset))
-    except StorageFailed:
-        raise
-    except KafkatsError:
-        return True
+    """Whether a broker recovers the segment for its `.txnindex`.
+
+    An incomplete entry at the end is not read. Raises Stops for an unknown version, StorageFailed.
+    """
+    with open_file(path) as fd:
+        data = Path(f"/proc/self/fd/{fd}").read_bytes()
+    for entry in whole_entries(data, txn_index.ENTRY_SIZE, txn_index.ENTRY):
+        if entry["version"] > 0:
+            raise Stops(
+                f"Unexpected aborted transaction version {entry['version']} in transaction index"
+                f" {path}, current version is 0"
+            )
+        if entry["last_offset"] < base_offset:
+            return True
+    return False
 
 
 def path_of(directory: Path, sources: dict[str, str], base_offset: int, kind: str) -> Path | None:

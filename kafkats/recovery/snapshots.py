@@ -26,13 +26,22 @@ class Snapshots:
     """The offsets of a partition's `.snapshot` files while it loads."""
 
     def __init__(
-        self, offsets: Sequence[int], readable: Callable[[int], bool], *, kept: bool = True
+        self,
+        offsets: Sequence[int],
+        readable: Callable[[int], bool],
+        replayed: Callable[[int], None],
+        *,
+        kept: bool = True,
     ) -> None:
         """`readable` tells whether the file of an offset that was there before can be loaded.
 
+        `replayed` is called with the base offset of each segment from which batches are replayed.
         `kept`: the format of the topic has producer state (magic 2).
         """
         self.offsets = set(offsets)
+        self._replayed = replayed
+        self._last = 0
+        """The offset of the newest snapshot that this load read or wrote."""
         self._readable = readable
         self._kept = kept
         self._written: set[int] = set()
@@ -43,26 +52,26 @@ class Snapshots:
         """Load the state up to `end` from the segments at `bases`, which are sorted."""
         due = {*bases[-2:], end}
         if not self._kept or (clean and not self.offsets):
-            for offset in due - {0}:
+            self._last = 0
+            for offset in sorted(due):
                 self._take(offset)
             return Loaded(-1, -1, emptied=self._kept)
         self.offsets = {o for o in self.offsets if log_start < o <= end}
         at = self._newest(log_start)
-        loaded = at
+        self._last = loaded = begin = at
         if end <= at:
             return Loaded(loaded if loaded in self.offsets else -1, -1)
-        begin = at
         for base in bases[max(bisect_right(bases, at) - 1, 0) : bisect_left(bases, end)]:
             at = max(base, at, log_start)
-            if base in due and at > begin:
+            if base in due:
                 self._take(at)
+            self._replayed(base)
         self._take(end)
         return Loaded(loaded if loaded in self.offsets else -1, begin)
 
-    def recovered(self, next_offset: int, loaded_to: int) -> None:
-        """Take the snapshot after the recovery of a segment that began at `loaded_to`."""
-        if next_offset > loaded_to:
-            self._take(next_offset)
+    def recovered(self, next_offset: int) -> None:
+        """Take the snapshot after the recovery of a segment that ends at `next_offset`."""
+        self._take(next_offset)
 
     def remove_strays(self, bases: Sequence[int]) -> None:
         """Keep the snapshots at segment bases, and the newest one if it lies above all of them."""
@@ -79,5 +88,8 @@ class Snapshots:
         return log_start
 
     def _take(self, offset: int) -> None:
-        self.offsets.add(offset)
-        self._written.add(offset)
+        """Write a snapshot, unless it is not newer than the last one."""
+        if offset > self._last:
+            self.offsets.add(offset)
+            self._written.add(offset)
+            self._last = offset
