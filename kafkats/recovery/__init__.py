@@ -7,6 +7,7 @@ Predicted, per generation of brokers; nothing in a log directory changes:
     words            the messages of brokers that do not start
     root             lock, marker, meta.properties, checkpoints, names of directories
     loading          the files of a partition after the loader's deletions and swaps
+    batches          the batches that a broker reads, whatever their magic
     reading          logs as the loader reads them: the log end, a recovery
     snapshots        the producer snapshots that a start deletes, loads and writes
     partition_start  one partition, in the order of Kafka's LogLoader

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkats import paths
+from kafkats.errors import CorruptBatch
 from kafkats.formats import v2
 from kafkats.formats.framing import MAGIC_AT
 from kafkats.generations import INDEX_INTERVAL_BYTES, MAX_RELATIVE_OFFSET
@@ -14,15 +16,18 @@ from kafkats.index import txn_index
 from kafkats.index.entries import whole_entries
 from kafkats.index.slots import lower_bound
 from kafkats.logdir.checkpoints import EpochStart
+from kafkats.recovery.batches import Span, read_on
 from kafkats.recovery.rules import StartRule
 from kafkats.recovery.words import bad_size, corrupt_index
-from kafkats.segment.facts import SegmentFacts, StopReason
+from kafkats.segment.facts import StopReason
 from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import Source, open_file, open_source
 from kafkats.segment.walk import Points, walk
 
 _OFFSET_ENTRY: Final = struct.Struct(">ii")
 _TIME_ENTRY: Final = struct.Struct(">qi")
+_LEAST_LEFT: Final = 18
+"""Kafka's reader ends quietly where fewer bytes are left."""
 _BELIEVABLE: Final = 2**24
 """How many offsets above the last good batch a damaged header is believed."""
 _SMALLEST: Final = 14
@@ -68,13 +73,12 @@ def read_end(log: Path, index: Path | None, base_offset: int, rule: StartRule) -
     target, position = _last_entry(index, base_offset, rule)
     with open_source(log) as source:
         start = min(position, source.size)
-        facts = walk(source, base_offset, start=start, checksums=False).facts
-        _refuse_size(log, source, facts, rule)
-        found = facts.batches > 0 and facts.last_offset >= target
-        if found:
-            return End(facts.next_offset, facts.next_offset, source.size - facts.valid_bytes)
-        whole = walk(source, base_offset, checksums=False).facts if start else facts
-        return End(base_offset, whole.next_offset, source.size - whole.valid_bytes)
+        span = read_on(source, base_offset, start=start, checksums=False)
+        _refuse_size(log, source, span, rule)
+        if span.highest >= target:
+            return End(span.next_offset, span.next_offset, source.size - span.end)
+        whole = read_on(source, base_offset, checksums=False) if start else span
+        return End(base_offset, whole.next_offset, source.size - whole.end)
 
 
 def _last_entry(index: Path | None, base_offset: int, rule: StartRule) -> tuple[int, int]:
@@ -95,17 +99,14 @@ def _last_entry(index: Path | None, base_offset: int, rule: StartRule) -> tuple[
 def check_batches(log: Path, base_offset: int, rule: StartRule) -> None:
     """Read a log's headers as a replay of its producers does. Raises Stops, StorageFailed."""
     with open_source(log) as source:
-        _refuse_size(log, source, walk(source, base_offset, checksums=False).facts, rule)
+        _refuse_size(log, source, read_on(source, base_offset, checksums=False), rule)
 
 
-def _refuse_size(log: Path, source: Source, facts: SegmentFacts, rule: StartRule) -> None:
+def _refuse_size(log: Path, source: Source, span: Span, rule: StartRule) -> None:
     """Raise Stops for a size that Kafka's reader throws at."""
-    if facts.stop is None or not rule.strict_sizes:
+    if not rule.strict_sizes or source.size - span.end < _LEAST_LEFT:
         return
-    at = facts.stop_position
-    if source.size - at < 18:
-        return
-    size = int.from_bytes(source.read(at + 8, 4), "big", signed=True)
+    size = int.from_bytes(source.read(span.end + 8, 4), "big", signed=True)
     if size < _SMALLEST:
         raise Stops(bad_size(rule, str(log), size))
 
@@ -116,57 +117,55 @@ def recover(log: Path, base_offset: int, interval: int = INDEX_INTERVAL_BYTES) -
     Raises Stops, StorageFailed.
     """
     with open_source(log) as source:
-        facts = walk(source, base_offset).facts
-        if facts.stop == StopReason.BAD_OFFSET:
+        span = read_on(source, base_offset, checksums=True)
+        if span.stop == StopReason.BAD_OFFSET:
             raise Stops("a batch ends above offset 2^63-2: offsets overflow")
-        if facts.out_of_range_position >= 0:
-            _refuse_range(log, source, facts)
-        if facts.not_increasing_position >= 0 and _index_refuses(source, base_offset, interval):
-            seen = facts.next_offset
+        if span.out_of_range >= 0:
+            _refuse_range(log, source, span, base_offset)
+        if span.not_increasing and _index_refuses(source, base_offset, interval):
+            seen = span.next_offset
             return Recovery(0, base_offset, source.size, -1, "offsets-not-increasing", seen)
         return Recovery(
-            facts.valid_bytes,
-            facts.next_offset,
+            span.end,
+            span.next_offset,
             source.size,
-            facts.last_leader_epoch,
-            str(facts.stop or ""),
-            max(facts.next_offset, _seen_to(source, facts)),
+            span.last_epoch,
+            str(span.stop or ""),
+            max(span.next_offset, _seen_to(source, span, base_offset)),
         )
 
 
 def last_seen(log: Path, base_offset: int) -> int:
     """Return the offset after the last batch of a log, without its checksums."""
     with open_source(log) as source:
-        return walk(source, base_offset, checksums=False).facts.next_offset
+        return read_on(source, base_offset, checksums=False).next_offset
 
 
-def _seen_to(source: Source, facts: SegmentFacts) -> int:
+def _seen_to(source: Source, span: Span, base_offset: int) -> int:
     """Return the offset after the last batch behind the first bad one, -1 without one.
 
     A corrupt batch still names its offsets, and so do the batches behind it. They are believed
     within a segment's range of offsets only.
     """
-    at = facts.stop_position
-    if facts.stop not in (StopReason.BAD_CRC, StopReason.TORN_TAIL):
-        return -1
-    if facts.stop == StopReason.BAD_CRC:
-        behind = walk(source, facts.base_offset, start=at, checksums=False).facts
-        last = behind.last_offset if behind.batches > 0 else -1
-    else:
-        head = source.read(at, v2.HEADER_BYTES)
+    if span.stop == StopReason.BAD_CRC:
+        last = read_on(source, base_offset, start=span.end, checksums=False).highest
+    elif span.stop == StopReason.TORN_TAIL:
+        head = source.read(span.end, v2.HEADER_BYTES)
         if len(head) < v2.HEADER_BYTES or head[MAGIC_AT] != v2.MAGIC:
             return -1
         fields = v2.BatchHeader(*v2.HEADER.unpack(head))
         last = fields.base_offset + fields.last_offset_delta
-    near = facts.next_offset <= last + 1 <= facts.next_offset + _BELIEVABLE
+    else:
+        return -1
+    near = span.next_offset <= last + 1 <= span.next_offset + _BELIEVABLE
     return last + 1 if near else -1
 
 
-def _refuse_range(log: Path, source: Source, facts: SegmentFacts) -> None:
-    head = int.from_bytes(source.read(facts.out_of_range_position, 8), "big", signed=True)
-    if head < facts.base_offset:
+def _refuse_range(log: Path, source: Source, span: Span, base_offset: int) -> None:
+    head = int.from_bytes(source.read(span.out_of_range, 8), "big", signed=True)
+    if head < base_offset:
         raise Stops(
-            f"java.lang.IllegalArgumentException: the batch at byte {facts.out_of_range_position}"
+            f"java.lang.IllegalArgumentException: the batch at byte {span.out_of_range}"
             f" of {log} begins at offset {head}, below the base offset"
         )
     raise Stops(
@@ -198,7 +197,7 @@ def epochs_in(log: Path, cut_to: int, known: int) -> list[EpochStart]:
     from kafkats.kernels import headers as k
 
     found: list[EpochStart] = []
-    with open_source(log) as source:
+    with open_source(log) as source, suppress(CorruptBatch):  # a magic that a broker reads
         for rows in batch_headers(source, end=cut_to):
             epochs = rows[:, k.LEADER_EPOCH]
             while (epochs > known).any():
