@@ -62,7 +62,8 @@ def index_items(decision: Decision, rule: str, replaced: Callable[[int], bool]) 
             file, before = paths.segment_file(row["base_offset"], kind), file_of(row, kind)
             kinds = [f["kind"] for f in row["findings"] if f["file"] == file]
             wanted = state == "defective" or (state == "missing" and kinds)
-            if not wanted and not (state == "sound" and row is last):
+            filled = row is last and (row is decision.cut or valid_bytes(row) > 0)
+            if not wanted and not (state == "sound" and filled):
                 continue
             reason = ", ".join(dict.fromkeys(kinds)) or "not what recovery builds"
             item = item_of(row, file, rule, "replace" if before else "add", reason)
@@ -127,8 +128,8 @@ def small_items(listed: PartitionDir, decision: Decision, rule: str) -> Iterator
     files = {f.name: f for f in listed.others}
     files |= {f.name: f for segment in listed.segments for f in segment.files.values()}
     recovered = [row for row in decision.kept if row["base_offset"] >= decision.first]
-    if not recovered:
-        return
+    if not recovered or decision.log_end == decision.kept[0]["base_offset"]:
+        return  # an empty log has no producers, and a broker reads nothing to know it
     snapshots, epochs = read_snapshots(listed.path, files), epochs_there(listed.path)
     bases = {row["base_offset"] for row in recovered}
     there = {*snapshots.readable, *snapshots.unreadable}

@@ -178,5 +178,5 @@ def _items(
     ]
     yield from changes
     before = partition.claims.recovery_point
-    if recovered and (changes or before != decision.log_end):
+    if recovered and (changes or max(before, 0) != decision.log_end):
         yield recovery_point(decision, before, rule)

@@ -74,12 +74,8 @@ def remake(logs: Sequence[Log], snapshots: Snapshots, epochs: Epochs, wanted: Wa
     usable = [offset for offset in snapshots.readable if offset <= wanted.first]
     offset = max(usable, default=0)
     entries = snapshots.readable[offset] if usable else ()
-    following = [log.base_offset for log in logs[1:]]
-    needed = [
-        log
-        for log, after in zip(logs, [*following, None], strict=True)
-        if after is None or after > offset
-    ]
+    below = [log for log in logs if log.base_offset <= offset]
+    needed = [*below[-1:], *logs[len(below) :]]
     start = Start(offset, entries, epochs.entries)
     return replay_logs(
         needed,
